@@ -2,8 +2,8 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readRawFile } from '../src/archive/raw/raw-file.ts';
 import { paths } from '../src/contract/paths.ts';
-import type { RawQuestion } from '../src/core/raw-page.ts';
-import { target } from '../src/upstream/request-url.ts';
+import type { RawRequest } from '../src/core/raw-page.ts';
+import { buildRequestPath } from '../src/upstream/request-url.ts';
 
 /** Longest piece of raw pages, decompressed. */
 const pieceBytesMax = 2 ** 30;
@@ -24,9 +24,9 @@ export async function writeAsked(archive: string, file: string): Promise<number>
   return asked.length;
 }
 
-function pathOf(asked: RawQuestion): string {
+function pathOf(asked: RawRequest): string {
   const { route, ...rest } = asked;
   const { meaning: _, ...query } = { meaning: null, ...rest };
   const given = Object.entries(query).filter((pair): pair is [string, string | number] => pair[1] !== null);
-  return target(paths[route], Object.fromEntries(given));
+  return buildRequestPath(paths[route], Object.fromEntries(given));
 }

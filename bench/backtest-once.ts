@@ -6,13 +6,13 @@
 import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
 import { runBacktest } from '../src/reading/backtests/run-backtest.ts';
-import { readAsked } from '../src/research/backtest-request.ts';
-import { executables } from '../src/research/builtin-strategies.ts';
+import { parseBacktestSpec } from '../src/research/backtest-request.ts';
+import { builtinStrategies } from '../src/research/builtin-strategies.ts';
 import { systemRandom } from '../src/system.ts';
 
 const [root, name, threads] = process.argv.slice(2) as [string, string, string];
-const read = readAsked({ entry_executable: { name }, objective: 'total_pnl' });
-const executable = executables.find((one) => one.name === name);
+const read = parseBacktestSpec({ entry_executable: { name }, objective: 'total_pnl' });
+const executable = builtinStrategies.find((one) => one.name === name);
 if ('faults' in read || executable === undefined) throw new Error(`${name} is no strategy`);
 const begun = performance.now();
 const options = { root, create: false, upstream: null, parts: 1, writer: 'oddslake bench', settleMs: 0 };

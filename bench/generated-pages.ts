@@ -1,7 +1,7 @@
-import { generator, hash } from '../src/core/random.ts';
+import { createRandom, hashNumber } from '../src/core/random.ts';
 import { dayMs } from '../src/core/window.ts';
-import { marketNames } from '../src/sandbox/simulated-names.ts';
-import type { SandboxPage } from '../src/sandbox/tick-page.ts';
+import { createMarketNames } from '../src/sandbox/simulated-names.ts';
+import type { SandboxTickPage } from '../src/sandbox/tick-page.ts';
 
 /**
  * Pages as a collector would have saved them over some days: in each round every symbol is asked once, from a little
@@ -44,7 +44,7 @@ interface Walk {
 }
 
 /** The same pages for the same options, one at a time; held are only the last ticks of each symbol. */
-export function* generatedPages({ pages, seed }: GeneratedOptions): Generator<SandboxPage, void, undefined> {
+export function* generatedPages({ pages, seed }: GeneratedOptions): Generator<SandboxTickPage, void, undefined> {
   for (let walks = startWalks(pages, seed); walks.length > 0; walks = walks.filter(({ pagesLeft }) => pagesLeft > 0)) {
     for (const walk of walks) yield nextPage(walk);
   }
@@ -57,9 +57,9 @@ function startWalks(pages: number, seed: number): Walk[] {
 }
 
 function startWalk(slot: number, pagesMax: number, seed: number): Walk {
-  const random = generator(hash(seed, slot));
+  const random = createRandom(hashNumber(seed, slot));
   const pagesLeft = Math.min(pagesMax, 1 + Math.floor(random() * pagesPerSymbolMax));
-  const names = marketNames(seed, slot, firstDay + days * dayMs);
+  const names = createMarketNames(seed, slot, firstDay + days * dayMs);
   const gridParts = random() < 0.5 ? 100 : 1000;
   return {
     symbol: random() < 0.5 ? names.kalshi : names.polymarket,
@@ -73,7 +73,7 @@ function startWalk(slot: number, pagesMax: number, seed: number): Walk {
   };
 }
 
-function nextPage(walk: Walk): SandboxPage {
+function nextPage(walk: Walk): SandboxTickPage {
   const ticks = readAgain(walk);
   while (ticks.length < ticksPerPage) ticks.push(step(walk));
   walk.tail = ticks.slice(-repeatedTicks);

@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { isoUtc } from '../src/core/time.ts';
-import { dayMs, intersection, isEmpty } from '../src/core/window.ts';
+import { formatIsoUtc } from '../src/core/time.ts';
+import { dayMs, intersectTwo, isEmpty } from '../src/core/window.ts';
 import { sandboxDefaults } from '../src/sandbox/options.ts';
-import { simulatedFeed } from '../src/sandbox/simulated-feed.ts';
-import type { SandboxPage } from '../src/sandbox/tick-page.ts';
+import { createSimulatedFeed } from '../src/sandbox/simulated-feed.ts';
+import type { SandboxTickPage } from '../src/sandbox/tick-page.ts';
 import type { Bench } from './bench.ts';
 import { summarise } from './harness.ts';
 import { type Measured, measure } from './measure.ts';
@@ -35,9 +35,9 @@ export async function benchGrowth(bench: Bench): Promise<Report> {
   const now = lastDay + (bench.runs + 2) * dayMs;
   const sandbox = await startSandbox([
     '--now',
-    isoUtc(now),
+    formatIsoUtc(now),
     '--epoch',
-    isoUtc(feedOptions.epochMs),
+    formatIsoUtc(feedOptions.epochMs),
     '--seed',
     String(bench.seed),
     '--market-count',
@@ -49,7 +49,7 @@ export async function benchGrowth(bench: Bench): Promise<Report> {
   try {
     // The first night asks for a week of what is there already; it is not counted.
     for (let n = 0; n <= bench.runs; n++) {
-      const date = isoUtc(lastDay + n * dayMs).slice(0, 10);
+      const date = formatIsoUtc(lastDay + n * dayMs).slice(0, 10);
       for (const days of daysOf) {
         const run = await measure(nightly(bench, sandbox, archiveOf(days), ['--date', date]), accounting);
         if (n > 0) runs.get(days)!.push(run);
@@ -75,11 +75,11 @@ async function fill({ launcher, folder, env, accounting, seed, tell }: Bench, ou
 }
 
 /** What the service has of each symbol in the days before `lastDay`. */
-function* pagesOf(days: number, seed: number): Generator<SandboxPage> {
-  const feed = simulatedFeed({ ...sandboxDefaults, ...feedOptions, seed });
+function* pagesOf(days: number, seed: number): Generator<SandboxTickPage> {
+  const feed = createSimulatedFeed({ ...sandboxDefaults, ...feedOptions, seed });
   const asked = { from: lastDay - days * dayMs, to: lastDay };
   for (const symbol of feed.symbols(lastDay)) {
-    const window = intersection(feed.life(symbol, lastDay)!, asked);
+    const window = intersectTwo(feed.getLifetime(symbol, lastDay)!, asked);
     if (isEmpty(window)) continue;
     const { t, p } = feed.ticks(symbol, window);
     for (let row = 0; row === 0 || row < t.length; row += pageTicks) {

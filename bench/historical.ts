@@ -9,10 +9,10 @@ import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
 import { publish } from '../src/archive/publish/publish.ts';
 import type { MarketFacts } from '../src/core/market.ts';
-import { ranks } from '../src/core/merge.ts';
+import { precedenceRanks } from '../src/core/merge.ts';
 import { appendMarkets, appendTicks } from '../src/state/journal.ts';
 import { startRun } from '../src/state/runs.ts';
-import { observeMarkets } from '../src/state/symbols.ts';
+import { recordMarkets } from '../src/state/symbols.ts';
 import { systemClock } from '../src/system.ts';
 import { makeKey } from './key.ts';
 import { startService } from './service.ts';
@@ -52,14 +52,14 @@ for (let day = 0; day < days; day++) {
     }),
   );
   appendMarkets(archive.state, { runId: 'bench', observedAt: from, markets: known }, []);
-  observeMarkets(db, known, from, true);
+  recordMarkets(db, known, from, true);
   const answers = symbols.map((symbol, s) => ({
     runId: 'bench',
     symbol,
-    asked: { from, to: from + dayMs },
+    requestedWindow: { from, to: from + dayMs },
     observedAt: from + dayMs,
     origin: 'poll' as const,
-    rank: ranks.poll,
+    rank: precedenceRanks.poll,
     rejected: [],
     ticks: {
       t: Float64Array.from({ length: perDay }, (_, i) => from + Math.floor((i * dayMs) / perDay) + s),
@@ -75,9 +75,9 @@ for (let day = 0; day < days; day++) {
       runId: 'bench',
       clock: systemClock,
       waitMs: 0,
-      named: null,
+      namedSymbols: null,
       views: [],
-      rules,
+      lifetimeRules: rules,
       candles: ['1h', '1d'],
     });
 }

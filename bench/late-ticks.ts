@@ -1,8 +1,8 @@
 import { cpSync, linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { generator, hash } from '../src/core/random.ts';
+import { createRandom, hashNumber } from '../src/core/random.ts';
 import { dayMs } from '../src/core/window.ts';
-import type { SandboxPage } from '../src/sandbox/tick-page.ts';
+import type { SandboxTickPage } from '../src/sandbox/tick-page.ts';
 import type { Bench } from './bench.ts';
 import { alternate, type Contender, isMeasured, processTimings, summarise } from './harness.ts';
 import type { Measured } from './measure.ts';
@@ -24,20 +24,20 @@ const goal = atMost(1 / 8);
 const judgedTicks = 50e6;
 
 /** One page a symbol, its ticks over the whole day and its prices walking. */
-export function* dayPages(ticks: number, seed: number): Generator<SandboxPage, void, undefined> {
-  for (let i = 0; i < ticks / ticksPerSymbol; i++) yield pageOf(i, ticksPerSymbol, generator(hash(seed, i)));
+export function* dayPages(ticks: number, seed: number): Generator<SandboxTickPage, void, undefined> {
+  for (let i = 0; i < ticks / ticksPerSymbol; i++) yield pageOf(i, ticksPerSymbol, createRandom(hashNumber(seed, i)));
 }
 
 /** Late ticks of some symbols from all over the list, at moments of their own. */
-export function* latePages(ticks: number, seed: number): Generator<SandboxPage, void, undefined> {
+export function* latePages(ticks: number, seed: number): Generator<SandboxTickPage, void, undefined> {
   const symbols = Math.ceil(ticks / ticksPerSymbol);
   for (let i = 0; i < lateSymbols; i++) {
     const which = Math.floor((i * symbols) / lateSymbols);
-    yield pageOf(which, lateTicksPerSymbol, generator(hash(seed + 1, which)));
+    yield pageOf(which, lateTicksPerSymbol, createRandom(hashNumber(seed + 1, which)));
   }
 }
 
-function pageOf(i: number, count: number, random: () => number): SandboxPage {
+function pageOf(i: number, count: number, random: () => number): SandboxTickPage {
   const t = Float64Array.from({ length: count }, () => day + Math.floor(random() * dayMs)).sort();
   let price = 500;
   const p = t.map(() => {

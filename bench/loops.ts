@@ -3,13 +3,20 @@
  * Run: node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
  */
 import { parseArgs } from 'node:util';
-import { factsOfPart } from '../src/archive/generation/file-entry.ts';
-import { candleIntervals, candlesOf } from '../src/core/candles.ts';
-import { type Chunk, type KnownStandings, type Merged, mergePart, noPart, ranks } from '../src/core/merge.ts';
-import { partOf } from '../src/core/partition.ts';
-import { dayFloor, dayMs, union, type Window } from '../src/core/window.ts';
-import { judge } from '../src/ingest/validate-ticks.ts';
-import { pageText } from '../src/sandbox/tick-page.ts';
+import { computeFileStatistics } from '../src/archive/generation/file-entry.ts';
+import { candleIntervals, computeCandles } from '../src/core/candles.ts';
+import {
+  emptyPart,
+  type KnownPrecedence,
+  type MergedPart,
+  mergePart,
+  precedenceRanks,
+  type TickChunk,
+} from '../src/core/merge.ts';
+import { computePartNumber } from '../src/core/partition.ts';
+import { dayMs, floorToDay, union, type Window } from '../src/core/window.ts';
+import { validateTicks } from '../src/ingest/validate-ticks.ts';
+import { formatTickPage } from '../src/sandbox/tick-page.ts';
 import { decodeTickPage } from '../src/upstream/decode.ts';
 import type { DecodedTickPage } from '../src/upstream/upstream.ts';
 import { generatedPages } from './generated-pages.ts';
@@ -32,37 +39,38 @@ const all: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINI
 const futureMs = Date.UTC(2100, 0, 1);
 
 /** Nothing is known of what is published, as of an archive whose keys nobody contested. */
-const unknown: KnownStandings = {
-  stretches: () => [],
-  standIn: () => ({ rank: ranks.poll, observedAt: Number.NEGATIVE_INFINITY }),
+const unknown: KnownPrecedence = {
+  getWindows: () => [],
+  inferPrecedence: () => ({ rank: precedenceRanks.poll, observedAt: Number.NEGATIVE_INFINITY }),
 };
 
 const bodies = Array.from(generatedPages({ pages: Number(values.pages), seed: Number(values.seed) }), (page) =>
-  Buffer.from(pageText(page, 'compact')),
+  Buffer.from(formatTickPage(page, 'compact')),
 );
 const pages = bodies.map((body) => decodeTickPage(body));
 const ticks = pages.reduce((sum, { received }) => sum + received, 0);
 const coverage = coverageOf(pages);
 
 /** What the journal would hand over, by day and part. */
-const bins = (rank: number): readonly Chunk[][] => [
+const bins = (rank: number): readonly TickChunk[][] => [
   ...Map.groupBy(
     pages.flatMap((page) => chunksOf(page, rank)),
-    ({ symbol, t }) => `${dayFloor(t[0]!)} ${partOf(symbol, parts)}`,
+    ({ symbol, t }) => `${floorToDay(t[0]!)} ${computePartNumber(symbol, parts)}`,
   ).values(),
 ];
-const polled = bins(ranks.poll);
-const imported = bins(ranks.import);
-const published = polled.map((chunks) => mergePart(noPart, chunks, unknown).columns);
+const polled = bins(precedenceRanks.poll);
+const imported = bins(precedenceRanks.import);
+const published = polled.map((chunks) => mergePart(emptyPart, chunks, unknown).columns);
 const rows = published.reduce((sum, { t }) => sum + t.length, 0);
 const newestFirst = polled.map((chunks) => chunks.toReversed());
 
-const merges = (input: readonly Chunk[][]): Merged[] => input.map((chunks) => mergePart(noPart, chunks, unknown));
+const merges = (input: readonly TickChunk[][]): MergedPart[] =>
+  input.map((chunks) => mergePart(emptyPart, chunks, unknown));
 
 /** A loop over all of the input, and how many ticks that is. */
 const loops: readonly (readonly [name: string, count: number, run: () => unknown])[] = [
   ['decode', ticks, () => bodies.map((body) => decodeTickPage(body))],
-  ['judge', ticks, () => pages.map((page) => judge(page, all, futureMs))],
+  ['judge', ticks, () => pages.map((page) => validateTicks(page, all, futureMs))],
   ['merge polled pages', ticks, () => merges(polled)],
   ['merge imported pages', ticks, () => merges(imported)],
   ['merge, newest page first', ticks, () => merges(newestFirst)],
@@ -70,9 +78,9 @@ const loops: readonly (readonly [name: string, count: number, run: () => unknown
   [
     'candles of both intervals',
     rows,
-    () => published.map((columns) => Object.values(candleIntervals).map((ms) => candlesOf(columns, coverage, ms))),
+    () => published.map((columns) => Object.values(candleIntervals).map((ms) => computeCandles(columns, coverage, ms))),
   ],
-  ['facts', rows, () => published.map((columns) => factsOfPart(0, columns))],
+  ['facts', rows, () => published.map((columns) => computeFileStatistics(0, columns))],
 ];
 
 const spent = loops.map((): number[] => []);
@@ -91,10 +99,10 @@ for (const [i, [name]] of loops.entries()) {
   console.log(`${name.padEnd(28)}${median.toFixed(1).padStart(7)} ns (${min.toFixed(1)} to ${max.toFixed(1)})`);
 }
 
-function chunksOf({ symbol, t, p, generatedAt }: DecodedTickPage, rank: number): Chunk[] {
-  const chunks: Chunk[] = [];
+function chunksOf({ symbol, t, p, generatedAt }: DecodedTickPage, rank: number): TickChunk[] {
+  const chunks: TickChunk[] = [];
   for (let from = 0; from < t.length; ) {
-    const end = dayFloor(t[from]!) + dayMs;
+    const end = floorToDay(t[from]!) + dayMs;
     let to = from;
     while (to < t.length && t[to]! < end) to++;
     const columns = { t: t.slice(from, to), p: p.slice(from, to) };

@@ -8,10 +8,10 @@ import { globSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { dayFloor, dayMs, type Window } from '../src/core/window.ts';
+import { dayMs, floorToDay, type Window } from '../src/core/window.ts';
 import { readRecording } from '../src/query/tick-recording.ts';
-import { type Recording, recordedFeed } from '../src/sandbox/recorded-feed.ts';
-import { pageText, type SandboxPage } from '../src/sandbox/tick-page.ts';
+import { createRecordedFeed, type Recording } from '../src/sandbox/recorded-feed.ts';
+import { formatTickPage, type SandboxTickPage } from '../src/sandbox/tick-page.ts';
 import { generatedPages, ticksPerPage } from './generated-pages.ts';
 
 export interface WrittenPages {
@@ -24,12 +24,12 @@ export interface WrittenPages {
 /** Writes one page after the other, named in their order; `folder` is made. */
 export async function writePages(
   folder: string,
-  pages: Iterable<SandboxPage> | AsyncIterable<SandboxPage>,
+  pages: Iterable<SandboxTickPage> | AsyncIterable<SandboxTickPage>,
 ): Promise<WrittenPages> {
   mkdirSync(folder, { recursive: true });
   let [count, ticks, bytes] = [0, 0, 0];
   for await (const page of pages) {
-    const text = pageText(page, 'compact');
+    const text = formatTickPage(page, 'compact');
     writeFileSync(join(folder, `page-${String(count).padStart(6, '0')}.json`), text, { flag: 'wx' });
     count++;
     ticks += page.t.length;
@@ -51,18 +51,18 @@ export function recordingIn(folder: string): { readonly ticks: string; readonly 
 }
 
 /** Pages of the recording in a folder, which is held in memory. */
-export async function* recordedPages(folder: string): AsyncGenerator<SandboxPage, void, undefined> {
+export async function* recordedPages(folder: string): AsyncGenerator<SandboxTickPage, void, undefined> {
   const files = recordingIn(folder);
   if (files === undefined) throw new Error(`${folder} holds no recording`);
   yield* nightlyPages(await readRecording(files.ticks, files.markets));
 }
 
 /** What a nightly at each UTC midnight would have got, every symbol in turn; a symbol without ticks gives no page. */
-export function* nightlyPages(recording: Recording): Generator<SandboxPage, void, undefined> {
-  const feed = recordedFeed(recording, { shift: 'own', nowMs: 0 });
+export function* nightlyPages(recording: Recording): Generator<SandboxTickPage, void, undefined> {
+  const feed = createRecordedFeed(recording, { shift: 'own', nowMs: 0 });
   const first = recording.t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
   const last = recording.t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
-  for (let day = dayFloor(first); day <= last; day += dayMs) {
+  for (let day = floorToDay(first); day <= last; day += dayMs) {
     for (const symbol of recording.symbols) {
       const window = { from: day - overlapMs, to: day + dayMs };
       yield* cut(symbol, feed.ticks(symbol, window), window);
@@ -70,7 +70,7 @@ export function* nightlyPages(recording: Recording): Generator<SandboxPage, void
   }
 }
 
-function* cut(symbol: string, { t, p }: Pick<SandboxPage, 't' | 'p'>, window: Window): Generator<SandboxPage> {
+function* cut(symbol: string, { t, p }: Pick<SandboxTickPage, 't' | 'p'>, window: Window): Generator<SandboxTickPage> {
   for (let row = 0; row < t.length; row += ticksPerPage) {
     const end = Math.min(row + ticksPerPage, t.length);
     const span = { from: row === 0 ? window.from : t[row]!, to: t[end] ?? window.to };

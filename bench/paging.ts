@@ -55,7 +55,7 @@ async function backfill(seed: number, symbols: number, traits: Traits): Promise<
   const hand = { nowMs: day.to + dayMs };
   const lake = openLake();
   const service = adversary(truth, traits, hand, randomOf(seed + 1_000_000));
-  const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], first: false }));
+  const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], isFirst: false }));
   const { requests } = await collectNight(lake, service, hand, plans, 'backfill');
   const wrong = falseClaims(lake, service, truth, traits);
   for (const [symbol, rows] of truth)

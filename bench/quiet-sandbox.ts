@@ -4,9 +4,9 @@
  * Run: node bench/quiet-sandbox.ts SYMBOLS SEED
  */
 
-import { generator } from '../src/core/random.ts';
-import { dayFloor, dayMs } from '../src/core/window.ts';
-import { type Recording, recordedFeed } from '../src/sandbox/recorded-feed.ts';
+import { createRandom } from '../src/core/random.ts';
+import { dayMs, floorToDay } from '../src/core/window.ts';
+import { createRecordedFeed, type Recording } from '../src/sandbox/recorded-feed.ts';
 import { startSandbox } from '../src/sandbox/sandbox.ts';
 import { systemClock } from '../src/system.ts';
 
@@ -14,7 +14,7 @@ const ticksPerSymbol = 5;
 const daysWithTicks = 2;
 
 function quietRecording(count: number, seed: number, end: number): Recording {
-  const random = generator(seed);
+  const random = createRandom(seed);
   const symbols = Array.from({ length: count }, (_, i) => `KXQUIET-26-T${i}`);
   const t = new Float64Array(count * ticksPerSymbol);
   const p = new Float64Array(t.length);
@@ -30,8 +30,8 @@ function quietRecording(count: number, seed: number, end: number): Recording {
 
 const [symbols, seed] = process.argv.slice(2).map(Number);
 // A midnight before yesterday's: the hour that is read again lies behind it, whenever this runs.
-const end = dayFloor(systemClock.nowMs()) - dayMs;
-const feed = recordedFeed(quietRecording(symbols!, seed!, end), { shift: 'own', nowMs: systemClock.nowMs() });
+const end = floorToDay(systemClock.nowMs()) - dayMs;
+const feed = createRecordedFeed(quietRecording(symbols!, seed!, end), { shift: 'own', nowMs: systemClock.nowMs() });
 const key = 'sandbox-key';
 const sandbox = await startSandbox({ key }, { clock: systemClock, feed });
 console.log(JSON.stringify({ url: sandbox.url, key }));

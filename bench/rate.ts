@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../src/contract/paths.ts';
-import { openSharedPace } from '../src/state/rate-limit-store.ts';
+import { openSharedRateStore } from '../src/state/rate-limit-store.ts';
 import { openState } from '../src/state/state.ts';
 import { systemClock, systemRandom } from '../src/system.ts';
 import { openUpstream } from '../src/upstream/client.ts';
@@ -90,7 +90,7 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
   ]);
   const folder = mkdtempSync(join(bench.folder, 'rate-'));
   const state = openState(folder, { upstream: sandbox.url, parts: 1 });
-  const pace = openSharedPace(state, folder);
+  const pace = openSharedRateStore(state, folder);
   const upstream = openUpstream(
     {
       baseUrl: sandbox.url,
@@ -102,7 +102,7 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
       retryBudget: 10_000,
       retryDelayMsMin: 250,
     },
-    { clock: systemClock, random: systemRandom, pace },
+    { clock: systemClock, random: systemRandom, rateStore: pace },
   );
   try {
     let isOver = false;

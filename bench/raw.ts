@@ -7,10 +7,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { startShapes } from '../src/app/steps/drift-step.ts';
+import { createResponseShapes } from '../src/app/steps/drift-step.ts';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
-import { layoutOf } from '../src/archive/layout.ts';
-import { openRawKeeper } from '../src/archive/raw/raw-writer.ts';
+import { createLayout } from '../src/archive/layout.ts';
+import { openRawWriter } from '../src/archive/raw/raw-writer.ts';
 
 const ticks = 5000;
 const pages = 200;
@@ -36,15 +36,15 @@ const bodies = Array.from({ length: 20 }, (_, n) => page(n));
 async function costs(keeps: boolean, looks: boolean): Promise<{ main: number; all: number; bytes: number }> {
   const root = mkdtempSync(join(tmpdir(), 'oddslake-bench-'));
   const options = { runId: 'bench', secret: 'sk-0123456789', keepDays: 7, bytesMax: 2 ** 31 };
-  const keeper = openRawKeeper({ disk: systemDisk, layout: layoutOf(root) }, options);
-  const shapes = startShapes();
+  const keeper = openRawWriter({ disk: systemDisk, layout: createLayout(root) }, options);
+  const shapes = createResponseShapes();
   const [all, main] = [process.cpuUsage(), process.threadCpuUsage()];
   for (let n = 0; n < pages; n++) {
     const body = bodies[n % bodies.length]!;
     const asked = { route: 'ticks', symbol: 'KXBTC', from: 0, to: 1, limit: ticks, meaning: null } as const;
     const answer = { asked, askedAt: startedAt, receivedAt: startedAt, servedAt: null, status: 200, body };
-    if (keeps) keeper.keep(answer);
-    if (looks) shapes.onAnswer(answer);
+    if (keeps) keeper.write(answer);
+    if (looks) shapes.onResponse(answer);
     // As between two answers of the service.
     await setImmediate();
   }

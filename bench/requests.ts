@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { isoUtc } from '../src/core/time.ts';
-import { dayMs, intersection, isEmpty } from '../src/core/window.ts';
+import { formatIsoUtc } from '../src/core/time.ts';
+import { dayMs, intersectTwo, isEmpty } from '../src/core/window.ts';
 import { sandboxDefaults } from '../src/sandbox/options.ts';
-import { simulatedFeed } from '../src/sandbox/simulated-feed.ts';
+import { createSimulatedFeed } from '../src/sandbox/simulated-feed.ts';
 import type { Bench } from './bench.ts';
 import { summarise } from './harness.ts';
 import { type Measured, measure } from './measure.ts';
@@ -39,7 +39,7 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
   const out = join(bench.folder, 'requests');
   const sandbox = await startSandbox([
     '--now',
-    isoUtc(end + dayMs / 8),
+    formatIsoUtc(end + dayMs / 8),
     '--cap',
     String(cap),
     '--truncate',
@@ -57,7 +57,7 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
     let [before, polled] = [0, [] as string[]];
     for (let n = 0; n < bench.runs; n++) {
       rmSync(out, { recursive: true, force: true });
-      const date = isoUtc(end - dayMs).slice(0, 10);
+      const date = formatIsoUtc(end - dayMs).slice(0, 10);
       runs.push(await measure(nightly(bench, sandbox, out, ['--date', date]), bench.accounting));
       const stats = await sandbox.stats();
       made.push(stats.requests - before);
@@ -95,10 +95,10 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
  * where it has none, for that has to be known too; and each market list once.
  */
 function leastRequests(polled: readonly string[], seed: number): number {
-  const feed = simulatedFeed({ ...sandboxDefaults, ...feedOptions, seed });
+  const feed = createSimulatedFeed({ ...sandboxDefaults, ...feedOptions, seed });
   const night = { from: end - lookbackMs, to: end };
   return polled.reduce((sum, symbol) => {
-    const window = intersection(feed.life(symbol, end)!, night);
+    const window = intersectTwo(feed.getLifetime(symbol, end)!, night);
     const ticks = isEmpty(window) ? 0 : feed.ticks(symbol, window).t.length;
     return sum + pagesOf(ticks, cap);
   }, lists);

@@ -11,7 +11,7 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
-import { manifestText, type PublishedFile } from '../src/archive/manifest.ts';
+import { formatManifest, type PublishedFile } from '../src/archive/manifest.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
 import { setMeta } from '../src/state/meta.ts';
 import { systemClock } from '../src/system.ts';
@@ -81,9 +81,9 @@ function makeArchive(root: string): void {
     const facts = { rows: 0, t_min: null, t_max: null, symbols: 0, generation: 1 };
     return { path, date, bytes, sha256: hash.digest('hex'), ...facts };
   });
-  const manifest = archive.manifest();
+  const manifest = archive.readManifest();
   const datasets = { ...manifest.datasets, ticks: { files } };
-  writeFileSync(join(root, 'manifest.json'), manifestText({ ...manifest, generation: 1, datasets }));
+  writeFileSync(join(root, 'manifest.json'), formatManifest({ ...manifest, generation: 1, datasets }));
   setMeta(archive.state.db, 'generation', '1');
   archive.close();
 }

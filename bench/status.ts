@@ -5,7 +5,7 @@ import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
 import { publish } from '../src/archive/publish/publish.ts';
 import { dayMs } from '../src/core/window.ts';
-import { standingOf } from '../src/reading/archive-status.ts';
+import { readArchiveStatus } from '../src/reading/archive-status.ts';
 import { listGaps } from '../src/reading/gaps.ts';
 import { readStatus } from '../src/reading/status.ts';
 import { systemClock } from '../src/system.ts';
@@ -66,7 +66,7 @@ try {
     }
   });
   const rules = { lookbackMs: 7 * dayMs, lingerMs: 3 * dayMs, settleMs: 3_600_000 };
-  const judged = { named: null, views: [], rules };
+  const judged = { namedSymbols: null, views: [], lifetimeRules: rules };
   const clock = { ...systemClock, nowMs: () => nowMs };
   const timed = async (name: string, work: () => unknown): Promise<void> => {
     let best = Number.POSITIVE_INFINITY;
@@ -90,7 +90,7 @@ try {
     return { watermark, reached, gaps };
   });
   await timed('gaps', () => listGaps(archive, { from: null, to: null, symbols: [] }, judged, nowMs).count);
-  await timed('metrics and health', () => standingOf(archive, nowMs));
+  await timed('metrics and health', () => readArchiveStatus(archive, nowMs));
   archive.close();
 } finally {
   rmSync(root, { recursive: true, force: true });

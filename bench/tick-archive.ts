@@ -1,16 +1,16 @@
 import { systemDisk } from '../src/archive/disk/file-system.ts';
-import { commit } from '../src/archive/generation/commit.ts';
-import { encodeDay } from '../src/archive/generation/day-tables.ts';
-import { encodedTicks } from '../src/archive/generation/encode-partition.ts';
-import { nextFiles, type Stage, stageFile, startStage } from '../src/archive/generation/staging.ts';
-import { dayPath } from '../src/archive/layout.ts';
+import { commitStage } from '../src/archive/generation/commit.ts';
+import { stageDayTable } from '../src/archive/generation/day-tables.ts';
+import { encodeTickFile } from '../src/archive/generation/encode-partition.ts';
+import { listNextFiles, type Stage, stageFile, startStage } from '../src/archive/generation/staging.ts';
+import { toDayPath } from '../src/archive/layout.ts';
 import { type Archive, openArchive } from '../src/archive/open-archive.ts';
 import { compareUtf8 } from '../src/core/compare-utf8.ts';
 import type { PartColumns } from '../src/core/merge.ts';
-import { partOf } from '../src/core/partition.ts';
+import { computePartNumber } from '../src/core/partition.ts';
 import { dayMs } from '../src/core/window.ts';
 import { restoreSegments } from '../src/state/coverage.ts';
-import { noteRowGroups } from '../src/state/file-metadata.ts';
+import { recordRowGroups } from '../src/state/file-metadata.ts';
 import { readCommitState } from '../src/state/intent.ts';
 import { addTickDeltas } from '../src/state/symbols.ts';
 import { makeKey } from './key.ts';
@@ -40,15 +40,15 @@ export async function makeArchive(root: string, ticks: number, prices: Prices = 
   const midnights = Array.from({ length: days }, (_, i) => firstDay + i * dayMs);
   const options = { root, create: true, upstream: 'https://bench.test', parts, writer: 'oddslake bench', settleMs: 0 };
   const archive = openArchive(options, systemDisk);
-  const byPart = Map.groupBy(symbols.toSorted(compareUtf8), (symbol) => partOf(symbol, parts));
-  const stage = startStage(archive, archive.manifest(), readCommitState(archive.state.db));
+  const byPart = Map.groupBy(symbols.toSorted(compareUtf8), (symbol) => computePartNumber(symbol, parts));
+  const stage = startStage(archive, archive.readManifest(), readCommitState(archive.state.db));
   for (const day of midnights) {
     for (const [part, ofPart] of byPart) {
       const columns = dayColumns(ofPart, day, prices);
-      stageFile(archive, stage, encodedTicks(dayPath('ticks', day, part), day, columns, archive.groupRows));
+      stageFile(archive, stage, encodeTickFile(toDayPath('ticks', day, part), day, columns, archive.groupRows));
     }
     const covered = symbols.map((symbol) => ['ticks', symbol, day, day + dayMs, ticksPerDay, day + dayMs, 'poll']);
-    encodeDay(archive, stage, 'coverage', day, covered);
+    stageDayTable(archive, stage, 'coverage', day, covered);
   }
   commitAll(archive, stage, symbols);
   const key = await makeKey(archive.layout.root);
@@ -75,10 +75,10 @@ function dayColumns(symbols: readonly string[], day: number, prices: Prices): Pa
 function commitAll(archive: Archive, stage: Stage, symbols: readonly string[]): void {
   const base = stage.base;
   const last = firstDay + days * dayMs;
-  const manifest = { ...base, generation: stage.generation, created_at: last, datasets: nextFiles(stage) };
-  commit(archive, stage, manifest, stage.moves, () => {
+  const manifest = { ...base, generation: stage.generation, created_at: last, datasets: listNextFiles(stage) };
+  commitStage(archive, stage, manifest, stage.moves, () => {
     const { db } = archive.state;
-    noteRowGroups(db, stage.records);
+    recordRowGroups(db, stage.fileRecords);
     for (const symbol of symbols) {
       addTickDeltas(db, [{ symbol, added: days * ticksPerDay, first: firstDay, last: last - 1 }], last);
       restoreSegments(db, symbol, [

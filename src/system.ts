@@ -14,13 +14,13 @@ export const systemClock: Clock = {
   async sleep(ms, signal) {
     // Timers count in 31 bits; a longer one would fire at once.
     for (let left = ms; left > 0 || left === ms; left -= timerMsMax) {
-      await delay(Math.max(0, Math.min(left, timerMsMax)), signal);
+      await waitForTimer(Math.max(0, Math.min(left, timerMsMax)), signal);
     }
   },
 };
 
 /** Node's own makes an error of its own, with a stack, for every wait that is broken off: as many as there are requests. */
-function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
+function waitForTimer(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const stop = (): void => {

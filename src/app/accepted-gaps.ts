@@ -1,11 +1,11 @@
 import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../core/errors.ts';
-import { isoUtc } from '../core/time.ts';
+import { formatIsoUtc } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
 import { listGaps } from '../reading/gaps.ts';
-import { judgedBy } from '../settings/judged-by.ts';
+import { toCompletenessRules } from '../settings/judged-by.ts';
 import { type AcceptedWindow, acceptWindow, revokeAccepted } from '../state/accepted.ts';
-import { oneSymbol } from '../state/symbols.ts';
+import { readSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
 import { publishVerdict } from './publish-verdict.ts';
 
@@ -21,17 +21,19 @@ export async function acceptGaps(
 ): Promise<AcceptedWindow> {
   const { symbol, from, to, reason } = asked;
   const { db } = archive.state;
-  const facts = oneSymbol(db, symbol);
+  const facts = readSymbol(db, symbol);
   if (facts === undefined) throw new UsageError(`${symbol} is not known in this archive.`);
   const nowMs = context.clock.nowMs();
   const isPast = from < Math.min(to, nowMs);
   const { gaps } = isPast
-    ? listGaps(archive, { from, to, symbols: [facts] }, judgedBy(context.settings), nowMs)
+    ? listGaps(archive, { from, to, symbols: [facts] }, toCompletenessRules(context.settings), nowMs)
     : { gaps: [] };
   if (gaps.length === 0)
-    throw new UsageError(`There is no gap of ${symbol} from ${isoUtc(from)} to ${isoUtc(to)}: nothing to accept.`);
+    throw new UsageError(
+      `There is no gap of ${symbol} from ${formatIsoUtc(from)} to ${formatIsoUtc(to)}: nothing to accept.`,
+    );
   const isTold = gaps.every((gap) => gap.reason !== 'never asked');
-  const accepted = { symbol, from, to, reason, acceptedAt: nowMs, toldAt: isTold ? nowMs : null };
+  const accepted = { symbol, from, to, reason, acceptedAt: nowMs, reportedAt: isTold ? nowMs : null };
   acceptWindow(db, accepted);
   await publishVerdict(context, archive, 'gaps');
   return accepted;
@@ -41,7 +43,7 @@ export async function acceptGaps(
  * Takes back what was accepted of a symbol in a window, and publishes that. Returns what it was.
  * @throws UsageError where nothing was
  */
-export async function revokeGaps(
+export async function revokeAcceptedGaps(
   context: Context,
   archive: Archive,
   { symbol, ...window }: Window & { readonly symbol: string },

@@ -3,10 +3,10 @@ import type { Clock, Random } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { OpenDatabase } from '../state/database.ts';
-import type { OpenWire } from '../upstream/transport.ts';
+import type { OpenTransport } from '../upstream/transport.ts';
 
 /** A display of long work; see the CLI's progress. */
-export interface Display {
+export interface ProgressDisplay {
   update(update: {
     readonly done: number;
     readonly total?: number;
@@ -18,7 +18,7 @@ export interface Display {
 }
 
 /** How the service is being asked, at this moment: what a display shows beside what is done. */
-export interface Asking {
+export interface RequestRateStatus {
   /** Requests started so far. */
   readonly requests: number;
   readonly allowedPerSecond: number;
@@ -39,12 +39,12 @@ export interface Context {
   /** Opens the archive's state; the usual way where it is not given. */
   readonly openDatabase?: OpenDatabase | undefined;
   /** Opens what requests go over; undici's connections where it is not given. */
-  readonly openWire?: OpenWire | undefined;
+  readonly openWire?: OpenTransport | undefined;
   /** Aborted by SIGINT and SIGTERM, with `Interrupted` as the reason. */
   readonly signal: AbortSignal;
   readonly version: string;
   /** The words of the command line behind the program's name, none of them secret; absent where nobody typed any. */
-  readonly words?: readonly string[] | undefined;
+  readonly argv?: readonly string[] | undefined;
   /** Threads that work may be shared among; 1 for all in one. */
   readonly threads: number;
   /** How long to wait for another writer, in ms. */
@@ -52,17 +52,17 @@ export interface Context {
   /** Warnings count as failures. */
   readonly strict: boolean;
   /** Whether a missing archive may be started though nobody named the output. */
-  readonly mayCreate: boolean;
+  readonly canCreateArchive: boolean;
   /** @param asking of work that asks the service */
-  startDisplay(label: string, total: number, unit: string, asking?: () => Asking): Promise<Display>;
+  startDisplay(label: string, total: number, unit: string, asking?: () => RequestRateStatus): Promise<ProgressDisplay>;
 }
 
 /** The reason of the context's signal. */
-export class Interrupted extends Error {
-  readonly by: 'SIGINT' | 'SIGTERM';
+export class InterruptedError extends Error {
+  readonly signalName: 'SIGINT' | 'SIGTERM';
   constructor(by: 'SIGINT' | 'SIGTERM') {
     super(`stopped by ${by}`);
     this.name = 'Interrupted';
-    this.by = by;
+    this.signalName = by;
   }
 }

@@ -1,11 +1,11 @@
 import { OddslakeError, UpstreamError } from '../core/errors.ts';
-import { Interrupted } from './context.ts';
+import { InterruptedError } from './context.ts';
 
 /**
  * What happened, to what, and what to do, in a sentence or two for the person at the terminal. `asksOther`: it was not the
  * archive's upstream that was asked.
  */
-export function sentence(error: unknown, asksOther = false): string {
+export function formatErrorMessage(error: unknown, asksOther = false): string {
   const [asked, key, url] = asksOther
     ? ['The other oddslake', 'ODDSLAKE_FROM_API_KEY', '--from-url']
     : ['The upstream', 'ODDSLAKE_API_KEY', 'ODDSLAKE_BASE_URL'];
@@ -13,18 +13,21 @@ export function sentence(error: unknown, asksOther = false): string {
     return `${asked} refused the key (${error.reason}). Check ${key} or ${key}_FILE.`;
   if (error instanceof UpstreamError && error.failure === 'unreachable')
     return `${asked} could not be reached (${error.reason}). Check ${url} and the network.`;
-  if (error instanceof OddslakeError || error instanceof UpstreamError || error instanceof Interrupted)
+  if (error instanceof OddslakeError || error instanceof UpstreamError || error instanceof InterruptedError)
     return error.message;
-  if (!(error instanceof Error)) return `Something unexpected went wrong: ${String(error)}. ${debugging}`;
-  return ofTheSystem(error) ?? `Something unexpected went wrong (${error.name}): ${ended(error.message)} ${debugging}`;
+  if (!(error instanceof Error)) return `Something unexpected went wrong: ${String(error)}. ${debugHint}`;
+  return (
+    formatSystemError(error) ??
+    `Something unexpected went wrong (${error.name}): ${endSentence(error.message)} ${debugHint}`
+  );
 }
 
-const debugging = '--log-level debug shows where it came from.';
+const debugHint = '--log-level debug shows where it came from.';
 
-const ended = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
+const endSentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
 /** What the codes of the system mean, and what can be done. */
-const meanings: Readonly<Record<string, string>> = {
+const systemErrorHints: Readonly<Record<string, string>> = {
   ENOENT: 'it is not there (any more). Make it, or name another place.',
   ENOTDIR: 'a part of its path is a file, not a folder. Name another place.',
   EISDIR: 'it is a folder, not a file. Name another place.',
@@ -42,9 +45,9 @@ const meanings: Readonly<Record<string, string>> = {
 };
 
 /** An error of a system call upon a path; null for any other. */
-function ofTheSystem(error: Error): string | null {
+function formatSystemError(error: Error): string | null {
   const { code, syscall, path } = error as NodeJS.ErrnoException;
-  const meaning = meanings[code ?? ''];
+  const meaning = systemErrorHints[code ?? ''];
   if (meaning === undefined || syscall === undefined) return null;
   return `Could not ${syscall} ${path ?? 'a file'}: ${meaning} (${code})`;
 }

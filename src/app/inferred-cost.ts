@@ -1,11 +1,11 @@
 import { dayMs } from '../core/window.ts';
-import { confirmRequests, expectedRequests } from '../ingest/plan.ts';
+import { confirmRequestsPerWindow, estimateRequests } from '../ingest/plan.ts';
 import { findInferred } from '../state/coverage.ts';
 import type { Database } from '../state/database.ts';
-import { allSymbols } from '../state/symbols.ts';
+import { readAllSymbols } from '../state/symbols.ts';
 
 /** The windows that only inferred evidence speaks for, and what it takes to have them confirmed. */
-export interface InferredCost {
+export interface RecheckCost {
   readonly windows: number;
   readonly symbols: number;
   /** From the first of them to the last, epoch ms. */
@@ -16,17 +16,17 @@ export interface InferredCost {
 }
 
 /** Computes what a recheck of all inferred windows would cost. @param pageLimit ticks asked for in one request */
-export function inferredCost(db: Database, pageLimit: number): InferredCost {
+export function estimateRecheckCost(db: Database, pageLimit: number): RecheckCost {
   const inferred = findInferred(db, { from: -8.64e15, to: 8.64e15 });
-  const facts = new Map(allSymbols(db).map((known) => [known.symbol, known]));
+  const facts = new Map(readAllSymbols(db).map((known) => [known.symbol, known]));
   let [windows, requests] = [0, 0];
   let [from, to] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const [symbol, list] of inferred) {
     windows += list.length;
     const known = facts.get(symbol);
     const pages =
-      known === undefined ? list.length : expectedRequests({ symbol, windows: list, first: false }, known, pageLimit);
-    requests += pages + confirmRequests * list.length;
+      known === undefined ? list.length : estimateRequests({ symbol, windows: list, isFirst: false }, known, pageLimit);
+    requests += pages + confirmRequestsPerWindow * list.length;
     from = Math.min(from, list[0]!.from);
     to = Math.max(to, list.at(-1)!.to);
   }

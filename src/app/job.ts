@@ -1,6 +1,6 @@
 import type { Archive } from '../archive/open-archive.ts';
-import type { Repaired } from '../archive/repair/repair-report.ts';
-import type { Verified } from '../archive/verify/verify.ts';
+import type { RepairReport } from '../archive/repair/repair-report.ts';
+import type { VerifyResult } from '../archive/verify/verify.ts';
 import type { Window } from '../core/window.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
 import type { Context } from './context.ts';
@@ -48,12 +48,12 @@ export interface RepairFlags {
   /** The oddslake to ask for what is lost in place of the upstream; null for the upstream. */
   readonly fromUrl: string | null;
   /** Called with what was mended, before anything is asked for. */
-  readonly show?: (repaired: Repaired) => void;
+  readonly onRepaired?: (repaired: RepairReport) => void;
 }
 
 export interface VerifyFlags {
   /** Called with what was found, before it is judged. */
-  readonly show: (found: Verified, archive: Archive, runId: string) => void;
+  readonly onVerified: (found: VerifyResult, archive: Archive, runId: string) => void;
 }
 
 export interface BackfillPlan {
@@ -65,7 +65,7 @@ export interface BackfillPlan {
 }
 
 /** Every job by its name, each loaded when it is started. */
-export interface Jobs {
+export interface JobLoaders {
   nightly(): Promise<Job<NightlyFlags>>;
   markets(): Promise<Job>;
   ticks(): Promise<Job<TicksFlags>>;

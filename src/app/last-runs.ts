@@ -1,26 +1,26 @@
-import { layoutOf } from '../archive/layout.ts';
-import { aheadMsMax } from '../core/clock.ts';
+import { createLayout } from '../archive/layout.ts';
+import { clockAheadMsMax } from '../core/clock.ts';
 import type { LastRun } from '../metrics/last-run.ts';
 import type { Database } from '../state/database.ts';
-import { lastEnded } from '../state/runs.ts';
-import { openState, stateFile } from '../state/state.ts';
+import { readLastEndedRuns } from '../state/runs.ts';
+import { openState, toStateFilePath } from '../state/state.ts';
 import type { Context } from './context.ts';
 
 /** A job's last run, and when the job last ended with 0 (epoch ms). */
-export interface KnownRun {
+export interface LastRunRecord {
   readonly run: LastRun;
   readonly succeededAt: number | null;
 }
 
 /** What the state knows of the last run of each job. */
-export const knownRuns = (db: Database, nowMs: number): KnownRun[] =>
-  lastEnded(db, nowMs + aheadMsMax).flatMap(({ summary, succeededAt }) => {
-    const run = readRun(summary);
+export const listLastRunRecords = (db: Database, nowMs: number): LastRunRecord[] =>
+  readLastEndedRuns(db, nowMs + clockAheadMsMax).flatMap(({ summary, succeededAt }) => {
+    const run = parseLastRun(summary);
     return run === null ? [] : [{ run, succeededAt }];
   });
 
 /** A summary as it was kept; one of an older oddslake may lack what a later one has, and then nothing is told of it. */
-function readRun(summary: string | null): LastRun | null {
+function parseLastRun(summary: string | null): LastRun | null {
   try {
     const run = JSON.parse(summary ?? 'null') as Partial<LastRun> | null;
     const whole = run?.ticks !== undefined && run.symbols !== undefined && run.published !== undefined;
@@ -31,20 +31,20 @@ function readRun(summary: string | null): LastRun | null {
 }
 
 /** The same from the archive's state, which is closed at the moment; none where there is none. */
-export function readKnownRuns({ settings, disk, clock, openDatabase }: Context): KnownRun[] {
-  const { private: folder } = layoutOf(settings.archive.output);
+export function readLastRunRecords({ settings, disk, clock, openDatabase }: Context): LastRunRecord[] {
+  const { privateFolder: folder } = createLayout(settings.archive.output);
   // Nothing is made by those that only look.
-  if (disk.size(stateFile(folder)) === null) return [];
+  if (disk.size(toStateFilePath(folder)) === null) return [];
   const state = openState(folder, { upstream: '', parts: settings.archive.parts }, openDatabase);
   try {
-    return knownRuns(state.db, clock.nowMs());
+    return listLastRunRecords(state.db, clock.nowMs());
   } finally {
     state.close();
   }
 }
 
 /** What is known, and a run that has just ended: the state may not have it, as it could not be opened or written. */
-export function withRun(known: readonly KnownRun[], run: LastRun): KnownRun[] {
+export function mergeLastRun(known: readonly LastRunRecord[], run: LastRun): LastRunRecord[] {
   const before = known.find((one) => one.run.job === run.job);
   if (before !== undefined && before.run.finished_at > run.finished_at) return [...known];
   const succeededAt = run.exit_code === 0 ? run.finished_at : (before?.succeededAt ?? null);

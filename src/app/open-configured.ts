@@ -1,7 +1,7 @@
 import { type Archive, openArchive } from '../archive/open-archive.ts';
-import { overlapInUse, type RecheckMemory } from '../core/rechecks.ts';
+import { computeOverlapMs, type RecheckMemory } from '../core/rechecks.ts';
 import type { LingerRules } from '../core/symbol-lifetime.ts';
-import { judgedBy } from '../settings/judged-by.ts';
+import { toCompletenessRules } from '../settings/judged-by.ts';
 import type { Context } from './context.ts';
 
 // What the settings say, in the terms of those who need it.
@@ -11,7 +11,7 @@ import type { Context } from './context.ts';
  * upstream the settings name; a mistyped --output of a reader is an error.
  */
 export function openConfiguredArchive(
-  context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase' | 'randomBytes'> &
+  context: Pick<Context, 'settings' | 'canCreateArchive' | 'version' | 'disk' | 'openDatabase' | 'randomBytes'> &
     Partial<Pick<Context, 'waitMs'>>,
   collects: boolean,
   mends = false,
@@ -21,7 +21,7 @@ export function openConfiguredArchive(
   const options = {
     root: archive.output,
     // Where there is none, there is nothing to mend.
-    create: collects && !mends && (archive.outputNamed || context.mayCreate),
+    create: collects && !mends && (archive.outputNamed || context.canCreateArchive),
     upstream: collects ? (source.name ?? origin) : null,
     parts: archive.parts,
     writer: `oddslake ${context.version}`,
@@ -36,14 +36,16 @@ export function openConfiguredArchive(
 const minuteMs = 60_000;
 
 /** When a symbol's lifetime begins, and when one that turned inactive is left alone. */
-export const lingerRules = ({ settings }: Context): LingerRules => judgedBy(settings).rules;
+export const getLingerRules = ({ settings }: Context): LingerRules => toCompletenessRules(settings).lifetimeRules;
 
 /** How far before its cursor a poll reads again by now, in ms: as configured, or farther where ticks come later. */
-export const overlapMsOf = ({ settings }: Context, memory: RecheckMemory): number =>
-  overlapInUse(memory, settings.poll.overlapMinutes * minuteMs, settings.poll.overlapMinutesMax * minuteMs);
+export const getOverlapMs = ({ settings }: Context, memory: RecheckMemory): number =>
+  computeOverlapMs(memory, settings.poll.overlapMinutes * minuteMs, settings.poll.overlapMinutesMax * minuteMs);
 
 /** How far ahead of ours the service's clock may be, in ms. */
-export const skewMs = ({ settings }: Pick<Context, 'settings'>): number => settings.poll.futureSkewSeconds * 1000;
+export const getFutureSkewMs = ({ settings }: Pick<Context, 'settings'>): number =>
+  settings.poll.futureSkewSeconds * 1000;
 
 /** Symbols that the config names, or null where the market lists decide. */
-export const namedSymbols = ({ settings }: Context): ReadonlySet<string> | null => judgedBy(settings).named;
+export const getConfiguredSymbols = ({ settings }: Context): ReadonlySet<string> | null =>
+  toCompletenessRules(settings).namedSymbols;

@@ -1,15 +1,15 @@
-import type { PaceMemory } from '../core/rate-state.ts';
+import type { RateStateStore } from '../core/rate-state.ts';
 import type { UpstreamAccess } from '../settings/settings.ts';
-import type { ReceivedAnswer } from '../upstream/options.ts';
+import type { ReceivedResponse } from '../upstream/options.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
 
 /** Opens a client of the archive's upstream with the settings' bounds, at this pace. */
-export async function connect(
+export async function openConfiguredUpstream(
   context: Context,
-  pace: PaceMemory,
+  pace: RateStateStore,
   { baseUrl, apiKey }: UpstreamAccess,
-  onAnswer?: (answer: ReceivedAnswer) => void,
+  onAnswer?: (answer: ReceivedResponse) => void,
 ): Promise<Upstream> {
   const { upstream } = context.settings;
   const { openUpstream } = await import('../upstream/client.ts');
@@ -31,9 +31,9 @@ export async function connect(
       clock: context.clock,
       random: context.random,
       log: context.log,
-      pace,
-      openWire: context.openWire,
-      ...(onAnswer === undefined ? {} : { onAnswer }),
+      rateStore: pace,
+      openTransport: context.openWire,
+      ...(onAnswer === undefined ? {} : { onResponse: onAnswer }),
     },
   );
 }
@@ -42,7 +42,7 @@ export async function connect(
  * Opens a client of another service than the archive's upstream: what that one has taught of its rate says nothing of
  * this one, and its answers are not kept as the upstream's.
  */
-export async function connectOther(context: Context, access: UpstreamAccess): Promise<Upstream> {
-  const { createOwnMemory } = await import('../upstream/local-rate-store.ts');
-  return connect(context, createOwnMemory(), access);
+export async function openOtherUpstream(context: Context, access: UpstreamAccess): Promise<Upstream> {
+  const { createLocalRateStore } = await import('../upstream/local-rate-store.ts');
+  return openConfiguredUpstream(context, createLocalRateStore(), access);
 }

@@ -1,8 +1,8 @@
 import type { Archive } from '../archive/open-archive.ts';
 import { publish } from '../archive/publish/publish.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
-import { judgedBy } from '../settings/judged-by.ts';
-import { knownDamage } from '../state/damage.ts';
+import { toCompletenessRules } from '../settings/judged-by.ts';
+import { readRecordedDamage } from '../state/damage.ts';
 import type { Context } from './context.ts';
 
 /** Publishes the verdict as it is judged now, with whatever is journaled. */
@@ -12,7 +12,7 @@ export async function publishVerdict(context: Context, archive: Archive, runId: 
     clock: context.clock,
     waitMs: context.waitMs,
     signal: context.signal,
-    ...judgedBy(context.settings),
+    ...toCompletenessRules(context.settings),
     judges: true,
     candles: context.settings.archive.candles,
     quarantineBytesMax: context.settings.quarantine.bytesMax,
@@ -23,11 +23,11 @@ export async function publishVerdict(context: Context, archive: Archive, runId: 
  * Publishes the verdict once more where a run has found damage since its last publish: else the manifest would call a day
  * complete whose file is damaged. Left to the next run where another one publishes, or the manifest itself is damaged.
  */
-export async function publishFoundDamage(context: Context, archive: Archive, runId: string): Promise<void> {
-  const files = knownDamage(archive.state.db).length;
+export async function publishDamageVerdict(context: Context, archive: Archive, runId: string): Promise<void> {
+  const files = readRecordedDamage(archive.state.db).length;
   if (files === 0) return;
   try {
-    const { generation, verdict } = archive.manifest();
+    const { generation, verdict } = archive.readManifest();
     if (generation > 0 && verdict?.damaged.files !== files) await publishVerdict(context, archive, runId);
   } catch (error) {
     const isLeft =

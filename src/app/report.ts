@@ -1,9 +1,9 @@
 import { join } from 'node:path';
-import { requireWritable, writeInPlace } from '../archive/copies/export-file.ts';
+import { requireWritableTarget, writeFileAtomically } from '../archive/copies/export-file.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
-import type { Verdict } from '../report/health-status.ts';
-import { judgedBy } from '../settings/judged-by.ts';
+import type { ArchiveHealth } from '../report/health-status.ts';
+import { toCompletenessRules } from '../settings/judged-by.ts';
 import type { Context } from './context.ts';
 import { openConfiguredArchive } from './open-configured.ts';
 
@@ -14,11 +14,11 @@ export interface WrittenReport {
   readonly sha256: string;
   /** The generation that it tells of. */
   readonly generation: number;
-  readonly verdict: Verdict;
+  readonly verdict: ArchiveHealth;
 }
 
 /** Beside the archive's own texts, where no reader of its data looks. */
-export const reportName = 'report.html';
+export const reportFileName = 'report.html';
 
 /**
  * Writes the report, whole or not at all; the one that was there is replaced.
@@ -26,51 +26,52 @@ export const reportName = 'report.html';
  * @throws UsageError where nothing may be written there
  */
 export async function writeReport(archive: Archive, context: Context, out: string | null): Promise<WrittenReport> {
-  const target = targetOf(archive, out);
+  const target = resolveTarget(archive, out);
   // What gathers and draws takes its time to load.
-  const [{ gatherReport }, { archiveReport }] = await Promise.all([
+  const [{ readReportData }, { renderArchiveReport }] = await Promise.all([
     import('../reading/report/report-data.ts'),
     import('../report/archive-page.ts'),
   ]);
   const { settings, clock, random, version } = context;
   const rules = {
-    judged: judgedBy(settings),
+    judged: toCompletenessRules(settings),
     days: settings.report.days,
     lagMsMax: settings.service.lagSecondsMax * 1000,
     overlapMs: settings.poll.overlapMinutes * 60_000,
     overlapMsMax: settings.poll.overlapMinutesMax * 60_000,
     requestsPerSecond: settings.upstream.requestsPerSecond,
   };
-  const gathered = await gatherReport(archive, rules, { nowMs: clock.nowMs(), random });
-  const { text, verdict } = archiveReport(gathered, version);
+  const gathered = await readReportData(archive, rules, { nowMs: clock.nowMs(), random });
+  const { text, health } = renderArchiveReport(gathered, version);
   const bytes = Buffer.from(text, 'utf8');
   async function* pieces() {
     yield bytes;
   }
   const id = Math.floor(random() * 36 ** 8).toString(36);
   try {
-    const written = await writeInPlace(archive.disk, target, id, pieces());
-    return { path: target, ...written, generation: gathered.status.generation, verdict };
+    const written = await writeFileAtomically(archive.disk, target, id, pieces());
+    return { path: target, ...written, generation: gathered.status.generation, verdict: health };
   } catch (error) {
-    if (out === null && isRefused(error)) throw notWritable(archive, target, error);
+    if (out === null && isPermissionError(error)) throw createNotWritableError(archive, target, error);
     throw error;
   }
 }
 
-function targetOf({ disk, layout }: Archive, out: string | null): string {
-  const own = disk.realPath(join(layout.root, reportName));
-  if (out !== null && disk.realPath(out) !== own) return requireWritable(disk, layout.root, out);
+function resolveTarget({ disk, layout }: Archive, out: string | null): string {
+  const own = disk.realPath(join(layout.root, reportFileName));
+  if (out !== null && disk.realPath(out) !== own) return requireWritableTarget(disk, layout.root, out);
   if (disk.size(own) !== null && !disk.isFile(own))
     throw new UsageError(`${own} is there and is no file that could be replaced: name another place with --out FILE.`);
   return own;
 }
 
-const refusals = new Set(['EACCES', 'EPERM', 'EROFS']);
+const permissionCodes = new Set(['EACCES', 'EPERM', 'EROFS']);
 
-const isRefused = (error: unknown): boolean =>
-  error instanceof OddslakeError && refusals.has(String((error.cause as NodeJS.ErrnoException | undefined)?.code));
+const isPermissionError = (error: unknown): boolean =>
+  error instanceof OddslakeError &&
+  permissionCodes.has(String((error.cause as NodeJS.ErrnoException | undefined)?.code));
 
-const notWritable = ({ layout }: Archive, target: string, cause: unknown): OddslakeError =>
+const createNotWritableError = ({ layout }: Archive, target: string, cause: unknown): OddslakeError =>
   new OddslakeError(
     exitCodes.unexpected,
     `Not allowed to write ${target}: the archive ${layout.root} is only readable. Name another place with --out FILE.`,
@@ -78,7 +79,7 @@ const notWritable = ({ layout }: Archive, target: string, cause: unknown): Oddsl
   );
 
 /** The report that follows a run whose archive is closed by now. */
-export async function reportAfterRun(context: Context): Promise<void> {
+export async function writeReportAfterRun(context: Context): Promise<void> {
   const archive = openConfiguredArchive(context, false);
   try {
     const { path, bytes, verdict } = await writeReport(archive, context, null);

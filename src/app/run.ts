@@ -1,38 +1,38 @@
-import { clearAbandoned } from '../archive/copies/scratch-dir.ts';
+import { removeAbandonedScratch } from '../archive/copies/scratch-dir.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
 import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
-import { countWaiting } from '../archive/publish/count-waiting.ts';
-import { recover } from '../archive/publish/publish.ts';
-import type { RawKeeper } from '../archive/raw/raw-writer.ts';
+import { countJournaledTicks } from '../archive/publish/count-waiting.ts';
+import { recoverPublish } from '../archive/publish/publish.ts';
+import type { RawWriter } from '../archive/raw/raw-writer.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
-import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
+import { formatIsoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { readPublishedVerdict } from '../reading/archive-status.ts';
 import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
-import { knownDamage } from '../state/damage.ts';
-import { openIntent } from '../state/intent.ts';
-import { openSharedPace, type SharedPace } from '../state/rate-limit-store.ts';
-import { droppedOf, finishRun, runCounts, startRun, waitingTicks } from '../state/runs.ts';
+import { readRecordedDamage } from '../state/damage.ts';
+import { readOpenIntent } from '../state/intent.ts';
+import { openSharedRateStore, type SharedRateStore } from '../state/rate-limit-store.ts';
+import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts, startRun } from '../state/runs.ts';
 import type { Upstream, UpstreamCounters } from '../upstream/upstream.ts';
 import { afterRun } from './after-run/index.ts';
 import type { Context } from './context.ts';
-import { namedSymbols, openConfiguredArchive } from './open-configured.ts';
-import { connect, connectOther } from './open-upstream.ts';
-import { publishFoundDamage } from './publish-verdict.ts';
-import { shareStep, sizesStep } from './steps/damage-steps.ts';
-import { type DriftLine, driftStep, type Shapes, startShapes } from './steps/drift-step.ts';
-import { type NightNotes, startNotes } from './steps/nightly-counters.ts';
-import { endRaw, keepRaw } from './steps/raw-step.ts';
-import { activeSuspended } from './steps/suspended-step.ts';
-import type { LostOfRun } from './steps/track-lost-windows.ts';
-import { withNextAction } from './suggest-action-facts.ts';
+import { getConfiguredSymbols, openConfiguredArchive } from './open-configured.ts';
+import { openConfiguredUpstream, openOtherUpstream } from './open-upstream.ts';
+import { publishDamageVerdict } from './publish-verdict.ts';
+import { checkPublishedSizes, hashDueFiles } from './steps/damage-steps.ts';
+import { createResponseShapes, type DriftLine, detectSchemaDrift, type ResponseShapes } from './steps/drift-step.ts';
+import { createNightCounters, type NightCounters } from './steps/nightly-counters.ts';
+import { closeRawCapture, openRawCapture } from './steps/raw-step.ts';
+import { listActiveSuspended } from './steps/suspended-step.ts';
+import type { LostWindowState } from './steps/track-lost-windows.ts';
+import { addNextAction } from './suggest-action-facts.ts';
 import {
   type BookCounts,
+  emptyBookCounts,
   type FailureLine,
-  type NightFacts,
-  noBooks,
+  type NightSummary,
   type RateUse,
   type RecheckCounts,
-  type Restored,
+  type RestoredCounts,
   type RunFacts,
   type Summary,
   summarize,
@@ -51,86 +51,86 @@ export interface Run {
   readonly files: Map<string, PublishedFile>;
   readonly symbols: { planned: number; done: number; failed: number; suspended: number };
   /** Symbols that it was to ask for by name. */
-  readonly byHand: Set<string>;
-  readonly books: { -readonly [name in keyof BookCounts]: BookCounts[name] };
+  readonly requestedSymbols: Set<string>;
+  readonly bookCounts: { -readonly [name in keyof BookCounts]: BookCounts[name] };
   /** What the upstream's answers look like, and what of it is not as it was. */
-  readonly shapes: Shapes;
+  readonly shapes: ResponseShapes;
   readonly drifts: DriftLine[];
   /** Lost windows that it asked for, and those for which it had an answer: see steps/lost-asked.ts. */
-  readonly lost: LostOfRun;
+  readonly lostWindows: LostWindowState;
   /** Whether another service than the archive's upstream is asked: what that one knows of a symbol is its own affair. */
-  readonly asksOther: boolean;
+  readonly usesOtherUpstream: boolean;
   /** What its polls note for the summary of a night, and that summary once the night is over. */
-  readonly night: NightNotes;
-  nightFacts?: NightFacts;
+  readonly nightCounters: NightCounters;
+  nightSummary?: NightSummary;
   /** What its rechecks came to; absent where it made none. */
   rechecks?: RecheckCounts;
   /** Whether markets or ticks fell sharply against the last nights, and which symbols are overdue by more than a day. */
-  fell: boolean;
-  longOverdue: readonly string[];
+  hasSharpDrop: boolean;
+  longOverdueSymbols: readonly string[];
   /** The lost windows that it made whole again; absent where it did not set out to. */
-  restored?: Partial<Restored>;
+  restored?: Partial<RestoredCounts>;
   pages: number;
   /** Markets that its last poll of the lists named; null where it polled none. */
   markets: number | null;
   /** Whether the upstream has answered anything. */
-  reached: boolean;
+  hasUpstreamResponded: boolean;
 }
 
-export interface JobNeeds {
+export interface JobRequirements {
   /** Whether it polls the upstream, so that address and key must be there. */
-  readonly upstream: boolean;
+  readonly usesUpstream: boolean;
   /** Whether it may start an archive, though it polls nothing. */
-  readonly collects?: boolean;
+  readonly canCreateArchive?: boolean;
   /** Another service than the archive's upstream, which is asked in its place at a pace of its own. */
-  readonly other?: UpstreamAccess | null;
+  readonly otherUpstream?: UpstreamAccess | null;
   /** Whether it mends the archive, so that a damaged manifest is no reason not to open it. */
-  readonly mends?: boolean;
+  readonly isRepair?: boolean;
   /** Whether it looks at the whole archive and changes nothing of it: it takes one of an older format too. */
-  readonly verifies?: boolean;
+  readonly isVerify?: boolean;
 }
 
 /** Runs a job from opening the archive to its summary. Never rejects: what went wrong is in the summary. */
 export async function runJob(
   context: Context,
   job: string,
-  needs: JobNeeds,
+  needs: JobRequirements,
   body: (run: Run) => Promise<void>,
 ): Promise<Summary> {
   const startedAt = context.clock.nowMs();
-  const parts: { archive?: Archive; pace?: SharedPace; raw?: RawKeeper | null; client?: Upstream; run?: Run } = {};
+  const parts: { archive?: Archive; pace?: SharedRateStore; raw?: RawWriter | null; client?: Upstream; run?: Run } = {};
   let thrown: unknown;
   try {
-    requirePossibleTime(startedAt);
-    if (needs.upstream) requireUpstream(context.settings);
-    const mends = needs.mends === true;
-    const verifies = needs.verifies === true;
-    parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true, mends);
+    requirePlausibleTime(startedAt);
+    if (needs.usesUpstream) requireUpstream(context.settings);
+    const mends = needs.isRepair === true;
+    const verifies = needs.isVerify === true;
+    parts.archive = openConfiguredArchive(context, needs.usesUpstream || needs.canCreateArchive === true, mends);
     // Of one that is to be mended nothing is read before it is.
     if (!mends && !verifies) {
       requireCurrentFormat(parts.archive);
       // What a killed import had put aside may fill the disk.
-      clearAbandoned(parts.archive);
+      removeAbandonedScratch(parts.archive);
     }
-    if (!verifies) await finishBroken(parts.archive, context);
+    if (!verifies) await finishInterruptedPublish(parts.archive, context);
     const { state, layout } = parts.archive;
-    const shapes = startShapes();
-    parts.run = startedRun(context, job, parts.archive, startedAt, shapes, Boolean(needs.other), async () => {
-      if (needs.other) {
-        parts.client ??= await connectOther(context, needs.other);
+    const shapes = createResponseShapes();
+    parts.run = createRun(context, job, parts.archive, startedAt, shapes, Boolean(needs.otherUpstream), async () => {
+      if (needs.otherUpstream) {
+        parts.client ??= await openOtherUpstream(context, needs.otherUpstream);
         return parts.client;
       }
-      parts.pace ??= openSharedPace(state, layout.private);
-      parts.raw ??= await keepRaw(parts.run!);
-      parts.client ??= shapes.watch(
-        await connect(context, parts.pace, requireUpstream(context.settings), (answer) => {
-          parts.raw?.keep(answer);
-          shapes.onAnswer(answer);
+      parts.pace ??= openSharedRateStore(state, layout.privateFolder);
+      parts.raw ??= await openRawCapture(parts.run!);
+      parts.client ??= shapes.observeUpstream(
+        await openConfiguredUpstream(context, parts.pace, requireUpstream(context.settings), (answer) => {
+          parts.raw?.write(answer);
+          shapes.onResponse(answer);
         }),
       );
       return parts.client;
     });
-    if (!mends && !verifies) sizesStep(parts.run);
+    if (!mends && !verifies) checkPublishedSizes(parts.run);
     await body(parts.run);
   } catch (error) {
     thrown = error;
@@ -138,19 +138,19 @@ export async function runJob(
   // A part that is refused keeps nobody from looking at the others.
   if (
     parts.run !== undefined &&
-    !needs.mends &&
-    !needs.verifies &&
+    !needs.isRepair &&
+    !needs.isVerify &&
     (thrown === undefined || thrown instanceof DamageError)
   )
-    await shareStep(parts.run)
-      .then(() => publishFoundDamage(context, parts.archive!, parts.run!.id))
+    await hashDueFiles(parts.run)
+      .then(() => publishDamageVerdict(context, parts.archive!, parts.run!.id))
       .catch((error: unknown) => {
         thrown ??= error;
       });
-  if (parts.run !== undefined) await endRaw(parts.run, parts.raw ?? null);
+  if (parts.run !== undefined) await closeRawCapture(parts.run, parts.raw ?? null);
   const ended = (run: Run | undefined): Summary => {
     const facts = {
-      ...(run === undefined ? nothing : counted(run, parts.client)),
+      ...(run === undefined ? emptyFacts : collectFacts(run, parts.client)),
       version: context.version,
       job,
       strict: context.strict,
@@ -158,11 +158,11 @@ export async function runJob(
       started_at: startedAt,
       finished_at: context.clock.nowMs(),
     };
-    return withNextAction(summarize(facts), context, run, thrown);
+    return addNextAction(summarize(facts), context, run, thrown);
   };
   let summary: Summary;
   try {
-    if (parts.run !== undefined) parts.run.drifts.push(...driftStep(parts.run, parts.run.shapes));
+    if (parts.run !== undefined) parts.run.drifts.push(...detectSchemaDrift(parts.run, parts.run.shapes));
     summary = ended(parts.run);
     if (parts.run !== undefined) {
       finishRun(
@@ -186,9 +186,9 @@ export async function runJob(
   return summary;
 }
 
-type Counted = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
+type CountedFacts = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
 
-const nothing: Counted = {
+const emptyFacts: CountedFacts = {
   run_id: null,
   requests: 0,
   retries: 0,
@@ -199,30 +199,30 @@ const nothing: Counted = {
   watermark: null,
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-  books: noBooks,
+  books: emptyBookCounts,
   gaps: 0,
   warnings: [],
   failures: [],
   files: [],
-  reached: false,
+  hasUpstreamResponded: false,
 };
 
-function counted(run: Run, client: Upstream | undefined): Counted {
+function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const { archive, context } = run;
   const { db } = archive.state;
-  const waiting = waitingTicks(db, run.id) === 0 ? undefined : countWaiting(archive, run.id);
-  const counts = runCounts(db, run.id, waiting);
+  const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : countJournaledTicks(archive, run.id);
+  const counts = readRunCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
-  const { generation, watermark, reached: covered_to } = archive.manifest();
+  const { generation, watermark, reached: covered_to } = archive.readManifest();
   const asked = client?.counters();
   const verdict = readPublishedVerdict(archive, context.clock.nowMs());
   const { requests, retries, throttledMs } = asked ?? { requests: 0, retries: 0, throttledMs: 0 };
-  const { failures, pages, reached } = run;
+  const { failures, pages, hasUpstreamResponded } = run;
   const symbols = {
     ...run.symbols,
-    suspended: activeSuspended(db, namedSymbols(run.context)).length,
+    suspended: listActiveSuspended(db, getConfiguredSymbols(run.context)).length,
   };
-  const warnings = [...run.warnings, ...quarantineWarning(quarantined, droppedOf(db, run.id))];
+  const warnings = [...run.warnings, ...formatQuarantineWarnings(quarantined, countDroppedRejects(db, run.id))];
   return {
     run_id: run.id,
     requests,
@@ -235,18 +235,18 @@ function counted(run: Run, client: Upstream | undefined): Counted {
     covered_to,
     verdict,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
-    books: run.books,
-    damage: knownDamage(run.archive.state.db),
+    books: run.bookCounts,
+    damage: readRecordedDamage(run.archive.state.db),
     symbols,
     gaps: failures.filter((failure) => failure.symbol !== null).length,
     warnings,
     failures,
-    reached,
+    hasUpstreamResponded,
     schema_drift: run.drifts,
-    asksOther: run.asksOther,
+    usesOtherUpstream: run.usesOtherUpstream,
     ...(run.restored && { restored: run.restored }),
-    ...(asked !== undefined && asked.requests > 0 && { rate: rateUse(asked) }),
-    ...(run.nightFacts && { night: run.nightFacts }),
+    ...(asked !== undefined && asked.requests > 0 && { rate: toRateUse(asked) }),
+    ...(run.nightSummary && { night: run.nightSummary }),
     ...(run.rechecks && { rechecks: run.rechecks }),
     files: [...run.files.values()],
     publishedTicks: { added, lost },
@@ -254,28 +254,28 @@ function counted(run: Run, client: Upstream | undefined): Counted {
   };
 }
 
-function quarantineWarning(quarantined: number, dropped: number): string[] {
+function formatQuarantineWarnings(quarantined: number, dropped: number): string[] {
   if (quarantined === 0) return [];
   const told = `${quarantined} unusable ticks were set aside in .oddslake/quarantine`;
   return [dropped === 0 ? `${told}.` : `${told}; ${dropped} of them were only counted, as it has no room for more.`];
 }
 
-const rateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters): RateUse => ({
+const toRateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters): RateUse => ({
   allowed_per_second: allowedPerSecond,
   used: Math.round(usedShare * 1000) / 1000,
   waited_ms: waitedMs,
 });
 
-function startedRun(
+function createRun(
   context: Context,
   job: string,
   archive: Archive,
   startedAt: number,
-  shapes: Shapes,
+  shapes: ResponseShapes,
   asksOther: boolean,
   upstream: () => Promise<Upstream>,
 ): Run {
-  const id = runIdOf(startedAt, context.random());
+  const id = createRunId(startedAt, context.random());
   startRun(archive.state.db, id, job, process.pid, startedAt, context.settings.quarantine.runBytesMax);
   const symbols = { planned: 0, done: 0, failed: 0, suspended: 0 };
   return {
@@ -287,25 +287,25 @@ function startedRun(
     failures: [],
     files: new Map(),
     symbols,
-    byHand: new Set(),
-    books: { ...noBooks },
+    requestedSymbols: new Set(),
+    bookCounts: { ...emptyBookCounts },
     shapes,
     drifts: [],
-    lost: { asked: new Map(), tried: new Set(), answered: new Set() },
-    asksOther,
-    night: startNotes(),
-    fell: false,
-    longOverdue: [],
+    lostWindows: { requested: new Map(), tried: new Set(), confirmedLost: new Set() },
+    usesOtherUpstream: asksOther,
+    nightCounters: createNightCounters(),
+    hasSharpDrop: false,
+    longOverdueSymbols: [],
     pages: 0,
     markets: null,
-    reached: false,
+    hasUpstreamResponded: false,
   };
 }
 
 /** A clock that was never set, as after a flat battery, would date everything wrong. */
-function requirePossibleTime(nowMs: number): void {
+function requirePlausibleTime(nowMs: number): void {
   if (nowMs >= timeMin && nowMs < timeEnd) return;
-  const shown = Math.abs(nowMs) < 8.64e15 ? isoUtc(nowMs) : String(nowMs);
+  const shown = Math.abs(nowMs) < 8.64e15 ? formatIsoUtc(nowMs) : String(nowMs);
   throw new OddslakeError(
     exitCodes.unexpected,
     `The clock of this machine says ${shown}, which cannot be: set it, and run again.`,
@@ -313,16 +313,16 @@ function requirePossibleTime(nowMs: number): void {
 }
 
 /** Sorts by time; the rest tells runs of one moment apart. */
-const runIdOf = (startedAt: number, random: number): string =>
+const createRunId = (startedAt: number, random: number): string =>
   `${new Date(startedAt).toISOString().replace(/[-:]|\.\d+/g, '')}-${Math.floor(random * 36 ** 6)
     .toString(36)
     .padStart(6, '0')}`;
 
 /** A publish that was broken after its commit point is finished first, unless its holder is still at it. */
-async function finishBroken(archive: Archive, { clock, signal, log }: Context): Promise<void> {
-  if (openIntent(archive.state.db) === undefined) return;
+async function finishInterruptedPublish(archive: Archive, { clock, signal, log }: Context): Promise<void> {
+  if (readOpenIntent(archive.state.db) === undefined) return;
   try {
-    await recover(archive, 0, clock, signal);
+    await recoverPublish(archive, 0, clock, signal);
     log.info({}, 'finished the publish of a broken run');
   } catch (error) {
     if (!(error instanceof OddslakeError) || error.exitCode !== exitCodes.busy) throw error;

@@ -1,15 +1,15 @@
 import type { Archive } from '../archive/open-archive.ts';
 import { paths } from '../contract/paths.ts';
 import { openVerifiedFiles } from '../reading/files/verified-files.ts';
-import { watchCurrent } from '../reading/manifest-watcher.ts';
+import { watchManifest } from '../reading/manifest-watcher.ts';
 import { stopService } from '../service/graceful-shutdown.ts';
 import { serviceLimits } from '../service/http-limits.ts';
 import { createService } from '../service/server.ts';
 import type { Context } from './context.ts';
-import { cannotListen } from './listen-error.ts';
+import { createListenError } from './listen-error.ts';
 import { openConfiguredWorkspace } from './workspace.ts';
 
-export interface Serving {
+export interface RunningService {
   /** Where it listens, e.g. http://127.0.0.1:8080 */
   readonly url: string;
   /** The documentation page. */
@@ -19,7 +19,7 @@ export interface Serving {
 }
 
 /** Starts the service over an archive, which stays open until it is stopped. */
-export async function startService(context: Context, archive: Archive): Promise<Serving> {
+export async function startService(context: Context, archive: Archive): Promise<RunningService> {
   const { host, port } = context.settings.service;
   const workspace = await openConfiguredWorkspace(context, archive);
   try {
@@ -27,13 +27,13 @@ export async function startService(context: Context, archive: Archive): Promise<
       ...context,
       archive,
       workspace,
-      current: watchCurrent(archive),
+      current: watchManifest(archive),
       files: openVerifiedFiles(archive, context.settings.service.cacheBytesMax),
     });
     const url = await app.listen({ host, port }).catch(async (error: NodeJS.ErrnoException) => {
       // What was begun for requests would keep the process.
       await app.close();
-      throw cannotListen('service.port', port, host, error);
+      throw createListenError('service.port', port, host, error);
     });
     if (!(await workspace.hasGoodKey(context.clock.nowMs())))
       context.log.warn({}, 'nobody has a key yet: oddslake keys create --name NAME makes one, with the same settings');
@@ -41,7 +41,7 @@ export async function startService(context: Context, archive: Archive): Promise<
       url,
       docs: `${url}${paths.documentation}`,
       async stop() {
-        await stopService(app, context.clock, serviceLimits.stopMsMax);
+        await stopService(app, context.clock, serviceLimits.shutdownMsMax);
         await workspace.close();
       },
     };

@@ -1,24 +1,24 @@
 import { DiskFullError, exitCodes } from '../core/errors.ts';
-import { dayOf, isoUtc } from '../core/time.ts';
-import { dayFloor, dayMs } from '../core/window.ts';
+import { formatDay, formatIsoUtc } from '../core/time.ts';
+import { dayMs, floorToDay } from '../core/window.ts';
 import type { FailureLine, Summary } from './summary.ts';
 
 /** What of a run its summary does not say. */
-export interface NextFacts {
+export interface ActionFacts {
   /** What ended it early, if anything did. */
   readonly thrown: unknown;
   /** All that failed, of which the summary lists the first. */
   readonly failures: readonly FailureLine[];
   /** Whether markets or ticks fell sharply against the last nights. */
-  readonly fell: boolean;
+  readonly hasSharpDrop: boolean;
   /** Symbols that are overdue by more than a day. */
-  readonly longOverdue: readonly string[];
+  readonly longOverdueSymbols: readonly string[];
   /** Flags by which a command finds this archive and its settings from the working folder, with a blank before them; empty where it needs none. */
   readonly flags: string;
   /** The words of the command line of the run; null where nobody typed any. */
-  readonly words: readonly string[] | null;
+  readonly argv: readonly string[] | null;
   /** Where the run put what it set aside. */
-  readonly quarantine: string;
+  readonly quarantinePath: string;
 }
 
 /** Conflicts that are many: more than so many times the usual, and no fewer than so many. */
@@ -29,14 +29,18 @@ const conflictsMin = 100;
  * The one thing to do next after a run, as a sentence that ends with its command; null where nothing has to be done. What
  * keeps the archive from being written comes before what it lacks, and that before what is worth a look.
  */
-export function nextAction(summary: Summary, facts: NextFacts): string | null {
+export function suggestNextAction(summary: Summary, facts: ActionFacts): string | null {
   const { flags } = facts;
-  return brokenOff(summary, facts) ?? missing(summary, facts) ?? worthALook(summary, facts, flags);
+  return (
+    suggestAfterEarlyEnd(summary, facts) ??
+    suggestForMissing(summary, facts) ??
+    suggestInspection(summary, facts, flags)
+  );
 }
 
-function brokenOff(summary: Summary, { thrown, flags, words }: NextFacts): string | null {
+function suggestAfterEarlyEnd(summary: Summary, { thrown, flags, argv }: ActionFacts): string | null {
   const { exit_code: code } = summary;
-  const again = againCommand(summary, flags, words);
+  const again = formatRerunCommand(summary, flags, argv);
   if (code === exitCodes.usage) return null;
   if (thrown instanceof DiskFullError) return `Free some space on the disk, then run it again: ${again}`;
   if (code === exitCodes.credential) return `Set a key that the service takes, then run it again: ${again}`;
@@ -49,11 +53,11 @@ function brokenOff(summary: Summary, { thrown, flags, words }: NextFacts): strin
   return null;
 }
 
-function missing(summary: Summary, { failures, fell, flags, words }: NextFacts): string | null {
+function suggestForMissing(summary: Summary, { failures, hasSharpDrop, flags, argv }: ActionFacts): string | null {
   const { job } = summary;
-  const help = failures.map(({ reason }) => helpfulFlags.exec(reason)?.[1]).find((found) => found !== undefined);
-  if (job === 'import' && words !== null && help !== undefined)
-    return `Import the files with the flag that helps: ${againCommand(summary, flags, words)} ${help}`;
+  const help = failures.map(({ reason }) => helpfulFlagPattern.exec(reason)?.[1]).find((found) => found !== undefined);
+  if (job === 'import' && argv !== null && help !== undefined)
+    return `Import the files with the flag that helps: ${formatRerunCommand(summary, flags, argv)} ${help}`;
   const windows = failures.filter(({ symbol, reason }) => symbol !== null && !reason.startsWith('order book: '));
   const lost = windows.filter(({ reason }) => reason.startsWith('lost: '));
   const suspended = windows.filter(({ reason }) => reason.startsWith('suspended: '));
@@ -65,14 +69,14 @@ function missing(summary: Summary, { failures, fell, flags, words }: NextFacts):
       job === 'nightly' || job === 'ticks'
         ? 'The next run asks again for what is missing, or now'
         : 'Ask again for what is missing';
-    return `${next}: ${backfillCommand(asked)}${flags}`;
+    return `${next}: ${formatBackfillCommand(asked)}${flags}`;
   }
   if (lost.length > 0) return `See what stays lost: oddslake gaps${flags}`;
   if (settled.length > 0) return `See which gaps stay: oddslake gaps${flags}`;
   if (suspended.length > 0 || failures.some(({ reason }) => reason.includes('active ones suspended')))
     return `Ask for the suspended symbols at once: oddslake symbols retry${flags}`;
-  if (fell)
-    return `See whether the service lacks it too; what it has by then is asked for again by: oddslake backfill --force ${lastDays(summary)}${flags}`;
+  if (hasSharpDrop)
+    return `See whether the service lacks it too; what it has by then is asked for again by: oddslake backfill --force ${formatLastDaysFlags(summary)}${flags}`;
   const lists = failures.some(({ reason }) => reason.startsWith('markets'));
   if (lists) return `Ask for the market lists again: oddslake markets${flags}`;
   if (failures.length > 0 && summary.books.failed > 0)
@@ -80,7 +84,7 @@ function missing(summary: Summary, { failures, fell, flags, words }: NextFacts):
   return null;
 }
 
-function worthALook({ night, ticks }: Summary, facts: NextFacts, flags: string): string | null {
+function suggestInspection({ night, ticks }: Summary, facts: ActionFacts, flags: string): string | null {
   const conflicts = night?.ticks.conflicts;
   if (
     conflicts !== undefined &&
@@ -89,19 +93,20 @@ function worthALook({ night, ticks }: Summary, facts: NextFacts, flags: string):
     conflicts.count > conflictsFactor * conflicts.median
   )
     return `See which symbols have so many conflicts: oddslake sql "SELECT symbol, count(*) AS n FROM conflicts GROUP BY 1 ORDER BY 2 DESC LIMIT 20"${flags}`;
-  if (ticks.quarantined > 0) return `See what was set aside, and why: gzip -dc ${shellWord(facts.quarantine)} | head`;
-  const [first] = facts.longOverdue;
+  if (ticks.quarantined > 0)
+    return `See what was set aside, and why: gzip -dc ${quoteShellWord(facts.quarantinePath)} | head`;
+  const [first] = facts.longOverdueSymbols;
   if (first !== undefined)
-    return `See what is known of the market that is overdue the longest: oddslake symbols ${shellWord(first)}${flags}`;
+    return `See what is known of the market that is overdue the longest: oddslake symbols ${quoteShellWord(first)}${flags}`;
   return null;
 }
 
 /** The flags that a failure of an import names: see import/step.ts. */
-const helpfulFlags = / Say (--[\w -]+)\. --allow-rejected/;
+const helpfulFlagPattern = / Say (--[\w -]+)\. --allow-rejected/;
 
 /** The command of a run as it was typed; where nobody typed one, the command of its job. */
-function againCommand({ job }: Summary, flags: string, words: readonly string[] | null): string {
-  if (words !== null) return `oddslake ${words.map(shellWord).join(' ')}`;
+function formatRerunCommand({ job }: Summary, flags: string, words: readonly string[] | null): string {
+  if (words !== null) return `oddslake ${words.map(quoteShellWord).join(' ')}`;
   if (job === 'repair') return `oddslake verify --repair${flags}`;
   // These two do nothing without being told what.
   const more = job === 'backfill' || job === 'import' ? ' …' : '';
@@ -109,19 +114,19 @@ function againCommand({ job }: Summary, flags: string, words: readonly string[] 
 }
 
 /** Asks for the windows, and hardly more: of one symbol by its name, of several by the span of all. */
-function backfillCommand(windows: readonly FailureLine[]): string {
+function formatBackfillCommand(windows: readonly FailureLine[]): string {
   const symbols = [...new Set(windows.map(({ symbol }) => symbol!))];
   const from = windows.reduce((least, window) => Math.min(least, window.from!), Number.POSITIVE_INFINITY);
   const to = windows.reduce((most, window) => Math.max(most, window.to!), Number.NEGATIVE_INFINITY);
-  const only = symbols.length === 1 ? ` --symbol ${shellWord(symbols[0]!)}` : '';
-  return `oddslake backfill --from ${isoUtc(from)} --to ${isoUtc(to)}${only}`;
+  const only = symbols.length === 1 ? ` --symbol ${quoteShellWord(symbols[0]!)}` : '';
+  return `oddslake backfill --from ${formatIsoUtc(from)} --to ${formatIsoUtc(to)}${only}`;
 }
 
-const lastDays = ({ started_at: at }: Summary): string => {
-  const day = dayFloor(at);
-  return `--from ${dayOf(day - dayMs)} --to ${dayOf(day + dayMs)}`;
+const formatLastDaysFlags = ({ started_at: at }: Summary): string => {
+  const day = floorToDay(at);
+  return `--from ${formatDay(day - dayMs)} --to ${formatDay(day + dayMs)}`;
 };
 
 /** A word as a shell takes it. */
-export const shellWord = (text: string): string =>
+export const quoteShellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;

@@ -1,15 +1,15 @@
-import { type PublishedFile, totalsOf } from '../archive/manifest.ts';
+import { type PublishedFile, sumFileTotals } from '../archive/manifest.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
-import { many } from '../core/format-quantity.ts';
-import type { Compared, MarketChanges, Named } from '../core/nightly-stats.ts';
-import { isoUtc } from '../core/time.ts';
-import type { Counts } from '../core/verdict.ts';
-import type { DamageKind, KnownDamage } from '../state/damage.ts';
-import { Interrupted } from './context.ts';
-import { sentence } from './error-message.ts';
+import { formatCount } from '../core/format-quantity.ts';
+import type { CountComparison, MarketChanges, NamedCount } from '../core/nightly-stats.ts';
+import { formatIsoUtc } from '../core/time.ts';
+import type { CompletenessCounts } from '../core/verdict.ts';
+import type { DamageKind, RecordedDamage } from '../state/damage.ts';
+import { InterruptedError } from './context.ts';
+import { formatErrorMessage } from './error-message.ts';
 import type { DriftLine } from './steps/drift-step.ts';
 
-export type { Compared, Named } from '../core/nightly-stats.ts';
+export type { CountComparison, NamedCount } from '../core/nightly-stats.ts';
 
 /** One window that could not be fetched; `symbol` and window are null where it was not one symbol's. */
 export interface FailureLine {
@@ -76,7 +76,7 @@ export interface Summary {
   readonly covered_to?: number | null;
   readonly gaps: number;
   /** How whole the archive is, all of it; absent where it was not opened. */
-  readonly verdict?: Counts;
+  readonly verdict?: CompletenessCounts;
   readonly warnings: readonly string[];
   readonly warnings_count: number;
   readonly failures: readonly FailureLine[];
@@ -88,11 +88,11 @@ export interface Summary {
   readonly damaged: readonly DamageLine[];
   readonly damaged_count: number;
   /** Lost windows that are whole again, of a run that was to have them again. */
-  readonly restored?: Partial<Restored>;
+  readonly restored?: Partial<RestoredCounts>;
   /** How the request rate was used, of a run that asked the upstream. */
   readonly rate?: RateUse;
   /** What a night brought, beside the nights before it; of `nightly` alone. */
-  readonly night?: NightFacts;
+  readonly night?: NightSummary;
   /** What came of reading a sample of settled windows again; of `nightly` alone, zeros where it made none. */
   readonly rechecks?: RecheckCounts;
   /** The one thing to do next, as a sentence with its command; null where nothing has to be done. */
@@ -125,14 +125,18 @@ export interface RecheckCounts {
   readonly overlap_ms: number;
 }
 
-export interface NightFacts {
+export interface NightSummary {
   /** Nights that the medians are of, at most the last seven. */
   readonly nights: number;
   /**
    * Of this run and of the polls since the night before: new ones; those of them that came after their window was
    * covered; those that differ from a published price.
    */
-  readonly ticks: { readonly new: Compared; readonly late: Compared; readonly conflicts: Compared };
+  readonly ticks: {
+    readonly new: CountComparison;
+    readonly late: CountComparison;
+    readonly conflicts: CountComparison;
+  };
   /**
    * Symbols of the market lists, against those of the night before. Each is new, resolved or gone (inactive or not listed
    * any more) once at most; overdue: still listed, past their close, and not resolved.
@@ -144,11 +148,11 @@ export interface NightFacts {
    */
   readonly covered: { readonly symbols: number; readonly gap_minutes: number };
   /** Symbols some of whose days were first fetched so long after they had ended that the upstream may have thinned them. */
-  readonly too_late: Named;
+  readonly too_late: NamedCount;
 }
 
 /** Lost windows of ticks that were had again, by where from: answers kept under .oddslake/raw, or those asked for anew. */
-export type Restored = Readonly<Record<'raw' | 'asked', { readonly windows: number; readonly ticks: number }>>;
+export type RestoredCounts = Readonly<Record<'raw' | 'asked', { readonly windows: number; readonly ticks: number }>>;
 
 export interface BookCounts {
   /** Symbols. */
@@ -164,7 +168,7 @@ export interface BookCounts {
   readonly quarantined: number;
 }
 
-export const noBooks: BookCounts = {
+export const emptyBookCounts: BookCounts = {
   planned: 0,
   done: 0,
   failed: 0,
@@ -185,7 +189,7 @@ export type Outcome =
   | 'unreachable'
   | 'interrupted';
 
-const outcomes: Record<ExitCode, Outcome> = {
+const outcomeByExitCode: Record<ExitCode, Outcome> = {
   0: 'done',
   1: 'failed',
   2: 'usage',
@@ -200,7 +204,7 @@ const outcomes: Record<ExitCode, Outcome> = {
 
 /** What a run knows of itself when it ends. */
 export interface RunFacts
-  extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | 'schema_drift' | CountedAway> {
+  extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | 'schema_drift' | DerivedField> {
   readonly files: readonly PublishedFile[];
   /** None where it is not given. */
   readonly publishedTicks?: { readonly added: number; readonly lost: number };
@@ -208,32 +212,32 @@ export interface RunFacts
   readonly schema_drift?: readonly DriftLine[];
   readonly strict: boolean;
   /** Whether the upstream answered anything in this run. */
-  readonly reached: boolean;
+  readonly hasUpstreamResponded: boolean;
   /** Whether it asked another service in the upstream's place; not where it is not given. */
-  readonly asksOther?: boolean;
+  readonly usesOtherUpstream?: boolean;
   /** What is not as published, as far as anybody has found; nothing where it is not given. */
-  readonly damage?: readonly KnownDamage[];
+  readonly damage?: readonly RecordedDamage[];
   /** What ended the run early, if anything did. */
   readonly thrown: unknown;
 }
 
-type CountedAway = 'warnings_count' | 'failures_count' | 'schema_drift_count' | 'damaged' | 'damaged_count';
+type DerivedField = 'warnings_count' | 'failures_count' | 'schema_drift_count' | 'damaged' | 'damaged_count';
 
-const listMax = 20;
+const listLengthMax = 20;
 
 export function summarize(facts: RunFacts): Summary {
-  const exitCode = exitCodeOf(facts);
+  const exitCode = computeExitCode(facts);
   const drifts = facts.schema_drift ?? [];
   const damage = facts.damage ?? [];
   const dates = [...new Set(facts.files.flatMap((file) => file.date ?? []))].sort();
-  const { rows, bytes } = totalsOf(facts.files);
+  const { rows, bytes } = sumFileTotals(facts.files);
   return {
     version: facts.version,
     job: facts.job,
     run_id: facts.run_id,
-    outcome: outcomes[exitCode],
+    outcome: outcomeByExitCode[exitCode],
     exit_code: exitCode,
-    error: errorOf(facts, exitCode),
+    error: formatRunError(facts, exitCode),
     started_at: facts.started_at,
     finished_at: facts.finished_at,
     requests: facts.requests,
@@ -249,7 +253,7 @@ export function summarize(facts: RunFacts): Summary {
       files: facts.files.length,
       rows,
       bytes,
-      dates: dates.slice(0, listMax),
+      dates: dates.slice(0, listLengthMax),
       dates_count: dates.length,
       ...(facts.publishedTicks ?? { added: 0, lost: 0 }),
     },
@@ -258,13 +262,13 @@ export function summarize(facts: RunFacts): Summary {
     ...(facts.covered_to !== undefined && { covered_to: facts.covered_to }),
     gaps: facts.gaps,
     ...(facts.verdict && { verdict: facts.verdict }),
-    warnings: facts.warnings.slice(0, listMax),
+    warnings: facts.warnings.slice(0, listLengthMax),
     warnings_count: facts.warnings.length,
-    failures: facts.failures.slice(0, listMax),
+    failures: facts.failures.slice(0, listLengthMax),
     failures_count: facts.failures.length,
-    schema_drift: drifts.slice(0, listMax),
+    schema_drift: drifts.slice(0, listLengthMax),
     schema_drift_count: drifts.length,
-    damaged: damage.slice(0, listMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
+    damaged: damage.slice(0, listLengthMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
     damaged_count: damage.length,
     ...(facts.restored && { restored: facts.restored }),
     ...(facts.rate && { rate: facts.rate }),
@@ -274,29 +278,30 @@ export function summarize(facts: RunFacts): Summary {
   };
 }
 
-function exitCodeOf(facts: RunFacts): ExitCode {
-  const code = exitCodeOfWork(facts);
+function computeExitCode(facts: RunFacts): ExitCode {
+  const code = computeWorkExitCode(facts);
   // 6 before 4 before 0; what kept the run from its work is told first.
   const isDamaged = (facts.damage ?? []).length > 0;
   return isDamaged && (code === exitCodes.done || code === exitCodes.incomplete) ? exitCodes.damaged : code;
 }
 
-function exitCodeOfWork({ thrown, failures, warnings, strict, reached }: RunFacts): ExitCode {
-  if (thrown !== undefined) return exitCodeOfError(thrown, reached);
+function computeWorkExitCode({ thrown, failures, warnings, strict, hasUpstreamResponded }: RunFacts): ExitCode {
+  if (thrown !== undefined) return toExitCode(thrown, hasUpstreamResponded);
   if (failures.length > 0 || (strict && warnings.length > 0)) return exitCodes.incomplete;
   return exitCodes.done;
 }
 
 /** Damage that nothing was thrown for is told all the same, where the run ends by it. */
-function errorOf({ thrown, asksOther, damage = [] }: RunFacts, exitCode: ExitCode): string | null {
-  const why = thrown === undefined ? null : sentence(thrown, asksOther);
+function formatRunError({ thrown, usesOtherUpstream, damage = [] }: RunFacts, exitCode: ExitCode): string | null {
+  const why = thrown === undefined ? null : formatErrorMessage(thrown, usesOtherUpstream);
   if (exitCode !== exitCodes.damaged || thrown instanceof DamageError) return why;
-  return [why, damageSentence(damage)].filter((one) => one !== null).join('; ') || null;
+  return [why, formatDamageSummary(damage)].filter((one) => one !== null).join('; ') || null;
 }
 
 /** The exit code that an error stands for; `reached`: whether the upstream had answered anything before. */
-export function exitCodeOfError(error: unknown, reached: boolean): ExitCode {
-  if (error instanceof Interrupted) return error.by === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated;
+export function toExitCode(error: unknown, reached: boolean): ExitCode {
+  if (error instanceof InterruptedError)
+    return error.signalName === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated;
   if (error instanceof OddslakeError) return error.exitCode;
   if (!(error instanceof UpstreamError)) return exitCodes.unexpected;
   if (error.failure === 'credential') return exitCodes.credential;
@@ -304,11 +309,11 @@ export function exitCodeOfError(error: unknown, reached: boolean): ExitCode {
 }
 
 /** What is said wherever damage is known; null where there is none. */
-function damageSentence(damage: readonly KnownDamage[]): string | null {
+function formatDamageSummary(damage: readonly RecordedDamage[]): string | null {
   const [first] = damage;
   if (first === undefined) return null;
   const { path, kind, foundAt } = first;
-  const others = damage.length === 1 ? '' : ` and ${many(damage.length - 1, 'other file')}`;
+  const others = damage.length === 1 ? '' : ` and ${formatCount(damage.length - 1, 'other file')}`;
   const verb = damage.length === 1 ? 'is' : 'are';
-  return `${path}${others} ${verb} not as published (${kind}, found ${isoUtc(foundAt)}); to mend it: oddslake verify --repair`;
+  return `${path}${others} ${verb} not as published (${kind}, found ${formatIsoUtc(foundAt)}); to mend it: oddslake verify --repair`;
 }

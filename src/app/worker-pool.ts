@@ -1,16 +1,16 @@
 import { join } from 'node:path';
-import { type PartTask, workPart } from '../archive/publish/merge-partition.ts';
-import type { PartDone } from '../archive/publish/partition-result.ts';
-import { openSpill, type Spill } from '../archive/publish/spill-file.ts';
-import type { PartWorkers } from '../archive/publish/worker-pool.ts';
-import { openPool, wholeBuffers } from '../worker-threads.ts';
-import { type PageRead, type PagesTask, readPages } from './import/pages.ts';
+import { type MergeTask, mergePartition } from '../archive/publish/merge-partition.ts';
+import type { MergeResult } from '../archive/publish/partition-result.ts';
+import { openSpillFile, type SpillFile } from '../archive/publish/spill-file.ts';
+import type { MergeWorkers } from '../archive/publish/worker-pool.ts';
+import { listWholeBuffers, openWorkerPool } from '../worker-threads.ts';
+import { type ReadPagesTask, readPages, type TickPageRead } from './import/pages.ts';
 
 /** Threads that read saved pages and work on parts (see worker.ts), the one that asks among them. */
-export interface Threads {
+export interface JobWorkers {
   readonly count: number;
-  readonly parts: PartWorkers;
-  pages(task: PagesTask): Promise<PageRead[]>;
+  readonly parts: MergeWorkers;
+  readPages(task: ReadPagesTask): Promise<TickPageRead[]>;
   /** Ends the threads, whatever they are at. */
   close(): Promise<void>;
 }
@@ -23,11 +23,11 @@ const tasksPerThread = 2;
  * and has loaded what it takes.
  * @param count at least 2
  */
-export async function openThreads(count: number): Promise<Threads> {
-  const pool = await openPool('./worker', import.meta.url, count - 1);
+export async function openJobWorkers(count: number): Promise<JobWorkers> {
+  const pool = await openWorkerPool('./worker', import.meta.url, count - 1);
   const most = (count - 1) * tasksPerThread;
   let under = 0;
-  let spill: Spill | undefined;
+  let spill: SpillFile | undefined;
   const inPool = async <T>(task: string, value: unknown, transfer: readonly ArrayBuffer[] = []): Promise<T> => {
     under++;
     try {
@@ -44,19 +44,19 @@ export async function openThreads(count: number): Promise<Threads> {
   };
   return {
     count,
-    async pages(task) {
+    async readPages(task) {
       await turn();
-      if (under < most) return await inPool<PageRead[]>('pages', task);
-      spill ??= openSpill(join(task.scratch, 'ticks-0'));
+      if (under < most) return await inPool<TickPageRead[]>('pages', task);
+      spill ??= openSpillFile(join(task.scratch, 'ticks-0'));
       return readPages(task, spill);
     },
     parts: {
       // One that this thread is at, and one that is done before its turn to be staged: it would wait for the others else.
-      width: most + 2,
-      async work(task, standings) {
+      concurrency: most + 2,
+      async merge(task, standings) {
         if (under < most)
-          return await inPool<PartDone>('part', { task, standings: standings.values() }, buffersOf(task));
-        return workPart(task, standings.live);
+          return await inPool<MergeResult>('part', { task, standings: standings.readAll() }, listTransferables(task));
+        return mergePartition(task, standings.lookup);
       },
     },
     async close() {
@@ -67,7 +67,7 @@ export async function openThreads(count: number): Promise<Threads> {
 }
 
 /** What is moved to a thread, not copied. */
-function buffersOf({ old, chunks }: PartTask): ArrayBuffer[] {
+function listTransferables({ old, chunks }: MergeTask): ArrayBuffer[] {
   const columns = chunks.flatMap((chunk) => ('t' in chunk ? [chunk.t, chunk.p] : []));
-  return wholeBuffers(old === null ? columns : [old, ...columns]);
+  return listWholeBuffers(old === null ? columns : [old, ...columns]);
 }

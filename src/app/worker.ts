@@ -1,22 +1,22 @@
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
-import { type PartTask, workPart } from '../archive/publish/merge-partition.ts';
-import type { PartDone } from '../archive/publish/partition-result.ts';
-import { openSpill, type Spill } from '../archive/publish/spill-file.ts';
-import { knownStandings, type StandingsOf } from '../state/precedence.ts';
-import { moved, wholeBuffers } from '../worker-threads.ts';
-import { type PageRead, type PagesTask, readPages } from './import/pages.ts';
+import { type MergeTask, mergePartition } from '../archive/publish/merge-partition.ts';
+import type { MergeResult } from '../archive/publish/partition-result.ts';
+import { openSpillFile, type SpillFile } from '../archive/publish/spill-file.ts';
+import { type SymbolsPrecedence, toKnownPrecedence } from '../state/precedence.ts';
+import { listWholeBuffers, moveToCaller } from '../worker-threads.ts';
+import { type ReadPagesTask, readPages, type TickPageRead } from './import/pages.ts';
 
 // What a thread of the pool is asked to do. It ends with the import that it reads for.
 
-let spill: Spill | undefined;
+let spill: SpillFile | undefined;
 
-export function pages(task: PagesTask): PageRead[] {
-  spill ??= openSpill(join(task.scratch, `ticks-${threadId}`));
+export function pages(task: ReadPagesTask): TickPageRead[] {
+  spill ??= openSpillFile(join(task.scratch, `ticks-${threadId}`));
   return readPages(task, spill);
 }
 
-export function part({ task, standings }: { task: PartTask; standings: StandingsOf }): Promise<PartDone> {
-  const done = workPart(task, knownStandings(standings));
-  return moved(done, wholeBuffers(done.files.map(({ bytes }) => bytes)));
+export function part({ task, standings }: { task: MergeTask; standings: SymbolsPrecedence }): Promise<MergeResult> {
+  const done = mergePartition(task, toKnownPrecedence(standings));
+  return moveToCaller(done, listWholeBuffers(done.files.map(({ bytes }) => bytes)));
 }

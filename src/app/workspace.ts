@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { Archive } from '../archive/open-archive.ts';
 import { systemRandomBytes } from '../system.ts';
-import { readLocation } from '../workspace/database-url.ts';
-import type { TokenSettings } from '../workspace/user-tokens.ts';
+import { parseDatabaseUrl } from '../workspace/database-url.ts';
+import type { UserTokenSettings } from '../workspace/user-tokens.ts';
 import { openWorkspace, type Workspace } from '../workspace/workspace.ts';
 import type { Context } from './context.ts';
 import { openConfiguredArchive } from './open-configured.ts';
@@ -11,12 +11,12 @@ import { openConfiguredArchive } from './open-configured.ts';
 export const openConfiguredWorkspace = (
   { settings, clock, log }: Context,
   archive: Pick<Archive, 'layout'> | null,
-  tokens: TokenSettings | null = settings.service.tokens,
+  tokens: UserTokenSettings | null = settings.service.tokens,
 ): Promise<Workspace> =>
   openWorkspace({
-    location: readLocation(
+    location: parseDatabaseUrl(
       settings.service.databaseUrl,
-      archive === null ? null : join(archive.layout.private, 'service.sqlite'),
+      archive === null ? null : join(archive.layout.privateFolder, 'service.sqlite'),
     ),
     tokens,
     randomBytes: systemRandomBytes,

@@ -1,42 +1,42 @@
 import { join } from 'node:path';
 import { OddslakeError } from '../core/errors.ts';
-import { lookAtState, type StateLook } from '../state/inspect.ts';
-import { LockRefused, tryLock } from '../state/lock.ts';
+import { inspectState, type StateInspection } from '../state/inspect.ts';
+import { LockRefusedError, tryLock } from '../state/lock.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
-import { layoutOf } from './layout.ts';
-import { allFiles, type Manifest, type PublishedFile, parseManifest } from './manifest.ts';
-import { isArchive } from './open-archive.ts';
+import { createLayout } from './layout.ts';
+import { listManifestFiles, type Manifest, type PublishedFile, parseManifest } from './manifest.ts';
+import { archiveExists } from './open-archive.ts';
 
 /** An archive as it is found, whatever state it is in. */
-export interface ArchiveLook {
+export interface ArchiveInspection {
   readonly kind: 'archive' | 'none' | 'other files';
   /** Null where nothing was published; else what manifest.json says, or why it cannot be read. */
   readonly manifest: { readonly manifest: Manifest; readonly sha256: string } | OddslakeError | null;
   /** Null where it is lost, or was never there. */
-  readonly state: StateLook | OddslakeError | null;
+  readonly state: StateInspection | OddslakeError | null;
   readonly isBeingWritten: boolean;
 }
 
 /** Looks at the archive at `root` and changes nothing of it; an older or a damaged one is looked at as any other. */
-export function lookAtArchive(root: string, disk: Disk): ArchiveLook {
-  const layout = layoutOf(root);
-  if (!isArchive(root, disk)) {
+export function inspectArchive(root: string, disk: Disk): ArchiveInspection {
+  const layout = createLayout(root);
+  if (!archiveExists(root, disk)) {
     const others = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
     const kind = others.length > 0 || (disk.size(root) !== null && !disk.isFolder(root)) ? 'other files' : 'none';
     return { kind, manifest: null, state: null, isBeingWritten: false };
   }
   // The state first: a publish that comes in between is then no difference to be told.
-  const state = orFault(() => lookAtState(layout.private));
-  const manifest = orFault(() => {
-    if (disk.size(layout.manifest) === null) return null;
-    const bytes = disk.read(layout.manifest);
+  const state = catchOddslakeError(() => inspectState(layout.privateFolder));
+  const manifest = catchOddslakeError(() => {
+    if (disk.size(layout.manifestPath) === null) return null;
+    const bytes = disk.read(layout.manifestPath);
     const text = Buffer.from(bytes).toString('utf8');
-    return { manifest: parseManifest(text, layout.manifest), sha256: sha256(bytes) };
+    return { manifest: parseManifest(text, layout.manifestPath), sha256: sha256(bytes) };
   });
-  return { kind: 'archive', manifest, state, isBeingWritten: isLocked(layout.lock, disk) };
+  return { kind: 'archive', manifest, state, isBeingWritten: isLocked(layout.lockPath, disk) };
 }
 
-function orFault<T>(look: () => T): T | OddslakeError {
+function catchOddslakeError<T>(look: () => T): T | OddslakeError {
   try {
     return look();
   } catch (error) {
@@ -53,35 +53,35 @@ function isLocked(path: string, disk: Disk): boolean {
     lock?.release();
     return lock === null;
   } catch (error) {
-    if (error instanceof LockRefused || error instanceof OddslakeError) return false;
+    if (error instanceof LockRefusedError || error instanceof OddslakeError) return false;
     throw error;
   }
 }
 
-export interface Sampled {
+export interface FileSample {
   readonly listed: number;
   readonly hashed: number;
   /** Paths that are missing, of another size, or of another hash. */
   readonly wrong: readonly string[];
 }
 
-const hashedMax = 8;
-const hashedBytesMax = 64 * 2 ** 20;
+const sampleFilesMax = 8;
+const sampleBytesMax = 64 * 2 ** 20;
 
 /**
  * Looks at the sizes of all published files, and hashes a few: of each dataset the newest, and some more by chance. What
  * `verify` does for all of them.
  */
-export function sampleFiles(root: string, manifest: Manifest, disk: Disk, random: () => number): Sampled {
-  const files = allFiles(manifest);
+export function checkFileSample(root: string, manifest: Manifest, disk: Disk, random: () => number): FileSample {
+  const files = listManifestFiles(manifest);
   const wrongSize = files.filter(({ path, bytes }) => disk.size(join(root, path)) !== bytes);
   const missing = new Set(wrongSize);
-  const chosen = choose(manifest, random).filter((file) => !missing.has(file));
-  const differing = chosen.filter((file) => !isIntact(disk, join(root, file.path), file.sha256));
+  const chosen = chooseSample(manifest, random).filter((file) => !missing.has(file));
+  const differing = chosen.filter((file) => !isFileIntact(disk, join(root, file.path), file.sha256));
   return { listed: files.length, hashed: chosen.length, wrong: [...wrongSize, ...differing].map(({ path }) => path) };
 }
 
-function isIntact(disk: Disk, path: string, wanted: string): boolean {
+function isFileIntact(disk: Disk, path: string, wanted: string): boolean {
   try {
     return disk.isFile(path) && sha256(disk.read(path)) === wanted;
   } catch {
@@ -90,15 +90,15 @@ function isIntact(disk: Disk, path: string, wanted: string): boolean {
   }
 }
 
-function choose(manifest: Manifest, random: () => number): PublishedFile[] {
+function chooseSample(manifest: Manifest, random: () => number): PublishedFile[] {
   const newest = Object.values(manifest.datasets).flatMap(({ files }) => files.at(-1) ?? []);
-  const all = allFiles(manifest);
-  const others = Array.from({ length: hashedMax }, () => all[Math.floor(random() * all.length)]!);
+  const all = listManifestFiles(manifest);
+  const others = Array.from({ length: sampleFilesMax }, () => all[Math.floor(random() * all.length)]!);
   const chosen = new Set<PublishedFile>();
   let bytes = 0;
   for (const file of all.length === 0 ? [] : [...newest, ...others]) {
-    if (chosen.size >= hashedMax) break;
-    if (chosen.has(file) || bytes + file.bytes > hashedBytesMax) continue;
+    if (chosen.size >= sampleFilesMax) break;
+    if (chosen.has(file) || bytes + file.bytes > sampleBytesMax) continue;
     chosen.add(file);
     bytes += file.bytes;
   }

@@ -1,105 +1,105 @@
-import type { JudgeRules, KnownDamage, KnownState } from '../core/completeness.ts';
-import type { Covered } from '../core/coverage.ts';
+import type { CompletenessInput, CompletenessRules, KnownDamage } from '../core/completeness.ts';
+import type { CoveredWindow } from '../core/coverage.ts';
 import type { LostWindow } from '../core/data-loss.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { partOf } from '../core/partition.ts';
-import { dayStart } from '../core/time.ts';
-import type { FoundDamage } from '../core/verdict.ts';
-import { dayFloor, dayMs, subtract, type Window } from '../core/window.ts';
-import { acceptedWindows } from '../state/accepted.ts';
-import { coverageNow, coverageNowOf, knownSpan } from '../state/coverage.ts';
-import { type Damage, knownDamage } from '../state/damage.ts';
-import { lostWindows } from '../state/data-loss.ts';
+import { computePartNumber } from '../core/partition.ts';
+import { parseDayStart } from '../core/time.ts';
+import type { DamageFindings } from '../core/verdict.ts';
+import { dayMs, floorToDay, subtract, type Window } from '../core/window.ts';
+import { readAcceptedWindows } from '../state/accepted.ts';
+import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from '../state/coverage.ts';
+import { type FileDamage, readRecordedDamage } from '../state/damage.ts';
+import { readLostWindows } from '../state/data-loss.ts';
 import type { Database } from '../state/database.ts';
-import { lastListed, wholeListings } from '../state/listings.ts';
-import { allOwedWindows } from '../state/owed.ts';
-import { allSymbols } from '../state/symbols.ts';
+import { findLastListedDay, readWholeListings } from '../state/listings.ts';
+import { readAllOwedWindows } from '../state/owed.ts';
+import { readAllSymbols } from '../state/symbols.ts';
 import type { Archive } from './open-archive.ts';
 
 // The state that the judge of core/completeness.ts is given: as it is now, or as it will be once a generation is
 // committed. Nobody else puts it together.
 
 /** What will be known once a stage is committed. */
-export interface After {
+export interface StateAfterCommit {
   readonly symbols: readonly SymbolFacts[];
-  readonly coverage: ReadonlyMap<string, readonly Covered[]>;
+  readonly coverage: ReadonlyMap<string, readonly CoveredWindow[]>;
   readonly lost: readonly LostWindow[];
 }
 
 /** The state of an archive as it is now: what is published, and what is journaled besides. */
-export function readKnownState(
-  { state, manifest }: Archive,
-  by: JudgeRules,
+export function readCurrentState(
+  { state, readManifest }: Archive,
+  by: CompletenessRules,
   nowMs: number,
-  symbols: readonly SymbolFacts[] = allSymbols(state.db),
-): KnownState {
+  symbols: readonly SymbolFacts[] = readAllSymbols(state.db),
+): CompletenessInput {
   const { db } = state;
-  const lost = lostWindows(db).filter(({ dataset }) => dataset === 'ticks');
+  const lost = readLostWindows(db).filter(({ dataset }) => dataset === 'ticks');
   const coverage =
-    symbols.length <= fewMax
-      ? coverageNowOf(
+    symbols.length <= symbolLookupsMax
+      ? readCurrentCoverageOf(
           db,
           symbols.map(({ symbol }) => symbol),
         )
-      : coverageNow(db);
+      : readCurrentCoverage(db);
   // An answer that is journaled for a lost window proves nothing before it is published.
   for (const [symbol, gone] of Map.groupBy(lost, (loss) => loss.symbol)) {
     const covered = coverage.get(symbol);
-    if (covered !== undefined) coverage.set(symbol, withdraw(covered, gone));
+    if (covered !== undefined) coverage.set(symbol, subtractWindows(covered, gone));
   }
-  return { symbols, coverage, lost, ...readRest(db, manifest().parts, by, nowMs, knownDamage(db)) };
+  return { symbols, coverage, lost, ...readCommonState(db, readManifest().parts, by, nowMs, readRecordedDamage(db)) };
 }
 
 /** Symbols of which coverage is looked up one by one; of more all is read at once. */
-const fewMax = 100;
+const symbolLookupsMax = 100;
 
-const withdraw = (covered: readonly Covered[], gone: readonly Window[]): Covered[] =>
+const subtractWindows = (covered: readonly CoveredWindow[], gone: readonly Window[]): CoveredWindow[] =>
   covered.flatMap((window) => subtract([window], gone).map((left) => ({ ...window, ...left })));
 
 /** The state as it will be once a stage is committed. */
-export const stateAfter = (
+export const computeStateAfterCommit = (
   db: Database,
   parts: number,
-  after: After,
-  by: JudgeRules,
+  after: StateAfterCommit,
+  by: CompletenessRules,
   nowMs: number,
-  damage: readonly Damage[],
-): KnownState => ({
+  damage: readonly FileDamage[],
+): CompletenessInput => ({
   ...after,
   lost: after.lost.filter(({ dataset }) => dataset === 'ticks'),
-  ...readRest(db, parts, by, nowMs, damage),
+  ...readCommonState(db, parts, by, nowMs, damage),
 });
 
-type Rest = Omit<KnownState, 'symbols' | 'coverage' | 'lost'>;
+type CommonState = Omit<CompletenessInput, 'symbols' | 'coverage' | 'lost'>;
 
-function readRest(
+function readCommonState(
   db: Database,
   parts: number,
-  { named, rules, views }: JudgeRules,
+  { namedSymbols, lifetimeRules, views }: CompletenessRules,
   nowMs: number,
-  damage: readonly Damage[],
-): Rest {
+  damage: readonly FileDamage[],
+): CommonState {
   return {
-    named,
-    rules,
+    namedSymbols,
+    lifetimeRules,
     nowMs,
-    accepted: Map.groupBy(acceptedWindows(db), ({ symbol }) => symbol),
-    owed: allOwedWindows(db),
-    damage: damageOf(damage, parts),
-    ...(views.length > 0 && { listedWhole: wholeListings(db, views), listedOn: lastListed(db) }),
+    accepted: Map.groupBy(readAcceptedWindows(db), ({ symbol }) => symbol),
+    owed: readAllOwedWindows(db),
+    damage: computeKnownDamage(damage, parts),
+    ...(views.length > 0 && { hasWholeLists: readWholeListings(db, views), lastListedDay: findLastListedDay(db) }),
   };
 }
 
-const dayFile = /^(ticks|coverage)\/date=(\d{4}-\d\d-\d\d)\/part-(\d+)\.parquet$/;
+const dayFilePattern = /^(ticks|coverage)\/date=(\d{4}-\d\d-\d\d)\/part-(\d+)\.parquet$/;
 
 /** What known damage takes away. A file that is too many takes nothing. */
-export function damageOf(damage: readonly Damage[], parts: number): KnownDamage {
+export function computeKnownDamage(damage: readonly FileDamage[], parts: number): KnownDamage {
   const days = new Set<number>();
   const ofPart = new Map<number, Window[]>();
   for (const { path, kind } of damage) {
-    const [, dataset, date, part] = dayFile.exec(path) ?? [];
+    const [, dataset, date, part] = dayFilePattern.exec(path) ?? [];
     if (date === undefined || kind === 'orphan') continue;
-    const from = dayStart(date);
+    const from = parseDayStart(date);
     days.add(from);
     if (dataset === 'ticks')
       ofPart.set(Number(part), [...(ofPart.get(Number(part)) ?? []), { from, to: from + dayMs }]);
@@ -107,31 +107,32 @@ export function damageOf(damage: readonly Damage[], parts: number): KnownDamage 
   return {
     files: damage.length,
     days,
-    windowsOf: (symbol) => (ofPart.size === 0 ? [] : (ofPart.get(partOf(symbol, parts)) ?? [])),
+    getWindows: (symbol) => (ofPart.size === 0 ? [] : (ofPart.get(computePartNumber(symbol, parts)) ?? [])),
   };
 }
 
 /** Known damage as it counts against a published verdict. */
-export const foundDamage = (db: Database, parts: number): FoundDamage => damageOf(knownDamage(db), parts);
+export const readFoundDamage = (db: Database, parts: number): DamageFindings =>
+  computeKnownDamage(readRecordedDamage(db), parts);
 
 /** Days that are judged although they have no file: at most so many. */
-const daysMax = 3660;
+const daysToJudgeMax = 3660;
 
 /**
  * UTC midnights of the days to judge: of those that have files, those that something was lost of or asked for in vain,
  * and those since the last of them that have ended; in order.
  */
-export function daysToJudge(dates: Iterable<string>, { lost = [], owed, nowMs }: KnownState): number[] {
-  const days = new Set([...dates].map(dayStart));
-  for (const { from } of lost) days.add(dayFloor(from));
-  const upTo = days.size + daysMax;
+export function listDaysToJudge(dates: Iterable<string>, { lost = [], owed, nowMs }: CompletenessInput): number[] {
+  const days = new Set([...dates].map(parseDayStart));
+  for (const { from } of lost) days.add(floorToDay(from));
+  const upTo = days.size + daysToJudgeMax;
   for (const { from, to } of [...(owed?.values() ?? [])].flat())
-    for (let day = dayFloor(from); day < Math.min(to, nowMs) && days.size < upTo; day += dayMs) days.add(day);
+    for (let day = floorToDay(from); day < Math.min(to, nowMs) && days.size < upTo; day += dayMs) days.add(day);
   return [...days].sort((a, b) => a - b);
 }
 
 /** The window in which anything is known, up to `nowMs`: gaps are looked for in it where nobody names another. */
-export const spanOf = (db: Database, nowMs: number): Window | null => {
-  const span = knownSpan(db);
+export const readKnownWindow = (db: Database, nowMs: number): Window | null => {
+  const span = findKnownWindow(db);
   return span === null ? null : { from: span.from, to: Math.min(nowMs, span.to) };
 };

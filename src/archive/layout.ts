@@ -1,38 +1,38 @@
 import { join } from 'node:path';
-import { dayOf } from '../core/time.ts';
+import { formatDay } from '../core/time.ts';
 import type { DatasetName } from './parquet/schema.ts';
 
 /** Where things are, all below one root; published paths are relative to it, with forward slashes. */
-export interface Layout {
+export interface ArchiveLayout {
   readonly root: string;
-  readonly manifest: string;
-  readonly private: string;
-  readonly staging: string;
-  readonly lock: string;
+  readonly manifestPath: string;
+  readonly privateFolder: string;
+  readonly stagingFolder: string;
+  readonly lockPath: string;
 }
 
 /** Where everything of the archive at `root` is; absolute where that is. */
-export function layoutOf(root: string): Layout {
+export function createLayout(root: string): ArchiveLayout {
   const hidden = join(root, '.oddslake');
   return {
     root,
-    manifest: join(root, 'manifest.json'),
-    private: hidden,
-    staging: join(hidden, 'staging'),
-    lock: join(hidden, 'lock.sqlite'),
+    manifestPath: join(root, 'manifest.json'),
+    privateFolder: hidden,
+    stagingFolder: join(hidden, 'staging'),
+    lockPath: join(hidden, 'lock.sqlite'),
   };
 }
 
 /** The path of a published file of one UTC day, relative to the root. */
-export const dayPath = (dataset: DatasetName, day: number, part: number): string =>
-  `${dataset}/date=${dayOf(day)}/part-${String(part).padStart(2, '0')}.parquet`;
+export const toDayPath = (dataset: DatasetName, day: number, part: number): string =>
+  `${dataset}/date=${formatDay(day)}/part-${String(part).padStart(2, '0')}.parquet`;
 
 export const symbolsPath = 'symbols/part-00.parquet';
 
 /** Where damaged rows of the journal are kept, that the publish of this generation met. */
-export const damagedJournalPath = (generation: number, id: string): string =>
+export const toDamagedJournalPath = (generation: number, id: string): string =>
   `.oddslake/quarantine/journal-${String(generation).padStart(6, '0')}-${id.slice(0, 8)}.ndjson`;
 
 /** Where a generation's publish put what it set aside; relative to the root. */
-export const quarantinePath = (generation: number): string =>
+export const toQuarantinePath = (generation: number): string =>
   `.oddslake/quarantine/generation-${String(generation).padStart(6, '0')}.ndjson.gz`;

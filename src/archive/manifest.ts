@@ -1,6 +1,6 @@
 import type { LostWindow } from '../core/data-loss.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
-import type { Counts, DayState } from '../core/verdict.ts';
+import type { CompletenessCounts, DayState } from '../core/verdict.ts';
 import type { Window } from '../core/window.ts';
 import type { AcceptedWindow } from '../state/accepted.ts';
 import { type DatasetName, datasetNames } from './parquet/schema.ts';
@@ -29,7 +29,10 @@ export interface PublishedFile {
 }
 
 /** Rows and bytes of files together. */
-export function totalsOf(files: readonly Pick<PublishedFile, 'rows' | 'bytes'>[]): { rows: number; bytes: number } {
+export function sumFileTotals(files: readonly Pick<PublishedFile, 'rows' | 'bytes'>[]): {
+  rows: number;
+  bytes: number;
+} {
   const add = (of: (file: Pick<PublishedFile, 'rows' | 'bytes'>) => number): number =>
     files.reduce((sum, file) => sum + of(file), 0);
   return { rows: add((file) => file.rows), bytes: add((file) => file.bytes) };
@@ -55,7 +58,7 @@ export interface Manifest {
   readonly commit_id?: string;
   readonly days: Readonly<Record<string, DayState>>;
   /** How whole the generation is, as it was judged when it was published; absent from what older versions wrote. */
-  readonly verdict?: Counts;
+  readonly verdict?: CompletenessCounts;
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
   /** Windows whose ticks were published once and were lost, so that a state filled from here knows; absent where none is. */
   readonly lost?: readonly LostWindow[];
@@ -79,13 +82,13 @@ export interface RemovedFile {
 }
 
 /** What a manifest says of lost windows: nothing where there are none. */
-export const lostInManifest = (lost: readonly LostWindow[]): Pick<Manifest, 'lost'> =>
+export const toManifestLost = (lost: readonly LostWindow[]): Pick<Manifest, 'lost'> =>
   lost.length === 0
     ? {}
     : { lost: lost.map(({ dataset, symbol, from, to, ticks }) => ({ dataset, symbol, from, to, ticks })) };
 
 /** What a manifest says of accepted gaps: nothing where there are none. */
-export const acceptedInManifest = (accepted: readonly AcceptedWindow[]): Pick<Manifest, 'accepted'> =>
+export const toManifestAccepted = (accepted: readonly AcceptedWindow[]): Pick<Manifest, 'accepted'> =>
   accepted.length === 0
     ? {}
     : {
@@ -99,7 +102,7 @@ export const acceptedInManifest = (accepted: readonly AcceptedWindow[]): Pick<Ma
       };
 
 /** Generation 0: what an archive is before its first publish. */
-export const emptyManifest = (writer: string, upstream: string, parts: number): Manifest => ({
+export const createEmptyManifest = (writer: string, upstream: string, parts: number): Manifest => ({
   format_version: formatVersion,
   generation: 0,
   created_at: 0,
@@ -110,14 +113,14 @@ export const emptyManifest = (writer: string, upstream: string, parts: number): 
   watermark: null,
   reached: null,
   days: {},
-  datasets: noFiles(),
+  datasets: createEmptyDatasets(),
 });
 
-const noFiles = (): Manifest['datasets'] =>
+const createEmptyDatasets = (): Manifest['datasets'] =>
   Object.fromEntries(datasetNames.map((name) => [name, { files: [] }])) as unknown as Manifest['datasets'];
 
 /** The text of a manifest.json: what is hashed and compared is this, to the byte. */
-export const manifestText = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 1)}\n`;
+export const formatManifest = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 1)}\n`;
 
 /** Reads manifest.json; `path` is for the error. A newer format is refused before anything else is believed. */
 export function parseManifest(text: string, path: string): Manifest {
@@ -136,20 +139,20 @@ export function parseManifest(text: string, path: string): Manifest {
   }
   const { generation, upstream, parts, datasets } = parsed ?? {};
   const isComplete = typeof generation === 'number' && typeof upstream === 'string' && typeof parts === 'number';
-  if (!isComplete || !datasets || !Object.values(datasets).every(isListing)) {
+  if (!isComplete || !datasets || !Object.values(datasets).every(isFileListing)) {
     throw new OddslakeError(
       exitCodes.damaged,
       `${path} is damaged: it is not a manifest. Run oddslake verify --repair.`,
     );
   }
   // An older format lacks the datasets that came later, and evidence.
-  const days = Object.fromEntries(Object.entries(parsed.days ?? {}).map(([day, state]) => [day, readDay(state)]));
+  const days = Object.fromEntries(Object.entries(parsed.days ?? {}).map(([day, state]) => [day, parseDayState(state)]));
   const { watermark = null, reached = watermark } = parsed;
-  return { ...(parsed as Manifest), reached, days, datasets: { ...noFiles(), ...datasets } };
+  return { ...(parsed as Manifest), reached, days, datasets: { ...createEmptyDatasets(), ...datasets } };
 }
 
 /** The state of a day as a manifest has it; what an older format called complete rests on inferred windows. */
-function readDay(day: DayState | OlderDayState): DayState {
+function parseDayState(day: DayState | LegacyDayState): DayState {
   if (!('complete' in day)) return day;
   const { complete, ...rest } = day;
   const state = rest.expected === 0 ? 'empty' : complete ? 'provisional' : 'incomplete';
@@ -157,12 +160,12 @@ function readDay(day: DayState | OlderDayState): DayState {
 }
 
 /** A day of formats 1 and 2. */
-interface OlderDayState extends Omit<DayState, 'state' | 'exceptions'> {
+interface LegacyDayState extends Omit<DayState, 'state' | 'exceptions'> {
   readonly complete: boolean;
 }
 
 /** Whether it is a list of files that can be looked for. */
-function isListing(dataset: unknown): boolean {
+function isFileListing(dataset: unknown): boolean {
   const { files } = (dataset ?? {}) as { files?: unknown };
   if (!Array.isArray(files)) return false;
   return (files as (Partial<PublishedFile> | null)[]).every(
@@ -170,15 +173,15 @@ function isListing(dataset: unknown): boolean {
   );
 }
 
-export const allFiles = (manifest: Manifest): PublishedFile[] =>
+export const listManifestFiles = (manifest: Manifest): PublishedFile[] =>
   Object.values(manifest.datasets).flatMap((dataset) => [...dataset.files]);
 
 /** What the manifest says of a file, by its path from the root; undefined where it lists none there. */
-export const fileAt = (manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined =>
+export const findManifestFile = (manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined =>
   manifest.datasets[dataset]?.files.find((file) => file.path === path);
 
 /** SHA256SUMS, as `sha256sum -c` reads it. */
-export const checksumsText = (manifest: Manifest): string =>
-  allFiles(manifest)
+export const formatChecksums = (manifest: Manifest): string =>
+  listManifestFiles(manifest)
     .map((file) => `${file.sha256}  ${file.path}\n`)
     .join('');

@@ -1,17 +1,17 @@
 import { join } from 'node:path';
 import { DamageError, UsageError } from '../core/errors.ts';
 import type { OpenDatabase } from '../state/database.ts';
-import { openIntent } from '../state/intent.ts';
+import { readOpenIntent } from '../state/intent.ts';
 import { getMeta, manifestHashKey } from '../state/meta.ts';
-import { openState, rebind, type State, stateFile } from '../state/state.ts';
+import { changeIdentity, openState, type State, toStateFilePath } from '../state/state.ts';
 import { systemRandomBytes } from '../system.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
-import { type Layout, layoutOf } from './layout.ts';
+import { type ArchiveLayout, createLayout } from './layout.ts';
 import {
-  emptyManifest,
+  createEmptyManifest,
+  formatManifest,
   formatVersion,
   type Manifest,
-  manifestText,
   type PublishedFile,
   parseManifest,
 } from './manifest.ts';
@@ -19,7 +19,7 @@ import { rowGroupRows } from './parquet/rows.ts';
 import { rebuildState } from './rebuild-state.ts';
 
 export interface Archive {
-  readonly layout: Layout;
+  readonly layout: ArchiveLayout;
   readonly state: State;
   readonly disk: Disk;
   /** Name and version of this program, as the manifest has it. */
@@ -27,19 +27,19 @@ export interface Archive {
   /** Rows that a row group of a file holds at most. */
   readonly groupRows: number;
   /** Paths of files that could not be read as published since it was opened. */
-  readonly refused: Set<string>;
+  readonly refusedPaths: Set<string>;
   /** A new ID for a commit: 128 random bits in hexadecimal. */
   createCommitId(): string;
   /** The current generation: an open intent is the new one already. */
-  manifest(): Manifest;
+  readManifest(): Manifest;
   /** The same as the text of its manifest.json, to the byte. */
-  manifestText(): string;
+  readManifestText(): string;
   /** Told of the generation that was just committed, so that nobody parses what was a manifest a moment ago. */
-  committed(text: string, manifest: Manifest): void;
+  setCommittedManifest(text: string, manifest: Manifest): void;
   close(): void;
 }
 
-export interface OpenOptions {
+export interface OpenArchiveOptions {
   readonly root: string;
   /** Whether to start an archive where there is none. */
   readonly create: boolean;
@@ -66,21 +66,21 @@ interface ParsedManifest {
 }
 
 /** Whether there is an archive at `root`, if only one that nothing was published in yet. */
-export function isArchive(root: string, disk: Disk): boolean {
-  const layout = layoutOf(root);
-  return disk.size(layout.manifest) !== null || disk.size(stateFile(layout.private)) !== null;
+export function archiveExists(root: string, disk: Disk): boolean {
+  const layout = createLayout(root);
+  return disk.size(layout.manifestPath) !== null || disk.size(toStateFilePath(layout.privateFolder)) !== null;
 }
 
 /** Opens the archive at `root`. Refuses a missing one (unless `create`), another upstream's and a newer format. */
-export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: OpenDatabase | undefined): Archive {
+export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabase?: OpenDatabase | undefined): Archive {
   const { root, upstream } = options;
-  const layout = layoutOf(root);
+  const layout = createLayout(root);
   // In this order: another process may be making the folder at this moment.
   if (disk.size(root) !== null && !disk.isFolder(root))
     throw new UsageError(`${root} is a file, not a folder for an archive.`);
-  const found = publishedAt(layout, disk, options.mends === true);
+  const found = readPublishedManifest(layout, disk, options.mends === true);
   const published = found?.manifest;
-  if (!isArchive(root, disk)) {
+  if (!archiveExists(root, disk)) {
     if (!options.create) {
       throw new UsageError(
         `There is no archive at ${root}. Name its folder with --output or ODDSLAKE_OUTPUT, or start one there with oddslake init.`,
@@ -93,21 +93,21 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
     }
     const others = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
     // Unless another process has started one here since.
-    if (others.length > 0 && !isArchive(root, disk)) {
+    if (others.length > 0 && !archiveExists(root, disk)) {
       throw new UsageError(
         `${root} holds other files (${others.slice(0, 3).join(', ')}) and is no archive. Name an empty or new folder.`,
       );
     }
   }
   const owner = published?.upstream;
-  if (owner !== undefined) requireUpstreamOf(root, owner, upstream);
-  disk.makeFolder(layout.private);
+  if (owner !== undefined) requireSameUpstream(root, owner, upstream);
+  disk.makeFolder(layout.privateFolder);
   const identity = { upstream: owner ?? upstream ?? '', parts: published?.parts ?? options.parts };
-  const state = openState(layout.private, identity, openDatabase, options.waitMs);
+  const state = openState(layout.privateFolder, identity, openDatabase, options.waitMs);
   try {
     // Nothing was ever collected: the first address may have been a wrong one.
-    if (upstream !== null && published === undefined) rebind(state, { upstream, parts: options.parts });
-    requireUpstreamOf(root, state.identity.upstream, upstream);
+    if (upstream !== null && published === undefined) changeIdentity(state, { upstream, parts: options.parts });
+    requireSameUpstream(root, state.identity.upstream, upstream);
     if (published !== undefined && state.generation() === 0)
       rebuildState(state, published, layout, disk, options.settleMs);
   } catch (error) {
@@ -118,10 +118,13 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
   const current = (): [text: string, from: string] => {
     // The generation before the intent: the first publish may begin in between, and its manifest.json comes last.
     if (state.generation() === 0)
-      return [manifestText(emptyManifest(options.writer, state.identity.upstream, state.identity.parts)), 'nothing'];
-    const intent = openIntent(state.db);
+      return [
+        formatManifest(createEmptyManifest(options.writer, state.identity.upstream, state.identity.parts)),
+        'nothing',
+      ];
+    const intent = readOpenIntent(state.db);
     if (intent !== undefined) return [intent.manifest, 'the state database'];
-    return [readManifestText(layout, disk), layout.manifest];
+    return [readManifestText(layout, disk), layout.manifestPath];
   };
   let parsed = found;
   const randomBytes = options.randomBytes ?? systemRandomBytes;
@@ -131,16 +134,16 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
     disk,
     writer: options.writer,
     groupRows: options.groupRows ?? rowGroupRows,
-    refused: new Set(),
+    refusedPaths: new Set(),
     createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),
-    manifest() {
+    readManifest() {
       const [text, from] = current();
       // Of an archive of many days parsing takes longer than all else that is done with it, and a run asks many times.
       if (parsed?.text !== text) parsed = { text, manifest: parseManifest(text, from) };
       return parsed.manifest;
     },
-    manifestText: () => current()[0],
-    committed(text, manifest) {
+    readManifestText: () => current()[0],
+    setCommittedManifest(text, manifest) {
       parsed = { text, manifest };
     },
     close: () => state.close(),
@@ -148,62 +151,62 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
 }
 
 /** What manifest.json says; nothing where there is none. */
-function publishedAt(layout: Layout, disk: Disk, mends: boolean): ParsedManifest | undefined {
-  if (disk.size(layout.manifest) === null) return undefined;
+function readPublishedManifest(layout: ArchiveLayout, disk: Disk, mends: boolean): ParsedManifest | undefined {
+  if (disk.size(layout.manifestPath) === null) return undefined;
   try {
     const text = readManifestText(layout, disk);
-    return { text, manifest: parseManifest(text, layout.manifest) };
+    return { text, manifest: parseManifest(text, layout.manifestPath) };
   } catch (error) {
-    if (mends && disk.size(stateFile(layout.private)) !== null) return undefined;
+    if (mends && disk.size(toStateFilePath(layout.privateFolder)) !== null) return undefined;
     throw error;
   }
 }
 
-function requireUpstreamOf(root: string, owner: string, wanted: string | null): void {
+function requireSameUpstream(root: string, owner: string, wanted: string | null): void {
   if (wanted === null || owner === wanted) return;
   throw new UsageError(
     `The archive at ${root} belongs to the upstream ${owner}, not to ${wanted}. Use another output folder, or set source.name if both are the same service.`,
   );
 }
 
-function readManifestText(layout: Layout, disk: Disk): string {
-  if (!disk.isFile(layout.manifest)) {
+function readManifestText(layout: ArchiveLayout, disk: Disk): string {
+  if (!disk.isFile(layout.manifestPath)) {
     throw new DamageError(
-      `${layout.manifest} is missing, though the archive was published. Put it back with: oddslake verify --repair`,
+      `${layout.manifestPath} is missing, though the archive was published. Put it back with: oddslake verify --repair`,
     );
   }
-  return Buffer.from(disk.read(layout.manifest)).toString('utf8');
+  return Buffer.from(disk.read(layout.manifestPath)).toString('utf8');
 }
 
 /**
  * Throws DamageError where manifest.json is not the one that the last publish wrote: what it does not list would be
  * taken for missing and written anew.
  */
-export function requireOwnManifest(archive: Archive): void {
-  ownManifestText(archive);
+export function requirePublishedManifest(archive: Archive): void {
+  readCheckedManifestText(archive);
 }
 
 /** The current manifest's text. @throws DamageError as `requireOwnManifest`, and where it is missing */
-export function ownManifestText(archive: Archive): string {
+export function readCheckedManifestText(archive: Archive): string {
   const { state, layout } = archive;
   const wanted = (): string | undefined => getMeta(state.db, manifestHashKey);
   for (let hash = wanted(); ; ) {
-    const text = archive.manifestText();
+    const text = archive.readManifestText();
     if (hash === undefined || sha256(Buffer.from(text, 'utf8')) === hash) return text;
     const now = wanted();
-    if (now === hash) throw notOwn(layout);
+    if (now === hash) throw createForeignManifestError(layout);
     // A publish came in between.
     hash = now;
   }
 }
 
 /** The same, read. */
-export const ownManifest = (archive: Archive): Manifest =>
-  parseManifest(ownManifestText(archive), archive.layout.manifest);
+export const readCheckedManifest = (archive: Archive): Manifest =>
+  parseManifest(readCheckedManifestText(archive), archive.layout.manifestPath);
 
-const notOwn = (layout: Layout): DamageError =>
+const createForeignManifestError = (layout: ArchiveLayout): DamageError =>
   new DamageError(
-    `${layout.manifest} is not the one that the last publish wrote. Put that one back with oddslake verify --repair, where the state knows it; or, where the whole tree was restored from a backup, remove ${layout.private} to start from what is there.`,
+    `${layout.manifestPath} is not the one that the last publish wrote. Put that one back with oddslake verify --repair, where the state knows it; or, where the whole tree was restored from a backup, remove ${layout.privateFolder} to start from what is there.`,
   );
 
 /**
@@ -211,7 +214,7 @@ const notOwn = (layout: Layout): DamageError =>
  * running against it, so that only `upgrade` writes.
  */
 export function requireCurrentFormat(archive: Archive): void {
-  const { format_version: format } = archive.manifest();
+  const { format_version: format } = archive.readManifest();
   if (format >= formatVersion) return;
   throw new UsageError(
     `The archive at ${archive.layout.root} has format ${format}, and this oddslake writes format ${formatVersion}. Once no older oddslake runs against it any more, bring it up with: oddslake upgrade`,
@@ -222,8 +225,8 @@ export function requireCurrentFormat(archive: Archive): void {
  * The absolute path of a published file as it can be read now: staged while its publish is being carried out, at its
  * place before and after.
  */
-export function locate(archive: Archive, path: string): string {
-  const staged = openIntent(archive.state.db)?.moves.find((move) => move.to === path);
+export function locateFile(archive: Archive, path: string): string {
+  const staged = readOpenIntent(archive.state.db)?.moves.find((move) => move.to === path);
   if (staged !== undefined && staged.from !== null) {
     const at = join(archive.layout.root, staged.from);
     if (archive.disk.size(at) !== null) return at;
@@ -232,9 +235,9 @@ export function locate(archive: Archive, path: string): string {
 }
 
 /** The bytes of a published file as it is now; null where it is missing, or no file. */
-export function readNow(archive: Archive, path: string): Uint8Array | null {
+export function readFileNow(archive: Archive, path: string): Uint8Array | null {
   for (;;) {
-    const at = locate(archive, path);
+    const at = locateFile(archive, path);
     try {
       // What else may be there, a folder or a pipe, is not to be read.
       if (archive.disk.isFile(at)) return archive.disk.read(at);
@@ -247,10 +250,10 @@ export function readNow(archive: Archive, path: string): Uint8Array | null {
 }
 
 /** Reads a published file and checks it against the manifest; a bad one is refused and stays where it is. */
-export function readPublished(archive: Archive, file: PublishedFile): Uint8Array {
-  const bytes = readNow(archive, file.path);
+export function readPublishedFile(archive: Archive, file: PublishedFile): Uint8Array {
+  const bytes = readFileNow(archive, file.path);
   if (bytes !== null && sha256(bytes) === file.sha256) return bytes;
-  archive.refused.add(file.path);
+  archive.refusedPaths.add(file.path);
   throw new DamageError(
     bytes === null
       ? `${file.path} is missing, though the manifest lists it.`

@@ -1,27 +1,27 @@
 import { join } from 'node:path';
-import type { Covered, Evidence, Origin } from '../core/coverage.ts';
-import { ranks } from '../core/merge.ts';
-import { dayStart } from '../core/time.ts';
-import { dayFloor, dayMs } from '../core/window.ts';
+import type { CoveredWindow, Evidence, Origin } from '../core/coverage.ts';
+import { precedenceRanks } from '../core/merge.ts';
+import { parseDayStart } from '../core/time.ts';
+import { dayMs, floorToDay } from '../core/window.ts';
 import { acceptWindow } from '../state/accepted.ts';
-import { joinOld, restoreSegments } from '../state/coverage.ts';
-import { noteLost } from '../state/data-loss.ts';
-import { noteHashed } from '../state/hash-times.ts';
+import { joinOldSegments, restoreSegments } from '../state/coverage.ts';
+import { recordLost } from '../state/data-loss.ts';
+import { recordHashed } from '../state/hash-times.ts';
 import { restoreListings } from '../state/listings.ts';
 import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from '../state/meta.ts';
-import { noteStandings } from '../state/precedence.ts';
+import { recordPrecedence } from '../state/precedence.ts';
 import type { State } from '../state/state.ts';
-import { noteServedFrom, restoreActivity, restorePolled, restoreSymbol } from '../state/symbols.ts';
+import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from '../state/symbols.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
-import type { Layout } from './layout.ts';
-import { allFiles, type Manifest, type PublishedFile } from './manifest.ts';
-import { decodeRows, type Value } from './parquet/rows.ts';
-import { coverageColumns, type DatasetName, datasets } from './parquet/schema.ts';
+import type { ArchiveLayout } from './layout.ts';
+import { listManifestFiles, type Manifest, type PublishedFile } from './manifest.ts';
+import { type CellValue, decodeRows } from './parquet/rows.ts';
+import { type DatasetName, datasets, readCoverageColumns } from './parquet/schema.ts';
 
 /** A published tree to read from. */
-interface Tree {
+interface PublishedTree {
   readonly manifest: Manifest;
-  readonly layout: Layout;
+  readonly layout: ArchiveLayout;
   readonly disk: Disk;
   /** Files that are damaged, as far as they were read. */
   readonly damaged: Set<string>;
@@ -33,15 +33,24 @@ interface Tree {
  * what no dataset holds: the runs, when each tick was observed (coverage's origin and time stand in), and that a symbol
  * is suspended: it is, once more, after as many days as the first time.
  */
-export function rebuildState(state: State, manifest: Manifest, layout: Layout, disk: Disk, settleMs: number): void {
+export function rebuildState(
+  state: State,
+  manifest: Manifest,
+  layout: ArchiveLayout,
+  disk: Disk,
+  settleMs: number,
+): void {
   const tree = { manifest, layout, disk, damaged: new Set<string>() };
   // Read before anything is written: others may be waiting for the state.
-  const text = disk.read(layout.manifest);
-  const symbols = [...intactRows(tree, 'symbols')];
+  const text = disk.read(layout.manifestPath);
+  const symbols = [...readIntactRows(tree, 'symbols')];
   const active = new Set(symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string));
   const excepted = new Set([...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol));
-  const coverage = coverageOfTicks(tree, settleMs);
-  const activity = activityOf(tree, new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)));
+  const coverage = readTickCoverage(tree, settleMs);
+  const activity = readActivity(
+    tree,
+    new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)),
+  );
   const { db } = state;
   db.transaction(() => {
     // Another process may have been quicker.
@@ -49,35 +58,36 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
     for (const row of symbols) restoreSymbol(db, row);
     for (const [symbol, { lastActive, inactiveSince }] of activity)
       restoreActivity(db, symbol, lastActive, inactiveSince);
-    for (const [symbol, { coveredFrom, stretches, imported, polledFrom }] of coverage) {
-      restoreSegments(db, symbol, joinOld(stretches, settleMs));
-      restorePolled(db, symbol, coveredFrom, polledFrom);
+    for (const [symbol, { coveredFrom, windows, imported, polledFrom }] of coverage) {
+      restoreSegments(db, symbol, joinOldSegments(windows, settleMs));
+      restorePolledFrom(db, symbol, coveredFrom, polledFrom);
       // Collecting had come beyond it: its lifetime began no earlier, as far back as the service went. Where windows are
       // excepted nobody waited for them.
       const isReached = coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY) && !excepted.has(symbol);
-      if (active.has(symbol) && tree.damaged.size === 0 && isReached) noteServedFrom(db, symbol, coveredFrom);
+      if (active.has(symbol) && tree.damaged.size === 0 && isReached) recordServedFrom(db, symbol, coveredFrom);
       const noted = imported.map(({ from, to, fetchedAt: observedAt }) => ({
         from,
         to,
         observedAt,
-        rank: ranks.import,
+        rank: precedenceRanks.import,
       }));
-      noteStandings(
+      recordPrecedence(
         db,
         noted.map((window) => ({ symbol, ...window })),
       );
     }
     // All of them had been hashed since then.
-    if (typeof manifest.verified_through === 'number') noteHashed(db, allFiles(manifest), manifest.verified_through);
+    if (typeof manifest.verified_through === 'number')
+      recordHashed(db, listManifestFiles(manifest), manifest.verified_through);
     const complete = Object.entries(manifest.days).filter(([, day]) => day.state === 'complete');
     restoreListings(
       db,
-      complete.map(([date]) => dayStart(date)),
+      complete.map(([date]) => parseDayStart(date)),
     );
-    noteLost(db, manifest.lost ?? [], manifest.created_at);
+    recordLost(db, manifest.lost ?? [], manifest.created_at);
     // Whoever accepted one was told of it.
     for (const { accepted_at: acceptedAt, ...window } of manifest.accepted ?? [])
-      acceptWindow(db, { ...window, acceptedAt, toldAt: manifest.created_at });
+      acceptWindow(db, { ...window, acceptedAt, reportedAt: manifest.created_at });
     setMeta(db, 'generation', String(manifest.generation));
     setMeta(db, evidenceSinceKey, String(manifest.created_at));
     if (manifest.commit_id !== undefined) setMeta(db, commitIdKey, manifest.commit_id);
@@ -85,32 +95,32 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
   });
 }
 
-interface OfSymbol {
+interface SymbolCoverage {
   /** Where what is covered of it starts. */
   readonly coveredFrom: number;
   /** Sorted and disjoint. */
-  stretches: Covered[];
+  windows: CoveredWindow[];
   /** Those that an import covers, as they are published: none reaches over midnight. */
-  readonly imported: Covered[];
+  readonly imported: CoveredWindow[];
   /** Start of the first stretch that a poll had answered; null where none had. */
   polledFrom: number | null;
 }
 
 /** A row of ticks' coverage from `symbol` on. */
-type CoverageValues = [string, number, number, number, number, Origin, Evidence];
+type TickCoverageRow = [string, number, number, number, number, Origin, Evidence];
 
 /** Stretches of a symbol that are held before old ones are joined: so what is held does not grow with every day. */
-const heldMax = 16;
+const bufferedWindowsMax = 16;
 
 /** What the ticks' coverage says of each symbol. */
-function coverageOfTicks(tree: Tree, settleMs: number): Map<string, OfSymbol> {
-  const out = new Map<string, OfSymbol>();
-  const settledAt = settledTimes(tree.manifest, settleMs);
+function readTickCoverage(tree: PublishedTree, settleMs: number): Map<string, SymbolCoverage> {
+  const out = new Map<string, SymbolCoverage>();
+  const settledAt = createSettledTimeLookup(tree.manifest, settleMs);
   // Days come in order, and a file is sorted by symbol and time: so each symbol's stretches are sorted.
-  for (const row of intactRows(tree, 'coverage')) {
+  for (const row of readIntactRows(tree, 'coverage')) {
     if (row[0] !== 'ticks') continue;
-    const [symbol, from, to, , fetchedAt, origin, evidence] = row.slice(1) as CoverageValues;
-    const held: OfSymbol = out.get(symbol) ?? { coveredFrom: from, stretches: [], imported: [], polledFrom: null };
+    const [symbol, from, to, , fetchedAt, origin, evidence] = row.slice(1) as TickCoverageRow;
+    const held: SymbolCoverage = out.get(symbol) ?? { coveredFrom: from, windows: [], imported: [], polledFrom: null };
     out.set(symbol, held);
     const { proven, inferred } = settledAt(symbol, from);
     const covered = {
@@ -120,15 +130,15 @@ function coverageOfTicks(tree: Tree, settleMs: number): Map<string, OfSymbol> {
       origin,
       evidence,
     };
-    held.stretches.push(covered);
+    held.windows.push(covered);
     // A day that is provisional had settled by inferred windows as well, which proven ones hide in what is published.
     const settledAtLeast = Math.min(to + settleMs, inferred);
     if (evidence !== 'inferred' && settledAtLeast > covered.fetchedAt)
-      held.stretches.push({ ...covered, fetchedAt: settledAtLeast, evidence: 'inferred' });
+      held.windows.push({ ...covered, fetchedAt: settledAtLeast, evidence: 'inferred' });
     if (origin === 'import') held.imported.push(covered);
     if (origin === 'poll') held.polledFrom ??= from;
-    if (held.stretches.length > heldMax && held.stretches.length % heldMax === 0)
-      held.stretches = joinOld(held.stretches, settleMs);
+    if (held.windows.length > bufferedWindowsMax && held.windows.length % bufferedWindowsMax === 0)
+      held.windows = joinOldSegments(held.windows, settleMs);
   }
   return out;
 }
@@ -137,20 +147,23 @@ function coverageOfTicks(tree: Tree, settleMs: number): Map<string, OfSymbol> {
  * By when at least a symbol's windows of a day were answered. Rows that were joined have the earliest `fetched_at` of all;
  * that a day had settled is known by its state, of each symbol that the manifest does not name as missing.
  */
-function settledTimes(
+function createSettledTimeLookup(
   { days }: Manifest,
   settleMs: number,
 ): (symbol: string, t: number) => { readonly proven: number; readonly inferred: number } {
   const missingOf = new Map<number, ReadonlySet<string> | null>();
   for (const [date, { state, expected, covered, missing }] of Object.entries(days)) {
     const isNamed = missing.length === expected - covered;
-    missingOf.set(dayStart(date), state !== 'incomplete' && state !== 'empty' && isNamed ? new Set(missing) : null);
+    missingOf.set(
+      parseDayStart(date),
+      state !== 'incomplete' && state !== 'empty' && isNamed ? new Set(missing) : null,
+    );
   }
   const provenDays = new Set(
-    Object.entries(days).flatMap(([date, { state }]) => (state === 'complete' ? [dayStart(date)] : [])),
+    Object.entries(days).flatMap(([date, { state }]) => (state === 'complete' ? [parseDayStart(date)] : [])),
   );
   return (symbol, t) => {
-    const day = dayFloor(t);
+    const day = floorToDay(t);
     const missing = missingOf.get(day);
     if (!missing || missing.has(symbol))
       return { proven: Number.NEGATIVE_INFINITY, inferred: Number.NEGATIVE_INFINITY };
@@ -159,22 +172,24 @@ function settledTimes(
   };
 }
 
-interface Activity {
+interface SymbolActivity {
   /** The last poll that showed it active. */
   readonly lastActive: number;
   /** The first poll after that; null where none named it again. */
   readonly inactiveSince: number | null;
 }
 
-const seen = datasets.markets.filter(({ name }) => ['symbol', 'is_active', 'first_seen', 'last_seen'].includes(name));
+const activityColumns = datasets.markets.filter(({ name }) =>
+  ['symbol', 'is_active', 'first_seen', 'last_seen'].includes(name),
+);
 
 /** When symbols that are inactive now were active last: the market lists of each day tell, the latest day first. */
-function activityOf(tree: Tree, inactive: Set<string>): Map<string, Activity> {
-  const out = new Map<string, Activity>();
+function readActivity(tree: PublishedTree, inactive: Set<string>): Map<string, SymbolActivity> {
+  const out = new Map<string, SymbolActivity>();
   const since = new Map<string, number>();
   for (const file of tree.manifest.datasets.markets.files.toReversed()) {
     if (out.size === inactive.size) break;
-    const rows = rowsOf(tree, file, seen) as [string, boolean | null, number, number][];
+    const rows = readFileRows(tree, file, activityColumns) as [string, boolean | null, number, number][];
     const active = new Map<string, number>();
     for (const [symbol, isActive, , last] of rows)
       if (isActive !== false) active.set(symbol, Math.max(last, active.get(symbol) ?? last));
@@ -190,13 +205,17 @@ function activityOf(tree: Tree, inactive: Set<string>): Map<string, Activity> {
   return out;
 }
 
-function* intactRows(tree: Tree, dataset: DatasetName): Generator<Value[]> {
-  const columns = dataset === 'coverage' ? coverageColumns : datasets[dataset];
-  for (const file of tree.manifest.datasets[dataset].files) yield* rowsOf(tree, file, columns);
+function* readIntactRows(tree: PublishedTree, dataset: DatasetName): Generator<CellValue[]> {
+  const columns = dataset === 'coverage' ? readCoverageColumns : datasets[dataset];
+  for (const file of tree.manifest.datasets[dataset].files) yield* readFileRows(tree, file, columns);
 }
 
 /** None where the file is damaged: what it said is asked for again, and verify names it. */
-function rowsOf(tree: Tree, file: PublishedFile, columns: Parameters<typeof decodeRows>[0]): Value[][] {
+function readFileRows(
+  tree: PublishedTree,
+  file: PublishedFile,
+  columns: Parameters<typeof decodeRows>[0],
+): CellValue[][] {
   const { layout, disk, damaged } = tree;
   const path = join(layout.root, file.path);
   const bytes = disk.size(path) === null ? null : disk.read(path);

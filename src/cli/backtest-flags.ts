@@ -1,11 +1,11 @@
 import { InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from '../core/time.ts';
-import { parametersText } from '../report/backtest-figures.ts';
-import type { Executable } from '../research/builtin-strategies.ts';
+import { formatParameters } from '../report/backtest-figures.ts';
+import type { BuiltinStrategy } from '../research/builtin-strategies.ts';
 import { type ObjectiveName, objectiveNames } from '../research/objectives.ts';
 
 /** What `backtest run` takes, beside what every command does. */
-export interface RunFlags {
+export interface BacktestRequestFlags {
   readonly objective: ObjectiveName;
   readonly symbol: readonly string[];
   readonly symbolsFile?: string;
@@ -13,44 +13,44 @@ export interface RunFlags {
   readonly source: readonly string[];
   readonly from?: string;
   readonly to?: string;
-  readonly param: readonly Named<number>[];
-  readonly grid: readonly Named<readonly number[]>[];
+  readonly param: readonly NamedValue<number>[];
+  readonly grid: readonly NamedValue<readonly number[]>[];
   readonly heldOut?: number;
 }
 
-export type Named<T> = readonly [name: string, value: T];
+export type NamedValue<T> = readonly [name: string, value: T];
 
-export const objectiveOption = (): Option =>
+export const createObjectiveOption = (): Option =>
   new Option('--objective <name>', 'what the run is judged by, and a grid is chosen by')
     .choices(objectiveNames)
     .default('total_pnl');
 
-export const paramOption = (): Option =>
+export const createParamOption = (): Option =>
   new Option('--param <name=value>', "another value of one of the strategy's parameters; may be repeated")
-    .argParser((text, before: readonly Named<number>[]) => [...before, named(text, numberIn)])
+    .argParser((text, before: readonly NamedValue<number>[]) => [...before, parseNamed(text, parseNumber)])
     .default([], 'its defaults');
 
-export const gridOption = (): Option =>
+export const createGridOption = (): Option =>
   new Option('--grid <name=value,…>', 'values of a parameter to be tried, with several in every combination')
-    .argParser((text, before: readonly Named<readonly number[]>[]) => [
+    .argParser((text, before: readonly NamedValue<readonly number[]>[]) => [
       ...before,
-      named(text, (values, name) => values.split(',').map((value) => numberIn(value, name))),
+      parseNamed(text, (values, name) => values.split(',').map((value) => parseNumber(value, name))),
     ])
     .default([], 'one run');
 
-export const heldOutOption = (): Option =>
+export const createHeldOutOption = (): Option =>
   new Option(
     '--held-out <share>',
     'of a grid: the end of the span that it is judged on, and not chosen by (default: 0.3)',
-  ).argParser((text) => numberIn(text, ''));
+  ).argParser((text) => parseNumber(text, ''));
 
 /** What the help says of the strategies that everybody has. Those that all of them take are said once. */
-export function executableTerms(all: readonly Executable[]): Record<string, string> {
+export function describeExecutables(all: readonly BuiltinStrategy[]): Record<string, string> {
   const shared = Object.keys(all[0]!.strategy.parameters).filter((name) =>
     all.every(({ strategy }) => Object.hasOwn(strategy.parameters, name)),
   );
   const told = (parameters: Readonly<Record<string, number>>, isWanted: (name: string) => boolean): string =>
-    parametersText(Object.fromEntries(Object.entries(parameters).filter(([name]) => isWanted(name))));
+    formatParameters(Object.fromEntries(Object.entries(parameters).filter(([name]) => isWanted(name))));
   const terms = all.map(({ name, says, strategy: { parameters } }) => {
     const own = told(parameters, (one) => !shared.includes(one));
     return [name, own === '' ? says : `${says} (${own})`];
@@ -59,14 +59,14 @@ export function executableTerms(all: readonly Executable[]): Record<string, stri
   return { ...Object.fromEntries(terms), 'each of them': `takes ${everywhere}` };
 }
 
-function named<T>(text: string, read: (value: string, name: string) => T): Named<T> {
+function parseNamed<T>(text: string, read: (value: string, name: string) => T): NamedValue<T> {
   const [, name, value] = /^([^=]+)=(.+)$/s.exec(text) ?? [];
   if (name === undefined) throw new InvalidArgumentError('Expected name=value.');
   return [name.trim(), read(value!, name.trim())];
 }
 
 /** Parameters that are milliseconds may be said as `6h`, too. */
-function numberIn(text: string, name: string): number {
+function parseNumber(text: string, name: string): number {
   const value = Number(text);
   if (text.trim() !== '' && Number.isFinite(value)) return value;
   if (!name.endsWith('_ms')) throw new InvalidArgumentError(`Expected a number, not ${JSON.stringify(text)}.`);

@@ -1,41 +1,43 @@
 import { UsageError } from '../core/errors.ts';
-import { type BacktestAsked, readAsked } from '../research/backtest-request.ts';
+import { type BacktestSpec, parseBacktestSpec } from '../research/backtest-request.ts';
 import type { Fault } from '../research/validator.ts';
-import type { Named, RunFlags } from './backtest-flags.ts';
-import { askedEnds, readSymbols } from './options.ts';
+import type { BacktestRequestFlags, NamedValue } from './backtest-flags.ts';
+import { parseTimeRange, readSymbolsFile } from './options.ts';
 
 /**
  * What the flags ask for.
  * @param given the name of a strategy, or the path of a file that has one: whatever ends so
  * @throws UsageError which names the flag, and of a file the field
  */
-export async function askedBy(given: string, flags: RunFlags): Promise<BacktestAsked> {
+export async function buildBacktestRequest(given: string, flags: BacktestRequestFlags): Promise<BacktestSpec> {
   const isFile = given.toLowerCase().endsWith('.json');
   if (flags.heldOut !== undefined && flags.grid.length === 0)
     throw new UsageError('--held-out means nothing without --grid: nothing is chosen then.');
-  const { from, to } = askedEnds(flags);
-  const listed = flags.symbolsFile === undefined ? [] : await readSymbols(flags.symbolsFile);
+  const { from, to } = parseTimeRange(flags);
+  const listed = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
   const symbols = [...flags.symbol, ...listed];
-  const read = readAsked({
-    entry_executable: isFile ? { name: nameOf(given), strategy: await strategyIn(given) } : { name: given },
+  const read = parseBacktestSpec({
+    entry_executable: isFile
+      ? { name: getStrategyName(given), strategy: await readStrategyFile(given) }
+      : { name: given },
     objective: flags.objective,
     ...(symbols.length === 0 ? {} : { symbols }),
     filter: { categories: flags.category, sources: flags.source },
     from,
     to,
-    parameters: byName('--param', flags.param),
-    grid: byName('--grid', flags.grid),
+    parameters: collectByName('--param', flags.param),
+    grid: collectByName('--grid', flags.grid),
     ...(flags.heldOut === undefined ? {} : { held_out: flags.heldOut }),
   });
   if ('asked' in read) return read.asked;
-  throw unfit(read.faults, given);
+  throw toUsageError(read.faults, given);
 }
 
 /** Faults of what was asked, in the words of who asked: flags, and fields of a file. */
-export const unfit = (faults: readonly Fault[], given: string): UsageError =>
-  new UsageError(`The backtest cannot be run. ${faults.map((fault) => told(fault, given)).join('; ')}.`);
+export const toUsageError = (faults: readonly Fault[], given: string): UsageError =>
+  new UsageError(`The backtest cannot be run. ${faults.map((fault) => formatFault(fault, given)).join('; ')}.`);
 
-const flagOf: Readonly<Record<string, string>> = {
+const flagsByField: Readonly<Record<string, string>> = {
   objective: '--objective',
   symbols: '--symbol',
   from: '--from',
@@ -48,31 +50,31 @@ const flagOf: Readonly<Record<string, string>> = {
   filter: '--category, --source',
 };
 
-function told({ name, reason }: Fault, given: string): string {
+function formatFault({ name, reason }: Fault, given: string): string {
   const inFile = /^entry_executable\.strategy\.?(.*)$/s.exec(name);
   if (inFile !== null) return `${given}: ${inFile[1] === '' ? '' : `${inFile[1]} `}${reason}`;
   if (name.startsWith('entry_executable.')) return `${given} ${reason}`;
-  const field = Object.keys(flagOf).find(
+  const field = Object.keys(flagsByField).find(
     (each) => name === each || name.startsWith(`${each}.`) || name.startsWith(`${each}[`),
   );
   if (field === undefined) return `${name} ${reason}`;
   const within = name.slice(field.length).replace(/^\./, '');
-  return `${flagOf[field]}${within === '' || within.startsWith('[') ? within : ` ${within}`}: ${reason}`;
+  return `${flagsByField[field]}${within === '' || within.startsWith('[') ? within : ` ${within}`}: ${reason}`;
 }
 
-function byName<T>(flag: string, pairs: readonly Named<T>[]): Record<string, T> {
+function collectByName<T>(flag: string, pairs: readonly NamedValue<T>[]): Record<string, T> {
   const twice = pairs.find(([name], i) => pairs.findIndex(([other]) => other === name) < i);
   if (twice !== undefined) throw new UsageError(`${flag} ${twice[0]} is given twice: say once what it is.`);
   return Object.fromEntries(pairs);
 }
 
-const nameOf = (path: string): string =>
+const getStrategyName = (path: string): string =>
   path
     .replace(/^.*[\\/]/s, '')
     .replace(/\.json$/i, '')
     .slice(0, 200) || 'strategy';
 
-async function strategyIn(path: string): Promise<unknown> {
+async function readStrategyFile(path: string): Promise<unknown> {
   const { readFile } = await import('node:fs/promises');
   let text: string;
   try {

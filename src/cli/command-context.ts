@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type Context, Interrupted } from '../app/context.ts';
+import { type Context, InterruptedError } from '../app/context.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import type { Log } from '../core/log.ts';
 import { systemClock, systemRandom } from '../system.ts';
-import { threadsMax } from '../worker-threads.ts';
+import { computeThreadsMax } from '../worker-threads.ts';
 import { hasColours } from './terminal-style.ts';
 
 /** The flags that every command has. */
@@ -20,19 +20,19 @@ export interface CommonFlags {
   readonly strict?: boolean;
 }
 
-function several(value: string, before: readonly string[]): string[] {
+function appendValue(value: string, before: readonly string[]): string[] {
   if (value === '') throw new InvalidArgumentError('Expected a text that is not empty.');
   return [...before, value];
 }
 
 /** The config that `init` writes unless told otherwise. It is read only where it is named. */
-export const configDefault = 'oddslake.yaml';
+export const configFileDefault = 'oddslake.yaml';
 
 /** Takes a flag that may be given several times. */
-export const repeatable = (flags: string, text: string): Option =>
-  new Option(flags, text).argParser(several).default([], 'none');
+export const createRepeatableOption = (flags: string, text: string): Option =>
+  new Option(flags, text).argParser(appendValue).default([], 'none');
 
-function seconds(text: string): number {
+function parseSeconds(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value) || value < 0)
     throw new InvalidArgumentError('Expected seconds, 0 or more.');
@@ -40,16 +40,16 @@ function seconds(text: string): number {
 }
 
 /** Flags that every command takes and not every one has a use for. */
-type Idle = '--config' | '--output' | '--set' | '--no-progress' | '--wait' | '--strict';
+type UnusedFlag = '--config' | '--output' | '--set' | '--no-progress' | '--wait' | '--strict';
 
 /** Those that mean nothing to a command that only looks. */
-export const idleWhereRead: readonly Idle[] = ['--no-progress', '--wait', '--strict'];
+export const flagsUnusedByReaders: readonly UnusedFlag[] = ['--no-progress', '--wait', '--strict'];
 
 /**
  * Adds the flags that every command has, in a group of their own at the end of its help. `idle`: those that mean nothing
  * to it; they are taken, so that a script can pass the same to all, and left out of its help.
  */
-export function withCommonFlags(command: Command, idle: readonly Idle[] = []): Command {
+export function withCommonFlags(command: Command, idle: readonly UnusedFlag[] = []): Command {
   addCommonFlags(command);
   for (const option of command.options)
     if ((idle as readonly (string | undefined)[]).includes(option.long)) option.hideHelp();
@@ -61,7 +61,9 @@ function addCommonFlags(command: Command): void {
     .optionsGroup('Common options:')
     .option('--config <file>', 'config file (default: none, see config/default.yaml for every setting)')
     .option('--output <dir>', "the archive's root (default: output/archive)")
-    .addOption(repeatable('--set <key=value>', 'one setting, e.g. --set poll.page_limit=1000; may be repeated'))
+    .addOption(
+      createRepeatableOption('--set <key=value>', 'one setting, e.g. --set poll.page_limit=1000; may be repeated'),
+    )
     .option('--json', 'one JSON object as the last line of standard output')
     .option('--quiet', 'no progress, and only errors on standard error')
     .addOption(
@@ -78,7 +80,7 @@ function addCommonFlags(command: Command): void {
     .option('--no-progress', 'no progress bar')
     .addOption(
       new Option('--wait <seconds>', 'how long to wait for another run that is writing')
-        .argParser(seconds)
+        .argParser(parseSeconds)
         .default(600),
     )
     .option('--strict', 'exit with 4 where there are warnings')
@@ -95,15 +97,16 @@ export async function withContext<T>(
     same,
   ) => same,
 ): Promise<T> {
-  const [{ loadSettings }, { secretsOf }, { processEnvironment }, { createLog }, { systemDisk }] = await Promise.all([
-    import('../settings/load.ts'),
-    import('../settings/secrets.ts'),
-    import('../settings/environment.ts'),
-    import('./log.ts'),
-    import('../archive/disk/file-system.ts'),
-  ]);
+  const [{ loadSettings }, { listSecrets }, { readProcessEnvironment }, { createLog }, { systemDisk }] =
+    await Promise.all([
+      import('../settings/load.ts'),
+      import('../settings/secrets.ts'),
+      import('../settings/environment.ts'),
+      import('./log.ts'),
+      import('../archive/disk/file-system.ts'),
+    ]);
   const { set, output } = amend({ set: flags.set, ...(flags.output === undefined ? {} : { output: flags.output }) });
-  const environment = processEnvironment();
+  const environment = readProcessEnvironment();
   const settings = await loadSettings({
     env: environment,
     cwd: process.cwd(),
@@ -118,13 +121,13 @@ export async function withContext<T>(
     stream: process.stderr,
     colour: hasColours(process.stderr),
     draws,
-    secrets: secretsOf(settings),
+    secrets: listSecrets(settings),
   });
   const unnamed = settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
-  if (unnamed && existsSync(configDefault))
-    log.warn({}, `${configDefault} is here and not read: name it with --config ${configDefault}`);
+  if (unnamed && existsSync(configFileDefault))
+    log.warn({}, `${configFileDefault} is here and not read: name it with --config ${configFileDefault}`);
   const stop = new AbortController();
-  const onSignal = (by: 'SIGINT' | 'SIGTERM') => (): void => stop.abort(new Interrupted(by));
+  const onSignal = (by: 'SIGINT' | 'SIGTERM') => (): void => stop.abort(new InterruptedError(by));
   const [onInt, onTerm] = [onSignal('SIGINT'), onSignal('SIGTERM')];
   // Only once: the second Ctrl-C ends the process at once, as people expect.
   process.once('SIGINT', onInt);
@@ -137,8 +140,8 @@ export async function withContext<T>(
       log,
       signal: stop.signal,
       version,
-      mayCreate,
-      threads: threadsMax(),
+      canCreateArchive: mayCreate,
+      threads: computeThreadsMax(),
       disk: systemDisk,
       waitMs: flags.wait * 1000,
       strict: flags.strict === true,
@@ -146,7 +149,14 @@ export async function withContext<T>(
         const { startProgress } = await import('./progress.ts');
         const shown = flags.progress && flags.quiet !== true;
         const what = { label, total, unit, asking };
-        return startProgress({ ...what, clock: systemClock, log, stream: process.stderr, draws, shown });
+        return startProgress({
+          ...what,
+          clock: systemClock,
+          log,
+          stream: process.stderr,
+          canDraw: draws,
+          isShown: shown,
+        });
       },
     });
   } finally {

@@ -1,9 +1,9 @@
 import stringWidth from 'string-width';
 import type { Diagnosis } from '../app/doctor/doctor.ts';
 import type { Finding } from '../app/doctor/finding.ts';
-import { many } from '../core/format-quantity.ts';
-import { visible } from './escape-control.ts';
-import type { TableStyle } from './terminal-style.ts';
+import { formatCount } from '../core/format-quantity.ts';
+import { escapeControls } from './escape-control.ts';
+import type { TerminalStyle } from './terminal-style.ts';
 
 const headings: Record<Finding['group'], string> = {
   machine: 'Machine',
@@ -21,46 +21,54 @@ const marks: Record<Finding['level'], { readonly mark: string; readonly colour: 
 };
 
 /** Where no terminal says how wide it is, lines are not broken. */
-const unbroken = 10_000;
+const widthUnlimited = 10_000;
 
 /** What doctor found, for a person. Ends with a newline. */
-export function doctorText(diagnosis: Diagnosis, style: TableStyle): string {
-  const paint = (code: number, text: string): string => (style.colour ? `\u001b[${code}m${text}\u001b[0m` : text);
-  const width = Math.max(40, style.width ?? unbroken);
+export function formatDiagnosis(diagnosis: Diagnosis, style: TerminalStyle): string {
+  const paint = (code: number, text: string): string => (style.hasColour ? `\u001b[${code}m${text}\u001b[0m` : text);
+  const width = Math.max(40, style.width ?? widthUnlimited);
   const nameWidth = Math.max(...diagnosis.findings.map(({ check }) => check.length));
   const indent = ' '.repeat(nameWidth + 6);
   const lines = (text: string, first: string): string[] =>
-    wrap(text, width - indent.length).map((line, i) => `${i === 0 ? first : indent}${line}`);
+    wrapWords(text, width - indent.length).map((line, i) => `${i === 0 ? first : indent}${line}`);
   const shown = (finding: Finding): string[] => {
     const { mark, colour } = marks[finding.level];
     const loud = finding.level === 'ok' ? (text: string) => text : (text: string) => paint(1, text);
     const head = `  ${paint(colour, mark)} ${loud(finding.check)}${' '.repeat(nameWidth - finding.check.length)}  `;
     const advice =
-      finding.advice === null ? [] : lines(`→ ${visible(finding.advice)}`, indent).map((line) => paint(36, line));
-    return [...lines(visible(finding.found), head), ...advice, ...(finding.check === 'settings' ? settings() : [])];
+      finding.advice === null
+        ? []
+        : lines(`→ ${escapeControls(finding.advice)}`, indent).map((line) => paint(36, line));
+    return [
+      ...lines(escapeControls(finding.found), head),
+      ...advice,
+      ...(finding.check === 'settings' ? settings() : []),
+    ];
   };
   const settings = (): string[] =>
     diagnosis.settings.flatMap(({ path, value, from }) => [
-      ...lines(`${visible(`${path} = ${value}`)} (${visible(from)})`, indent).map((line) => paint(2, line)),
+      ...lines(`${escapeControls(`${path} = ${value}`)} (${escapeControls(from)})`, indent).map((line) =>
+        paint(2, line),
+      ),
     ]);
   const groups = Map.groupBy(diagnosis.findings, ({ group }) => group);
   const body = [...groups].flatMap(([group, findings]) => [paint(1, headings[group]), ...findings.flatMap(shown), '']);
-  return `${[...body, verdict(diagnosis, paint)].join('\n')}\n`;
+  return `${[...body, formatDiagnosisSummary(diagnosis, paint)].join('\n')}\n`;
 }
 
-function verdict(
+function formatDiagnosisSummary(
   { findings, problems, warnings, exit_code }: Diagnosis,
   paint: (code: number, text: string) => string,
 ) {
   const good = findings.length - problems - warnings;
-  const counted = `${many(problems, 'problem')}, ${many(warnings, 'warning')}, ${good} in order.`;
+  const counted = `${formatCount(problems, 'problem')}, ${formatCount(warnings, 'warning')}, ${good} in order.`;
   if (problems > 0) return `${paint(31, counted)} A run would end with exit code ${exit_code}.`;
   if (warnings > 0) return `${paint(33, counted)} A run can go on.`;
   return paint(32, 'All in order.');
 }
 
 /** Lines of at most `width` columns, broken at spaces; what has none in it is left long. */
-function wrap(text: string, width: number): string[] {
+function wrapWords(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(' ')) {
     const line = lines.at(-1);

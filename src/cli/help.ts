@@ -5,7 +5,7 @@ const widthDefault = 80;
 
 /** Adds paragraphs after a command's options, wrapped to the terminal. */
 export function withNotes(command: Command, notes: string): Command {
-  return command.addHelpText('after', () => `\n${wrapped(command, notes)}`);
+  return command.addHelpText('after', () => `\n${wrapNotes(command, notes)}`);
 }
 
 /** Adds command lines after a command's options, as they are: they are there to be copied. */
@@ -18,9 +18,9 @@ export function withTerms(command: Command, head: string, terms: Readonly<Record
   const termWidth = Math.max(...Object.keys(terms).map((term) => term.length));
   return command.addHelpText('after', () => {
     const help = command.createHelp();
-    help.prepareContext({ helpWidth: widthOf(command) });
+    help.prepareContext({ helpWidth: getHelpWidth(command) });
     const items = Object.entries(terms).map(([term, meaning]) => help.formatItem(term, termWidth, meaning, help));
-    return [`\n${wrapped(command, head)}`, ...items].join('\n');
+    return [`\n${wrapNotes(command, head)}`, ...items].join('\n');
   });
 }
 
@@ -28,7 +28,7 @@ export function withTerms(command: Command, head: string, terms: Readonly<Record
  * How Commander speaks of bad usage: as every other error, and with where to look. A flag of the commands that stands
  * before one is told so: Commander only says that it does not know it.
  */
-export function speakOfUsage(program: Command): void {
+export function configureUsageErrors(program: Command): void {
   const below = (command: Command, name: string): [Command, string][] =>
     command.commands.flatMap((each) => [[each, `${name} ${each.name()}`], ...below(each, `${name} ${each.name()}`)]);
   for (const [command, name] of [[program, 'oddslake'] as const, ...below(program, 'oddslake')]) {
@@ -38,19 +38,19 @@ export function speakOfUsage(program: Command): void {
         const flag = command.commands.length > 0 ? /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] : undefined;
         const own =
           flag !== undefined && below(command, '').some(([{ options }]) => options.some((o) => o.long === flag));
-        write(own ? `oddslake: ${flag} stands after the command: ${name} COMMAND ${flag} …\n` : prefixed(text));
+        write(own ? `oddslake: ${flag} stands after the command: ${name} COMMAND ${flag} …\n` : prefixError(text));
       },
     });
   }
 }
 
-const prefixed = (text: string): string => text.replace(/^error: /, 'oddslake: ');
+const prefixError = (text: string): string => text.replace(/^error: /, 'oddslake: ');
 
-const widthOf = (command: Command): number => command.configureOutput().getOutHelpWidth?.() ?? widthDefault;
+const getHelpWidth = (command: Command): number => command.configureOutput().getOutHelpWidth?.() ?? widthDefault;
 
-const wrapped = (command: Command, text: string): string =>
+const wrapNotes = (command: Command, text: string): string =>
   text
     .trim()
     .split('\n\n')
-    .map((paragraph) => command.createHelp().boxWrap(paragraph.replaceAll('\n', ' '), widthOf(command)))
+    .map((paragraph) => command.createHelp().boxWrap(paragraph.replaceAll('\n', ' '), getHelpWidth(command)))
     .join('\n\n');

@@ -1,22 +1,22 @@
 import { UsageError } from '../core/errors.ts';
 import { loadSettings } from '../settings/load.ts';
 import type { Settings } from '../settings/settings.ts';
-import { defaults, type Layer, layerFromText } from '../settings/source.ts';
+import { defaultLayer, parseTextLayer, type SettingsLayer } from '../settings/source.ts';
 
 /** A person at a terminal. */
-export interface Person {
+export interface Prompter {
   ask(question: string): Promise<string>;
-  tell(text: string): void;
+  print(text: string): void;
 }
 
-interface Topic {
+interface SettingPrompt {
   readonly path: string;
   readonly question: string;
   /** What an empty answer stands for, as shown; null where there must be an answer. */
   fallback(settings: Settings): string | null;
 }
 
-const topics: readonly Topic[] = [
+const settingPrompts: readonly SettingPrompt[] = [
   {
     path: 'upstream.base_url',
     question: 'URL of the market data service, e.g. https://example.org',
@@ -32,7 +32,7 @@ const topics: readonly Topic[] = [
     question: 'Requests a second that the key allows',
     fallback: ({ upstream }) => String(upstream.requestsPerSecond),
   },
-  { path: 'archive.output', question: 'Folder of the archive', fallback: () => defaultOf('archive.output') },
+  { path: 'archive.output', question: 'Folder of the archive', fallback: () => getDefault('archive.output') },
   {
     path: 'source.name',
     question: 'Name of the service in the archive',
@@ -40,9 +40,9 @@ const topics: readonly Topic[] = [
   },
 ];
 
-const defaultOf = (path: string): string => String(defaults.values.get(path));
+const getDefault = (path: string): string => String(defaultLayer.values.get(path));
 
-export interface Answers {
+export interface InitAnswers {
   /** What goes into the config, by dotted path. */
   readonly chosen: ReadonlyMap<string, unknown>;
   /** The same as settings, the key included where it was told. */
@@ -57,12 +57,16 @@ export interface Answers {
  * @param person null where there is no terminal
  * @throws UsageError for a bad value that was told, and naming what is missing where nobody can be asked
  */
-export async function gather(base: string, told: readonly Layer[], person: Person | null): Promise<Answers> {
+export async function collectAnswers(
+  base: string,
+  told: readonly SettingsLayer[],
+  person: Prompter | null,
+): Promise<InitAnswers> {
   const layers = [...told];
-  const load = (more: readonly Layer[]) => loadSettings({ env: {}, cwd: base, layers: [...layers, ...more] });
+  const load = (more: readonly SettingsLayer[]) => loadSettings({ env: {}, cwd: base, layers: [...layers, ...more] });
   let settings = await load([]);
-  for (const { path, question, fallback } of topics) {
-    if (isTold(layers, path)) continue;
+  for (const { path, question, fallback } of settingPrompts) {
+    if (isGiven(layers, path)) continue;
     const shown = fallback(settings);
     if (person === null) {
       if (shown === null)
@@ -71,42 +75,42 @@ export async function gather(base: string, told: readonly Layer[], person: Perso
         );
       continue;
     }
-    const layer = await answerTo(person, path, shown === null ? question : `${question} [${shown}]`, shown, load);
+    const layer = await askForSetting(person, path, shown === null ? question : `${question} [${shown}]`, shown, load);
     if (layer !== null) layers.push(layer);
     settings = await load([]);
   }
   const chosen = new Map<string, unknown>();
   for (const { values } of layers) for (const [path, value] of values) chosen.set(path, value);
   // Where the archive is was decided, if only by leaving the default: it stays there whatever the working folder is.
-  if (!chosen.has('archive.output')) chosen.set('archive.output', defaultOf('archive.output'));
+  if (!chosen.has('archive.output')) chosen.set('archive.output', getDefault('archive.output'));
   chosen.delete('upstream.api_key');
   return { chosen, settings };
 }
 
 /** A key that was told makes the question for its file needless. */
-const isTold = (layers: readonly Layer[], path: string): boolean =>
+const isGiven = (layers: readonly SettingsLayer[], path: string): boolean =>
   layers.some(({ values }) => values.has(path)) ||
-  (path === 'upstream.api_key_file' && isTold(layers, 'upstream.api_key'));
+  (path === 'upstream.api_key_file' && isGiven(layers, 'upstream.api_key'));
 
-async function answerTo(
-  person: Person,
+async function askForSetting(
+  person: Prompter,
   path: string,
   question: string,
   fallback: string | null,
-  load: (more: readonly Layer[]) => Promise<Settings>,
-): Promise<Layer | null> {
+  load: (more: readonly SettingsLayer[]) => Promise<Settings>,
+): Promise<SettingsLayer | null> {
   for (;;) {
     const answer = (await person.ask(`${question}: `)).trim();
     if (answer === '' && fallback !== null) return null;
     try {
-      const layer = layerFromText(path, answer, 'your answer');
+      const layer = parseTextLayer(path, answer, 'your answer');
       await load([layer]);
       // An empty text stands for none.
       if (layer.values.get(path) !== null) return layer;
-      person.tell('It is needed.');
+      person.print('It is needed.');
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
-      person.tell(error.message);
+      person.print(error.message);
     }
   }
 }

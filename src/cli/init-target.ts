@@ -2,7 +2,7 @@ import { basename, dirname, join } from 'node:path';
 import type { Disk } from '../archive/disk/file-system.ts';
 import { UsageError } from '../core/errors.ts';
 
-export const alreadyThere = (file: string): UsageError =>
+export const createConfigExistsError = (file: string): UsageError =>
   new UsageError(`${file} is there already, and init never overwrites a file. Name another one, or edit that one.`);
 
 /**
@@ -10,13 +10,13 @@ export const alreadyThere = (file: string): UsageError =>
  * repeated. Where the archive cannot be made, nothing is left of the config; the error is thrown on.
  * @throws UsageError where there is a file already, or none may be written; OddslakeError where the disk is full
  */
-export function placeConfig<T>(disk: Disk, file: string, text: string, makeArchive: () => T): T {
+export function writeConfig<T>(disk: Disk, file: string, text: string, makeArchive: () => T): T {
   const draft = join(dirname(file), `.${basename(file)}.oddslake-new`);
   // First, so that a folder that takes no file gets no archive either.
-  writable(file, () => write(disk, draft, text));
+  requireConfigWritable(file, () => writeDraft(disk, draft, text));
   try {
     const made = makeArchive();
-    if (!linked(disk, draft, file)) writable(file, () => disk.rename(draft, file));
+    if (!tryLink(disk, draft, file)) requireConfigWritable(file, () => disk.rename(draft, file));
     return made;
   } finally {
     disk.remove(draft);
@@ -24,39 +24,39 @@ export function placeConfig<T>(disk: Disk, file: string, text: string, makeArchi
   }
 }
 
-function write(disk: Disk, draft: string, text: string): void {
+function writeDraft(disk: Disk, draft: string, text: string): void {
   try {
     disk.write(draft, Buffer.from(text));
   } catch (error) {
-    if (isOfDisk(error)) disk.remove(draft);
+    if (isDiskError(error)) disk.remove(draft);
     throw error;
   }
 }
 
-function writable(file: string, work: () => void): void {
+function requireConfigWritable(file: string, work: () => void): void {
   try {
     work();
   } catch (error) {
-    if (isOfDisk(error)) throw error;
+    if (isDiskError(error)) throw error;
     throw new UsageError(`${file} cannot be written: ${(error as Error).message}`, { cause: error });
   }
 }
 
 /** False where the file system knows no hard links. */
-function linked(disk: Disk, from: string, to: string): boolean {
+function tryLink(disk: Disk, from: string, to: string): boolean {
   try {
     disk.link(from, to);
     return true;
   } catch (error) {
-    const code = codeOf(error);
-    if (code === 'EEXIST' || disk.size(to) !== null) throw alreadyThere(to);
+    const code = getErrorCode(error);
+    if (code === 'EEXIST' || disk.size(to) !== null) throw createConfigExistsError(to);
     if (['EPERM', 'ENOTSUP', 'ENOSYS', 'EMLINK'].includes(code ?? '')) return false;
     throw error;
   }
 }
 
 /** A disk that is full or fails is told as that. */
-const isOfDisk = (error: unknown): boolean => ['ENOSPC', 'EDQUOT', 'EIO'].includes(codeOf(error) ?? '');
+const isDiskError = (error: unknown): boolean => ['ENOSPC', 'EDQUOT', 'EIO'].includes(getErrorCode(error) ?? '');
 
-const codeOf = (error: unknown): string | undefined =>
+const getErrorCode = (error: unknown): string | undefined =>
   (((error as Error).cause ?? error) as NodeJS.ErrnoException).code;

@@ -1,14 +1,14 @@
 import type { Writable } from 'node:stream';
 import type { Log } from '../core/log.ts';
-import { hiding } from '../settings/secrets.ts';
+import { createRedactor } from '../settings/secrets.ts';
 import type { Settings } from '../settings/settings.ts';
-import { paints } from './terminal-style.ts';
+import { createPaints } from './terminal-style.ts';
 
-type Level = Settings['log']['level'];
+type LogLevel = Settings['log']['level'];
 
-export interface LogOptions {
+export interface CliLogOptions {
   /** Least level that is written; `silent` for none. */
-  readonly level: Level;
+  readonly level: LogLevel;
   /** Where lines go; a terminal gets readable ones, anything else one JSON object a line. */
   readonly stream: Writable & { readonly isTTY?: boolean };
   /** On a terminal: whether it has colours, and whether it can draw a line anew; both where it is not given. */
@@ -25,12 +25,12 @@ export async function createLog({
   colour = true,
   draws = true,
   secrets = [],
-}: LogOptions): Promise<Log> {
+}: CliLogOptions): Promise<Log> {
   const { pino, stdTimeFunctions } = await import('pino');
-  const hide = hiding(secrets);
+  const hide = createRedactor(secrets);
   // A progress bar may stand in this line; it is drawn again below.
   const start = draws ? '\r\u001b[2K' : '';
-  const shape = stream.isTTY === true ? (line: string) => start + readable(line, colour) : (line: string) => line;
+  const shape = stream.isTTY === true ? (line: string) => start + formatLogLine(line, colour) : (line: string) => line;
   const options = {
     level,
     base: null,
@@ -56,22 +56,22 @@ const secretPaths = ['', '*.', '*.*.'].flatMap((above) =>
   secretNames.map((name) => (name.startsWith('[') ? above.slice(0, -1) + name : above + name)),
 );
 
-const colours: Readonly<Record<string, 'yellow' | 'red'>> = { warn: 'yellow', error: 'red', fatal: 'red' };
+const levelColours: Readonly<Record<string, 'yellow' | 'red'>> = { warn: 'yellow', error: 'red', fatal: 'red' };
 
 /** `12:00:00 warn  symbol retired  symbol=ABC runs=5`, and an error's stack below it. */
-function readable(line: string, colour: boolean): string {
+function formatLogLine(line: string, colour: boolean): string {
   const { time, level, msg, err, ...facts } = JSON.parse(line) as Record<string, unknown>;
   const { stack, message } = (err ?? {}) as { stack?: string; message?: string };
-  const details = Object.entries(facts).map(([name, value]) => oneLine(`${name}=${plain(value)}`));
-  const paint = paints(colour)[colours[String(level)] ?? 'faint'];
-  const head = `${String(time).slice(11, 19)} ${paint(String(level).padEnd(5))} ${oneLine(String(msg ?? ''))}`;
-  const below = err === undefined ? '' : `\n${printable(stack ?? message ?? plain(err))}`;
+  const details = Object.entries(facts).map(([name, value]) => toOneLine(`${name}=${formatLogValue(value)}`));
+  const paint = createPaints(colour)[levelColours[String(level)] ?? 'faint'];
+  const head = `${String(time).slice(11, 19)} ${paint(String(level).padEnd(5))} ${toOneLine(String(msg ?? ''))}`;
+  const below = err === undefined ? '' : `\n${replaceControls(stack ?? message ?? formatLogValue(err))}`;
   return `${[head, details.join(' ')].filter((text) => text !== '').join('  ')}${below}\n`;
 }
 
-const plain = (value: unknown): string =>
+const formatLogValue = (value: unknown): string =>
   typeof value === 'string' && /^[\w.:/+-]+$/.test(value) ? value : JSON.stringify(value);
 
 /** What an upstream sends must not steer the reader's terminal. */
-const printable = (text: string): string => text.replace(/[\p{Cc}--[\n]]/gv, '\ufffd');
-const oneLine = (text: string): string => printable(text).replaceAll('\n', ' ');
+const replaceControls = (text: string): string => text.replace(/[\p{Cc}--[\n]]/gv, '\ufffd');
+const toOneLine = (text: string): string => replaceControls(text).replaceAll('\n', ' ');

@@ -1,24 +1,24 @@
 import { InvalidArgumentError, Option } from 'commander';
-import { sentence } from '../app/error-message.ts';
+import { formatErrorMessage } from '../app/error-message.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../core/errors.ts';
 import type { SymbolFacts } from '../core/market.ts';
 import { parseTime } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
-import { oneSymbol } from '../state/symbols.ts';
-import { repeatable } from './command-context.ts';
+import { readSymbol } from '../state/symbols.ts';
+import { createRepeatableOption } from './command-context.ts';
 
 /** What several commands take alike: `--symbol`, `--from`, `--to`, a number of rows. */
-export const symbolOption = (): Option =>
-  repeatable('--symbol <symbol>', 'only this symbol; can be repeated').default([], 'all of them');
+export const createSymbolOption = (): Option =>
+  createRepeatableOption('--symbol <symbol>', 'only this symbol; can be repeated').default([], 'all of them');
 
-export const fromOption = (byDefault = ''): Option =>
+export const createFromOption = (byDefault = ''): Option =>
   new Option('--from <time>', `start, included: epoch ms, YYYY-MM-DD or an ISO-8601 instant with a zone${byDefault}`);
 
-export const toOption = (byDefault = ''): Option => new Option('--to <time>', `end, excluded${byDefault}`);
+export const createToOption = (byDefault = ''): Option => new Option('--to <time>', `end, excluded${byDefault}`);
 
 /** `--from` and `--to` as given; an end that is not given is null. Throws UsageError for times that are none. */
-export function askedEnds(flags: { readonly from?: string; readonly to?: string }): {
+export function parseTimeRange(flags: { readonly from?: string; readonly to?: string }): {
   from: number | null;
   to: number | null;
 } {
@@ -32,15 +32,15 @@ export function askedEnds(flags: { readonly from?: string; readonly to?: string 
 }
 
 /** The same with both ends given, as an option of the command requires. */
-export function askedWindow(flags: { readonly from: string; readonly to: string }): Window {
-  const { from, to } = askedEnds(flags);
+export function parseTimeWindow(flags: { readonly from: string; readonly to: string }): Window {
+  const { from, to } = parseTimeRange(flags);
   return { from: from!, to: to! };
 }
 
 /** The facts of symbols named by `--symbol`, each once. Throws UsageError for one that the archive does not know. */
-export const knownSymbols = (archive: Archive, symbols: readonly string[]): SymbolFacts[] =>
+export const findKnownSymbols = (archive: Archive, symbols: readonly string[]): SymbolFacts[] =>
   [...new Set(symbols)].map((symbol) => {
-    const facts = oneSymbol(archive.state.db, symbol);
+    const facts = readSymbol(archive.state.db, symbol);
     if (facts !== undefined) return facts;
     throw new UsageError(
       `--symbol ${symbol} is not known in this archive. oddslake symbols ${symbol.slice(0, 20)} looks for ones like it.`,
@@ -48,7 +48,7 @@ export const knownSymbols = (archive: Archive, symbols: readonly string[]): Symb
   });
 
 /** Takes a flag whose value is a whole number of at least `least`, and at most `most`. */
-export const wholeNumber =
+export const createIntegerParser =
   (least: number, most = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
     const value = Number(text);
@@ -59,13 +59,13 @@ export const wholeNumber =
   };
 
 /** The symbols that `--symbols-file` names, one a line. Throws UsageError where it cannot be read, or names none. */
-export async function readSymbols(path: string): Promise<string[]> {
+export async function readSymbolsFile(path: string): Promise<string[]> {
   const { readFile } = await import('node:fs/promises');
   let text: string;
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new UsageError(`--symbols-file: ${sentence(error)}`, { cause: error });
+    throw new UsageError(`--symbols-file: ${formatErrorMessage(error)}`, { cause: error });
   }
   const symbols = text.split(/\r?\n/).filter((line) => line.trim() !== '');
   if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} names no symbol.`);

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
-import type { Jobs } from '../app/job.ts';
-import type { Shell } from './command-types.ts';
+import type { JobLoaders } from '../app/job.ts';
+import type { CliContext } from './command-types.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
 import { addChanges } from './commands/changes.ts';
@@ -27,13 +27,13 @@ import { addTicks } from './commands/ticks.ts';
 import { addTokens } from './commands/tokens.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
-import { speakOfUsage, withExamples, withNotes } from './help.ts';
+import { configureUsageErrors, withExamples, withNotes } from './help.ts';
 
 /** The whole command line. Commands load what they need when they run, so that help comes at once. */
 /** @param words those of the command line behind the program's name */
 export function createProgram(
   version: string,
-  jobs: Jobs,
+  jobs: JobLoaders,
   exit: (code: number) => void,
   words: readonly string[] = [],
 ): Command {
@@ -45,7 +45,7 @@ export function createProgram(
     .exitOverride();
   withExamples(program, examples);
   withNotes(program, notes);
-  const shell: Shell = { program, version, words, jobs, exit };
+  const shell: CliContext = { program, version, args: words, jobs, setExitCode: exit };
   program.commandsGroup('Collect:');
   for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(shell);
   for (const add of [addSchedule, addPublish]) add(shell);
@@ -60,7 +60,7 @@ export function createProgram(
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
   for (const command of program.commands.flatMap((each) => [each, ...each.commands])) command.exitOverride();
-  speakOfUsage(program);
+  configureUsageErrors(program);
   return program;
 }
 

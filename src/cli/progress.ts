@@ -1,8 +1,8 @@
-import type { Asking, Display } from '../app/context.ts';
+import type { ProgressDisplay, RequestRateStatus } from '../app/context.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
-import { type ProgressFacts, progressLine } from './progress-line.ts';
-import { createSpeed, leftMs } from './throughput.ts';
+import { formatProgressLine, type ProgressState } from './progress-line.ts';
+import { createSpeedMeter, estimateRemainingMs } from './throughput.ts';
 
 export interface ProgressOptions {
   /** What is under way, e.g. `ticks`. */
@@ -12,44 +12,44 @@ export interface ProgressOptions {
   /** What is counted, in the plural, e.g. `symbols`. */
   readonly unit: string;
   /** How the service is being asked, for work that asks it. */
-  readonly asking?: (() => Asking) | undefined;
+  readonly asking?: (() => RequestRateStatus) | undefined;
   readonly clock: Clock;
   /** Takes the sparse lines where there is no terminal. */
   readonly log: Log;
   /** Where the bar is drawn. */
   readonly stream: NodeJS.WritableStream & { readonly columns?: number };
   /** Whether it is a terminal that can draw a line anew. */
-  readonly draws?: boolean;
+  readonly canDraw?: boolean;
   /** False for `--quiet` and `--no-progress`: nothing is shown. */
-  readonly shown: boolean;
+  readonly isShown: boolean;
 }
 
 /** Ended by `stop`, also after a failure. Later updates show nothing. */
-export type Progress = Display;
+export type Progress = ProgressDisplay;
 
 /** Least time between two lines where there is no terminal, in milliseconds. */
-const lineEveryMs = 10_000;
+const lineIntervalMs = 10_000;
 
 /** What is said of speeds is of about the last so many ms; of the time left, of a longer while. */
 const speedMemoryMs = 10_000;
-const leftMemoryMs = 60_000;
+const remainingMemoryMs = 60_000;
 
 const widthDefault = 80;
 
 /** Shows how far long work is: a bar on a terminal, at most one log line in 10 s elsewhere. */
 export async function startProgress(options: ProgressOptions): Promise<Progress> {
-  if (!options.shown) return { update: () => {}, stop: () => {} };
-  return options.draws === true ? await drawBar(options) : writeLines(options);
+  if (!options.isShown) return { update: () => {}, stop: () => {} };
+  return options.canDraw === true ? await drawBar(options) : logProgress(options);
 }
 
 async function drawBar(options: ProgressOptions): Promise<Progress> {
   const { stream, total } = options;
   const { default: cliProgress } = await import('cli-progress');
-  const meter = startMeter(options);
+  const meter = createMeter(options);
   const bar = new cliProgress.SingleBar({
     // One column is left free: some terminals go to the next line at the last.
-    format: () => progressLine(meter.facts(), (stream.columns || widthDefault) - 1),
-    stream: withoutCursorMemory(stream),
+    format: () => formatProgressLine(meter.facts(), (stream.columns || widthDefault) - 1),
+    stream: ignoreCursorRestore(stream),
     fps: 5,
     // A log line may have wiped the bar away; and the program has its own way to end on a signal.
     forceRedraw: true,
@@ -72,18 +72,18 @@ async function drawBar(options: ProgressOptions): Promise<Progress> {
   };
 }
 
-function writeLines(options: ProgressOptions): Progress {
+function logProgress(options: ProgressOptions): Progress {
   const { label, clock, log } = options;
-  const meter = startMeter(options);
+  const meter = createMeter(options);
   let writtenMs = clock.monotonicMs();
   let stopped = false;
   return {
     update(update) {
       meter.note(update);
       const nowMs = clock.monotonicMs();
-      if (stopped || nowMs - writtenMs < lineEveryMs) return;
+      if (stopped || nowMs - writtenMs < lineIntervalMs) return;
       writtenMs = nowMs;
-      log.info(lineOf(meter.facts()), label);
+      log.info(toLogFields(meter.facts()), label);
     },
     stop() {
       stopped = true;
@@ -92,7 +92,16 @@ function writeLines(options: ProgressOptions): Progress {
 }
 
 /** The facts of a log line: those that a bar shows. */
-function lineOf({ done, total, unit, note, ticks, ticksPerSecond, asking, leftMs: left }: ProgressFacts): object {
+function toLogFields({
+  done,
+  total,
+  unit,
+  note,
+  ticks,
+  ticksPerSecond,
+  asking,
+  remainingMs: left,
+}: ProgressState): object {
   return {
     done,
     total,
@@ -108,27 +117,27 @@ function lineOf({ done, total, unit, note, ticks, ticksPerSecond, asking, leftMs
 }
 
 /** Adds up what is told of the work, and says how it goes. */
-function startMeter({ label, total, unit, asking, clock }: ProgressOptions) {
+function createMeter({ label, total, unit, asking, clock }: ProgressOptions) {
   const startMs = clock.monotonicMs();
   const speeds = {
-    done: createSpeed(startMs, leftMemoryMs),
-    ticks: createSpeed(startMs, speedMemoryMs),
-    requests: createSpeed(startMs, speedMemoryMs),
+    done: createSpeedMeter(startMs, remainingMemoryMs),
+    ticks: createSpeedMeter(startMs, speedMemoryMs),
+    requests: createSpeedMeter(startMs, speedMemoryMs),
   };
   const askedBefore = asking?.().requests ?? 0;
-  let now: Parameters<Display['update']>[0] & { readonly total: number } = { done: 0, total };
+  let now: Parameters<ProgressDisplay['update']>[0] & { readonly total: number } = { done: 0, total };
   return {
-    note(update: Parameters<Display['update']>[0]): void {
+    note(update: Parameters<ProgressDisplay['update']>[0]): void {
       now = { ...now, ...update };
       const nowMs = clock.monotonicMs();
-      speeds.done.note(nowMs, now.done);
-      if (now.ticks !== undefined) speeds.ticks.note(nowMs, now.ticks);
+      speeds.done.record(nowMs, now.done);
+      if (now.ticks !== undefined) speeds.ticks.record(nowMs, now.ticks);
     },
-    facts(): ProgressFacts {
+    facts(): ProgressState {
       const nowMs = clock.monotonicMs();
       const asked = asking?.();
-      if (asked !== undefined) speeds.requests.note(nowMs, asked.requests - askedBefore);
-      const left = leftMs(now, nowMs - startMs, speeds.done.perSecond(nowMs));
+      if (asked !== undefined) speeds.requests.record(nowMs, asked.requests - askedBefore);
+      const left = estimateRemainingMs(now, nowMs - startMs, speeds.done.perSecond(nowMs));
       const heldBackMs = asked?.heldBackMs ?? 0;
       return {
         label,
@@ -142,7 +151,7 @@ function startMeter({ label, total, unit, asking, clock }: ProgressOptions) {
           asked === undefined
             ? undefined
             : { perSecond: speeds.requests.perSecond(nowMs), allowed: asked.allowedPerSecond, heldBackMs },
-        leftMs: left === null ? null : left + heldBackMs,
+        remainingMs: left === null ? null : left + heldBackMs,
       };
     },
   };
@@ -152,7 +161,7 @@ function startMeter({ label, total, unit, asking, clock }: ProgressOptions) {
  * The bar remembers where the cursor stood at its start and goes back there at its end: over the log lines that were
  * written in between. Without that memory it ends where it was last drawn.
  */
-function withoutCursorMemory(stream: ProgressOptions['stream']): NodeJS.WritableStream {
+function ignoreCursorRestore(stream: ProgressOptions['stream']): NodeJS.WritableStream {
   const write = (text: string) => text === '\u001b7' || text === '\u001b8' || stream.write(text);
   return Object.create(stream, { write: { value: write } });
 }

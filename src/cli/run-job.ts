@@ -1,18 +1,18 @@
 import type { Context } from '../app/context.ts';
 import type { Job } from '../app/job.ts';
-import { noBooks, type Summary, summarize } from '../app/summary.ts';
+import { emptyBookCounts, type Summary, summarize } from '../app/summary.ts';
 import { exitCodes } from '../core/errors.ts';
-import { secretsOf } from '../settings/secrets.ts';
+import { listSecrets } from '../settings/secrets.ts';
 import { type CommonFlags, withContext } from './command-context.ts';
-import type { Shell } from './command-types.ts';
-import { tell } from './print-result.ts';
+import type { CliContext } from './command-types.ts';
+import { reportSummary } from './print-result.ts';
 
 /**
  * Runs a job and prints its summary: for a person, or as one JSON line. `shown`: whether the job has shown its result to a
  * person itself, so that a summary of a run without a flaw would only be in the way.
  */
-export async function runAndTell<F>(
-  shell: Shell,
+export async function runJobCommand<F>(
+  shell: CliContext,
   name: string,
   flags: CommonFlags,
   load: () => Promise<Job<F>>,
@@ -29,30 +29,30 @@ export async function runAndTell<F>(
       root = context.settings.archive.output;
       const job = await load();
       try {
-        return await job.run({ ...context, words: wordsWithout(secretsOf(context.settings), shell.words) }, own);
+        return await job.run({ ...context, argv: removeSecrets(listSecrets(context.settings), shell.args) }, own);
       } catch (thrown) {
         // Of settings that were read and a run that did not begin others are told, too.
-        const ended = notStarted(name, shell.version, startedAt, thrown);
+        const ended = summarizeNotStarted(name, shell.version, startedAt, thrown);
         const { afterRun } = await import('../app/after-run/index.ts');
         await afterRun(context, ended);
         return ended;
       }
     });
   } catch (thrown) {
-    summary = notStarted(name, shell.version, startedAt, thrown);
+    summary = summarizeNotStarted(name, shell.version, startedAt, thrown);
   }
   const flawless = summary.exit_code === exitCodes.done && summary.warnings_count === 0;
-  if (!(shown && flawless && flags.json !== true)) tell(shell, flags, summary, root);
+  if (!(shown && flawless && flags.json !== true)) reportSummary(shell, flags, summary, root);
 }
 
 /** Words of a command line without the settings that are secret: they are not printed, and come from the environment. */
-function wordsWithout(secrets: readonly string[], words: readonly string[]): string[] {
+function removeSecrets(secrets: readonly string[], words: readonly string[]): string[] {
   const isSecret = (word: string | undefined): boolean => secrets.some((secret) => word?.includes(secret) === true);
   return words.filter((word, i) => !isSecret(word) && !(word === '--set' && isSecret(words[i + 1])));
 }
 
 /** The summary of a job that ended before it was begun; times in epoch ms. */
-export const notStarted = (
+export const summarizeNotStarted = (
   job: string,
   version: string,
   startedAt: number,
@@ -75,11 +75,11 @@ export const notStarted = (
     gaps: 0,
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
     symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-    books: noBooks,
+    books: emptyBookCounts,
     warnings: [],
     failures: [],
     files: [],
     strict: false,
-    reached: false,
+    hasUpstreamResponded: false,
     thrown,
   });

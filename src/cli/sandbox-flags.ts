@@ -3,173 +3,213 @@ import { parseDuration, parseTime } from '../core/time.ts';
 import type { SandboxOptions } from '../sandbox/options.ts';
 
 /** A flag of `oddslake sandbox` and the option that it sets. */
-export interface SandboxFlag {
+export interface SandboxFlagSpec {
   readonly flags: string;
   readonly text: string;
   readonly option: keyof SandboxOptions;
   /** Reads what was given; `flag` is for the error. */
-  readonly read: (text: string, flag: string) => unknown;
+  readonly parse: (text: string, flag: string) => unknown;
 }
 
-const asIs = (text: string): string => text;
-const list = (text: string): string[] => text.split(',').filter((name) => name !== '');
+const parseText = (text: string): string => text;
+const parseList = (text: string): string[] => text.split(',').filter((name) => name !== '');
 
 /** `route:path=gone`, with commas between; `route:path==name` for another name. */
-const fieldsOf = (text: string): Record<string, string> =>
-  Object.fromEntries(list(text).map((field) => [field.replace(/=.*/s, ''), field.replace(/^[^=]*=?/s, '')]));
+const parseFields = (text: string): Record<string, string> =>
+  Object.fromEntries(parseList(text).map((field) => [field.replace(/=.*/s, ''), field.replace(/^[^=]*=?/s, '')]));
 
 /** `from..to`, with commas between. */
-const windowsOf = (text: string, flag: string): object[] =>
-  list(text).map((window) => {
+const parseWindows = (text: string, flag: string): object[] =>
+  parseList(text).map((window) => {
     const [from = '', to = ''] = window.split('..');
     return { from: parseTime(from, flag), to: parseTime(to, flag) };
   });
 
-const row = (flags: string, text: string, option: keyof SandboxOptions, read: SandboxFlag['read']): SandboxFlag => ({
+const defineFlag = (
+  flags: string,
+  text: string,
+  option: keyof SandboxOptions,
+  read: SandboxFlagSpec['parse'],
+): SandboxFlagSpec => ({
   flags,
   text,
   option,
-  read,
+  parse: read,
 });
 
 /** Defaults stand in the texts, so that help needs none of the sandbox; a test holds them to it. */
-export const sandboxFlags: readonly SandboxFlag[] = [
-  row('--port <n>', 'TCP port on 127.0.0.1 (default: a free one)', 'port', Number),
-  row('--key <key>', 'market data key that requests need (default: sandbox-key)', 'key', asIs),
-  row('--now <time>', 'a fixed current time (default: the clock)', 'nowMs', parseTime),
-  row('--seed <n>', 'random seed (default: 1)', 'seed', Number),
-  row('--market-count <n>', 'simulated markets side by side (default: 40)', 'markets', Number),
-  row('--ticks-per-day <n>', 'mean ticks a day of a symbol (default: 400)', 'ticksPerDay', Number),
-  row('--epoch <time>', 'time of the earliest data (default: 2025-01-01)', 'epochMs', parseTime),
-  row('--cap <n>', 'page cap: maximum ticks in a response (default: 5000)', 'cap', Number),
-  row(
+export const sandboxFlags: readonly SandboxFlagSpec[] = [
+  defineFlag('--port <n>', 'TCP port on 127.0.0.1 (default: a free one)', 'port', Number),
+  defineFlag('--key <key>', 'market data key that requests need (default: sandbox-key)', 'key', parseText),
+  defineFlag('--now <time>', 'a fixed current time (default: the clock)', 'nowMs', parseTime),
+  defineFlag('--seed <n>', 'random seed (default: 1)', 'seed', Number),
+  defineFlag('--market-count <n>', 'simulated markets side by side (default: 40)', 'markets', Number),
+  defineFlag('--ticks-per-day <n>', 'mean ticks a day of a symbol (default: 400)', 'ticksPerDay', Number),
+  defineFlag('--epoch <time>', 'time of the earliest data (default: 2025-01-01)', 'epochMs', parseTime),
+  defineFlag('--cap <n>', 'page cap: maximum ticks in a response (default: 5000)', 'cap', Number),
+  defineFlag(
     '--cap-unit <unit>',
     'unit of the cap: rows, or bytes, 32 of them counting as one row (default: rows)',
     'capUnit',
-    asIs,
+    parseText,
   ),
-  row(
+  defineFlag(
     '--cap-variation <share>',
     'maximum share by which the cap of a single page is lower (default: 0)',
     'capVariation',
     Number,
   ),
-  row('--cap-by-symbol', 'each symbol has a cap of its own, at least a quarter of --cap', 'capBySymbol', () => true),
-  row(
+  defineFlag(
+    '--cap-by-symbol',
+    'each symbol has a cap of its own, at least a quarter of --cap',
+    'capBySymbol',
+    () => true,
+  ),
+  defineFlag(
     '--cap-falls-after <n>',
     'requests of a symbol after which its cap is 0.6 of what it was (default: never)',
     'capFallsAfter',
     Number,
   ),
-  row(
+  defineFlag(
     '--truncate <side>',
     'truncation side, the ticks that a truncated page keeps: earliest, latest or alternating (default: earliest)',
     'truncate',
-    asIs,
+    parseText,
   ),
-  row(
+  defineFlag(
     '--sample <n>',
     'windows with more ticks return an even sample of this many (default: no sampling)',
     'sample',
     Number,
   ),
-  row(
+  defineFlag(
     '--live-on-top <duration>',
     'the cap applies to ticks older than this; newer ones are appended (default: for all)',
     'liveOnTopMs',
     parseDuration,
   ),
-  row(
+  defineFlag(
     '--heeds <part>',
     'which of from and to the server applies: window, end, hours or nothing (default: window)',
     'heeds',
-    asIs,
+    parseText,
   ),
-  row(
+  defineFlag(
     '--carry-in-share <share>',
     'share of responses that include the last tick before from (default: 0)',
     'carryInShare',
     Number,
   ),
-  row(
+  defineFlag(
     '--order <order>',
     'order of the ticks in a response: ascending, newest-first or shuffled (default: ascending)',
     'order',
-    asIs,
+    parseText,
   ),
-  row('--repeat-share <share>', 'share of ticks that are sent twice (default: 0)', 'repeatShare', Number),
-  row('--unusable-share <share>', 'share of ticks whose price is a string (default: 0)', 'unusableShare', Number),
-  row('--foreign-share <share>', 'share of added elements that are not ticks (default: 0)', 'foreignShare', Number),
-  row('--crowd <n>', 'number of ticks in one of a hundred milliseconds (default: one)', 'crowd', Number),
-  row('--from-exclusive', 'exclude a tick at from', 'fromInclusive', () => false),
-  row('--to-inclusive', 'include a tick at to', 'toInclusive', () => true),
-  row(
+  defineFlag('--repeat-share <share>', 'share of ticks that are sent twice (default: 0)', 'repeatShare', Number),
+  defineFlag(
+    '--unusable-share <share>',
+    'share of ticks whose price is a string (default: 0)',
+    'unusableShare',
+    Number,
+  ),
+  defineFlag(
+    '--foreign-share <share>',
+    'share of added elements that are not ticks (default: 0)',
+    'foreignShare',
+    Number,
+  ),
+  defineFlag('--crowd <n>', 'number of ticks in one of a hundred milliseconds (default: one)', 'crowd', Number),
+  defineFlag('--from-exclusive', 'exclude a tick at from', 'fromInclusive', () => false),
+  defineFlag('--to-inclusive', 'include a tick at to', 'toInclusive', () => true),
+  defineFlag(
     '--echo-window <how>',
     'from and to in a response: asked (up to now), echo, tightened, cut, cut-from, cut-to, span or none (default: asked)',
     'echoWindow',
-    asIs,
+    parseText,
   ),
-  row(
+  defineFlag(
     '--generated-behind <duration>',
     'lag of generated_at; none: omit it (default: 0s)',
     'generatedBehindMs',
     (text, flag) => (text === 'none' ? null : parseDuration(text, flag)),
   ),
-  row('--generated-step <duration>', 'resolution of generated_at (default: 0s)', 'generatedStepMs', parseDuration),
-  row(
+  defineFlag(
+    '--generated-step <duration>',
+    'resolution of generated_at (default: 0s)',
+    'generatedStepMs',
+    parseDuration,
+  ),
+  defineFlag(
     '--layout <layout>',
     'JSON style of pages: compact, spaced, reordered, extra, exponent or mixed (default: compact)',
     'layout',
-    asIs,
+    parseText,
   ),
-  row(
+  defineFlag(
     '--book-shapes <shapes>',
     'how order books are told, by turns, with commas between: objects, arrays, text, short, shuffled, list, map, outcomes, dollars, no-time, cents (default: objects)',
     'bookShapes',
-    list,
+    parseList,
   ),
-  row(
+  defineFlag(
     '--retention <duration>',
     'maximum age of returned data, e.g. 3d (default: all is)',
     'retentionMs',
     parseDuration,
   ),
-  row(
+  defineFlag(
     '--replica-lags <durations>',
     'comma-separated lags of replicas, e.g. 0s,90s; a random one responds (default: 0s)',
     'replicaLagsMs',
-    (text, flag) => list(text).map((lag) => parseDuration(lag, flag)),
+    (text, flag) => parseList(text).map((lag) => parseDuration(lag, flag)),
   ),
-  row(
+  defineFlag(
     '--gaps <windows>',
     'comma-separated windows without data that responses declare, as FROM..TO (default: no window)',
     'gaps',
-    windowsOf,
+    parseWindows,
   ),
-  row(
+  defineFlag(
     '--rate <n>',
     'rate limit in requests per second, beyond which the response is 429 (default: any number)',
     'requestsPerSecond',
     Number,
   ),
-  row('--limiter <kind>', 'rate limiter: sliding, fixed or bucket (default: sliding)', 'limiter', asIs),
-  row('--rate-headers <form>', 'rate limit headers: none, draft, old or x (default: none)', 'rateHeaders', asIs),
-  row('--retry-after <how>', 'on a 429: seconds, date or none (default: seconds)', 'retryAfter', asIs),
-  row('--latency <duration>', 'delay of each response, e.g. 1s (default: none)', 'latencyMs', parseDuration),
-  row('--fault-share <share>', 'share of requests that fail (default: 0)', 'faultShare', Number),
-  row('--faults <kinds>', 'comma-separated kinds of faults (default: all)', 'faults', list),
-  row(
+  defineFlag('--limiter <kind>', 'rate limiter: sliding, fixed or bucket (default: sliding)', 'limiter', parseText),
+  defineFlag(
+    '--rate-headers <form>',
+    'rate limit headers: none, draft, old or x (default: none)',
+    'rateHeaders',
+    parseText,
+  ),
+  defineFlag('--retry-after <how>', 'on a 429: seconds, date or none (default: seconds)', 'retryAfter', parseText),
+  defineFlag('--latency <duration>', 'delay of each response, e.g. 1s (default: none)', 'latencyMs', parseDuration),
+  defineFlag('--fault-share <share>', 'share of requests that fail (default: 0)', 'faultShare', Number),
+  defineFlag('--faults <kinds>', 'comma-separated kinds of faults (default: all)', 'faults', parseList),
+  defineFlag(
     '--reshape <fields>',
     'fields that are not what they were, e.g. markets:markets/*/question=gone,ticks:ticks/*/p=text; null and =name are the others (default: no field)',
     'reshape',
-    fieldsOf,
+    parseFields,
   ),
-  row('--late-share <share>', 'share of ticks that become visible late (default: 0)', 'lateShare', Number),
-  row('--late-delay <duration>', 'maximum delay of late ticks (default: 10m)', 'lateDelayMsMax', parseDuration),
-  row('--revise-share <share>', 'share of ticks whose price changes (default: 0)', 'reviseShare', Number),
-  row('--revise-after <duration>', 'age at which those prices change (default: 10m)', 'reviseAfterMs', parseDuration),
-  row('--thin-share <share>', 'share of old ticks that are removed (default: 0)', 'thinShare', Number),
-  row('--thin-after <duration>', 'age at which old ticks are removed (default: 2d)', 'thinAfterMs', parseDuration),
+  defineFlag('--late-share <share>', 'share of ticks that become visible late (default: 0)', 'lateShare', Number),
+  defineFlag('--late-delay <duration>', 'maximum delay of late ticks (default: 10m)', 'lateDelayMsMax', parseDuration),
+  defineFlag('--revise-share <share>', 'share of ticks whose price changes (default: 0)', 'reviseShare', Number),
+  defineFlag(
+    '--revise-after <duration>',
+    'age at which those prices change (default: 10m)',
+    'reviseAfterMs',
+    parseDuration,
+  ),
+  defineFlag('--thin-share <share>', 'share of old ticks that are removed (default: 0)', 'thinShare', Number),
+  defineFlag(
+    '--thin-after <duration>',
+    'age at which old ticks are removed (default: 2d)',
+    'thinAfterMs',
+    parseDuration,
+  ),
 ];
 
 /**
@@ -177,16 +217,16 @@ export const sandboxFlags: readonly SandboxFlag[] = [
  * outside so that help loads nothing of it.
  * @throws UsageError naming the flag, what was given and what was expected
  */
-export function sandboxOptionsOf(
+export function parseSandboxOptions(
   given: Readonly<Record<string, unknown>>,
   expectedOf: (name: keyof SandboxOptions, value: unknown) => string | null,
 ): Partial<SandboxOptions> {
   const out: Record<string, unknown> = {};
-  for (const { flags, option, read } of sandboxFlags) {
+  for (const { flags, option, parse } of sandboxFlags) {
     const flag = flags.split(' ')[0]!;
     const text = given[flag.slice(2).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())];
     if (text === undefined) continue;
-    const value = read(String(text), flag);
+    const value = parse(String(text), flag);
     const expected = expectedOf(option, value);
     if (expected !== null) throw new UsageError(`${flag} ${JSON.stringify(text)}: expected ${expected}`);
     out[option] = value;

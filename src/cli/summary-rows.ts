@@ -1,91 +1,92 @@
-import type { Compared, NightFacts, RecheckCounts, Summary } from '../app/summary.ts';
-import { duration, many, number, size } from '../core/format-quantity.ts';
-import { isoUtc } from '../core/time.ts';
-import { verdictText } from '../core/verdict-text.ts';
-import { visible } from './escape-control.ts';
-import { joined, listed, wrapped } from './wrap.ts';
+import type { CountComparison, NightSummary, RecheckCounts, Summary } from '../app/summary.ts';
+import { formatBytes, formatCount, formatDuration, formatNumber } from '../core/format-quantity.ts';
+import { formatIsoUtc } from '../core/time.ts';
+import { formatCompleteness } from '../core/verdict-text.ts';
+import { escapeControls } from './escape-control.ts';
+import { formatNames, joinParts, wrapText } from './wrap.ts';
 
-type Row = readonly [name: string, lines: readonly string[]];
+type SummaryRow = readonly [name: string, lines: readonly string[]];
 
 /** Columns that a name and the blanks around it take. */
-const nameWidth = 13;
+const labelWidth = 13;
 
 /** What is told of a run, by name: what there is nothing to tell of is left out. `width`: null where nothing is cut. */
-export function summaryRows(summary: Summary, root: string, width: number | null): Row[] {
+export function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
   if (summary.run_id === null) return [];
-  const room = width === null ? null : Math.max(20, width - nameWidth);
+  const room = width === null ? null : Math.max(20, width - labelWidth);
   const { night, books, rechecks, restored, published, symbols } = summary;
   const inLines = (...parts: (string | null)[]): string[] =>
-    joined(
+    joinParts(
       parts.filter((part) => part !== null),
       room,
     );
   const rows: [string, string[]][] = [];
   if (summary.ticks.fetched > 0 || summary.recovered > 0 || symbols.planned > 0 || night !== undefined)
-    rows.push(['ticks', inLines(...tickParts(summary))]);
+    rows.push(['ticks', inLines(...formatTicks(summary))]);
   if (symbols.planned > 0)
     rows.push([
       'symbols',
       inLines(
-        `${number(symbols.done)} of ${number(symbols.planned)} done`,
-        some(symbols.failed, 'failed'),
-        some(symbols.suspended, 'suspended'),
+        `${formatNumber(symbols.done)} of ${formatNumber(symbols.planned)} done`,
+        formatNonzero(symbols.failed, 'failed'),
+        formatNonzero(symbols.suspended, 'suspended'),
       ),
     ]);
-  if (night !== undefined) rows.push(['markets', marketLines(night.markets, room)]);
-  else if (summary.markets !== undefined) rows.push(['markets', [many(summary.markets, 'market')]]);
+  if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, room)]);
+  else if (summary.markets !== undefined) rows.push(['markets', [formatCount(summary.markets, 'market')]]);
   if (books.planned > 0)
     rows.push([
       'books',
       inLines(
-        `${number(books.done)} of ${many(books.planned, 'symbol')}`,
-        `${many(books.snapshots, 'snapshot')}${books.empty > 0 ? `, ${number(books.empty)} empty` : ''}`,
-        some(books.quarantined, 'set aside'),
-        some(books.failed, 'failed'),
-        some(books.missing, 'without one'),
+        `${formatNumber(books.done)} of ${formatCount(books.planned, 'symbol')}`,
+        `${formatCount(books.snapshots, 'snapshot')}${books.empty > 0 ? `, ${formatNumber(books.empty)} empty` : ''}`,
+        formatNonzero(books.quarantined, 'set aside'),
+        formatNonzero(books.failed, 'failed'),
+        formatNonzero(books.missing, 'without one'),
       ),
     ]);
   if (rechecks !== undefined && rechecks.windows + rechecks.reread_windows > 0)
-    rows.push(['rechecks', inLines(...recheckParts(rechecks))]);
-  if (summary.requests > 0) rows.push(['requests', inLines(...requestParts(summary))]);
+    rows.push(['rechecks', inLines(...formatRechecks(rechecks))]);
+  if (summary.requests > 0) rows.push(['requests', inLines(...formatRequests(summary))]);
   if (restored !== undefined) {
-    const back = restoredParts(restored);
+    const back = formatRestored(restored);
     if (back.length > 0) rows.push(['back', inLines(...back)]);
   }
-  rows.push(['published', inLines(...publishedParts(published, summary.generation))]);
-  const covered = coveredParts(summary);
+  rows.push(['published', inLines(...formatPublished(published, summary.generation))]);
+  const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((part) => inLines(part))]);
-  if (summary.verdict !== undefined) rows.push(['verdict', inLines(verdictText(summary.verdict))]);
-  if (night !== undefined && night.too_late.count > 0) rows.push(['too late', tooLateLines(night.too_late, room)]);
-  rows.push(['archive', [visible(root)]]);
+  if (summary.verdict !== undefined) rows.push(['verdict', inLines(formatCompleteness(summary.verdict))]);
+  if (night !== undefined && night.too_late.count > 0) rows.push(['too late', formatTooLate(night.too_late, room)]);
+  rows.push(['archive', [escapeControls(root)]]);
   return rows;
 }
 
-const recheckParts = (rechecks: RecheckCounts): (string | null)[] => [
-  many(rechecks.windows, 'window'),
-  some(rechecks.contradicted, 'contradicted'),
-  some(rechecks.new_ticks, 'new'),
-  some(rechecks.reread_windows, 'read again'),
-  some(rechecks.doubtful_windows, 'in doubt'),
-  rechecks.lateness_ms === 0 ? null : `up to ${duration(rechecks.lateness_ms)} late`,
+const formatRechecks = (rechecks: RecheckCounts): (string | null)[] => [
+  formatCount(rechecks.windows, 'window'),
+  formatNonzero(rechecks.contradicted, 'contradicted'),
+  formatNonzero(rechecks.new_ticks, 'new'),
+  formatNonzero(rechecks.reread_windows, 'read again'),
+  formatNonzero(rechecks.doubtful_windows, 'in doubt'),
+  rechecks.lateness_ms === 0 ? null : `up to ${formatDuration(rechecks.lateness_ms)} late`,
 ];
 
-const some = (count: number, what: string): string | null => (count > 0 ? `${number(count)} ${what}` : null);
+const formatNonzero = (count: number, what: string): string | null =>
+  count > 0 ? `${formatNumber(count)} ${what}` : null;
 
-function tickParts({ ticks, recovered, night }: Summary): (string | null)[] {
-  const aside = some(ticks.quarantined, 'set aside');
-  const back = some(recovered, 'recovered from an earlier run');
-  const known = some(ticks.duplicates, 'known');
+function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
+  const aside = formatNonzero(ticks.quarantined, 'set aside');
+  const back = formatNonzero(recovered, 'recovered from an earlier run');
+  const known = formatNonzero(ticks.duplicates, 'known');
   if (night === undefined)
-    return [`${number(ticks.accepted)} new`, known, some(ticks.conflicts, 'conflicting'), aside, back];
+    return [`${formatNumber(ticks.accepted)} new`, known, formatNonzero(ticks.conflicts, 'conflicting'), aside, back];
   const { new: fresh, late, conflicts } = night.ticks;
   const own = ticks.accepted + recovered;
-  const others = own === fresh.count ? null : `${number(own)} of them in this run`;
+  const others = own === fresh.count ? null : `${formatNumber(own)} of them in this run`;
   return [
-    `${number(fresh.count)} new${besideMedian(fresh, night.nights, true)}`,
+    `${formatNumber(fresh.count)} new${formatMedian(fresh, night.nights, true)}`,
     others,
-    comparedPart(late, 'late', night),
-    comparedPart(conflicts, 'conflicting', night),
+    formatCompared(late, 'late', night),
+    formatCompared(conflicts, 'conflicting', night),
     known,
     aside,
     back,
@@ -93,35 +94,38 @@ function tickParts({ ticks, recovered, night }: Summary): (string | null)[] {
 }
 
 /** Nothing where there is none, as there never is. */
-const comparedPart = (compared: Compared, what: string, { nights }: NightFacts): string | null =>
+const formatCompared = (compared: CountComparison, what: string, { nights }: NightSummary): string | null =>
   compared.count === 0 && (compared.median ?? 0) === 0
     ? null
-    : `${number(compared.count)} ${what}${besideMedian(compared, nights, false)}`;
+    : `${formatNumber(compared.count)} ${what}${formatMedian(compared, nights, false)}`;
 
-function besideMedian({ median }: Compared, nights: number, isFirst: boolean): string {
+function formatMedian({ median }: CountComparison, nights: number, isFirst: boolean): string {
   if (median === null) return '';
-  if (nights === 1) return ` (the night before ${round(median)})`;
-  return ` (median${isFirst ? ` of ${nights} nights` : ''} ${round(median)})`;
+  if (nights === 1) return ` (the night before ${formatMedianValue(median)})`;
+  return ` (median${isFirst ? ` of ${nights} nights` : ''} ${formatMedianValue(median)})`;
 }
 
 /** A median may lie halfway between two counts. */
-const round = (median: number): string => number(median < 10 ? median : Math.round(median));
+const formatMedianValue = (median: number): string => formatNumber(median < 10 ? median : Math.round(median));
 
-function marketLines({ new: fresh, gone, resolved, overdue }: NightFacts['markets'], room: number | null): string[] {
+function formatMarkets(
+  { new: fresh, gone, resolved, overdue }: NightSummary['markets'],
+  room: number | null,
+): string[] {
   const counts = [
-    some(fresh.count, 'new'),
-    some(resolved.count, 'resolved'),
-    some(gone.count, 'gone'),
-    some(overdue.count, 'overdue'),
+    formatNonzero(fresh.count, 'new'),
+    formatNonzero(resolved.count, 'resolved'),
+    formatNonzero(gone.count, 'gone'),
+    formatNonzero(overdue.count, 'overdue'),
   ].filter((part) => part !== null);
   if (counts.length === 0) return ['none new, none gone'];
   const named = ([what, { names, count }]: readonly [string, typeof gone]): string[] => {
     const left = room === null ? null : room - what.length - 2;
-    return count === 0 ? [] : [`${what}: ${listed(names.map(visible), count, left)}`];
+    return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, left)}`];
   };
   // Those are the ones that somebody may want to look into.
   return [
-    ...joined(counts, room),
+    ...joinParts(counts, room),
     ...(
       [
         ['gone', gone],
@@ -131,62 +135,62 @@ function marketLines({ new: fresh, gone, resolved, overdue }: NightFacts['market
   ];
 }
 
-function requestParts({ requests, retries, throttled_ms, rate }: Summary): (string | null)[] {
+function formatRequests({ requests, retries, throttled_ms, rate }: Summary): (string | null)[] {
   return [
-    number(requests),
-    retries > 0 ? (retries === 1 ? '1 retry' : `${number(retries)} retries`) : null,
+    formatNumber(requests),
+    retries > 0 ? (retries === 1 ? '1 retry' : `${formatNumber(retries)} retries`) : null,
     // Of a few requests their share says nothing.
     rate === undefined || requests < 10
       ? null
-      : `${Math.round(rate.used * 100)} % of ${perSecond(rate.allowed_per_second)} a second used`,
-    rate !== undefined && rate.waited_ms >= 1000 ? `waited ${duration(rate.waited_ms)} for their turn` : null,
-    throttled_ms > 0 ? `held back for ${duration(throttled_ms)} by the service` : null,
+      : `${Math.round(rate.used * 100)} % of ${formatPerSecond(rate.allowed_per_second)} a second used`,
+    rate !== undefined && rate.waited_ms >= 1000 ? `waited ${formatDuration(rate.waited_ms)} for their turn` : null,
+    throttled_ms > 0 ? `held back for ${formatDuration(throttled_ms)} by the service` : null,
   ];
 }
 
 /** `5`, `0.25`: rates have few digits. */
-const perSecond = (rate: number): string => number(Number(rate.toPrecision(3)));
+const formatPerSecond = (rate: number): string => formatNumber(Number(rate.toPrecision(3)));
 
-function restoredParts({ raw, asked }: NonNullable<Summary['restored']>): string[] {
+function formatRestored({ raw, asked }: NonNullable<Summary['restored']>): string[] {
   const of = (part: typeof raw, where: string): string[] =>
     part === undefined || part.windows === 0
       ? []
-      : [`${many(part.ticks, 'tick')} of ${many(part.windows, 'lost window')} ${where}`];
+      : [`${formatCount(part.ticks, 'tick')} of ${formatCount(part.windows, 'lost window')} ${where}`];
   return [...of(raw, 'from .oddslake/raw'), ...of(asked, 'asked for again')];
 }
 
-function publishedParts(published: Summary['published'], generation: number): string[] {
-  if (published.files === 0) return [`nothing new (generation ${number(generation)})`];
+function formatPublished(published: Summary['published'], generation: number): string[] {
+  if (published.files === 0) return [`nothing new (generation ${formatNumber(generation)})`];
   const { dates } = published;
   const last =
     published.dates_count > dates.length
-      ? `and ${many(published.dates_count - dates.length, 'day')} more`
+      ? `and ${formatCount(published.dates_count - dates.length, 'day')} more`
       : dates.at(-1);
   const days = published.dates_count > 1 ? `${dates[0]} … ${last}` : (dates[0] ?? 'no day');
-  const ticks = [some(published.added, 'ticks added'), some(published.lost, 'ticks lost')].filter(
+  const ticks = [formatNonzero(published.added, 'ticks added'), formatNonzero(published.lost, 'ticks lost')].filter(
     (part) => part !== null,
   );
-  const files = `${many(published.files, 'file')}, ${size(published.bytes)}, ${days}`;
-  return [`${[files, ...ticks].join(', ')} (generation ${number(generation)})`];
+  const files = `${formatCount(published.files, 'file')}, ${formatBytes(published.bytes)}, ${days}`;
+  return [`${[files, ...ticks].join(', ')} (generation ${formatNumber(generation)})`];
 }
 
-function coveredParts({ watermark, covered_to = watermark, night, symbols: asked }: Summary): string[] {
-  const but = asked.suspended === 0 ? '' : `, but for ${number(asked.suspended)} suspended`;
+function formatCovered({ watermark, covered_to = watermark, night, symbols: asked }: Summary): string[] {
+  const but = asked.suspended === 0 ? '' : `, but for ${formatNumber(asked.suspended)} suspended`;
   const nothing = asked.planned > 0 || night !== undefined ? ['nothing yet'] : [];
   if (covered_to === null && nothing.length > 0) return nothing;
-  const upTo = covered_to === null ? [] : [`every live symbol up to ${minute(covered_to)}${but}`];
+  const upTo = covered_to === null ? [] : [`every live symbol up to ${formatMinuteUtc(covered_to)}${but}`];
   if (night === undefined) return upTo;
   const { symbols, gap_minutes: minutes } = night.covered;
-  const whole = `${many(symbols, 'symbol')} without a gap`;
-  return [...upTo, minutes === 0 ? whole : `${whole}, ${many(minutes, 'minute')} lacking of others`];
+  const whole = `${formatCount(symbols, 'symbol')} without a gap`;
+  return [...upTo, minutes === 0 ? whole : `${whole}, ${formatCount(minutes, 'minute')} lacking of others`];
 }
 
-const minute = (ms: number): string =>
-  isoUtc(ms)
+const formatMinuteUtc = (ms: number): string =>
+  formatIsoUtc(ms)
     .replace('T', ' ')
     .replace(/(:\d\d)(:\d\d)(\.\d+)?Z$/, '$1$2 UTC');
 
-function tooLateLines({ count, names }: NightFacts['too_late'], room: number | null): string[] {
-  const why = `${many(count, 'symbol')} asked for so long after the fact that the service may have thinned ${count === 1 ? 'it' : 'them'}:`;
-  return [...wrapped(why, room), listed(names.map(visible), count, room)];
+function formatTooLate({ count, names }: NightSummary['too_late'], room: number | null): string[] {
+  const why = `${formatCount(count, 'symbol')} asked for so long after the fact that the service may have thinned ${count === 1 ? 'it' : 'them'}:`;
+  return [...wrapText(why, room), formatNames(names.map(escapeControls), count, room)];
 }

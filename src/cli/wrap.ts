@@ -1,15 +1,15 @@
-import { number } from '../core/format-quantity.ts';
+import { formatNumber } from '../core/format-quantity.ts';
 
-const between = ' · ';
+const separator = ' · ';
 
 /** Texts one after the other with ` · ` between them, going on in a new line where `width` columns are full. */
-export function joined(parts: readonly string[], width: number | null): string[] {
+export function joinParts(parts: readonly string[], width: number | null): string[] {
   const lines: string[] = [];
   for (const part of parts) {
     const last = lines.at(-1);
-    if (last !== undefined && (width === null || last.length + between.length + part.length <= width))
-      lines[lines.length - 1] = last + between + part;
-    else lines.push(...wrapped(part, width));
+    if (last !== undefined && (width === null || last.length + separator.length + part.length <= width))
+      lines[lines.length - 1] = last + separator + part;
+    else lines.push(...wrapText(part, width));
   }
   return lines;
 }
@@ -18,7 +18,7 @@ export function joined(parts: readonly string[], width: number | null): string[]
  * A text in lines of at most `width` columns, broken at blanks; a word that is longer has a line of its own. `first` stands
  * before the first line, `rest` before the others.
  */
-export function wrapped(text: string, width: number | null, first = '', rest = ''): string[] {
+export function wrapText(text: string, width: number | null, first = '', rest = ''): string[] {
   const [head = '', ...words] = text.split(' ');
   const lines = [first + head];
   for (const word of words) {
@@ -30,10 +30,10 @@ export function wrapped(text: string, width: number | null, first = '', rest = '
 }
 
 /** As many of the names as one line of `width` columns holds, at least one, and how many more there are. */
-export function listed(names: readonly string[], count: number, width: number | null): string {
+export function formatNames(names: readonly string[], count: number, width: number | null): string {
   const told = (shown: number): string => {
     const some = names.slice(0, shown).join(', ');
-    return shown === count ? some : `${some} and ${number(count - shown)} more`;
+    return shown === count ? some : `${some} and ${formatNumber(count - shown)} more`;
   };
   let shown = Math.min(1, names.length);
   while (shown < names.length && told(shown + 1).length <= (width ?? widthDefault)) shown++;

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { Count, epochMs, GeneratedAt, nullable, oneOf, Sha256, text } from './export.ts';
 import { jobStates } from './export-jobs.ts';
-import { pageAnswer, pageQuery } from './strategies.ts';
+import { pageQuery, pageResponse } from './strategies.ts';
 
 /* Research backtests: what is asked, what comes of it, and those that are kept. */
 
@@ -105,7 +105,7 @@ export const BacktestRequest = Type.Object(
 );
 
 /** What was asked, every field with the value that holds. */
-const Asked = Type.Object(
+const RequestEcho = Type.Object(
   {
     entry_executable: Type.Object({
       ...executable,
@@ -196,7 +196,7 @@ const Grid = Type.Object({
 const listedMax = 1000;
 
 const resultFields = {
-  asked: Asked,
+  asked: RequestEcho,
   strategy: Strategy,
   strategy_version: nullable(Type.Integer({ minimum: 1 }), 'Of a strategy of yours; else null.'),
   from: Type.Integer({ description: 'The span that all of it is of: of a grid what was held out.' }),
@@ -251,7 +251,7 @@ export const BacktestResult = Type.Object(resultFields, {
   description: `What came of it; \`strategy\` is what was run, its parameters bound, of a grid its best point. ${ran}.`,
 });
 
-export const BacktestAnswer = Type.Object(
+export const BacktestResponse = Type.Object(
   { ...resultFields, generated_at: GeneratedAt },
   { description: `${ran}, but for generated_at.` },
 );
@@ -262,7 +262,7 @@ const jobFields = {
     jobStates,
     'waiting and running go on by themselves; the others are final. cancelled: by an older version, as what is removed is gone.',
   ),
-  asked: Asked,
+  asked: RequestEcho,
   strategy_version: nullable(Type.Integer({ minimum: 1 }), 'Of a strategy of yours; else null.'),
   value: maybe("The objective's, once it is done; null where there was nothing to take it of."),
   progress: Type.Object({
@@ -284,7 +284,7 @@ export const KeptBacktest = Type.Object(
 
 export const BacktestsQuery = Type.Object(pageQuery, { additionalProperties: false });
 
-export const BacktestsAnswer = Type.Object({
+export const BacktestsResponse = Type.Object({
   backtests: Type.Array(ListedBacktest, { description: 'Newest first.' }),
-  ...pageAnswer,
+  ...pageResponse,
 });

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { nullable, oneOf } from './export.ts';
-import { nameMax, ObjectName, pageAnswer, pageQuery } from './strategies.ts';
+import { nameMax, ObjectName, pageQuery, pageResponse } from './strategies.ts';
 
 /* Users' bots: a version of a strategy, bound to symbols. */
 
@@ -83,4 +83,4 @@ export type Bot = Type.Static<typeof Bot>;
 
 export const BotsQuery = Type.Object(pageQuery, closed);
 
-export const BotsAnswer = Type.Object({ bots: Type.Array(Bot, { description: 'Newest first.' }), ...pageAnswer });
+export const BotsResponse = Type.Object({ bots: Type.Array(Bot, { description: 'Newest first.' }), ...pageResponse });

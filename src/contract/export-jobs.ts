@@ -72,7 +72,7 @@ export const ExportJob = Type.Object(
   { description: 'An export that was asked for.' },
 );
 
-export const JobsQuery = Type.Object(
+export const ExportJobsQuery = Type.Object(
   {
     limit: Type.Optional(
       Type.Integer({ minimum: 1, default: 100, description: 'Most jobs of the answer; above 2000 it is cut to that.' }),
@@ -81,14 +81,14 @@ export const JobsQuery = Type.Object(
   { additionalProperties: false },
 );
 
-export const JobsAnswer = Type.Object({
+export const ExportJobsResponse = Type.Object({
   jobs: Type.Array(ExportJob, { description: 'Newest first.' }),
   count: Count('Number of jobs in this answer.'),
   total: Count('Number of all jobs of this key.'),
   generated_at: GeneratedAt,
 });
 
-export const JobPath = Type.Object(
+export const ExportJobPath = Type.Object(
   { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'The job.' }) },
   { additionalProperties: false },
 );

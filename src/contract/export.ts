@@ -42,7 +42,7 @@ const fileFields = {
 };
 
 /** manifest.json, byte for byte. */
-export const ManifestAnswer = Type.Object(
+export const ManifestResponse = Type.Object(
   {
     format_version: Type.Integer({ minimum: 1, description: 'Version of the layout of the archive.' }),
     generation: Count('Counts the publishes; 0: nothing is published yet.'),
@@ -87,7 +87,7 @@ export const ManifestAnswer = Type.Object(
   { description: 'manifest.json as published, byte for byte.' },
 );
 
-export const ChangesAnswer = Type.Object(
+export const ChangesResponse = Type.Object(
   {
     since: Count('The generation that was asked about.'),
     generation: Count('The generation that a copy is of, once it has these files.'),
@@ -145,20 +145,20 @@ export const FileHeaders = Type.Object({
 const binary = { schema: { type: 'string', format: 'binary' } };
 
 /** What a file is answered with, for the document: its bytes as one of these types, some of them, or nothing new. */
-export const fileAnswers = (types: readonly string[]) => {
+export const fileResponses = (types: readonly string[]) => {
   const content = Object.fromEntries(types.map((type) => [type, binary]));
   return {
-    200: { description: 'The file, its sha256 checked.', headers: fileAnswerHeaders, content },
+    200: { description: 'The file, its sha256 checked.', headers: fileResponseHeaders, content },
     206: {
       description: 'The range asked for; several of them as multipart/byteranges.',
-      headers: fileAnswerHeaders,
+      headers: fileResponseHeaders,
       content: { ...content, 'multipart/byteranges': binary },
     },
     304: Type.Null({ description: 'It is still what the client has.' }),
   };
 };
 
-const fileAnswerHeaders = {
+const fileResponseHeaders = {
   etag: { type: 'string', description: 'The sha256 in hex, strong.' },
   'repr-digest': { type: 'string', description: 'The sha256 of the whole file (RFC 9530).' },
   'accept-ranges': { type: 'string', description: 'bytes' },

@@ -126,7 +126,7 @@ const state = {
   outcome: orNull('number', 'Settlement: 1, 0, or between.'),
 };
 
-export const HistoricalMarketsAnswer = Type.Object({
+export const HistoricalMarketsResponse = Type.Object({
   markets: Type.Array(
     Type.Object({
       canonical_id: Type.String({ description: 'Market identifier across venues.' }),
@@ -155,7 +155,7 @@ export const HistoricalMarketsAnswer = Type.Object({
 
 const Price = (description: string) => Type.Number({ description });
 
-export const HistoricalTicksAnswer = Type.Object({
+export const HistoricalTicksResponse = Type.Object({
   ticks: Type.Array(
     Type.Object({ symbol: Type.String({ description: 'Market ticker.' }), t: Ms('Tick time'), p: Price('Price.') }),
     { description: 'Published ticks in the order of symbol and t.' },
@@ -163,7 +163,7 @@ export const HistoricalTicksAnswer = Type.Object({
   ...paging,
 });
 
-export const HistoricalCandlesAnswer = Type.Object({
+export const HistoricalCandlesResponse = Type.Object({
   interval: HistoricalCandlesQuery.properties.interval,
   candles: Type.Array(
     Type.Object({
@@ -194,7 +194,7 @@ const HistoricalGap = Type.Object({
   ticks: Type.Optional(Type.Integer({ minimum: 0, description: 'How many ticks were lost, with that reason.' })),
 });
 
-export const HistoricalCoverageAnswer = Type.Object({
+export const HistoricalCoverageResponse = Type.Object({
   coverage: Type.Array(
     Type.Object({
       dataset: Type.String({ description: 'What was asked for.' }),
@@ -236,7 +236,7 @@ const Levels = (description: string) =>
     },
   );
 
-export const HistoricalOrderbooksAnswer = Type.Object({
+export const HistoricalOrderbooksResponse = Type.Object({
   orderbooks: Type.Array(
     Type.Object({
       symbol: Type.String({ description: 'Market ticker.' }),

@@ -41,7 +41,7 @@ export const ServedMarket = Type.Object(
   { description: 'A market as it was received; further fields follow, its symbols and venues among them.' },
 );
 
-export const ServedMarketsAnswer = Type.Object({
+export const ServedMarketsResponse = Type.Object({
   markets: Type.Array(ServedMarket),
   count: Type.Integer({ minimum: 0, description: 'Number of markets in this response.' }),
   total: Type.Integer({ minimum: 0, description: 'Total number of matching markets.' }),

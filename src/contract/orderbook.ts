@@ -12,7 +12,7 @@ export const BookLevel = Type.Object({
   quantity: Type.Number({ description: 'Quantity at that price, as the venue counts.' }),
 });
 
-export const OrderbookAnswer = Type.Object({
+export const OrderbookResponse = Type.Object({
   symbol: Type.String({ description: 'Echo of the requested symbol.' }),
   t: Type.Integer({ description: 'Time of the snapshot, epoch milliseconds UTC.' }),
   bids: Type.Array(BookLevel, { description: 'Best first; empty where nobody bids.' }),

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { archiveStates } from '../core/verdict.ts';
 import { oneOf } from './export.ts';
 
-export const Ready = Type.Object({
+export const ReadyResponse = Type.Object({
   status: Type.Literal('ready'),
   generation: Type.Integer({ minimum: 1, description: 'The published generation.' }),
   lag_seconds: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {

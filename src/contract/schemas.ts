@@ -27,14 +27,14 @@ export const MarketsQuery = Type.Object({
 });
 export type MarketsQuery = Type.Static<typeof MarketsQuery>;
 
-export const MarketsAnswer = Type.Object({
+export const MarketsResponse = Type.Object({
   markets: Type.Array(Market),
   count: Type.Integer({ minimum: 0, description: 'Number of markets in this response.' }),
   total: Type.Integer({ minimum: 0, description: 'Total number of matching markets.' }),
   view: Type.String({ description: 'The view that was applied.' }),
   generated_at: EpochMs('When the response was generated'),
 });
-export type MarketsAnswer = Type.Static<typeof MarketsAnswer>;
+export type MarketsResponse = Type.Static<typeof MarketsResponse>;
 
 export const Tick = Type.Object({
   t: EpochMs('Tick time'),
@@ -70,16 +70,16 @@ export const TicksQuery = Type.Object(
 export type TicksQuery = Type.Static<typeof TicksQuery>;
 
 /** A part of the answered window that the service lacks: our extension, absent from answers without holes. */
-export const Gap = Type.Object({
+export const DeclaredGap = Type.Object({
   from: EpochMs('Gap start, included'),
   to: EpochMs('Gap end, excluded'),
   reason: Type.Optional(
     Type.Literal('lost', { description: 'Its ticks were had once and are lost; absent where nobody ever had them.' }),
   ),
 });
-export type Gap = Type.Static<typeof Gap>;
+export type DeclaredGap = Type.Static<typeof DeclaredGap>;
 
-export const TicksAnswer = Type.Object({
+export const TicksResponse = Type.Object({
   symbol: Type.String({ description: 'Echo of the requested symbol.' }),
   ticks: Type.Array(Tick),
   count: Type.Integer({ minimum: 0, description: 'Number of ticks returned.' }),
@@ -87,10 +87,10 @@ export const TicksAnswer = Type.Object({
   to: EpochMs('End of the window covered'),
   generated_at: EpochMs('When the response was generated'),
   gaps: Type.Optional(
-    Type.Array(Gap, {
+    Type.Array(DeclaredGap, {
       description:
         'Windows inside [from, to) that nobody has covered, at most 1,000: of more, the last one spans all the rest.',
     }),
   ),
 });
-export type TicksAnswer = Type.Static<typeof TicksAnswer>;
+export type TicksResponse = Type.Static<typeof TicksResponse>;

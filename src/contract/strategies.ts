@@ -202,7 +202,7 @@ export const pageQuery = {
 };
 
 /** What every list of a user's objects ends with. */
-export const pageAnswer = {
+export const pageResponse = {
   count: Count('Number of those in this answer.'),
   next_cursor: nullable(
     Type.String(),
@@ -221,9 +221,9 @@ export const StrategiesQuery = Type.Object(
   closed,
 );
 
-export const StrategiesAnswer = Type.Object({
+export const StrategiesResponse = Type.Object({
   strategies: Type.Array(Strategy, { description: 'Newest first.' }),
-  ...pageAnswer,
+  ...pageResponse,
 });
 
 export const ObjectPath = Type.Object(

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 
 /** What GET /api/v1/me answers: what the credential is, and what it may do. */
-export const MeAnswer = Type.Object(
+export const MeResponse = Type.Object(
   {
     kind: Type.Union([Type.Literal('key'), Type.Literal('user')], {
       description: '`key`: a market data key; `user`: a user token.',
@@ -25,4 +25,4 @@ export const MeAnswer = Type.Object(
   },
   { description: 'A credential, without its secret.' },
 );
-export type MeAnswer = Type.Static<typeof MeAnswer>;
+export type MeResponse = Type.Static<typeof MeResponse>;

@@ -1,5 +1,5 @@
 /** The first index of sorted values whose value is not before `moment`; their length where all are. */
-export function firstAtOrAfter(sorted: Float64Array, moment: number): number {
+export function findFirstAtOrAfter(sorted: Float64Array, moment: number): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {

@@ -14,7 +14,7 @@ export interface BookCoverage extends Window {
  * disjoint. A moment that is covered already stays as it is, but for an answer there that brought more. Adjoining
  * milliseconds of one origin and evidence are one row, `fetchedAt` being the earliest.
  */
-export function coverMoments(
+export function overlayBookCoverage(
   covered: readonly BookCoverage[],
   answers: readonly { readonly at: number; readonly snapshots: number }[],
 ): BookCoverage[] {

@@ -5,13 +5,13 @@ export interface BookSide {
 }
 
 /** The order book of a symbol at one moment, `t` in epoch milliseconds; empty where neither side has a level. */
-export interface Snapshot {
+export interface OrderBookSnapshot {
   readonly t: number;
   readonly bids: BookSide;
   readonly asks: BookSide;
 }
 
-export interface Level {
+export interface PriceLevel {
   readonly price: number;
   readonly quantity: number;
 }
@@ -20,7 +20,7 @@ export interface Level {
  * Levels in any order as a side: best price first, the greater quantity first among those of one price. Levels of one
  * price are kept apart: a venue that lists single orders is not summed up, and no order of adding can show.
  */
-export function sideOf(levels: readonly Level[], best: 'highest' | 'lowest'): BookSide {
+export function toBookSide(levels: readonly PriceLevel[], best: 'highest' | 'lowest'): BookSide {
   const sign = best === 'highest' ? -1 : 1;
   const sorted = [...levels].sort((a, b) => sign * (a.price - b.price) || b.quantity - a.quantity);
   return {
@@ -30,10 +30,10 @@ export function sideOf(levels: readonly Level[], best: 'highest' | 'lowest'): Bo
   };
 }
 
-export const levelsOf = ({ bids, asks }: Snapshot): number => bids.prices.length + asks.prices.length;
+export const countLevels = ({ bids, asks }: OrderBookSnapshot): number => bids.prices.length + asks.prices.length;
 
 /** Orders snapshots of one moment by what is in them; 0 where they are the same. */
-export function compareContent(a: Snapshot, b: Snapshot): number {
+export function compareSnapshots(a: OrderBookSnapshot, b: OrderBookSnapshot): number {
   return (
     compareColumns(a.bids.prices, b.bids.prices) ||
     compareColumns(a.bids.quantities, b.bids.quantities) ||

@@ -1,6 +1,6 @@
 import { seek } from './binary-search.ts';
 import type { PartColumns } from './tick-columns.ts';
-import { dayMs, intersection, type Window } from './window.ts';
+import { dayMs, intersectTwo, type Window } from './window.ts';
 
 /** The intervals that the archive publishes candles of, in ms. Each divides a UTC day, so none stands in two days. */
 export const candleIntervals = { '1h': 3_600_000, '1d': dayMs } as const;
@@ -26,13 +26,13 @@ export interface CandleColumns {
  * The candles of a part's ticks: one for each interval of `intervalMs` that has ticks, none for another, and nothing is
  * carried over. `coverage` is what of each symbol's time was asked and answered, sorted and disjoint.
  */
-export function candlesOf(
+export function computeCandles(
   part: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalMs: number,
 ): CandleColumns {
-  const { offsets, ends } = intervalsOf(part, intervalMs);
-  const { ticks, ...out } = emptyCandles(ends.length);
+  const { offsets, ends } = findIntervals(part, intervalMs);
+  const { ticks, ...out } = allocateCandles(ends.length);
   let from = part.offsets[0]!;
   for (let row = 0; row < ends.length; row++) {
     const end = ends[row]!;
@@ -43,7 +43,7 @@ export function candlesOf(
       if (price > high) high = price;
       if (price < low) low = price;
     }
-    out.t[row] = startOf(part.t[from]!, intervalMs);
+    out.t[row] = floorToInterval(part.t[from]!, intervalMs);
     out.open[row] = part.p[from]!;
     out.high[row] = high;
     out.low[row] = low;
@@ -61,17 +61,17 @@ export function candlesOf(
  * The candles of a longer interval from those of a shorter one that divides it: the same as of the ticks themselves, a
  * thousandth of the work.
  */
-export function coarserCandles(
+export function aggregateCandles(
   fine: CandleColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalMs: number,
 ): CandleColumns {
-  const { offsets, ends } = intervalsOf(fine, intervalMs);
-  const { ticks, ...out } = emptyCandles(ends.length);
+  const { offsets, ends } = findIntervals(fine, intervalMs);
+  const { ticks, ...out } = allocateCandles(ends.length);
   let from = 0;
   for (let row = 0; row < ends.length; row++) {
     const end = ends[row]!;
-    out.t[row] = startOf(fine.t[from]!, intervalMs);
+    out.t[row] = floorToInterval(fine.t[from]!, intervalMs);
     out.open[row] = fine.open[from]!;
     out.high[row] = fine.high[from]!;
     out.low[row] = fine.low[from]!;
@@ -89,31 +89,31 @@ export function coarserCandles(
 }
 
 /** The candles of several intervals, in their order: of the ticks for the shortest, of its candles for those it divides. */
-export function candlesOfAll(
+export function computeAllCandles(
   part: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalsMs: readonly number[],
 ): CandleColumns[] {
   const shortest = Math.min(...intervalsMs);
   if (intervalsMs.length === 0) return [];
-  const fine = candlesOf(part, coverage, shortest);
+  const fine = computeCandles(part, coverage, shortest);
   return intervalsMs.map((ms) => {
     if (ms === shortest) return fine;
-    return ms % shortest === 0 ? coarserCandles(fine, coverage, ms) : candlesOf(part, coverage, ms);
+    return ms % shortest === 0 ? aggregateCandles(fine, coverage, ms) : computeCandles(part, coverage, ms);
   });
 }
 
 /** Columns of so many candles, all zero. */
-function emptyCandles(length: number): Omit<CandleColumns, 'symbols' | 'offsets'> {
+function allocateCandles(length: number): Omit<CandleColumns, 'symbols' | 'offsets'> {
   const doubles = (): Float64Array => new Float64Array(length);
   const prices = { open: doubles(), high: doubles(), low: doubles(), close: doubles() };
   return { t: doubles(), ...prices, ticks: new Int32Array(length), covered: doubles() };
 }
 
-const startOf = (t: number, intervalMs: number): number => Math.floor(t / intervalMs) * intervalMs;
+const floorToInterval = (t: number, intervalMs: number): number => Math.floor(t / intervalMs) * intervalMs;
 
 /** Where each symbol's candles begin, and before which row of what is given each candle ends. */
-function intervalsOf(
+function findIntervals(
   part: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
   intervalMs: number,
 ): { offsets: Float64Array; ends: readonly number[] } {
@@ -122,7 +122,7 @@ function intervalsOf(
   for (let s = 0; s < part.symbols.length; s++) {
     const to = part.offsets[s + 1]!;
     for (let i = part.offsets[s]!; i < to; ) {
-      i = seek(part.t, i + 1, to, startOf(part.t[i]!, intervalMs) + intervalMs);
+      i = seek(part.t, i + 1, to, floorToInterval(part.t[i]!, intervalMs) + intervalMs);
       ends.push(i);
     }
     offsets[s + 1] = ends.length;
@@ -144,7 +144,7 @@ function fillCovered(
     while (next < windows.length && windows[next]!.to <= interval.from) next++;
     let ms = 0;
     for (let w = next; w < windows.length && windows[w]!.from < interval.to; w++) {
-      const shared = intersection(interval, windows[w]!);
+      const shared = intersectTwo(interval, windows[w]!);
       ms += shared.to - shared.from;
     }
     out.covered[row] = ms / intervalMs;

@@ -12,7 +12,7 @@ export interface Clock {
  * How far ahead of the clock what is remembered may lie, in ms. Further ahead the clock was wrong then: waiting until it
  * gets there again would hide all that comes before.
  */
-export const aheadMsMax = 3_600_000;
+export const clockAheadMsMax = 3_600_000;
 
 /** A number in [0, 1), as Math.random gives it. */
 export type Random = () => number;

@@ -1,20 +1,25 @@
-import type { Covered } from './coverage.ts';
+import type { CoveredWindow } from './coverage.ts';
 import type { LostWindow } from './data-loss.ts';
-import type { GapMark } from './gap-reasons.ts';
-import { type JudgedSymbol, judgeSymbol, type KnownWindows, type Reach } from './judge-symbol.ts';
+import type { GapWindow } from './gap-reasons.ts';
+import {
+  type CoverageReach,
+  computeSymbolCompleteness,
+  type SymbolCompleteness,
+  type SymbolWindows,
+} from './judge-symbol.ts';
 import type { SymbolFacts } from './market.ts';
 import { isActive, type LingerRules } from './symbol-lifetime.ts';
-import { type Counts, countVerdict, type DayState } from './verdict.ts';
-import { dayMs, intersect, intersection, isEmpty, subtract, union, type Window } from './window.ts';
+import { type CompletenessCounts, countCompleteness, type DayState } from './verdict.ts';
+import { dayMs, intersect, intersectTwo, isEmpty, subtract, union, type Window } from './window.ts';
 
 // The one judge of how whole an archive is. Manifest, status, gaps, report, exit code, metrics and health say what it
 // says; core/verdict.ts brings a published verdict up to a later moment.
 
 /** By what an archive is judged, wherever that is done: see settings/judged-by.ts. */
-export interface JudgeRules {
+export interface CompletenessRules {
   /** Symbols named by hand, the only ones that are polled; null where the market lists decide. */
-  readonly named: ReadonlySet<string> | null;
-  readonly rules: LingerRules;
+  readonly namedSymbols: ReadonlySet<string> | null;
+  readonly lifetimeRules: LingerRules;
   /** The market lists that are polled: a day is complete only if each was had whole within it. None: no list decides. */
   readonly views: readonly string[];
 }
@@ -22,22 +27,22 @@ export interface JudgeRules {
 type BySymbol<Mark> = ReadonlyMap<string, readonly Mark[]>;
 
 /** One state of an archive: all that its verdict rests on. Times are epoch milliseconds. */
-export interface KnownState {
+export interface CompletenessInput {
   readonly symbols: readonly SymbolFacts[];
   /** Less what is lost. */
-  readonly coverage: BySymbol<Covered>;
-  readonly named: ReadonlySet<string> | null;
+  readonly coverage: BySymbol<CoveredWindow>;
+  readonly namedSymbols: ReadonlySet<string> | null;
   /** Windows of ticks that were published once and are gone: a symbol was alive in them, whatever is left to tell so. */
   readonly lost?: readonly (LostWindow & { readonly lostAt?: number })[];
-  readonly accepted?: BySymbol<KnownWindows['accepted'][number]>;
-  readonly owed?: BySymbol<KnownWindows['owed'][number]>;
+  readonly accepted?: BySymbol<SymbolWindows['accepted'][number]>;
+  readonly owed?: BySymbol<SymbolWindows['owed'][number]>;
   readonly damage?: KnownDamage;
   /** Whether each market list was had whole within a UTC day; all were where it is not given, or no list decides. */
-  readonly listedWhole?: ((day: number) => boolean) | undefined;
+  readonly hasWholeLists?: ((day: number) => boolean) | undefined;
   /** UTC midnight of the last day on which the lists were asked for. */
-  readonly listedOn?: number | null;
+  readonly lastListedDay?: number | null;
   readonly nowMs: number;
-  readonly rules: LingerRules;
+  readonly lifetimeRules: LingerRules;
 }
 
 /** Published files that are known not to be as published. */
@@ -46,28 +51,28 @@ export interface KnownDamage {
   /** UTC midnights of days whose ticks or coverage are damaged. */
   readonly days: ReadonlySet<number>;
   /** The days of a symbol whose file of ticks is damaged. */
-  windowsOf(symbol: string): readonly Window[];
+  getWindows(symbol: string): readonly Window[];
 }
 
 /** What is asked of a state. */
-export interface Asked {
+export interface CompletenessQuery {
   /** UTC midnights of the days to judge, in any order. */
   readonly days?: readonly number[];
   /** Inside which window gaps are looked for; none where it is null. */
   readonly window?: Window | null;
   /** See SymbolRules. */
-  readonly fromNamed?: boolean;
+  readonly isStartExplicit?: boolean;
   readonly isEndOpen?: boolean;
   /** Whether the symbols were asked for by name. */
-  readonly byName?: boolean;
+  readonly isRequestedByName?: boolean;
 }
 
-export interface Gap extends GapMark {
+export interface Gap extends GapWindow {
   readonly symbol: string;
 }
 
 /** How whole an archive is. */
-export interface Verdict {
+export interface Completeness {
   readonly days: Map<number, DayState>;
   /**
    * Up to where every live symbol is covered without a gap by proven windows, excepted ones aside; null: no live symbol,
@@ -77,48 +82,48 @@ export interface Verdict {
   /** The same with inferred windows: how far collecting has come. */
   readonly reached: number | null;
   /** The live symbols, and how far each is covered. */
-  readonly live: readonly (Reach & { readonly symbol: string })[];
+  readonly live: readonly (CoverageReach & { readonly symbol: string })[];
   readonly gaps: readonly Gap[];
   /** Windows that are covered by inference alone. */
   readonly provisional: { readonly windows: number; readonly symbols: number };
   /** How many symbols the state knows. */
   readonly known: number;
-  readonly counts: Counts;
+  readonly counts: CompletenessCounts;
 }
 
-const noWindow: Window = { from: 0, to: 0 };
+const emptyWindow: Window = { from: 0, to: 0 };
 const missingMax = 20;
 
 /** Judges a state: the one function that says what is missing, what is provisional, and how far all is covered. */
-export function judge(state: KnownState, asked: Asked = {}): Verdict {
-  const { coverage, named, nowMs, rules, damage } = state;
-  const tallies = startTallies(state, asked.days ?? []);
-  const newest = newestOf(state);
-  const live: Verdict['live'][number][] = [];
+export function computeCompleteness(state: CompletenessInput, asked: CompletenessQuery = {}): Completeness {
+  const { coverage, namedSymbols, nowMs, lifetimeRules, damage } = state;
+  const tallies = createDayTallies(state, asked.days ?? []);
+  const newest = findNewestCoveredMs(state);
+  const live: Completeness['live'][number][] = [];
   const gaps: Gap[] = [];
   const provisional = { windows: 0, symbols: 0 };
   let suspended = 0;
   const lost = Map.groupBy(state.lost ?? [], ({ symbol }) => symbol);
   const by = {
-    named,
+    namedSymbols,
     nowMs,
-    rules,
-    asked: asked.window ?? noWindow,
-    fromNamed: asked.fromNamed === true,
+    lifetimeRules,
+    window: asked.window ?? emptyWindow,
+    isStartExplicit: asked.isStartExplicit === true,
     isEndOpen: asked.isEndOpen === true,
-    byName: asked.byName === true,
+    isRequestedByName: asked.isRequestedByName === true,
   };
   for (const facts of state.symbols) {
     const { symbol } = facts;
-    if (facts.suspendedAt !== null && isActive(facts, named)) suspended++;
+    if (facts.suspendedAt !== null && isActive(facts, namedSymbols)) suspended++;
     const known = {
-      answers: coverage.get(symbol) ?? none,
-      lost: lost.get(symbol) ?? none,
-      accepted: state.accepted?.get(symbol) ?? none,
-      owed: state.owed?.get(symbol) ?? none,
-      damaged: damage?.windowsOf(symbol) ?? none,
+      coverage: coverage.get(symbol) ?? emptyList,
+      lost: lost.get(symbol) ?? emptyList,
+      accepted: state.accepted?.get(symbol) ?? emptyList,
+      owed: state.owed?.get(symbol) ?? emptyList,
+      damaged: damage?.getWindows(symbol) ?? emptyList,
     };
-    const judged = judgeSymbol(facts, known, by);
+    const judged = computeSymbolCompleteness(facts, known, by);
     if (judged === null) continue;
     if (judged.reach !== null) live.push({ symbol, ...judged.reach });
     for (const gap of judged.gaps) gaps.push({ symbol, ...gap });
@@ -126,11 +131,11 @@ export function judge(state: KnownState, asked: Asked = {}): Verdict {
     if (judged.provisional.length > 0) provisional.symbols++;
     tallies.add(judged, newest ?? nowMs);
   }
-  const least = (of: (reach: Reach) => number): number | null =>
+  const least = (of: (reach: CoverageReach) => number): number | null =>
     // Nothing is covered before something is; a run whose clock was ahead may have claimed what is still to come.
     newest === null || live.length === 0 ? null : live.reduce((min, reach) => Math.min(min, of(reach)), nowMs);
   const found = {
-    days: tallies.states(),
+    days: tallies.computeDayStates(),
     watermark: least(({ watermark }) => watermark),
     reached: least(({ reached }) => reached),
     live,
@@ -140,14 +145,20 @@ export function judge(state: KnownState, asked: Asked = {}): Verdict {
   };
   return {
     ...found,
-    counts: countVerdict({ ...found, suspended, listed: areListsWhole(state), nowMs, damage: damage ?? null }),
+    counts: countCompleteness({
+      ...found,
+      suspended,
+      listed: hasWholeListsOfLastDay(state),
+      nowMs,
+      damage: damage ?? null,
+    }),
   };
 }
 
-const none: readonly never[] = [];
+const emptyList: readonly never[] = [];
 
 /** The last moment of which anything is covered, or was; null where nothing is. */
-function newestOf({ coverage, lost = [] }: KnownState): number | null {
+function findNewestCoveredMs({ coverage, lost = [] }: CompletenessInput): number | null {
   let newest = Number.NEGATIVE_INFINITY;
   // Of two layers the last window need not be the one that ends last.
   for (const list of coverage.values()) for (const { to } of list) newest = Math.max(newest, to);
@@ -157,10 +168,10 @@ function newestOf({ coverage, lost = [] }: KnownState): number | null {
 }
 
 /** Whether the market lists of the last day that they were asked for were had whole. */
-const areListsWhole = ({ named, listedOn = null, listedWhole }: KnownState): boolean =>
-  named !== null || listedOn === null || listedWhole?.(listedOn) !== false;
+const hasWholeListsOfLastDay = ({ namedSymbols, lastListedDay = null, hasWholeLists }: CompletenessInput): boolean =>
+  namedSymbols !== null || lastListedDay === null || hasWholeLists?.(lastListedDay) !== false;
 
-interface Tally extends Omit<DayState, 'state' | 'missing'> {
+interface DayTally extends Omit<DayState, 'state' | 'missing'> {
   readonly day: number;
   isIncomplete: boolean;
   isProvisional: boolean;
@@ -171,13 +182,13 @@ interface Tally extends Omit<DayState, 'state' | 'missing'> {
 }
 
 /** What the days of a verdict come to, symbol by symbol. */
-interface Tallies {
-  add(judged: JudgedSymbol, newest: number): void;
-  states(): Map<number, DayState>;
+interface DayTallies {
+  add(judged: SymbolCompleteness, newest: number): void;
+  computeDayStates(): Map<number, DayState>;
 }
 
-function startTallies(state: KnownState, days: readonly number[]): Tallies {
-  const tallies = [...new Set(days)].sort((a, b) => a - b).map((day) => newTally(state, day));
+function createDayTallies(state: CompletenessInput, days: readonly number[]): DayTallies {
+  const tallies = [...new Set(days)].sort((a, b) => a - b).map((day) => createDayTally(state, day));
   /** The difference that each day makes to the number of symbols that are proven whole: most are, for most of their days. */
   const whole = new Int32Array(tallies.length + 1);
   /** The index of the first day at or after a moment. */
@@ -195,9 +206,9 @@ function startTallies(state: KnownState, days: readonly number[]): Tallies {
     add(judged, newest) {
       const { expected, provenFinal } = judged;
       if (tallies.length === 0 || expected.length === 0) return;
-      const beside = startBeside(judged, newest);
+      const beside = addExceptions(judged, newest);
       if (expected.length > 1) {
-        for (const tally of tallies) addToDay(tally, beside);
+        for (const tally of tallies) addToDayTally(tally, beside);
         return;
       }
       const { from, to } = expected[0]!;
@@ -210,61 +221,65 @@ function startTallies(state: KnownState, days: readonly number[]): Tallies {
         if (first >= last) continue;
         whole[first]!++;
         whole[last]!--;
-        for (; next < first; next++) addToDay(tallies[next]!, beside);
+        for (; next < first; next++) addToDayTally(tallies[next]!, beside);
         next = last;
       }
-      for (; next < end; next++) addToDay(tallies[next]!, beside);
+      for (; next < end; next++) addToDayTally(tallies[next]!, beside);
     },
-    states() {
+    computeDayStates() {
       let proven = 0;
       return new Map(
         tallies.map((tally, i) => {
           proven += whole[i]!;
-          return [tally.day, toState({ ...tally, expected: tally.expected + proven, covered: tally.covered + proven })];
+          return [
+            tally.day,
+            toDayState({ ...tally, expected: tally.expected + proven, covered: tally.covered + proven }),
+          ];
         }),
       );
     },
   };
 }
 
-function newTally({ named, nowMs, listedWhole, damage }: KnownState, day: number): Tally {
+function createDayTally({ namedSymbols, nowMs, hasWholeLists, damage }: CompletenessInput, day: number): DayTally {
   // Of a day without whole lists nobody knows whom it should have.
-  const isListedWhole = named !== null || listedWhole?.(day) !== false;
+  const isListedWhole = namedSymbols !== null || hasWholeLists?.(day) !== false;
   const isIncomplete = day + dayMs > nowMs || !isListedWhole || damage?.days.has(day) === true;
   return { day, isIncomplete, isProvisional: false, expected: 0, covered: 0, missing: [], exceptions: 0 };
 }
 
-interface Beside extends JudgedSymbol {
+interface SymbolWithExceptions extends SymbolCompleteness {
   /** Final windows and excepted ones; and the proven of them. */
-  readonly finalBeside: readonly Window[];
-  readonly provenBeside: readonly Window[];
+  readonly finalOrExcepted: readonly Window[];
+  readonly provenOrExcepted: readonly Window[];
   /** Of a day that is not over as much is expected as is known of any symbol, up to here. */
-  readonly cutTo: number;
+  readonly expectedTo: number;
 }
 
-function startBeside(judged: JudgedSymbol, newest: number): Beside {
-  const { final, provenFinal, excepted, isUnasked, owedTo } = judged;
+function addExceptions(judged: SymbolCompleteness, newest: number): SymbolWithExceptions {
+  const { final, provenFinal, excepted, isUnrequested, owedTo } = judged;
   const beside = (windows: readonly Window[]): readonly Window[] =>
     excepted.length === 0 ? windows : union([...windows, ...excepted]);
-  const cutTo = isUnasked ? Number.POSITIVE_INFINITY : Math.max(newest, owedTo);
-  return { ...judged, finalBeside: beside(final), provenBeside: beside(provenFinal), cutTo };
+  const cutTo = isUnrequested ? Number.POSITIVE_INFINITY : Math.max(newest, owedTo);
+  return { ...judged, finalOrExcepted: beside(final), provenOrExcepted: beside(provenFinal), expectedTo: cutTo };
 }
 
 /** Adds what is there of one symbol to a day. */
-function addToDay(tally: Tally, judged: Beside): void {
+function addToDayTally(tally: DayTally, judged: SymbolWithExceptions): void {
   const { expected, covered, final, provenFinal, excepted } = judged;
   const day = { from: tally.day, to: tally.day + dayMs };
-  const alive = expected.map((window) => intersection(window, day)).filter((window) => !isEmpty(window));
+  const alive = expected.map((window) => intersectTwo(window, day)).filter((window) => !isEmpty(window));
   if (alive.length === 0) return;
   tally.expected++;
-  if (alive.every(({ from, to }) => holds(covered, { from, to: Math.min(to, judged.cutTo) }))) tally.covered++;
+  if (alive.every(({ from, to }) => hasWindowCovering(covered, { from, to: Math.min(to, judged.expectedTo) })))
+    tally.covered++;
   else if (tally.missing.length < missingMax) tally.missing.push(judged.symbol);
-  if (holdAll(provenFinal, alive)) return;
-  if (holdAll(final, alive)) {
+  if (coversEach(provenFinal, alive)) return;
+  if (coversEach(final, alive)) {
     tally.isProvisional = true;
-  } else if (holdAll(judged.finalBeside, alive)) {
+  } else if (coversEach(judged.finalOrExcepted, alive)) {
     tally.exceptions += excepted.filter((w) => subtract(intersect([w], alive), final).length > 0).length;
-    if (!holdAll(judged.provenBeside, alive)) tally.isProvisional = true;
+    if (!coversEach(judged.provenOrExcepted, alive)) tally.isProvisional = true;
   } else if (judged.isSuspended) {
     tally.exceptions++;
     // Whatever else is covered of it is as provisional as of any other symbol.
@@ -272,7 +287,7 @@ function addToDay(tally: Tally, judged: Beside): void {
   } else tally.isIncomplete = true;
 }
 
-function toState({ isIncomplete, isProvisional, expected, covered, missing, exceptions }: Tally): DayState {
+function toDayState({ isIncomplete, isProvisional, expected, covered, missing, exceptions }: DayTally): DayState {
   const state =
     expected === 0
       ? 'empty'
@@ -286,10 +301,11 @@ function toState({ isIncomplete, isProvisional, expected, covered, missing, exce
   return { state, expected, covered, missing, exceptions };
 }
 
-const holdAll = (windows: readonly Window[], all: readonly Window[]): boolean => all.every((w) => holds(windows, w));
+const coversEach = (windows: readonly Window[], all: readonly Window[]): boolean =>
+  all.every((w) => hasWindowCovering(windows, w));
 
 /** Whether one of the sorted, disjoint windows holds all of `w`; by bisection, since there are many days to ask for. */
-function holds(windows: readonly Window[], w: Window): boolean {
+function hasWindowCovering(windows: readonly Window[], w: Window): boolean {
   if (isEmpty(w)) return true;
   let low = 0;
   let high = windows.length - 1;

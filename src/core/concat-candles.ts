@@ -1,7 +1,7 @@
 import type { CandleColumns } from './candles.ts';
 
 /** Candles of several lots of symbols, each lot's symbols after those of the one before. */
-export function joinCandles(lots: readonly CandleColumns[]): CandleColumns {
+export function concatCandles(lots: readonly CandleColumns[]): CandleColumns {
   if (lots.length === 1) return lots[0]!;
   const rows = lots.reduce((sum, { t }) => sum + t.length, 0);
   const symbols = lots.flatMap((lot) => lot.symbols);

@@ -1,4 +1,4 @@
-import { covers, dayFloor, intersection, isEmpty, subtract, union, type Window } from './window.ts';
+import { covers, floorToDay, intersectTwo, isEmpty, subtract, union, type Window } from './window.ts';
 
 /** Who asked: the running poll, a backfill of the past, or an import of files. */
 export type Origin = 'poll' | 'backfill' | 'import';
@@ -7,11 +7,11 @@ export type Origin = 'poll' | 'backfill' | 'import';
  * Why a window counts as covered: the response stated the ends at which it was cut, a second request agreed with the
  * first, the user declared it, or nothing speaks against it.
  */
-export const evidences = ['stated', 'confirmed', 'declared', 'inferred'] as const;
-export type Evidence = (typeof evidences)[number];
+export const evidenceKinds = ['stated', 'confirmed', 'declared', 'inferred'] as const;
+export type Evidence = (typeof evidenceKinds)[number];
 
 /** A covered window of one symbol. `fetchedAt`: when its response was generated, epoch ms. */
-export interface Covered extends Window {
+export interface CoveredWindow extends Window {
   readonly fetchedAt: number;
   readonly origin: Origin;
   readonly evidence: Evidence;
@@ -20,10 +20,11 @@ export interface Covered extends Window {
 /** Whether a window counts towards a complete day. An inferred one is provisional. */
 export const isProven = ({ evidence }: { readonly evidence: Evidence }): boolean => evidence !== 'inferred';
 
-const hasSameEvidence = (a: Covered, b: Covered): boolean => a.origin === b.origin && a.evidence === b.evidence;
+const hasSameEvidence = (a: CoveredWindow, b: CoveredWindow): boolean =>
+  a.origin === b.origin && a.evidence === b.evidence;
 
 /** Proven windows come before inferred ones, then the later response; the rest only makes the order total. */
-function takesPrecedence(a: Covered, b: Covered): boolean {
+function takesPrecedence(a: CoveredWindow, b: CoveredWindow): boolean {
   if (isProven(a) !== isProven(b)) return isProven(a);
   if (a.fetchedAt !== b.fetchedAt) return a.fetchedAt > b.fetchedAt;
   return a.origin !== b.origin ? a.origin > b.origin : a.evidence > b.evidence;
@@ -34,13 +35,13 @@ function takesPrecedence(a: Covered, b: Covered): boolean {
  * one, and of two that are alike the later response. The result is sorted and disjoint; neighbours of one response are
  * joined. The input may be in any order; an upstream that names many gaps may produce many windows.
  */
-export function overlay(windows: readonly Covered[]): Covered[] {
+export function overlayCoverage(windows: readonly CoveredWindow[]): CoveredWindow[] {
   const latestFirst = joinResponses(windows).sort((a, b) => (takesPrecedence(a, b) ? -1 : 1));
-  const out: Covered[] = [];
+  const out: CoveredWindow[] = [];
   for (const next of latestFirst) {
     // What later answers leave of it goes between them.
     let { from } = next;
-    for (let at = firstBehind(out, from); from < next.to; at++) {
+    for (let at = findFirstEndingAfter(out, from); from < next.to; at++) {
       const to = Math.min(next.to, out[at]?.from ?? next.to);
       if (from < to) out.splice(at++, 0, { ...next, from, to });
       from = out[at]?.to ?? next.to;
@@ -50,7 +51,7 @@ export function overlay(windows: readonly Covered[]): Covered[] {
 }
 
 /** Of sorted, disjoint stretches the index of the first that ends after a moment; by bisection. */
-function firstBehind(sorted: readonly Window[], t: number): number {
+function findFirstEndingAfter(sorted: readonly Window[], t: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -66,14 +67,14 @@ function firstBehind(sorted: readonly Window[], t: number): number {
  * answer, which settles it provisionally. An inferred moment is dropped only if a proven window answered it as late.
  * Sorted by start; windows overlap only across the two layers.
  */
-export function overlayLayers(windows: readonly Covered[]): Covered[] {
-  const proven = overlay(windows.filter(isProven));
-  const inferred = overlay(windows.filter((w) => !isProven(w)));
+export function overlayLayers(windows: readonly CoveredWindow[]): CoveredWindow[] {
+  const proven = overlayCoverage(windows.filter(isProven));
+  const inferred = overlayCoverage(windows.filter((w) => !isProven(w)));
   if (inferred.length === 0 || proven.length === 0) return proven.length === 0 ? inferred : proven;
-  const left: Covered[] = [];
+  const left: CoveredWindow[] = [];
   for (const w of inferred) {
     let { from } = w;
-    for (let at = firstBehind(proven, from); at < proven.length && proven[at]!.from < w.to; at++) {
+    for (let at = findFirstEndingAfter(proven, from); at < proven.length && proven[at]!.from < w.to; at++) {
       const over = proven[at]!;
       if (over.fetchedAt < w.fetchedAt) continue;
       if (from < over.from) left.push({ ...w, from, to: over.from });
@@ -84,21 +85,22 @@ export function overlayLayers(windows: readonly Covered[]): Covered[] {
   return [...proven, ...left].sort(compareLayered);
 }
 
-const compareLayered = (a: Covered, b: Covered): number => a.from - b.from || Number(isProven(b)) - Number(isProven(a));
+const compareLayered = (a: CoveredWindow, b: CoveredWindow): number =>
+  a.from - b.from || Number(isProven(b)) - Number(isProven(a));
 
 /** Lays new windows over layers that `overlayLayers` made; looks only at what they touch. */
-export function overlayLayersOnto(sorted: readonly Covered[], added: readonly Covered[]): Covered[] {
+export function overlayLayersOnto(sorted: readonly CoveredWindow[], added: readonly CoveredWindow[]): CoveredWindow[] {
   const fresh = added.filter((w) => !isEmpty(w));
   if (fresh.length === 0) return [...sorted];
   const from = fresh.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
   const to = fresh.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
-  const isFar = (w: Covered): boolean => w.to < from || w.from > to;
+  const isFar = (w: CoveredWindow): boolean => w.to < from || w.from > to;
   const near = sorted.filter((w) => !isFar(w));
   return [...sorted.filter(isFar), ...overlayLayers([...near, ...fresh])].sort(compareLayered);
 }
 
 /** Joins the windows of each response: a long window comes cut by days. */
-function joinResponses(windows: readonly Covered[]): Covered[] {
+function joinResponses(windows: readonly CoveredWindow[]): CoveredWindow[] {
   const byResponse = Map.groupBy(windows, ({ origin, fetchedAt, evidence }) => `${fetchedAt} ${origin} ${evidence}`);
   return [...byResponse.values()].flatMap((pieces) => {
     const { origin, fetchedAt, evidence } = pieces[0]!;
@@ -107,14 +109,14 @@ function joinResponses(windows: readonly Covered[]): Covered[] {
 }
 
 /** Takes windows out of coverage. */
-export const withdrawFrom = (windows: readonly Covered[], withdrawn: readonly Window[]): Covered[] =>
+export const withdrawCoverage = (windows: readonly CoveredWindow[], withdrawn: readonly Window[]): CoveredWindow[] =>
   withdrawn.length === 0
     ? [...windows]
     : windows.flatMap((covered) => subtract([covered], withdrawn).map((left) => ({ ...covered, ...left })));
 
 /** What of a stretch lies outside of `taken`. */
-export function without(piece: Covered, taken: Window): Covered[] {
-  if (isEmpty(intersection(piece, taken))) return [piece];
+export function subtractWindow(piece: CoveredWindow, taken: Window): CoveredWindow[] {
+  if (isEmpty(intersectTwo(piece, taken))) return [piece];
   const left = { ...piece, to: taken.from };
   const right = { ...piece, from: taken.to };
   return [left, right].filter((w) => !isEmpty(w));
@@ -124,8 +126,8 @@ export function without(piece: Covered, taken: Window): Covered[] {
  * As published: adjoining windows of one origin and evidence become one, with the earliest `fetchedAt`, so that nothing
  * claims to have been answered later than it was. Never joins over midnight.
  */
-export const joinForPublishing = (sorted: readonly Covered[]): Covered[] =>
-  join(sorted, (a, b) => hasSameEvidence(a, b) && dayFloor(a.from) === dayFloor(b.from), Math.min);
+export const joinForPublishing = (sorted: readonly CoveredWindow[]): CoveredWindow[] =>
+  joinNeighbors(sorted, (a, b) => hasSameEvidence(a, b) && floorToDay(a.from) === floorToDay(b.from), Math.min);
 
 /**
  * Joins neighbours of one origin and evidence that are final and end before `beforeMs`, so that what is kept of a symbol
@@ -133,10 +135,14 @@ export const joinForPublishing = (sorted: readonly Covered[]): Covered[] =>
  * piece was. Inferred windows among them are dropped if a final proven window holds them: they settle nothing more.
  * Takes and returns the layers of `overlayLayers`.
  */
-export function joinFinal(sorted: readonly Covered[], settleMs: number, beforeMs: number): Covered[] {
-  const isFinal = (s: Covered): boolean => s.to <= beforeMs && s.fetchedAt >= s.to + settleMs;
-  const joined = (layer: readonly Covered[]): Covered[] =>
-    join(layer, (a, b) => hasSameEvidence(a, b) && isFinal(a) && isFinal(b), Math.max);
+export function joinFinalWindows(
+  sorted: readonly CoveredWindow[],
+  settleMs: number,
+  beforeMs: number,
+): CoveredWindow[] {
+  const isFinal = (s: CoveredWindow): boolean => s.to <= beforeMs && s.fetchedAt >= s.to + settleMs;
+  const joined = (layer: readonly CoveredWindow[]): CoveredWindow[] =>
+    joinNeighbors(layer, (a, b) => hasSameEvidence(a, b) && isFinal(a) && isFinal(b), Math.max);
   const proven = joined(sorted.filter(isProven));
   const inferred = sorted.filter((w) => !isProven(w));
   if (inferred.length === 0 || proven.length === 0) return proven.length === 0 ? joined(inferred) : proven;
@@ -145,12 +151,12 @@ export function joinFinal(sorted: readonly Covered[], settleMs: number, beforeMs
   return [...proven, ...left].sort(compareLayered);
 }
 
-function join(
-  sorted: readonly Covered[],
-  isJoined: (a: Covered, b: Covered) => boolean,
+function joinNeighbors(
+  sorted: readonly CoveredWindow[],
+  isJoined: (a: CoveredWindow, b: CoveredWindow) => boolean,
   pickTime: (a: number, b: number) => number,
-): Covered[] {
-  const out: Covered[] = [];
+): CoveredWindow[] {
+  const out: CoveredWindow[] = [];
   for (const next of sorted) {
     const last = out.at(-1);
     if (last !== undefined && last.to === next.from && isJoined(last, next)) {
@@ -161,6 +167,6 @@ function join(
 }
 
 /** The final part: what was answered at least `settleMs` after it. Of windows in any order, in one layer or two. */
-export function settled(windows: readonly Covered[], settleMs: number): Window[] {
+export function computeSettledWindows(windows: readonly CoveredWindow[], settleMs: number): Window[] {
   return windows.map((s) => ({ from: s.from, to: Math.min(s.to, s.fetchedAt - settleMs) })).filter((w) => !isEmpty(w));
 }

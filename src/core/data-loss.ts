@@ -1,5 +1,5 @@
 import { compareUtf8 } from './compare-utf8.ts';
-import { type Covered, without } from './coverage.ts';
+import { type CoveredWindow, subtractWindow } from './coverage.ts';
 import { covers, intersect, subtract, type Window } from './window.ts';
 
 /** A window whose coverage was taken back because its ticks were damaged; it lies within one UTC day. */
@@ -11,15 +11,15 @@ export interface LostWindow extends Window {
 }
 
 /** The order in which lost windows are listed: dataset, symbol, time. */
-export const compareLost = (a: LostWindow, b: LostWindow): number =>
+export const compareLostWindows = (a: LostWindow, b: LostWindow): number =>
   compareUtf8(a.dataset, b.dataset) || compareUtf8(a.symbol, b.symbol) || a.from - b.from;
 
-export interface Judged {
+export interface LossAssessment {
   /** What may be claimed of the answers: they keep their order, cut around what stays lost. */
-  readonly claimed: readonly Covered[];
+  readonly covered: readonly CoveredWindow[];
   readonly restored: readonly LostWindow[];
   /** Those that were answered wholly, and with fewer ticks than were once had. */
-  readonly lacking: readonly LostWindow[];
+  readonly stillLost: readonly LostWindow[];
 }
 
 /**
@@ -28,11 +28,11 @@ export interface Judged {
  * would make a quiet day of it. Nothing here depends on how the answers are cut, or in which order they came.
  * @param count how many ticks are in a window once these answers are merged
  */
-export function judgeAnswers(
-  answers: readonly Covered[],
+export function assessLostWindows(
+  answers: readonly CoveredWindow[],
   lost: readonly LostWindow[],
   count: (window: Window) => number,
-): Judged {
+): LossAssessment {
   const restored: LostWindow[] = [];
   const lacking: LostWindow[] = [];
   let claimed = [...answers];
@@ -43,13 +43,13 @@ export function judgeAnswers(
       continue;
     }
     if (whole) lacking.push(window);
-    claimed = claimed.flatMap((answer) => without(answer, window));
+    claimed = claimed.flatMap((answer) => subtractWindow(answer, window));
   }
-  return { claimed, restored, lacking };
+  return { covered: claimed, restored, stillLost: lacking };
 }
 
 /** Windows of one symbol cut where lost ones begin and end; `loss` is the lost window that a piece lies in. */
-export function cutAtLost<L extends Window>(
+export function splitAtLostWindows<L extends Window>(
   windows: readonly Window[],
   lost: readonly L[],
 ): (Window & { readonly loss: L | null })[] {

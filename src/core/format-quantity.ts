@@ -1,13 +1,14 @@
-import { grouped } from './format-thousands.ts';
+import { formatThousands } from './format-thousands.ts';
 
 /** `12,345`. */
-export const number = grouped;
+export const formatNumber = formatThousands;
 
 /** `1 file`, `12,345 files`. */
-export const many = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
+export const formatCount = (count: number, noun: string): string =>
+  `${formatNumber(count)} ${noun}${count === 1 ? '' : 's'}`;
 
 /** `1.2 MB`; decimal units, as disks are sold. */
-export function size(bytes: number): string {
+export function formatBytes(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   // 999.95 kB is shown as 1.0 MB.
   const step = bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes / 0.99995) / 3));
@@ -15,7 +16,7 @@ export function size(bytes: number): string {
 }
 
 /** `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 5 min`. */
-export function duration(ms: number): string {
+export function formatDuration(ms: number): string {
   // Rounded before it is cut into units: there are no 60 s.
   if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
   if (Math.round(ms / 100) < 600) return `${(ms / 1000).toFixed(1)} s`;

@@ -14,7 +14,7 @@ export const gapReasons = ['damaged', 'lost', 'accepted', 'expired', 'suspended'
 export type GapReason = (typeof gapReasons)[number];
 
 /** A window that has a reason to be a gap. */
-export interface GapMark extends Window {
+export interface GapWindow extends Window {
   readonly reason: GapReason;
   /** In words: what the service answered, or why it was accepted. */
   readonly detail?: string;
@@ -29,8 +29,8 @@ export interface GapMark extends Window {
  * one that says the most counts, in the order of `gapReasons`: what is lost, accepted or expired is nothing that the next
  * run brings.
  */
-export function cutByReason(gaps: readonly Window[], marks: readonly GapMark[]): GapMark[] {
-  const out: GapMark[] = [];
+export function splitByReason(gaps: readonly Window[], marks: readonly GapWindow[]): GapWindow[] {
+  const out: GapWindow[] = [];
   let rest = [...gaps];
   for (const mark of marks.toSorted((a, b) => gapReasons.indexOf(a.reason) - gapReasons.indexOf(b.reason))) {
     if (rest.length === 0) break;
@@ -44,5 +44,5 @@ export function cutByReason(gaps: readonly Window[], marks: readonly GapMark[]):
 }
 
 /** Whether a gap for that reason is told as a failure by one run only, and holds up neither watermark nor lag. */
-export const isExcepted = (reason: GapReason): boolean =>
+export const isExceptedReason = (reason: GapReason): boolean =>
   reason === 'lost' || reason === 'accepted' || reason === 'expired';

@@ -6,9 +6,9 @@ export class Html {
   }
 }
 
-type Value = string | number | Html | readonly Html[];
+type HtmlValue = string | number | Html | readonly Html[];
 
-const entities: Readonly<Record<string, string>> = {
+const htmlEntities: Readonly<Record<string, string>> = {
   '&': '&amp;',
   '<': '&lt;',
   '>': '&gt;',
@@ -16,14 +16,14 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (c) => entities[c]!);
+const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => htmlEntities[c]!);
 
 /** HTML with every value escaped, unless it is HTML itself: good for text and for attributes in quotes. */
-export const html = (strings: TemplateStringsArray, ...values: readonly Value[]): Html =>
-  new Html(strings.map((text, i) => text + (i < values.length ? textOf(values[i]!) : '')).join(''));
+export const html = (strings: TemplateStringsArray, ...values: readonly HtmlValue[]): Html =>
+  new Html(strings.map((text, i) => text + (i < values.length ? renderValue(values[i]!) : '')).join(''));
 
-function textOf(value: Value): string {
+function renderValue(value: HtmlValue): string {
   if (value instanceof Html) return value.text;
   if (typeof value === 'object') return value.map(({ text }) => text).join('');
-  return escaped(String(value));
+  return escapeHtml(String(value));
 }

@@ -20,7 +20,7 @@ export interface ShapeSample {
   /** Takes one record: any JSON value. */
   add(record: unknown): void;
   /** What was met; null where it was too much to say anything of it. */
-  shape(): Shape | null;
+  inferShape(): Shape | null;
 }
 
 /** Fields are looked for so many steps below the record. */
@@ -32,7 +32,7 @@ const nameCharsMax = 100;
 /** Elements of one list that are looked at, spread evenly over it. */
 const elementsMax = 16;
 
-interface Counts {
+interface FieldCounts {
   of: number;
   readonly types: Partial<Record<JsonType, number>>;
   /** Fields below it. */
@@ -41,11 +41,11 @@ interface Counts {
 }
 
 /** Gathers what records look like: bounded in memory however many there are, and whatever they are. */
-export function startShape(): ShapeSample {
-  const fields = new Map<string, Counts>();
+export function createShapeSample(): ShapeSample {
+  const fields = new Map<string, FieldCounts>();
   let tooMany = false;
 
-  function countsOf(path: string): Counts | undefined {
+  function countsOf(path: string): FieldCounts | undefined {
     const known = fields.get(path);
     if (known !== undefined) return known;
     if (fields.size >= fieldsMax) {
@@ -60,36 +60,37 @@ export function startShape(): ShapeSample {
   function look(value: unknown, path: string, depth: number): void {
     const counts = countsOf(path);
     if (counts === undefined) return;
-    const type = typeOf(value);
+    const type = toJsonType(value);
     counts.types[type] = (counts.types[type] ?? 0) + 1;
     if (depth === depthMax) return;
-    if (type === 'array') for (const item of someOf(value as unknown[])) look(item, below(path, '*'), depth + 1);
+    if (type === 'array')
+      for (const item of sampleElements(value as unknown[])) look(item, toChildPath(path, '*'), depth + 1);
     if (type === 'object') lookInto(value as Record<string, unknown>, counts, path, depth);
   }
 
-  function lookInto(value: Record<string, unknown>, counts: Counts, path: string, depth: number): void {
+  function lookInto(value: Record<string, unknown>, counts: FieldCounts, path: string, depth: number): void {
     for (const key in value) {
       if (counts.isMap) return;
       const name = key.slice(0, nameCharsMax).replaceAll('/', '~1').replace(/^\*?$/, '~$&');
       counts.names.add(name);
       if (counts.names.size > namesMax) {
         counts.isMap = true;
-        const start = below(path, '');
+        const start = toChildPath(path, '');
         for (const field of fields.keys()) if (field !== path && field.startsWith(start)) fields.delete(field);
         return;
       }
-      look(value[key], below(path, name), depth + 1);
+      look(value[key], toChildPath(path, name), depth + 1);
     }
   }
 
   return {
     add: (record) => look(record, '', 0),
-    shape() {
+    inferShape() {
       if (tooMany) return null;
       const out = new Map<string, FieldShape>();
       for (const [path, { types, isMap }] of fields) {
-        const parent = fields.get(parentOf(path));
-        const of = path === '' || isElement(path) ? totalOf(types) : (parent?.types.object ?? 0);
+        const parent = fields.get(toParentPath(path));
+        const of = path === '' || isElementPath(path) ? sumTypeCounts(types) : (parent?.types.object ?? 0);
         out.set(path, { of, types, isMap });
       }
       return out;
@@ -97,25 +98,25 @@ export function startShape(): ShapeSample {
   };
 }
 
-export const totalOf = (types: FieldShape['types']): number =>
+export const sumTypeCounts = (types: FieldShape['types']): number =>
   Object.values(types).reduce((sum, count) => sum + count, 0);
 
 /** Whether a path stands for the elements of a list. */
-export const isElement = (path: string): boolean => path === '*' || path.endsWith('/*');
+export const isElementPath = (path: string): boolean => path === '*' || path.endsWith('/*');
 
 /** The path of what holds a field; that of the record is its own. */
-export const parentOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')));
+export const toParentPath = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')));
 
-const below = (path: string, name: string): string => (path === '' ? name : `${path}/${name}`);
+const toChildPath = (path: string, name: string): string => (path === '' ? name : `${path}/${name}`);
 
-function typeOf(value: unknown): JsonType {
+function toJsonType(value: unknown): JsonType {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   const type = typeof value;
   return type === 'boolean' || type === 'number' || type === 'string' ? type : 'object';
 }
 
-function someOf(list: readonly unknown[]): readonly unknown[] {
+function sampleElements(list: readonly unknown[]): readonly unknown[] {
   if (list.length <= elementsMax) return list;
   return Array.from({ length: elementsMax }, (_, i) => list[Math.floor((i * (list.length - 1)) / (elementsMax - 1))]);
 }

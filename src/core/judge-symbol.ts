@@ -1,13 +1,13 @@
-import { type Covered, isProven, settled } from './coverage.ts';
-import { cutByReason, type GapMark } from './gap-reasons.ts';
+import { type CoveredWindow, computeSettledWindows, isProven } from './coverage.ts';
+import { type GapWindow, splitByReason } from './gap-reasons.ts';
 import type { SymbolFacts } from './market.ts';
-import { cursorOf, isLive, type LingerRules, lifetimeOf } from './symbol-lifetime.ts';
+import { computeCursor, computeLifetime, isLive, type LingerRules } from './symbol-lifetime.ts';
 import { intersect, isEmpty, subtract, union, type Window } from './window.ts';
 
 /** What is known of the windows of one symbol. Times are epoch milliseconds; windows are in any order. */
-export interface KnownWindows {
+export interface SymbolWindows {
   /** What is covered of it, less what is lost. */
-  readonly answers: readonly Covered[];
+  readonly coverage: readonly CoveredWindow[];
   /** Windows whose ticks were published once and are gone. */
   readonly lost: readonly (Window & { readonly ticks: number; readonly lostAt?: number })[];
   /** Gaps that somebody accepted. */
@@ -23,23 +23,23 @@ export interface KnownWindows {
 }
 
 /** By what one symbol is judged. */
-export interface SymbolRules {
+export interface SymbolCompletenessQuery {
   /** Symbols named by hand, the only ones that are polled; null where the market lists decide. */
-  readonly named: ReadonlySet<string> | null;
+  readonly namedSymbols: ReadonlySet<string> | null;
   readonly nowMs: number;
-  readonly rules: LingerRules;
+  readonly lifetimeRules: LingerRules;
   /** Inside which window gaps are looked for. */
-  readonly asked: Window;
+  readonly window: Window;
   /** Whether the start of `asked` was named: an unknown opening bounds nothing then. */
-  readonly fromNamed: boolean;
+  readonly isStartExplicit: boolean;
   /** Whether `asked` ends where polling does, and not at a moment that somebody named. */
   readonly isEndOpen: boolean;
   /** Whether the symbol was asked for by name, so that it is judged whether polls are for it or not. */
-  readonly byName: boolean;
+  readonly isRequestedByName: boolean;
 }
 
 /** How whole one symbol is. All windows are sorted and disjoint, but for `excepted`. */
-export interface JudgedSymbol {
+export interface SymbolCompleteness {
   readonly symbol: string;
   /** What should be there: its lifetime, what was lost of it, and what was asked for in vain. */
   readonly expected: readonly Window[];
@@ -51,18 +51,18 @@ export interface JudgedSymbol {
   readonly excepted: readonly Window[];
   readonly isSuspended: boolean;
   /** Whether nobody polls it and nothing is said to cover it: rows of a file. */
-  readonly isUnasked: boolean;
+  readonly isUnrequested: boolean;
   /** The end of the last window of it that was asked for in vain. */
   readonly owedTo: number;
   /** How far it is covered, where it is one that polls are for; null where it is not. */
-  readonly reach: Reach | null;
+  readonly reach: CoverageReach | null;
   /** What of `expected` is not covered, inside the window asked for, each with its reason. */
-  readonly gaps: readonly GapMark[];
+  readonly gaps: readonly GapWindow[];
   /** What of `expected` is covered by inference alone, inside the window asked for. */
   readonly provisional: readonly Window[];
 }
 
-export interface Reach {
+export interface CoverageReach {
   /** The contiguous end of coverage. */
   readonly cursor: number;
   /** The same past lost, accepted and expired windows; `watermark` by proven windows alone. */
@@ -71,39 +71,48 @@ export interface Reach {
 }
 
 /** A service whose clock is behind answers up to its own moment: less than this at the end is no gap, in ms. */
-const tailMsMax = 3_600_000;
+const clockTailMsMax = 3_600_000;
 
 /** Judges one symbol; null where nothing is expected of it. */
-export function judgeSymbol(facts: SymbolFacts, known: KnownWindows, by: SymbolRules): JudgedSymbol | null {
-  const { named, nowMs, rules } = by;
-  const isWanted = named === null ? facts.listed : named.has(facts.symbol);
-  const isUnasked = known.answers.length === 0 && !isWanted;
-  const isKnown = facts.ticks > 0 || known.owed.length > 0 || known.lost.length > 0 || by.byName;
+export function computeSymbolCompleteness(
+  facts: SymbolFacts,
+  known: SymbolWindows,
+  by: SymbolCompletenessQuery,
+): SymbolCompleteness | null {
+  const { namedSymbols, nowMs, lifetimeRules } = by;
+  const isWanted = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
+  const isUnasked = known.coverage.length === 0 && !isWanted;
+  const isKnown = facts.ticks > 0 || known.owed.length > 0 || known.lost.length > 0 || by.isRequestedByName;
   if (isUnasked && !isKnown) return null;
-  const answers = withoutDamaged(known.answers, known.damaged);
+  const answers = subtractDamage(known.coverage, known.damaged);
   const covered = union(answers);
   const proven = answers.filter(isProven);
   const isAllProven = proven.length === answers.length;
-  const final = union(settled(answers, rules.settleMs));
-  const provenFinal = isAllProven ? final : union(settled(proven, rules.settleMs));
+  const final = union(computeSettledWindows(answers, lifetimeRules.settleMs));
+  const provenFinal = isAllProven ? final : union(computeSettledWindows(proven, lifetimeRules.settleMs));
   // What was covered once tells of its lifetime, be it lost or damaged since.
   const isIntact = known.lost.length === 0 && known.damaged.length === 0;
-  const everCovered = isIntact ? covered : union([...known.answers, ...known.lost]);
-  const life = lifetimeOf(facts, everCovered, rules);
-  const cursor = cursorOf(facts, covered, rules, everCovered);
+  const everCovered = isIntact ? covered : union([...known.coverage, ...known.lost]);
+  const life = computeLifetime(facts, everCovered, lifetimeRules);
+  const cursor = computeCursor(facts, covered, lifetimeRules, everCovered);
   const isSuspended = facts.suspendedAt !== null;
-  const isPolled = named === null ? isLive(facts, cursor, nowMs, rules) : isWanted && !isSuspended;
+  const isPolled = namedSymbols === null ? isLive(facts, cursor, nowMs, lifetimeRules) : isWanted && !isSuspended;
   const expired = known.owed.filter(({ kind }) => kind === 'expired');
   const settledGaps: Window[] = [...known.lost, ...expired, ...known.accepted];
   // What is damaged is there for a repair to bring back, whoever accepted that something stays a gap.
   const excepted =
     known.damaged.length === 0 ? settledGaps : settledGaps.flatMap((window) => subtract([window], known.damaged));
-  const expected = expectedOf(facts, life, known, by);
-  const asked = isEmpty(by.asked) ? [] : intersect(expected, [by.asked]);
+  const expected = computeExpectedWindows(facts, life, known, by);
+  const asked = isEmpty(by.window) ? [] : intersect(expected, [by.window]);
   const missing = asked.length === 0 ? [] : subtract(asked, covered);
-  const gaps = missing.length === 0 ? [] : cutByReason(missing, marksOf(facts, known));
+  const gaps = missing.length === 0 ? [] : splitByReason(missing, listGapReasons(facts, known));
   const cursorWith = (windows: readonly Window[]): number =>
-    cursorOf(facts, excepted.length === 0 ? windows : union([...windows, ...excepted]), rules, everCovered);
+    computeCursor(
+      facts,
+      excepted.length === 0 ? windows : union([...windows, ...excepted]),
+      lifetimeRules,
+      everCovered,
+    );
   return {
     symbol: facts.symbol,
     expected,
@@ -112,7 +121,7 @@ export function judgeSymbol(facts: SymbolFacts, known: KnownWindows, by: SymbolR
     provenFinal,
     excepted,
     isSuspended,
-    isUnasked,
+    isUnrequested: isUnasked,
     owedTo: known.owed.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY),
     reach: isPolled
       ? {
@@ -121,23 +130,23 @@ export function judgeSymbol(facts: SymbolFacts, known: KnownWindows, by: SymbolR
           reached: excepted.length === 0 ? cursor : cursorWith(covered),
         }
       : null,
-    gaps: by.isEndOpen ? gaps.filter((gap) => !isTail(gap, covered, by.asked.to)) : gaps,
+    gaps: by.isEndOpen ? gaps.filter((gap) => !isClockTail(gap, covered, by.window.to)) : gaps,
     provisional: isAllProven || asked.length === 0 ? [] : intersect(subtract(covered, proven), asked),
   };
 }
 
-const withoutDamaged = (answers: readonly Covered[], damaged: readonly Window[]): readonly Covered[] =>
+const subtractDamage = (answers: readonly CoveredWindow[], damaged: readonly Window[]): readonly CoveredWindow[] =>
   damaged.length === 0
     ? answers
     : answers.flatMap((covered) => subtract([covered], damaged).map((left) => ({ ...covered, ...left })));
 
-function expectedOf(
+function computeExpectedWindows(
   { opensAt, servedFrom }: SymbolFacts,
   life: Window,
-  { lost, owed }: KnownWindows,
-  { fromNamed }: SymbolRules,
+  { lost, owed }: SymbolWindows,
+  { isStartExplicit }: SymbolCompletenessQuery,
 ): Window[] {
-  const isUnbounded = fromNamed && opensAt === null && servedFrom === null;
+  const isUnbounded = isStartExplicit && opensAt === null && servedFrom === null;
   const lifetime = isUnbounded ? { from: Number.NEGATIVE_INFINITY, to: life.to } : life;
   if (owed.length === 0 && lost.length === 0) return isEmpty(lifetime) ? [] : [lifetime];
   // What was asked for in vain is owed, be it before what is known of its lifetime.
@@ -146,16 +155,16 @@ function expectedOf(
 }
 
 /** Whether a gap is what a service whose clock is behind leaves at the end of a poll. */
-const isTail = ({ from, to, reason }: GapMark, covered: readonly Window[], end: number): boolean =>
-  reason === 'never asked' && to >= end && to - from < tailMsMax && covered.at(-1)?.to === from;
+const isClockTail = ({ from, to, reason }: GapWindow, covered: readonly Window[], end: number): boolean =>
+  reason === 'never asked' && to >= end && to - from < clockTailMsMax && covered.at(-1)?.to === from;
 
-function marksOf(facts: SymbolFacts, { lost, accepted, owed, damaged }: KnownWindows): GapMark[] {
+function listGapReasons(facts: SymbolFacts, { lost, accepted, owed, damaged }: SymbolWindows): GapWindow[] {
   const { suspendedAt, unknownSince } = facts;
   const always = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
   return [
-    ...damaged.map(({ from, to }): GapMark => ({ from, to, reason: 'damaged' })),
+    ...damaged.map(({ from, to }): GapWindow => ({ from, to, reason: 'damaged' })),
     ...lost.map(
-      ({ from, to, ticks, lostAt }): GapMark => ({
+      ({ from, to, ticks, lostAt }): GapWindow => ({
         from,
         to,
         reason: 'lost',
@@ -164,7 +173,7 @@ function marksOf(facts: SymbolFacts, { lost, accepted, owed, damaged }: KnownWin
       }),
     ),
     ...accepted.map(
-      ({ from, to, reason, acceptedAt }): GapMark => ({
+      ({ from, to, reason, acceptedAt }): GapWindow => ({
         from,
         to,
         reason: 'accepted',
@@ -173,6 +182,6 @@ function marksOf(facts: SymbolFacts, { lost, accepted, owed, damaged }: KnownWin
       }),
     ),
     ...(suspendedAt === null ? [] : [{ ...always, reason: 'suspended' as const, since: unknownSince ?? suspendedAt }]),
-    ...owed.map(({ from, to, kind, reason, since }): GapMark => ({ from, to, reason: kind, detail: reason, since })),
+    ...owed.map(({ from, to, kind, reason, since }): GapWindow => ({ from, to, reason: kind, detail: reason, since })),
   ];
 }

@@ -1,8 +1,8 @@
 import type { MarketFacts } from './market.ts';
-import { type MarketRecord, type RecordPaths, readFact, symbolsOf } from './parse-market.ts';
+import { findSymbols, type MarketRecord, type RecordPaths, readFact } from './parse-market.ts';
 
 /** A record as close to what was received as its rows allow, with what may be asked of it. */
-export interface GivenRecord {
+export interface RebuiltMarketRecord {
   readonly record: MarketRecord;
   /** Of all of its rows. */
   readonly views: ReadonlySet<string>;
@@ -15,7 +15,7 @@ export interface GivenRecord {
  * back under the first plain name that the paths have for it; where the record was read by other paths, a symbol that
  * `paths` do not find comes back as a record of its own.
  */
-export function giveRecords(rows: readonly MarketFacts[], paths: RecordPaths): GivenRecord[] {
+export function rebuildMarketRecords(rows: readonly MarketFacts[], paths: RecordPaths): RebuiltMarketRecord[] {
   interface Group {
     record: MarketRecord;
     weight: number;
@@ -24,9 +24,9 @@ export function giveRecords(rows: readonly MarketFacts[], paths: RecordPaths): G
     readonly sources: Set<string>;
   }
   const groups = new Map<string, Group>();
-  const siblings = extrasOf(rows);
+  const siblings = parseExtras(rows);
   rows.forEach((row, i) => {
-    const record = recordOf(row, siblings[i]!, siblings, paths);
+    const record = rebuildMarketRecord(row, siblings[i]!, siblings, paths);
     const key = JSON.stringify(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
     const weight = row.extra?.length ?? 0;
     const group = groups.get(key) ?? { record, weight, symbols: new Set(), views: new Set(), sources: new Set() };
@@ -40,13 +40,13 @@ export function giveRecords(rows: readonly MarketFacts[], paths: RecordPaths): G
   const given = [...groups.values()];
   // Of records that bring a symbol twice the later one counts: the one that the row is from.
   const isForeign = ({ record, symbols }: Group): boolean =>
-    [...symbolsOf(record, paths.symbolPaths).keys()].some((symbol) => !symbols.has(symbol));
+    [...findSymbols(record, paths.symbolPaths).keys()].some((symbol) => !symbols.has(symbol));
   const sorted = given.toSorted((a, b) => Number(isForeign(b)) - Number(isForeign(a)));
   return sorted.map(({ record, views, sources }) => ({ record, views, sources }));
 }
 
 /** @param siblings the extra fields of every row of the market */
-function recordOf(
+function rebuildMarketRecord(
   row: MarketFacts,
   extra: MarketRecord,
   siblings: readonly MarketRecord[],
@@ -62,13 +62,13 @@ function recordOf(
   // Under the other symbols of its record a symbol's own name is an extra field.
   for (const name of paths.symbolPaths)
     if (!name.includes('/') && siblings.some((other) => other[name] === row.symbol)) add([name], row.symbol);
-  const named = symbolsOf(record(), paths.symbolPaths);
+  const named = findSymbols(record(), paths.symbolPaths);
   const isFound = named.size === 0 ? row.symbol === row.canonicalId : named.has(row.symbol);
   if (!isFound) add(paths.symbolPaths, row.symbol);
   for (const fact of ['confidence', 'category', 'isActive'] as const)
     if (row[fact] !== null) add([columnNames[fact]], row[fact]);
-  const at = (isFound ? named : symbolsOf(record(), paths.symbolPaths)).get(row.symbol);
-  for (const [fact, names] of factNames(paths)) {
+  const at = (isFound ? named : findSymbols(record(), paths.symbolPaths)).get(row.symbol);
+  for (const [fact, names] of listFactPaths(paths)) {
     if (row[fact] === null) continue;
     // A plain name that is still there was not what the column came from, be it of the same value.
     const nested = names.filter((path) => path.includes('/'));
@@ -81,7 +81,7 @@ function recordOf(
 
 const columnNames = { confidence: 'confidence', category: 'category', isActive: 'is_active' } as const;
 
-const factNames = ({ fieldPaths: { source, question, closesAt, resolvedAt, outcome } }: RecordPaths) =>
+const listFactPaths = ({ fieldPaths: { source, question, closesAt, resolvedAt, outcome } }: RecordPaths) =>
   [
     ['source', source],
     ['question', question],
@@ -91,17 +91,17 @@ const factNames = ({ fieldPaths: { source, question, closesAt, resolvedAt, outco
   ] as const;
 
 /** The extra fields of each row; rows of one record mostly have the same. */
-function extrasOf(rows: readonly MarketFacts[]): MarketRecord[] {
+function parseExtras(rows: readonly MarketFacts[]): MarketRecord[] {
   const parsed = new Map<string | null, MarketRecord>();
   return rows.map(({ extra }) => {
-    const fields = parsed.get(extra) ?? fieldsIn(extra);
+    const fields = parsed.get(extra) ?? parseExtra(extra);
     parsed.set(extra, fields);
     return fields;
   });
 }
 
 /** What an import brought as extra fields need not be an object. */
-function fieldsIn(extra: string | null): MarketRecord {
+function parseExtra(extra: string | null): MarketRecord {
   try {
     const parsed: unknown = JSON.parse(extra ?? '{}');
     return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? (parsed as MarketRecord) : {};

@@ -25,7 +25,7 @@ export interface MarketRow extends MarketFacts {
 }
 
 /** A change in one of these begins a new row; the rest follows the latest poll. */
-const sameState = (a: MarketFacts, b: MarketFacts): boolean =>
+const hasSameState = (a: MarketFacts, b: MarketFacts): boolean =>
   a.source === b.source &&
   a.category === b.category &&
   a.isActive === b.isActive &&
@@ -34,7 +34,7 @@ const sameState = (a: MarketFacts, b: MarketFacts): boolean =>
   a.outcome === b.outcome &&
   a.views.join('\n') === b.views.join('\n');
 
-const keyOf = (m: MarketFacts): string => JSON.stringify([m.canonicalId, m.symbol]);
+const toMarketKey = (m: MarketFacts): string => JSON.stringify([m.canonicalId, m.symbol]);
 
 /**
  * Lays polls of one day over that day's rows; polls in order of time. A market that one poll names twice under one
@@ -46,40 +46,40 @@ export function mergeMarkets(
 ): MarketRow[] {
   const byKey = new Map<string, MarketRow[]>();
   for (const row of rows) {
-    const list = byKey.get(keyOf(row));
-    if (list === undefined) byKey.set(keyOf(row), [row]);
+    const list = byKey.get(toMarketKey(row));
+    if (list === undefined) byKey.set(toMarketKey(row), [row]);
     else list.push(row);
   }
   for (const { observedAt, markets } of polls) {
-    for (const facts of new Map(markets.map((m) => [keyOf(m), m])).values()) {
-      const list = byKey.get(keyOf(facts)) ?? [];
-      byKey.set(keyOf(facts), observe(list, facts, observedAt));
+    for (const facts of new Map(markets.map((m) => [toMarketKey(m), m])).values()) {
+      const list = byKey.get(toMarketKey(facts)) ?? [];
+      byKey.set(toMarketKey(facts), addObservation(list, facts, observedAt));
     }
   }
   return [...byKey.values()].flat();
 }
 
 /** Lays one observation over a market's rows, which are sorted and disjoint; neighbours never share a state. */
-function observe(list: readonly MarketRow[], facts: MarketFacts, observedAt: number): MarketRow[] {
+function addObservation(list: readonly MarketRow[], facts: MarketFacts, observedAt: number): MarketRow[] {
   const fresh = { ...facts, firstSeen: observedAt, lastSeen: observedAt };
   // Polls of two processes may be published out of order: each goes to the row that was valid at its time.
   const at = list.findLastIndex((row) => row.firstSeen <= observedAt);
   const row = list[at];
-  if (row !== undefined && sameState(row, facts)) {
+  if (row !== undefined && hasSameState(row, facts)) {
     return observedAt <= row.lastSeen ? [...list] : list.with(at, { ...fresh, firstSeen: row.firstSeen });
   }
-  const around = row === undefined ? [fresh] : cutBy(row, fresh);
+  const around = row === undefined ? [fresh] : splitMarketRow(row, fresh);
   const out: MarketRow[] = [];
   for (const next of [...list.slice(0, Math.max(at, 0)), ...around, ...list.slice(at + 1)]) {
     const last = out.at(-1);
-    if (last !== undefined && sameState(last, next)) out[out.length - 1] = { ...next, firstSeen: last.firstSeen };
+    if (last !== undefined && hasSameState(last, next)) out[out.length - 1] = { ...next, firstSeen: last.firstSeen };
     else out.push(next);
   }
   return out;
 }
 
 /** A row that another state turns up in the midst of: of the polls that showed it, only the ends are known. */
-function cutBy(row: MarketRow, fresh: MarketRow): MarketRow[] {
+function splitMarketRow(row: MarketRow, fresh: MarketRow): MarketRow[] {
   const at = fresh.firstSeen;
   const before = { ...row, lastSeen: row.lastSeen < at ? row.lastSeen : row.firstSeen };
   const after = { ...row, firstSeen: row.lastSeen };
@@ -123,7 +123,7 @@ export interface SymbolFacts {
 }
 
 /** A symbol that is named by hand and nothing else is known of. */
-export const unknownSymbol = (symbol: string, nowMs: number): SymbolFacts => ({
+export const createUnknownSymbol = (symbol: string, nowMs: number): SymbolFacts => ({
   symbol,
   canonicalId: null,
   source: null,

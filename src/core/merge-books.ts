@@ -1,8 +1,8 @@
-import { type BookSide, compareContent, levelsOf, type Snapshot } from './book.ts';
+import { type BookSide, compareSnapshots, countLevels, type OrderBookSnapshot } from './book.ts';
 import { compareUtf8 } from './compare-utf8.ts';
 
 /** A snapshot and when it was observed, epoch ms: when its answer was generated. */
-export interface SeenSnapshot extends Snapshot {
+export interface ObservedSnapshot extends OrderBookSnapshot {
   readonly symbol: string;
   readonly observedAt: number;
 }
@@ -25,7 +25,7 @@ export interface BookColumns {
 
 export const [askSide, bidSide] = [0, 1];
 
-const columnsFor = (symbols: readonly string[], rows: number): BookColumns => ({
+const allocateBookColumns = (symbols: readonly string[], rows: number): BookColumns => ({
   symbols,
   offsets: new Float64Array(symbols.length + 1),
   t: new Float64Array(rows),
@@ -35,13 +35,13 @@ const columnsFor = (symbols: readonly string[], rows: number): BookColumns => ({
   quantity: new Float64Array(rows),
 });
 
-export const noBooks: BookColumns = columnsFor([], 0);
+export const emptyBooks: BookColumns = allocateBookColumns([], 0);
 
 /** When the published snapshot of a symbol's moment was observed, epoch ms; undefined where that is not known. */
-export type BookObserved = (symbol: string, t: number) => number | undefined;
+export type BookObservedAtLookup = (symbol: string, t: number) => number | undefined;
 
 /** A published snapshot and when it was observed, epoch ms. */
-export interface ObservedBook {
+export interface BookObservation {
   readonly symbol: string;
   readonly t: number;
   readonly observedAt: number;
@@ -49,9 +49,9 @@ export interface ObservedBook {
 
 export interface MergedBooks {
   readonly columns: BookColumns;
-  readonly changed: boolean;
+  readonly isChanged: boolean;
   /** Of each snapshot that came, the one of its moment that is in the columns now. */
-  readonly observed: readonly ObservedBook[];
+  readonly observed: readonly BookObservation[];
 }
 
 /**
@@ -61,39 +61,39 @@ export interface MergedBooks {
  */
 export function mergeBooks(
   old: BookColumns,
-  fresh: readonly SeenSnapshot[],
-  observedAt: BookObserved = () => undefined,
+  fresh: readonly ObservedSnapshot[],
+  observedAt: BookObservedAtLookup = () => undefined,
 ): MergedBooks {
-  const winners = winnersOf(fresh);
+  const winners = pickWinners(fresh);
   const oldIndex = new Map(old.symbols.map((symbol, i) => [symbol, i]));
   const symbols = [...new Set([...old.symbols, ...winners.keys()])].sort(compareUtf8);
-  const added = fresh.reduce((sum, snapshot) => sum + rowsOf(snapshot), 0);
-  const columns = columnsFor(symbols, old.t.length + added);
-  const out: Output = { columns, rows: 0, changed: false, observed: [] };
+  const added = fresh.reduce((sum, snapshot) => sum + countSnapshotRows(snapshot), 0);
+  const columns = allocateBookColumns(symbols, old.t.length + added);
+  const out: BookMergeOutput = { columns, rows: 0, isChanged: false, observed: [] };
   symbols.forEach((symbol, i) => {
     const at = oldIndex.get(symbol);
     const [from, to] = at === undefined ? [0, 0] : [old.offsets[at]!, old.offsets[at + 1]!];
-    mergeSymbol(out, old, from, to, winners.get(symbol) ?? [], observedAt);
+    mergeSymbolBooks(out, old, from, to, winners.get(symbol) ?? [], observedAt);
     out.columns.offsets[i + 1] = out.rows;
   });
-  return { columns: cut(out.columns, out.rows), changed: out.changed, observed: out.observed };
+  return { columns: truncateBookColumns(out.columns, out.rows), isChanged: out.isChanged, observed: out.observed };
 }
 
-interface Output {
+interface BookMergeOutput {
   readonly columns: BookColumns;
   rows: number;
-  changed: boolean;
-  readonly observed: ObservedBook[];
+  isChanged: boolean;
+  readonly observed: BookObservation[];
 }
 
 /** The one snapshot of each moment, by symbol, in order of time. */
-function winnersOf(fresh: readonly SeenSnapshot[]): Map<string, SeenSnapshot[]> {
-  const out = new Map<string, SeenSnapshot[]>();
+function pickWinners(fresh: readonly ObservedSnapshot[]): Map<string, ObservedSnapshot[]> {
+  const out = new Map<string, ObservedSnapshot[]>();
   for (const [symbol, mine] of Map.groupBy(fresh, (snapshot) => snapshot.symbol)) {
-    const byTime = new Map<number, SeenSnapshot>();
+    const byTime = new Map<number, ObservedSnapshot>();
     for (const snapshot of mine) {
       const held = byTime.get(snapshot.t);
-      if (held === undefined || outranks(snapshot, held)) byTime.set(snapshot.t, snapshot);
+      if (held === undefined || hasSnapshotPrecedence(snapshot, held)) byTime.set(snapshot.t, snapshot);
     }
     out.set(
       symbol,
@@ -104,45 +104,45 @@ function winnersOf(fresh: readonly SeenSnapshot[]): Map<string, SeenSnapshot[]> 
 }
 
 /** Which of two snapshots of one symbol and moment wins. */
-export const outranks = (a: SeenSnapshot, b: SeenSnapshot): boolean =>
-  (a.observedAt - b.observedAt || compareContent(a, b)) > 0;
+export const hasSnapshotPrecedence = (a: ObservedSnapshot, b: ObservedSnapshot): boolean =>
+  (a.observedAt - b.observedAt || compareSnapshots(a, b)) > 0;
 
-const rowsOf = (snapshot: Snapshot): number => Math.max(1, levelsOf(snapshot));
+const countSnapshotRows = (snapshot: OrderBookSnapshot): number => Math.max(1, countLevels(snapshot));
 
-function mergeSymbol(
-  out: Output,
+function mergeSymbolBooks(
+  out: BookMergeOutput,
   old: BookColumns,
   from: number,
   to: number,
-  fresh: readonly SeenSnapshot[],
-  observedAt: BookObserved,
+  fresh: readonly ObservedSnapshot[],
+  observedAt: BookObservedAtLookup,
 ): void {
   let at = from;
   for (const snapshot of fresh) {
     const kept = at;
     while (at < to && old.t[at]! < snapshot.t) at++;
-    copy(out, old, kept, at);
+    copyBookRows(out, old, kept, at);
     const held = at;
     while (at < to && old.t[at] === snapshot.t) at++;
     const { symbol, t } = snapshot;
     const heldSince = at > held ? observedAt(symbol, t) : undefined;
     if (
       heldSince !== undefined &&
-      outranks(publishedAt(old, held, at, { symbol, t, observedAt: heldSince }), snapshot)
+      hasSnapshotPrecedence(readPublishedSnapshot(old, held, at, { symbol, t, observedAt: heldSince }), snapshot)
     ) {
-      copy(out, old, held, at);
+      copyBookRows(out, old, held, at);
       continue;
     }
     out.observed.push({ symbol, t, observedAt: snapshot.observedAt });
     const start = out.rows;
-    write(out, snapshot);
-    if (!sameRows(old, held, at, out.columns, start, out.rows)) out.changed = true;
+    writeSnapshotRows(out, snapshot);
+    if (!hasSameRows(old, held, at, out.columns, start, out.rows)) out.isChanged = true;
   }
-  copy(out, old, at, to);
+  copyBookRows(out, old, at, to);
 }
 
 /** The snapshot in rows `from` to `to`, all of one moment. */
-function publishedAt(old: BookColumns, from: number, to: number, key: ObservedBook): SeenSnapshot {
+function readPublishedSnapshot(old: BookColumns, from: number, to: number, key: BookObservation): ObservedSnapshot {
   let bids = from;
   while (bids < to && old.side[bids] === askSide) bids++;
   // An empty book has one row, which is of no level.
@@ -154,7 +154,7 @@ function publishedAt(old: BookColumns, from: number, to: number, key: ObservedBo
   return { ...key, asks: side(from, bids), bids: side(bids, end) };
 }
 
-function copy(out: Output, old: BookColumns, from: number, to: number): void {
+function copyBookRows(out: BookMergeOutput, old: BookColumns, from: number, to: number): void {
   const { columns, rows } = out;
   columns.t.set(old.t.subarray(from, to), rows);
   columns.side.set(old.side.subarray(from, to), rows);
@@ -164,7 +164,7 @@ function copy(out: Output, old: BookColumns, from: number, to: number): void {
   out.rows += to - from;
 }
 
-function write(out: Output, { t, asks, bids }: Snapshot): void {
+function writeSnapshotRows(out: BookMergeOutput, { t, asks, bids }: OrderBookSnapshot): void {
   const row = (side: number, level: number, price: number, quantity: number): void => {
     const { columns, rows } = out;
     columns.t[rows] = t;
@@ -180,7 +180,7 @@ function write(out: Output, { t, asks, bids }: Snapshot): void {
   if (out.rows === before) row(bidSide, -1, Number.NaN, 0);
 }
 
-function sameRows(a: BookColumns, from: number, to: number, b: BookColumns, start: number, end: number): boolean {
+function hasSameRows(a: BookColumns, from: number, to: number, b: BookColumns, start: number, end: number): boolean {
   if (to - from !== end - start) return false;
   for (let i = 0; i < to - from; i++) {
     const [x, y] = [from + i, start + i];
@@ -190,7 +190,7 @@ function sameRows(a: BookColumns, from: number, to: number, b: BookColumns, star
   return true;
 }
 
-const cut = (columns: BookColumns, rows: number): BookColumns => ({
+const truncateBookColumns = (columns: BookColumns, rows: number): BookColumns => ({
   symbols: columns.symbols,
   offsets: columns.offsets,
   t: columns.t.subarray(0, rows),

@@ -7,11 +7,11 @@ export interface SourcedTicks extends TickColumns {
 }
 
 /** Room for ticks that have to step aside while two runs are merged: made when it is needed, and used again. */
-export interface Aside {
+export interface MergeScratch {
   ticks: SourcedTicks;
 }
 
-export const startAside = (): Aside => ({ ticks: roomFor(0) });
+export const createMergeScratch = (): MergeScratch => ({ ticks: allocateTicks(0) });
 
 /**
  * Puts ticks in order of time, in place; ties keep their order. They are merged run by run, as they came: whoever is
@@ -20,9 +20,9 @@ export const startAside = (): Aside => ({ ticks: roomFor(0) });
  * This is a natural merge sort, runs merged pairwise, bottom-up (D. E. Knuth, The Art of Computer Programming, vol. 3,
  * 5.2.4), with the ends that are in place left out, as in T. Peters' timsort.
  */
-export function orderByTime(ticks: SourcedTicks, aside: Aside): void {
-  if (isInOrder(ticks.t)) return;
-  let starts = runsOf(ticks);
+export function sortTicksInPlace(ticks: SourcedTicks, aside: MergeScratch): void {
+  if (isSorted(ticks.t)) return;
+  let starts = findRuns(ticks);
   while (starts.length > 2) {
     const next: number[] = [];
     let i = 0;
@@ -35,13 +35,13 @@ export function orderByTime(ticks: SourcedTicks, aside: Aside): void {
   }
 }
 
-export function isInOrder(t: Float64Array): boolean {
+export function isSorted(t: Float64Array): boolean {
   for (let i = 1; i < t.length; i++) if (t[i - 1]! > t[i]!) return false;
   return true;
 }
 
 /** Where each run that does not fall begins, and the end; runs that fall from tick to tick are turned round first. */
-function runsOf(ticks: SourcedTicks): number[] {
+function findRuns(ticks: SourcedTicks): number[] {
   const { t } = ticks;
   const starts: number[] = [];
   for (let from = 0; from < t.length; ) {
@@ -58,13 +58,13 @@ function runsOf(ticks: SourcedTicks): number[] {
 }
 
 /** Merges `from` to `middle` with `middle` to `end`, each sorted. */
-function mergeRuns(ticks: SourcedTicks, from: number, middle: number, end: number, aside: Aside): void {
+function mergeRuns(ticks: SourcedTicks, from: number, middle: number, end: number, aside: MergeScratch): void {
   const { t, p, source } = ticks;
   if (t[middle - 1]! <= t[middle]!) return;
-  const first = firstAfter(t, from, middle, t[middle]!);
+  const first = findFirstAfter(t, from, middle, t[middle]!);
   const last = seek(t, middle, end, t[middle - 1]!);
   const length = middle - first;
-  if (aside.ticks.t.length < length) aside.ticks = roomFor(2 * length);
+  if (aside.ticks.t.length < length) aside.ticks = allocateTicks(2 * length);
   const left = aside.ticks;
   copyTicks(ticks, first, middle, left, 0);
   let into = first;
@@ -102,7 +102,7 @@ function copyTicks(of: SourcedTicks, from: number, to: number, into: SourcedTick
 }
 
 /** The first index from `from` to `to` of sorted values that is after `moment`; `to` where none is. */
-function firstAfter(sorted: Float64Array, from: number, to: number, moment: number): number {
+function findFirstAfter(sorted: Float64Array, from: number, to: number, moment: number): number {
   let low = from;
   let high = to;
   while (low < high) {
@@ -113,7 +113,7 @@ function firstAfter(sorted: Float64Array, from: number, to: number, moment: numb
   return low;
 }
 
-const roomFor = (length: number): SourcedTicks => ({
+const allocateTicks = (length: number): SourcedTicks => ({
   t: new Float64Array(length),
   p: new Float64Array(length),
   source: new Uint32Array(length),

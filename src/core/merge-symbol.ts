@@ -1,8 +1,8 @@
 import { seek } from './binary-search.ts';
-import { orderByTime, type SourcedTicks } from './merge-order.ts';
-import { type Stretch, sameStanding } from './precedence.ts';
-import { type Fresh, type MergeOutput, outranks, settleKey } from './resolve-conflict.ts';
-import type { Chunk, PartColumns, Tally } from './tick-columns.ts';
+import { type SourcedTicks, sortTicksInPlace } from './merge-order.ts';
+import { hasSamePrecedence, type PrecedenceWindow } from './precedence.ts';
+import { type FreshTicks, hasPrecedence, type MergeOutput, resolveKey } from './resolve-conflict.ts';
+import type { PartColumns, RunTally, TickChunk } from './tick-columns.ts';
 
 /**
  * Merges the chunks of one symbol, at least one and each with ticks, with its old rows `from` to `to`.
@@ -16,20 +16,20 @@ export function mergeSymbol(
   old: PartColumns,
   from: number,
   to: number,
-  chunks: readonly Chunk[],
+  chunks: readonly TickChunk[],
 ): void {
-  const fresh = gather(out, symbol, chunks, out.length + to - from);
+  const fresh = gatherTicks(out, symbol, chunks, out.length + to - from);
   const { t } = fresh;
-  const stretches = out.known.stretches(symbol);
+  const stretches = out.knownPrecedence.getWindows(symbol);
   let s = 0;
   let o = from;
-  out.notes.begin(symbol);
+  out.precedence.begin(symbol);
   for (let i = 0; i < t.length; ) {
     const time = t[i]!;
     const kept = o;
     o = seek(old.t, o, to, time);
     if (o > kept) {
-      out.notes.pause();
+      out.precedence.pause();
       copyRows(out, old, kept, o);
     }
     while (s < stretches.length && stretches[s]!.to <= time) s++;
@@ -40,8 +40,8 @@ export function mergeSymbol(
     const held = o < to ? old.t[o]! : Number.POSITIVE_INFINITY;
     const isHeld = held === time;
     const run = isHeld
-      ? takeSame(out, fresh, i, edge, old, o, to, around)
-      : takeNew(out, fresh, i, Math.min(held, edge), around);
+      ? appendDuplicateRun(out, fresh, i, edge, old, o, to, around)
+      : appendNewRun(out, fresh, i, Math.min(held, edge), around);
     if (run > 0) {
       i += run;
       if (isHeld) o += run;
@@ -49,10 +49,10 @@ export function mergeSymbol(
     }
     let end = i + 1;
     while (end < t.length && t[end] === time) end++;
-    settleKey(out, fresh, i, end, old, isHeld ? o++ : -1, around);
+    resolveKey(out, fresh, i, end, old, isHeld ? o++ : -1, around);
     i = end;
   }
-  out.notes.pause();
+  out.precedence.pause();
   copyRows(out, old, o, to);
 }
 
@@ -73,7 +73,7 @@ export function copyRows(out: MergeOutput, old: PartColumns, from: number, to: n
 /** Below this many rows a loop is done before a view of them is made. */
 const viewMin = 32;
 
-function gather(out: MergeOutput, symbol: string, chunks: readonly Chunk[], start: number): Fresh {
+function gatherTicks(out: MergeOutput, symbol: string, chunks: readonly TickChunk[], start: number): FreshTicks {
   let length = 0;
   for (const chunk of chunks) length += chunk.t.length;
   if (out.source.length < length) out.source = new Uint32Array(Math.max(length, 2 * out.source.length));
@@ -90,32 +90,38 @@ function gather(out: MergeOutput, symbol: string, chunks: readonly Chunk[], star
     for (let i = 0; at < end; i++, at++) p[at] = chunk.p[i]! + 0;
   }
   const ticks = { t, p, source };
-  orderByTime(ticks, out.aside);
-  return { ...ticks, symbol, chunks, tallies: chunks.map(({ runId }) => tallyOf(out.tallies, runId)), start };
+  sortTicksInPlace(ticks, out.scratch);
+  return { ...ticks, symbol, chunks, tallies: chunks.map(({ runId }) => getRunTally(out.tallies, runId)), start };
 }
 
 /**
  * Takes the new keys from tick `i` on that are before `limit` and of which one chunk brought one tick each; returns how many.
  * `around`: the stretch of known standing that holds all of them.
  */
-function takeNew(out: MergeOutput, fresh: Fresh, i: number, limit: number, around: Stretch | undefined): number {
-  const end = runEnd(fresh, i, limit);
+function appendNewRun(
+  out: MergeOutput,
+  fresh: FreshTicks,
+  i: number,
+  limit: number,
+  around: PrecedenceWindow | undefined,
+): number {
+  const end = findRunEnd(fresh, i, limit);
   if (end === i) return 0;
   const { t, source, chunks, tallies, start } = fresh;
   const chunk = chunks[source[i]!]!;
   tallies[source[i]!]!.accepted += end - i;
-  out.notes.noteRun(t[i]!, t[end - 1]!, chunk, !sameStanding(around, chunk));
+  out.precedence.recordRun(t[i]!, t[end - 1]!, chunk, !hasSamePrecedence(around, chunk));
   if (out.length < start + i) {
     out.t.copyWithin(out.length, start + i, start + end);
     out.p.copyWithin(out.length, start + i, start + end);
   }
   out.length += end - i;
-  out.changed = true;
+  out.isChanged = true;
   return end - i;
 }
 
 /** Where the run of keys from tick `i` ends that are before `limit`, and of which one chunk brought one tick each. */
-function runEnd({ t, source }: SourcedTicks, i: number, limit: number): number {
+function findRunEnd({ t, source }: SourcedTicks, i: number, limit: number): number {
   const whose = source[i]!;
   const last = t.length - 1;
   let time = t[i]!;
@@ -132,15 +138,15 @@ function runEnd({ t, source }: SourcedTicks, i: number, limit: number): number {
  * Takes the keys from tick `i` on that are the old rows from `o` on again, price and all, are before `limit`, and of which
  * one chunk brought one tick each; returns how many. None where no stretch holds them.
  */
-function takeSame(
+function appendDuplicateRun(
   out: MergeOutput,
-  fresh: Fresh,
+  fresh: FreshTicks,
   i: number,
   limit: number,
   old: PartColumns,
   o: number,
   to: number,
-  around: Stretch | undefined,
+  around: PrecedenceWindow | undefined,
 ): number {
   const { t, p, source, chunks, tallies } = fresh;
   const whose = source[i]!;
@@ -156,13 +162,13 @@ function takeSame(
   }
   if (n === 0) return 0;
   tallies[whose]!.duplicates += n;
-  const winner = outranks(chunk, 0, around, 0) ? chunk : around;
-  out.notes.noteRun(t[i]!, t[i + n - 1]!, winner, !sameStanding(around, winner));
+  const winner = hasPrecedence(chunk, 0, around, 0) ? chunk : around;
+  out.precedence.recordRun(t[i]!, t[i + n - 1]!, winner, !hasSamePrecedence(around, winner));
   copyRows(out, old, o, o + n);
   return n;
 }
 
-function tallyOf(tallies: Map<string, Tally>, runId: string): Tally {
+function getRunTally(tallies: Map<string, RunTally>, runId: string): RunTally {
   let tally = tallies.get(runId);
   if (tally === undefined) {
     tally = { accepted: 0, duplicates: 0, conflicts: 0 };

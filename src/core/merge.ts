@@ -1,27 +1,27 @@
 import { compareUtf8 } from './compare-utf8.ts';
-import { startAside } from './merge-order.ts';
+import { createMergeScratch } from './merge-order.ts';
 import { copyRows, mergeSymbol } from './merge-symbol.ts';
-import { type KnownStandings, type Stretch, startNotes } from './precedence.ts';
+import { createPrecedenceRecorder, type KnownPrecedence, type PrecedenceWindow } from './precedence.ts';
 import type { MergeOutput } from './resolve-conflict.ts';
-import { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './tick-columns.ts';
+import { type Conflict, emptyPart, type PartColumns, type RunTally, type TickChunk } from './tick-columns.ts';
 
-export { type KnownStandings, ranks, type Standing } from './precedence.ts';
-export { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './tick-columns.ts';
+export { type KnownPrecedence, type Precedence, precedenceRanks } from './precedence.ts';
+export { type Conflict, emptyPart, type PartColumns, type RunTally, type TickChunk } from './tick-columns.ts';
 
-export interface Merged {
+export interface MergedPart {
   readonly columns: PartColumns;
   /** False where the columns are the old ones, row for row. */
-  readonly changed: boolean;
+  readonly isChanged: boolean;
   readonly conflicts: readonly Conflict[];
   /** Standings that the published keys have now and had not before: of all of them that lie in a window. */
-  readonly stretches: readonly Stretch[];
-  readonly tallies: ReadonlyMap<string, Tally>;
+  readonly precedence: readonly PrecedenceWindow[];
+  readonly tallies: ReadonlyMap<string, RunTally>;
   /** Rows added, by symbol. */
   readonly added: ReadonlyMap<string, number>;
 }
 
 /** Room for columns, made when it is needed; new one has to be cleared, and had from the system page by page. */
-export interface MergeRoom {
+export interface MergeBuffers {
   t: Float64Array;
   p: Float64Array;
 }
@@ -33,11 +33,11 @@ export interface MergeRoom {
  */
 export function mergePart(
   old: PartColumns,
-  chunks: readonly Chunk[],
-  known: KnownStandings,
-  room: MergeRoom = { t: noPart.t, p: noPart.p },
-): Merged {
-  const bySymbol = chunksBySymbol(chunks);
+  chunks: readonly TickChunk[],
+  known: KnownPrecedence,
+  room: MergeBuffers = { t: emptyPart.t, p: emptyPart.p },
+): MergedPart {
+  const bySymbol = groupChunksBySymbol(chunks);
   const brought = [...bySymbol.keys()].sort(compareUtf8);
   const capacity = old.t.length + chunks.reduce((sum, c) => sum + c.t.length, 0);
   if (room.t.length < capacity) room.t = new Float64Array(capacity);
@@ -47,12 +47,12 @@ export function mergePart(
     p: room.p,
     length: 0,
     source: new Uint32Array(0),
-    aside: startAside(),
-    changed: false,
+    scratch: createMergeScratch(),
+    isChanged: false,
     conflicts: [],
-    notes: startNotes(),
+    precedence: createPrecedenceRecorder(),
     tallies: new Map(),
-    known,
+    knownPrecedence: known,
   };
   const symbols: string[] = [];
   const offsets = new Float64Array(old.symbols.length + brought.length + 1);
@@ -93,17 +93,17 @@ export function mergePart(
       t: out.t.subarray(0, out.length),
       p: out.p.subarray(0, out.length),
     },
-    changed: out.changed,
+    isChanged: out.isChanged,
     conflicts: out.conflicts,
-    stretches: out.notes.stretches,
+    precedence: out.precedence.windows,
     tallies: out.tallies,
     added,
   };
 }
 
 /** Those with ticks, in the order they came. */
-function chunksBySymbol(chunks: readonly Chunk[]): Map<string, Chunk[]> {
-  const bySymbol = new Map<string, Chunk[]>();
+function groupChunksBySymbol(chunks: readonly TickChunk[]): Map<string, TickChunk[]> {
+  const bySymbol = new Map<string, TickChunk[]>();
   for (const chunk of chunks) {
     if (chunk.t.length === 0) continue;
     const list = bySymbol.get(chunk.symbol);

@@ -1,30 +1,33 @@
-import { dayFloor, intersect, subtract, type Window } from './window.ts';
+import { floorToDay, intersect, subtract, type Window } from './window.ts';
 
 /** How many are named of a count. */
 const namesMax = 20;
 
 /** A count, and the first 20 of them by name. */
-export interface Named {
+export interface NamedCount {
   readonly count: number;
   readonly names: readonly string[];
 }
 
-export const named = (names: readonly string[]): Named => ({ count: names.length, names: names.slice(0, namesMax) });
+export const toNamedCount = (names: readonly string[]): NamedCount => ({
+  count: names.length,
+  names: names.slice(0, namesMax),
+});
 
 /** A count and the median of the last nights; null where there was none. */
-export interface Compared {
+export interface CountComparison {
   readonly count: number;
   readonly median: number | null;
 }
 
 /** Compares with the nights that counted the same; `past` has a null for one that did not. */
-export function compared(count: number, past: readonly (number | null)[]): Compared {
+export function compareWithPast(count: number, past: readonly (number | null)[]): CountComparison {
   const known = past.flatMap((value) => value ?? []);
-  return { count, median: known.length === 0 ? null : medianOf(known) };
+  return { count, median: known.length === 0 ? null : computeMedian(known) };
 }
 
 /** NaN where there are none. */
-export function medianOf(values: readonly number[]): number {
+export function computeMedian(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
@@ -44,10 +47,10 @@ export interface ListedState {
 }
 
 export interface MarketChanges {
-  readonly new: Named;
-  readonly gone: Named;
-  readonly resolved: Named;
-  readonly overdue: Named;
+  readonly new: NamedCount;
+  readonly gone: NamedCount;
+  readonly resolved: NamedCount;
+  readonly overdue: NamedCount;
 }
 
 /**
@@ -55,7 +58,7 @@ export interface MarketChanges {
  * are overdue at `nowMs`: still listed as active, past their close, and not resolved. The longest overdue come first,
  * the others in the order given.
  */
-export function marketChanges(states: readonly ListedState[], since: number, nowMs: number): MarketChanges {
+export function computeMarketChanges(states: readonly ListedState[], since: number, nowMs: number): MarketChanges {
   const out = { new: [] as string[], gone: [] as string[], resolved: [] as string[] };
   const overdue: ListedState[] = [];
   for (const state of states) {
@@ -67,17 +70,17 @@ export function marketChanges(states: readonly ListedState[], since: number, now
   }
   overdue.sort((a, b) => a.closesAt! - b.closesAt!);
   return {
-    new: named(out.new),
-    gone: named(out.gone),
-    resolved: named(out.resolved),
-    overdue: named(overdue.map(({ symbol }) => symbol)),
+    new: toNamedCount(out.new),
+    gone: toNamedCount(out.gone),
+    resolved: toNamedCount(out.resolved),
+    overdue: toNamedCount(overdue.map(({ symbol }) => symbol)),
   };
 }
 
 /** A window of one symbol, with the life of that symbol, that was asked for and not had. */
-export interface Uncovered extends Window {
+export interface UncoveredWindow extends Window {
   readonly symbol: string;
-  readonly life: Window;
+  readonly lifetime: Window;
 }
 
 export interface NightCoverage {
@@ -88,11 +91,15 @@ export interface NightCoverage {
 }
 
 /** What of a night is covered, `polled` symbols having been asked for. */
-export function nightCoverage(polled: number, lacking: readonly Uncovered[], night: Window): NightCoverage {
+export function computeNightCoverage(
+  polled: number,
+  lacking: readonly UncoveredWindow[],
+  night: Window,
+): NightCoverage {
   let ms = 0;
   let symbols = 0;
   for (const windows of Map.groupBy(lacking, ({ symbol }) => symbol).values()) {
-    const gaps = intersect(intersect(windows, [windows[0]!.life]), [night]);
+    const gaps = intersect(intersect(windows, [windows[0]!.lifetime]), [night]);
     if (gaps.length > 0) symbols++;
     for (const { from, to } of gaps) ms += to - from;
   }
@@ -103,7 +110,7 @@ export function nightCoverage(polled: number, lacking: readonly Uncovered[], nig
  * Whether some day that a symbol is asked for now, and was not covered before, had ended so long ago at `fetchedAtMs`
  * that a service which thins its past after `thinsAfterMs` may have thinned it. `asked`: in order.
  */
-export function isTooLate(
+export function isThinnedBeforeFetch(
   asked: readonly Window[],
   covered: readonly Window[],
   fetchedAtMs: number,
@@ -111,7 +118,7 @@ export function isTooLate(
 ): boolean {
   const first = asked[0];
   if (first === undefined || first.from >= fetchedAtMs - thinsAfterMs) return false;
-  const thinned = { from: Number.NEGATIVE_INFINITY, to: dayFloor(fetchedAtMs - thinsAfterMs) };
+  const thinned = { from: Number.NEGATIVE_INFINITY, to: floorToDay(fetchedAtMs - thinsAfterMs) };
   const old = intersect(asked, [thinned]);
   return old.length > 0 && subtract(old, covered).length > 0;
 }

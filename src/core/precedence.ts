@@ -1,17 +1,17 @@
 import type { Window } from './window.ts';
 
 /** How far an observation is trusted: a filled-in import, what was polled, an import that was preferred. */
-export const ranks = { import: 0, poll: 1, preferred: 2 } as const;
+export const precedenceRanks = { import: 0, poll: 1, preferred: 2 } as const;
 
 /** The standing of one observation of a price. The greater (rank, observedAt, price) wins a key. */
-export interface Standing {
+export interface Precedence {
   readonly rank: number;
   /** Epoch milliseconds. */
   readonly observedAt: number;
 }
 
 /** Published ticks of one symbol, all those in the window, that share a standing. It lies within one UTC day. */
-export interface Stretch extends Window, Standing {
+export interface PrecedenceWindow extends Window, Precedence {
   readonly symbol: string;
 }
 
@@ -19,28 +19,28 @@ export interface Stretch extends Window, Standing {
  * What is known of published keys: the stretch that a key lies in; where there is none, as in a state that was lost or
  * was written by an older version, what coverage says of the moment (a stand-in).
  */
-export interface KnownStandings {
+export interface KnownPrecedence {
   /** Sorted and disjoint. */
-  stretches(symbol: string): readonly Stretch[];
-  standIn(symbol: string, t: number): Standing;
+  getWindows(symbol: string): readonly PrecedenceWindow[];
+  inferPrecedence(symbol: string, t: number): Precedence;
 }
 
 /** Gathers the standings that have to be remembered, key after key in order of time: neighbours of one standing share a stretch. */
-export interface StandingNotes {
+export interface PrecedenceRecorder {
   /** Each takes the place of whatever was known of its window. */
-  readonly stretches: Stretch[];
+  readonly windows: PrecedenceWindow[];
   /** The standing of the next key; `isNews`: whether what was known before says otherwise. */
-  note(t: number, standing: Standing, isNews: boolean): void;
+  record(t: number, standing: Precedence, isNews: boolean): void;
   /** As `note` for each of the keys from first to last. */
-  noteRun(first: number, last: number, standing: Standing, isNews: boolean): void;
+  recordRun(first: number, last: number, standing: Precedence, isNews: boolean): void;
   /** A published key comes by that nothing was observed of, or the symbol ends: no stretch reaches over it. */
   pause(): void;
   /** Begins with another symbol, the one before having ended. */
   begin(symbol: string): void;
 }
 
-export function startNotes(): StandingNotes {
-  const stretches: Stretch[] = [];
+export function createPrecedenceRecorder(): PrecedenceRecorder {
+  const stretches: PrecedenceWindow[] = [];
   let symbol = '';
   let isOpen = false;
   let news = false;
@@ -53,7 +53,7 @@ export function startNotes(): StandingNotes {
     isOpen = false;
     news = false;
   };
-  const noteRun = (first: number, end: number, standing: Standing, isNews: boolean): void => {
+  const noteRun = (first: number, end: number, standing: Precedence, isNews: boolean): void => {
     if (standing.rank !== rank || standing.observedAt !== observedAt) pause();
     if (!isOpen) {
       isOpen = true;
@@ -65,10 +65,10 @@ export function startNotes(): StandingNotes {
     news ||= isNews;
   };
   return {
-    stretches,
+    windows: stretches,
     pause,
-    note: (t, standing, isNews) => noteRun(t, t, standing, isNews),
-    noteRun,
+    record: (t, standing, isNews) => noteRun(t, t, standing, isNews),
+    recordRun: noteRun,
     begin(next) {
       symbol = next;
     },
@@ -76,12 +76,15 @@ export function startNotes(): StandingNotes {
 }
 
 /** Lays stretches over those known of the same symbol, in whose place they come; both are sorted and disjoint. */
-export function layStretches(known: readonly Stretch[], fresh: readonly Stretch[]): Stretch[] {
-  const out: Stretch[] = [];
+export function overlayPrecedence(
+  known: readonly PrecedenceWindow[],
+  fresh: readonly PrecedenceWindow[],
+): PrecedenceWindow[] {
+  const out: PrecedenceWindow[] = [];
   /** Neighbours of one standing that touch become one. */
-  const add = (stretch: Stretch): void => {
+  const add = (stretch: PrecedenceWindow): void => {
     const last = out.at(-1);
-    if (last !== undefined && last.to === stretch.from && sameStanding(last, stretch))
+    if (last !== undefined && last.to === stretch.from && hasSamePrecedence(last, stretch))
       out[out.length - 1] = { ...last, to: stretch.to };
     else out.push(stretch);
   };
@@ -109,5 +112,5 @@ export function layStretches(known: readonly Stretch[], fresh: readonly Stretch[
   return out;
 }
 
-export const sameStanding = (a: Standing | undefined, b: Standing): boolean =>
+export const hasSamePrecedence = (a: Precedence | undefined, b: Precedence): boolean =>
   a !== undefined && a.rank === b.rank && a.observedAt === b.observedAt;

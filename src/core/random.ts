@@ -1,7 +1,7 @@
 import type { Random } from './clock.ts';
 
 /** Spreads 32 bits over 32 bits without loss: fmix32 of MurmurHash3 (Austin Appleby, public domain). */
-function mix(bits: number): number {
+function mixBits(bits: number): number {
   let h = bits;
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
@@ -9,25 +9,25 @@ function mix(bits: number): number {
 }
 
 /** A hash of a key and a whole number up to 2^53 of either sign: 32 bits, the same on every machine. */
-export function hash(key: number, n: number): number {
+export function hashNumber(key: number, n: number): number {
   const high = Math.floor(n / 0x1_0000_0000);
-  return mix((mix((key ^ Math.imul(high, 0x9e3779b1)) | 0) + Math.imul(n | 0, 0x27d4eb2f)) | 0);
+  return mixBits((mixBits((key ^ Math.imul(high, 0x9e3779b1)) | 0) + Math.imul(n | 0, 0x27d4eb2f)) | 0);
 }
 
 /** As `hash`, in [0, 1): random access where a generator would have to be run up to `n`. */
-export function chance(key: number, n: number): number {
-  return hash(key, n) / 0x1_0000_0000;
+export function drawAt(key: number, n: number): number {
+  return hashNumber(key, n) / 0x1_0000_0000;
 }
 
 /** A key of a text under another key: FNV-1a over UTF-16 units (Fowler, Noll, Vo), then spread. */
-export function textKey(key: number, text: string): number {
-  let h = (0x811c9dc5 ^ mix(key)) | 0;
+export function hashText(key: number, text: string): number {
+  let h = (0x811c9dc5 ^ mixBits(key)) | 0;
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
-  return mix(h);
+  return mixBits(h);
 }
 
 /** A generator of numbers in [0, 1): mulberry32 (Tommy Ettinger, public domain), period 2^32. */
-export function generator(seed: number): Random {
+export function createRandom(seed: number): Random {
   let state = seed | 0;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

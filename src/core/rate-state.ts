@@ -2,7 +2,7 @@
  * What everyone who asks under one key remembers together, so that they keep one pace: one process by itself, or all
  * that write one archive. Times are of a clock that all of them share and that never goes back, in milliseconds.
  */
-export interface Pace {
+export interface RateState {
   /** Requests started so far; the number of the next one. */
   readonly count: number;
   /** The last slot taken; starts are spaced from it. */
@@ -22,30 +22,30 @@ export interface Pace {
 }
 
 /** A request started; null: not answered yet. */
-export interface Start {
+export interface RequestStart {
   readonly atMs: number;
   readonly tookMs: number | null;
 }
 
 /** Where a pace is kept. Starts older than `startsKeptMs` may be forgotten, the last one never. */
-export interface PaceMemory {
+export interface RateStateStore {
   /** Runs `work` with nobody else reading or writing meanwhile; everything below is called inside of it. */
-  alone<T>(work: () => T): T;
-  read(): Pace;
-  write(pace: Pace): void;
-  start(request: number): Start | undefined;
+  runExclusive<T>(work: () => T): T;
+  read(): RateState;
+  write(pace: RateState): void;
+  getStart(request: number): RequestStart | undefined;
   addStart(request: number, atMs: number): void;
   /** Notes that a request is over; `letThrough`: the service answered and did not refuse it for its rate. */
   endStart(request: number, tookMs: number, letThrough: boolean): void;
   /** Requests from number `first` on and below `end` that started after `afterMs` and were let through. */
-  letThrough(first: number, end: number, afterMs: number): number;
+  countAccepted(first: number, end: number, afterMs: number): number;
   /** Forgets every start. */
   clear(): void;
 }
 
-export const startsKeptMs = 5_000;
+export const startsRetentionMs = 5_000;
 
-export const newPace: Pace = {
+export const initialRateState: RateState = {
   count: 0,
   slotMs: Number.NEGATIVE_INFINITY,
   leastMs: Number.POSITIVE_INFINITY,

@@ -2,7 +2,7 @@ import type { Origin } from './coverage.ts';
 import type { Window } from './window.ts';
 
 /** What a request of the tick route was sent for; see ingest/page-request.ts. Times are epoch milliseconds. */
-export interface TicksMeaning {
+export interface TickRequestPurpose {
   readonly origin: Origin;
   /** The window that the answer was to speak for; the one in the request may be wider or narrower by its edges. */
   readonly asked: Window;
@@ -18,7 +18,7 @@ export interface TicksMeaning {
 }
 
 /** What was asked. */
-export type RawQuestion =
+export type RawRequest =
   | {
       readonly route: 'ticks';
       readonly symbol: string;
@@ -26,7 +26,7 @@ export type RawQuestion =
       readonly to: number;
       readonly limit: number;
       /** Null for a request that was to bring no ticks. */
-      readonly meaning: TicksMeaning | null;
+      readonly meaning: TickRequestPurpose | null;
     }
   | {
       readonly route: 'markets';
@@ -37,9 +37,9 @@ export type RawQuestion =
   | { readonly route: 'orderbook'; readonly symbol: string };
 
 /** All that is known of an answer but its bytes. Times are epoch milliseconds. */
-export interface RawHead {
+export interface RawPageHead {
   readonly run: string;
-  readonly asked: RawQuestion;
+  readonly asked: RawRequest;
   /** When whoever asked turned to the client: what an answer that does not say when it was generated is dated by. */
   readonly askedAt: number;
   readonly receivedAt: number;
@@ -51,7 +51,7 @@ export interface RawHead {
 }
 
 /** An answer as it came, decompressed and not decoded. */
-export interface RawPage extends RawHead {
+export interface RawPage extends RawPageHead {
   readonly body: Uint8Array;
 }
 
@@ -78,7 +78,7 @@ export function decodeRawPages(bytes: Uint8Array): RawPage[] {
   for (let at = 0; at < whole.length; ) {
     const lineEnd = whole.indexOf(newline, at);
     if (lineEnd < 0) throw new SyntaxError('a head without an end');
-    const { bytes: length, ...head } = readHead(JSON.parse(whole.toString('utf8', at, lineEnd)));
+    const { bytes: length, ...head } = parseHead(JSON.parse(whole.toString('utf8', at, lineEnd)));
     const bodyEnd = lineEnd + 1 + length;
     if (whole[bodyEnd] !== newline) throw new SyntaxError('a body of another length than its head says');
     pages.push({ ...head, body: whole.subarray(lineEnd + 1, bodyEnd) });
@@ -87,53 +87,58 @@ export function decodeRawPages(bytes: Uint8Array): RawPage[] {
   return pages;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
-function readHead(value: unknown): RawHead & { readonly bytes: number } {
-  const head = fieldsOf(value);
+function parseHead(value: unknown): RawPageHead & { readonly bytes: number } {
+  const head = requireObject(value);
   const { run, askedAt, receivedAt, servedAt, status, redacted, bytes } = head;
   const whole = [askedAt, receivedAt, status, bytes].every((n) => Number.isSafeInteger(n) && (n as number) >= 0);
-  if (typeof run !== 'string' || typeof redacted !== 'boolean' || !whole || !(servedAt === null || isWhole(servedAt)))
+  if (
+    typeof run !== 'string' ||
+    typeof redacted !== 'boolean' ||
+    !whole ||
+    !(servedAt === null || isSafeInteger(servedAt))
+  )
     throw new SyntaxError('a head with flaws');
-  return { ...(head as unknown as RawHead & { bytes: number }), asked: readQuestion(fieldsOf(head.asked)) };
+  return { ...(head as unknown as RawPageHead & { bytes: number }), asked: parseRawRequest(requireObject(head.asked)) };
 }
 
-function readQuestion(asked: Fields): RawQuestion {
+function parseRawRequest(asked: JsonObject): RawRequest {
   const { route, symbol, from, to, limit, view, source, meaning } = asked;
-  if (route === 'markets' && isTextOrNull(view) && isTextOrNull(source) && (limit === null || isWhole(limit)))
+  if (route === 'markets' && isStringOrNull(view) && isStringOrNull(source) && (limit === null || isSafeInteger(limit)))
     return { route, view, source, limit };
   if (route === 'orderbook' && typeof symbol === 'string') return { route, symbol };
-  if (route === 'ticks' && typeof symbol === 'string' && isTime(from) && isTime(to) && isWhole(limit))
-    return { route, symbol, from, to, limit, meaning: meaning === null ? null : readMeaning(fieldsOf(meaning)) };
+  if (route === 'ticks' && typeof symbol === 'string' && isTime(from) && isTime(to) && isSafeInteger(limit))
+    return { route, symbol, from, to, limit, meaning: meaning === null ? null : parsePurpose(requireObject(meaning)) };
   throw new SyntaxError('a question that is not known');
 }
 
 const origins: readonly unknown[] = ['poll', 'backfill', 'import'] satisfies Origin[];
-const kinds: readonly unknown[] = [
+const purposeKinds: readonly unknown[] = [
   'whole',
   'low',
   'high',
   'earlier',
   'probe',
   'recheck',
-] satisfies TicksMeaning['kind'][];
+] satisfies TickRequestPurpose['kind'][];
 
-function readMeaning({ origin, asked, kind, parent }: Fields): TicksMeaning {
-  const { from, to } = fieldsOf(asked);
+function parsePurpose({ origin, asked, kind, parent }: JsonObject): TickRequestPurpose {
+  const { from, to } = requireObject(asked);
   const told =
-    parent === undefined ? [] : ['count', 'first', 'last', 'observedAt'].map((name) => fieldsOf(parent)[name]);
-  if (!origins.includes(origin) || !kinds.includes(kind) || ![from, to, ...told].every(isTime))
+    parent === undefined ? [] : ['count', 'first', 'last', 'observedAt'].map((name) => requireObject(parent)[name]);
+  if (!origins.includes(origin) || !purposeKinds.includes(kind) || ![from, to, ...told].every(isTime))
     throw new SyntaxError('a meaning that is not known');
-  const known = { origin, asked: { from, to }, kind } as TicksMeaning;
-  return parent === undefined ? known : { ...known, parent: parent as NonNullable<TicksMeaning['parent']> };
+  const known = { origin, asked: { from, to }, kind } as TickRequestPurpose;
+  return parent === undefined ? known : { ...known, parent: parent as NonNullable<TickRequestPurpose['parent']> };
 }
 
-function fieldsOf(value: unknown): Fields {
+function requireObject(value: unknown): JsonObject {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new SyntaxError('not an object');
-  return value as Fields;
+  return value as JsonObject;
 }
 
-const isWhole = (value: unknown): value is number => Number.isSafeInteger(value);
+const isSafeInteger = (value: unknown): value is number => Number.isSafeInteger(value);
 /** Windows come of settings, too, in which a minute may be cut into any parts. */
 const isTime = (value: unknown): value is number => Number.isFinite(value);
-const isTextOrNull = (value: unknown): value is string | null => value === null || typeof value === 'string';
+const isStringOrNull = (value: unknown): value is string | null => value === null || typeof value === 'string';

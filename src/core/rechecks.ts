@@ -1,5 +1,5 @@
-import type { Covered } from './coverage.ts';
-import { dayFloor, dayMs, intersect, splitByDay, subtract, union, type Window } from './window.ts';
+import type { CoveredWindow } from './coverage.ts';
+import { dayMs, floorToDay, intersect, splitByDay, subtract, union, type Window } from './window.ts';
 
 /** What the rechecks of one night found. Times are epoch ms. */
 export interface RecheckNight {
@@ -15,7 +15,7 @@ export interface RecheckNight {
 }
 
 /** The lateness that a day's runs measured: the greatest time, in ms, for which a tick was not there yet. */
-export interface LatenessOfDay {
+export interface DayLateness {
   readonly day: number;
   readonly ms: number;
 }
@@ -24,7 +24,7 @@ export interface LatenessOfDay {
 export interface RecheckMemory {
   /** Latest last; at most 30 each. */
   readonly nights: readonly RecheckNight[];
-  readonly lateness: readonly LatenessOfDay[];
+  readonly lateness: readonly DayLateness[];
   /** When the service was caught leaving ticks out: what was fetched before is in doubt. Null: it was not. */
   readonly caughtAt: number | null;
   /** Windows that were rechecked since anything contradicted, the paging of polls included. */
@@ -33,13 +33,19 @@ export interface RecheckMemory {
   readonly lateAt: number | null;
 }
 
-export const noRechecks: RecheckMemory = { nights: [], lateness: [], caughtAt: null, cleanWindows: 0, lateAt: null };
+export const emptyRecheckMemory: RecheckMemory = {
+  nights: [],
+  lateness: [],
+  caughtAt: null,
+  cleanWindows: 0,
+  lateAt: null,
+};
 
 /** Nights, and days with lateness, that are remembered. */
 export const recheckNightsMax = 30;
 
 /** Left-out windows of the remembered nights from which on the service counts as caught, where none is proven. */
-const caughtMin = 2;
+const leftOutWindowsMin = 2;
 /** Windows without a contradiction after which a service that was caught is trusted again, once all was read again. */
 export const cleanWindowsMin = 100;
 
@@ -47,10 +53,10 @@ export const cleanWindowsMin = 100;
 const latenessMargin = 1.5;
 
 /** How long the responses of a symbol are told apart: older ones are joined, and no lateness can be read off them. */
-export const apartMs = 2 * dayMs;
+export const separateResponsesMs = 2 * dayMs;
 
 /** The greatest lateness that is remembered, in ms; 0 where none was measured. */
-export const latenessOf = ({ lateness }: RecheckMemory): number =>
+export const computeLatenessMs = ({ lateness }: RecheckMemory): number =>
   lateness.reduce((max, { ms }) => Math.max(max, ms), 0);
 
 /**
@@ -58,18 +64,18 @@ export const latenessOf = ({ lateness }: RecheckMemory): number =>
  * where that is more, up to a bound.
  * @param boundMs at least 0; what is configured counts though it is more
  */
-export const overlapInUse = (memory: RecheckMemory, configuredMs: number, boundMs: number): number =>
-  Math.max(configuredMs, Math.min(boundMs, Math.ceil(latenessMargin * latenessOf(memory))));
+export const computeOverlapMs = (memory: RecheckMemory, configuredMs: number, boundMs: number): number =>
+  Math.max(configuredMs, Math.min(boundMs, Math.ceil(latenessMargin * computeLatenessMs(memory))));
 
 /** Remembers a lateness of a day, `day` being its midnight; less than what is known changes nothing. */
-export function noteLateness(memory: RecheckMemory, day: number, ms: number, atMs: number): RecheckMemory {
+export function recordLateness(memory: RecheckMemory, day: number, ms: number, atMs: number): RecheckMemory {
   if (ms <= 0) return memory;
   const before = memory.lateness.find((of) => of.day === day)?.ms ?? 0;
   if (ms <= before) return memory;
   const lateness = [...memory.lateness.filter((of) => of.day !== day), { day, ms }]
     .filter((of) => of.day > day - recheckNightsMax * dayMs)
     .sort((a, b) => a.day - b.day);
-  return { ...memory, lateness, lateAt: ms > latenessOf(memory) ? atMs : memory.lateAt };
+  return { ...memory, lateness, lateAt: ms > computeLatenessMs(memory) ? atMs : memory.lateAt };
 }
 
 /** What the rechecks of one run came to. */
@@ -83,14 +89,14 @@ export interface RecheckOutcome extends RecheckNight {
 }
 
 /** Remembers what a night's rechecks found. */
-export function noteRechecks(memory: RecheckMemory, outcome: RecheckOutcome): RecheckMemory {
+export function recordRechecks(memory: RecheckMemory, outcome: RecheckOutcome): RecheckMemory {
   const { at, windows, contradicted, seen, found, leftOut, latenessMs, isProven, isPagingContradicted } = outcome;
-  const known = noteLateness(memory, dayFloor(at), latenessMs, at);
+  const known = recordLateness(memory, floorToDay(at), latenessMs, at);
   const nights = windows === 0 ? known.nights : [...known.nights, { at, windows, contradicted, leftOut, seen, found }];
   const isClean = contradicted === 0 && !(memory.caughtAt !== null && isPagingContradicted);
   const cleanWindows = isClean ? memory.cleanWindows + windows : 0;
   const leftOutAll = nights.reduce((sum, night) => sum + night.leftOut, 0);
-  const isCaught = leftOut > 0 && (isProven || memory.caughtAt !== null || leftOutAll >= caughtMin);
+  const isCaught = leftOut > 0 && (isProven || memory.caughtAt !== null || leftOutAll >= leftOutWindowsMin);
   return {
     ...known,
     nights: nights.slice(-recheckNightsMax),
@@ -105,13 +111,13 @@ export function noteRechecks(memory: RecheckMemory, outcome: RecheckOutcome): Re
  * missing, before lateness was known.
  * @param overlapMs see `overlapInUse`
  */
-export function doubtfulWindows(
-  coverage: readonly Covered[],
+export function findDoubtfulWindows(
+  coverage: readonly CoveredWindow[],
   { caughtAt, lateAt }: RecheckMemory,
   overlapMs: number,
 ): Window[] {
   const polled = coverage.filter(({ origin }) => origin !== 'import');
-  const sure = (since: number): Covered[] => polled.filter(({ fetchedAt }) => fetchedAt >= since);
+  const sure = (since: number): CoveredWindow[] => polled.filter(({ fetchedAt }) => fetchedAt >= since);
   const left =
     caughtAt === null
       ? []
@@ -119,12 +125,12 @@ export function doubtfulWindows(
           polled.filter(({ fetchedAt }) => fetchedAt < caughtAt),
           sure(caughtAt),
         );
-  const hasty = (w: Covered): Window => ({ from: Math.max(w.from, w.fetchedAt - overlapMs), to: w.to });
+  const hasty = (w: CoveredWindow): Window => ({ from: Math.max(w.from, w.fetchedAt - overlapMs), to: w.to });
   const late =
     lateAt === null
       ? []
       : subtract(
-          polled.filter(({ fetchedAt }) => fetchedAt < lateAt && fetchedAt > lateAt - apartMs).map(hasty),
+          polled.filter(({ fetchedAt }) => fetchedAt < lateAt && fetchedAt > lateAt - separateResponsesMs).map(hasty),
           polled.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - overlapMs) })),
         );
   return intersect(union([...left, ...late]), union(polled))
@@ -162,8 +168,8 @@ export function sumRechecks(memory: RecheckMemory): RecheckFacts {
     seen,
     found,
     missingShare: windows < windowsMin || seen === 0 ? null : found / seen,
-    contradictedShareMax: shareMax(contradicted, windows),
-    latenessMs: latenessOf(memory),
+    contradictedShareMax: computeShareMax(contradicted, windows),
+    latenessMs: computeLatenessMs(memory),
     isCaught: memory.caughtAt !== null,
   };
 }
@@ -171,7 +177,7 @@ export function sumRechecks(memory: RecheckMemory): RecheckFacts {
 /**
  * Upper end of the Wilson score interval (E. B. Wilson 1927), 95 % one-sided, of `hits` among `count`; 1 for none.
  */
-function shareMax(hits: number, count: number): number {
+function computeShareMax(hits: number, count: number): number {
   if (count === 0) return 1;
   const z = 1.645;
   const p = hits / count;

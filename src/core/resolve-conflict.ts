@@ -1,6 +1,12 @@
-import type { Aside, SourcedTicks } from './merge-order.ts';
-import { type KnownStandings, type Standing, type StandingNotes, type Stretch, sameStanding } from './precedence.ts';
-import type { Chunk, Conflict, PartColumns, Tally } from './tick-columns.ts';
+import type { MergeScratch, SourcedTicks } from './merge-order.ts';
+import {
+  hasSamePrecedence,
+  type KnownPrecedence,
+  type Precedence,
+  type PrecedenceRecorder,
+  type PrecedenceWindow,
+} from './precedence.ts';
+import type { Conflict, PartColumns, RunTally, TickChunk } from './tick-columns.ts';
 
 /** What a merge has made so far, and what it works with. */
 export interface MergeOutput {
@@ -10,20 +16,20 @@ export interface MergeOutput {
   length: number;
   /** Room for whose each of a symbol's ticks are; grows with them. */
   source: Uint32Array;
-  readonly aside: Aside;
-  changed: boolean;
+  readonly scratch: MergeScratch;
+  isChanged: boolean;
   readonly conflicts: Conflict[];
-  readonly notes: StandingNotes;
-  readonly tallies: Map<string, Tally>;
-  readonly known: KnownStandings;
+  readonly precedence: PrecedenceRecorder;
+  readonly tallies: Map<string, RunTally>;
+  readonly knownPrecedence: KnownPrecedence;
 }
 
 /** What came of one symbol, in order of time. `source` counts in `chunks`. */
-export interface Fresh extends SourcedTicks {
+export interface FreshTicks extends SourcedTicks {
   readonly symbol: string;
-  readonly chunks: readonly Chunk[];
+  readonly chunks: readonly TickChunk[];
   /** Of each chunk, its run's. */
-  readonly tallies: readonly Tally[];
+  readonly tallies: readonly RunTally[];
   /** Where its first tick lies in the output. */
   readonly start: number;
 }
@@ -32,14 +38,14 @@ export interface Fresh extends SourcedTicks {
  * Decides one key between the published price, if any, and the observations i to end. `heldAt`: the old row of the key, or
  * -1. `around`: the stretch of known standing that holds its moment.
  */
-export function settleKey(
+export function resolveKey(
   out: MergeOutput,
-  fresh: Fresh,
+  fresh: FreshTicks,
   i: number,
   end: number,
   old: PartColumns,
   heldAt: number,
-  around: Stretch | undefined,
+  around: PrecedenceWindow | undefined,
 ): void {
   const { symbol, p, source, chunks, tallies } = fresh;
   const time = fresh.t[i]!;
@@ -48,11 +54,11 @@ export function settleKey(
   const before = isHeld ? old.p[heldAt]! : p[i]!;
   let differs = false;
   for (let k = i; k < end; k++) if (p[k] !== before) differs = true;
-  let winner: Standing = isHeld ? (around ?? out.known.standIn(symbol, time)) : first;
+  let winner: Precedence = isHeld ? (around ?? out.knownPrecedence.inferPrecedence(symbol, time)) : first;
   let price = before;
   for (let k = i; k < end; k++) {
     const chunk = chunks[source[k]!]!;
-    if (!outranks(chunk, p[k]!, winner, price)) continue;
+    if (!hasPrecedence(chunk, p[k]!, winner, price)) continue;
     winner = chunk;
     price = p[k]!;
   }
@@ -67,27 +73,27 @@ export function settleKey(
       tally.accepted++;
     }
   }
-  if (differs) noteConflicts(out, fresh, i, end, isHeld ? before : undefined, winner, price);
+  if (differs) recordConflicts(out, fresh, i, end, isHeld ? before : undefined, winner, price);
   // Of a published price that nothing is known of there is nothing to remember.
-  if (Number.isFinite(winner.observedAt)) out.notes.note(time, winner, !sameStanding(around, winner));
-  else out.notes.pause();
-  if (!isHeld || price !== before) out.changed = true;
+  if (Number.isFinite(winner.observedAt)) out.precedence.record(time, winner, !hasSamePrecedence(around, winner));
+  else out.precedence.pause();
+  if (!isHeld || price !== before) out.isChanged = true;
   out.t[out.length] = time;
   out.p[out.length++] = price;
 }
 
 /** Whether an observation wins over another one of its key. */
-export const outranks = (a: Standing, aPrice: number, b: Standing, bPrice: number): boolean =>
+export const hasPrecedence = (a: Precedence, aPrice: number, b: Precedence, bPrice: number): boolean =>
   a.rank !== b.rank ? a.rank > b.rank : a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : aPrice > bPrice;
 
 /** Names the prices of one key that lost, each (price, moment) once. */
-function noteConflicts(
+function recordConflicts(
   out: MergeOutput,
-  { symbol, t, p, source, chunks }: Fresh,
+  { symbol, t, p, source, chunks }: FreshTicks,
   i: number,
   end: number,
   held: number | undefined,
-  { observedAt }: Standing,
+  { observedAt }: Precedence,
   kept: number,
 ): void {
   const named = new Set<string>();

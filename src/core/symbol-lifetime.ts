@@ -1,11 +1,11 @@
 import type { SymbolFacts } from './market.ts';
-import { contiguousEnd, dayFloor, type Window } from './window.ts';
+import { findContiguousEnd, floorToDay, type Window } from './window.ts';
 
 /**
  * When it was resolved, null where it was not: a moment that lay ahead when the lists were last seen is a plan, unless
  * the outcome came with it.
  */
-const resolutionOf = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): number | null =>
+const findResolutionTime = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): number | null =>
   outcome !== null || (resolvedAt ?? Number.POSITIVE_INFINITY) <= lastSeen ? resolvedAt : null;
 
 export interface LifetimeRules {
@@ -14,7 +14,7 @@ export interface LifetimeRules {
 }
 
 /** When it closed, as far as the lists tell: a close that still lay ahead when it turned inactive is a plan. */
-const closeOf = ({ closesAt, inactiveSince }: SymbolFacts): number | null =>
+const findCloseTime = ({ closesAt, inactiveSince }: SymbolFacts): number | null =>
   closesAt === null || inactiveSince === null ? null : Math.min(closesAt, inactiveSince);
 
 /**
@@ -23,15 +23,24 @@ const closeOf = ({ closesAt, inactiveSince }: SymbolFacts): number | null =>
  * active and polled, after that to the last of last listing, close and last tick.
  * @param coverage what is covered of it, in order
  */
-export function lifetimeOf(facts: SymbolFacts, coverage: readonly Window[], { lookbackMs }: LifetimeRules): Window {
+export function computeLifetime(
+  facts: SymbolFacts,
+  coverage: readonly Window[],
+  { lookbackMs }: LifetimeRules,
+): Window {
   const seenFrom = Math.min(facts.firstTick ?? Number.POSITIVE_INFINITY, coverage[0]?.from ?? Number.POSITIVE_INFINITY);
   const opened = facts.opensAt ?? Math.min(seenFrom, facts.firstSeen - lookbackMs);
   const from = facts.servedFrom === null ? opened : Math.max(opened, Math.min(seenFrom, facts.servedFrom));
-  const resolvedAt = resolutionOf(facts);
+  const resolvedAt = findResolutionTime(facts);
   // Known by files or backfills alone, it is nobody's to follow: what came of it is all there is to be expected.
   const isPast = !facts.listed && facts.polledFrom === null && facts.lastTick !== null;
   if (!isPast && facts.inactiveSince === null && resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
-  const signs = [resolvedAt, facts.lastActive, closeOf(facts), facts.lastTick === null ? null : facts.lastTick + 1];
+  const signs = [
+    resolvedAt,
+    facts.lastActive,
+    findCloseTime(facts),
+    facts.lastTick === null ? null : facts.lastTick + 1,
+  ];
   const to = Math.max(...signs.map((sign) => sign ?? Number.NEGATIVE_INFINITY));
   return { from, to: Number.isFinite(to) ? Math.max(from, to) : Math.max(from, facts.lastSeen) };
 }
@@ -46,42 +55,42 @@ export interface LingerRules extends LifetimeRules {
 /** Whether a listed symbol is still to be polled at `nowMs`, `cursor` being the contiguous end of its coverage. */
 export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules: LingerRules): boolean {
   if (facts.suspendedAt !== null || !facts.listed) return false;
-  const resolvedAt = resolutionOf(facts);
+  const resolvedAt = findResolutionTime(facts);
   if (facts.inactiveSince === null && resolvedAt === null) return true;
   // What it did between the last poll and its end is still to be fetched, however long ago that was.
-  const end = Math.max(resolvedAt ?? 0, facts.lastActive ?? 0, closeOf(facts) ?? 0);
+  const end = Math.max(resolvedAt ?? 0, facts.lastActive ?? 0, findCloseTime(facts) ?? 0);
   if (cursor < end + rules.settleMs) return nowMs < Math.max(end, facts.inactiveSince ?? 0) + rules.lingerMs;
   return resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
 }
 
 /** Whether it may still be to be polled, whatever of it is covered: most that an archive knows never will. */
-export const mayBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
+export const canBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
   isLive(facts, Number.NEGATIVE_INFINITY, nowMs, rules) || isLive(facts, Number.POSITIVE_INFINITY, nowMs, rules);
 
 /** Whether a symbol is one that polls are for: the lists name it as active, or it is among those named by hand. */
 export const isActive = (facts: SymbolFacts, named: ReadonlySet<string> | null): boolean =>
   named === null
-    ? facts.listed && facts.inactiveSince === null && resolutionOf(facts) === null
+    ? facts.listed && facts.inactiveSince === null && findResolutionTime(facts) === null
     : named.has(facts.symbol);
 
 /** Whether a symbol may be asked for: it is not suspended, or was not asked for since on this UTC day. */
-export const isDue = ({ suspendedAt, triedAt }: SymbolFacts, nowMs: number): boolean =>
-  suspendedAt === null || triedAt === null || dayFloor(nowMs) !== dayFloor(triedAt);
+export const isRequestDue = ({ suspendedAt, triedAt }: SymbolFacts, nowMs: number): boolean =>
+  suspendedAt === null || triedAt === null || floorToDay(nowMs) !== floorToDay(triedAt);
 
 /** The share of the active symbols that may be suspended before that is no matter of single symbols, 0 to 1. */
 const suspendedShareMax = 0.01;
 
 /** Whether so many suspended symbols of all `active` ones, the suspended included, are more than may be. */
-export const areManySuspended = (suspended: number, active: number): boolean =>
+export const hasTooManySuspended = (suspended: number, active: number): boolean =>
   suspended > 0 && suspended > active * suspendedShareMax;
 
 /**
  * The contiguous end of a symbol's coverage, from the start of its lifetime on; that start where nothing covers it.
  * @param known what was ever covered, where some of it was lost: its lifetime begins there all the same
  */
-export const cursorOf = (
+export const computeCursor = (
   facts: SymbolFacts,
   coverage: readonly Window[],
   rules: LifetimeRules,
   known: readonly Window[] = coverage,
-): number => contiguousEnd(coverage, lifetimeOf(facts, known, rules).from);
+): number => findContiguousEnd(coverage, computeLifetime(facts, known, rules).from);

@@ -3,5 +3,5 @@
  * U+FFFD, a leading byte order mark is dropped by what decodes text (Arrow and DuckDB among it), and a NUL ends a text in
  * many a program and stands in no URL.
  */
-export const isName = (text: string): boolean =>
+export const isSymbolName = (text: string): boolean =>
   text !== '' && text.isWellFormed() && !text.includes('\0') && !text.startsWith('\ufeff');

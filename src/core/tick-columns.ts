@@ -1,8 +1,8 @@
-import type { Standing } from './precedence.ts';
+import type { Precedence } from './precedence.ts';
 import type { TickColumns } from './tick.ts';
 
 /** Ticks of one symbol from one answer, in any order, repeats included. */
-export interface Chunk extends TickColumns, Standing {
+export interface TickChunk extends TickColumns, Precedence {
   readonly symbol: string;
   /** Whose count these ticks go to. */
   readonly runId: string;
@@ -22,13 +22,13 @@ export interface Conflict {
   readonly seenAt: number;
 }
 
-export interface Tally {
+export interface RunTally {
   accepted: number;
   duplicates: number;
   conflicts: number;
 }
 
-export const noPart: PartColumns = {
+export const emptyPart: PartColumns = {
   symbols: [],
   offsets: new Float64Array(1),
   t: new Float64Array(0),

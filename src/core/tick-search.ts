@@ -1,9 +1,9 @@
-import { firstAtOrAfter } from './binary-search.ts';
+import { findFirstAtOrAfter } from './binary-search.ts';
 import type { PartColumns } from './tick-columns.ts';
 import type { Window } from './window.ts';
 
 /** The times of a symbol's ticks, rising; none where it has none. */
-export function timesIn({ symbols, offsets, t }: PartColumns): (symbol: string) => Float64Array {
+export function indexTickTimes({ symbols, offsets, t }: PartColumns): (symbol: string) => Float64Array {
   const index = new Map(symbols.map((symbol, i) => [symbol, i]));
   return (symbol) => {
     const at = index.get(symbol);
@@ -12,5 +12,5 @@ export function timesIn({ symbols, offsets, t }: PartColumns): (symbol: string) 
 }
 
 /** How many of these times, which rise, are in a window, its end excluded. */
-export const countIn = (t: Float64Array, { from, to }: Window): number =>
-  firstAtOrAfter(t, to) - firstAtOrAfter(t, from);
+export const countTicksInWindow = (t: Float64Array, { from, to }: Window): number =>
+  findFirstAtOrAfter(t, to) - findFirstAtOrAfter(t, from);

@@ -5,9 +5,9 @@ export interface TickColumns {
 }
 
 /** Input set aside as received, with the reason; `raw` is its JSON text. */
-export interface Rejected {
+export interface RejectedInput {
   readonly reason: string;
   readonly raw: string;
 }
 
-export const noTicks: TickColumns = { t: new Float64Array(0), p: new Float64Array(0) };
+export const emptyTicks: TickColumns = { t: new Float64Array(0), p: new Float64Array(0) };

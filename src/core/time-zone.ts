@@ -1,17 +1,17 @@
 import { UsageError } from './errors.ts';
 
 /** What a clock on the wall of a zone means. All times in milliseconds. */
-export interface Zone {
+export interface TimeZone {
   readonly name: string;
   /**
    * The instant at which clocks of the zone show `localMs`, a wall-clock time counted as if it were UTC; `skipped`
    * where they never show it, `twice` where they do so twice.
    */
-  instantOf(localMs: number): number | 'skipped' | 'twice';
+  toInstant(localMs: number): number | 'skipped' | 'twice';
 }
 
 /** The zone of clocks that show UTC. */
-export const utcZone: Zone = { name: 'UTC', instantOf: (localMs) => localMs };
+export const utcZone: TimeZone = { name: 'UTC', toInstant: (localMs) => localMs };
 
 /** Wall clocks differ from UTC by less than this, in ms. */
 const offsetMsMax = 26 * 3_600_000;
@@ -21,7 +21,7 @@ const blockMs = 900_000;
 /** Blocks remembered at most: far more than a file touches that is in order of time. */
 const blocksMax = 100_000;
 
-interface Span {
+interface OffsetSpan {
   readonly before: number;
   readonly after: number;
   /** The instant from which `after` holds. */
@@ -32,15 +32,15 @@ interface Span {
  * Opens an IANA zone by its name, or an offset such as `+02:00`.
  * @throws UsageError for a name that Node's zone data does not have
  */
-export function openZone(name: string): Zone {
+export function openTimeZone(name: string): TimeZone {
   if (/^(utc|z|etc\/utc)$/i.test(name)) return utcZone;
-  const offsetAt = offsetsOf(name);
-  const spans = new Map<number, Span>();
-  const spanAt = (index: number): Span => {
+  const offsetAt = createOffsetLookup(name);
+  const spans = new Map<number, OffsetSpan>();
+  const spanAt = (index: number): OffsetSpan => {
     let span = spans.get(index);
     if (span === undefined) {
       if (spans.size >= blocksMax) spans.clear();
-      span = readSpan(offsetAt, index * spanMs);
+      span = findOffsetSpan(offsetAt, index * spanMs);
       spans.set(index, span);
     }
     return span;
@@ -61,7 +61,7 @@ export function openZone(name: string): Zone {
   let latest = { block: Number.NaN, offsets: [0] };
   return {
     name,
-    instantOf(localMs) {
+    toInstant(localMs) {
       const block = Math.floor(localMs / blockMs);
       if (block !== latest.block) {
         let offsets = blocks.get(block);
@@ -80,7 +80,7 @@ export function openZone(name: string): Zone {
   };
 }
 
-function readSpan(offsetAt: (utcMs: number) => number, from: number): Span {
+function findOffsetSpan(offsetAt: (utcMs: number) => number, from: number): OffsetSpan {
   const before = offsetAt(from);
   const after = offsetAt(from + spanMs - 1);
   if (before === after) return { before, after, changesAt: from };
@@ -95,7 +95,7 @@ function readSpan(offsetAt: (utcMs: number) => number, from: number): Span {
 }
 
 /** The offset of a zone from UTC at an instant, in ms, by the zone data that comes with Node. */
-function offsetsOf(name: string): (utcMs: number) => number {
+function createOffsetLookup(name: string): (utcMs: number) => number {
   let format: Intl.DateTimeFormat;
   try {
     format = new Intl.DateTimeFormat('en-US', {

@@ -7,9 +7,9 @@ export { dayMs };
 export const timeMin = Date.UTC(2000, 0, 1);
 export const timeEnd = Date.UTC(2101, 0, 1);
 
-const expectedTime =
+const expectedTimeText =
   'epoch milliseconds, YYYY-MM-DD or an ISO-8601 instant with a zone (2026-07-01T12:00:00Z), in the years 2000 to 2100';
-const instant =
+const instantPattern =
   /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,3})0*)?)?(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)$/;
 
 /**
@@ -19,9 +19,9 @@ const instant =
  * @throws UsageError for anything else, dates that do not exist and years outside 2000 to 2100
  */
 export function parseTime(text: string, name: string): number {
-  const ms = /^\d+$/.test(text) ? Number(text) : (midnightOf(text) ?? instantOf(text));
+  const ms = /^\d+$/.test(text) ? Number(text) : (parseMidnight(text) ?? parseInstant(text));
   if (ms !== undefined && timeMin <= ms && ms < timeEnd) return ms;
-  throw new UsageError(`${name} ${quote(text)}: expected ${expectedTime}${hint(text)}`);
+  throw new UsageError(`${name} ${quoteText(text)}: expected ${expectedTimeText}${describeMistake(text)}`);
 }
 
 /**
@@ -29,26 +29,26 @@ export function parseTime(text: string, name: string): number {
  * @throws UsageError for anything else, days that do not exist and years outside 2000 to 2100
  */
 export function parseDay(text: string, name: string): string {
-  const ms = midnightOf(text);
+  const ms = parseMidnight(text);
   if (ms !== undefined && timeMin <= ms && ms < timeEnd) return text;
-  throw new UsageError(`${name} ${quote(text)}: expected a day as YYYY-MM-DD (UTC), in the years 2000 to 2100`);
+  throw new UsageError(`${name} ${quoteText(text)}: expected a day as YYYY-MM-DD (UTC), in the years 2000 to 2100`);
 }
 
 /** An instant for people and logs: `2026-07-01T12:00:00Z`, with milliseconds only where there are any. */
-export const isoUtc = (ms: number): string => new Date(ms).toISOString().replace('.000Z', 'Z');
+export const formatIsoUtc = (ms: number): string => new Date(ms).toISOString().replace('.000Z', 'Z');
 
 /** The UTC day that holds `ms`, as `YYYY-MM-DD`. */
-export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+export const formatDay = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 /** UTC midnight of a day `YYYY-MM-DD`, in epoch milliseconds. Throws RangeError for a day that does not exist. */
-export function dayStart(day: string): number {
-  const ms = midnightOf(day);
-  if (ms === undefined) throw new RangeError(`not a day: ${quote(day)}`);
+export function parseDayStart(day: string): number {
+  const ms = parseMidnight(day);
+  if (ms === undefined) throw new RangeError(`not a day: ${quoteText(day)}`);
   return ms;
 }
 
 /** The day `days` later, or earlier where negative. */
-export const addDays = (day: string, days: number): string => dayOf(dayStart(day) + days * dayMs);
+export const addDays = (day: string, days: number): string => formatDay(parseDayStart(day) + days * dayMs);
 
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: dayMs } as const;
 
@@ -61,32 +61,32 @@ export function parseDuration(text: string, name: string): number {
   const ms = Number(amount) * unitMs[unit as keyof typeof unitMs];
   if (ms <= 36_525 * dayMs) return ms;
   throw new UsageError(
-    `${name} ${quote(text)}: expected a whole number with a unit (90s, 15m, 2h, 1d), at most 36525d`,
+    `${name} ${quoteText(text)}: expected a whole number with a unit (90s, 15m, 2h, 1d), at most 36525d`,
   );
 }
 
-function midnightOf(text: string): number | undefined {
+function parseMidnight(text: string): number | undefined {
   const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)$/.exec(text) ?? [];
   const ms = Date.UTC(Number(year), Number(month) - 1, Number(day));
   // Date.UTC carries February 30 over into March; only a day that exists comes back as it was.
-  return Number.isFinite(ms) && dayOf(ms) === text ? ms : undefined;
+  return Number.isFinite(ms) && formatDay(ms) === text ? ms : undefined;
 }
 
-function instantOf(text: string): number | undefined {
-  const match = instant.exec(text);
+function parseInstant(text: string): number | undefined {
+  const match = instantPattern.exec(text);
   if (match === null) return undefined;
   const [, day, hour, minute, second = '0', fraction = '', sign, zoneHour = '0', zoneMinute = '0'] = match;
-  const midnight = midnightOf(day!);
+  const midnight = parseMidnight(day!);
   if (midnight === undefined || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return undefined;
   const local = (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1000 + Number(fraction.padEnd(3, '0'));
   const offset = (Number(zoneHour) * 60 + Number(zoneMinute)) * 60_000;
   return midnight + local + (sign === '-' ? offset : -offset);
 }
 
-function hint(text: string): string {
+function describeMistake(text: string): string {
   if (/^\d{9,10}$/.test(text)) return '; this looks like seconds';
   if (/^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(text)) return '; this one has no zone';
   return '';
 }
 
-const quote = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+const quoteText = (text: string): string => JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);

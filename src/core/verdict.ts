@@ -1,6 +1,6 @@
-import { type GapReason, gapReasons, isExcepted } from './gap-reasons.ts';
-import { dayOf, dayStart } from './time.ts';
-import { dayFloor, dayMs } from './window.ts';
+import { type GapReason, gapReasons, isExceptedReason } from './gap-reasons.ts';
+import { formatDay, parseDayStart } from './time.ts';
+import { dayMs, floorToDay } from './window.ts';
 
 /**
  * How whole a UTC day is. `complete`: every symbol expected is covered to its end by proven windows, answered at least
@@ -22,7 +22,7 @@ export interface DayState {
 }
 
 /** Whether nothing of a day is missing as far as is known, be it provisionally or but for exceptions. */
-export const isWhole = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
+export const isDayWhole = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
 
 /** How whole an archive is, the gravest first: the states of days, and that published files are damaged. */
 export const archiveStates = [
@@ -37,7 +37,7 @@ export const archiveStates = [
 export type ArchiveState = 'damaged' | DayState['state'];
 
 /** A verdict in figures, as manifest, summary, status and metrics have it. */
-export interface Counts {
+export interface CompletenessCounts {
   readonly state: ArchiveState;
   /** How many days that are over are of each state. */
   readonly days: Readonly<Record<DayState['state'], number>>;
@@ -55,7 +55,7 @@ export interface Counts {
   readonly damaged: { readonly files: number; readonly dates: readonly string[] };
 }
 
-interface Judged {
+interface CompletenessFindings {
   readonly days: ReadonlyMap<number, Pick<DayState, 'state'>>;
   readonly gaps: readonly { readonly reason: GapReason }[];
   readonly provisional: { readonly windows: number };
@@ -67,7 +67,16 @@ interface Judged {
 }
 
 /** Puts a verdict into figures. */
-export function countVerdict({ days, gaps, provisional, live, suspended, listed, damage, nowMs }: Judged): Counts {
+export function countCompleteness({
+  days,
+  gaps,
+  provisional,
+  live,
+  suspended,
+  listed,
+  damage,
+  nowMs,
+}: CompletenessFindings): CompletenessCounts {
   const ofDays = countDays([...days].flatMap(([day, { state }]) => (day + dayMs <= nowMs ? [state] : [])));
   const ofGaps = Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>;
   for (const { reason } of gaps) ofGaps[reason]++;
@@ -78,9 +87,9 @@ export function countVerdict({ days, gaps, provisional, live, suspended, listed,
     live: live.length,
     suspended,
     listed,
-    damaged: { files: damage?.files ?? 0, dates: [...(damage?.days ?? [])].sort((a, b) => a - b).map(dayOf) },
+    damaged: { files: damage?.files ?? 0, dates: [...(damage?.days ?? [])].sort((a, b) => a - b).map(formatDay) },
   };
-  return { state: stateOf(counted), ...counted };
+  return { state: computeArchiveState(counted), ...counted };
 }
 
 /** How many days are of each state. */
@@ -91,25 +100,35 @@ export function countDays(states: readonly DayState['state'][]): Record<DayState
 }
 
 /** The state of an archive: that of the worst that there is of it. */
-function stateOf({ days, gaps, provisional, live, suspended, listed, damaged }: Omit<Counts, 'state'>): ArchiveState {
+function computeArchiveState({
+  days,
+  gaps,
+  provisional,
+  live,
+  suspended,
+  listed,
+  damaged,
+}: Omit<CompletenessCounts, 'state'>): ArchiveState {
   if (damaged.files > 0) return 'damaged';
   if (!listed || days.incomplete > 0 || gaps.failed + gaps['never asked'] + gaps.damaged > 0) return 'incomplete';
   if (days.provisional + provisional > 0) return 'provisional';
-  const exceptions = gapReasons.some((reason) => gaps[reason] > 0 && (isExcepted(reason) || reason === 'suspended'));
+  const exceptions = gapReasons.some(
+    (reason) => gaps[reason] > 0 && (isExceptedReason(reason) || reason === 'suspended'),
+  );
   if (days.complete_with_exceptions + suspended > 0 || exceptions) return 'complete_with_exceptions';
   return days.complete > 0 || live > 0 ? 'complete' : 'empty';
 }
 
 /** What a manifest says of how whole its generation is. */
-export interface PublishedVerdict {
+export interface PublishedCompleteness {
   readonly days: Readonly<Record<string, DayState>>;
   readonly reached: number | null;
   /** Absent from what older versions wrote. */
-  readonly verdict?: Counts;
+  readonly verdict?: CompletenessCounts;
 }
 
 /** Files that are known not to be as published: how many, and the UTC midnights of those of ticks and coverage. */
-export interface FoundDamage {
+export interface DamageFindings {
   readonly files: number;
   readonly days: ReadonlySet<number>;
 }
@@ -118,9 +137,15 @@ export interface FoundDamage {
  * Brings what was published up to a later moment: damage that was found since counts, and so do days that have ended
  * since, which nobody has judged. For those that look often, or cannot read the state.
  */
-export function verdictOfPublished(published: PublishedVerdict, damage: FoundDamage, nowMs: number): Counts {
-  const days = daysOfPublished(published, damage);
-  const states = Object.entries(days).flatMap(([date, { state }]) => (dayStart(date) + dayMs <= nowMs ? [state] : []));
+export function updatePublishedCompleteness(
+  published: PublishedCompleteness,
+  damage: DamageFindings,
+  nowMs: number,
+): CompletenessCounts {
+  const days = updatePublishedDays(published, damage);
+  const states = Object.entries(days).flatMap(([date, { state }]) =>
+    parseDayStart(date) + dayMs <= nowMs ? [state] : [],
+  );
   // Of an older manifest no gap is known: its days say whether there are any.
   const { gaps, provisional, suspended, live, listed } = published.verdict ?? {
     gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
@@ -129,8 +154,8 @@ export function verdictOfPublished(published: PublishedVerdict, damage: FoundDam
     listed: true,
     live: published.reached === null ? 0 : 1,
   };
-  const last = Object.keys(days).reduce((max, date) => Math.max(max, dayStart(date)), Number.NEGATIVE_INFINITY);
-  const ended = live > 0 && Number.isFinite(last) ? Math.max(0, (dayFloor(nowMs) - dayMs - last) / dayMs) : 0;
+  const last = Object.keys(days).reduce((max, date) => Math.max(max, parseDayStart(date)), Number.NEGATIVE_INFINITY);
+  const ended = live > 0 && Number.isFinite(last) ? Math.max(0, (floorToDay(nowMs) - dayMs - last) / dayMs) : 0;
   const ofDays = countDays(states);
   const counted = {
     days: { ...ofDays, incomplete: ofDays.incomplete + ended },
@@ -139,21 +164,21 @@ export function verdictOfPublished(published: PublishedVerdict, damage: FoundDam
     live,
     suspended,
     listed,
-    damaged: { files: damage.files, dates: [...damage.days].sort((a, b) => a - b).map(dayOf) },
+    damaged: { files: damage.files, dates: [...damage.days].sort((a, b) => a - b).map(formatDay) },
   };
-  return { state: stateOf(counted), ...counted };
+  return { state: computeArchiveState(counted), ...counted };
 }
 
 /** The days of a manifest: one whose ticks or coverage are known to be damaged is incomplete. */
-export function daysOfPublished(
-  { days }: Pick<PublishedVerdict, 'days'>,
-  damage: FoundDamage,
-): PublishedVerdict['days'] {
+export function updatePublishedDays(
+  { days }: Pick<PublishedCompleteness, 'days'>,
+  damage: DamageFindings,
+): PublishedCompleteness['days'] {
   if (damage.days.size === 0) return days;
   return Object.fromEntries(
     Object.entries(days).map(([date, day]) => [
       date,
-      damage.days.has(dayStart(date)) && day.state !== 'empty' ? { ...day, state: 'incomplete' as const } : day,
+      damage.days.has(parseDayStart(date)) && day.state !== 'empty' ? { ...day, state: 'incomplete' as const } : day,
     ]),
   );
 }

@@ -1,8 +1,8 @@
-import { many } from './format-quantity.ts';
-import { medianOf } from './nightly-stats.ts';
+import { formatCount } from './format-quantity.ts';
+import { computeMedian } from './nightly-stats.ts';
 
 /** What one night brought. */
-export interface Night {
+export interface NightVolume {
   /** Up to where it polled, epoch milliseconds. */
   readonly polledTo: number;
   /** How much time was polled that the night before had not, in ms. */
@@ -14,7 +14,7 @@ export interface Night {
 }
 
 /** The share, 0 to 1, by which each may fall against the last nights; 1 lets it fall to nothing. */
-export interface FallRules {
+export interface VolumeDropRules {
   readonly marketsShareMax: number;
   readonly ticksShareMax: number;
 }
@@ -38,7 +38,11 @@ const nightMsMin = hourMs;
  * How much time a poll up to `polledTo` adds to the last night's; null where that is too little for a night. The first
  * night adds the look back of its first polls.
  */
-export function newlyPolledMs(last: Night | undefined, polledTo: number, lookbackMs: number): number | null {
+export function computeNewlyPolledMs(
+  last: NightVolume | undefined,
+  polledTo: number,
+  lookbackMs: number,
+): number | null {
   const polledMs = last === undefined ? lookbackMs : polledTo - last.polledTo;
   return polledMs < nightMsMin ? null : polledMs;
 }
@@ -48,25 +52,29 @@ export function newlyPolledMs(last: Night | undefined, polledTo: number, lookbac
  * after some nights.
  * @param past the latest first
  */
-export function fallsOf(past: readonly Night[], tonight: Night, rules: FallRules): string[] {
+export function describeVolumeDrops(
+  past: readonly NightVolume[],
+  tonight: NightVolume,
+  rules: VolumeDropRules,
+): string[] {
   const compared = past.slice(0, comparedMax);
   const out: string[] = [];
   const markets = compared.flatMap((night) => night.markets ?? []);
-  const usual = medianOf(markets);
+  const usual = computeMedian(markets);
   if (tonight.markets !== null && markets.length >= comparedMin && usual >= marketsMin) {
     const fall = 1 - tonight.markets / usual;
     if (fall > rules.marketsShareMax) {
       out.push(
-        `markets fell by ${percent(fall)}: the lists name ${tonight.markets}, and ${round(usual)} in the median of the last ${markets.length} nights (falls.markets_share_max is ${rules.marketsShareMax})`,
+        `markets fell by ${formatPercent(fall)}: the lists name ${tonight.markets}, and ${formatRounded(usual)} in the median of the last ${markets.length} nights (falls.markets_share_max is ${rules.marketsShareMax})`,
       );
     }
   }
-  const perHour = medianOf(compared.map(rateOf));
+  const perHour = computeMedian(compared.map(computeTickRate));
   if (compared.length >= comparedMin && (perHour * tonight.polledMs) / hourMs >= ticksMin) {
-    const fall = 1 - rateOf(tonight) / perHour;
+    const fall = 1 - computeTickRate(tonight) / perHour;
     if (fall > rules.ticksShareMax) {
       out.push(
-        `ticks fell by ${percent(fall)}: ${round(rateOf(tonight))} new ones an hour, and ${round(perHour)} in the median of the last ${compared.length} nights (falls.ticks_share_max is ${rules.ticksShareMax})`,
+        `ticks fell by ${formatPercent(fall)}: ${formatRounded(computeTickRate(tonight))} new ones an hour, and ${formatRounded(perHour)} in the median of the last ${compared.length} nights (falls.ticks_share_max is ${rules.ticksShareMax})`,
       );
     }
   }
@@ -78,19 +86,20 @@ export function fallsOf(past: readonly Night[], tonight: Night, rules: FallRules
  * null. Lists that name nothing after they named something say nothing, whatever fall is allowed.
  * @param past how many the lists of the last days named, the latest first
  */
-export function suddenlyShort(count: number, past: readonly number[], shareMax: number): string | null {
+export function describeShortLists(count: number, past: readonly number[], shareMax: number): string | null {
   const compared = past.slice(0, comparedMax);
   if (compared.length === 0) return null;
-  const usual = medianOf(compared);
+  const usual = computeMedian(compared);
   const isEmptied = count === 0 && usual > 0;
   const hasFallen = compared.length >= comparedMin && usual >= marketsMin && 1 - count / usual > shareMax;
   if (!isEmptied && !hasFallen) return null;
-  return `the lists name ${count}, and ${round(usual)} in the median of the last ${many(compared.length, 'day')}: nobody counts as gone for it`;
+  return `the lists name ${count}, and ${formatRounded(usual)} in the median of the last ${formatCount(compared.length, 'day')}: nobody counts as gone for it`;
 }
 
 /** New ticks an hour. */
-const rateOf = ({ ticks, polledMs }: Night): number => ticks / (polledMs / hourMs);
+const computeTickRate = ({ ticks, polledMs }: NightVolume): number => ticks / (polledMs / hourMs);
 
 /** Rounded down, so that it is 100 % only where nothing is left. */
-const percent = (share: number): string => `${Math.floor(share * 100)} %`;
-const round = (value: number): string => (value < 10 ? String(Math.round(value * 10) / 10) : String(Math.round(value)));
+const formatPercent = (share: number): string => `${Math.floor(share * 100)} %`;
+const formatRounded = (value: number): string =>
+  value < 10 ? String(Math.round(value * 10) / 10) : String(Math.round(value));

@@ -8,13 +8,13 @@ export interface Window {
 export const dayMs = 86_400_000;
 
 /** UTC midnight at or before `t`, in epoch milliseconds: the key under which a day is known inside. */
-export const dayFloor = (t: number): number => Math.floor(t / dayMs) * dayMs;
+export const floorToDay = (t: number): number => Math.floor(t / dayMs) * dayMs;
 
 export const isEmpty = (w: Window): boolean => w.from >= w.to;
 
-export const within = (t: number, w: Window): boolean => w.from <= t && t < w.to;
+export const isWithin = (t: number, w: Window): boolean => w.from <= t && t < w.to;
 
-export const intersection = (a: Window, b: Window): Window => ({
+export const intersectTwo = (a: Window, b: Window): Window => ({
   from: Math.max(a.from, b.from),
   to: Math.min(a.to, b.to),
 });
@@ -55,7 +55,7 @@ export function intersect(windows: readonly Window[], others: readonly Window[])
   const right = union(others);
   const out: Window[] = [];
   for (let i = 0, j = 0; i < left.length && j < right.length; ) {
-    const both = intersection(left[i]!, right[j]!);
+    const both = intersectTwo(left[i]!, right[j]!);
     if (!isEmpty(both)) out.push(both);
     if (left[i]!.to < right[j]!.to) i++;
     else j++;
@@ -64,15 +64,15 @@ export function intersect(windows: readonly Window[], others: readonly Window[])
 }
 
 /** The end of the stretch of `windows` that holds `start`; `start` itself where none does. This is the cursor. */
-export function contiguousEnd(windows: readonly Window[], start: number): number {
-  return union(windows).find((w) => within(start, w))?.to ?? start;
+export function findContiguousEnd(windows: readonly Window[], start: number): number {
+  return union(windows).find((w) => isWithin(start, w))?.to ?? start;
 }
 
 /** Cuts a window at UTC midnights. */
 export function splitByDay(w: Window): Window[] {
   const out: Window[] = [];
   for (let from = w.from; from < w.to; ) {
-    const to = Math.min(w.to, dayFloor(from) + dayMs);
+    const to = Math.min(w.to, floorToDay(from) + dayMs);
     out.push({ from, to });
     from = to;
   }

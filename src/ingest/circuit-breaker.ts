@@ -2,15 +2,15 @@ import type { Clock } from '../core/clock.ts';
 import { UpstreamError } from '../core/errors.ts';
 
 /** Whether anything answers at the upstream, as the requests of one collection find it. */
-export interface Line {
+export interface CircuitBreaker {
   /** Requests answered, if only with a refusal. */
-  answers(): number;
+  countResponses(): number;
   /** The last request that reached nothing while no other was answered; null where one has been since. */
-  silence(): UpstreamError | null;
+  getUnreachableError(): UpstreamError | null;
   /** Whether the service has done nothing but fail for so long that asking for more would only keep the run from its end. */
-  isOutOfOrder(): boolean;
+  isOpen(): boolean;
   /** Makes a request and notes whether it was answered. */
-  listen<T>(request: () => Promise<T>): Promise<T>;
+  trackRequest<T>(request: () => Promise<T>): Promise<T>;
   /**
    * Does a piece of work while `goesOn`, asked right before; says whether it was done. After one that met with silence
    * the next is tried `alone`, and the others wait for it: a service that is out of reach is not asked for everything.
@@ -20,10 +20,10 @@ export interface Line {
 
 /** Requests that fail in a row, and for how long, in ms, before a service is taken for out of order: with the
  * pauses that it may ask for, a long list would keep back for days what else a night has to publish. */
-const failuresMax = 20;
+const failuresInRowMax = 20;
 const failingMsMax = 10 * 60_000;
 
-export function openLine(clock: Pick<Clock, 'monotonicMs'>): Line {
+export function createCircuitBreaker(clock: Pick<Clock, 'monotonicMs'>): CircuitBreaker {
   let goodMs = clock.monotonicMs();
   let failures = 0;
   let answers = 0;
@@ -39,10 +39,10 @@ export function openLine(clock: Pick<Clock, 'monotonicMs'>): Line {
     failures = 0;
   };
   return {
-    answers: () => answers,
-    silence: () => silence,
-    isOutOfOrder: () => failures >= failuresMax && clock.monotonicMs() - goodMs >= failingMsMax,
-    async listen(request) {
+    countResponses: () => answers,
+    getUnreachableError: () => silence,
+    isOpen: () => failures >= failuresInRowMax && clock.monotonicMs() - goodMs >= failingMsMax,
+    async trackRequest(request) {
       const before = answers;
       try {
         const page = await request();

@@ -1,14 +1,14 @@
-import { levelsOf } from '../core/book.ts';
+import { countLevels } from '../core/book.ts';
 import type { Clock } from '../core/clock.ts';
 import { UpstreamError } from '../core/errors.ts';
 import type { BookRecord } from '../state/journal-books.ts';
-import type { OrderbookAnswer, Upstream } from '../upstream/upstream.ts';
-import { openLine } from './circuit-breaker.ts';
-import { inParallel } from './for-each-concurrent.ts';
-import { momentOf } from './observation-time.ts';
-import { readBooks } from './parse-order-book.ts';
+import type { OrderbookResponse, Upstream } from '../upstream/upstream.ts';
+import { createCircuitBreaker } from './circuit-breaker.ts';
+import { forEachConcurrent } from './for-each-concurrent.ts';
+import { resolveObservedAt } from './observation-time.ts';
+import { parseOrderBooks } from './parse-order-book.ts';
 
-export interface BooksContext {
+export interface BookCollectContext {
   readonly upstream: Pick<Upstream, 'orderbook'>;
   readonly clock: Clock;
   readonly runId: string;
@@ -19,7 +19,7 @@ export interface BooksContext {
   append(record: BookRecord): Promise<void>;
   /** Makes durable what was appended. */
   drain(): Promise<void>;
-  onAnswer(): void;
+  onResponse(): void;
   onSymbol(done: number): void;
 }
 
@@ -30,7 +30,7 @@ export interface BookFailure {
   readonly reason: string;
 }
 
-export interface BooksCollected {
+export interface BookCollectOutcome {
   readonly done: readonly string[];
   readonly failures: readonly BookFailure[];
   /** Symbols of which the service said that it has no order book, while it has others. */
@@ -39,15 +39,15 @@ export interface BooksCollected {
   readonly snapshots: number;
   readonly empty: number;
   /** Why each answer that was set aside was. */
-  readonly setAside: readonly string[];
+  readonly quarantineReasons: readonly string[];
   /** Why nothing more was asked: the credential was refused, or the upstream could not be reached any more. */
-  readonly stopped: UpstreamError | null;
+  readonly stopError: UpstreamError | null;
   /** Why nothing more was asked: the service refused every one of the first symbols, or did nothing but fail for long. */
-  readonly refused: string | null;
+  readonly refusedReason: string | null;
 }
 
 /** Symbols refused, and none answered, after which no other is asked for. */
-const refusedMax = 20;
+const refusedSymbolsMax = 20;
 
 /** Statuses by which a service says that it has no such thing. */
 const missingStatuses: readonly (number | undefined)[] = [404, 410];
@@ -56,8 +56,11 @@ const missingStatuses: readonly (number | undefined)[] = [404, 410];
  * Polls the order book of each symbol once, several at a time; a symbol that fails does not stop the others. When the
  * signal comes it returns what was done until then: whoever calls it throws.
  */
-export async function collectBooks(context: BooksContext, symbols: readonly string[]): Promise<BooksCollected> {
-  const line = openLine(context.clock);
+export async function collectBooks(
+  context: BookCollectContext,
+  symbols: readonly string[],
+): Promise<BookCollectOutcome> {
+  const line = createCircuitBreaker(context.clock);
   const done: string[] = [];
   const failures: BookFailure[] = [];
   const missing: BookFailure[] = [];
@@ -66,60 +69,71 @@ export async function collectBooks(context: BooksContext, symbols: readonly stri
   let stopped: UpstreamError | null = null;
   let refused: string | null = null;
 
-  const take = async (symbol: string, sentAt: number, answer: OrderbookAnswer): Promise<void> => {
+  const take = async (symbol: string, sentAt: number, answer: OrderbookResponse): Promise<void> => {
     const futureMs = context.clock.nowMs() + context.futureSkewMs;
-    const record = { runId: context.runId, ...readBookAnswer(symbol, answer, { sentAt, futureMs }) };
+    const record = { runId: context.runId, ...toBookRecord(symbol, answer, { sentAt, futureMs }) };
     await context.append(record);
     done.push(symbol);
     snapshots += record.snapshots.length;
-    empty += record.snapshots.filter((snapshot) => levelsOf(snapshot) === 0).length;
+    empty += record.snapshots.filter((snapshot) => countLevels(snapshot) === 0).length;
     setAside.push(...record.rejected.map(({ reason }) => reason));
-    context.onAnswer();
+    context.onResponse();
   };
   const once = async (symbol: string, alone: boolean): Promise<void> => {
-    const answersBefore = line.answers();
+    const answersBefore = line.countResponses();
     const sentAt = context.clock.nowMs();
     try {
-      const answer = await line.listen(() => context.upstream.orderbook({ symbol, askedAt: sentAt }, context.signal));
+      const answer = await line.trackRequest(() =>
+        context.upstream.orderbook({ symbol, askedAt: sentAt }, context.signal),
+      );
       await take(symbol, sentAt, answer);
     } catch (error) {
       if (context.signal.aborted && error === context.signal.reason) return;
       if (!(error instanceof UpstreamError)) throw error;
-      const silent = error.failure === 'unreachable' && line.answers() === answersBefore;
+      const silent = error.failure === 'unreachable' && line.countResponses() === answersBefore;
       if (error.failure === 'credential' || (alone && silent)) stopped ??= error;
       const isMissing = missingStatuses.includes(error.status);
       (isMissing ? missing : failures).push({ symbol, at: sentAt, reason: error.reason });
-      const areAllRefused = done.length === 0 && missing.length + failures.length >= refusedMax;
-      if ((areAllRefused && error.failure === 'refused') || line.isOutOfOrder()) refused = error.reason;
+      const areAllRefused = done.length === 0 && missing.length + failures.length >= refusedSymbolsMax;
+      if ((areAllRefused && error.failure === 'refused') || line.isOpen()) refused = error.reason;
     }
   };
   const goesOn = (): boolean => stopped === null && refused === null && !context.signal.aborted;
   let tried = 0;
-  await inParallel(context.concurrency, spreadFirst(symbols, refusedMax), async (symbol) => {
+  await forEachConcurrent(context.concurrency, moveSampleToFront(symbols, refusedSymbolsMax), async (symbol) => {
     await line.attempt(goesOn, (alone) => once(symbol, alone));
     context.onSymbol(++tried);
   });
   await context.drain();
   // There may have been no second symbol to try.
-  if (line.answers() === 0) stopped ??= line.silence();
-  return { done, failures, missing, snapshots, empty, setAside, stopped, refused };
+  if (line.countResponses() === 0) stopped ??= line.getUnreachableError();
+  return {
+    done,
+    failures,
+    missing,
+    snapshots,
+    empty,
+    quarantineReasons: setAside,
+    stopError: stopped,
+    refusedReason: refused,
+  };
 }
 
 /** The same symbols, the first `count` of them from all over the list: its neighbours may be of one venue. */
-export function spreadFirst(symbols: readonly string[], count: number): string[] {
+export function moveSampleToFront(symbols: readonly string[], count: number): string[] {
   if (symbols.length <= count) return [...symbols];
   const first = new Set(Array.from({ length: count }, (_, i) => Math.floor((i * symbols.length) / count)));
   return [...[...first].map((i) => symbols[i]!), ...symbols.filter((_, i) => !first.has(i))];
 }
 
 /** What an answer says, judged; it is set aside whole, as received, where a part of it is not understood. */
-export function readBookAnswer(
+export function toBookRecord(
   symbol: string,
-  answer: OrderbookAnswer,
+  answer: OrderbookResponse,
   { sentAt, futureMs }: { readonly sentAt: number; readonly futureMs: number },
 ): Omit<BookRecord, 'runId'> {
-  const observedAt = momentOf(answer.generatedAt, sentAt, futureMs);
-  const { snapshots, flaws } = readBooks(answer.body, { symbol, answeredAt: observedAt, futureMs });
+  const observedAt = resolveObservedAt(answer.generatedAt, sentAt, futureMs);
+  const { snapshots, flaws } = parseOrderBooks(answer.body, { symbol, observedAt, futureMs });
   const more = flaws.length > 1 ? `, and ${flaws.length - 1} more` : '';
   const kept = snapshots.length > 0 && flaws.length > 0 ? `; ${snapshots.length} of its snapshots kept` : '';
   const rejected = flaws.length === 0 ? [] : [{ reason: `order book: ${flaws[0]}${more}${kept}`, raw: answer.text }];

@@ -1,4 +1,4 @@
-import type { Side } from './server-behavior.ts';
+import type { WindowSide } from './server-behavior.ts';
 
 /** How a second page relates to the first one from a tick of the first on, outward at one side. */
 export type PageRelation = 'same' | 'further' | 'shorter' | 'contradicts';
@@ -7,16 +7,17 @@ export type PageRelation = 'same' | 'further' | 'shorter' | 'contradicts';
 const overlapShare = 0.02;
 
 /** The last tick of a page at a side; `times` are distinct and ascending, with one at least. */
-export const outermostTick = (times: Float64Array, side: Side): number => (side === 'high' ? times.at(-1)! : times[0]!);
+export const findOutermostTick = (times: Float64Array, side: WindowSide): number =>
+  side === 'high' ? times.at(-1)! : times[0]!;
 
 /** The median tick; of an even number of ticks the one that is further in. */
-export function medianTick(times: Float64Array, side: Side): number {
+export function findMedianTick(times: Float64Array, side: WindowSide): number {
   const half = (times.length - 1) >> 1;
   return side === 'high' ? times[half]! : times[times.length - 1 - half]!;
 }
 
 /** A tick near the end of a page. */
-export function tickNearEnd(times: Float64Array, side: Side): number {
+export function findTickNearEnd(times: Float64Array, side: WindowSide): number {
   const inward = Math.floor(times.length * overlapShare);
   return side === 'high' ? times[times.length - 1 - inward]! : times[inward]!;
 }
@@ -26,9 +27,14 @@ export function tickNearEnd(times: Float64Array, side: Side): number {
  * differ where they overlap; `further`: the second goes beyond the last tick of the first; `shorter`: it ends before.
  * Times are distinct and ascending, epoch ms.
  */
-export function compareSide(first: Float64Array, second: Float64Array, begin: number, side: Side): PageRelation {
-  const a = outward(first, begin, side);
-  const b = outward(second, begin, side);
+export function comparePagesAtSide(
+  first: Float64Array,
+  second: Float64Array,
+  begin: number,
+  side: WindowSide,
+): PageRelation {
+  const a = sliceOutward(first, begin, side);
+  const b = sliceOutward(second, begin, side);
   const shared = Math.min(a.length, b.length);
   if (shared === 0) return 'contradicts';
   for (let i = 0; i < shared; i++) if (a[i] !== b[i]) return 'contradicts';
@@ -40,13 +46,13 @@ export function compareSide(first: Float64Array, second: Float64Array, begin: nu
  * Whether a second page that was asked for from `begin` on outward brought just the outer ticks of the first, and was cut
  * off at its inner end: so it was not at its outer one.
  */
-export function isCutInside(first: Float64Array, second: Float64Array, begin: number, side: Side): boolean {
+export function isTruncatedInside(first: Float64Array, second: Float64Array, begin: number, side: WindowSide): boolean {
   const inner = side === 'high' ? second[0]! : second.at(-1)!;
   const isInner = side === 'high' ? inner > begin : inner < begin;
   if (second.length < 2 || !isInner) return false;
-  const [a, b] = [outward(first, inner, side), outward(second, inner, side)];
+  const [a, b] = [sliceOutward(first, inner, side), sliceOutward(second, inner, side)];
   return a.length === b.length && a.every((t, i) => t === b[i]);
 }
 
-const outward = (times: Float64Array, begin: number, side: Side): Float64Array =>
+const sliceOutward = (times: Float64Array, begin: number, side: WindowSide): Float64Array =>
   side === 'high' ? times.filter((t) => t >= begin) : times.filter((t) => t <= begin).reverse();

@@ -1,17 +1,23 @@
 import type { Window } from '../core/window.ts';
-import { compareSide, isCutInside, medianTick, outermostTick, tickNearEnd } from './compare-pages.ts';
+import {
+  comparePagesAtSide,
+  findMedianTick,
+  findOutermostTick,
+  findTickNearEnd,
+  isTruncatedInside,
+} from './compare-pages.ts';
 import {
   claim,
-  crowdMin,
-  type Fetch,
+  crowdTicksMin,
+  excludePage,
   type FetchOptions,
+  type FetchProgress,
+  type FetchSteps,
+  hasTooManyRejected,
   idleRequestsMax,
-  isBad,
   isRequested,
-  type Pending,
-  request,
-  setAside,
-  type Work,
+  type PendingWindow,
+  requestPage,
 } from './fetch-steps.ts';
 import type { Observation } from './observation.ts';
 import {
@@ -19,16 +25,16 @@ import {
   needsEndCheck,
   noteTruncated,
   noteWhole,
-  requestedWindow,
-  type Side,
   smallPageShare,
+  toRequestedWindow,
+  type WindowSide,
 } from './server-behavior.ts';
 
 /** How a side of a window ended. `edge`: up to where the pages speak; `known`: the innermost tick that a second page brought again. */
-export interface SideEnd {
+export interface SideResult {
   readonly outcome: 'confirmed' | 'inferred' | 'unheeded' | 'contradicted' | 'refused' | 'crowded';
   readonly edge: number;
-  readonly again: number | null;
+  readonly repeatedTick: number | null;
   readonly page: Observation;
   readonly observedAt: number;
 }
@@ -38,35 +44,35 @@ export interface SideEnd {
  * What is between two pages that agree is claimed on the way.
  */
 export function* fetchSide(
-  work: Work,
-  w: Pending,
+  work: FetchProgress,
+  w: PendingWindow,
   first: Observation,
-  side: Side,
+  side: WindowSide,
   mode: FetchOptions['confirm'],
   widest: { from: number; to: number },
-): Fetch<SideEnd> {
+): FetchSteps<SideResult> {
   const { behavior } = work;
   let page = first;
-  let furthest = outermostTick(first.times, side);
+  let furthest = findOutermostTick(first.times, side);
   const { lastTick } = work.options;
   let isEndChecked = false;
   let isPaused = false;
   // All pages so far were generated at this moment or later.
   let observedAt = first.observedAt;
-  const end = (outcome: SideEnd['outcome'], again: number | null, pages: readonly Observation[]): SideEnd => ({
+  const end = (outcome: SideResult['outcome'], again: number | null, pages: readonly Observation[]): SideResult => ({
     // The page that confirms a side asked for it whole, and speaks for it alone.
     outcome,
-    again,
+    repeatedTick: again,
     page,
-    edge: edgeOf(w, side, outcome === 'confirmed' ? pages.slice(-1) : pages),
+    edge: computeEdge(w, side, outcome === 'confirmed' ? pages.slice(-1) : pages),
     observedAt: Math.min(observedAt, ...pages.map((p) => p.observedAt)),
   });
   for (;;) {
     const { times } = page;
-    const outermost = outermostTick(times, side);
+    const outermost = findOutermostTick(times, side);
     // Some state the span of a truncated page at both ends, the one that it keeps included.
     const isKept = behavior.side === (side === 'high' ? 'latest' : 'earliest');
-    const isCut = !isKept && (side === 'high' ? page.isCutHigh : page.isCutLow);
+    const isCut = !isKept && (side === 'high' ? page.isTruncatedHigh : page.isTruncatedLow);
     const isShort = side === 'high' ? outermost < furthest : outermost > furthest;
     const lacksKnown = side === 'high' && lastTick !== null && outermost < lastTick && lastTick < w.to;
     const isSuspicious = isCut || lacksKnown || looksTruncated(behavior, page, side, mode === 'now');
@@ -75,20 +81,20 @@ export function* fetchSide(
       yield { kind: 'presumed', window: { from: w.from, to: w.to } };
       return end('inferred', isEndChecked ? outermost : null, [page]);
     }
-    const median = medianTick(times, side);
-    const begin = isCut || isShort ? outermost : isNear ? tickNearEnd(times, side) : median;
-    const next = yield* request(work, sideWindow(w, side, begin), side);
+    const median = findMedianTick(times, side);
+    const begin = isCut || isShort ? outermost : isNear ? findTickNearEnd(times, side) : median;
+    const next = yield* requestPage(work, toSideWindow(w, side, begin), side);
     if (next === null) return end('refused', null, [page]);
-    const relation = compareSide(page.times, next.times, begin, side);
+    const relation = comparePagesAtSide(page.times, next.times, begin, side);
     if (relation === 'further') {
       const beyond = next.times.filter((t) => (side === 'high' ? t > outermost : t < outermost));
       if (beyond.some((t) => t < page.observedAt)) noteTruncated(behavior, page.received, side);
-      if (isOutside(outermostTick(next.times, side), furthest, side)) work.idleRequests = 0;
+      if (isOutside(findOutermostTick(next.times, side), furthest, side)) work.idleRequests = 0;
       else if (work.idleRequests > idleRequestsMax) return end('contradicted', null, [page, next]);
-      noteWidest(widest, next);
-      yield* claim(work, between(first, outermost, side), isCut ? 'stated' : 'confirmed', observedAt);
+      noteWidestGap(widest, next);
+      yield* claim(work, computeWindowBetween(first, outermost, side), isCut ? 'stated' : 'confirmed', observedAt);
       observedAt = Math.min(observedAt, next.observedAt);
-      if (isBad(next)) yield* setAside(work, next, sideWindow(w, side, begin));
+      if (hasTooManyRejected(next)) yield* excludePage(work, next, toSideWindow(w, side, begin));
       page = next;
       furthest = side === 'high' ? Math.max(furthest, next.times.at(-1)!) : Math.min(furthest, next.times[0]!);
       isEndChecked = false;
@@ -103,7 +109,7 @@ export function* fetchSide(
       if (work.idleRequests > idleRequestsMax) return end('contradicted', null, [page]);
       continue;
     }
-    if (relation === 'contradicts' && !isShort && isCutInside(page.times, next.times, begin, side)) {
+    if (relation === 'contradicts' && !isShort && isTruncatedInside(page.times, next.times, begin, side)) {
       noteTruncated(behavior, next.received, side === 'high' ? 'low' : 'high');
       if (work.idleRequests > idleRequestsMax) return end('contradicted', null, [page, next]);
       observedAt = Math.min(observedAt, next.observedAt);
@@ -111,22 +117,22 @@ export function* fetchSide(
       isEndChecked = false;
       continue;
     }
-    if (relation === 'contradicts' || isShort || next.before > 1 || next.after > 1) {
+    if (relation === 'contradicts' || isShort || next.countBefore > 1 || next.countAfter > 1) {
       if (relation === 'same' && !isShort) return end('unheeded', null, [page, next]);
       behavior.contradictions++;
       return end('contradicted', null, [page, next]);
     }
     // Of two pages that end in one millisecond, one was cut off amid its ticks where they are more in the other.
     const [had, has] = [countAtEnd(page, side), countAtEnd(next, side)];
-    if (has < had || (has > had && has >= crowdMin)) return end('crowded', outermost, [page, next]);
+    if (has < had || (has > had && has >= crowdTicksMin)) return end('crowded', outermost, [page, next]);
     if (isCrowded(work, next, begin, side) || (times.length === 1 && !hasRoom(next, page))) {
-      const exact = yield* requestWithRoom(work, sideWindow(w, side, begin), side, next, page);
+      const exact = yield* requestWithRoom(work, toSideWindow(w, side, begin), side, next, page);
       const lacksSome = begin === outermost && exact.countAtLast < countAtEnd(page, side);
       if (lacksSome || isCrowded(work, exact, begin, side) || !hasRoom(exact, page))
         return end('crowded', begin, [page, exact]);
     }
     if (isNear && begin !== median) {
-      const roomy = yield* requestWithRoom(work, sideWindow(w, side, begin), side, next, page);
+      const roomy = yield* requestWithRoom(work, toSideWindow(w, side, begin), side, next, page);
       if (!hasRoom(roomy, page)) return end('crowded', outermost, [page, next]);
       if (page !== first) noteWhole(behavior, page.received);
       isEndChecked = true;
@@ -140,23 +146,23 @@ export function* fetchSide(
       begin !== outermost &&
       (isDoubtful || needsEndCheck(behavior, next.received, page.received, side))
     ) {
-      const once = yield* request(work, sideWindow(w, side, outermost), side);
+      const once = yield* requestPage(work, toSideWindow(w, side, outermost), side);
       if (once === null) return end('refused', null, [page]);
-      const last = yield* requestWithRoom(work, sideWindow(w, side, outermost), side, once, page);
-      const then = compareSide(page.times, last.times, outermost, side);
+      const last = yield* requestWithRoom(work, toSideWindow(w, side, outermost), side, once, page);
+      const then = comparePagesAtSide(page.times, last.times, outermost, side);
       if (then === 'contradicts') {
         behavior.contradictions++;
         return end('contradicted', null, [page, last]);
       }
-      if (last.before > 1 || last.after > 1) return end('unheeded', null, [page, next, last]);
+      if (last.countBefore > 1 || last.countAfter > 1) return end('unheeded', null, [page, next, last]);
       isEndChecked = true;
       if (then === 'further') {
         noteTruncated(behavior, page.received, side);
         noteTruncated(behavior, next.received, side);
         observedAt = Math.min(observedAt, last.observedAt);
         page = last;
-        furthest = outermostTick(last.times, side);
-        noteWidest(widest, last);
+        furthest = findOutermostTick(last.times, side);
+        noteWidestGap(widest, last);
         isEndChecked = false;
         continue;
       }
@@ -180,57 +186,57 @@ export function* fetchSide(
 }
 
 /** Whether a tick lies further out than another one. */
-const isOutside = (t: number, other: number, side: Side): boolean => (side === 'high' ? t > other : t < other);
+const isOutside = (t: number, other: number, side: WindowSide): boolean => (side === 'high' ? t > other : t < other);
 
 /**
  * Whether a page holds nothing but ticks of one millisecond, and enough of them to fill a page: nobody can page over it.
  * One that shows a tick at the far end of the window, too, was not cut off before it.
  */
-export function isCrowded({ largestPage }: Work, o: Observation, t: number, side: Side): boolean {
-  const { times, count, received, before, after, asked, first, last } = o;
-  if (times.length !== 1 || times[0] !== t || before + after > 1) return false;
-  const hasFarEnd = side === 'high' ? last! >= asked.to : before === 0 && first! < asked.from;
-  return !hasFarEnd && count >= crowdMin && received >= smallPageShare * largestPage;
+export function isCrowded({ largestPage }: FetchProgress, o: Observation, t: number, side: WindowSide): boolean {
+  const { times, count, received, countBefore, countAfter, window, first, last } = o;
+  if (times.length !== 1 || times[0] !== t || countBefore + countAfter > 1) return false;
+  const hasFarEnd = side === 'high' ? last! >= window.to : countBefore === 0 && first! < window.from;
+  return !hasFarEnd && count >= crowdTicksMin && received >= smallPageShare * largestPage;
 }
 
 /** Distinct ticks of the last millisecond of a page at a side. */
-const countAtEnd = (o: Observation, side: Side): number => (side === 'high' ? o.countAtLast : o.countAtFirst);
+const countAtEnd = (o: Observation, side: WindowSide): number => (side === 'high' ? o.countAtLast : o.countAtFirst);
 
 /** Whether a page that begins at the last tick had room for a further one: what lies at the edges takes room, too. */
 const hasRoom = ({ received }: Observation, page: Observation): boolean =>
-  received < crowdMin || received <= 0.5 * page.received;
+  received < crowdTicksMin || received <= 0.5 * page.received;
 
 /** Repeats a request that had no room for a further tick, where ticks at the very edges took it and can be left out now. */
 function* requestWithRoom(
-  work: Work,
+  work: FetchProgress,
   asked: Window,
-  side: Side,
+  side: WindowSide,
   o: Observation,
   page: Observation,
-): Fetch<Observation> {
+): FetchSteps<Observation> {
   const hasEdgeTicks = (o.first! < asked.from && o.first === o.requested.from) || o.last! >= asked.to;
-  if (hasRoom(o, page) || !hasEdgeTicks || isRequested(o, requestedWindow(work.behavior, asked, true))) return o;
-  return (yield* request(work, asked, side, true)) ?? o;
+  if (hasRoom(o, page) || !hasEdgeTicks || isRequested(o, toRequestedWindow(work.behavior, asked, true))) return o;
+  return (yield* requestPage(work, asked, side, true)) ?? o;
 }
 
-const sideWindow = (w: Window, side: Side, tick: number): Window =>
+const toSideWindow = (w: Window, side: WindowSide, tick: number): Window =>
   side === 'high' ? { from: tick, to: w.to } : { from: w.from, to: tick + 1 };
 
 /** Up to where all of the pages speak at a side. */
-const edgeOf = (w: Window, side: Side, pages: readonly Observation[]): number =>
+const computeEdge = (w: Window, side: WindowSide, pages: readonly Observation[]): number =>
   side === 'high'
-    ? Math.min(w.to, ...pages.map(({ reach }) => reach.to))
-    : Math.max(w.from, ...pages.map(({ reach }) => reach.from));
+    ? Math.min(w.to, ...pages.map(({ claimableWindow }) => claimableWindow.to))
+    : Math.max(w.from, ...pages.map(({ claimableWindow }) => claimableWindow.from));
 
 /**
  * What lies between the first page and a tick further out, which is included. At the other end of the first page another
  * price of the same millisecond may have been cut off.
  */
-const between = (first: Observation, tick: number, side: Side): Window =>
+const computeWindowBetween = (first: Observation, tick: number, side: WindowSide): Window =>
   side === 'high' ? { from: first.times[0]! + 1, to: tick + 1 } : { from: tick, to: first.times.at(-1)! };
 
 /** Notes the widest gap between two ticks of a page. */
-export function noteWidest(widest: { from: number; to: number }, { times }: Observation): void {
+export function noteWidestGap(widest: { from: number; to: number }, { times }: Observation): void {
   for (let i = 1; i < times.length; i++) {
     if (times[i]! - times[i - 1]! <= widest.to - widest.from) continue;
     widest.from = times[i - 1]!;

@@ -1,11 +1,16 @@
-import type { Covered, Evidence } from '../core/coverage.ts';
+import type { CoveredWindow, Evidence } from '../core/coverage.ts';
 import { isEmpty, subtract, type Window } from '../core/window.ts';
 import type { Observation } from './observation.ts';
-import type { ServerBehavior, Side } from './server-behavior.ts';
+import type { ServerBehavior, WindowSide } from './server-behavior.ts';
 
 /** What fetching a window does next. A request is answered by its observation, or null where the service refused it. */
-export type Step =
-  | { readonly kind: 'request'; readonly window: Window; readonly side: 'whole' | Side; readonly isExact: boolean }
+export type FetchStep =
+  | {
+      readonly kind: 'request';
+      readonly window: Window;
+      readonly side: 'whole' | WindowSide;
+      readonly isExact: boolean;
+    }
   /** The last response is of the same moment as the one before: the clock has to move on before the next. */
   | { readonly kind: 'pause' }
   | { readonly kind: 'claim'; readonly window: Window; readonly evidence: Evidence; readonly observedAt: number }
@@ -17,7 +22,7 @@ export type Step =
   /** Taken for whole by the size of its page alone: to be fetched again where sizes turn out to mean nothing. */
   | { readonly kind: 'presumed'; readonly window: Window };
 
-export type Fetch<T = void> = Generator<Step, T, Observation | null | undefined>;
+export type FetchSteps<T = void> = Generator<FetchStep, T, Observation | null | undefined>;
 
 export interface FetchOptions {
   /** `next`: what comes after the last tick stays inferred, and the next poll confirms it at no extra request. */
@@ -30,15 +35,15 @@ export interface FetchOptions {
    * Adjoining inferred windows up to the end of coverage, in order. A page that contains the known tick confirms them; a page
    * with further ticks in them withdraws them.
    */
-  readonly inferred: readonly Covered[];
+  readonly inferred: readonly CoveredWindow[];
 }
 
-export const plainFetch: FetchOptions = { confirm: 'now', lastTick: null, knownTick: null, inferred: [] };
+export const defaultFetchOptions: FetchOptions = { confirm: 'now', lastTick: null, knownTick: null, inferred: [] };
 
-export const contradictsReason = 'the responses of the service contradict each other';
+export const contradictionReason = 'the responses of the service contradict each other';
 export const crowdedReason = 'more ticks in one millisecond than a page holds';
-export const ignoresReason = 'the service does not heed the window asked for';
-export const unansweredReason = 'the service does not answer for this window';
+export const ignoredWindowReason = 'the service does not heed the window asked for';
+export const noResponseReason = 'the service does not answer for this window';
 
 /** Where more of the elements of a response are unusable, its window is a gap. */
 export const rejectedShareMax = 0.01;
@@ -46,9 +51,9 @@ export const rejectedShareMax = 0.01;
 export const idleRequestsMax = 30;
 
 /** Distinct ticks of one millisecond that may fill a page. */
-export const crowdMin = 4;
+export const crowdTicksMin = 4;
 
-export interface Pending extends Window {
+export interface PendingWindow extends Window {
   /** The request begins and ends at the very edges of the window, where they are known to be included. */
   readonly isExact?: boolean;
   /** It lies before the start that a response stated. */
@@ -58,72 +63,81 @@ export interface Pending extends Window {
 }
 
 /** What is left to do of a window as planned, and what it may still cost. */
-export interface Work {
+export interface FetchProgress {
   readonly behavior: ServerBehavior;
   readonly options: FetchOptions;
-  readonly pending: Pending[];
+  readonly pending: PendingWindow[];
   splitsLeft: number;
   idleRequests: number;
-  creeping: number;
-  crowds: number;
+  narrowResponses: number;
+  crowdedMoments: number;
   /** Whether responses of the server contradicted each other before. */
-  readonly isCaught: boolean;
+  readonly hasContradictedBefore: boolean;
   /** Of a server that was caught: the narrowest window, in ms, about which responses disagreed. None as wide is asked for again. */
   contradictedMs: number;
   /** Whether something of the window being fetched was claimed so far. */
-  claimed: boolean;
+  hasClaimed: boolean;
   /** Elements of the largest page so far. */
   largestPage: number;
   /** Whether a page showed ticks where the polls before inferred that there are none. */
   isTailContradicted: boolean;
   /** Windows that the service says it lacks, and windows of pages with too much that is unusable. */
-  readonly lacking: Window[];
+  readonly excludedWindows: Window[];
 }
 
 export const isRequested = ({ requested }: Observation, { from, to }: Window): boolean =>
   requested.from === from && requested.to === to;
 
 /** Requests a window; null where the service refused it. */
-export function* request(work: Work, window: Window, side: 'whole' | Side, isExact = false): Fetch<Observation | null> {
+export function* requestPage(
+  work: FetchProgress,
+  window: Window,
+  side: 'whole' | WindowSide,
+  isExact = false,
+): FetchSteps<Observation | null> {
   work.idleRequests++;
   const o = (yield { kind: 'request', window, side, isExact }) ?? null;
   if (o === null) return null;
-  const { behavior, lacking } = work;
-  for (const window of o.gaps) lacking.push(window);
+  const { behavior, excludedWindows } = work;
+  for (const window of o.gaps) excludedWindows.push(window);
   work.largestPage = Math.max(work.largestPage, o.received);
   behavior.largestPage = Math.max(behavior.largestPage, o.received);
   if (o.first !== null) behavior.oldestTick = Math.min(behavior.oldestTick, o.first);
   return o;
 }
 
-export const isBad = ({ received, rejected }: Observation): boolean => rejected > rejectedShareMax * received;
+export const hasTooManyRejected = ({ received, rejected }: Observation): boolean =>
+  rejected > rejectedShareMax * received;
 
-export const badReason = ({ received, rejected }: Observation): string =>
+export const formatRejectedReason = ({ received, rejected }: Observation): string =>
   `${rejected} of the ${received} elements of a response are unusable`;
 
 /** Leaves what a page speaks for as a gap, as too much of it is unusable: nobody knows of which moments that is. */
-export function* setAside(work: Work, o: Observation, asked: Window): Fetch {
+export function* excludePage(work: FetchProgress, o: Observation, asked: Window): FetchSteps {
   const { times } = o;
   const { from, to } = times.length === 0 ? asked : { from: times[0]!, to: times.at(-1)! + 1 };
-  work.lacking.push({ from, to });
-  yield gap({ from, to: Math.min(to, o.observedAt) }, badReason(o));
+  work.excludedWindows.push({ from, to });
+  yield createGapStep({ from, to: Math.min(to, o.observedAt) }, formatRejectedReason(o));
 }
 
 /** Claims a window but for what is known to be lacking. */
-export function* claim(work: Work, window: Window, evidence: Evidence, observedAt: number): Fetch {
-  for (const { from, to } of subtract([window], work.lacking)) {
+export function* claim(work: FetchProgress, window: Window, evidence: Evidence, observedAt: number): FetchSteps {
+  for (const { from, to } of subtract([window], work.excludedWindows)) {
     const piece = { from, to: Math.min(to, observedAt) };
     if (isEmpty(piece)) continue;
-    work.claimed = true;
+    work.hasClaimed = true;
     yield { kind: 'claim', window: piece, evidence, observedAt };
   }
 }
 
-export const gap = (window: Window, reason: string): Extract<Step, { kind: 'gap' }> => ({
+export const createGapStep = (window: Window, reason: string): Extract<FetchStep, { kind: 'gap' }> => ({
   kind: 'gap',
   reason,
   window: { from: window.from, to: window.to },
 });
 
 /** A gap where the service goes back less far. */
-export const tooOld = (window: Window): Step => ({ ...gap(window, unansweredReason), isTooOld: true });
+export const createTooOldStep = (window: Window): FetchStep => ({
+  ...createGapStep(window, noResponseReason),
+  isTooOld: true,
+});

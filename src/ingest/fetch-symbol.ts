@@ -1,22 +1,29 @@
 import type { Clock } from '../core/clock.ts';
-import type { Covered, Origin } from '../core/coverage.ts';
+import type { CoveredWindow, Origin } from '../core/coverage.ts';
 import { UpstreamError } from '../core/errors.ts';
-import { ranks } from '../core/merge.ts';
-import type { TicksMeaning } from '../core/raw-page.ts';
-import { noTicks } from '../core/tick.ts';
+import { precedenceRanks } from '../core/merge.ts';
+import type { TickRequestPurpose } from '../core/raw-page.ts';
+import { emptyTicks } from '../core/tick.ts';
 import { intersect, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import { joinLost, type Lost, lagOf, named } from './fetch-failures.ts';
-import type { FetchOptions, Step } from './fetch-steps.ts';
+import { findStalePart, joinUnservedWindows, toStatedGap, type UnservedWindow } from './fetch-failures.ts';
+import type { FetchOptions, FetchStep } from './fetch-steps.ts';
 import { fetchWindow } from './fetch-window.ts';
-import { type Observation, observe } from './observation.ts';
-import type { Ask } from './page-request.ts';
-import { noteEdges, requestedWindow, type ServerBehavior } from './server-behavior.ts';
-import { cutToLength, type Heard, instead, isAboutSize, learnSize, withoutOlder } from './window-bisection.ts';
+import { type Observation, observePage } from './observation.ts';
+import type { WindowRequest } from './page-request.ts';
+import { noteEdges, type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
+import {
+  isSizeRefusal,
+  noteAcceptedSize,
+  partitionOlder,
+  planSmallerRequests,
+  type SymbolResponses,
+  splitToLength,
+} from './window-bisection.ts';
 
 /** What covering windows needs from outside. */
-export interface CoverContext {
+export interface FetchContext {
   readonly upstream: Pick<Upstream, 'ticks'>;
   readonly clock: Clock;
   readonly runId: string;
@@ -32,19 +39,19 @@ export interface CoverContext {
 }
 
 /** A response without ticks: what it proves shows only once others were asked. */
-export interface Empty extends Window {
+export interface EmptyResponse extends Window {
   readonly symbol: string;
   readonly observedAt: number;
   /** The request began at a tick that the service brought before, and does not bring now. */
   readonly lacksKnownTick: boolean;
 }
 
-export interface CoverOutcome {
-  readonly empties: readonly Empty[];
+export interface FetchOutcome {
+  readonly empties: readonly EmptyResponse[];
   /** Windows taken for whole by the sizes of their pages alone. */
   readonly presumed: readonly Window[];
   /** Windows that the service does not bring, with the reason. */
-  readonly lost: readonly Lost[];
+  readonly lost: readonly UnservedWindow[];
 }
 
 /** A window, and how it is fetched. */
@@ -56,58 +63,58 @@ export interface FetchPlan extends Window {
  * Fetches windows of a symbol and makes durable what came and what it proves. Rejects with UpstreamError.
  * @param empties receives the empty responses as they come: they count, though a later request fails
  */
-export async function cover(
-  context: CoverContext,
+export async function fetchSymbol(
+  context: FetchContext,
   symbol: string,
   windows: readonly FetchPlan[],
-  empties: Empty[] = [],
-): Promise<CoverOutcome> {
+  empties: EmptyResponse[] = [],
+): Promise<FetchOutcome> {
   const presumed: Window[] = [];
-  const lost: Lost[] = [];
-  const heard: Heard = { answers: 0, refusal: null };
+  const lost: UnservedWindow[] = [];
+  const heard: SymbolResponses = { responses: 0, refusal: null };
   for (const { from, to, options } of windows) {
-    const asks: Ask[] = [{ from, to }];
+    const asks: WindowRequest[] = [{ from, to }];
     while (asks.length > 0) {
       const ask = asks.shift()!;
-      const cut = cutToLength(context.behavior, ask);
+      const cut = splitToLength(context.behavior, ask);
       if (cut !== undefined) {
         asks.unshift(...cut);
         continue;
       }
       // Only the part that begins where the plan does begins after the known tick.
       const how = ask.from === from ? options : { ...options, knownTick: null };
-      const refusal = await fetchOne(context, symbol, ask, how, heard, { empties, presumed, lost });
+      const refusal = await fetchOneWindow(context, symbol, ask, how, heard, { empties, presumed, lost });
       if (refusal === null) continue;
       heard.refusal ??= refusal;
       const limit = Math.min(context.pageLimit, context.behavior.limit);
-      const parts = await instead(context, symbol, ask, limit, heard);
-      if (parts === null) lost.push(...refused(context.behavior, ask, asks, refusal));
+      const parts = await planSmallerRequests(context, symbol, ask, limit, heard);
+      if (parts === null) lost.push(...giveUpRefused(context.behavior, ask, asks, refusal));
       else asks.unshift(...parts);
     }
   }
   // Refused whatever was asked: that is about the symbol.
-  if (heard.answers === 0 && heard.refusal !== null) throw heard.refusal;
-  return { empties, presumed, lost: joinLost(lost) };
+  if (heard.responses === 0 && heard.refusal !== null) throw heard.refusal;
+  return { empties, presumed, lost: joinUnservedWindows(lost) };
 }
 
-interface Outcome {
-  readonly empties: Empty[];
+interface MutableFetchOutcome {
+  readonly empties: EmptyResponse[];
   readonly presumed: Window[];
-  readonly lost: Lost[];
+  readonly lost: UnservedWindow[];
 }
 
 /** Fetches one window; resolves to the error where its first request was refused, for how much it asks for or how old it is. */
-async function fetchOne(
-  context: CoverContext,
+async function fetchOneWindow(
+  context: FetchContext,
   symbol: string,
-  ask: Ask,
+  ask: WindowRequest,
   options: FetchOptions,
-  heard: Heard,
-  outcome: Outcome,
+  heard: SymbolResponses,
+  outcome: MutableFetchOutcome,
 ): Promise<UpstreamError | null> {
   const { behavior, clock } = context;
   const fetch = fetchWindow(behavior, ask, options);
-  const journal = openRecords(context, symbol, ask);
+  const journal = openRecordBuffer(context, symbol, ask);
   let isFirst = true;
   let answer: Observation | null | undefined;
   for (;;) {
@@ -127,7 +134,7 @@ async function fetchOne(
     } else {
       await journal.flush();
       const limit = Math.min(context.pageLimit, behavior.limit);
-      const response = await request(context, symbol, step, limit);
+      const response = await sendPageRequest(context, symbol, step, limit);
       if (response instanceof UpstreamError) {
         if (isFirst) return response;
         answer = null;
@@ -135,11 +142,11 @@ async function fetchOne(
       }
       const { observation, record, gaps } = response;
       journal.hold(record);
-      heard.answers++;
-      for (const window of gaps) outcome.lost.push(named(window));
+      heard.responses++;
+      for (const window of gaps) outcome.lost.push(toStatedGap(window));
       if (isFirst) {
-        learnSize(behavior, ask, limit);
-        const lag = lagOf(ask, observation.observedAt);
+        noteAcceptedSize(behavior, ask, limit);
+        const lag = findStalePart(ask, observation.observedAt);
         if (lag !== null) outcome.lost.push(lag);
       }
       isFirst = false;
@@ -154,32 +161,32 @@ async function fetchOne(
 const pauseMs = 2;
 
 /** Sends one request; the error where the service may have refused how much was asked for, or how old it is. */
-async function request(
-  context: CoverContext,
+async function sendPageRequest(
+  context: FetchContext,
   symbol: string,
   {
     window,
     side,
     isExact,
-  }: Pick<Extract<Step, { kind: 'request' }>, 'window' | 'isExact'> & { side: TicksMeaning['kind'] },
+  }: Pick<Extract<FetchStep, { kind: 'request' }>, 'window' | 'isExact'> & { side: TickRequestPurpose['kind'] },
   limit: number,
 ): Promise<{ observation: Observation; record: TickRecord; gaps: Window[] } | UpstreamError> {
   const { behavior, clock, signal, origin } = context;
   // A tick that has to come again shows by itself whether the start is included.
-  const requested = requestedWindow(behavior, window, isExact);
+  const requested = toRequestedWindow(behavior, window, isExact);
   const sentAt = clock.nowMs();
-  const meaning: TicksMeaning = { origin, asked: { from: window.from, to: window.to }, kind: side };
+  const meaning: TickRequestPurpose = { origin, asked: { from: window.from, to: window.to }, kind: side };
   const query = { symbol, ...requested, limit, askedAt: sentAt, meaning };
   const page = await context.upstream.ticks(query, signal).catch((error: unknown) => {
-    if (isAboutSize(error)) return error;
+    if (isSizeRefusal(error)) return error;
     throw error;
   });
   if (page instanceof UpstreamError) return page;
   noteEdges(behavior, requested, page.t);
   const futureMs = clock.nowMs() + context.futureSkewMs;
-  const { observation, ticks, rejected } = observe(page, window, { requested, limit, sentAt, futureMs });
+  const { observation, ticks, rejected } = observePage(page, window, { requested, limit, sentAt, futureMs });
   context.onPage(ticks.t.length);
-  const record = { ...emptyRecord(context, symbol, window, observation.observedAt), ticks, rejected };
+  const record = { ...createEmptyRecord(context, symbol, window, observation.observedAt), ticks, rejected };
   return { observation, record, gaps: intersect(page.gaps, [window]) };
 }
 
@@ -187,30 +194,30 @@ async function request(
  * Requests a window once and makes durable what it brings; claims nothing of it. Null where the service may have refused
  * how much was asked for, or how old it is. Rejects with UpstreamError.
  */
-export async function requestOnce(context: CoverContext, symbol: string, window: Window): Promise<Observation | null> {
+export async function requestOnce(context: FetchContext, symbol: string, window: Window): Promise<Observation | null> {
   const step = { window, side: 'recheck', isExact: false } as const;
-  const response = await request(context, symbol, step, Math.min(context.pageLimit, context.behavior.limit));
+  const response = await sendPageRequest(context, symbol, step, Math.min(context.pageLimit, context.behavior.limit));
   if (response instanceof UpstreamError) return null;
   await context.append(response.record);
   return response.observation;
 }
 
-const emptyRecord = (context: CoverContext, symbol: string, asked: Window, observedAt: number): TickRecord => ({
+const createEmptyRecord = (context: FetchContext, symbol: string, asked: Window, observedAt: number): TickRecord => ({
   runId: context.runId,
   symbol,
-  asked: { from: asked.from, to: asked.to },
+  requestedWindow: { from: asked.from, to: asked.to },
   observedAt,
   origin: context.origin,
-  rank: ranks.poll,
-  ticks: noTicks,
+  rank: precedenceRanks.poll,
+  ticks: emptyTicks,
   rejected: [],
   covered: [],
 });
 
 /** Makes claims durable, with the response before them or after it: never before the ticks that they speak of. */
-function openRecords(context: CoverContext, symbol: string, ask: Window) {
+function openRecordBuffer(context: FetchContext, symbol: string, ask: Window) {
   let held: TickRecord | null = null;
-  let covered: Omit<Covered, 'origin'>[] = [];
+  let covered: Omit<CoveredWindow, 'origin'>[] = [];
   async function flush(): Promise<void> {
     if (held === null) return;
     const record = { ...held, covered };
@@ -223,20 +230,24 @@ function openRecords(context: CoverContext, symbol: string, ask: Window) {
     hold(record: TickRecord): void {
       held = record;
     },
-    async claim(claim: Omit<Covered, 'origin'>): Promise<void> {
-      held ??= emptyRecord(context, symbol, ask, claim.fetchedAt);
+    async claim(claim: Omit<CoveredWindow, 'origin'>): Promise<void> {
+      held ??= createEmptyRecord(context, symbol, ask, claim.fetchedAt);
       covered.push(claim);
     },
     async withdraw(window: Window): Promise<void> {
       await flush();
-      held = { ...emptyRecord(context, symbol, ask, context.clock.nowMs()), withdrawn: [window] };
+      held = { ...createEmptyRecord(context, symbol, ask, context.clock.nowMs()), withdrawn: [window] };
       await flush();
     },
   };
 }
 
 /** Makes durable what empty responses prove. */
-export async function claimEmpty(context: CoverContext, empty: Empty, oldestTick: number): Promise<void> {
+export async function claimEmptyResponse(
+  context: FetchContext,
+  empty: EmptyResponse,
+  oldestTick: number,
+): Promise<void> {
   const { symbol, from, to, observedAt, lacksKnownTick } = empty;
   const base = { fetchedAt: observedAt };
   // What is older than anything that the service ever showed may be gone there.
@@ -245,13 +256,18 @@ export async function claimEmpty(context: CoverContext, empty: Empty, oldestTick
     { from, to: since, evidence: 'inferred' as const, ...base },
     { from: since, to, evidence: 'confirmed' as const, ...base },
   ].filter((window) => window.from < window.to);
-  if (covered.length > 0) await context.append({ ...emptyRecord(context, symbol, empty, observedAt), covered });
+  if (covered.length > 0) await context.append({ ...createEmptyRecord(context, symbol, empty, observedAt), covered });
 }
 
 /** Gives up what was refused, and of what is still to be asked what is older: a refusal of its age is remembered. */
-function refused(behavior: ServerBehavior, ask: Ask, asks: Ask[], { reason }: UpstreamError): Lost[] {
-  const { older, rest } = withoutOlder(asks, ask);
-  if (older.length > 0) behavior.oldestFrom = ask.to;
+function giveUpRefused(
+  behavior: ServerBehavior,
+  ask: WindowRequest,
+  asks: WindowRequest[],
+  { reason }: UpstreamError,
+): UnservedWindow[] {
+  const { older, rest } = partitionOlder(asks, ask);
+  if (older.length > 0) behavior.refusedBefore = ask.to;
   asks.splice(0, asks.length, ...rest);
   // One that was refused whole may have been refused for anything; of parts the recent ones were answered.
   const isTooOld = ask.part !== undefined;

@@ -1,5 +1,5 @@
 /** At most `concurrency` at a time; the first error stops the rest and is thrown once those under way are over. */
-export async function inParallel<T>(
+export async function forEachConcurrent<T>(
   concurrency: number,
   items: readonly T[],
   work: (item: T) => Promise<void>,

@@ -2,19 +2,19 @@ import type { RecordPaths } from '../core/parse-market.ts';
 
 export type ImportDataset = 'ticks' | 'markets';
 
-const tickColumns = ['symbol', 't', 'p'];
+const tickColumnNames = ['symbol', 't', 'p'];
 
 /**
  * What rows with these columns are, or why they are nothing: a clause on the file. `given`: what they have to be; null
  * for what they look like.
  */
-export function datasetOf(
+export function detectDataset(
   names: readonly string[],
   given: ImportDataset | null,
   { symbolPaths, fieldPaths }: RecordPaths,
 ): ImportDataset | { readonly lacks: string } {
   const has = new Set(names);
-  const lacking = tickColumns.filter((name) => !has.has(name));
+  const lacking = tickColumnNames.filter((name) => !has.has(name));
   const top = (paths: readonly string[]): boolean => paths.some((path) => has.has(path.split('/')[0]!));
   const isList = has.has('canonical_id') || has.has('symbol') || top(symbolPaths);
   const tellsOfMarkets = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
@@ -28,24 +28,24 @@ export function datasetOf(
   return { lacks: `it lacks the column${lacking.length > 1 ? 's' : ''} ${lacking.join(', ')} (${found})${hint}` };
 }
 
-const delimiters = [',', ';', '\t', '|'];
+const csvDelimiters = [',', ';', '\t', '|'];
 
 /**
  * The names in the first line of a CSV and what stands between them, by RFC 4180; undefined where there is no whole line
  * or a name stands there twice, as DuckDB has it: whatever its case.
  */
-export function csvHead(text: string): { names: string[]; delimiter: string } | undefined {
+export function parseCsvHeader(text: string): { names: string[]; delimiter: string } | undefined {
   const [line, ...rest] = text.replace(/^\ufeff/, '').split(/\r\n|\n|\r/, 2);
-  if (line === undefined || line === '' || (rest.length === 0 && text.length > lineCharsMax)) return undefined;
-  const candidates = delimiters.map((delimiter) => ({ delimiter, names: fieldsOf(line, delimiter) }));
+  if (line === undefined || line === '' || (rest.length === 0 && text.length > csvHeaderCharsMax)) return undefined;
+  const candidates = csvDelimiters.map((delimiter) => ({ delimiter, names: splitCsvLine(line, delimiter) }));
   const best = candidates.reduce((a, b) => (b.names.length > a.names.length ? b : a));
   const different = new Set(best.names.map((name) => name.toLowerCase()));
   return different.size < best.names.length ? undefined : best;
 }
 
-const lineCharsMax = 60_000;
+const csvHeaderCharsMax = 60_000;
 
-function fieldsOf(line: string, delimiter: string): string[] {
+function splitCsvLine(line: string, delimiter: string): string[] {
   const fields: string[] = [];
   let field = '';
   let quoted = false;

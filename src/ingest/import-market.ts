@@ -1,11 +1,11 @@
 import type { MarketFacts } from '../core/market.ts';
-import { type RecordPaths, readMarket } from '../core/parse-market.ts';
+import { parseMarket, type RecordPaths } from '../core/parse-market.ts';
 import { timeMin } from '../core/time.ts';
-import type { Zone } from '../core/time-zone.ts';
-import { localTime, type ReadTime, readTimeText } from './import-time.ts';
+import type { TimeZone } from '../core/time-zone.ts';
+import { type ParsedTime, parseTimeText, resolveLocalTime } from './import-time.ts';
 
 /** A market of a row, and the moments at which it was seen so; epoch milliseconds. */
-export interface SeenMarket {
+export interface ImportedMarket {
   readonly facts: readonly MarketFacts[];
   readonly firstSeen: number;
   readonly lastSeen: number;
@@ -13,7 +13,7 @@ export interface SeenMarket {
 
 export interface MarketRowRules {
   readonly paths: RecordPaths;
-  readonly zone: Zone | null;
+  readonly zone: TimeZone | null;
   /** Whether times finer than a millisecond are cut down to one. */
   readonly truncates: boolean;
   /** Columns whose numbers are wall-clock times. */
@@ -24,10 +24,10 @@ export interface MarketRowRules {
   readonly futureMs: number;
 }
 
-type Row = Readonly<Record<string, unknown>>;
+type ImportMarketRow = Readonly<Record<string, unknown>>;
 
 /** Columns of the published markets that are fields of a record. */
-const columnNames: readonly string[] = [
+const publishedColumnNames: readonly string[] = [
   'canonical_id',
   'symbol',
   'source',
@@ -44,12 +44,15 @@ const columnNames: readonly string[] = [
  * Reads a row of a list of markets: columns as the published markets have them, others as the configured paths name them.
  * Rows published by one archive become the same rows in another. A row without a canonical_id has its symbol for one.
  */
-export function readMarketRow(row: Row, rules: MarketRowRules): SeenMarket | { readonly reason: string } {
+export function readMarketRow(
+  row: ImportMarketRow,
+  rules: MarketRowRules,
+): ImportedMarket | { readonly reason: string } {
   const zoned: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(row)) {
-    if (value !== null) zoned[name] = instantIn(name, value, rules);
+    if (value !== null) zoned[name] = toInstant(name, value, rules);
   }
-  const seen = whenSeen(zoned, rules);
+  const seen = readSeenTimes(zoned, rules);
   if ('reason' in seen) return seen;
   const {
     extra,
@@ -61,25 +64,28 @@ export function readMarketRow(row: Row, rules: MarketRowRules): SeenMarket | { r
     date: _d,
     ...columns
   } = zoned;
-  const before = objectOf(extra);
+  const before = parseExtra(extra);
   const record: Record<string, unknown> = { ...before, ...columns };
   record.canonical_id ??= columns.symbol;
   // A published row speaks for its own symbol only, whatever else the record named.
   const isPublished = typeof columns.symbol === 'string' && row.first_seen !== undefined;
   const symbolPaths = isPublished ? ['symbol'] : rules.paths.symbolPaths;
-  const facts = readMarket(record, viewsOf(views), { symbolPaths, fieldPaths: withColumns(rules.paths.fieldPaths) });
+  const facts = parseMarket(record, parseViews(views), {
+    symbolPaths,
+    fieldPaths: addColumnPaths(rules.paths.fieldPaths),
+  });
   if ('reason' in facts) return facts;
-  const isOurs = before !== null && Object.keys(columns).every((name) => columnNames.includes(name));
+  const isOurs = before !== null && Object.keys(columns).every((name) => publishedColumnNames.includes(name));
   return { ...seen, facts: isOurs ? facts.map((one) => ({ ...one, extra: String(extra) })) : facts };
 }
 
 /** From the first to the last poll that showed it so; one moment for a row that says no more. */
-function whenSeen(row: Row, { zone, truncates, writtenAt, futureMs }: MarketRowRules) {
-  const read = (name: string): ReadTime | undefined => {
+function readSeenTimes(row: ImportMarketRow, { zone, truncates, writtenAt, futureMs }: MarketRowRules) {
+  const read = (name: string): ParsedTime | undefined => {
     const value = row[name];
     if (value === undefined) return undefined;
     const rules = { zone, unit: 'ms', truncates } as const;
-    const t = typeof value === 'number' ? value : typeof value === 'string' ? readTimeText(value, rules) : Number.NaN;
+    const t = typeof value === 'number' ? value : typeof value === 'string' ? parseTimeText(value, rules) : Number.NaN;
     if (typeof t !== 'number') return { reason: `${name} ${t.reason}` };
     if (!Number.isInteger(t) || t < timeMin || t > futureMs) return { reason: `${name} is no time of the past` };
     return t;
@@ -94,26 +100,26 @@ function whenSeen(row: Row, { zone, truncates, writtenAt, futureMs }: MarketRowR
 }
 
 /** A wall-clock time in its zone; without one it stays text without a zone, which is no instant. */
-function instantIn(name: string, value: unknown, { zone, localColumns }: MarketRowRules): unknown {
+function toInstant(name: string, value: unknown, { zone, localColumns }: MarketRowRules): unknown {
   if (!localColumns.has(name) || typeof value !== 'number') return value;
-  const t = localTime(value, zone);
+  const t = resolveLocalTime(value, zone);
   return typeof t === 'number' ? t : new Date(value).toISOString().slice(0, -1);
 }
 
 /** A list, or one as text: JSON. */
-function viewsOf(value: unknown): string[] {
-  const list: unknown = typeof value === 'string' ? parsed(value) : value;
+function parseViews(value: unknown): string[] {
+  const list: unknown = typeof value === 'string' ? parseJsonOrNull(value) : value;
   return Array.isArray(list) ? [...new Set(list.filter((view) => typeof view === 'string'))].sort() : [];
 }
 
-function objectOf(extra: unknown): Record<string, unknown> | null {
-  const value = typeof extra === 'string' ? parsed(extra) : null;
+function parseExtra(extra: unknown): Record<string, unknown> | null {
+  const value = typeof extra === 'string' ? parseJsonOrNull(extra) : null;
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Record<string, unknown>)
     : null;
 }
 
-function parsed(text: string): unknown {
+function parseJsonOrNull(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -122,7 +128,7 @@ function parsed(text: string): unknown {
 }
 
 /** The configured paths, and after them the published columns. */
-const withColumns = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPaths'] => ({
+const addColumnPaths = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPaths'] => ({
   question: [...paths.question, 'question'],
   source: [...paths.source, 'source'],
   opensAt: [...paths.opensAt, 'opens_at'],
@@ -132,19 +138,22 @@ const withColumns = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPaths'
 });
 
 /** Columns that a CSV, which knows text only, may hold as a number, a truth value or a time. */
-export function typedOf(row: Readonly<Record<string, unknown>>, { fieldPaths }: RecordPaths): Record<string, unknown> {
+export function parseTypedColumns(
+  row: Readonly<Record<string, unknown>>,
+  { fieldPaths }: RecordPaths,
+): Record<string, unknown> {
   const { opensAt, closesAt, resolvedAt, outcome } = fieldPaths;
   const loose = new Set(['is_active', 'confidence', 'opens_at', 'closes_at', 'resolved_at', 'outcome']);
   for (const path of [opensAt, closesAt, resolvedAt, outcome].flat()) loose.add(path);
   return Object.fromEntries(
     Object.entries(row).map(([name, value]) => [
       name,
-      loose.has(name) && typeof value === 'string' ? typed(value) : value,
+      loose.has(name) && typeof value === 'string' ? parseTypedText(value) : value,
     ]),
   );
 }
 
-function typed(text: string): unknown {
+function parseTypedText(text: string): unknown {
   if (/^(true|false)$/i.test(text)) return text.toLowerCase() === 'true';
   return /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
 }

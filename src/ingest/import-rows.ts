@@ -1,9 +1,9 @@
-import { isName } from '../core/symbol-name.ts';
-import type { Rejected, TickColumns } from '../core/tick.ts';
-import { localTime, type ReadTime, readTimeText, type TimeRules, tooFine } from './import-time.ts';
+import { isSymbolName } from '../core/symbol-name.ts';
+import type { RejectedInput, TickColumns } from '../core/tick.ts';
+import { type ParsedTime, parseTimeText, resolveLocalTime, type TimeRules, tooFineError } from './import-time.ts';
 
 /** How the rows of a file are read. */
-export interface RowRules extends TimeRules {
+export interface TickRowRules extends TimeRules {
   readonly priceScale: PriceScale;
 }
 
@@ -17,7 +17,7 @@ export interface PriceScale {
 }
 
 /** How rows are read where nothing else is said: `t` in milliseconds, `p` as it comes. */
-export const plainRows: RowRules = {
+export const defaultRowRules: TickRowRules = {
   zone: null,
   unit: 'ms',
   truncates: false,
@@ -25,7 +25,7 @@ export const plainRows: RowRules = {
 };
 
 /** Reads a positive decimal number of at most 15 digits, e.g. `0.01`; undefined for anything else. */
-export function readPriceScale(text: string): PriceScale | undefined {
+export function parsePriceScale(text: string): PriceScale | undefined {
   const [, whole, fraction = ''] = /^(\d*)(?:\.(\d+))?$/.exec(text.trim()) ?? [];
   const digits = `${whole ?? ''}${fraction}`;
   if (whole === undefined || digits.length > 15 || !/[1-9]/.test(digits)) return undefined;
@@ -33,70 +33,71 @@ export function readPriceScale(text: string): PriceScale | undefined {
 }
 
 /** Rows of symbol, t and p as a file holds them, as columns of equal length. */
-export interface RawRows {
+export interface RawTickRows {
   readonly symbol: readonly unknown[];
   /** Numbers are milliseconds: since the epoch, or of a wall clock where `local`. */
   readonly t: readonly unknown[];
   /** Text of a `t` whose number does not say all; others may be null. */
   readonly tText?: readonly unknown[];
   readonly p: readonly unknown[];
-  readonly local: boolean;
+  readonly isLocalTime: boolean;
   /** Whether a price may be text, as a CSV has nothing else. */
-  readonly textPrices: boolean;
+  readonly hasTextPrices: boolean;
   /** The row as received, where that is known better than from its columns. */
-  rawOf?(row: number): string;
+  formatRaw?(row: number): string;
 }
 
 /** Characters that are kept of what is set aside. */
 export const rawCharsMax = 4096;
 
-export const cutRaw = (text: string): string => (text.length > rawCharsMax ? `${text.slice(0, rawCharsMax)}…` : text);
+export const truncateRaw = (text: string): string =>
+  text.length > rawCharsMax ? `${text.slice(0, rawCharsMax)}…` : text;
 
 export interface RowSink {
-  take(symbol: string, t: number, p: number): void;
+  accept(symbol: string, t: number, p: number): void;
   /** `symbol` is null where the row names none. */
-  reject(symbol: string | null, rejected: Rejected): void;
+  reject(symbol: string | null, rejected: RejectedInput): void;
 }
 
 /**
  * Reads rows into the sink: what has no symbol, no time or no price is rejected with the reason. Whether a time can be
  * is for `judge` to say, as with every other tick.
  */
-export function readRows(rows: RawRows, rules: RowRules, sink: RowSink): void {
+export function readRows(rows: RawTickRows, rules: TickRowRules, sink: RowSink): void {
   const { factor, divisor } = rules.priceScale;
   for (let i = 0; i < rows.symbol.length; i++) {
     const symbol = rows.symbol[i];
-    if (typeof symbol !== 'string' || !isName(symbol)) {
+    if (typeof symbol !== 'string' || !isSymbolName(symbol)) {
       const known = symbol === null || symbol === undefined || symbol === '';
-      sink.reject(null, { reason: known ? 'symbol is missing' : 'symbol is no text', raw: rawOf(rows, i) });
+      sink.reject(null, { reason: known ? 'symbol is missing' : 'symbol is no text', raw: formatRawRow(rows, i) });
       continue;
     }
-    const t = timeOf(rows, i, rules);
-    const p = priceOf(rows.p[i], rows.textPrices);
-    if (typeof t !== 'number') sink.reject(symbol, { reason: `t ${t.reason}`, raw: rawOf(rows, i) });
-    else if (typeof p !== 'number') sink.reject(symbol, { reason: `p ${p.reason}`, raw: rawOf(rows, i) });
+    const t = parseRowTime(rows, i, rules);
+    const p = parsePrice(rows.p[i], rows.hasTextPrices);
+    if (typeof t !== 'number') sink.reject(symbol, { reason: `t ${t.reason}`, raw: formatRawRow(rows, i) });
+    else if (typeof p !== 'number') sink.reject(symbol, { reason: `p ${p.reason}`, raw: formatRawRow(rows, i) });
     else if (!Number.isInteger(t) || !Number.isFinite(p)) {
       const reason = Number.isInteger(t) ? 'p is not finite' : 't is not a whole number of milliseconds';
-      sink.reject(symbol, { reason, raw: rawOf(rows, i) });
-    } else sink.take(symbol, t, (p * factor) / divisor);
+      sink.reject(symbol, { reason, raw: formatRawRow(rows, i) });
+    } else sink.accept(symbol, t, (p * factor) / divisor);
   }
 }
 
-function timeOf(rows: RawRows, i: number, rules: TimeRules): ReadTime {
+function parseRowTime(rows: RawTickRows, i: number, rules: TimeRules): ParsedTime {
   const t = rows.t[i];
   if (typeof t === 'number') {
     if (!Number.isFinite(t)) return t;
-    if (!rules.truncates && !Number.isInteger(t)) return tooFine;
-    return rows.local ? localTime(Math.floor(t), rules.zone) : Math.floor(t);
+    if (!rules.truncates && !Number.isInteger(t)) return tooFineError;
+    return rows.isLocalTime ? resolveLocalTime(Math.floor(t), rules.zone) : Math.floor(t);
   }
-  if (typeof t === 'string' && t.trim() !== '') return readTimeText(t, rules);
+  if (typeof t === 'string' && t.trim() !== '') return parseTimeText(t, rules);
   const text = rows.tText?.[i];
   if (typeof text === 'string') return { reason: 'is not a whole number of milliseconds' };
   return { reason: t === null || t === undefined || t === '' ? 'is missing' : 'is not a number' };
 }
 
 /** A price as a number, or as JSON or a spreadsheet writes one: nothing that has to be guessed at. */
-function priceOf(p: unknown, mayBeText: boolean): number | { reason: string } {
+function parsePrice(p: unknown, mayBeText: boolean): number | { reason: string } {
   if (typeof p === 'number') return p;
   if (p === null || p === undefined || p === '') return { reason: 'is missing' };
   if (typeof p !== 'string' || !mayBeText) return { reason: 'is not a number' };
@@ -105,8 +106,8 @@ function priceOf(p: unknown, mayBeText: boolean): number | { reason: string } {
   return { reason: /^[+-]?(nan|inf(inity)?)$/i.test(text) ? 'is not finite' : 'is not a number' };
 }
 
-function rawOf(rows: RawRows, i: number): string {
-  if (rows.rawOf !== undefined) return cutRaw(rows.rawOf(i));
+function formatRawRow(rows: RawTickRows, i: number): string {
+  if (rows.formatRaw !== undefined) return truncateRaw(rows.formatRaw(i));
   const number = (value: unknown): unknown =>
     typeof value === 'number' && !Number.isFinite(value)
       ? String(value)
@@ -114,13 +115,15 @@ function rawOf(rows: RawRows, i: number): string {
         ? `${value}`
         : value;
   const shown = (t: unknown): unknown =>
-    rows.local && typeof t === 'number' && Math.abs(t) < 8.64e15 ? new Date(t).toISOString().slice(0, -1) : number(t);
+    rows.isLocalTime && typeof t === 'number' && Math.abs(t) < 8.64e15
+      ? new Date(t).toISOString().slice(0, -1)
+      : number(t);
   const t = rows.tText?.[i] ?? shown(rows.t[i]);
-  return cutRaw(JSON.stringify({ symbol: rows.symbol[i], t, p: number(rows.p[i]) }));
+  return truncateRaw(JSON.stringify({ symbol: rows.symbol[i], t, p: number(rows.p[i]) }));
 }
 
 /** Ticks in the order of a file, given back by symbol: bounded, so that memory does not grow with the file. */
-export interface TickHeap {
+export interface TickBuffer {
   readonly length: number;
   /** Throws RangeError where it is full. */
   add(symbol: string, t: number, p: number): void;
@@ -128,7 +131,7 @@ export interface TickHeap {
   drain(): Generator<TickColumns & { readonly symbol: string }>;
 }
 
-export function startHeap(ticksMax: number): TickHeap {
+export function createTickBuffer(ticksMax: number): TickBuffer {
   const ids = new Map<string, number>();
   const names: string[] = [];
   const id = new Uint32Array(ticksMax);

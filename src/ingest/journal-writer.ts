@@ -1,10 +1,10 @@
 import type { Clock } from '../core/clock.ts';
-import { appendTicks, loadOf, type TickRecord } from '../state/journal.ts';
-import { appendBooks, type BookRecord, bookLoadOf } from '../state/journal-books.ts';
-import { journalLoad } from '../state/journal-size.ts';
+import { appendTicks, computeTickLoad, type TickRecord } from '../state/journal.ts';
+import { appendBooks, type BookRecord, computeBookLoad } from '../state/journal-books.ts';
+import { readJournalLoad } from '../state/journal-size.ts';
 import type { State } from '../state/state.ts';
 
-export interface Sink<R = TickRecord> {
+export interface JournalWriter<R = TickRecord> {
   /** Takes a record, in order. Resolves when there is room for another; rejects where an earlier one was not written. */
   append(record: R): Promise<void>;
   /** Resolves once everything taken is durable. */
@@ -12,40 +12,56 @@ export interface Sink<R = TickRecord> {
 }
 
 /** How records of a kind become durable, and what publishing one takes, in ticks. */
-interface Kind<R> {
+interface RecordKind<R> {
   readonly append: (state: State, records: readonly R[]) => void;
-  readonly loadOf: (record: R) => number;
+  readonly computeLoad: (record: R) => number;
 }
 
 /**
  * Answers that may wait in memory, and share one transaction and so one sync of the disk: so many, and what they weigh
  * together in ticks. Of small ones many come while one batch is gathered.
  */
-const batchMax = 1024;
+const batchRecordsMax = 1024;
 const batchLoadMax = 320_000;
 
 /** How long an answer may wait for others, in ms: what a kill can cost, to be asked for again. */
 const gatherMs = 50;
 
-type Publish = () => Promise<void>;
+type PublishJournal = () => Promise<void>;
 
 /** A sink of answers of the tick route; see `openSinkOf`. */
-export const openSink = (state: State, clock: Clock, journalTicksMax: number, publish: Publish): Sink =>
-  openSinkOf({ append: appendTicks, loadOf }, state, clock, journalTicksMax, publish);
+export const openTickJournalWriter = (
+  state: State,
+  clock: Clock,
+  journalTicksMax: number,
+  publish: PublishJournal,
+): JournalWriter =>
+  openJournalWriter({ append: appendTicks, computeLoad: computeTickLoad }, state, clock, journalTicksMax, publish);
 
 /** A sink of answers of the order-book route; see `openSinkOf`. */
-export const openBookSink = (state: State, clock: Clock, journalTicksMax: number, publish: Publish): Sink<BookRecord> =>
-  openSinkOf({ append: appendBooks, loadOf: bookLoadOf }, state, clock, journalTicksMax, publish);
+export const openBookJournalWriter = (
+  state: State,
+  clock: Clock,
+  journalTicksMax: number,
+  publish: PublishJournal,
+): JournalWriter<BookRecord> =>
+  openJournalWriter({ append: appendBooks, computeLoad: computeBookLoad }, state, clock, journalTicksMax, publish);
 
 /**
  * Gathers the answers of concurrent workers into transactions: a sync of the disk costs as much as many requests. When
  * the journal weighs more than `journalTicksMax` ticks it publishes first, which keeps memory and journal bounded
  * however much is fetched.
  */
-function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMax: number, publish: Publish): Sink<R> {
+function openJournalWriter<R>(
+  kind: RecordKind<R>,
+  state: State,
+  clock: Clock,
+  journalTicksMax: number,
+  publish: PublishJournal,
+): JournalWriter<R> {
   let waiting: R[] = [];
   let waitingLoad = 0;
-  let journaled = journalLoad(state.db);
+  let journaled = readJournalLoad(state.db);
   let broken: { error: unknown } | undefined;
   let writing: Promise<void> | undefined;
 
@@ -60,7 +76,7 @@ function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMa
         journaled += load;
         if (journaled <= journalTicksMax) continue;
         await publish();
-        journaled = journalLoad(state.db);
+        journaled = readJournalLoad(state.db);
       }
     } catch (error) {
       broken = { error };
@@ -74,7 +90,7 @@ function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMa
     await write();
   }
 
-  const isFull = (): boolean => waiting.length >= batchMax || waitingLoad >= batchLoadMax;
+  const isFull = (): boolean => waiting.length >= batchRecordsMax || waitingLoad >= batchLoadMax;
 
   const check = (): void => {
     if (broken !== undefined) throw broken.error;
@@ -84,7 +100,7 @@ function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMa
     async append(record) {
       check();
       waiting.push(record);
-      waitingLoad += kind.loadOf(record);
+      waitingLoad += kind.computeLoad(record);
       writing ??= gatherAndWrite();
       // Full: nobody asks on before this is written, and a publish that it brings about is over.
       while (isFull() && broken === undefined) await writing;

@@ -7,7 +7,7 @@ import { timeMin } from '../core/time.ts';
  * @param servedAt the service's time when the answer left it: far behind `sentAt` it shows that our clock is ahead, or a
  * cache in between; what was not yet then is not claimed
  */
-export function momentOf(
+export function resolveObservedAt(
   generatedAt: number | null,
   sentAt: number,
   futureMs: number,

@@ -1,12 +1,12 @@
-import type { Rejected, TickColumns } from '../core/tick.ts';
-import { intersection, isEmpty, type Window } from '../core/window.ts';
+import type { RejectedInput, TickColumns } from '../core/tick.ts';
+import { intersectTwo, isEmpty, type Window } from '../core/window.ts';
 import type { TickPage } from '../upstream/upstream.ts';
-import { momentOf } from './observation-time.ts';
-import { judge, timeFlaw } from './validate-ticks.ts';
+import { resolveObservedAt } from './observation-time.ts';
+import { findTimeFlaw, validateTicks } from './validate-ticks.ts';
 
 /** What one response says of the window that it was requested for. Times are epoch milliseconds. */
 export interface Observation {
-  readonly asked: Window;
+  readonly window: Window;
   /** The window that stood in the request. */
   readonly requested: Window;
   /** Distinct times of the usable ticks inside `asked`, ascending. */
@@ -17,8 +17,8 @@ export interface Observation {
   readonly countAtFirst: number;
   readonly countAtLast: number;
   /** Distinct usable ticks before and after what was requested. */
-  readonly before: number;
-  readonly after: number;
+  readonly countBefore: number;
+  readonly countAfter: number;
   /** First and last usable tick, wherever they lie; null where there is none. */
   readonly first: number | null;
   readonly last: number | null;
@@ -32,16 +32,16 @@ export interface Observation {
   /** As stated; null where the response does not say. Two responses with one moment are one observation. */
   readonly generatedAt: number | null;
   /** What it may speak for: asked, stated by the service, before it was generated. May be empty. */
-  readonly reach: Window;
+  readonly claimableWindow: Window;
   /** Whether it states an end narrower than requested at its first, or last, tick: it says where it was cut. */
-  readonly isCutLow: boolean;
-  readonly isCutHigh: boolean;
+  readonly isTruncatedLow: boolean;
+  readonly isTruncatedHigh: boolean;
   /** Windows that the service says it lacks. */
   readonly gaps: readonly Window[];
 }
 
 /** What stood in a request, and when it and its response were. Times are epoch milliseconds. */
-export interface Sent {
+export interface SentRequest {
   readonly requested: Window;
   /** The most ticks that it asked for. */
   readonly limit: number;
@@ -50,41 +50,46 @@ export interface Sent {
   readonly futureMs: number;
 }
 
-export interface Observed {
+export interface ObservedPage {
   readonly observation: Observation;
   /** Usable ticks inside the asked window, in the order they came. */
   readonly ticks: TickColumns;
-  readonly rejected: readonly Rejected[];
+  readonly rejected: readonly RejectedInput[];
 }
 
 /** Judges a response of the tick route: its usable ticks, and what it may speak for. */
-export function observe(page: TickPage, asked: Window, { requested, limit, sentAt, futureMs }: Sent): Observed {
-  const observedAt = momentOf(page.generatedAt, sentAt, futureMs, page.servedAt);
-  const { ticks, rejected, brought } = judge(page, asked, futureMs);
+export function observePage(
+  page: TickPage,
+  asked: Window,
+  { requested, limit, sentAt, futureMs }: SentRequest,
+): ObservedPage {
+  const observedAt = resolveObservedAt(page.generatedAt, sentAt, futureMs, page.servedAt);
+  const { ticks, rejected, span } = validateTicks(page, asked, futureMs);
   const { count, before, after } = countDistinct(page, requested, futureMs);
-  const times = distinctTimes(ticks.t);
-  const reach = reachOf(asked, requested, page, times, observedAt);
+  const times = listDistinctTimes(ticks.t);
+  const reach = computeClaimableWindow(asked, requested, page, times, observedAt);
   const observation: Observation = {
-    asked: { from: asked.from, to: asked.to },
+    window: { from: asked.from, to: asked.to },
     requested,
     times,
     count,
-    before,
-    after,
+    countBefore: before,
+    countAfter: after,
     observedAt,
-    reach,
+    claimableWindow: reach,
     countAtFirst: countAt(ticks, times[0]),
     countAtLast: countAt(ticks, times.at(-1)),
-    first: brought?.first ?? null,
-    last: brought?.last ?? null,
+    first: span?.first ?? null,
+    last: span?.last ?? null,
     received: page.received,
     isFull: page.received >= limit,
     rejected: rejected.length,
     gaps: page.gaps,
     rejectedReason: rejected[0]?.reason ?? '',
     generatedAt: page.generatedAt === observedAt ? page.generatedAt : null,
-    isCutLow: times.length > 0 && page.from === times[0] && page.from > requested.from + 1,
-    isCutHigh: times.length > 0 && page.to !== null && isAtTick(page.to, times.at(-1)!) && page.to < requested.to - 1,
+    isTruncatedLow: times.length > 0 && page.from === times[0] && page.from > requested.from + 1,
+    isTruncatedHigh:
+      times.length > 0 && page.to !== null && isAtTick(page.to, times.at(-1)!) && page.to < requested.to - 1,
   };
   return { observation, ticks, rejected };
 }
@@ -106,7 +111,7 @@ const isAtTick = (end: number, tick: number): boolean => end === tick || end ===
  * An end that names a tick of the response includes it, and so does one that repeats a request whose ends are known to be
  * included; any other is taken to exclude its own millisecond.
  */
-function reachOf(
+function computeClaimableWindow(
   asked: Window,
   requested: Window,
   page: Pick<TickPage, 'from' | 'to'>,
@@ -117,14 +122,14 @@ function reachOf(
   const isToExact = page.to === requested.to && requested.to === asked.to - 1;
   const from = page.from === null || page.from === times[0] || isFromExact ? page.from : page.from + 1;
   const to = page.to === null || (page.to !== times.at(-1) && !isToExact) ? page.to : page.to + 1;
-  const reach = intersection(
+  const reach = intersectTwo(
     { from: asked.from, to: Math.min(asked.to, observedAt) },
     { from: from ?? asked.from, to: to ?? asked.to },
   );
   return isEmpty(reach) ? { from: asked.from, to: asked.from } : reach;
 }
 
-function distinctTimes(t: Float64Array): Float64Array {
+function listDistinctTimes(t: Float64Array): Float64Array {
   let isAscending = true;
   for (let i = 1; i < t.length && isAscending; i++) isAscending = t[i - 1]! < t[i]!;
   if (isAscending) return t;
@@ -150,7 +155,7 @@ function countDistinct(
   const after = new Set<string>();
   for (let i = 0; i < t.length; i++) {
     const time = t[i]!;
-    if (timeFlaw(time, futureMs) !== undefined || !Number.isFinite(p[i]!)) continue;
+    if (findTimeFlaw(time, futureMs) !== undefined || !Number.isFinite(p[i]!)) continue;
     const tick = `${time} ${p[i]}`;
     ticks.add(tick);
     if (time < requested.from) before.add(tick);

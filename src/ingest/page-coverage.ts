@@ -2,7 +2,7 @@ import type { Evidence } from '../core/coverage.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import { isEmpty, subtract, type Window } from '../core/window.ts';
 import type { DecodedTickPage } from '../upstream/upstream.ts';
-import { type Judged, judge } from './validate-ticks.ts';
+import { type ValidatedTicks, validateTicks } from './validate-ticks.ts';
 
 /** A window that a file covers, and why it counts as covered. */
 export interface PageCoverage {
@@ -20,15 +20,15 @@ const unusableShareMax = 0.01;
  * @param observedAt when the response was generated, epoch ms; nothing later is covered
  * @param judged of the same page, every usable tick being asked for
  */
-export function pageCoverage(
+export function computePageCoverage(
   page: DecodedTickPage,
   observedAt: number,
-  judged: Judged = judge(page, all, observedAt),
+  judged: ValidatedTicks = validateTicks(page, allTime, observedAt),
 ): PageCoverage[] {
   const { from, to, gaps, received } = page;
   if (from === null || to === null) return [];
   if (judged.rejected.length > unusableShareMax * received) return [];
-  const span = judged.brought;
+  const span = judged.span;
   const isCutStated = span !== null && from === span.first && (to === span.last || to === span.last + 1);
   if (span !== null && !isCutStated) return [];
   const stated = { from: Math.max(from, timeMin), to: Math.min(to, observedAt, timeEnd) };
@@ -38,4 +38,4 @@ export function pageCoverage(
     .map((window) => ({ window, evidence }));
 }
 
-const all: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
+const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };

@@ -1,8 +1,14 @@
-import type { Covered } from '../core/coverage.ts';
+import type { CoveredWindow } from '../core/coverage.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { cursorOf, isLive, type LifetimeRules, type LingerRules, lifetimeOf } from '../core/symbol-lifetime.ts';
-import { covers, intersect, intersection, isEmpty, subtract, union, type Window } from '../core/window.ts';
-import { plainFetch } from './fetch-steps.ts';
+import {
+  computeCursor,
+  computeLifetime,
+  isLive,
+  type LifetimeRules,
+  type LingerRules,
+} from '../core/symbol-lifetime.ts';
+import { covers, intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../core/window.ts';
+import { defaultFetchOptions } from './fetch-steps.ts';
 import type { FetchPlan } from './fetch-symbol.ts';
 
 /** What one symbol is to be asked for. */
@@ -10,7 +16,7 @@ export interface SymbolPlan {
   readonly symbol: string;
   readonly windows: readonly Window[];
   /** True where nothing of it is covered yet: what the service lacks of its past is no failure then. */
-  readonly first: boolean;
+  readonly isFirst: boolean;
   /** Of a poll: what its last window, which reaches up to the end, begins with. Undefined for a backfill. */
   readonly tail?: PollTail;
 }
@@ -22,17 +28,17 @@ export interface PollTail {
   /** The last tick that is known, epoch ms, where it is near enough to be asked for again; null otherwise. */
   readonly knownTick: number | null;
   /** Windows up to the cursor that are only inferred: the known tick coming again confirms them. */
-  readonly inferred: readonly Covered[];
+  readonly inferred: readonly CoveredWindow[];
   /** Whether the end of the window is confirmed at once, at one more request. */
   readonly confirm: 'now' | 'next';
 }
 
 /** The windows of a plan with how each is fetched: only the last one of a poll goes on from a known tick. */
-export const fetchPlansOf = ({ windows, tail }: SymbolPlan): FetchPlan[] =>
+export const toFetchPlans = ({ windows, tail }: SymbolPlan): FetchPlan[] =>
   windows.map(({ from, to }, i) => ({
     from,
     to,
-    options: tail !== undefined && i === windows.length - 1 ? tail : plainFetch,
+    options: tail !== undefined && i === windows.length - 1 ? tail : defaultFetchOptions,
   }));
 
 export interface PollRules extends LingerRules {
@@ -54,18 +60,18 @@ export function planPoll(
   owed: readonly Window[] = [],
 ): SymbolPlan {
   const { symbol } = facts;
-  const { from: anchor } = lifetimeOf(facts, coverage, rules);
+  const { from: anchor } = computeLifetime(facts, coverage, rules);
   const first = coverage.length === 0;
   const earlier = intersect(owed, [{ from: facts.opensAt ?? Number.NEGATIVE_INFINITY, to: Math.min(anchor, end) }]);
   const whole = { from: anchor, to: end };
   const lacking = subtract(isEmpty(whole) ? earlier : union([...earlier, whole]), coverage);
   const last = lacking.at(-1);
-  if (last === undefined) return { symbol, windows: [], first };
+  if (last === undefined) return { symbol, windows: [], isFirst: first };
   // Only the stretch that reaches the end is new: before it late ticks are looked for.
   const overlapped = lacking.map((w) =>
     w === last && w.to === end ? { from: Math.max(Math.min(anchor, w.from), w.from - rules.overlapMs), to: w.to } : w,
   );
-  return { symbol, windows: union(overlapped), first };
+  return { symbol, windows: union(overlapped), isFirst: first };
 }
 
 /**
@@ -73,11 +79,11 @@ export function planPoll(
  * together with all that lies between it and the window, and is not older than a first poll would look back.
  * @param inferred windows of the symbol that are only inferred and adjoin each other up to the end of its coverage
  */
-export function withTail(
+export function addTail(
   plan: SymbolPlan,
   { lastTick }: SymbolFacts,
   coverage: readonly Window[],
-  inferred: readonly Covered[],
+  inferred: readonly CoveredWindow[],
   rules: PollRules,
   confirm: PollTail['confirm'],
 ): SymbolPlan {
@@ -97,14 +103,14 @@ export function withTail(
  * The plan with every lost window that it touches asked for whole: an answer for a part of one could not prove that it is
  * back.
  */
-export function withWholeLost(plan: SymbolPlan, lost: readonly Window[]): SymbolPlan {
+export function extendToLostWindows(plan: SymbolPlan, lost: readonly Window[]): SymbolPlan {
   const touched = lost.filter((window) => intersect(plan.windows, [window]).length > 0);
   return touched.length === 0 ? plan : { ...plan, windows: union([...plan.windows, ...touched]) };
 }
 
 /** Whether market lists still ask for a symbol to be polled at `nowMs`. */
 export const isWanted = (facts: SymbolFacts, coverage: readonly Window[], nowMs: number, rules: LingerRules): boolean =>
-  isLive(facts, cursorOf(facts, coverage, rules), nowMs, rules);
+  isLive(facts, computeCursor(facts, coverage, rules), nowMs, rules);
 
 export interface BackfillRules extends LifetimeRules {
   /** Margin around a symbol's lifetime, in ms. */
@@ -125,8 +131,8 @@ export function planBackfill(
   rules: BackfillRules,
 ): SymbolPlan {
   // The margin is around what the lists say: were it around ticks too, those found in it would move it on each time.
-  const told = lifetimeOf({ ...facts, firstTick: null, lastTick: null }, [], rules);
-  const alive = lifetimeOf(facts, coverage, rules);
+  const told = computeLifetime({ ...facts, firstTick: null, lastTick: null }, [], rules);
+  const alive = computeLifetime(facts, coverage, rules);
   // Of one that files alone brought the lists told nothing. Thousands of those would be asked for whatever came after
   // their last tick; one that is named may be meant to be followed.
   const end = rules.named || Number.isFinite(told.to) ? Math.max(told.to + rules.lifetimeMarginMs, alive.to) : alive.to;
@@ -138,16 +144,16 @@ export function planBackfill(
         : told.from - (facts.servedFrom === null ? rules.lifetimeMarginMs : 0),
     to: end,
   };
-  const asked = rules.allKnown ? window : intersection(window, span);
+  const asked = rules.allKnown ? window : intersectTwo(window, span);
   const wanted = isEmpty(asked) ? [] : [asked];
-  return { symbol: facts.symbol, windows: rules.force ? wanted : subtract(wanted, coverage), first: false };
+  return { symbol: facts.symbol, windows: rules.force ? wanted : subtract(wanted, coverage), isFirst: false };
 }
 
 /** Requests that confirm a window once its pages were fetched: one for each side. */
-export const confirmRequests = 2;
+export const confirmRequestsPerWindow = 2;
 
 /** Requests a plan will take at least: one a window, and more where past density says that a page cannot hold it. */
-export function expectedRequests(plan: SymbolPlan, facts: SymbolFacts, pageLimit: number): number {
+export function estimateRequests(plan: SymbolPlan, facts: SymbolFacts, pageLimit: number): number {
   const life = facts.firstTick === null || facts.lastTick === null ? 0 : facts.lastTick - facts.firstTick;
   const perMs = life > 0 ? facts.ticks / life : 0;
   return plan.windows.reduce((sum, w) => sum + Math.max(1, Math.ceil(((w.to - w.from) * perMs) / pageLimit)), 0);

@@ -1,12 +1,12 @@
 import type { Clock } from '../core/clock.ts';
 import { UpstreamError } from '../core/errors.ts';
 import type { MarketFacts } from '../core/market.ts';
-import { type RecordPaths, readMarket } from '../core/parse-market.ts';
-import type { Rejected } from '../core/tick.ts';
+import { parseMarket, type RecordPaths } from '../core/parse-market.ts';
+import type { RejectedInput } from '../core/tick.ts';
 import type { MarketsQuery, Upstream } from '../upstream/upstream.ts';
-import { momentOf } from './observation-time.ts';
+import { resolveObservedAt } from './observation-time.ts';
 
-export interface MarketsContext {
+export interface MarketsPollContext {
   readonly upstream: Pick<Upstream, 'markets'>;
   readonly clock: Clock;
   readonly views: readonly string[];
@@ -21,7 +21,7 @@ export interface MarketsContext {
 export interface MarketsPoll {
   /** Each market once under each of its symbols, with the views that named it among those that answered. */
   readonly markets: readonly MarketFacts[];
-  readonly rejected: readonly Rejected[];
+  readonly rejected: readonly RejectedInput[];
   readonly observedAt: number;
   /** Whether every view was had whole, and most of it could be read: only then does an absence mean that a market is gone. */
   readonly complete: boolean;
@@ -46,14 +46,14 @@ export interface ViewList {
 }
 
 /** A record as received, and what it says. */
-interface Entry {
+interface MarketEntry {
   readonly record: unknown;
-  readonly read: readonly MarketFacts[] | { readonly reason: string };
+  readonly parsed: readonly MarketFacts[] | { readonly reason: string };
 }
 
-interface List {
+interface MarketList {
   /** By identity, so that a market that several answers bring counts once; the latest of them wins. */
-  readonly entries: ReadonlyMap<string, Entry>;
+  readonly entries: ReadonlyMap<string, MarketEntry>;
   readonly observedAt: number;
   /** As the service stated it; null where it did not. */
   readonly total: number | null;
@@ -64,9 +64,9 @@ interface List {
  * Polls the lists of every view. What fails costs no more than what it would have brought.
  * @throws UpstreamError where no view answers, the credential is refused, or the service is out of reach from the start
  */
-export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll> {
+export async function pollMarkets(context: MarketsPollContext): Promise<MarketsPoll> {
   const markets = new Map<string, { facts: MarketFacts; views: Set<string> }>();
-  const rejected = new Map<string, Rejected>();
+  const rejected = new Map<string, RejectedInput>();
   const lists: ViewList[] = [];
   const shortfalls: string[] = [];
   let observedAt = 0;
@@ -75,18 +75,18 @@ export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll>
   for (const view of context.views) {
     const askedAt = context.clock.nowMs();
     try {
-      const list = await wholeList(context, view);
+      const list = await fetchWholeList(context, view);
       answered.add(view);
       observedAt = Math.max(observedAt, list.observedAt);
-      const reason = list.shortfall ?? unreadable([...list.entries.values()]);
+      const reason = list.shortfall ?? findUnusableReason([...list.entries.values()]);
       lists.push({ view, at: list.observedAt, named: list.entries.size, total: list.total, reason });
       if (reason !== null) shortfalls.push(`markets of view ${view}: ${reason}`);
-      for (const [id, { record, read }] of list.entries) {
-        if ('reason' in read) rejected.set(id, { reason: read.reason, raw: JSON.stringify(record) });
-        else for (const facts of read) note(markets, facts, view);
+      for (const [id, { record, parsed }] of list.entries) {
+        if ('reason' in parsed) rejected.set(id, { reason: parsed.reason, raw: JSON.stringify(record) });
+        else for (const facts of parsed) noteMarket(markets, facts, view);
       }
     } catch (error) {
-      if (!canDoWithout(error, answered.size > 0)) throw error;
+      if (!canContinueAfter(error, answered.size > 0)) throw error;
       failed.push({ view, error });
       lists.push({ view, at: askedAt, named: 0, total: null, reason: error.reason });
     }
@@ -104,29 +104,33 @@ export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll>
 }
 
 /** Of a list most of whose records say nothing nobody knows whom it names. */
-function unreadable(entries: readonly Entry[]): string | null {
-  const rejected = entries.flatMap(({ read }) => ('reason' in read ? read.reason : []));
+function findUnusableReason(entries: readonly MarketEntry[]): string | null {
+  const rejected = entries.flatMap(({ parsed }) => ('reason' in parsed ? parsed.reason : []));
   if (rejected.length * 2 <= entries.length) return null;
   return `${rejected.length} of ${entries.length} records are unusable (${rejected[0]})`;
 }
 
 /** Enters what a view says of a market; the later view's facts win. */
-function note(markets: Map<string, { facts: MarketFacts; views: Set<string> }>, facts: MarketFacts, view: string) {
+function noteMarket(
+  markets: Map<string, { facts: MarketFacts; views: Set<string> }>,
+  facts: MarketFacts,
+  view: string,
+) {
   const key = JSON.stringify([facts.canonicalId, facts.symbol]);
   const views = markets.get(key)?.views ?? new Set();
   markets.set(key, { facts, views: views.add(view) });
 }
 
 /** Whether the poll goes on after an error. `reached`: the service has answered before. */
-const canDoWithout = (error: unknown, reached: boolean): error is UpstreamError =>
+const canContinueAfter = (error: unknown, reached: boolean): error is UpstreamError =>
   error instanceof UpstreamError && error.failure !== 'credential' && (reached || error.failure !== 'unreachable');
 
 /**
  * A view's list; where `total` says that it was cut off, asked again with a larger limit, then venue by venue. Once the
  * first answer is there, a request that fails leaves what was had.
  */
-async function wholeList(context: MarketsContext, view: string): Promise<List> {
-  const entries = new Map<string, Entry>();
+async function fetchWholeList(context: MarketsPollContext, view: string): Promise<MarketList> {
+  const entries = new Map<string, MarketEntry>();
   const failed: UpstreamError[] = [];
   let observedAt = 0;
   const ask = async (
@@ -135,10 +139,10 @@ async function wholeList(context: MarketsContext, view: string): Promise<List> {
     const sentAt = context.clock.nowMs();
     const page = await context.upstream.markets({ ...query, askedAt: sentAt }, context.signal);
     const futureMs = context.clock.nowMs() + context.futureSkewMs;
-    observedAt = Math.max(observedAt, momentOf(page.generatedAt, sentAt, futureMs));
+    observedAt = Math.max(observedAt, resolveObservedAt(page.generatedAt, sentAt, futureMs));
     for (const record of page.markets) {
-      const entry = { record, read: readMarket(record, [], context.paths) };
-      entries.set(identityOf(entry), entry);
+      const entry = { record, parsed: parseMarket(record, [], context.paths) };
+      entries.set(computeIdentity(entry), entry);
     }
     const count = page.markets.length;
     // A list as long as was asked for, of a service that states no total: there may be more.
@@ -147,13 +151,13 @@ async function wholeList(context: MarketsContext, view: string): Promise<List> {
   };
   const askOn = (query: MarketsQuery) =>
     ask(query).catch((error: unknown) => {
-      if (!canDoWithout(error, true)) throw error;
+      if (!canContinueAfter(error, true)) throw error;
       failed.push(error);
       return null;
     });
   const first = await ask({ view, limit: context.limit }).catch((error: unknown) => {
     // It may be the limit that the service does not take; without one it chooses its own.
-    if (isRefusedAsPut(error)) return ask({ view });
+    if (isRequestRefused(error)) return ask({ view });
     throw error;
   });
   const enough = first.open ? openLimitFactor * first.count : first.total;
@@ -161,7 +165,7 @@ async function wholeList(context: MarketsContext, view: string): Promise<List> {
   // A limit that was refused would be refused for every venue, too.
   const { query, total, open } = larger ?? first;
   const isCut = () => Math.max(first.count, larger?.count ?? 0) < total && entries.size < total;
-  for (const source of isCut() ? sourcesOf(entries.values()) : []) {
+  for (const source of isCut() ? listSources(entries.values()) : []) {
     if (failed.at(-1)?.failure === 'unreachable') break;
     await askOn({ ...query, source });
   }
@@ -176,21 +180,21 @@ async function wholeList(context: MarketsContext, view: string): Promise<List> {
 const openLimitFactor = 10;
 
 /** The statuses that blame the request itself; 404 and the like would come without a limit, too. */
-const isRefusedAsPut = (error: unknown): boolean =>
+const isRequestRefused = (error: unknown): boolean =>
   error instanceof UpstreamError && [400, 413, 422].includes(error.status ?? 0);
 
 /** What makes a record the same market as another one: venues may share a canonical_id and have a record each. */
-function identityOf({ record, read }: Entry): string {
-  if ('reason' in read) return JSON.stringify(record);
-  return JSON.stringify([read[0]!.canonicalId, ...read.map((facts) => facts.symbol).sort()]);
+function computeIdentity({ record, parsed }: MarketEntry): string {
+  if ('reason' in parsed) return JSON.stringify(record);
+  return JSON.stringify([parsed[0]!.canonicalId, ...parsed.map((facts) => facts.symbol).sort()]);
 }
 
 /** Every venue that the records name. */
-function sourcesOf(entries: Iterable<Entry>): string[] {
+function listSources(entries: Iterable<MarketEntry>): string[] {
   const sources = new Set<string>();
-  for (const { read } of entries) {
-    if ('reason' in read) continue;
-    for (const { source } of read) if (source !== null) sources.add(source);
+  for (const { parsed } of entries) {
+    if ('reason' in parsed) continue;
+    for (const { source } of parsed) if (source !== null) sources.add(source);
   }
   return [...sources].sort();
 }

@@ -1,22 +1,22 @@
-import { type Covered, isProven } from '../core/coverage.ts';
+import { type CoveredWindow, isProven } from '../core/coverage.ts';
 import {
-  apartMs,
   cleanWindowsMin,
-  doubtfulWindows,
-  noteRechecks,
+  findDoubtfulWindows,
   type RecheckMemory,
   type RecheckNight,
+  recordRechecks,
+  separateResponsesMs,
 } from '../core/rechecks.ts';
-import { covers, intersection, isEmpty, type Window } from '../core/window.ts';
+import { covers, intersectTwo, isEmpty, type Window } from '../core/window.ts';
 import type { SymbolPlan } from './plan.ts';
 import { type Contradiction, type RecheckContext, recheck } from './recheck.ts';
 
 /** What a night of rechecks needs from outside. */
 export interface RecheckNightContext extends RecheckContext {
   /** Requests that the run has sent so far. */
-  requests(): number;
+  countRequests(): number;
   /** Makes durable that windows of one origin are only inferred. */
-  demote(symbol: string, windows: readonly Covered[]): Promise<void>;
+  demote(symbol: string, windows: readonly CoveredWindow[]): Promise<void>;
 }
 
 export interface RecheckLimits {
@@ -25,11 +25,11 @@ export interface RecheckLimits {
   /** Requests that may go to what is in doubt, besides what was contradicted tonight. */
   readonly rereadRequestsMax: number;
   /** How far before its cursor a poll reads again, by what is remembered; in ms. */
-  overlapOf(memory: RecheckMemory): number;
+  computeOverlapMs(memory: RecheckMemory): number;
 }
 
 /** What the rechecks of a night came to. Counts; times in ms. */
-export interface NightOfRechecks extends RecheckNight {
+export interface RecheckNightOutcome extends RecheckNight {
   readonly requests: number;
   /** Windows that count as covered no more, or as inferred only. */
   readonly withdrawn: number;
@@ -41,8 +41,8 @@ export interface NightOfRechecks extends RecheckNight {
 }
 
 /** Windows in doubt that are fetched at a time: two at first, then as many as the requests left should be enough for. */
-const rereadFirst = 2;
-const rereadAtOnceMax = 64;
+const rereadWindowsFirst = 2;
+const rereadWindowsMax = 64;
 
 /**
  * Rechecks a sample, and reads again what the findings of this night and of the nights before put in doubt.
@@ -53,8 +53,8 @@ export async function recheckNight(
   memory: RecheckMemory,
   limits: RecheckLimits,
   isPagingContradicted: boolean,
-): Promise<NightOfRechecks> {
-  const begun = context.requests();
+): Promise<RecheckNightOutcome> {
+  const begun = context.countRequests();
   const at = context.nowMs();
   const { contradictions, windows, seen, found } = await recheck(context, limits.windows);
   // What was in doubt before teaches nothing new.
@@ -63,17 +63,17 @@ export async function recheckNight(
   const latenessMs = contradictions.reduce((max, one) => Math.max(max, one.latenessMs ?? 0), 0);
   const night = { at, windows, contradicted: contradictions.length, leftOut: left.length, seen, found };
   const isProven = left.some((one) => one.isProven);
-  let noted = noteRechecks(memory, { ...night, latenessMs, isProven, isPagingContradicted });
+  let noted = recordRechecks(memory, { ...night, latenessMs, isProven, isPagingContradicted });
   let withdrawn = contradictions.reduce((sum, one) => sum + one.withdrawn.length, 0);
   if (noted.caughtAt !== memory.caughtAt) {
-    noted = { ...noted, caughtAt: Math.max(at, findNewest(context, contradictions) + 1) };
+    noted = { ...noted, caughtAt: Math.max(at, findNewestFetchedAt(context, contradictions) + 1) };
     withdrawn += await demoteAll(context, noted.caughtAt!);
   }
   const { reread, doubtful } = await rereadDoubtful(context, noted, limits);
   const isTrusted = noted.cleanWindows >= cleanWindowsMin && doubtful === 0;
   return {
     ...night,
-    requests: context.requests() - begun,
+    requests: context.countRequests() - begun,
     withdrawn,
     reread,
     doubtful,
@@ -83,11 +83,11 @@ export async function recheckNight(
 }
 
 /** When the latest response but for those to what was withdrawn was generated, by the service's clock; epoch ms. */
-function findNewest(context: RecheckNightContext, contradictions: readonly Contradiction[]): number {
+function findNewestFetchedAt(context: RecheckNightContext, contradictions: readonly Contradiction[]): number {
   let newest = 0;
   for (const { symbol } of context.symbols) {
     const again = contradictions.filter((one) => one.symbol === symbol).flatMap(({ withdrawn }) => withdrawn);
-    for (const w of context.coverageOf(symbol)) if (!covers(again, w)) newest = Math.max(newest, w.fetchedAt);
+    for (const w of context.getCoverage(symbol)) if (!covers(again, w)) newest = Math.max(newest, w.fetchedAt);
   }
   return newest;
 }
@@ -97,7 +97,7 @@ async function demoteAll(context: RecheckNightContext, caughtAt: number): Promis
   let count = 0;
   for (const { symbol } of context.symbols) {
     const proven = context
-      .coverageOf(symbol)
+      .getCoverage(symbol)
       .filter((w) => isProven(w) && w.origin !== 'import' && w.fetchedAt < caughtAt);
     for (const ofOrigin of Map.groupBy(proven, ({ origin }) => origin).values()) await context.demote(symbol, ofOrigin);
     count += proven.length;
@@ -109,28 +109,30 @@ async function demoteAll(context: RecheckNightContext, caughtAt: number): Promis
 async function rereadDoubtful(
   context: RecheckNightContext,
   memory: RecheckMemory,
-  { overlapOf, rereadRequestsMax }: RecheckLimits,
+  { computeOverlapMs, rereadRequestsMax }: RecheckLimits,
 ): Promise<{ reread: number; doubtful: number }> {
   // What was fetched longer ago is told apart no more.
-  const isLateNews = memory.lateAt !== null && context.nowMs() - memory.lateAt < apartMs;
+  const isLateNews = memory.lateAt !== null && context.nowMs() - memory.lateAt < separateResponsesMs;
   if (memory.caughtAt === null && !isLateNews) return { reread: 0, doubtful: 0 };
-  const overlapMs = overlapOf(memory);
+  const overlapMs = computeOverlapMs(memory);
   const doubtful = context.symbols.flatMap(({ symbol }) =>
-    doubtfulWindows(context.coverageOf(symbol), memory, overlapMs).flatMap((w): (Window & { symbol: string })[] => {
-      const piece = intersection(w, { from: Number.NEGATIVE_INFINITY, to: context.endMs });
-      return isEmpty(piece) ? [] : [{ ...piece, symbol }];
-    }),
+    findDoubtfulWindows(context.getCoverage(symbol), memory, overlapMs).flatMap(
+      (w): (Window & { symbol: string })[] => {
+        const piece = intersectTwo(w, { from: Number.NEGATIVE_INFINITY, to: context.endMs });
+        return isEmpty(piece) ? [] : [{ ...piece, symbol }];
+      },
+    ),
   );
   doubtful.sort((a, b) => b.to - a.to);
-  const begun = context.requests();
+  const begun = context.countRequests();
   let reread = 0;
   for (;;) {
-    const used = context.requests() - begun;
+    const used = context.countRequests() - begun;
     if (reread >= doubtful.length || used >= rereadRequestsMax) break;
-    const affordable = reread === 0 ? rereadFirst : Math.floor((rereadRequestsMax - used) / (used / reread));
-    const batch = doubtful.slice(reread, reread + Math.max(1, Math.min(rereadAtOnceMax, affordable)));
+    const affordable = reread === 0 ? rereadWindowsFirst : Math.floor((rereadRequestsMax - used) / (used / reread));
+    const batch = doubtful.slice(reread, reread + Math.max(1, Math.min(rereadWindowsMax, affordable)));
     const plans = [...Map.groupBy(batch, ({ symbol }) => symbol)].map(
-      ([symbol, windows]): SymbolPlan => ({ symbol, windows: windows.toReversed(), first: false }),
+      ([symbol, windows]): SymbolPlan => ({ symbol, windows: windows.toReversed(), isFirst: false }),
     );
     await context.refetch(plans);
     reread += batch.length;
@@ -139,7 +141,9 @@ async function rereadDoubtful(
 }
 
 /** What is written of windows of one origin that are only inferred from now on. */
-export const demoted = (windows: readonly Covered[]): { withdrawn: Window[]; covered: Omit<Covered, 'origin'>[] } => ({
+export const createDemotion = (
+  windows: readonly CoveredWindow[],
+): { withdrawn: Window[]; covered: Omit<CoveredWindow, 'origin'>[] } => ({
   withdrawn: windows.map(({ from, to }) => ({ from, to })),
   covered: windows.map(({ from, to, fetchedAt }) => ({ from, to, fetchedAt, evidence: 'inferred' as const })),
 });

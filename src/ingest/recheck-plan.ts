@@ -1,10 +1,10 @@
-import { firstAtOrAfter } from '../core/binary-search.ts';
+import { findFirstAtOrAfter } from '../core/binary-search.ts';
 import type { Random } from '../core/clock.ts';
-import { type Covered, settled } from '../core/coverage.ts';
-import { dayFloor, dayMs, intersect, union, type Window, within } from '../core/window.ts';
+import { type CoveredWindow, computeSettledWindows } from '../core/coverage.ts';
+import { dayMs, floorToDay, intersect, isWithin, union, type Window } from '../core/window.ts';
 
 /** A symbol that may be drawn, and how many ticks the archive has of it. */
-export interface DrawnFrom {
+export interface RecheckCandidate {
   readonly symbol: string;
   readonly ticks: number;
 }
@@ -12,8 +12,8 @@ export interface DrawnFrom {
 const minuteMs = 60_000;
 
 /** Rechecked windows are drawn from one minute to two days wide, each magnitude as likely as another. */
-export const recheckMsMin = minuteMs;
-export const recheckMsMax = 2 * dayMs;
+export const recheckWindowMsMin = minuteMs;
+export const recheckWindowMsMax = 2 * dayMs;
 
 /** The share of symbols drawn by their number of ticks; the others are drawn evenly, so that quiet ones are reached. */
 const byTicksShare = 0.75;
@@ -43,7 +43,7 @@ const rereadRequestsMin = 128;
 export const countRereadRequests = (requests: number): number => Math.max(rereadRequestsMin, requests);
 
 /** Draws a symbol; null where there is none. */
-export function drawSymbol(symbols: readonly DrawnFrom[], random: Random): string | null {
+export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random): string | null {
   if (symbols.length === 0) return null;
   const total = symbols.reduce((sum, { ticks }) => sum + ticks, 0);
   const any = symbols[Math.floor(random() * symbols.length)]!.symbol;
@@ -67,27 +67,27 @@ export interface DrawnMoment {
  * `settleMs` to a day; else by its age, the last two days being the most likely and the oldest ones reached. Null where
  * nothing is settled.
  */
-export function drawMoment(coverage: readonly Covered[], settleMs: number, random: Random): DrawnMoment | null {
-  const windows = union(settled(coverage, settleMs));
+export function drawMoment(coverage: readonly CoveredWindow[], settleMs: number, random: Random): DrawnMoment | null {
+  const windows = union(computeSettledWindows(coverage, settleMs));
   if (windows.length === 0) return null;
   const [first, end] = [windows[0]!.from, windows.at(-1)!.to];
   if (random() < edgeShare) {
     const recent = coverage.filter(({ fetchedAt }) => fetchedAt > end - recentMs);
     const { fetchedAt } = recent[Math.floor(random() * recent.length)] ?? coverage.at(-1)!;
-    const t = Math.floor(fetchedAt - logUniform(Math.max(minuteMs, settleMs), dayMs, random));
-    if (windows.some((w) => within(t, w))) return { t, isEdge: true };
+    const t = Math.floor(fetchedAt - drawLogUniform(Math.max(minuteMs, settleMs), dayMs, random));
+    if (windows.some((w) => isWithin(t, w))) return { t, isEdge: true };
   }
   const isRecent = random() < recentShare;
   const recent = intersect(windows, [{ from: end - recentMs, to: end }]);
   if (isRecent) return { t: drawWithin(recent, random), isEdge: false };
-  const t = Math.floor(end - logUniform(minuteMs, Math.max(minuteMs, end - first), random));
+  const t = Math.floor(end - drawLogUniform(minuteMs, Math.max(minuteMs, end - first), random));
   // A moment that nothing settled holds stands for the window before it.
-  const at = windows.find((w) => within(t, w)) ?? windows.findLast((w) => w.to <= t) ?? windows[0]!;
-  return { t: within(t, at) ? t : at.to - 1, isEdge: false };
+  const at = windows.find((w) => isWithin(t, w)) ?? windows.findLast((w) => w.to <= t) ?? windows[0]!;
+  return { t: isWithin(t, at) ? t : at.to - 1, isEdge: false };
 }
 
 /** Where known ticks have to be read for `placeWindow`. */
-export const reachOf = ({ t }: DrawnMoment): Window => ({ from: t - tickReachMs, to: t + tickReachMs });
+export const computeTickReach = ({ t }: DrawnMoment): Window => ({ from: t - tickReachMs, to: t + tickReachMs });
 
 /**
  * Lays a window about a moment, its bounds drawn: one minute to two days wide, within the settled window of the moment.
@@ -96,17 +96,17 @@ export const reachOf = ({ t }: DrawnMoment): Window => ({ from: t - tickReachMs,
  */
 export function placeWindow(
   moment: DrawnMoment,
-  coverage: readonly Covered[],
+  coverage: readonly CoveredWindow[],
   settleMs: number,
   times: Float64Array,
   random: Random,
 ): Window {
-  const windows = union(settled(coverage, settleMs));
-  const onTick = times.length > 0 && random() < tickShare ? tickNear(moment, times, random) : moment.t;
-  const t = windows.some((w) => within(onTick, w)) ? onTick : moment.t;
-  const width = Math.round(logUniform(leastWidth(times), recheckMsMax, random));
+  const windows = union(computeSettledWindows(coverage, settleMs));
+  const onTick = times.length > 0 && random() < tickShare ? drawTickNear(moment, times, random) : moment.t;
+  const t = windows.some((w) => isWithin(onTick, w)) ? onTick : moment.t;
+  const width = Math.round(drawLogUniform(computeWidthMsMin(times), recheckWindowMsMax, random));
   const from = t - Math.floor(random() * width);
-  const stretch = windows.find((w) => within(t, w)) ?? { from: t, to: t + 1 };
+  const stretch = windows.find((w) => isWithin(t, w)) ?? { from: t, to: t + 1 };
   return { from: Math.max(stretch.from, from), to: Math.min(stretch.to, from + width) };
 }
 
@@ -114,17 +114,17 @@ export function placeWindow(
  * Half the mean distance of these ticks: most narrower windows would hold nothing but the tick that they are laid
  * over. Not all of it, as a service that leaves ticks out of wide windows makes them seem rarer than they are.
  */
-const leastWidth = (times: Float64Array): number =>
-  Math.min(widthMsUsual, Math.max(recheckMsMin, tickReachMs / (times.length + 1)));
+const computeWidthMsMin = (times: Float64Array): number =>
+  Math.min(widthMsUsual, Math.max(recheckWindowMsMin, tickReachMs / (times.length + 1)));
 
 /** The last known tick before a moment near a response; about any other moment a tick drawn evenly. */
-function tickNear({ t, isEdge }: DrawnMoment, times: Float64Array, random: Random): number {
+function drawTickNear({ t, isEdge }: DrawnMoment, times: Float64Array, random: Random): number {
   if (!isEdge) return times[Math.floor(random() * times.length)]!;
-  return times[Math.max(0, firstAtOrAfter(times, t) - 1)]!;
+  return times[Math.max(0, findFirstAtOrAfter(times, t) - 1)]!;
 }
 
 /** From `min` to `max`, each magnitude as likely as another. */
-const logUniform = (min: number, max: number, random: Random): number =>
+const drawLogUniform = (min: number, max: number, random: Random): number =>
   max <= min ? min : min * (max / min) ** random();
 
 function drawWithin(windows: readonly Window[], random: Random): number {
@@ -137,8 +137,8 @@ function drawWithin(windows: readonly Window[], random: Random): number {
 }
 
 /** The UTC days of a symbol's coverage that hold one of the times, as far as they are covered; in order, disjoint. */
-export const coverageAbout = (coverage: readonly Covered[], times: readonly number[]): Window[] =>
+export const listCoveredDays = (coverage: readonly CoveredWindow[], times: readonly number[]): Window[] =>
   intersect(
     coverage,
-    times.map((t) => ({ from: dayFloor(t), to: dayFloor(t) + dayMs })),
+    times.map((t) => ({ from: floorToDay(t), to: floorToDay(t) + dayMs })),
   );

@@ -1,26 +1,33 @@
 import type { Random } from '../core/clock.ts';
-import type { Covered } from '../core/coverage.ts';
-import { apartMs } from '../core/rechecks.ts';
-import { dayMs, union, type Window, within } from '../core/window.ts';
+import type { CoveredWindow } from '../core/coverage.ts';
+import { separateResponsesMs } from '../core/rechecks.ts';
+import { dayMs, isWithin, union, type Window } from '../core/window.ts';
 import type { Observation } from './observation.ts';
 import type { SymbolPlan } from './plan.ts';
-import { coverageAbout, type DrawnFrom, drawMoment, drawSymbol, placeWindow, reachOf } from './recheck-plan.ts';
+import {
+  computeTickReach,
+  drawMoment,
+  drawSymbol,
+  listCoveredDays,
+  placeWindow,
+  type RecheckCandidate,
+} from './recheck-plan.ts';
 
 /** What rechecks need from outside. */
 export interface RecheckContext {
-  readonly symbols: readonly DrawnFrom[];
+  readonly symbols: readonly RecheckCandidate[];
   /** How long after a moment a response must come to be final, in ms. */
   readonly settleMs: number;
   /** The latest moment that is rechecked, excluded; epoch ms. */
   readonly endMs: number;
   readonly random: Random;
   /** Coverage with what is journaled, at the grain of responses. */
-  coverageOf(symbol: string): readonly Covered[];
+  getCoverage(symbol: string): readonly CoveredWindow[];
   /** Times of the ticks that the archive has, journaled ones included; ascending, distinct. */
-  timesOf(symbol: string, window: Window): Promise<Float64Array>;
+  loadTickTimes(symbol: string, window: Window): Promise<Float64Array>;
   nowMs(): number;
   /** Sends one request and makes durable what it brings; null where the service refuses it or fails. */
-  request(symbol: string, window: Window): Promise<Observation | null>;
+  requestPage(symbol: string, window: Window): Promise<Observation | null>;
   /** Makes durable that windows count as covered no more. */
   withdraw(symbol: string, windows: readonly Window[]): Promise<void>;
   /** Fetches windows of a service that was caught: every response is compared with narrower ones. */
@@ -43,7 +50,7 @@ export interface Contradiction extends Window {
   readonly isProven: boolean;
 }
 
-export interface Rechecked {
+export interface RecheckResult {
   readonly requests: number;
   readonly windows: number;
   /** Ticks that the rechecked windows brought, and those of them that were new. */
@@ -53,13 +60,13 @@ export interface Rechecked {
 }
 
 /** How many times as many windows are rechecked at most where some of them contradict. */
-const growthMax = 32;
+const sampleGrowthMax = 32;
 /** How many further windows a contradiction is worth at least. */
-const growthMin = 8;
+const sampleGrowthMin = 8;
 /** Contradictions after which a run knows enough: what is left is to read again what is in doubt. */
 const contradictionsMax = 8;
 /** Requests in a row that the service may refuse before it is asked no more. */
-const refusedMax = 8;
+const refusedRequestsMax = 8;
 /** How often a draw may fail to find anything settled, for each window. */
 const drawsMax = 8;
 
@@ -69,75 +76,81 @@ const drawsMax = 8;
  * eight contradictions, or the proof that the service leaves ticks out: more would teach nothing new.
  * @param windows how many to recheck
  */
-export async function recheck(context: RecheckContext, windows: number): Promise<Rechecked> {
+export async function recheck(context: RecheckContext, windows: number): Promise<RecheckResult> {
   const contradictions: Contradiction[] = [];
   const sum = { requests: 0, windows: 0, seen: 0, found: 0 };
   let wanted = windows;
   let refused = 0;
   for (let drawn = 0; drawn < wanted * drawsMax && sum.requests < wanted; drawn++) {
-    const one = await draw(context);
+    const one = await drawWindow(context);
     if (one === null) continue;
     const { symbol, window, coverage } = one;
-    const known = new Set(await context.timesOf(symbol, window));
+    const known = new Set(await context.loadTickTimes(symbol, window));
     sum.requests++;
-    const o = await context.request(symbol, window);
+    const o = await context.requestPage(symbol, window);
     refused = o === null ? refused + 1 : 0;
-    if (refused >= refusedMax) break;
+    if (refused >= refusedRequestsMax) break;
     if (o === null) continue;
     sum.windows++;
     sum.seen += o.times.length;
-    const found = [...o.times].filter((t) => !known.has(t) && coverage.some((w) => within(t, w)));
+    const found = [...o.times].filter((t) => !known.has(t) && coverage.some((w) => isWithin(t, w)));
     if (found.length === 0) continue;
     sum.found += found.length;
-    const contradiction = await followUp(context, symbol, window, coverage, found);
+    const contradiction = await resolveContradiction(context, symbol, window, coverage, found);
     contradictions.push(contradiction);
     if (contradiction.isProven || contradictions.length >= contradictionsMax) break;
-    wanted = Math.min(windows * growthMax, Math.max(wanted * 2, sum.windows + growthMin));
+    wanted = Math.min(windows * sampleGrowthMax, Math.max(wanted * 2, sum.windows + sampleGrowthMin));
   }
   return { ...sum, contradictions };
 }
 
-interface Drawn {
+interface DrawnWindow {
   readonly symbol: string;
   readonly window: Window;
   /** What polls and backfills covered of the symbol. */
-  readonly coverage: readonly Covered[];
+  readonly coverage: readonly CoveredWindow[];
 }
 
 /** Draws a window; null where the symbol drawn has nothing that is settled there. */
-async function draw({ symbols, settleMs, endMs, random, ...context }: RecheckContext): Promise<Drawn | null> {
+async function drawWindow({
+  symbols,
+  settleMs,
+  endMs,
+  random,
+  ...context
+}: RecheckContext): Promise<DrawnWindow | null> {
   const symbol = drawSymbol(symbols, random);
   if (symbol === null) return null;
   const coverage = context
-    .coverageOf(symbol)
+    .getCoverage(symbol)
     .filter(({ origin, from }) => origin !== 'import' && from < endMs)
     .map((w) => ({ ...w, to: Math.min(w.to, endMs) }));
   const moment = drawMoment(coverage, settleMs, random);
   if (moment === null) return null;
-  const times = await context.timesOf(symbol, reachOf(moment));
+  const times = await context.loadTickTimes(symbol, computeTickReach(moment));
   return { symbol, window: placeWindow(moment, coverage, settleMs, times, random), coverage };
 }
 
 /** Withdraws the days of coverage that a window contradicts, fetches them again, and judges by what came. */
-async function followUp(
+async function resolveContradiction(
   context: RecheckContext,
   symbol: string,
   window: Window,
-  coverage: readonly Covered[],
+  coverage: readonly CoveredWindow[],
   found: readonly number[],
 ): Promise<Contradiction> {
-  const withdrawn = coverageAbout(coverage, found);
+  const withdrawn = listCoveredDays(coverage, found);
   const span = { from: withdrawn[0]!.from, to: withdrawn.at(-1)!.to };
   const isNew = new Set(found);
-  const before = new Set([...(await context.timesOf(symbol, span))].filter((t) => !isNew.has(t)));
-  const relapse = await compareWide(context, symbol, coverage, found);
+  const before = new Set([...(await context.loadTickTimes(symbol, span))].filter((t) => !isNew.has(t)));
+  const relapse = await compareWithWideResponse(context, symbol, coverage, found);
   await context.withdraw(symbol, withdrawn);
-  await context.refetch([{ symbol, windows: union(withdrawn), first: false }]);
-  const fresh = [...(await context.timesOf(symbol, span))].filter((t) => !before.has(t));
+  await context.refetch([{ symbol, windows: union(withdrawn), isFirst: false }]);
+  const fresh = [...(await context.loadTickTimes(symbol, span))].filter((t) => !before.has(t));
   const judged =
-    relapse === 'late' ? { ...judgeFound(coverage, fresh), isLeftOut: false } : judgeFound(coverage, fresh);
+    relapse === 'late' ? { ...judgeNewTicks(coverage, fresh), isLeftOut: false } : judgeNewTicks(coverage, fresh);
   const isProven = relapse === 'left out';
-  const claims = coverage.filter((w) => found.some((t) => within(t, w)));
+  const claims = coverage.filter((w) => found.some((t) => isWithin(t, w)));
   const fetchedAt = claims.reduce((max, w) => Math.max(max, w.fetchedAt), 0);
   const verdict = isProven ? { isLeftOut: true, latenessMs: null } : judged;
   return { symbol, from: window.from, to: window.to, withdrawn, ticks: fresh.length, fetchedAt, ...verdict, isProven };
@@ -148,14 +161,14 @@ async function followUp(
  * them that lies between its first and last tick: they were late. Where one is left out again, the service samples, or
  * joins two sources.
  */
-async function compareWide(
+async function compareWithWideResponse(
   context: RecheckContext,
   symbol: string,
-  coverage: readonly Covered[],
+  coverage: readonly CoveredWindow[],
   found: readonly number[],
 ): Promise<'late' | 'left out' | 'unknown'> {
-  const from = Math.min(...found.map((t) => responseOf(coverage, t)?.from ?? t));
-  const o = await context.request(symbol, { from, to: context.nowMs() });
+  const from = Math.min(...found.map((t) => findResponse(coverage, t)?.from ?? t));
+  const o = await context.requestPage(symbol, { from, to: context.nowMs() });
   if (o === null || o.times.length === 0) return 'unknown';
   const brought = new Set(o.times);
   const inside = found.filter((t) => o.times[0]! <= t && t <= o.times.at(-1)!);
@@ -164,38 +177,38 @@ async function compareWide(
 }
 
 /** The latest response that claimed a moment: when it was generated, and from where on it and its pages reached. */
-function responseOf(coverage: readonly Covered[], t: number): { fetchedAt: number; from: number } | null {
-  const claims = coverage.filter((w) => within(t, w));
+function findResponse(coverage: readonly CoveredWindow[], t: number): { fetchedAt: number; from: number } | null {
+  const claims = coverage.filter((w) => isWithin(t, w));
   if (claims.length === 0) return null;
   const fetchedAt = claims.reduce((max, w) => Math.max(max, w.fetchedAt), 0);
-  const pages = union(coverage.filter((w) => Math.abs(w.fetchedAt - fetchedAt) < tellingMsMin));
-  return { fetchedAt, from: Math.max(fetchedAt - apartMs, pages.find((w) => within(t, w))!.from) };
+  const pages = union(coverage.filter((w) => Math.abs(w.fetchedAt - fetchedAt) < distinguishableMsMin));
+  return { fetchedAt, from: Math.max(fetchedAt - separateResponsesMs, pages.find((w) => isWithin(t, w))!.from) };
 }
 
 /** In responses that go back so far, late ticks and left-out ones can be told apart by where they lie. */
-const tellingMsMin = dayMs / 4;
+const distinguishableMsMin = dayMs / 4;
 
 /**
  * Judges new ticks inside coverage. A late tick was not there yet when its response was generated: it lies shortly before
  * that moment, and how long before is the least that it was late. A service that leaves ticks out does so anywhere.
  * @param times of the new ticks, epoch ms
  */
-export function judgeFound(
-  coverage: readonly Covered[],
+export function judgeNewTicks(
+  coverage: readonly CoveredWindow[],
   times: readonly number[],
 ): Pick<Contradiction, 'latenessMs' | 'isLeftOut'> {
   const newest = coverage.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
   let [latenessMs, isLeftOut, isTold] = [0, false, false];
   for (const t of times) {
-    const response = responseOf(coverage, t);
+    const response = findResponse(coverage, t);
     // Responses of long ago are joined: when each was generated is not known any more.
-    if (response === null || t <= newest - apartMs) continue;
+    if (response === null || t <= newest - separateResponsesMs) continue;
     const { fetchedAt } = response;
     const spanMs = fetchedAt - response.from;
     const isFar = fetchedAt - t > Math.min(spanMs, dayMs) / 2;
     isTold = true;
     isLeftOut ||= isFar;
-    if (!isFar || spanMs < tellingMsMin) latenessMs = Math.max(latenessMs, fetchedAt - t);
+    if (!isFar || spanMs < distinguishableMsMin) latenessMs = Math.max(latenessMs, fetchedAt - t);
   }
   if (!isTold) return { latenessMs: null, isLeftOut: true };
   return { latenessMs: latenessMs === 0 ? null : latenessMs, isLeftOut };

@@ -1,12 +1,12 @@
 import { UpstreamError } from '../core/errors.ts';
 import type { RawPage } from '../core/raw-page.ts';
 import { decodeMarketsPage } from '../upstream/decode.ts';
-import { UnreadableAnswer } from '../upstream/json-response.ts';
+import { UnreadableResponseError } from '../upstream/json-response.ts';
 import type { MarketsPage, Upstream } from '../upstream/upstream.ts';
-import { momentOf } from './observation-time.ts';
-import { type MarketsContext, type MarketsPoll, pollMarkets } from './poll-markets.ts';
+import { resolveObservedAt } from './observation-time.ts';
+import { type MarketsPoll, type MarketsPollContext, pollMarkets } from './poll-markets.ts';
 
-export interface ReplayMarkets extends Omit<MarketsContext, 'upstream'> {
+export interface ReplayMarketsContext extends Omit<MarketsPollContext, 'upstream'> {
   /** Told of each answer that cannot be decoded, with a clause. */
   onUnreadable(reason: string): void;
 }
@@ -16,7 +16,7 @@ export interface ReplayMarkets extends Omit<MarketsContext, 'upstream'> {
  * that is asked for now and was not had then makes the poll an incomplete one, so that it says of no market that it is gone.
  * @throws UpstreamError where no list can be had of them
  */
-export function replayMarkets(pages: readonly RawPage[], context: ReplayMarkets): Promise<MarketsPoll> {
+export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsContext): Promise<MarketsPoll> {
   const answers = pages.flatMap((page) => (page.asked.route === 'markets' ? [{ page, asked: page.asked }] : []));
   const views = answers.flatMap(({ asked }) => asked.view ?? []);
   const limit = answers[0]?.asked.limit ?? context.limit;
@@ -35,9 +35,12 @@ export function replayMarkets(pages: readonly RawPage[], context: ReplayMarkets)
       if (!same || asked.limit !== (wanted ?? null)) continue;
       try {
         const { generatedAt, ...list } = decodeMarketsPage(page.body);
-        return { ...list, generatedAt: momentOf(generatedAt, page.askedAt, page.receivedAt + context.futureSkewMs) };
+        return {
+          ...list,
+          generatedAt: resolveObservedAt(generatedAt, page.askedAt, page.receivedAt + context.futureSkewMs),
+        };
       } catch (error) {
-        if (!(error instanceof UnreadableAnswer)) throw error;
+        if (!(error instanceof UnreadableResponseError)) throw error;
         context.onUnreadable(error.message);
       }
     }

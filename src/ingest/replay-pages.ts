@@ -1,25 +1,25 @@
-import type { Covered, Evidence, Origin } from '../core/coverage.ts';
-import { ranks } from '../core/merge.ts';
-import type { RawHead, RawPage, TicksMeaning } from '../core/raw-page.ts';
-import { noTicks } from '../core/tick.ts';
+import type { CoveredWindow, Evidence, Origin } from '../core/coverage.ts';
+import { precedenceRanks } from '../core/merge.ts';
+import type { RawPage, RawPageHead, TickRequestPurpose } from '../core/raw-page.ts';
+import { emptyTicks } from '../core/tick.ts';
 import { subtract, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { BookRecord } from '../state/journal-books.ts';
 import { decodeTickPage } from '../upstream/decode.ts';
 import { decodeOrderbook } from '../upstream/decode-orderbook.ts';
 import type { TickPage } from '../upstream/upstream.ts';
-import { readBookAnswer } from './collect-books.ts';
-import { compareSide, medianTick } from './compare-pages.ts';
+import { toBookRecord } from './collect-books.ts';
+import { comparePagesAtSide, findMedianTick } from './compare-pages.ts';
 import { rejectedShareMax } from './fetch-steps.ts';
-import { type Observation, observe } from './observation.ts';
-import type { Side } from './server-behavior.ts';
+import { type Observation, observePage } from './observation.ts';
+import type { WindowSide } from './server-behavior.ts';
 
 /** An answer of the tick route that was to bring ticks, as it was kept. */
-export interface RawTicks {
-  readonly head: RawHead;
+export interface RawTickResponse {
+  readonly head: RawPageHead;
   readonly symbol: string;
   readonly requested: { readonly from: number; readonly to: number };
-  readonly meaning: TicksMeaning;
+  readonly meaning: TickRequestPurpose;
   readonly page: TickPage;
 }
 
@@ -27,7 +27,7 @@ export interface RawTicks {
  * Decodes an answer of the tick route; undefined for one of another route, or one that was to bring no ticks.
  * @throws UnreadableAnswer
  */
-export function decodeRawTicks({ body, ...head }: RawPage): RawTicks | undefined {
+export function decodeRawTickResponse({ body, ...head }: RawPage): RawTickResponse | undefined {
   const { asked } = head;
   if (asked.route !== 'ticks' || asked.meaning === null) return undefined;
   const { symbol, from, to, meaning } = asked;
@@ -41,22 +41,22 @@ export function decodeRawTicks({ body, ...head }: RawPage): RawTicks | undefined
 }
 
 /** Reads kept responses of one run again, in the order in which they came. */
-export interface Rereader {
+export interface PageReplayer {
   /** The ticks of a response, and what earlier ones of its symbol prove; undefined for a probe of an older version. */
-  take(raw: RawTicks): Omit<TickRecord, 'runId'> | undefined;
+  replay(raw: RawTickResponse): Omit<TickRecord, 'runId'> | undefined;
   /** What the last responses of each symbol prove. */
   finish(): Omit<TickRecord, 'runId'>[];
 }
 
 /** What is known of the window that the responses of a symbol are about. */
-interface Fetched {
+interface ReplayedWindow {
   readonly origin: Origin;
   readonly first: Observation;
-  readonly low: Chain;
-  readonly high: Chain;
+  readonly low: PageChain;
+  readonly high: PageChain;
 }
 
-interface Chain {
+interface PageChain {
   page: Observation;
   /** The last page left ticks out, and no other was kept that goes on from it. */
   isOpen: boolean;
@@ -67,42 +67,50 @@ interface Chain {
  * Reads responses again and claims what they prove among themselves, as the collector did: nobody can be asked again.
  * What only one response speaks for is inferred.
  */
-export function openRereader(futureSkewMs: number): Rereader {
-  const fetched = new Map<string, Fetched>();
+export function createPageReplayer(futureSkewMs: number): PageReplayer {
+  const fetched = new Map<string, ReplayedWindow>();
   return {
-    take(raw) {
+    replay(raw) {
       const { meaning, page, symbol, requested, head } = raw;
       if (meaning.kind === 'probe') return undefined;
       // How full a page is chooses what to ask next, and nobody is asked here.
       const limit = Number.POSITIVE_INFINITY;
       const sent = { requested, limit, sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs };
-      const { observation, ticks, rejected } = observe(page, meaning.asked, sent);
+      const { observation, ticks, rejected } = observePage(page, meaning.asked, sent);
       const { observedAt } = observation;
       const { origin } = meaning;
-      const record = { symbol, asked: meaning.asked, observedAt, origin, rank: ranks.poll, ticks, rejected };
+      const record = {
+        symbol,
+        requestedWindow: meaning.asked,
+        observedAt,
+        origin,
+        rank: precedenceRanks.poll,
+        ticks,
+        rejected,
+      };
       const side = meaning.kind === 'low' || meaning.kind === 'high' ? meaning.kind : null;
       if (meaning.kind === 'recheck') return { ...record, covered: [] };
       const going = fetched.get(symbol);
-      if (side !== null && going !== undefined && goesOn(going[side], observation, side))
+      if (side !== null && going !== undefined && extendChain(going[side], observation, side))
         return { ...record, covered: [] };
-      fetched.set(symbol, begin(origin, observation));
-      return { ...record, covered: going === undefined ? [] : claimsOf(going) };
+      fetched.set(symbol, startReplayedWindow(origin, observation));
+      return { ...record, covered: going === undefined ? [] : computeClaims(going) };
     },
     finish: () =>
       [...fetched].map(([symbol, going]) => ({
         symbol,
-        asked: going.first.asked,
+        requestedWindow: going.first.window,
         observedAt: going.first.observedAt,
         origin: going.origin,
-        rank: ranks.poll,
-        ticks: noTicks,
+        rank: precedenceRanks.poll,
+        ticks: emptyTicks,
         rejected: [],
-        covered: claimsOf(going),
+        covered: computeClaims(going),
       })),
   };
 }
 
-const begin = (origin: Origin, first: Observation): Fetched => ({
+const startReplayedWindow = (origin: Origin, first: Observation): ReplayedWindow => ({
   origin,
   first,
   low: { page: first, isOpen: false, confirmed: null },
@@ -110,17 +118,18 @@ const begin = (origin: Origin, first: Observation): Fetched => ({
 });
 
 /** Whether a response goes on from the last page of a side; what it shows of that page is noted. */
-function goesOn(chain: Chain, next: Observation, side: Side): boolean {
-  if (chain.page.times.length === 0 || next.times.length === 0 || next.before > 1 || next.after > 1) return false;
+function extendChain(chain: PageChain, next: Observation, side: WindowSide): boolean {
+  if (chain.page.times.length === 0 || next.times.length === 0 || next.countBefore > 1 || next.countAfter > 1)
+    return false;
   const beginTick = side === 'high' ? next.times[0]! : next.times.at(-1)!;
   if (!chain.page.times.includes(beginTick)) return false;
-  const relation = compareSide(chain.page.times, next.times, beginTick, side);
+  const relation = comparePagesAtSide(chain.page.times, next.times, beginTick, side);
   if (relation === 'contradicts') return false;
   if (relation === 'same') {
     const isFromMedian =
       side === 'high'
-        ? beginTick <= medianTick(chain.page.times, side)
-        : beginTick >= medianTick(chain.page.times, side);
+        ? beginTick <= findMedianTick(chain.page.times, side)
+        : beginTick >= findMedianTick(chain.page.times, side);
     if (isFromMedian && next.received < chain.page.received) chain.confirmed = next;
     return true;
   }
@@ -131,30 +140,33 @@ function goesOn(chain: Chain, next: Observation, side: Side): boolean {
 }
 
 /** What the responses about one window prove. */
-function claimsOf({ first, low, high }: Fetched): Omit<Covered, 'origin'>[] {
+function computeClaims({ first, low, high }: ReplayedWindow): Omit<CoveredWindow, 'origin'>[] {
   const observedAt = Math.min(first.observedAt, low.page.observedAt, high.page.observedAt);
   if (first.received > 0 && first.last === null) return [];
-  const isIgnoring = first.before > 1 || first.after > 1;
+  const isIgnoring = first.countBefore > 1 || first.countAfter > 1;
   const isBad = [first, low.page, high.page].some(({ received, rejected }) => rejected > rejectedShareMax * received);
   if (first.times.length === 0) {
-    const { from, to } = first.reach;
-    return isIgnoring || isBad ? [] : claimed({ from, to }, 'inferred', observedAt, first.gaps);
+    const { from, to } = first.claimableWindow;
+    return isIgnoring || isBad ? [] : createClaims({ from, to }, 'inferred', observedAt, first.gaps);
   }
   const inner = { from: low.page.times[0]!, to: high.page.times.at(-1)! + 1 };
-  const whole = { from: isIgnoring ? inner.from : low.page.reach.from, to: isIgnoring ? inner.to : high.page.reach.to };
+  const whole = {
+    from: isIgnoring ? inner.from : low.page.claimableWindow.from,
+    to: isIgnoring ? inner.to : high.page.claimableWindow.to,
+  };
   if (isBad) return [];
   const evidence = low.confirmed !== null && high.confirmed !== null ? 'confirmed' : 'inferred';
   const until = Math.min(observedAt, low.confirmed?.observedAt ?? observedAt, high.confirmed?.observedAt ?? observedAt);
   const gaps = [first, low.page, high.page].flatMap((page) => page.gaps);
-  return claimed(low.isOpen || high.isOpen ? inner : whole, evidence, until, gaps);
+  return createClaims(low.isOpen || high.isOpen ? inner : whole, evidence, until, gaps);
 }
 
-const claimed = (
+const createClaims = (
   window: Window,
   evidence: Evidence,
   fetchedAt: number,
   gaps: readonly Window[],
-): Omit<Covered, 'origin'>[] =>
+): Omit<CoveredWindow, 'origin'>[] =>
   subtract([{ from: window.from, to: Math.min(window.to, fetchedAt) }], gaps).map((w) => ({
     ...w,
     fetchedAt,
@@ -165,11 +177,11 @@ const claimed = (
  * Reads an answer of the order-book route as the collector does.
  * @throws UnreadableAnswer
  */
-export function readBookAgain(
+export function replayBook(
   { body, ...head }: RawPage,
   symbol: string,
   futureSkewMs: number,
 ): Omit<BookRecord, 'runId'> {
   const answer = decodeOrderbook(body, symbol);
-  return readBookAnswer(symbol, answer, { sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs });
+  return toBookRecord(symbol, answer, { sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs });
 }

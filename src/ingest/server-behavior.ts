@@ -4,7 +4,7 @@ import type { Window } from '../core/window.ts';
 export type TruncationSide = 'earliest' | 'latest';
 
 /** The side of a window that a request continues at: its start or its end. */
-export type Side = 'low' | 'high';
+export type WindowSide = 'low' | 'high';
 
 /**
  * What a run has inferred of how the service pages; shared by all symbols, since one service answers them. It only
@@ -41,13 +41,13 @@ export interface ServerBehavior {
   limit: number;
   windowMsMax: number;
   /** Whether a request for so many ticks was answered, and the longest window in ms that was. */
-  limitHeard: boolean;
-  windowMsHeard: number;
+  isLimitConfirmed: boolean;
+  windowMsAcceptedMax: number;
   /** Where it was seen to refuse what is older, for some symbol; epoch ms. */
-  oldestFrom: number;
+  refusedBefore: number;
   /** The search for what it takes that is under way, and how many more may end in nothing. */
-  sizing: Promise<boolean> | null;
-  sizingsLeft: number;
+  sizeSearch: Promise<boolean> | null;
+  sizeSearchesLeft: number;
 }
 
 /** What is remembered from run to run: how large pages were, and which side truncated ones kept. */
@@ -60,7 +60,7 @@ export type KnownPages = Pick<
  * Of a behavior what is remembered; null where no page was shown to be whole or truncated. Where sizes turned out to mean
  * nothing, how truncated pages varied is remembered, and no size counts as whole.
  */
-export function knownPages(behavior: ServerBehavior): KnownPages | null {
+export function getKnownPages(behavior: ServerBehavior): KnownPages | null {
   const { largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, isErratic } = behavior;
   if (largestWhole === 0 && truncatedPages === 0) return null;
   return { largestWhole: isErratic ? 0 : largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed };
@@ -70,7 +70,7 @@ export function knownPages(behavior: ServerBehavior): KnownPages | null {
  * @param oldestTick the oldest tick that earlier runs saw of this service, epoch ms
  * @param known what an earlier run remembered; it saves requests, and is no evidence
  */
-export const unknownBehavior = (
+export const createServerBehavior = (
   oldestTick = Number.POSITIVE_INFINITY,
   known: Partial<KnownPages> = {},
 ): ServerBehavior => ({
@@ -92,22 +92,22 @@ export const unknownBehavior = (
   refusesEarlier: false,
   limit: Number.POSITIVE_INFINITY,
   windowMsMax: Number.POSITIVE_INFINITY,
-  limitHeard: false,
-  windowMsHeard: 0,
-  oldestFrom: Number.NEGATIVE_INFINITY,
-  sizing: null,
-  sizingsLeft: 4,
+  isLimitConfirmed: false,
+  windowMsAcceptedMax: 0,
+  refusedBefore: Number.NEGATIVE_INFINITY,
+  sizeSearch: null,
+  sizeSearchesLeft: 4,
   ...known,
 });
 
 /** Fewer ticks than this are no page cap that a service would have. */
-const capMin = 4;
+const capTicksMin = 4;
 
 /** The share of the smallest truncated page from which on a page is taken for truncated: caps vary. */
 const truncatedShare = 0.8;
 
 /** Records a page that left ticks out at one side of its window. */
-export function noteTruncated(behavior: ServerBehavior, count: number, side: Side): void {
+export function noteTruncated(behavior: ServerBehavior, count: number, side: WindowSide): void {
   if (count < 2) return;
   behavior.truncatedPages++;
   behavior.truncatedMin = Math.min(behavior.truncatedMin, count);
@@ -134,10 +134,10 @@ export function noteWhole(behavior: ServerBehavior, count: number): void {
 export function looksTruncated(
   behavior: ServerBehavior,
   { received: count, isFull }: { readonly received: number; readonly isFull: boolean },
-  side: Side,
+  side: WindowSide,
   isAskedOn = false,
 ): boolean {
-  if (count < capMin && !isFull) return false;
+  if (count < capTicksMin && !isFull) return false;
   if (behavior.isErratic && !isAskedOn) return true;
   if (behavior.truncatedPages === 0) return isFull || count > (isAskedOn ? 1.25 : 1) * behavior.largestWhole;
   if (behavior.side === (side === 'high' ? 'latest' : 'earliest')) return false;
@@ -168,7 +168,7 @@ const endCheckEvery = 24;
  * @param before elements of the page that it confirms
  * @param side where the page might have been cut off: many pages that all kept it speak against that
  */
-export function needsEndCheck(behavior: ServerBehavior, count: number, before: number, side: Side): boolean {
+export function needsEndCheck(behavior: ServerBehavior, count: number, before: number, side: WindowSide): boolean {
   // The median of two ticks is the first, so that no room can be made.
   if ((count >= before && before > 2) || behavior.contradictions > 0) return true;
   const { truncatedPages, truncatedMin, truncatedMax, isErratic } = behavior;
@@ -178,7 +178,7 @@ export function needsEndCheck(behavior: ServerBehavior, count: number, before: n
   // Of a cap that varies by less than that, half of a page is no full one: a page from the median holds as much.
   if (truncatedPages > 0 && truncatedMin < truncatedMax && !isKept)
     return truncatedPages < knownRangePagesMin || truncatedMin < 0.75 * truncatedMax || count >= 0.5 * truncatedMin;
-  if (count < capMin) return false;
+  if (count < capTicksMin) return false;
   const nth = behavior.endChecks++;
   return nth < endChecksFirst || nth % endCheckEvery === 0;
 }
@@ -216,7 +216,7 @@ export function noteEdges(behavior: ServerBehavior, requested: Window, t: Float6
  * The window to put into a request. It begins one millisecond early and ends at the excluded end, so that no tick is
  * missed whichever ends are included; `isExact`: no tick beyond the edges is to take room, as far as the ends are known.
  */
-export function requestedWindow(behavior: ServerBehavior, { from, to }: Window, isExact: boolean): Window {
+export function toRequestedWindow(behavior: ServerBehavior, { from, to }: Window, isExact: boolean): Window {
   return {
     from: isExact && behavior.fromInclusive ? from : from - 1,
     to: isExact && behavior.toInclusive ? to - 1 : to,

@@ -1,21 +1,21 @@
-import type { Rejected, TickColumns } from '../core/tick.ts';
+import type { RejectedInput, TickColumns } from '../core/tick.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
-import { type Window, within } from '../core/window.ts';
+import { isWithin, type Window } from '../core/window.ts';
 
-export interface Span {
+export interface TickSpan {
   readonly first: number;
   readonly last: number;
 }
 
-export interface Judged {
+export interface ValidatedTicks {
   /** Usable ticks inside the asked window, in the order they came. */
   readonly ticks: TickColumns;
   /** Unusable ones, as received. */
-  readonly rejected: readonly Rejected[];
+  readonly rejected: readonly RejectedInput[];
   /** Usable ticks outside of the asked window: nobody asked for them, they come with their own window. */
-  readonly outside: number;
+  readonly outsideCount: number;
   /** First and last usable tick, asked for or not; null where there is none. */
-  readonly brought: Span | null;
+  readonly span: TickSpan | null;
 }
 
 /**
@@ -23,16 +23,16 @@ export interface Judged {
  * place of milliseconds are a time outside the years 2000 to 2100. `futureMs` is the latest time believed, epoch ms.
  * Where every tick is usable and asked for, `ticks` holds the page's own columns.
  */
-export function judge(
-  page: TickColumns & { readonly rejected: readonly Rejected[] },
+export function validateTicks(
+  page: TickColumns & { readonly rejected: readonly RejectedInput[] },
   asked: Window,
   futureMs: number,
-): Judged {
+): ValidatedTicks {
   const { t, p } = page;
-  const clean = cleanStart(page, asked, futureMs);
+  const clean = measureCleanPrefix(page, asked, futureMs);
   let { first, last } = clean;
-  const brought = (): Span | null => (first > last ? null : { first, last });
-  if (clean.length === t.length) return { ticks: { t, p }, rejected: page.rejected, outside: 0, brought: brought() };
+  const brought = (): TickSpan | null => (first > last ? null : { first, last });
+  if (clean.length === t.length) return { ticks: { t, p }, rejected: page.rejected, outsideCount: 0, span: brought() };
   const rejected = [...page.rejected];
   const keptT = new Float64Array(t.length);
   const keptP = new Float64Array(t.length);
@@ -42,24 +42,28 @@ export function judge(
   let outside = 0;
   for (let i = kept; i < t.length; i++) {
     const time = t[i]!;
-    const reason = flaw(time, p[i]!, futureMs);
+    const reason = findTickFlaw(time, p[i]!, futureMs);
     if (reason !== undefined) {
       rejected.push({ reason, raw: JSON.stringify({ t: time, p: p[i] }) });
       continue;
     }
     if (time < first) first = time;
     if (time > last) last = time;
-    if (within(time, asked)) {
+    if (isWithin(time, asked)) {
       keptT[kept] = time;
       keptP[kept++] = p[i]!;
     } else outside++;
   }
   const ticks = { t: keptT.subarray(0, kept), p: keptP.subarray(0, kept) };
-  return { ticks, rejected, outside, brought: brought() };
+  return { ticks, rejected, outsideCount: outside, span: brought() };
 }
 
 /** How many ticks come before the first that is unusable or not asked for, which is rare; and the least and greatest time of them. */
-function cleanStart({ t, p }: TickColumns, asked: Window, futureMs: number): Span & { readonly length: number } {
+function measureCleanPrefix(
+  { t, p }: TickColumns,
+  asked: Window,
+  futureMs: number,
+): TickSpan & { readonly length: number } {
   const from = Math.max(asked.from, timeMin);
   const to = Math.min(asked.to, timeEnd);
   let first = Number.POSITIVE_INFINITY;
@@ -75,12 +79,12 @@ function cleanStart({ t, p }: TickColumns, asked: Window, futureMs: number): Spa
   return { length, first, last };
 }
 
-function flaw(t: number, p: number, futureMs: number): string | undefined {
-  return timeFlaw(t, futureMs) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
+function findTickFlaw(t: number, p: number, futureMs: number): string | undefined {
+  return findTimeFlaw(t, futureMs) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
 }
 
 /** Why a moment cannot be the time of a tick or an order book; `futureMs` is the latest that is believed, epoch ms. */
-export function timeFlaw(t: number, futureMs: number): string | undefined {
+export function findTimeFlaw(t: number, futureMs: number): string | undefined {
   if (!Number.isInteger(t)) return 't is not a whole number of milliseconds';
   if (t < timeMin || t >= timeEnd) return 't is outside the years 2000 to 2100';
   if (t > futureMs) return 't is in the future';

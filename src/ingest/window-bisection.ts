@@ -1,7 +1,7 @@
 import { UpstreamError } from '../core/errors.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import type { Ask } from './page-request.ts';
-import { requestedWindow, type ServerBehavior } from './server-behavior.ts';
+import type { WindowRequest } from './page-request.ts';
+import { type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
 
 /** A window no longer than this is not asked for in parts, in ms: a service that refuses it refuses it for its age. */
 const partMsMin = 3_600_000;
@@ -12,12 +12,12 @@ const lowerLimits = [1000, 100];
 /** Statuses by which a service may refuse how much is asked for, or how old it is; it may mean something else by them. */
 const sizeStatuses: readonly (number | undefined)[] = [400, 413, 416, 422];
 
-export const isAboutSize = (error: unknown): error is UpstreamError =>
+export const isSizeRefusal = (error: unknown): error is UpstreamError =>
   error instanceof UpstreamError && error.failure === 'refused' && sizeStatuses.includes(error.status);
 
 /** What has come of one symbol. */
-export interface Heard {
-  answers: number;
+export interface SymbolResponses {
+  responses: number;
   refusal: UpstreamError | null;
 }
 
@@ -31,58 +31,63 @@ export interface RefusalContext {
  * What to ask in place of an ask that was refused with `limit`: the same where less is asked for by now, else its parts,
  * the recent first. Null where nothing of it is worth asking for, nor anything older.
  */
-export async function instead(
+export async function planSmallerRequests(
   context: RefusalContext,
   symbol: string,
-  ask: Ask,
+  ask: WindowRequest,
   limit: number,
-  heard: Heard,
-): Promise<readonly Ask[] | null> {
+  heard: SymbolResponses,
+): Promise<readonly WindowRequest[] | null> {
   const { behavior } = context;
   const smaller = (): boolean => limit > behavior.limit || ask.to - ask.from > behavior.windowMsMax;
-  if (heard.answers === 0) {
-    while (behavior.sizing !== null) await behavior.sizing.catch(() => {});
+  if (heard.responses === 0) {
+    while (behavior.sizeSearch !== null) await behavior.sizeSearch.catch(() => {});
     if (smaller()) return [ask];
-    const sizing = answersToLess(context, symbol, ask, limit);
-    behavior.sizing = sizing.finally(() => {
-      behavior.sizing = null;
+    const sizing = searchAcceptedSize(context, symbol, ask, limit);
+    behavior.sizeSearch = sizing.finally(() => {
+      behavior.sizeSearch = null;
     });
-    if (!(await behavior.sizing)) return null;
-    heard.answers++;
+    if (!(await behavior.sizeSearch)) return null;
+    heard.responses++;
     if (smaller()) return [ask];
   }
-  return partsOf(behavior, ask);
+  return splitRequest(behavior, ask);
 }
 
 /** Whether it answers for the last hour of an ask, if need be with a lower limit: that is behavior. */
-async function answersToLess(context: RefusalContext, symbol: string, ask: Ask, limit: number): Promise<boolean> {
+async function searchAcceptedSize(
+  context: RefusalContext,
+  symbol: string,
+  ask: WindowRequest,
+  limit: number,
+): Promise<boolean> {
   const { behavior, upstream, signal } = context;
-  if (behavior.sizingsLeft === 0) return false;
+  if (behavior.sizeSearchesLeft === 0) return false;
   const recent = { from: Math.max(ask.from, ask.to - partMsMin), to: ask.to };
   const same = recent.from > ask.from ? [limit] : [];
-  const limits = behavior.limitHeard ? same : [...same, ...lowerLimits.filter((lower) => lower < limit)];
+  const limits = behavior.isLimitConfirmed ? same : [...same, ...lowerLimits.filter((lower) => lower < limit)];
   for (const lower of limits) {
     try {
-      await upstream.ticks({ symbol, ...requestedWindow(behavior, recent, false), limit: lower }, signal);
+      await upstream.ticks({ symbol, ...toRequestedWindow(behavior, recent, false), limit: lower }, signal);
     } catch (error) {
-      if (!isAboutSize(error)) throw error;
+      if (!isSizeRefusal(error)) throw error;
       continue;
     }
-    if (lower < limit && !behavior.limitHeard) behavior.limit = lower;
+    if (lower < limit && !behavior.isLimitConfirmed) behavior.limit = lower;
     return true;
   }
-  behavior.sizingsLeft--;
+  behavior.sizeSearchesLeft--;
   return false;
 }
 
 /** The parts of an ask that was refused for its length or its age; null where it is too short for the first. */
-function partsOf(behavior: ServerBehavior, ask: Ask): readonly Ask[] | null {
+function splitRequest(behavior: ServerBehavior, ask: WindowRequest): readonly WindowRequest[] | null {
   const { from, to } = ask;
   if (to - from <= partMsMin) return null;
-  const { oldestFrom } = behavior;
+  const { refusedBefore } = behavior;
   // The service may go back as far for this symbol as for another; an hour more tells whether it goes further.
-  if (from < oldestFrom - partMsMin && oldestFrom < to) {
-    const cuts = [to, oldestFrom, oldestFrom - partMsMin, from];
+  if (from < refusedBefore - partMsMin && refusedBefore < to) {
+    const cuts = [to, refusedBefore, refusedBefore - partMsMin, from];
     return cuts.slice(1).map((cut, i) => ({ from: cut, to: cuts[i]!, part: 'some' }));
   }
   const middle = Math.floor((from + to) / 2);
@@ -93,7 +98,10 @@ function partsOf(behavior: ServerBehavior, ask: Ask): readonly Ask[] | null {
 }
 
 /** The recent part of an ask longer than the service takes, and what is left of it; undefined where it is not. */
-export function cutToLength({ windowMsMax }: ServerBehavior, ask: Ask): readonly Ask[] | undefined {
+export function splitToLength(
+  { windowMsMax }: ServerBehavior,
+  ask: WindowRequest,
+): readonly WindowRequest[] | undefined {
   if (ask.to - ask.from <= windowMsMax) return undefined;
   const cut = ask.to - windowMsMax;
   return [
@@ -106,21 +114,24 @@ export function cutToLength({ windowMsMax }: ServerBehavior, ask: Ask): readonly
  * Learns from an answer how much may be asked for. Where both halves are answered and the whole was not, it is for its
  * length, unless longer windows have been answered in this run.
  */
-export function learnSize(behavior: ServerBehavior, ask: Ask, limit: number): void {
+export function noteAcceptedSize(behavior: ServerBehavior, ask: WindowRequest, limit: number): void {
   const lengthMs = ask.to - ask.from;
-  behavior.limitHeard ||= limit >= behavior.limit || behavior.limit === Number.POSITIVE_INFINITY;
-  if (ask.part === 'older half' && behavior.windowMsHeard <= lengthMs + 1) {
+  behavior.isLimitConfirmed ||= limit >= behavior.limit || behavior.limit === Number.POSITIVE_INFINITY;
+  if (ask.part === 'older half' && behavior.windowMsAcceptedMax <= lengthMs + 1) {
     behavior.windowMsMax = Math.min(behavior.windowMsMax, lengthMs);
   }
-  behavior.windowMsHeard = Math.max(behavior.windowMsHeard, lengthMs);
+  behavior.windowMsAcceptedMax = Math.max(behavior.windowMsAcceptedMax, lengthMs);
 }
 
 /**
  * Takes out of what is still to be asked what is older than a part that was refused, and so would be refused as well.
  * A remainder that an answer left is no such part: it may be refused for being too short.
  */
-export function withoutOlder(asks: readonly Ask[], refused: Ask): { older: readonly Ask[]; rest: readonly Ask[] } {
+export function partitionOlder(
+  asks: readonly WindowRequest[],
+  refused: WindowRequest,
+): { older: readonly WindowRequest[]; rest: readonly WindowRequest[] } {
   if (refused.part === undefined) return { older: [], rest: asks };
-  const isOlder = (ask: Ask): boolean => ask.to <= refused.from;
+  const isOlder = (ask: WindowRequest): boolean => ask.to <= refused.from;
   return { older: asks.filter(isOlder), rest: asks.filter((ask) => !isOlder(ask)) };
 }

@@ -1,10 +1,10 @@
 import type { Log } from '../core/log.ts';
-import type { Counts } from '../core/verdict.ts';
+import type { CompletenessCounts } from '../core/verdict.ts';
 import type { Sample } from './metric-definitions.ts';
-import { samplesOfVerdict } from './verdict.ts';
+import { toVerdictSamples } from './verdict.ts';
 
 /** How the archive stands, as reading/archive-status.ts has it. */
-interface Standing {
+interface ArchiveGauges {
   readonly generation: number;
   /** Up to where every live symbol is covered by proven windows, epoch ms; null where no symbol is live. */
   readonly watermark: number | null;
@@ -12,22 +12,22 @@ interface Standing {
   readonly reached: number | null;
   readonly ticksPublished: number;
   readonly ticksJournaled: number;
-  readonly verdict: Counts;
+  readonly verdict: CompletenessCounts;
   /** Since when every published byte has been hashed, epoch ms; null where some never were. */
   readonly verifiedThrough: number | null;
 }
 
 /** How the archive stands now; that it cannot be read is a figure, too, and leaves the others unknown. */
-export function standingSamples(read: () => Standing, nowMs: number, log: Log): Sample[] {
+export function readArchiveSamples(read: () => ArchiveGauges, nowMs: number, log: Log): Sample[] {
   try {
-    return samplesOf(read(), nowMs);
+    return toStatusSamples(read(), nowMs);
   } catch (error) {
     log.error({ err: error }, 'the archive cannot be read');
-    return samplesOf(null, nowMs);
+    return toStatusSamples(null, nowMs);
   }
 }
 
-function samplesOf(now: Standing | null, nowMs: number): Sample[] {
+function toStatusSamples(now: ArchiveGauges | null, nowMs: number): Sample[] {
   const one = (name: string, value: number | null | undefined): Sample => ({
     name: `oddslake_${name}`,
     labels: {},
@@ -44,6 +44,6 @@ function samplesOf(now: Standing | null, nowMs: number): Sample[] {
     one('ticks_published', now?.ticksPublished),
     one('ticks_journaled', now?.ticksJournaled),
     one('verified_through_timestamp_seconds', seconds(now?.verifiedThrough)),
-    ...samplesOfVerdict(now?.verdict ?? null),
+    ...toVerdictSamples(now?.verdict ?? null),
   ];
 }

@@ -1,8 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { endedLine } from './exposition-format.ts';
+import { ensureTrailingNewline } from './exposition-format.ts';
 
 /** One request that was answered, or whose client was gone before the end. */
-export interface Answered {
+export interface CompletedRequest {
   readonly route: string;
   readonly method: string;
   /** Of the answer, or `aborted`. */
@@ -14,10 +14,10 @@ export interface Answered {
 
 /** What an HTTP service counts of its requests, and the process of itself, in a registry of its own. */
 export interface RequestMetrics {
-  begun(): void;
-  ended(answered: Answered): void;
+  recordStart(): void;
+  recordEnd(answered: CompletedRequest): void;
   /** In the text format of Prometheus. */
-  text(): Promise<string>;
+  formatText(): Promise<string>;
   close(): void;
 }
 
@@ -51,14 +51,14 @@ export function openRequestMetrics(): RequestMetrics {
     help: 'Requests that are being answered',
   });
   return {
-    begun: () => underWay.inc(),
-    ended({ route, method, status, seconds, bytes }) {
+    recordStart: () => underWay.inc(),
+    recordEnd({ route, method, status, seconds, bytes }) {
       underWay.dec();
       requests.inc({ route, method, status });
       duration.observe({ route, method }, seconds);
       sent.inc(bytes);
     },
-    text: async () => endedLine(await registry.metrics()),
+    formatText: async () => ensureTrailingNewline(await registry.metrics()),
     close: () => registry.clear(),
   };
 }

@@ -1,6 +1,6 @@
-import type { Counts } from '../core/verdict.ts';
+import type { CompletenessCounts } from '../core/verdict.ts';
 import type { Sample } from './metric-definitions.ts';
-import { samplesOfVerdict } from './verdict.ts';
+import { toVerdictSamples } from './verdict.ts';
 
 /** What is told of a job's last run: a part of its summary, as it is kept. Times are epoch milliseconds. */
 export interface LastRun {
@@ -26,20 +26,20 @@ export interface LastRun {
   /** The same with inferred windows; absent in a run of an older oddslake. */
   readonly covered_to?: number | null;
   /** How whole the archive was; absent in a run of an older oddslake. */
-  readonly verdict?: Counts;
+  readonly verdict?: CompletenessCounts;
   /** Absent in a run of an older oddslake. */
   readonly damaged_count?: number;
   readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly waited_ms: number };
   readonly night?: {
     readonly ticks: { readonly late: { readonly count: number } };
-    readonly markets: Readonly<Record<(typeof changes)[number], { readonly count: number }>>;
+    readonly markets: Readonly<Record<(typeof marketChangeKinds)[number], { readonly count: number }>>;
     readonly covered: { readonly gap_minutes: number };
     readonly too_late: { readonly count: number };
   };
   readonly rechecks?: Readonly<Record<'windows' | 'contradicted' | 'lateness_ms' | 'overlap_ms', number>>;
 }
 
-const changes = ['new', 'gone', 'resolved', 'overdue'] as const;
+const marketChangeKinds = ['new', 'gone', 'resolved', 'overdue'] as const;
 
 /** Every outcome, so that one that is over goes back to 0 and does not merely vanish. */
 export const outcomes = [
@@ -54,12 +54,12 @@ export const outcomes = [
   'interrupted',
 ] as const;
 
-const prefix = 'oddslake_job_last_run_';
+const metricPrefix = 'oddslake_job_last_run_';
 
 /** What a run says of its job. A figure that an older oddslake did not keep is left out. */
-export function samplesOfRun(run: LastRun): Sample[] {
+export function toRunSamples(run: LastRun): Sample[] {
   const one = (name: string, value: number | undefined, more: Record<string, string> = {}): Sample[] =>
-    Number.isFinite(value) ? [{ name: prefix + name, labels: { name: run.job, ...more }, value: value! }] : [];
+    Number.isFinite(value) ? [{ name: metricPrefix + name, labels: { name: run.job, ...more }, value: value! }] : [];
   const { ticks, symbols, published, rate, night, rechecks } = run;
   // Of a run that did not get as far as the archive nothing of its work is known, and 0 would be a claim.
   const work = (): Sample[] => [
@@ -84,7 +84,7 @@ export function samplesOfRun(run: LastRun): Sample[] {
     ...one('published_rows', published.rows),
     ...one('published_bytes', published.bytes),
     ...one('late_ticks', night?.ticks.late.count),
-    ...changes.flatMap((change) => one('markets', night?.markets[change].count, { change })),
+    ...marketChangeKinds.flatMap((change) => one('markets', night?.markets[change].count, { change })),
     ...one('gap_seconds', night && night.covered.gap_minutes * 60),
     ...one('symbols_too_late', night?.too_late.count),
     ...one('rechecked_windows', rechecks?.windows),
@@ -103,13 +103,13 @@ export function samplesOfRun(run: LastRun): Sample[] {
 }
 
 /** When a job last ended with 0; `atMs` null where that is not known. */
-export const successSample = (job: string, atMs: number | null): Sample[] =>
+export const toSuccessSamples = (job: string, atMs: number | null): Sample[] =>
   atMs === null
     ? []
     : [{ name: 'oddslake_job_last_success_timestamp_seconds', labels: { name: job }, value: atMs / 1000 }];
 
 /** How the archive stood at the end of the latest of these runs; none where none of them had it open. */
-export function samplesOfArchive(runs: readonly LastRun[]): Sample[] {
+export function toArchiveSamples(runs: readonly LastRun[]): Sample[] {
   const [latest] = runs.filter((run) => run.run_id !== null).sort((a, b) => b.finished_at - a.finished_at);
   if (latest === undefined) return [];
   const { generation, watermark, covered_to = watermark, damaged_count, symbols, verdict } = latest;
@@ -122,13 +122,13 @@ export function samplesOfArchive(runs: readonly LastRun[]): Sample[] {
   ];
   return [
     { name: 'oddslake_generation', labels: {}, value: generation },
-    ...(verdict === undefined ? older : samplesOfVerdict(verdict)),
+    ...(verdict === undefined ? older : toVerdictSamples(verdict)),
     ...seconds('watermark', watermark),
     ...seconds('reached', covered_to),
   ];
 }
 
-export const buildSample = (version: string): Sample => ({
+export const toBuildInfoSample = (version: string): Sample => ({
   name: 'oddslake_build_info',
   labels: { version },
   value: 1,

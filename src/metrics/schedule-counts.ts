@@ -1,17 +1,17 @@
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
-import { endedLine } from './exposition-format.ts';
+import { ensureTrailingNewline } from './exposition-format.ts';
 import { outcomes } from './last-run.ts';
 
 /** What the process of a schedule counts: itself, and the runs since it began. */
-export interface ScheduleCounts {
-  ended(job: string, outcome: string): void;
+export interface ScheduleMetrics {
+  recordRun(job: string, outcome: string): void;
   /** In the text format of Prometheus. */
-  text(): Promise<string>;
+  formatText(): Promise<string>;
   close(): void;
 }
 
 /**  names the jobs that are scheduled: of a count that is not there yet the first step would be lost */
-export function openScheduleCounts(names: readonly string[]): ScheduleCounts {
+export function openScheduleMetrics(names: readonly string[]): ScheduleMetrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const runs = new Counter({
@@ -22,8 +22,8 @@ export function openScheduleCounts(names: readonly string[]): ScheduleCounts {
   });
   for (const name of names) for (const outcome of outcomes) runs.inc({ name, outcome }, 0);
   return {
-    ended: (job, outcome) => runs.inc({ name: job, outcome }),
-    text: async () => endedLine(await registry.metrics()),
+    recordRun: (job, outcome) => runs.inc({ name: job, outcome }),
+    formatText: async () => ensureTrailingNewline(await registry.metrics()),
     close: () => registry.clear(),
   };
 }

@@ -1,9 +1,9 @@
 import { gapReasons } from '../core/gap-reasons.ts';
-import { archiveStates, type Counts, dayStates } from '../core/verdict.ts';
+import { archiveStates, type CompletenessCounts, dayStates } from '../core/verdict.ts';
 import type { Sample } from './metric-definitions.ts';
 
 /** How whole the archive is; null leaves every figure unknown. */
-export function samplesOfVerdict(verdict: Counts | null): Sample[] {
+export function toVerdictSamples(verdict: CompletenessCounts | null): Sample[] {
   const one = (name: string, value: number | undefined, labels: Record<string, string> = {}): Sample => ({
     name: `oddslake_${name}`,
     labels,

@@ -2,20 +2,20 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { cellOf } from './convert-values.ts';
-import { type Query, type QueryOptions, rowsMax, type Source } from './query.ts';
-import { failureOf } from './query-error.ts';
-import { chunksOf, doublesOf, textsOf } from './result-batches.ts';
+import { toCellValue } from './convert-values.ts';
+import { type DatasetFiles, type Query, type QueryOptions, resultRowsMax } from './query.ts';
+import { translateDuckDBError } from './query-error.ts';
+import { streamChunks, streamDoubles, streamTexts } from './result-batches.ts';
 import { prepareRead } from './statement.ts';
-import { firstRows } from './table.ts';
-import { setup, startSettings } from './views.ts';
+import { readFirstRows } from './table.ts';
+import { buildSetupSql, buildStartSettings } from './views.ts';
 import { writeParquet, writeText } from './write-result.ts';
 
 /** Time between two attempts to interrupt, in milliseconds. */
-const interruptEveryMs = 50;
+const interruptIntervalMs = 50;
 
 /** See `openQuery`; in a file of its own, as it and those it imports load DuckDB. */
-export async function openDatabase(sources: readonly Source[], options: QueryOptions): Promise<Query> {
+export async function openDatabase(sources: readonly DatasetFiles[], options: QueryOptions): Promise<Query> {
   const ownFolder = join(options.scratch, `query-${randomUUID()}`);
   const published = new Set(sources.flatMap((source) => source.paths));
   // DuckDB makes no more than its own folder in it. An archive that is mounted read-only can still be queried.
@@ -23,22 +23,23 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
     () => true,
     () => false,
   );
-  const instance = await DuckDBInstance.create(':memory:', startSettings(options));
+  const instance = await DuckDBInstance.create(':memory:', buildStartSettings(options));
   // Every call has a connection of its own: none ends another's result, or leaves anything set.
   const connections = {
-    take: () => instance.connect(),
-    give: (connection: DuckDBConnection) => connection.closeSync(),
+    acquire: () => instance.connect(),
+    release: (connection: DuckDBConnection) => connection.closeSync(),
   };
   try {
     const connection = await instance.connect();
-    for (const statement of setup(sources, options.definitions ?? [], ownFolder)) await connection.run(statement);
+    for (const statement of buildSetupSql(sources, options.definitions ?? [], ownFolder))
+      await connection.run(statement);
     connection.closeSync();
   } catch (error) {
     instance.closeSync();
-    throw failureOf(error, published);
+    throw translateDuckDBError(error, published);
   }
   return {
-    ...queryOver(connections, published, ownFolder),
+    ...createQuery(connections, published, ownFolder),
     async close() {
       instance.closeSync();
       if (hasScratch) await rm(ownFolder, { recursive: true, force: true });
@@ -47,14 +48,14 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
 }
 
 /** Where the calls of a query get their connection from, and give it back to. */
-export interface Connections {
-  take(): Promise<DuckDBConnection>;
-  give(connection: DuckDBConnection): void;
+export interface ConnectionSource {
+  acquire(): Promise<DuckDBConnection>;
+  release(connection: DuckDBConnection): void;
 }
 
 /** The methods of a query; `published` are the paths that its errors may name. */
-export function queryOver(
-  connections: Connections,
+export function createQuery(
+  connections: ConnectionSource,
   published: ReadonlySet<string>,
   ownFolder: string,
 ): Omit<Query, 'close'> {
@@ -63,18 +64,18 @@ export function queryOver(
     work: (connection: DuckDBConnection) => AsyncGenerator<T>,
   ): AsyncGenerator<T> {
     signal.throwIfAborted();
-    const connection = await connections.take();
-    const stopInterrupting = interruptOn(signal, connection);
+    const connection = await connections.acquire();
+    const stopInterrupting = interruptOnAbort(signal, connection);
     try {
       yield* work(connection);
       // An interrupted result may end as one does that has no more rows.
       signal.throwIfAborted();
     } catch (error) {
       signal.throwIfAborted();
-      throw failureOf(error, published);
+      throw translateDuckDBError(error, published);
     } finally {
       stopInterrupting();
-      connections.give(connection);
+      connections.release(connection);
     }
   }
 
@@ -88,38 +89,42 @@ export function queryOver(
   }
 
   return {
-    table: (sql, rowsMax, signal = never) => connected(signal, (connection) => firstRows(connection, sql, rowsMax)),
-    write: (sql, format, out, signal = never) =>
+    readTable: (sql, rowsMax, signal = neverAborted) =>
+      connected(signal, (connection) => readFirstRows(connection, sql, rowsMax)),
+    write: (sql, format, out, signal = neverAborted) =>
       connected(signal, (connection) =>
         format === 'parquet'
           ? writeParquet(connection, sql, ownFolder, out, signal)
           : writeText(connection, sql, format, out, signal),
       ),
-    rows: (sql, values = [], signal = never) =>
+    readRows: (sql, values = [], signal = neverAborted) =>
       connected(signal, async (connection) => {
         const { prepared } = await prepareRead(connection, sql);
         if (values.length > 0) prepared.bind([...values]);
-        const reader = await prepared.streamAndReadUntil(rowsMax + 1);
-        if (reader.currentRowCount > rowsMax) throw new RangeError(`more than ${rowsMax} rows: ${sql}`);
+        const reader = await prepared.streamAndReadUntil(resultRowsMax + 1);
+        if (reader.currentRowCount > resultRowsMax) throw new RangeError(`more than ${resultRowsMax} rows: ${sql}`);
         const names = reader.deduplicatedColumnNames();
-        return reader.getRows().map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, cellOf(value)])));
+        return reader
+          .getRows()
+          .map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, toCellValue(value)])));
       }),
-    chunks: (statements, signal = never, values = []) =>
-      streamed(signal, (connection) => chunksOf(connection, statements, values)),
-    doubles: (sql, signal = never, values = []) => streamed(signal, (connection) => doublesOf(connection, sql, values)),
-    texts: (statements, format, signal = never, values = []) =>
-      streamed(signal, (connection) => textsOf(connection, statements, format, values)),
+    readChunks: (statements, signal = neverAborted, values = []) =>
+      streamed(signal, (connection) => streamChunks(connection, statements, values)),
+    readDoubles: (sql, signal = neverAborted, values = []) =>
+      streamed(signal, (connection) => streamDoubles(connection, sql, values)),
+    readTexts: (statements, format, signal = neverAborted, values = []) =>
+      streamed(signal, (connection) => streamTexts(connection, statements, format, values)),
   };
 }
 
-const never = new AbortController().signal;
+const neverAborted = new AbortController().signal;
 
 /** Interrupts the connection once aborted, again and again: a query that is only about to start does not hear it. */
-function interruptOn(signal: AbortSignal, connection: DuckDBConnection): () => void {
+function interruptOnAbort(signal: AbortSignal, connection: DuckDBConnection): () => void {
   let timer: NodeJS.Timeout | undefined;
   const begin = (): void => {
     connection.interrupt();
-    timer = setInterval(() => connection.interrupt(), interruptEveryMs);
+    timer = setInterval(() => connection.interrupt(), interruptIntervalMs);
   };
   signal.addEventListener('abort', begin, { once: true });
   return () => {

@@ -4,7 +4,7 @@ import { DamageError, exitCodes, OddslakeError, UsageError } from '../core/error
  * What an error of DuckDB means to the person who asked; errors of others are returned as they are. `published` are
  * the files of the datasets.
  */
-export function failureOf(error: unknown, published: ReadonlySet<string>): unknown {
+export function translateDuckDBError(error: unknown, published: ReadonlySet<string>): unknown {
   if (!(error instanceof Error) || error instanceof OddslakeError) return error;
   const [, kind, told] = /^(?:Failed to extract statements: )?(\w[\w -]*?) Error: ([\s\S]*)$/.exec(error.message) ?? [];
   if (kind === undefined || told === undefined) return error;

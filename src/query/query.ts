@@ -1,14 +1,14 @@
 import type { Writable } from 'node:stream';
-import type { Cell, Parameter } from './convert-values.ts';
+import type { CellValue, QueryParameter } from './convert-values.ts';
 import type { Chunk } from './result-batches.ts';
 
 /** Column types of the archive, as its datasets have them. */
-export type SourceColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
+export type DatasetColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
 
 /** One dataset of ONE generation: it becomes a view of that name. */
-export interface Source {
+export interface DatasetFiles {
   readonly dataset: string;
-  readonly columns: readonly { readonly name: string; readonly type: SourceColumnType }[];
+  readonly columns: readonly { readonly name: string; readonly type: DatasetColumnType }[];
   /** Whether files stand in `date=YYYY-MM-DD` folders; the view then has a `date` column, by which files are pruned. */
   readonly dated: boolean;
   /** Absolute paths of its published files, none included; thousands are fine. */
@@ -37,7 +37,7 @@ export interface ResultTable {
   /** Null is NULL. */
   readonly rows: readonly (readonly (string | null)[])[];
   /** Whether these are all rows. */
-  readonly complete: boolean;
+  readonly isComplete: boolean;
   /** The drawing of an EXPLAIN, which is to be printed as it is; null for other statements. */
   readonly plan: string | null;
 }
@@ -52,7 +52,7 @@ export interface ResultTable {
  */
 export interface Query {
   /** The first rows, at most `rowsMax`. */
-  table(sql: string, rowsMax: number, signal?: AbortSignal): Promise<ResultTable>;
+  readTable(sql: string, rowsMax: number, signal?: AbortSignal): Promise<ResultTable>;
   /**
    * Writes the whole result to `out`, which is left open, holding a few thousand rows at a time. Times are ISO-8601 with Z. In
    * csv NULL is empty and an empty string is `""`; in json what is not finite is null, and int64 has all its digits.
@@ -62,36 +62,36 @@ export interface Query {
    * A small result, at most `rowsMax` rows (else RangeError), for use inside. `values` stand for `?` or `$1`. Times are
    * epoch milliseconds, days `YYYY-MM-DD`, integers numbers (RangeError beyond 2^53).
    */
-  rows(sql: string, values?: readonly Parameter[], signal?: AbortSignal): Promise<Record<string, Cell>[]>;
+  readRows(sql: string, values?: readonly QueryParameter[], signal?: AbortSignal): Promise<Record<string, CellValue>[]>;
   /**
    * The rows of statements of one shape one after another, some thousand at a time, for use inside. Their columns are
    * texts, doubles, 32-bit integers, booleans or lists of texts; anything else is a TypeError. Every statement takes all of
    * the `values`.
    */
-  chunks(
+  readChunks(
     statements: readonly string[],
     signal?: AbortSignal,
-    values?: readonly Parameter[],
+    values?: readonly QueryParameter[],
   ): AsyncGenerator<Chunk, void, undefined>;
   /**
    * The rows of one statement whose columns are all doubles, none of them null, as columns; some thousand at a time. All of
    * them are in DuckDB's memory first. A chunk holds only until the next one is asked for.
    */
-  doubles(
+  readDoubles(
     sql: string,
     signal?: AbortSignal,
-    values?: readonly Parameter[],
+    values?: readonly QueryParameter[],
   ): AsyncGenerator<readonly Float64Array[], void, undefined>;
   /** The rows of statements as one text, as `write` has it; at least one statement. */
-  texts(
+  readTexts(
     statements: readonly string[],
     format: 'csv' | 'ndjson',
     signal?: AbortSignal,
-    values?: readonly Parameter[],
+    values?: readonly QueryParameter[],
   ): AsyncGenerator<string, void, undefined>;
   /** Frees memory and scratch; no call may be under way. */
   close(): Promise<void>;
 }
 
 /** The most rows that `Query.rows` returns. */
-export const rowsMax = 100_000;
+export const resultRowsMax = 100_000;

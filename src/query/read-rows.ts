@@ -1,11 +1,11 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { Cell } from './convert-values.ts';
-import { literal, startSettings } from './views.ts';
+import type { CellValue } from './convert-values.ts';
+import { buildStartSettings, quoteLiteral } from './views.ts';
 
 /** A file of rows and how it is to be read; what a CSV's header says is found out by whoever opens it. */
 export type RowFile = {
   /** Columns that are read under another name: pairs of that name and the file's own. */
-  readonly renames?: readonly Rename[];
+  readonly renames?: readonly ColumnRename[];
   /** Columns that have such a name already, and give way. */
   readonly replaced?: readonly string[];
 } & (
@@ -20,7 +20,7 @@ export type RowFile = {
     }
 );
 
-export type Rename = readonly [name: string, own: string];
+export type ColumnRename = readonly [name: string, own: string];
 
 export interface RowColumn {
   readonly name: string;
@@ -29,7 +29,7 @@ export interface RowColumn {
 }
 
 /** Some thousand rows of symbol, t, p as columns of equal length; null is NULL. */
-export interface RawTicks {
+export interface RawTickColumns {
   readonly symbol: readonly unknown[];
   /** Milliseconds as numbers, not whole where the file's time is finer; or text. */
   readonly t: readonly unknown[];
@@ -46,17 +46,21 @@ export interface BadLine {
 }
 
 /** What numbers that are times count since the epoch. */
-export type NumberUnit = 's' | 'ms' | 'us' | 'ns';
+export type EpochUnit = 's' | 'ms' | 'us' | 'ns';
 
 /** Rows of files, streamed: memory does not grow with them. Methods throw DuckDB's own errors for a broken file. */
 export interface RowReader {
-  columns(file: RowFile): Promise<RowColumn[]>;
+  readColumns(file: RowFile): Promise<RowColumn[]>;
   /** Rows whose columns symbol, t and p are there; `columns` as told by the method above. */
-  ticks(file: RowFile, columns: readonly RowColumn[], unit: NumberUnit): AsyncGenerator<RawTicks, void, undefined>;
+  readTicks(
+    file: RowFile,
+    columns: readonly RowColumn[],
+    unit: EpochUnit,
+  ): AsyncGenerator<RawTickColumns, void, undefined>;
   /** Rows as objects; times are epoch ms, or wall-clock ms in a column without a zone. */
-  records(file: RowFile): AsyncGenerator<Record<string, Cell>[], void, undefined>;
+  readRecords(file: RowFile): AsyncGenerator<Record<string, CellValue>[], void, undefined>;
   /** The lines that the last `ticks` or `records` left out. */
-  badLines(): AsyncGenerator<BadLine, void, undefined>;
+  readBadLines(): AsyncGenerator<BadLine, void, undefined>;
   close(): Promise<void>;
 }
 
@@ -65,11 +69,11 @@ const memoryBytesMax = 1024 ** 3;
 /** Opens DuckDB for reading files of rows; `scratch` is a folder for what does not fit in memory. */
 export async function openRowReader(scratch: string): Promise<RowReader> {
   // Loaded where it is wanted: saved pages are read without it.
-  const [{ DuckDBInstance }, { cellOf }] = await Promise.all([
+  const [{ DuckDBInstance }, { toCellValue }] = await Promise.all([
     import('@duckdb/node-api'),
     import('./convert-values.ts'),
   ]);
-  const settings = startSettings({ threads: 2, memoryBytesMax, scratch });
+  const settings = buildStartSettings({ threads: 2, memoryBytesMax, scratch });
   const instance = await DuckDBInstance.create(':memory:', { ...settings, temp_directory: scratch });
   let connection: DuckDBConnection | undefined;
   /** A connection for each file: lines that were left out are its own. */
@@ -89,7 +93,7 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
    * half of the time, and Parquet can be read twice cheaply.
    */
   async function symbolNames(file: RowFile): Promise<readonly string[]> {
-    const distinct = `SELECT DISTINCT CAST("symbol" AS VARCHAR) FROM ${sourceOf(file)} WHERE "symbol" IS NOT NULL`;
+    const distinct = `SELECT DISTINCT CAST("symbol" AS VARCHAR) FROM ${buildSourceSql(file)} WHERE "symbol" IS NOT NULL`;
     if ((await connection!.runAndReadAll(`${distinct} LIMIT 1`)).currentRowCount === 0) return [];
     await connection!.run(`CREATE OR REPLACE TEMP TYPE symbol_name AS ENUM (${distinct})`);
     const rows = await connection!.runAndReadAll('SELECT unnest(enum_range(NULL::symbol_name))::VARCHAR');
@@ -97,44 +101,44 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
   }
   /** Decimals that DuckDB has no type for, and reads as wrong numbers: what they are called here is a type of nothing. */
   async function wideDecimals({ path }: RowFile & { format: 'parquet' }): Promise<Map<string, string>> {
-    const sql = `SELECT name, precision FROM parquet_schema(${pathOf({ path })}) WHERE precision > 38`;
+    const sql = `SELECT name, precision FROM parquet_schema(${quotePath({ path })}) WHERE precision > 38`;
     const rows = await connection!.runAndReadAll(sql);
     return new Map(rows.getRows().map(([name, digits]) => [String(name), `a decimal of ${digits} digits`]));
   }
   return {
-    async columns(file) {
-      const reader = await (await renewed()).runAndReadAll(`DESCRIBE SELECT * FROM ${sourceOf(file)}`);
+    async readColumns(file) {
+      const reader = await (await renewed()).runAndReadAll(`DESCRIBE SELECT * FROM ${buildSourceSql(file)}`);
       const wide = file.format === 'parquet' ? await wideDecimals(file) : new Map<string, string>();
       const columns = reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }));
       return columns.map(({ name, type }) => ({ name, type: wide.get(name) ?? type }));
     },
-    async *ticks(file, columns, unit) {
+    async *readTicks(file, columns, unit) {
       await renewed();
       const type = (name: string): string => columns.find((column) => column.name === name)?.type ?? '';
-      const t = millisecondsOf(type('t'), unit);
+      const t = buildMillisecondsSql(type('t'), unit);
       const text = isTextTime(type('t'), unit)
         ? 'NULL'
         : `CASE WHEN (${t}) IS NULL OR (${t}) % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
-      const p = priceOf(type('p'));
+      const p = buildPriceSql(type('p'));
       const names = file.format === 'parquet' ? await symbolNames(file) : [];
       const symbol =
         names.length === 0 ? 'CAST("symbol" AS VARCHAR)' : 'enum_code(CAST(CAST("symbol" AS VARCHAR) AS symbol_name))';
-      const sql = `SELECT ${symbol}, ${t}, ${text}, ${p} FROM ${sourceOf(file)}`;
+      const sql = `SELECT ${symbol}, ${t}, ${text}, ${p} FROM ${buildSourceSql(file)}`;
       for await (const { chunk } of chunks(sql)) {
         const [read, time, tText, price] = [0, 1, 2, 3].map((column) => chunk.getColumnValues(column));
         const named = names.length === 0 ? read! : read!.map((code) => (code === null ? null : names[Number(code)]!));
         yield { symbol: named, t: time!, tText: tText!, p: price! };
       }
     },
-    async *records(file) {
+    async *readRecords(file) {
       await renewed();
-      for await (const { chunk, names } of chunks(`SELECT * FROM ${sourceOf(file)}`)) {
+      for await (const { chunk, names } of chunks(`SELECT * FROM ${buildSourceSql(file)}`)) {
         yield chunk
           .getRows()
-          .map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, cellOf(value)] as const)));
+          .map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, toCellValue(value)] as const)));
       }
     },
-    async *badLines() {
+    async *readBadLines() {
       const has = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'reject_errors'";
       if (connection === undefined || (await connection.runAndReadAll(has)).currentRowCount === 0) return;
       // A line with two faults stands there twice.
@@ -164,7 +168,7 @@ const isInteger = (type: string): boolean => /^U?(TINYINT|SMALLINT|INTEGER|BIGIN
 const isNumber = (type: string): boolean => isInteger(type) || /^(FLOAT|DOUBLE|DECIMAL\(.*\))$/.test(type);
 
 /** Whether a `t` is read as text: decimals of other units by their digits, since a double has too few of them. */
-const isTextTime = (type: string, unit: NumberUnit): boolean =>
+const isTextTime = (type: string, unit: EpochUnit): boolean =>
   type === 'VARCHAR' || (unit !== 'ms' && type.startsWith('DECIMAL'));
 
 /** Milliseconds in a unit, or units in a millisecond. */
@@ -177,13 +181,13 @@ const doubleErrorMs = 3e-4;
  * SQL for a column `t` of some type in milliseconds, not whole where it is finer; text stays text. `unit`: of numbers. Times
  * of a wall clock or an instant have their own.
  */
-function millisecondsOf(type: string, unit: NumberUnit): string {
+function buildMillisecondsSql(type: string, unit: EpochUnit): string {
   if (isTextTime(type, unit)) return 'CAST("t" AS VARCHAR)';
-  if (type === 'TIMESTAMP_NS') return wholeOrHalf('epoch_ns("t")', unitFactor.ns);
+  if (type === 'TIMESTAMP_NS') return buildHalfDivisionSql('epoch_ns("t")', unitFactor.ns);
   if (type === 'TIMESTAMP WITH TIME ZONE') return 'CAST(epoch_us("t") AS DOUBLE) / 1000';
   if (isLocalTime(type)) return 'CAST(epoch_us(CAST("t" AS TIMESTAMP)) AS DOUBLE) / 1000';
   const isWhole = /INT/.test(type);
-  if (isWhole && (unit === 'us' || unit === 'ns')) return wholeOrHalf('"t"', unitFactor[unit]);
+  if (isWhole && (unit === 'us' || unit === 'ns')) return buildHalfDivisionSql('"t"', unitFactor[unit]);
   const value = isWhole
     ? 'CASE WHEN "t" BETWEEN -9007199254740991 AND 9007199254740991 THEN CAST("t" AS DOUBLE) END'
     : 'CAST("t" AS DOUBLE)';
@@ -193,33 +197,33 @@ function millisecondsOf(type: string, unit: NumberUnit): string {
 }
 
 /** SQL for an integer divided: exact where it is whole, and a half more where it is not. */
-const wholeOrHalf = (value: string, by: number): string =>
+const buildHalfDivisionSql = (value: string, by: number): string =>
   `CAST(${value} // ${by} AS DOUBLE) + CASE WHEN ${value} % ${by} = 0 THEN 0 ELSE 0.5 END`;
 
 /** SQL for a column `p` of some type; text stays text. */
-function priceOf(type: string): string {
+function buildPriceSql(type: string): string {
   if (type === 'VARCHAR') return '"p"';
   // By its digits: a division of a long integer would round twice.
   return type.startsWith('DECIMAL') ? 'CAST(CAST("p" AS VARCHAR) AS DOUBLE)' : 'CAST("p" AS DOUBLE)';
 }
 
-function sourceOf(file: RowFile): string {
-  const own = ownSourceOf(file);
+function buildSourceSql(file: RowFile): string {
+  const own = buildFileSql(file);
   const { renames = [], replaced = [] } = file;
   if (renames.length === 0) return own;
-  const exclude = replaced.length === 0 ? '' : ` EXCLUDE (${replaced.map(quotedName).join(', ')})`;
-  const rename = renames.map(([name, column]) => `${quotedName(column)} AS ${quotedName(name)}`).join(', ');
+  const exclude = replaced.length === 0 ? '' : ` EXCLUDE (${replaced.map(quoteColumnName).join(', ')})`;
+  const rename = renames.map(([name, column]) => `${quoteColumnName(column)} AS ${quoteColumnName(name)}`).join(', ');
   return `(SELECT *${exclude} RENAME (${rename}) FROM ${own})`;
 }
 
-const quotedName = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+const quoteColumnName = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
-function ownSourceOf(file: RowFile): string {
-  if (file.format === 'parquet') return `read_parquet(${pathOf(file)}, hive_partitioning = false)`;
-  const columns = file.names.map((name) => `${literal(name)}: 'VARCHAR'`).join(', ');
-  const how = `auto_detect = false, header = true, delim = ${literal(file.delimiter)}, quote = '"', escape = '"'`;
-  return `read_csv(${pathOf(file)}, ${how}, columns = {${columns}}, compression = '${file.compression}', store_rejects = true, hive_partitioning = false)`;
+function buildFileSql(file: RowFile): string {
+  if (file.format === 'parquet') return `read_parquet(${quotePath(file)}, hive_partitioning = false)`;
+  const columns = file.names.map((name) => `${quoteLiteral(name)}: 'VARCHAR'`).join(', ');
+  const how = `auto_detect = false, header = true, delim = ${quoteLiteral(file.delimiter)}, quote = '"', escape = '"'`;
+  return `read_csv(${quotePath(file)}, ${how}, columns = {${columns}}, compression = '${file.compression}', store_rejects = true, hive_partitioning = false)`;
 }
 
 /** The file of just this name: DuckDB takes what a shell would take for a pattern for one. */
-const pathOf = ({ path }: Pick<RowFile, 'path'>): string => literal(path.replace(/[*?[]/g, '[$&]'));
+const quotePath = ({ path }: Pick<RowFile, 'path'>): string => quoteLiteral(path.replace(/[*?[]/g, '[$&]'));

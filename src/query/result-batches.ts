@@ -1,7 +1,7 @@
 import { type DuckDBConnection, DuckDBDoubleVector, DuckDBListValue, type DuckDBValue } from '@duckdb/node-api';
-import type { Parameter } from './convert-values.ts';
+import type { QueryParameter } from './convert-values.ts';
 import { prepareRead } from './statement.ts';
-import { type TextFormat, textPieces } from './text-formats.ts';
+import { formatResults, type TextFormat } from './text-formats.ts';
 
 /** A value of a chunk: integers of 64 bits and times do not occur, the statement casts them. */
 export type ChunkValue = string | number | boolean | null | readonly string[];
@@ -10,19 +10,19 @@ export type ChunkValue = string | number | boolean | null | readonly string[];
 export type Chunk = readonly (readonly ChunkValue[])[];
 
 /** The rows of statements one after another, some at a time. */
-export async function* chunksOf(
+export async function* streamChunks(
   connection: DuckDBConnection,
   statements: readonly string[],
-  values: readonly Parameter[],
+  values: readonly QueryParameter[],
 ): AsyncGenerator<Chunk> {
   for (const sql of statements) {
-    const result = await streamOf(connection, sql, values);
+    const result = await runStreaming(connection, sql, values);
     for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk())
-      yield Array.from({ length: result.columnCount }, (_, c) => chunk!.getColumnValues(c).map(plain));
+      yield Array.from({ length: result.columnCount }, (_, c) => chunk!.getColumnValues(c).map(toChunkValue));
   }
 }
 
-function plain(value: DuckDBValue): ChunkValue {
+function toChunkValue(value: DuckDBValue): ChunkValue {
   if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
     return value;
   if (value instanceof DuckDBListValue) return value.items as string[];
@@ -33,10 +33,10 @@ function plain(value: DuckDBValue): ChunkValue {
  * Columns of doubles as such: to make a list of values of each costs more than all that is done with them. The whole result
  * is made first: to wait for every two thousand rows costs a fifth of the time.
  */
-export async function* doublesOf(
+export async function* streamDoubles(
   connection: DuckDBConnection,
   sql: string,
-  values: readonly Parameter[],
+  values: readonly QueryParameter[],
 ): AsyncGenerator<readonly Float64Array[]> {
   const { prepared } = await prepareRead(connection, sql);
   if (values.length > 0) prepared.bind([...values]);
@@ -47,25 +47,25 @@ export async function* doublesOf(
     const vectors = columns.map((c) => chunk.getColumnVector(c));
     yield vectors.map((vector) => {
       if (!(vector instanceof DuckDBDoubleVector)) throw new TypeError(`a column that holds no doubles: ${sql}`);
-      return itemsOf(vector) ?? gathered(vector, sql);
+      return readVectorItems(vector) ?? copyVectorItems(vector, sql);
     });
   }
 }
 
 /** What a vector of the library is made of, and shows one by one only: five times as slow as to read them here. */
-interface Inside {
+interface VectorInternals {
   readonly items?: unknown;
   readonly validity?: { readonly data?: BigUint64Array | null };
 }
 
 /** The values of a vector, where they can be had at once and none is null. */
-export function itemsOf(vector: DuckDBDoubleVector): Float64Array | null {
-  const { items, validity } = vector as unknown as Inside;
+export function readVectorItems(vector: DuckDBDoubleVector): Float64Array | null {
+  const { items, validity } = vector as unknown as VectorInternals;
   if (!(items instanceof Float64Array) || validity === undefined) return null;
   return validity.data === null ? items : null;
 }
 
-export function gathered(vector: DuckDBDoubleVector, sql: string): Float64Array {
+export function copyVectorItems(vector: DuckDBDoubleVector, sql: string): Float64Array {
   return Float64Array.from({ length: vector.itemCount }, (_, row) => {
     const value = vector.getItem(row);
     if (value === null) throw new TypeError(`a column of doubles that holds a null: ${sql}`);
@@ -74,19 +74,19 @@ export function gathered(vector: DuckDBDoubleVector, sql: string): Float64Array 
 }
 
 /** The same as text. */
-export async function* textsOf(
+export async function* streamTexts(
   connection: DuckDBConnection,
   statements: readonly string[],
   format: TextFormat,
-  values: readonly Parameter[],
+  values: readonly QueryParameter[],
 ): AsyncGenerator<string> {
   async function* results() {
-    for (const sql of statements) yield await streamOf(connection, sql, values);
+    for (const sql of statements) yield await runStreaming(connection, sql, values);
   }
-  yield* textPieces(results(), format);
+  yield* formatResults(results(), format);
 }
 
-async function streamOf(connection: DuckDBConnection, sql: string, values: readonly Parameter[]) {
+async function runStreaming(connection: DuckDBConnection, sql: string, values: readonly QueryParameter[]) {
   const { prepared } = await prepareRead(connection, sql);
   if (values.length > 0) prepared.bind([...values]);
   return await prepared.stream();

@@ -7,23 +7,23 @@ export interface ReadStatement {
   readonly isExplain: boolean;
 }
 
-const accepted = 'SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these';
+const acceptedStatements = 'SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these';
 
 /**
  * Prepares the one statement of `sql`, which must only read: DuckDB's own parser and binder say what it is.
  * @throws UsageError for any other statement, none, and more than one; DuckDB's errors for bad SQL
  */
 export async function prepareRead(connection: DuckDBConnection, sql: string): Promise<ReadStatement> {
-  const prepared = await prepareOnly(connection, sql);
+  const prepared = await prepareSingle(connection, sql);
   if (prepared.statementType === StatementType.SELECT) {
-    await requirePassive(connection, sql);
+    await requireReadOnly(connection, sql);
     return { prepared, isExplain: false };
   }
   if (prepared.statementType === StatementType.EXPLAIN) {
     return { prepared: await prepareExplain(connection, sql), isExplain: true };
   }
   const kind = StatementType[prepared.statementType] ?? 'another statement';
-  throw new UsageError(`The archive is only read here: ${accepted} are accepted, this is ${kind}.`);
+  throw new UsageError(`The archive is only read here: ${acceptedStatements} are accepted, this is ${kind}.`);
 }
 
 /**
@@ -32,15 +32,15 @@ export async function prepareRead(connection: DuckDBConnection, sql: string): Pr
  */
 async function prepareExplain(connection: DuckDBConnection, sql: string): Promise<DuckDBPreparedStatement> {
   const [, analyze, inner] = /^\s*explain\s+(analyze\s+)?(\S[\s\S]*)$/i.exec(sql) ?? [];
-  const explained = inner === undefined ? undefined : await prepareOnly(connection, inner);
+  const explained = inner === undefined ? undefined : await prepareSingle(connection, inner);
   if (inner === undefined || explained?.statementType !== StatementType.SELECT) {
     throw new UsageError('The archive is only read here: EXPLAIN and EXPLAIN ANALYZE are accepted of a query only.');
   }
-  await requirePassive(connection, inner);
-  return await prepareOnly(connection, `EXPLAIN ${analyze === undefined ? '' : 'ANALYZE '}${inner}`);
+  await requireReadOnly(connection, inner);
+  return await prepareSingle(connection, `EXPLAIN ${analyze === undefined ? '' : 'ANALYZE '}${inner}`);
 }
 
-async function prepareOnly(connection: DuckDBConnection, sql: string): Promise<DuckDBPreparedStatement> {
+async function prepareSingle(connection: DuckDBConnection, sql: string): Promise<DuckDBPreparedStatement> {
   const statements = await connection.extractStatements(sql).catch((error: unknown) => {
     // The only answer for a text without any statement is one without a reason.
     if (error instanceof Error && /native callback/.test(error.message))
@@ -53,10 +53,10 @@ async function prepareOnly(connection: DuckDBConnection, sql: string): Promise<D
 }
 
 /** Functions that change DuckDB's own state, or write logs and profiles, though SELECT can call them. */
-const acting = /^(ENABLE|DISABLE|TRUNCATE)_|CHECKPOINT|^JSON_EXECUTE_SERIALIZED_SQL$/;
+const actingOperators = /^(ENABLE|DISABLE|TRUNCATE)_|CHECKPOINT|^JSON_EXECUTE_SERIALIZED_SQL$/;
 
 /** Only a text with one of these can call such a function: by its name, or by SQL put together from strings. */
-const suspect = /enable|disable|truncate|checkpoint|query|serialized/i;
+const suspectWords = /enable|disable|truncate|checkpoint|query|serialized/i;
 
 interface PlanNode {
   readonly name?: string;
@@ -64,15 +64,15 @@ interface PlanNode {
 }
 
 /** Looks for acting functions where none can hide: in the plan. A second binding costs time with thousands of files. */
-async function requirePassive(connection: DuckDBConnection, sql: string): Promise<void> {
-  if (!suspect.test(sql)) return;
-  const explained = await prepareOnly(connection, `EXPLAIN (FORMAT json) ${sql}`);
+async function requireReadOnly(connection: DuckDBConnection, sql: string): Promise<void> {
+  if (!suspectWords.test(sql)) return;
+  const explained = await prepareSingle(connection, `EXPLAIN (FORMAT json) ${sql}`);
   const parameters = Array.from({ length: explained.parameterCount }, () => null);
   if (parameters.length > 0) explained.bind(parameters);
   const plan = (await explained.runAndReadAll()).getRows().at(0)?.at(-1);
   const nodes: PlanNode[] = typeof plan === 'string' ? JSON.parse(plan) : [];
   for (let node = nodes.pop(); node !== undefined; node = nodes.pop()) {
-    if (node.name !== undefined && acting.test(node.name)) {
+    if (node.name !== undefined && actingOperators.test(node.name)) {
       throw new UsageError(`The archive is only read here: ${node.name.toLowerCase()} is not accepted.`);
     }
     nodes.push(...(node.children ?? []));

@@ -1,24 +1,24 @@
 import { type DuckDBConnection, type DuckDBResultReader, DuckDBTypeId } from '@duckdb/node-api';
-import { textOf } from './convert-values.ts';
+import { toText } from './convert-values.ts';
 import type { ResultTable } from './query.ts';
 import { prepareRead } from './statement.ts';
 
 /** The first rows of a result, at most `rowsMax`, as text for people; no more is computed than is needed for them. */
-export async function firstRows(connection: DuckDBConnection, sql: string, rowsMax: number): Promise<ResultTable> {
+export async function readFirstRows(connection: DuckDBConnection, sql: string, rowsMax: number): Promise<ResultTable> {
   const { prepared, isExplain } = await prepareRead(connection, sql);
   const reader = await prepared.streamAndReadUntil(rowsMax + 1);
   const count = Math.min(rowsMax, reader.currentRowCount);
   const names = reader.deduplicatedColumnNames();
-  const columns = names.map((_, c) => trimmed(Array.from({ length: count }, (_, r) => textOf(reader.value(c, r)))));
+  const columns = names.map((_, c) => trimColumn(Array.from({ length: count }, (_, r) => toText(reader.value(c, r)))));
   return {
-    columns: names.map((name, c) => ({ name, kind: kindOf(reader, c) })),
+    columns: names.map((name, c) => ({ name, kind: getColumnKind(reader, c) })),
     rows: Array.from({ length: count }, (_, r) => columns.map((column) => column[r]!)),
-    complete: reader.currentRowCount <= rowsMax,
+    isComplete: reader.currentRowCount <= rowsMax,
     plan: isExplain ? columns.at(-1)!.join('\n') : null,
   };
 }
 
-const numbers: ReadonlySet<DuckDBTypeId> = new Set([
+const numberTypes: ReadonlySet<DuckDBTypeId> = new Set([
   DuckDBTypeId.TINYINT,
   DuckDBTypeId.SMALLINT,
   DuckDBTypeId.INTEGER,
@@ -35,7 +35,7 @@ const numbers: ReadonlySet<DuckDBTypeId> = new Set([
   DuckDBTypeId.BIGNUM,
 ]);
 
-const texts: ReadonlySet<DuckDBTypeId> = new Set([
+const textTypes: ReadonlySet<DuckDBTypeId> = new Set([
   DuckDBTypeId.VARCHAR,
   DuckDBTypeId.BLOB,
   DuckDBTypeId.LIST,
@@ -45,14 +45,14 @@ const texts: ReadonlySet<DuckDBTypeId> = new Set([
   DuckDBTypeId.UNION,
 ]);
 
-function kindOf(reader: DuckDBResultReader, column: number): 'number' | 'text' | 'fixed' {
+function getColumnKind(reader: DuckDBResultReader, column: number): 'number' | 'text' | 'fixed' {
   const type = reader.columnTypeId(column);
-  if (numbers.has(type)) return 'number';
-  return texts.has(type) ? 'text' : 'fixed';
+  if (numberTypes.has(type)) return 'number';
+  return textTypes.has(type) ? 'text' : 'fixed';
 }
 
 /** A column of whole seconds is easier to read without its `.000`. */
-function trimmed(column: readonly (string | null)[]): readonly (string | null)[] {
+function trimColumn(column: readonly (string | null)[]): readonly (string | null)[] {
   const whole = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000(Z?)$/;
   if (!column.every((text) => text === null || whole.test(text))) return column;
   return column.map((text) => text?.replace(/\.000(Z?)$/, '$1') ?? null);

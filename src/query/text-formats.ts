@@ -1,11 +1,11 @@
 import type { DuckDBResult, DuckDBValue } from '@duckdb/node-api';
-import { jsonOf, textOf } from './convert-values.ts';
+import { toJson, toText } from './convert-values.ts';
 
 export type TextFormat = 'csv' | 'json' | 'ndjson';
 
-interface Shape {
+interface RowFormatter {
   readonly head: string;
-  before(isFirst: boolean): string;
+  prefix(isFirst: boolean): string;
   row(values: readonly DuckDBValue[]): string;
   tail(isEmpty: boolean): string;
 }
@@ -14,22 +14,22 @@ interface Shape {
  * Whole results of one shape as one text, the rows of one after those of another; at least one. A piece for each of
  * DuckDB's chunks of about 2,048 rows.
  */
-export async function* textPieces(
+export async function* formatResults(
   results: AsyncIterable<DuckDBResult> | Iterable<DuckDBResult>,
   format: TextFormat,
 ): AsyncGenerator<string, void, undefined> {
-  let shape: Shape | undefined;
+  let shape: RowFormatter | undefined;
   let isEmpty = true;
   let text = '';
   for await (const result of results) {
     if (shape === undefined) {
       const names = result.deduplicatedColumnNames();
-      shape = format === 'csv' ? csv(names) : json(names, format === 'json');
+      shape = format === 'csv' ? createCsvFormatter(names) : createJsonFormatter(names, format === 'json');
       text = shape.head;
     }
-    for await (const rows of chunksOf(result)) {
+    for await (const rows of readRowBatches(result)) {
       for (const values of rows) {
-        text += shape.before(isEmpty) + shape.row(values);
+        text += shape.prefix(isEmpty) + shape.row(values);
         isEmpty = false;
       }
       yield text;
@@ -40,7 +40,9 @@ export async function* textPieces(
 }
 
 /** The rows of a result, a chunk at a time. The array of a row is used again for the next. */
-async function* chunksOf(result: DuckDBResult): AsyncGenerator<Iterable<readonly DuckDBValue[]>, void, undefined> {
+async function* readRowBatches(
+  result: DuckDBResult,
+): AsyncGenerator<Iterable<readonly DuckDBValue[]>, void, undefined> {
   const columns = result.columnCount;
   for (;;) {
     const chunk = await result.fetchChunk();
@@ -58,31 +60,31 @@ async function* chunksOf(result: DuckDBResult): AsyncGenerator<Iterable<readonly
 }
 
 /** RFC 4180 with bare newlines: NULL is empty, an empty string is `""`. */
-function csv(names: readonly string[]): Shape {
-  const line = (texts: readonly (string | null)[]): string => `${texts.map(csvField).join(',')}\n`;
+function createCsvFormatter(names: readonly string[]): RowFormatter {
+  const line = (texts: readonly (string | null)[]): string => `${texts.map(toCsvField).join(',')}\n`;
   return {
     head: line(names),
-    before: () => '',
-    row: (values) => line(values.map(textOf)),
+    prefix: () => '',
+    row: (values) => line(values.map(toText)),
     tail: () => '',
   };
 }
 
-function csvField(text: string | null): string {
+function toCsvField(text: string | null): string {
   if (text === null) return '';
   return text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-function json(names: readonly string[], isArray: boolean): Shape {
+function createJsonFormatter(names: readonly string[], isArray: boolean): RowFormatter {
   const keys = names.map((name) => `${JSON.stringify(name)}:`);
   const object = (values: readonly DuckDBValue[]): string =>
-    `{${values.map((value, c) => keys[c] + jsonOf(value)).join(',')}}`;
+    `{${values.map((value, c) => keys[c] + toJson(value)).join(',')}}`;
   return isArray
     ? {
         head: '',
-        before: (isFirst) => (isFirst ? '[\n' : ',\n'),
+        prefix: (isFirst) => (isFirst ? '[\n' : ',\n'),
         row: object,
         tail: (isEmpty) => (isEmpty ? '[]\n' : '\n]\n'),
       }
-    : { head: '', before: () => '', row: (values) => `${object(values)}\n`, tail: () => '' };
+    : { head: '', prefix: () => '', row: (values) => `${object(values)}\n`, tail: () => '' };
 }

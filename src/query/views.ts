@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path';
-import type { QueryOptions, Source, SourceColumnType } from './query.ts';
+import type { DatasetColumnType, DatasetFiles, QueryOptions } from './query.ts';
 
-const sqlTypes: Record<SourceColumnType, string> = {
+const sqlTypes: Record<DatasetColumnType, string> = {
   string: 'VARCHAR',
   timestamp: 'TIMESTAMP WITH TIME ZONE',
   double: 'DOUBLE',
@@ -12,7 +12,7 @@ const sqlTypes: Record<SourceColumnType, string> = {
 };
 
 /** Settings that DuckDB takes only while it starts: no extension comes in, no secret is read from the home folder. */
-export const startSettings = ({ threads, memoryBytesMax }: QueryOptions): Record<string, string> => ({
+export const buildStartSettings = ({ threads, memoryBytesMax }: QueryOptions): Record<string, string> => ({
   threads: String(threads),
   memory_limit: `${memoryBytesMax}B`,
   autoinstall_known_extensions: 'false',
@@ -26,44 +26,48 @@ export const startSettings = ({ threads, memoryBytesMax }: QueryOptions): Record
  * defined over them.
  * The lock comes last: after it no statement can open anything again.
  */
-export function setup(sources: readonly Source[], definitions: readonly string[], ownFolder: string): string[] {
+export function buildSetupSql(
+  sources: readonly DatasetFiles[],
+  definitions: readonly string[],
+  ownFolder: string,
+): string[] {
   const paths = sources.flatMap((source) => source.paths);
   return [
-    ...closed(paths, [ownFolder], ownFolder),
-    ...sources.map((source) => `CREATE VIEW ${identifier(source.dataset)} AS ${viewOf(source)}`),
+    ...buildAccessSql(paths, [ownFolder], ownFolder),
+    ...sources.map((source) => `CREATE VIEW ${quoteIdentifier(source.dataset)} AS ${buildViewSql(source)}`),
     ...definitions,
     'SET lock_configuration = true',
   ];
 }
 
 /** The same for one that outlives many sources: files below `folder` can be read, and nothing is defined over them yet. */
-export const setupFolder = (folder: string, definitions: readonly string[], ownFolder: string): string[] => [
-  ...closed([], [ownFolder, folder], ownFolder),
+export const buildFolderSetupSql = (folder: string, definitions: readonly string[], ownFolder: string): string[] => [
+  ...buildAccessSql([], [ownFolder, folder], ownFolder),
   ...definitions,
   'SET lock_configuration = true',
 ];
 
-const closed = (paths: readonly string[], folders: readonly string[], ownFolder: string): string[] => [
+const buildAccessSql = (paths: readonly string[], folders: readonly string[], ownFolder: string): string[] => [
   `SET GLOBAL TimeZone = 'UTC'`,
-  `SET temp_directory = ${literal(ownFolder)}`,
-  `SET allowed_paths = ${list(paths)}`,
-  `SET allowed_directories = ${list(folders)}`,
+  `SET temp_directory = ${quoteLiteral(ownFolder)}`,
+  `SET allowed_paths = ${buildListSql(paths)}`,
+  `SET allowed_directories = ${buildListSql(folders)}`,
   'SET enable_external_access = false',
 ];
 
 /** Views and definitions that only one connection sees. */
-export const ownViews = (sources: readonly Source[], definitions: readonly string[]): string[] => [
-  ...sources.map((source) => `CREATE TEMP VIEW ${identifier(source.dataset)} AS ${viewOf(source)}`),
+export const buildTempViewsSql = (sources: readonly DatasetFiles[], definitions: readonly string[]): string[] => [
+  ...sources.map((source) => `CREATE TEMP VIEW ${quoteIdentifier(source.dataset)} AS ${buildViewSql(source)}`),
   ...definitions.map((sql) => sql.replace(/^((?:--[^\n]*\n)*)CREATE OR REPLACE /, '$1CREATE OR REPLACE TEMP ')),
 ];
 
-function viewOf({ dataset, columns, dated, paths }: Source): string {
+function buildViewSql({ dataset, columns, dated, paths }: DatasetFiles): string {
   if (paths.length === 0) {
-    const typed = columns.map(({ name, type }) => `CAST(NULL AS ${sqlTypes[type]}) AS ${identifier(name)}`);
+    const typed = columns.map(({ name, type }) => `CAST(NULL AS ${sqlTypes[type]}) AS ${quoteIdentifier(name)}`);
     if (dated) typed.push('CAST(NULL AS DATE) AS "date"');
     return `SELECT ${typed.join(', ')} WHERE false`;
   }
-  const names = columns.map(({ name }) => identifier(name));
+  const names = columns.map(({ name }) => quoteIdentifier(name));
   if (dated) {
     const stray = paths.find((path) => !/^date=\d{4}-\d\d-\d\d$/.test(basename(dirname(path))));
     if (stray !== undefined) throw new Error(`${stray} of ${dataset} is in no folder of a day`);
@@ -71,13 +75,13 @@ function viewOf({ dataset, columns, dated, paths }: Source): string {
     // a folder of that name. DuckDB leaves out files by conditions on `filename` just as well.
     names.push(`CAST(right(split_part(filename, '/', -2), 10) AS DATE) AS "date"`);
   }
-  return `SELECT ${names.join(', ')} FROM read_parquet(${list(paths)}, filename = true, hive_partitioning = false)`;
+  return `SELECT ${names.join(', ')} FROM read_parquet(${buildListSql(paths)}, filename = true, hive_partitioning = false)`;
 }
 
 /** An SQL string literal. */
-export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+export const quoteLiteral = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /** An SQL name. */
-export const identifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+export const quoteIdentifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
-const list = (texts: readonly string[]): string => `[${texts.map(literal).join(', ')}]`;
+const buildListSql = (texts: readonly string[]): string => `[${texts.map(quoteLiteral).join(', ')}]`;

@@ -7,8 +7,8 @@ import { pipeline } from 'node:stream/promises';
 import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } from '@duckdb/node-api';
 import { UsageError } from '../core/errors.ts';
 import { prepareRead } from './statement.ts';
-import { type TextFormat, textPieces } from './text-formats.ts';
-import { literal } from './views.ts';
+import { formatResults, type TextFormat } from './text-formats.ts';
+import { quoteLiteral } from './views.ts';
 
 /** Streams the result as text: nothing of it is kept, and a reader that stops stops the query. */
 export async function writeText(
@@ -20,7 +20,7 @@ export async function writeText(
 ): Promise<void> {
   const { prepared } = await prepareRead(connection, sql);
   signal.throwIfAborted();
-  const pieces = textPieces([await prepared.stream()], format);
+  const pieces = formatResults([await prepared.stream()], format);
   try {
     await pipeline(Readable.from(pieces, { highWaterMark: 2 }), out, { end: false, signal });
   } catch (error) {
@@ -43,7 +43,7 @@ export async function writeParquet(
   const { isExplain } = await prepareRead(connection, sql);
   if (isExplain) throw new UsageError('EXPLAIN has no rows to write as Parquet.');
   const file = join(ownFolder, `${randomUUID()}.parquet`);
-  const copy = await prepareCopy(connection, sql, `TO ${literal(file)} (FORMAT parquet, COMPRESSION zstd)`);
+  const copy = await prepareCopy(connection, sql, `TO ${quoteLiteral(file)} (FORMAT parquet, COMPRESSION zstd)`);
   await mkdir(ownFolder, { recursive: true });
   try {
     signal.throwIfAborted();

@@ -1,7 +1,7 @@
 import type { Manifest } from '../archive/manifest.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { DamageError } from '../core/errors.ts';
-import type { Current } from './manifest-watcher.ts';
+import type { ManifestWatcher } from './manifest-watcher.ts';
 
 /** Publishes that may come in between before what was read is taken as it is. */
 const attemptsMax = 20;
@@ -11,13 +11,13 @@ const attemptsMax = 20;
  * between, which moves rows from the journal to files and replaces files.
  * @throws DamageError where a file differs from the manifest and no publish is the reason
  */
-export async function readSettled<T>(
+export async function readConsistently<T>(
   archive: Archive,
-  current: Current,
+  current: ManifestWatcher,
   read: (manifest: Manifest) => T | Promise<T>,
 ): Promise<T> {
   for (let attempt = 1; ; attempt++) {
-    const manifest = current.manifest();
+    const manifest = current.getManifest();
     const isOver = (): boolean => attempt === attemptsMax || archive.state.generation() === manifest.generation;
     try {
       const found = await read(manifest);

@@ -1,14 +1,14 @@
-import { type ExportFormat, requireIntact, writeInPlace } from '../archive/copies/export-file.ts';
-import { mayHold, shapes } from '../archive/copies/prune-files.ts';
+import { type ExportFormat, requireFileIntact, writeFileAtomically } from '../archive/copies/export-file.ts';
+import { createFileFilter, datasetShapes } from '../archive/copies/prune-files.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { type DatasetName, datasets } from '../archive/parquet/schema.ts';
 import type { Random } from '../core/clock.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import type { Slice } from '../query/slice-query.ts';
-import { rangesOf, slicePieces } from './export-ranges.ts';
+import type { DatasetSlice } from '../query/slice-query.ts';
+import { readKeyRanges, streamSlice } from './export-ranges.ts';
 import { openPinned } from './pinned-query.ts';
 
-export interface ExportAsked {
+export interface ExportSpec {
   /** Absolute; one that is there is replaced. */
   readonly file: string;
   readonly format: ExportFormat;
@@ -22,7 +22,7 @@ export interface ExportAsked {
   readonly bytesMax?: number;
 }
 
-export class ExportTooLarge extends OddslakeError {
+export class ExportTooLargeError extends OddslakeError {
   constructor(bytesMax: number) {
     super(exitCodes.unexpected, `The file would be larger than ${bytesMax} bytes. Ask for less.`);
     this.name = 'ExportTooLarge';
@@ -30,7 +30,7 @@ export class ExportTooLarge extends OddslakeError {
 }
 
 /** As `export --json` prints it. */
-export interface Exported {
+export interface ExportResult {
   readonly file: string;
   readonly dataset: DatasetName;
   readonly format: ExportFormat;
@@ -43,7 +43,7 @@ export interface Exported {
 }
 
 /** What goes on beside an export. */
-export interface Watching {
+export interface ExportRunContext {
   readonly random: Random;
   readonly signal: AbortSignal;
   /** Told now and then how many rows of how many are written. */
@@ -54,40 +54,52 @@ export interface Watching {
 const memoryBytesMax = 1024 ** 3;
 
 /** Writes one slice of one generation, sorted as the dataset, into one file. */
-export async function writeExport(archive: Archive, asked: ExportAsked, watching: Watching): Promise<Exported> {
+export async function writeExport(
+  archive: Archive,
+  asked: ExportSpec,
+  watching: ExportRunContext,
+): Promise<ExportResult> {
   const { random, signal } = watching;
   const { dataset, symbols, from, to, format, file, bytesMax = Number.POSITIVE_INFINITY } = asked;
-  const { keys, span } = shapes[dataset];
-  const wanted = mayHold(archive.manifest(), dataset, symbols, { from, to });
+  const { sortColumns, timeColumns } = datasetShapes[dataset];
+  const wanted = createFileFilter(archive.readManifest(), dataset, symbols, { from, to });
   const opened = await openPinned(archive, { names: [dataset], wanted, memoryBytesMax }, random);
   try {
     const { manifest } = opened.pinned;
     for (const one of manifest.datasets[dataset].files.filter(wanted)) {
       signal.throwIfAborted();
-      requireIntact(archive.disk, opened.pinned, one);
+      requireFileIntact(archive.disk, opened.pinned, one);
       await new Promise((resolve) => setImmediate(resolve));
     }
-    const slice: Slice = { dataset, columns: datasets[dataset], keys, symbols, span, from, to };
-    const ranges = await rangesOf(opened.query, slice, null, signal);
+    const slice: DatasetSlice = {
+      dataset,
+      columns: datasets[dataset],
+      keys: sortColumns,
+      symbols,
+      timeColumns,
+      from,
+      to,
+    };
+    const ranges = await readKeyRanges(opened.query, slice, null, signal);
     const id = Math.floor(random() * 36 ** 8).toString(36);
     const { rows } = ranges;
     let done = 0;
-    const pieces = slicePieces(opened.query, { dataset, slice, format }, ranges, signal, (count) => {
+    const pieces = streamSlice(opened.query, { dataset, slice, format }, ranges, signal, (count) => {
       done += count;
       watching.progress(done, rows);
     });
-    const written = await writeInPlace(archive.disk, file, id, noMoreThan(bytesMax, pieces));
+    const written = await writeFileAtomically(archive.disk, file, id, limitBytes(bytesMax, pieces));
     return { file, dataset, format, rows, ...written, generation: manifest.generation, from, to };
   } finally {
     await opened.close();
   }
 }
 
-async function* noMoreThan(bytesMax: number, pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* limitBytes(bytesMax: number, pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const piece of pieces) {
     bytes += piece.length;
-    if (bytes > bytesMax) throw new ExportTooLarge(bytesMax);
+    if (bytes > bytesMax) throw new ExportTooLargeError(bytesMax);
     yield piece;
   }
 }

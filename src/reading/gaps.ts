@@ -1,16 +1,16 @@
-import { readKnownState, spanOf } from '../archive/known-state.ts';
+import { readCurrentState, readKnownWindow } from '../archive/known-state.ts';
 import type { Archive } from '../archive/open-archive.ts';
-import { type Gap, type JudgeRules, judge, type Verdict } from '../core/completeness.ts';
+import { type Completeness, type CompletenessRules, computeCompleteness, type Gap } from '../core/completeness.ts';
 import { UsageError } from '../core/errors.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { isActive, lifetimeOf } from '../core/symbol-lifetime.ts';
+import { computeLifetime, isActive } from '../core/symbol-lifetime.ts';
 import type { Window } from '../core/window.ts';
-import { allSymbols } from '../state/symbols.ts';
+import { readAllSymbols } from '../state/symbols.ts';
 
 export type { Gap } from '../core/completeness.ts';
 
 /** Ends in epoch milliseconds, null where nobody named one; `symbols` none: all of them. */
-export interface GapsAsked {
+export interface GapsQuery {
   readonly from: number | null;
   readonly to: number | null;
   readonly symbols: readonly SymbolFacts[];
@@ -21,35 +21,47 @@ export interface GapList extends Window {
   readonly count: number;
   readonly gaps: readonly Gap[];
   /** What is no gap by inference alone: windows, and symbols that have any. */
-  readonly provisional: Verdict['provisional'];
+  readonly provisional: Completeness['provisional'];
 }
 
 /**
  * The gaps in what is asked for; by default between the first and the last moment of which anything is known: of an
  * archive that has nothing yet, those of all that its symbols' first polls have to bring.
  */
-export function listGaps(archive: Archive, { from, to, symbols }: GapsAsked, by: JudgeRules, nowMs: number): GapList {
+export function listGaps(
+  archive: Archive,
+  { from, to, symbols }: GapsQuery,
+  by: CompletenessRules,
+  nowMs: number,
+): GapList {
   const { db } = archive.state;
-  const all = symbols.length === 0 ? allSymbols(db) : symbols;
-  const span = spanOf(db, nowMs) ?? expectedSpan(all, by, nowMs);
+  const all = symbols.length === 0 ? readAllSymbols(db) : symbols;
+  const span = readKnownWindow(db, nowMs) ?? computeExpectedSpan(all, by, nowMs);
   // What is still to come is no gap.
   const asked = { from: from ?? span?.from ?? 0, to: Math.min(nowMs, to ?? span?.to ?? 0) };
   if (from !== null && to !== null && asked.from >= asked.to)
     throw new UsageError('--from must be before --to, and in the past.');
-  const { gaps, provisional } = judge(readKnownState(archive, by, nowMs, all), {
+  const { gaps, provisional } = computeCompleteness(readCurrentState(archive, by, nowMs, all), {
     window: asked,
-    fromNamed: from !== null,
+    isStartExplicit: from !== null,
     isEndOpen: to === null,
-    byName: symbols.length > 0,
+    isRequestedByName: symbols.length > 0,
   });
   return { ...asked, count: gaps.length, gaps, provisional };
 }
 
 /** The span of the lifetimes of those symbols that are to be polled; null where there is none. */
-function expectedSpan(symbols: readonly SymbolFacts[], { named, rules }: JudgeRules, nowMs: number): Window | null {
+function computeExpectedSpan(
+  symbols: readonly SymbolFacts[],
+  { namedSymbols, lifetimeRules }: CompletenessRules,
+  nowMs: number,
+): Window | null {
   const from = symbols
-    .filter((facts) => isActive(facts, named))
-    .reduce((least, facts) => Math.min(least, lifetimeOf(facts, [], rules).from), Number.POSITIVE_INFINITY);
+    .filter((facts) => isActive(facts, namedSymbols))
+    .reduce(
+      (least, facts) => Math.min(least, computeLifetime(facts, [], lifetimeRules).from),
+      Number.POSITIVE_INFINITY,
+    );
   return from < nowMs ? { from, to: nowMs } : null;
 }
 

@@ -1,11 +1,11 @@
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { WriteLock } from '../state/lock.ts';
-import { WorkspaceUnavailable } from '../workspace/database-unavailable.ts';
-import type { Watching } from './job-thread.ts';
+import { WorkspaceUnavailableError } from '../workspace/database-unavailable.ts';
+import type { JobContext } from './job-thread.ts';
 
 /** What jobs of one kind are, to who works them off. */
-export interface JobKind<Job extends { readonly id: string }> {
+export interface JobHandler<Job extends { readonly id: string }> {
   /** Of several jobs, for the log: exports. */
   readonly plural: string;
   /** The right to work them off, which one process at a time has; null where another one has it. */
@@ -13,7 +13,7 @@ export interface JobKind<Job extends { readonly id: string }> {
   /** Puts back all that was begun. */
   releaseAll(): Promise<void>;
   /** What is to be cleared away between two jobs; nothing is under way then. */
-  tidy(): Promise<void>;
+  cleanUp(): Promise<void>;
   /** The next one, which is then this runner's. */
   take(runner: number): Promise<Job | null>;
   /** False where the job is no longer this runner's: it was removed. */
@@ -21,7 +21,7 @@ export interface JobKind<Job extends { readonly id: string }> {
   /** Puts it back. */
   release(id: string, runner: number): Promise<void>;
   /** Makes what was asked for; the function that it resolves with writes down that it is done. */
-  make(job: Job, watching: Watching): Promise<(runner: number) => Promise<void>>;
+  run(job: Job, watching: JobContext): Promise<(runner: number) => Promise<void>>;
   /** Writes down why it was not made. */
   fail(job: Job, runner: number, error: unknown): Promise<void>;
 }
@@ -31,24 +31,24 @@ export interface JobRunner {
   /** There is a new job, or one was removed. */
   wake(): void;
   /** Breaks off a job that was removed, where it is this runner's. */
-  breakOff(id: string): void;
+  cancel(id: string): void;
   /** What is under way is put back for the next start. */
   stop(): Promise<void>;
 }
 
 /** How often is looked for jobs that other processes were asked for, for the lock, and for what is to be tidied up. */
-const restMs = 2_000;
+const pollIntervalMs = 2_000;
 
 /** How often progress is written down. */
-const tellMs = 500;
+const progressIntervalMs = 500;
 
 /** The rest after a finish that could not be written down; each is twice the one before. A minute of them in all. */
-const finishRestMs = 250;
-const finishRestsMax = 8;
+const finishRetryDelayMs = 250;
+const finishRetriesMax = 8;
 
 /** Begins at once, and goes on until it is stopped. */
 export function startJobRunner<Job extends { readonly id: string }>(
-  kind: JobKind<Job>,
+  kind: JobHandler<Job>,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): JobRunner {
   const me = process.pid;
@@ -82,14 +82,14 @@ export function startJobRunner<Job extends { readonly id: string }>(
     // Nothing is under way here, and nowhere else: what seems to be was begun by a process that died, or its finish was
     // not written down.
     await kind.releaseAll();
-    await kind.tidy();
+    await kind.cleanUp();
     return stopping.signal.aborted ? null : await kind.take(me);
   }
 
   async function rest(): Promise<void> {
     const enough = new AbortController();
     const signal = AbortSignal.any([stopping.signal, enough.signal]);
-    await Promise.race([woken.promise, clock.sleep(restMs, signal).catch(() => {})]);
+    await Promise.race([woken.promise, clock.sleep(pollIntervalMs, signal).catch(() => {})]);
     enough.abort();
     woken = Promise.withResolvers<void>();
   }
@@ -100,7 +100,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
     const teller = progressTeller(job, removed);
     try {
       const signal = AbortSignal.any([stopping.signal, removed.signal]);
-      const finish = await kind.make(job, { signal, progress: teller.tell });
+      const finish = await kind.run(job, { signal, progress: teller.tell });
       await teller.told();
       await written(() => finish(me), signal);
     } catch (error) {
@@ -108,7 +108,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
       if (removed.signal.aborted) return;
       if (stopping.signal.aborted) return await kind.release(job.id, me);
       // It has not failed: nothing could be read or written of it, and it is begun again.
-      if (error instanceof WorkspaceUnavailable) throw error;
+      if (error instanceof WorkspaceUnavailableError) throw error;
       log.error({ err: error, job: job.id }, `one of the ${kind.plural} failed`);
       await kind.fail(job, me, error);
     } finally {
@@ -122,9 +122,9 @@ export function startJobRunner<Job extends { readonly id: string }>(
       try {
         return await finish();
       } catch (error) {
-        if (!(error instanceof WorkspaceUnavailable) || rests === finishRestsMax) throw error;
+        if (!(error instanceof WorkspaceUnavailableError) || rests === finishRetriesMax) throw error;
         log.error({ err: error }, `what came of one of the ${kind.plural} cannot be written down now`);
-        await clock.sleep(finishRestMs * 2 ** rests, signal);
+        await clock.sleep(finishRetryDelayMs * 2 ** rests, signal);
       }
     }
   }
@@ -137,7 +137,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
       tell(done: number, total: number): void {
         if (isTelling || clock.monotonicMs() < next) return;
         isTelling = true;
-        next = clock.monotonicMs() + tellMs;
+        next = clock.monotonicMs() + progressIntervalMs;
         telling = kind
           .progress(job.id, me, done, total)
           // Another process may have removed it.
@@ -154,7 +154,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
   const working = work();
   return {
     wake: () => woken.resolve(),
-    breakOff(id) {
+    cancel(id) {
       if (current?.id === id) current.removed.abort(new Error('removed'));
     },
     async stop() {

@@ -5,18 +5,18 @@ import { DiskFullError } from '../core/errors.ts';
 
 // Work over an archive in a thread of its own, which opens the archive for itself. Both of its ends.
 
-export interface Watching {
+export interface JobContext {
   readonly signal: AbortSignal;
   progress(done: number, total: number): void;
 }
 
 /** Why a thread came to no end; the message is for the log. */
-export interface Failure {
+export interface JobFailure {
   readonly why: string;
   readonly message: string;
 }
 
-export class ThreadFailed<F extends Failure> extends Error {
+export class JobThreadError<F extends JobFailure> extends Error {
   readonly failure: F;
   constructor(failure: F) {
     super(failure.message);
@@ -25,13 +25,13 @@ export class ThreadFailed<F extends Failure> extends Error {
   }
 }
 
-export interface Entry {
+export interface ThreadEntry {
   /** A module beside another: `./name`, without its ending, and that one's `import.meta.url`. */
   readonly name: string;
   readonly beside: string;
 }
 
-type FromThread<T, F> =
+type JobThreadMessage<T, F> =
   | { readonly kind: 'progress'; readonly done: number; readonly total: number }
   | { readonly kind: 'done'; readonly made: T }
   | { readonly kind: 'failed'; readonly failure: F };
@@ -40,16 +40,16 @@ type FromThread<T, F> =
  * Has a thread do what its entry does with `asked`.
  * @throws the signal's reason once it is aborted, else ThreadFailed: `unexpected` where the thread said nothing of it
  */
-export async function workInThread<T, F extends Failure>(
-  { name, beside }: Entry,
+export async function runInThread<T, F extends JobFailure>(
+  { name, beside }: ThreadEntry,
   archive: Archive,
   asked: unknown,
-  { signal, progress }: Watching,
+  { signal, progress }: JobContext,
 ): Promise<T> {
   signal.throwIfAborted();
-  const unexpected = (message: string) => new ThreadFailed<Failure>({ why: 'unexpected', message });
+  const unexpected = (message: string) => new JobThreadError<JobFailure>({ why: 'unexpected', message });
   // The thread would make a new one.
-  if (!archive.state.isOwn()) throw unexpected('the state of the archive was removed or replaced');
+  if (!archive.state.isFileCurrent()) throw unexpected('the state of the archive was removed or replaced');
   // The ending is that of the asking module: the build renames those of imports only.
   const entry = new URL(`${name}${/\.[jt]s$/.exec(beside)![0]}`, beside);
   const given = { root: archive.layout.root, writer: archive.writer, asked };
@@ -59,10 +59,10 @@ export async function workInThread<T, F extends Failure>(
   try {
     return await new Promise<T>((resolve, reject) => {
       let end: () => void = () => reject(unexpected('The thread ended without a word.'));
-      thread.on('message', (message: FromThread<T, F>) => {
+      thread.on('message', (message: JobThreadMessage<T, F>) => {
         if (message.kind === 'progress') progress(message.done, message.total);
         else if (message.kind === 'done') end = () => resolve(message.made);
-        else end = () => reject(new ThreadFailed(message.failure));
+        else end = () => reject(new JobThreadError(message.failure));
       });
       thread.on('error', (error) => reject(unexpected(String(error.stack ?? error))));
       // Only now it holds nothing open any more.
@@ -77,13 +77,13 @@ export async function workInThread<T, F extends Failure>(
 }
 
 /** What such a thread's entry calls: does the work, and tells of it by messages; any message to it stops it. */
-export async function workAsked<Asked, T>(
-  work: (archive: Archive, asked: Asked, watching: Watching) => Promise<T>,
-  failureOf: (error: unknown) => Omit<Failure, 'message'>,
+export async function serveThreadTask<Asked, T>(
+  work: (archive: Archive, asked: Asked, watching: JobContext) => Promise<T>,
+  failureOf: (error: unknown) => Omit<JobFailure, 'message'>,
 ): Promise<void> {
   const { root, writer, asked } = workerData as { root: string; writer: string; asked: Asked };
   const port = parentPort!;
-  const tell = (message: FromThread<T, Failure>): void => port.postMessage(message);
+  const tell = (message: JobThreadMessage<T, JobFailure>): void => port.postMessage(message);
   const stop = new AbortController();
   port.on('message', () => stop.abort(new Error('stopped')));
   const archive = openArchive({ root, create: false, upstream: null, parts: 1, writer, settleMs: 0 }, systemDisk);

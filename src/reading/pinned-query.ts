@@ -1,9 +1,9 @@
-import { type Pin, pin } from '../archive/copies/pin-generation.ts';
+import { type GenerationPin, pinGeneration } from '../archive/copies/pin-generation.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { type DatasetName, datasetNames, datasets } from '../archive/parquet/schema.ts';
 import { hasDailyCandles } from '../archive/texts/views-file.ts';
-import { type Definition, definitions, definitionsFor } from '../archive/texts/views-sql.ts';
+import { listViewDefinitions, selectViewDefinitions, type ViewDefinition } from '../archive/texts/views-sql.ts';
 import type { Random } from '../core/clock.ts';
 import { openQuery } from '../query/open-query.ts';
 import type { Query } from '../query/query.ts';
@@ -12,39 +12,39 @@ const memoryBytesMax = 4 * 1024 ** 3;
 
 /** SQL over one generation of the archive: the datasets that the statement means are pinned while it runs. */
 export const openArchiveQuery = (archive: Archive, statement: string, random: Random): Promise<PinnedQuery> =>
-  openPinned(archive, { ...meantBy(statement, archive.manifest()), memoryBytesMax }, random);
+  openPinned(archive, { ...findReferencedDatasets(statement, archive.readManifest()), memoryBytesMax }, random);
 
 export interface PinnedQuery {
   readonly query: Query;
-  readonly pinned: Pin;
+  readonly pinned: GenerationPin;
   close(): Promise<void>;
 }
 
-export interface Slice {
+export interface PinnedQueryScope {
   readonly names: readonly DatasetName[];
   /** The files of these datasets that are to be read; all of them by default. */
   readonly wanted?: (file: PublishedFile) => boolean;
   /** Views and macros over the datasets. */
-  readonly defined?: readonly Definition[];
+  readonly defined?: readonly ViewDefinition[];
   readonly memoryBytesMax: number;
 }
 
 /** Pins some datasets, or those of their files that are wanted, and opens a query over just them. */
-export async function openPinned(archive: Archive, slice: Slice, random: Random): Promise<PinnedQuery> {
+export async function openPinned(archive: Archive, slice: PinnedQueryScope, random: Random): Promise<PinnedQuery> {
   const { names, defined = [], memoryBytesMax } = slice;
   const id = Math.floor(random() * 36 ** 8).toString(36);
-  const pinned = pin(archive, names, id, slice.wanted);
+  const pinned = pinGeneration(archive, names, id, slice.wanted);
   const sources = names.map((name) => ({
     dataset: name,
     columns: datasets[name],
     dated: name !== 'symbols',
-    paths: pinned.paths(name),
+    paths: pinned.listPaths(name),
   }));
   try {
     const query = await openQuery(sources, {
       threads: 2,
       memoryBytesMax,
-      scratch: pinned.scratch,
+      scratch: pinned.scratchFolder,
       definitions: defined.map(({ sql }) => sql),
     });
     return {
@@ -62,15 +62,17 @@ export async function openPinned(archive: Archive, slice: Slice, random: Random)
 }
 
 /** The datasets that a statement means, by its text, themselves or through views and macros. */
-function meantBy(
+function findReferencedDatasets(
   statement: string,
   manifest: Manifest,
-): { names: readonly DatasetName[]; defined: readonly Definition[] } {
+): { names: readonly DatasetName[]; defined: readonly ViewDefinition[] } {
   const text = statement.toLowerCase();
   const daily = hasDailyCandles(manifest);
-  const defined = definitionsFor(statement, daily, manifest.lost);
+  const defined = selectViewDefinitions(statement, daily, manifest.lost);
   const needed = new Set<DatasetName>(defined.flatMap(({ needs }) => needs));
   const names = datasetNames.filter((name) => needed.has(name) || text.includes(name));
   // SHOW TABLES names none and means all.
-  return names.length === 0 ? { names: datasetNames, defined: definitions(daily, manifest.lost) } : { names, defined };
+  return names.length === 0
+    ? { names: datasetNames, defined: listViewDefinitions(daily, manifest.lost) }
+    : { names, defined };
 }

@@ -1,20 +1,20 @@
-import { requireIntact } from '../archive/copies/export-file.ts';
-import { readMarketRows } from '../archive/generation/day-tables.ts';
+import { requireFileIntact } from '../archive/copies/export-file.ts';
+import { readDayMarkets } from '../archive/generation/day-tables.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import type { Random } from '../core/clock.ts';
 import { compareUtf8 } from '../core/compare-utf8.ts';
 import type { MarketFacts } from '../core/market.ts';
-import { giveRecords } from '../core/market-to-json.ts';
+import { rebuildMarketRecords } from '../core/market-to-json.ts';
 import type { RecordPaths } from '../core/parse-market.ts';
-import { dayStart } from '../core/time.ts';
-import { type JournaledPoll, lastJournaledPoll, readJournaledPoll } from '../state/journal-markets.ts';
-import { readSettled } from './consistent-read.ts';
-import type { Current } from './manifest-watcher.ts';
+import { parseDayStart } from '../core/time.ts';
+import { findLastJournaledPoll, type JournaledMarketPoll, readJournaledPoll } from '../state/journal-markets.ts';
+import { readConsistently } from './consistent-read.ts';
+import type { ManifestWatcher } from './manifest-watcher.ts';
 import { openPinned } from './pinned-query.ts';
 
 /** The market lists as last polled. */
-export interface PolledLists {
+export interface MarketPoll {
   /** When that poll was answered, epoch milliseconds; null where there was none. */
   readonly polledAt: number | null;
   readonly markets: readonly PolledMarket[];
@@ -27,28 +27,33 @@ export interface PolledMarket {
   readonly text: string;
 }
 
-export interface MarketLists {
+export interface MarketPollReader {
   /**
    * The last poll of the lists, published or not; held in memory, one at a time, until there is another.
    * @throws DamageError where the file that it is in is damaged
    */
-  asLastPolled(): Promise<PolledLists>;
+  readLastPoll(): Promise<MarketPoll>;
   /** Every view that any published poll asked for; held until the next generation. */
-  viewsEverPolled(): Promise<readonly string[]>;
+  listViews(): Promise<readonly string[]>;
 }
 
-const nothingPolled: PolledLists = { polledAt: null, markets: [] };
+const emptyPoll: MarketPoll = { polledAt: null, markets: [] };
 const queryBytesMax = 512 * 1024 ** 2;
 
 /** @param paths those by which whoever reads the records finds their symbols and fields */
-export function openMarketLists(archive: Archive, current: Current, paths: RecordPaths, random: Random): MarketLists {
-  let held: { readonly key: string; readonly lists: Promise<PolledLists> } | undefined;
+export function openMarketPollReader(
+  archive: Archive,
+  current: ManifestWatcher,
+  paths: RecordPaths,
+  random: Random,
+): MarketPollReader {
+  let held: { readonly key: string; readonly lists: Promise<MarketPoll> } | undefined;
   let views: { readonly generation: number; readonly names: Promise<readonly string[]> } | undefined;
   return {
-    asLastPolled: () =>
-      readSettled(archive, current, (manifest) => {
-        const poll = lastPoll(archive, manifest);
-        if (poll === undefined) return nothingPolled;
+    readLastPoll: () =>
+      readConsistently(archive, current, (manifest) => {
+        const poll = findLastPoll(archive, manifest);
+        if (poll === undefined) return emptyPoll;
         if (held?.key === poll.key) return held.lists;
         // Whoever asks meanwhile waits for the same.
         const mine = { key: poll.key, lists: readPoll(archive, manifest, poll, paths) };
@@ -58,10 +63,10 @@ export function openMarketLists(archive: Archive, current: Current, paths: Recor
         });
         return mine.lists;
       }),
-    async viewsEverPolled() {
-      const { generation } = current.manifest();
+    async listViews() {
+      const { generation } = current.getManifest();
       if (views?.generation !== generation) {
-        const names = distinctViews(archive, random);
+        const names = readDistinctViews(archive, random);
         views = { generation, names };
         names.catch(() => {
           views = undefined;
@@ -73,20 +78,20 @@ export function openMarketLists(archive: Archive, current: Current, paths: Recor
 }
 
 /** Where the last poll is: in a file, in the journal, or, where files were imported in pieces, in both. */
-interface LastPoll {
+interface PollReference {
   readonly at: number;
   readonly file: PublishedFile | null;
-  readonly journaled: JournaledPoll | null;
+  readonly journaled: JournaledMarketPoll | null;
   /** Changes with what it says. */
   readonly key: string;
 }
 
-function lastPoll({ state }: Archive, { datasets }: Manifest): LastPoll | undefined {
+function findLastPoll({ state }: Archive, { datasets }: Manifest): PollReference | undefined {
   const last = datasets.markets.files.reduce<PublishedFile | null>(
     (best, file) => (best === null || (file.t_max ?? 0) > (best.t_max ?? 0) ? file : best),
     null,
   );
-  const waiting = lastJournaledPoll(state.db);
+  const waiting = findLastJournaledPoll(state.db);
   const at = Math.max(last?.t_max ?? 0, waiting?.observedAt ?? 0);
   if (at === 0) return undefined;
   const file = last?.t_max === at ? last : null;
@@ -95,16 +100,16 @@ function lastPoll({ state }: Archive, { datasets }: Manifest): LastPoll | undefi
 }
 
 /** Markets that are made ready before other requests get their turn. */
-const marketsAtOnce = 250;
+const marketsPerBatch = 250;
 
 async function readPoll(
   archive: Archive,
   manifest: Manifest,
-  poll: LastPoll,
+  poll: PollReference,
   paths: RecordPaths,
-): Promise<PolledLists> {
+): Promise<MarketPoll> {
   const { at, file, journaled } = poll;
-  const published = file === null ? [] : readMarketRows(archive, manifest, dayStart(file.date!));
+  const published = file === null ? [] : readDayMarkets(archive, manifest, parseDayStart(file.date!));
   const fresh = journaled === null ? [] : readJournaledPoll(archive.state.db, journaled);
   const rows = new Map<string, MarketFacts>();
   for (const row of [...published.filter(({ lastSeen }) => lastSeen === at), ...fresh])
@@ -115,19 +120,19 @@ async function readPoll(
   );
   const markets: PolledMarket[] = [];
   for (const [i, id] of [...byMarket.keys()].sort(compareUtf8).entries()) {
-    if (i % marketsAtOnce === marketsAtOnce - 1) await new Promise((resolve) => setImmediate(resolve));
-    for (const { record, ...rest } of giveRecords(byMarket.get(id)!, paths))
+    if (i % marketsPerBatch === marketsPerBatch - 1) await new Promise((resolve) => setImmediate(resolve));
+    for (const { record, ...rest } of rebuildMarketRecords(byMarket.get(id)!, paths))
       markets.push({ ...rest, text: JSON.stringify(record) });
   }
   return { polledAt: at, markets };
 }
 
-async function distinctViews(archive: Archive, random: Random): Promise<string[]> {
+async function readDistinctViews(archive: Archive, random: Random): Promise<string[]> {
   const slice = { names: ['markets'], memoryBytesMax: queryBytesMax } as const;
   const { query, pinned, close } = await openPinned(archive, slice, random);
   try {
-    for (const file of pinned.manifest.datasets.markets.files) requireIntact(archive.disk, pinned, file);
-    const rows = await query.rows('select distinct unnest(views) as name from markets order by name');
+    for (const file of pinned.manifest.datasets.markets.files) requireFileIntact(archive.disk, pinned, file);
+    const rows = await query.readRows('select distinct unnest(views) as name from markets order by name');
     return rows.map(({ name }) => String(name));
   } finally {
     await close();

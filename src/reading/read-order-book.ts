@@ -1,65 +1,67 @@
 import { basename } from 'node:path/posix';
 import { LRUCache } from 'lru-cache';
-import { readCoverage } from '../archive/generation/day-tables.ts';
-import { dayPath } from '../archive/layout.ts';
+import { readDayCoverage } from '../archive/generation/day-tables.ts';
+import { toDayPath } from '../archive/layout.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { decodeBooks } from '../archive/parquet/books-file.ts';
-import type { Level } from '../core/book.ts';
-import { askSide, type BookColumns, outranks, type SeenSnapshot } from '../core/merge-books.ts';
-import { partOf } from '../core/partition.ts';
-import { dayStart } from '../core/time.ts';
-import { dayFloor, dayMs } from '../core/window.ts';
-import { latestJournaledAnswer, latestJournaledBooks } from '../state/journal-books.ts';
-import { readSettled } from './consistent-read.ts';
+import type { PriceLevel } from '../core/book.ts';
+import { askSide, type BookColumns, hasSnapshotPrecedence, type ObservedSnapshot } from '../core/merge-books.ts';
+import { computePartNumber } from '../core/partition.ts';
+import { parseDayStart } from '../core/time.ts';
+import { dayMs, floorToDay } from '../core/window.ts';
+import { readLatestBookResponseMs, readLatestBooks } from '../state/journal-books.ts';
+import { readConsistently } from './consistent-read.ts';
 import type { VerifiedFiles } from './files/verified-files.ts';
-import type { Current } from './manifest-watcher.ts';
+import type { ManifestWatcher } from './manifest-watcher.ts';
 
 /** The order book of a symbol as last had; levels best first, both sides without any in an empty book. */
 export interface LatestBook {
   /** Epoch milliseconds. */
   readonly t: number;
-  readonly bids: readonly Level[];
-  readonly asks: readonly Level[];
+  readonly bids: readonly PriceLevel[];
+  readonly asks: readonly PriceLevel[];
   /** When the latest answer that brought a snapshot was generated, epoch ms: what the archive's coverage has of it. */
-  readonly answeredAt: number;
+  readonly fetchedAt: number;
 }
 
-export interface OrderBooks {
+export interface OrderBookReader {
   /**
    * The latest snapshot of a symbol, published or not; null where none was ever had.
    * @throws DamageError where a file that it may be in is damaged
    */
-  latest(symbol: string): Promise<LatestBook | null>;
+  readLatest(symbol: string): Promise<LatestBook | null>;
 }
 
-type Book = Omit<LatestBook, 'answeredAt'>;
+type Book = Omit<LatestBook, 'fetchedAt'>;
 
 /** What is kept of files that were looked through, in bytes, roughly. */
-const keptBytesMax = 64 * 1024 ** 2;
+const cacheBytesMax = 64 * 1024 ** 2;
 const levelBytes = 80;
 const symbolBytes = 200;
 /** Symbols that are known to have no published book. */
-const bookless = { max: 100_000 };
+const booklessCacheOptions = { max: 100_000 };
 
 /** The latest order books of an archive, whoever else writes it meanwhile. */
-export function openOrderBooks(archive: Archive, current: Current, files: VerifiedFiles): OrderBooks {
+export function openOrderBookReader(archive: Archive, current: ManifestWatcher, files: VerifiedFiles): OrderBookReader {
   // By the hash of a file, so that a replaced one falls out by itself.
   const sizeOf = (entries: ReadonlyMap<string, Book | number>): number =>
-    [...entries.values()].reduce<number>((sum, entry) => sum + symbolBytes + levelBytes * levelsIn(entry), 1);
-  const books = new LRUCache<string, ReadonlyMap<string, Book>>({ maxSize: keptBytesMax, sizeCalculation: sizeOf });
+    [...entries.values()].reduce<number>((sum, entry) => sum + symbolBytes + levelBytes * countLevels(entry), 1);
+  const books = new LRUCache<string, ReadonlyMap<string, Book>>({ maxSize: cacheBytesMax, sizeCalculation: sizeOf });
   const answers = new LRUCache<string, ReadonlyMap<string, number>>({
-    maxSize: keptBytesMax / 4,
+    maxSize: cacheBytesMax / 4,
     sizeCalculation: sizeOf,
   });
-  const none = new LRUCache<string, number>(bookless);
+  const none = new LRUCache<string, number>(booklessCacheOptions);
 
   async function latestPublished(manifest: Manifest, symbol: string): Promise<Book | null> {
     if (none.get(symbol) === manifest.generation) return null;
-    const part = partOf(symbol, manifest.parts);
-    const ofPart = manifest.datasets.orderbooks.files.filter((file) => file.path.endsWith(fileOf(part)));
-    for (const file of newestFirst(ofPart)) {
-      const found = (await keptOr(books, file, () => latestIn(decodeBooks(files.bytes(file))))).get(symbol);
+    const part = computePartNumber(symbol, manifest.parts);
+    const ofPart = manifest.datasets.orderbooks.files.filter((file) => file.path.endsWith(toFileName(part)));
+    for (const file of sortNewestFirst(ofPart)) {
+      const found = (await getOrRead(books, file, () => findLatestBooks(decodeBooks(files.readBytes(file))))).get(
+        symbol,
+      );
       if (found !== undefined) return found;
     }
     none.set(symbol, manifest.generation);
@@ -68,42 +70,42 @@ export function openOrderBooks(archive: Archive, current: Current, files: Verifi
 
   /** An answer comes on the day of its snapshot or, where the book stood still, later. */
   async function answeredAt(manifest: Manifest, symbol: string, t: number): Promise<number | null> {
-    const waiting = latestJournaledAnswer(archive.state, symbol);
+    const waiting = readLatestBookResponseMs(archive.state, symbol);
     if (waiting !== null) return waiting;
-    for (const file of newestFirst(manifest.datasets.coverage.files)) {
-      const day = dayStart(file.date!);
+    for (const file of sortNewestFirst(manifest.datasets.coverage.files)) {
+      const day = parseDayStart(file.date!);
       // A service's clock may be ahead of its own books.
-      if (day < dayFloor(t) - dayMs) return null;
-      const at = (await keptOr(answers, file, () => answersIn(archive, manifest, day))).get(symbol);
+      if (day < floorToDay(t) - dayMs) return null;
+      const at = (await getOrRead(answers, file, () => findFetchTimes(archive, manifest, day))).get(symbol);
       if (at !== undefined) return at;
     }
     return null;
   }
 
   return {
-    latest: (symbol) =>
-      readSettled(archive, current, async (manifest) => {
+    readLatest: (symbol) =>
+      readConsistently(archive, current, async (manifest) => {
         const published = await latestPublished(manifest, symbol);
-        const waiting = latestJournaledBooks(archive.state, symbol);
+        const waiting = readLatestBooks(archive.state, symbol);
         const [first, ...others] = waiting;
-        const fresh = first && others.reduce((best, next) => (outranks(next, best) ? next : best), first);
+        const fresh = first && others.reduce((best, next) => (hasSnapshotPrecedence(next, best) ? next : best), first);
         // A journaled one replaces a published one of its moment whole.
-        const book = fresh !== undefined && fresh.t >= (published?.t ?? 0) ? bookOf(fresh) : published;
-        return book === null ? null : { ...book, answeredAt: (await answeredAt(manifest, symbol, book.t)) ?? book.t };
+        const book = fresh !== undefined && fresh.t >= (published?.t ?? 0) ? toBook(fresh) : published;
+        return book === null ? null : { ...book, fetchedAt: (await answeredAt(manifest, symbol, book.t)) ?? book.t };
       }),
   };
 }
 
-const levelsIn = (entry: Book | number): number =>
+const countLevels = (entry: Book | number): number =>
   typeof entry === 'number' ? 0 : entry.bids.length + entry.asks.length;
 
 /** How the path of a part ends, whatever its day. */
-const fileOf = (part: number): string => basename(dayPath('orderbooks', 0, part));
+const toFileName = (part: number): string => basename(toDayPath('orderbooks', 0, part));
 
-const newestFirst = (files: readonly PublishedFile[]): PublishedFile[] =>
+const sortNewestFirst = (files: readonly PublishedFile[]): PublishedFile[] =>
   files.toSorted((a, b) => (a.date! < b.date! ? 1 : a.date! > b.date! ? -1 : 0));
 
-async function keptOr<T extends object>(
+async function getOrRead<T extends object>(
   kept: LRUCache<string, T>,
   { sha256 }: PublishedFile,
   read: () => T,
@@ -118,11 +120,11 @@ async function keptOr<T extends object>(
 }
 
 /** The last snapshot of each symbol of a part. */
-function latestIn({ symbols, offsets, t, side, level, price, quantity }: BookColumns): Map<string, Book> {
+function findLatestBooks({ symbols, offsets, t, side, level, price, quantity }: BookColumns): Map<string, Book> {
   return new Map(
     symbols.map((symbol, i) => {
       const last = t[offsets[i + 1]! - 1]!;
-      const [bids, asks]: [Level[], Level[]] = [[], []];
+      const [bids, asks]: [PriceLevel[], PriceLevel[]] = [[], []];
       for (let row = offsets[i + 1]! - 1; row >= offsets[i]! && t[row] === last; row--)
         if (level[row]! >= 0)
           (side[row] === askSide ? asks : bids).push({ price: price[row]!, quantity: quantity[row]! });
@@ -132,8 +134,8 @@ function latestIn({ symbols, offsets, t, side, level, price, quantity }: BookCol
 }
 
 /** When the latest answer of a day that brought a snapshot was generated, by symbol. */
-function answersIn(archive: Archive, manifest: Manifest, day: number): Map<string, number> {
-  const { orderbooks } = readCoverage(archive, manifest, day);
+function findFetchTimes(archive: Archive, manifest: Manifest, day: number): Map<string, number> {
+  const { orderbooks } = readDayCoverage(archive, manifest, day);
   const out = new Map<string, number>();
   // A row covers the milliseconds in which answers were generated: adjoining ones are joined, and the last counts.
   for (const [symbol, rows] of orderbooks)
@@ -141,7 +143,7 @@ function answersIn(archive: Archive, manifest: Manifest, day: number): Map<strin
   return out;
 }
 
-const bookOf = ({ t, bids, asks }: SeenSnapshot): Book => ({
+const toBook = ({ t, bids, asks }: ObservedSnapshot): Book => ({
   t,
   bids: [...bids.prices].map((price, i) => ({ price, quantity: bids.quantities[i]! })),
   asks: [...asks.prices].map((price, i) => ({ price, quantity: asks.quantities[i]! })),

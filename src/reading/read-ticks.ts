@@ -1,19 +1,19 @@
 import { LRUCache } from 'lru-cache';
-import { type Archive, requireOwnManifest } from '../archive/open-archive.ts';
-import { firstAtOrAfter } from '../core/binary-search.ts';
-import { cutAtLost } from '../core/data-loss.ts';
+import { type Archive, requirePublishedManifest } from '../archive/open-archive.ts';
+import { findFirstAtOrAfter } from '../core/binary-search.ts';
+import { splitAtLostWindows } from '../core/data-loss.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
-import { mergePart, noPart, type PartColumns } from '../core/merge.ts';
-import { noTicks, type TickColumns } from '../core/tick.ts';
+import { emptyPart, mergePart, type PartColumns } from '../core/merge.ts';
+import { emptyTicks, type TickColumns } from '../core/tick.ts';
 import { dayMs, subtract, type Window } from '../core/window.ts';
-import { dayStandings } from '../state/precedence.ts';
-import { readSymbolDay } from '../state/symbol-ticks.ts';
+import { openDayPrecedence } from '../state/precedence.ts';
+import { readSymbolDayTicks } from '../state/symbol-ticks.ts';
 import type { VerifiedFiles } from './files/verified-files.ts';
-import type { Current } from './manifest-watcher.ts';
-import { openSymbolStates, Superseded, type SymbolDay, type SymbolState } from './symbol-snapshot.ts';
-import { openSymbolParts } from './symbol-tick-cache.ts';
+import type { ManifestWatcher } from './manifest-watcher.ts';
+import { openSymbolSnapshots, SupersededError, type SymbolDay, type SymbolSnapshot } from './symbol-snapshot.ts';
+import { openSymbolTickCache } from './symbol-tick-cache.ts';
 
-export interface TicksAsked {
+export interface TickRangeQuery {
   readonly symbol: string;
   /** Epoch milliseconds; null: the latest ticks before `to`. */
   readonly from: number | null;
@@ -24,21 +24,21 @@ export interface TicksAsked {
 }
 
 /** Ticks `from` to `to` of columns that stay as they are; `key` tells them, and the symbol's day, from all others. */
-export interface TicksSlice extends TickColumns {
+export interface TickSlice extends TickColumns {
   readonly key: string;
   readonly from: number;
   readonly to: number;
 }
 
 /** The window that was answered, epoch milliseconds, with all ticks in it, ascending. */
-export interface TicksFound extends Window {
-  readonly slices: readonly TicksSlice[];
+export interface TickRangeResult extends Window {
+  readonly slices: readonly TickSlice[];
   readonly count: number;
   /** What of the window nobody has covered; the last one spans all the rest where there are more than `gapsMax`. */
-  readonly gaps: readonly TicksGap[];
+  readonly gaps: readonly TickGap[];
 }
 
-export interface TicksGap extends Window {
+export interface TickGap extends Window {
   /** `lost`: its ticks were published once and were lost. Absent where nobody ever covered it. */
   readonly reason?: 'lost';
 }
@@ -57,19 +57,28 @@ const attemptsMax = 20;
  * leave it, whatever another process publishes meanwhile. Null for an unknown symbol.
  * @throws DamageError where a file that is needed differs from the manifest
  */
-export type ReadTicks = (asked: TicksAsked) => Promise<TicksFound | null>;
+export type ReadTicks = (asked: TickRangeQuery) => Promise<TickRangeResult | null>;
 
 /** @param bytesMax what is kept in memory of decoded ticks; at least 0 */
-export function openTicks(archive: Archive, current: Current, files: VerifiedFiles, bytesMax: number): ReadTicks {
+export function openTickReader(
+  archive: Archive,
+  current: ManifestWatcher,
+  files: VerifiedFiles,
+  bytesMax: number,
+): ReadTicks {
   const { state } = archive;
-  const stateOf = openSymbolStates(archive, current);
-  const parts = openSymbolParts(files, bytesMax / 2);
+  const stateOf = openSymbolSnapshots(archive, current);
+  const parts = openSymbolTickCache(files, bytesMax / 2);
   const merged = new LRUCache<string, TickColumns>({
     maxSize: Math.max(1, Math.floor(bytesMax / 2)),
     sizeCalculation: ({ t }) => 16 * t.length + 1,
   });
 
-  function dayOf(symbol: string, { generation, end }: SymbolState, { day, file, journaled }: SymbolDay): Keyed {
+  function dayOf(
+    symbol: string,
+    { generation, end }: SymbolSnapshot,
+    { day, file, journaled }: SymbolDay,
+  ): KeyedColumns {
     if (journaled === undefined) return { key: `${file!.sha256} ${symbol}`, ...published(symbol, generation, file) };
     // Of one generation, the same records give the same ticks.
     const key = `${generation} ${journaled} ${day} ${symbol}`;
@@ -77,9 +86,9 @@ export function openTicks(archive: Archive, current: Current, files: VerifiedFil
     if (held !== undefined) return { key, ...held };
     const old = published(symbol, generation, file);
     const columns = state.db.snapshot(() => {
-      if (state.generation() !== generation) throw new Superseded();
-      const chunks = readSymbolDay(state.db, symbol, day, end);
-      return mergePart(partOfOne(symbol, old), chunks, dayStandings(state.db, day)).columns;
+      if (state.generation() !== generation) throw new SupersededError();
+      const chunks = readSymbolDayTicks(state.db, symbol, day, end);
+      return mergePart(toPartColumns(symbol, old), chunks, openDayPrecedence(state.db, day)).columns;
     });
     const ticks = { t: columns.t, p: columns.p };
     merged.set(key, ticks);
@@ -87,23 +96,23 @@ export function openTicks(archive: Archive, current: Current, files: VerifiedFil
   }
 
   function published(symbol: string, generation: number, file: SymbolDay['file']): TickColumns {
-    if (file === undefined) return noTicks;
+    if (file === undefined) return emptyTicks;
     try {
-      return parts.ticks(file, symbol);
+      return parts.readTicks(file, symbol);
     } catch (error) {
       // A file that differs was replaced, or is damaged: the generation tells which, being written before any file is.
-      if (error instanceof DamageError && state.generation() !== generation) throw new Superseded();
+      if (error instanceof DamageError && state.generation() !== generation) throw new SupersededError();
       throw error;
     }
   }
 
-  async function walk(asked: TicksAsked, known: SymbolState): Promise<TicksFound> {
+  async function walk(asked: TickRangeQuery, known: SymbolSnapshot): Promise<TickRangeResult> {
     const { symbol, to, limit } = asked;
     const latest = asked.from === null;
     const from = asked.from ?? startOf(symbol, known, to);
     const days = known.days.filter(({ day }) => day + dayMs > from && day < to);
     if (latest) days.reverse();
-    const slices: TicksSlice[] = [];
+    const slices: TickSlice[] = [];
     let count = 0;
     let window: Window = { from, to: Math.max(from, to) };
     for (const [i, day] of days.entries()) {
@@ -114,7 +123,7 @@ export function openTicks(archive: Archive, current: Current, files: VerifiedFil
       // Others get their turn between days, most of which are read from disk where there are many.
       if (i % 4 === 3) await new Promise((resolve) => setImmediate(resolve));
       const columns = dayOf(symbol, known, day);
-      const slice = cut(columns, window);
+      const slice = sliceColumns(columns, window);
       if (slice.from === slice.to) continue;
       const over = count + slice.to - slice.from - limit;
       if (over > 0) {
@@ -130,11 +139,11 @@ export function openTicks(archive: Archive, current: Current, files: VerifiedFil
       count += slice.to - slice.from;
     }
     if (latest) slices.reverse();
-    return { ...window, slices, count, gaps: gapsIn(window, known) };
+    return { ...window, slices, count, gaps: findGaps(window, known) };
   }
 
   /** The first moment of which anything is known, or `to` where it is not before that. */
-  function startOf(symbol: string, known: SymbolState, to: number): number {
+  function startOf(symbol: string, known: SymbolSnapshot, to: number): number {
     const first = known.days.find(({ journaled }) => journaled !== undefined);
     const journaled = first === undefined ? undefined : dayOf(symbol, known, first).t[0];
     const starts = [known.covered[0]?.from, known.firstPublished ?? undefined, journaled];
@@ -147,11 +156,11 @@ export function openTicks(archive: Archive, current: Current, files: VerifiedFil
         const known = stateOf(asked.symbol);
         return known === null ? null : await walk(asked, known);
       } catch (error) {
-        if (!(error instanceof Superseded)) throw error;
+        if (!(error instanceof SupersededError)) throw error;
       }
       await new Promise((resolve) => setImmediate(resolve));
     }
-    requireOwnManifest(archive);
+    requirePublishedManifest(archive);
     throw new OddslakeError(
       exitCodes.busy,
       `The archive was published anew ${attemptsMax} times while ${asked.symbol} was read. Try again later.`,
@@ -159,22 +168,22 @@ export function openTicks(archive: Archive, current: Current, files: VerifiedFil
   };
 }
 
-interface Keyed extends TickColumns {
+interface KeyedColumns extends TickColumns {
   readonly key: string;
 }
 
-const partOfOne = (symbol: string, { t, p }: TickColumns): PartColumns =>
-  t.length === 0 ? noPart : { symbols: [symbol], offsets: Float64Array.of(0, t.length), t, p };
+const toPartColumns = (symbol: string, { t, p }: TickColumns): PartColumns =>
+  t.length === 0 ? emptyPart : { symbols: [symbol], offsets: Float64Array.of(0, t.length), t, p };
 
-const cut = (columns: Keyed, { from, to }: Window): TicksSlice => ({
+const sliceColumns = (columns: KeyedColumns, { from, to }: Window): TickSlice => ({
   ...columns,
-  from: firstAtOrAfter(columns.t, from),
-  to: firstAtOrAfter(columns.t, to),
+  from: findFirstAtOrAfter(columns.t, from),
+  to: findFirstAtOrAfter(columns.t, to),
 });
 
 /** At most `gapsMax`: what is too much joins the last one, so that nothing uncovered seems covered. */
-function gapsIn(window: Window, { covered, lost }: SymbolState): TicksGap[] {
-  const gaps = cutAtLost(subtract([window], covered), lost).map(({ from, to, loss }): TicksGap => {
+function findGaps(window: Window, { covered, lost }: SymbolSnapshot): TickGap[] {
+  const gaps = splitAtLostWindows(subtract([window], covered), lost).map(({ from, to, loss }): TickGap => {
     return { from, to, ...(loss !== null && { reason: 'lost' }) };
   });
   if (gaps.length <= gapsMax) return gaps;

@@ -1,12 +1,12 @@
-import { daysToJudge, readKnownState, spanOf } from '../archive/known-state.ts';
-import { allFiles, totalsOf } from '../archive/manifest.ts';
+import { listDaysToJudge, readCurrentState, readKnownWindow } from '../archive/known-state.ts';
+import { listManifestFiles, sumFileTotals } from '../archive/manifest.ts';
 import type { Archive } from '../archive/open-archive.ts';
-import { type JudgeRules, judge, type Verdict } from '../core/completeness.ts';
-import { dayOf } from '../core/time.ts';
-import { dayFloor, dayMs } from '../core/window.ts';
-import { journaledTicks } from '../state/journal.ts';
-import { lastRun } from '../state/runs.ts';
-import { readDamage } from './damage.ts';
+import { type Completeness, type CompletenessRules, computeCompleteness } from '../core/completeness.ts';
+import { formatDay } from '../core/time.ts';
+import { dayMs, floorToDay } from '../core/window.ts';
+import { countJournaledTicks } from '../state/journal.ts';
+import { readLastRun } from '../state/runs.ts';
+import { readDamageStatus } from './damage.ts';
 import { countGaps } from './gaps.ts';
 
 const cursorsMax = 20;
@@ -15,29 +15,29 @@ const cursorsMax = 20;
  * Judges an archive as it is now: what is published, and what is journaled besides. Days are those of the manifest, those
  * that something is owed of, and all that have ended since.
  */
-export function judgeNow(archive: Archive, by: JudgeRules, nowMs: number): Verdict {
-  const state = readKnownState(archive, by, nowMs);
-  const days = daysToJudge(Object.keys(archive.manifest().days), state);
-  const today = dayFloor(nowMs);
+export function judgeArchive(archive: Archive, by: CompletenessRules, nowMs: number): Completeness {
+  const state = readCurrentState(archive, by, nowMs);
+  const days = listDaysToJudge(Object.keys(archive.readManifest().days), state);
+  const today = floorToDay(nowMs);
   for (let day = (days.at(-1) ?? today) + dayMs; day < today; day += dayMs) days.push(day);
-  return judge(state, { days, window: spanOf(archive.state.db, nowMs), isEndOpen: true });
+  return computeCompleteness(state, { days, window: readKnownWindow(archive.state.db, nowMs), isEndOpen: true });
 }
 
 /**
  * How far the archive is, as `status --json` prints it; `reached` is the watermark with inferred windows. Neither is held
  * up by what is lost, expired or accepted.
  */
-export function readStatus(archive: Archive, by: JudgeRules, nowMs: number) {
-  return statusOf(archive, judgeNow(archive, by, nowMs), nowMs);
+export function readStatus(archive: Archive, by: CompletenessRules, nowMs: number) {
+  return createStatus(archive, judgeArchive(archive, by, nowMs), nowMs);
 }
 
 /** The same of a verdict on this moment. */
-export function statusOf(archive: Archive, verdict: Verdict, nowMs: number) {
+export function createStatus(archive: Archive, verdict: Completeness, nowMs: number) {
   const { db } = archive.state;
-  const manifest = archive.manifest();
+  const manifest = archive.readManifest();
   const { watermark, reached, counts } = verdict;
   const cursors = verdict.live.toSorted((a, b) => a.cursor - b.cursor);
-  const run = lastRun(db);
+  const run = readLastRun(db);
   const ticks = manifest.datasets.ticks.files;
   const days = [...verdict.days.keys()].filter((day) => day + dayMs <= nowMs).sort((a, b) => a - b);
   return {
@@ -50,16 +50,16 @@ export function statusOf(archive: Archive, verdict: Verdict, nowMs: number) {
     lag_ms: reached === null ? null : Math.max(0, nowMs - reached),
     symbols: { known: verdict.known, live: counts.live, suspended: counts.suspended },
     published: {
-      ticks: totalsOf(ticks).rows,
-      bytes: totalsOf(allFiles(manifest)).bytes,
+      ticks: sumFileTotals(ticks).rows,
+      bytes: sumFileTotals(listManifestFiles(manifest)).bytes,
       days: new Set(ticks.map(({ date }) => date)).size,
     },
     days: {
-      first: days.length === 0 ? null : dayOf(days[0]!),
-      last: days.length === 0 ? null : dayOf(days.at(-1)!),
+      first: days.length === 0 ? null : formatDay(days[0]!),
+      last: days.length === 0 ? null : formatDay(days.at(-1)!),
     },
-    ...readDamage(archive, manifest),
-    journaled_ticks: journaledTicks(db),
+    ...readDamageStatus(archive, manifest),
+    journaled_ticks: countJournaledTicks(db),
     gaps: countGaps(verdict.gaps),
     last_run:
       run === undefined

@@ -1,16 +1,16 @@
 import { LRUCache } from 'lru-cache';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import type { Archive } from '../archive/open-archive.ts';
-import { partOf } from '../core/partition.ts';
-import { dayStart } from '../core/time.ts';
-import { dayFloor, union, type Window } from '../core/window.ts';
-import { lostTicksOf, sureCoverageOf } from '../state/data-loss.ts';
-import { journalEnd } from '../state/journal.ts';
-import { journaledDays, publishedSpan } from '../state/symbol-ticks.ts';
-import type { Current } from './manifest-watcher.ts';
+import { computePartNumber } from '../core/partition.ts';
+import { parseDayStart } from '../core/time.ts';
+import { floorToDay, union, type Window } from '../core/window.ts';
+import { readCoverageWithoutLost, readLostTicks } from '../state/data-loss.ts';
+import { readJournalEnd } from '../state/journal.ts';
+import { findPublishedWindow, listJournaledDays } from '../state/symbol-ticks.ts';
+import type { ManifestWatcher } from './manifest-watcher.ts';
 
 /** What one state of the archive says of a symbol's ticks. */
-export interface SymbolState {
+export interface SymbolSnapshot {
   readonly generation: number;
   /** The last journal record that counts. */
   readonly end: number;
@@ -33,7 +33,7 @@ export interface SymbolDay {
 }
 
 /** The manifest is of another generation than the state, or a publish came between: begin again. */
-export class Superseded extends Error {}
+export class SupersededError extends Error {}
 
 /** Symbols whose state is kept. */
 const symbolsMax = 4096;
@@ -41,34 +41,37 @@ const symbolsMax = 4096;
 const weightMax = 1_000_000;
 
 /** Reads what the state says of a symbol, again only where something was written; null for an unknown symbol. */
-export function openSymbolStates(archive: Archive, current: Current): (symbol: string) => SymbolState | null {
-  const kept = new LRUCache<string, SymbolState>({
+export function openSymbolSnapshots(
+  archive: Archive,
+  current: ManifestWatcher,
+): (symbol: string) => SymbolSnapshot | null {
+  const kept = new LRUCache<string, SymbolSnapshot>({
     max: symbolsMax,
     maxSize: weightMax,
     sizeCalculation: ({ days, covered, lost }) => days.length + covered.length + lost.length + 1,
   });
-  const filesOf = partFiles();
+  const filesOf = createPartFileIndex();
   let version: number | undefined;
 
-  function read(symbol: string): SymbolState | null {
+  function read(symbol: string): SymbolSnapshot | null {
     const { db } = archive.state;
-    const span = publishedSpan(db, symbol);
+    const span = findPublishedWindow(db, symbol);
     if (span === undefined) return null;
-    const manifest = current.manifest();
+    const manifest = current.getManifest();
     const generation = archive.state.generation();
-    if (manifest.generation !== generation) throw new Superseded();
-    const covered = sureCoverageOf(db, symbol);
-    const end = journalEnd(db);
-    const journaled = new Map(journaledDays(db, symbol, end).map(({ day, last }) => [day, last]));
+    if (manifest.generation !== generation) throw new SupersededError();
+    const covered = readCoverageWithoutLost(db, symbol);
+    const end = readJournalEnd(db);
+    const journaled = new Map(listJournaledDays(db, symbol, end).map(({ day, last }) => [day, last]));
     // Where the symbols dataset was lost with the state, coverage still tells which days to look at.
     const known = union([...covered, ...(span === null ? [] : [span])]);
-    const files = filesOf(manifest, partOf(symbol, manifest.parts));
-    const days = [...new Set([...daysWithin(files, known), ...journaled.keys()])].sort((a, b) => a - b);
+    const files = filesOf(manifest, computePartNumber(symbol, manifest.parts));
+    const days = [...new Set([...listDays(files, known), ...journaled.keys()])].sort((a, b) => a - b);
     return {
       generation,
       end,
       covered,
-      lost: lostTicksOf(db, symbol),
+      lost: readLostTicks(db, symbol),
       firstPublished: span?.from ?? null,
       days: days.map((day) => ({ day, file: files.get(day), journaled: journaled.get(day) })),
     };
@@ -76,9 +79,9 @@ export function openSymbolStates(archive: Archive, current: Current): (symbol: s
 
   return (symbol) => {
     const held = kept.get(symbol);
-    if (held !== undefined && current.version() === version) return held;
+    if (held !== undefined && current.getVersion() === version) return held;
     return archive.state.db.snapshot(() => {
-      const now = current.version();
+      const now = current.getVersion();
       if (now !== version) kept.clear();
       version = now;
       const found = read(symbol);
@@ -89,7 +92,7 @@ export function openSymbolStates(archive: Archive, current: Current): (symbol: s
 }
 
 /** The ticks files of a part by their day, in order; worked out once a manifest. */
-function partFiles(): (manifest: Manifest, part: number) => ReadonlyMap<number, PublishedFile> {
+function createPartFileIndex(): (manifest: Manifest, part: number) => ReadonlyMap<number, PublishedFile> {
   let held: { readonly manifest: Manifest; readonly byPart: Map<string, Map<number, PublishedFile>> } | undefined;
   return (manifest, part) => {
     if (held?.manifest !== manifest) {
@@ -98,7 +101,7 @@ function partFiles(): (manifest: Manifest, part: number) => ReadonlyMap<number, 
       for (const file of manifest.datasets.ticks.files) {
         const name = file.path.slice(file.path.lastIndexOf('/') + 1);
         const ofPart = byPart.get(name) ?? new Map<number, PublishedFile>();
-        byPart.set(name, ofPart.set(dayStart(file.date!), file));
+        byPart.set(name, ofPart.set(parseDayStart(file.date!), file));
       }
       held = { manifest, byPart };
     }
@@ -107,8 +110,8 @@ function partFiles(): (manifest: Manifest, part: number) => ReadonlyMap<number, 
 }
 
 /** The days of files from the first to the last of which anything is known. */
-function daysWithin(files: ReadonlyMap<number, PublishedFile>, known: readonly Window[]): number[] {
+function listDays(files: ReadonlyMap<number, PublishedFile>, known: readonly Window[]): number[] {
   if (known.length === 0) return [];
-  const [first, last] = [dayFloor(known[0]!.from), dayFloor(known.at(-1)!.to - 1)];
+  const [first, last] = [floorToDay(known[0]!.from), floorToDay(known.at(-1)!.to - 1)];
   return [...files.keys()].filter((day) => first <= day && day <= last);
 }

@@ -1,9 +1,9 @@
 import type { Archive } from '../archive/open-archive.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { allSymbols } from '../state/symbols.ts';
+import { readAllSymbols } from '../state/symbols.ts';
 
 /** `unlisted`: no market list ever named it, it was named by hand. Live ones first, as they are shown. */
-const states = ['active', 'unlisted', 'suspended', 'closed', 'resolved'] as const;
+const symbolStates = ['active', 'unlisted', 'suspended', 'closed', 'resolved'] as const;
 
 /** What the archive knows of its symbols, as `symbols --json` prints it. Times are epoch milliseconds. */
 export interface SymbolList {
@@ -19,7 +19,7 @@ export interface ListedSymbol {
   readonly source: string | null;
   readonly question: string | null;
   readonly category: string | null;
-  readonly state: (typeof states)[number];
+  readonly state: (typeof symbolStates)[number];
   readonly is_active: boolean | null;
   readonly opens_at: number | null;
   readonly closes_at: number | null;
@@ -35,7 +35,7 @@ export interface ListedSymbol {
 
 /** The symbols in which every word of `text` stands somewhere, in whatever case: all of them where it has none. */
 export function listSymbols(archive: Archive, text: string, nowMs: number): SymbolList {
-  const known = allSymbols(archive.state.db);
+  const known = readAllSymbols(archive.state.db);
   const words = text.toLowerCase().split(/\s+/u).filter(Boolean);
   const found = known.filter((facts) => {
     const told = [facts.symbol, facts.question, facts.category, facts.canonicalId, facts.source]
@@ -43,26 +43,26 @@ export function listSymbols(archive: Archive, text: string, nowMs: number): Symb
       .toLowerCase();
     return words.every((word) => told.includes(word));
   });
-  const symbols = found.map((facts) => listed(facts, nowMs));
+  const symbols = found.map((facts) => toListedSymbol(facts, nowMs));
   // A stable sort: within a state they stay in the order of their names.
-  symbols.sort((a, b) => states.indexOf(a.state) - states.indexOf(b.state));
+  symbols.sort((a, b) => symbolStates.indexOf(a.state) - symbolStates.indexOf(b.state));
   return { text, known: known.length, count: symbols.length, symbols };
 }
 
-function stateOf(facts: SymbolFacts, nowMs: number): ListedSymbol['state'] {
+function getSymbolState(facts: SymbolFacts, nowMs: number): ListedSymbol['state'] {
   if (facts.resolvedAt !== null && facts.resolvedAt <= nowMs) return 'resolved';
   if (facts.inactiveSince !== null) return facts.outcome === null ? 'closed' : 'resolved';
   if (facts.suspendedAt !== null) return 'suspended';
   return facts.listed ? 'active' : 'unlisted';
 }
 
-const listed = (facts: SymbolFacts, nowMs: number): ListedSymbol => ({
+const toListedSymbol = (facts: SymbolFacts, nowMs: number): ListedSymbol => ({
   symbol: facts.symbol,
   canonical_id: facts.canonicalId,
   source: facts.source,
   question: facts.question,
   category: facts.category,
-  state: stateOf(facts, nowMs),
+  state: getSymbolState(facts, nowMs),
   is_active: facts.isActive,
   opens_at: facts.opensAt,
   closes_at: facts.closesAt,

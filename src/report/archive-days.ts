@@ -1,98 +1,106 @@
-import { grouped } from '../core/format-thousands.ts';
+import { formatThousands } from '../core/format-thousands.ts';
 import { type Html, html } from '../core/html.ts';
-import { dayOf, dayStart } from '../core/time.ts';
-import { isWhole } from '../core/verdict.ts';
+import { formatDay, parseDayStart } from '../core/time.ts';
+import { isDayWhole } from '../core/verdict.ts';
 import { dayMs } from '../core/window.ts';
 import type { DayTotals } from '../reading/report/day-totals.ts';
-import type { Gathered } from '../reading/report/report-data.ts';
-import type { Growth } from './archive-growth.ts';
-import type { Part } from './archive-parts.ts';
-import { type Column, figure, section, table } from './page-parts.ts';
-import { dayBarsPlot, linesPlot } from './time-plots.ts';
-import { lengthOf, sizeOf, sizeUnit } from './time-spans.ts';
+import type { ReportData } from '../reading/report/report-data.ts';
+import type { ArchiveGrowth } from './archive-growth.ts';
+import type { ReportPart } from './archive-parts.ts';
+import { type HtmlColumn, renderFigure, renderHtmlTable, renderSection } from './page-parts.ts';
+import { renderDayBars, renderLinesPlot } from './time-plots.ts';
+import { chooseByteUnit, formatBytes, formatLength } from './time-spans.ts';
 
-type Shown = Pick<Gathered, 'days' | 'shown'>;
+type ShownDays = Pick<ReportData, 'days' | 'shown'>;
 
 /** The days that are shown and have anything, in their order. */
-const daysIn = ({ days, shown }: Shown): DayTotals[] =>
-  days.filter(({ date }) => shown.from <= dayStart(date) && dayStart(date) < shown.to);
+const filterShownDays = ({ days, shown }: ShownDays): DayTotals[] =>
+  days.filter(({ date }) => shown.from <= parseDayStart(date) && parseDayStart(date) < shown.to);
 
 /** An axis of few days would make a block of each: at least a fortnight, and no more than there is. */
-function spanOf({ shown }: Shown, days: readonly DayTotals[]) {
-  const first = days.length === 0 ? shown.to : dayStart(days[0]!.date);
+function getShownWindow({ shown }: ShownDays, days: readonly DayTotals[]) {
+  const first = days.length === 0 ? shown.to : parseDayStart(days[0]!.date);
   return { from: Math.max(shown.from, Math.min(first, shown.to - 14 * dayMs)), to: shown.to };
 }
 
 /** Ticks and bytes of each day, as bars and in a table. */
-export function ticksSection(gathered: Gathered): Part[] {
-  const days = daysIn(gathered);
-  const span = spanOf(gathered, days);
+export function renderTicksSection(gathered: ReportData): ReportPart[] {
+  const days = filterShownDays(gathered);
+  const span = getShownWindow(gathered, days);
   const sum = (of: (day: DayTotals) => number): number => days.reduce((total, day) => total + of(day), 0);
   const most = (of: (day: DayTotals) => number): number => days.reduce((max, day) => Math.max(max, of(day)), 0);
-  if (sum(({ ticks }) => ticks) === 0) return [{ name: 'Ticks and bytes', text: noneIn(gathered, 'ticks') }];
-  const hollow = days.every(isWhole) ? '' : ' Hollow: incomplete, as some symbols lack final responses.';
-  const unit = sizeUnit(most(({ bytes }) => bytes));
+  if (sum(({ ticks }) => ticks) === 0) return [{ name: 'Ticks and bytes', text: formatNoneShown(gathered, 'ticks') }];
+  const hollow = days.every(isDayWhole) ? '' : ' Hollow: incomplete, as some symbols lack final responses.';
+  const unit = chooseByteUnit(most(({ bytes }) => bytes));
   const bars = (of: (day: DayTotals) => number) =>
-    days.map((day) => ({ day: dayStart(day.date), value: of(day), isHollow: !isWhole(day) }));
+    days.map((day) => ({ day: parseDayStart(day.date), value: of(day), isHollow: !isDayWhole(day) }));
   const ticks = `Ticks by the UTC day of their own time`;
   const bytes = `Bytes published of each day, all datasets together`;
   return [
-    section('Ticks and bytes', [
-      figure(
+    renderSection('Ticks and bytes', [
+      renderFigure(
         `${ticks}.${hollow}`,
-        dayBarsPlot({
-          label: `${ticks}: ${grouped(sum((day) => day.ticks))} in all, ${grouped(most((day) => day.ticks))} at most`,
+        renderDayBars({
+          label: `${ticks}: ${formatThousands(sum((day) => day.ticks))} in all, ${formatThousands(most((day) => day.ticks))} at most`,
           yLabel: 'ticks',
           span,
           bars: bars((day) => day.ticks),
         }),
       ),
-      figure(
+      renderFigure(
         `${bytes}, in ${unit.name}.`,
-        dayBarsPlot({
-          label: `${bytes}: ${sizeOf(sum((day) => day.bytes))} in all, ${sizeOf(most((day) => day.bytes))} at most`,
+        renderDayBars({
+          label: `${bytes}: ${formatBytes(sum((day) => day.bytes))} in all, ${formatBytes(most((day) => day.bytes))} at most`,
           yLabel: unit.name,
           span,
           bars: bars((day) => day.bytes / unit.bytes),
         }),
       ),
-      html`<details><summary>The days in numbers</summary>${daysTable(days.toReversed())}</details>\n`,
+      html`<details><summary>The days in numbers</summary>${renderDaysTable(days.toReversed())}</details>\n`,
     ]),
   ];
 }
 
-function daysTable(days: readonly DayTotals[]): Html {
-  const columns: Column<DayTotals>[] = [
-    { name: 'Day', kind: 'left', of: ({ date }) => date },
-    { name: 'Ticks', of: ({ ticks }) => grouped(ticks) },
-    { name: 'Size', of: ({ bytes }) => sizeOf(bytes) },
-    { name: 'Conflicts', of: ({ conflicts }) => grouped(conflicts) },
-    { name: 'Symbols covered', of: ({ covered, expected }) => `${grouped(covered)} of ${grouped(expected)}` },
-    { name: 'State', kind: 'left', of: ({ state }) => state.replaceAll('_', ' '), isLoss: (day) => !isWhole(day) },
+function renderDaysTable(days: readonly DayTotals[]): Html {
+  const columns: HtmlColumn<DayTotals>[] = [
+    { name: 'Day', kind: 'left', format: ({ date }) => date },
+    { name: 'Ticks', format: ({ ticks }) => formatThousands(ticks) },
+    { name: 'Size', format: ({ bytes }) => formatBytes(bytes) },
+    { name: 'Conflicts', format: ({ conflicts }) => formatThousands(conflicts) },
+    {
+      name: 'Symbols covered',
+      format: ({ covered, expected }) => `${formatThousands(covered)} of ${formatThousands(expected)}`,
+    },
+    {
+      name: 'State',
+      kind: 'left',
+      format: ({ state }) => state.replaceAll('_', ' '),
+      isLoss: (day) => !isDayWhole(day),
+    },
   ];
-  return table('The days in numbers', columns, days);
+  return renderHtmlTable('The days in numbers', columns, days);
 }
 
-const noneIn = ({ shown }: Shown, what: string): string =>
-  `No ${what} from ${dayOf(shown.from)} to ${dayOf(shown.to - 1)}.`;
+const formatNoneShown = ({ shown }: ShownDays, what: string): string =>
+  `No ${what} from ${formatDay(shown.from)} to ${formatDay(shown.to - 1)}.`;
 
 /** Ticks that were seen at two prices, by day. */
-export function conflictsSection(gathered: Gathered): Part[] {
-  const days = daysIn(gathered);
+export function renderConflictsSection(gathered: ReportData): ReportPart[] {
+  const days = filterShownDays(gathered);
   const count = days.reduce((sum, { conflicts }) => sum + conflicts, 0);
-  if (count === 0) return [{ name: 'Conflicts', text: noneIn(gathered, 'tick was seen at two prices,') }];
+  if (count === 0) return [{ name: 'Conflicts', text: formatNoneShown(gathered, 'tick was seen at two prices,') }];
   const said = 'Ticks that were seen at another price as well, by the UTC day of their own time';
   const [worst] = days.toSorted((a, b) => b.conflicts - a.conflicts);
   return [
-    section('Conflicts', [
-      figure(
-        `${said}: ${grouped(count)} in all, most on ${worst!.date}. The dataset conflicts has both prices.`,
-        dayBarsPlot({
-          label: `${said}: ${grouped(count)} in all, ${grouped(worst!.conflicts)} on ${worst!.date}`,
+    renderSection('Conflicts', [
+      renderFigure(
+        `${said}: ${formatThousands(count)} in all, most on ${worst!.date}. The dataset conflicts has both prices.`,
+        renderDayBars({
+          label: `${said}: ${formatThousands(count)} in all, ${formatThousands(worst!.conflicts)} on ${worst!.date}`,
           yLabel: 'conflicts',
-          span: spanOf(gathered, days),
+          span: getShownWindow(gathered, days),
           colour: 'var(--gap)',
-          bars: days.map(({ date, conflicts }) => ({ day: dayStart(date), value: conflicts })),
+          bars: days.map(({ date, conflicts }) => ({ day: parseDayStart(date), value: conflicts })),
         }),
       ),
     ]),
@@ -100,31 +108,31 @@ export function conflictsSection(gathered: Gathered): Part[] {
 }
 
 /** How large the archive is by day, and when its disk is full. */
-export function growthSection({ nowMs, shown, space }: Gathered, growth: Growth): Part[] {
+export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth: ArchiveGrowth): ReportPart[] {
   const { sizes, bytesPerDay, days, fullAt } = growth;
   const last = sizes.at(-1);
   if (last === undefined) return [{ name: 'Growth', text: 'Nothing is published in these days.' }];
-  const unit = sizeUnit(last.bytes);
-  const ahead = aheadOf(growth, nowMs);
+  const unit = chooseByteUnit(last.bytes);
+  const ahead = projectSizes(growth, nowMs);
   const points = sizes.map(({ t, bytes }) => ({ t, value: bytes / unit.bytes }));
   const said = `Bytes published up to the end of each day, in ${unit.name}`;
   const told =
     bytesPerDay === null
       ? 'Fewer than three whole days: too early to tell how it grows.'
-      : `${sizeOf(Math.max(0, bytesPerDay))} more a day, by a line through the last ${grouped(days)} whole days${ahead.length === 0 ? '' : ' (dashed)'}.`;
+      : `${formatBytes(Math.max(0, bytesPerDay))} more a day, by a line through the last ${formatThousands(days)} whole days${ahead.length === 0 ? '' : ' (dashed)'}.`;
   const full =
     space === null || bytesPerDay === null
       ? ''
       : fullAt === null
-        ? ` ${sizeOf(space.freeBytes)} are free: the disk will not be full in the next 10 years.`
-        : ` ${sizeOf(space.freeBytes)} are free: the disk is full on ${dayOf(fullAt)}, in ${lengthOf(fullAt - nowMs)}.`;
+        ? ` ${formatBytes(space.freeBytes)} are free: the disk will not be full in the next 10 years.`
+        : ` ${formatBytes(space.freeBytes)} are free: the disk is full on ${formatDay(fullAt)}, in ${formatLength(fullAt - nowMs)}.`;
   const from = Math.max(shown.from, Math.min(sizes[0]!.t, shown.to - 14 * dayMs));
   return [
-    section('Growth', [
-      figure(
+    renderSection('Growth', [
+      renderFigure(
         `${said}. ${told}${full}`,
-        linesPlot(
-          `${said}: ${sizeOf(last.bytes)} at the end. ${told}${full}`,
+        renderLinesPlot(
+          `${said}: ${formatBytes(last.bytes)} at the end. ${told}${full}`,
           unit.name,
           { from, to: ahead.at(-1)?.t ?? shown.to },
           [
@@ -142,7 +150,7 @@ export function growthSection({ nowMs, shown, space }: Gathered, growth: Growth)
 }
 
 /** The line that is expected, for half as long again as is shown. */
-function aheadOf({ sizes, bytesPerDay }: Growth, nowMs: number): { t: number; bytes: number }[] {
+function projectSizes({ sizes, bytesPerDay }: ArchiveGrowth, nowMs: number): { t: number; bytes: number }[] {
   const last = sizes.at(-1);
   if (last === undefined || bytesPerDay === null || bytesPerDay <= 0 || last.t < nowMs) return [];
   const days = Math.ceil(sizes.length / 2);

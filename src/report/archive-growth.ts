@@ -1,10 +1,10 @@
-import type { Space } from '../archive/disk/free-space.ts';
-import { dayOf, dayStart } from '../core/time.ts';
-import { dayFloor, dayMs } from '../core/window.ts';
+import type { DiskSpace } from '../archive/disk/free-space.ts';
+import { formatDay, parseDayStart } from '../core/time.ts';
+import { dayMs, floorToDay } from '../core/window.ts';
 import type { DayTotals } from '../reading/report/day-totals.ts';
 
 /** How the published files grow. */
-export interface Growth {
+export interface ArchiveGrowth {
   /** Bytes published by the end of each day shown, by UTC midnight of the day's end. */
   readonly sizes: readonly { readonly t: number; readonly bytes: number }[];
   /** Bytes a day; null where there are too few whole days to tell. */
@@ -25,15 +25,15 @@ const fittedDaysMin = 3;
  * is however late it was fetched, so that a backfill is no growth to come.
  * @param shownFrom the first moment of which sizes are wanted; epoch ms as all times here
  */
-export function growthOf(
+export function computeGrowth(
   days: readonly Pick<DayTotals, 'date' | 'bytes'>[],
-  space: Space | null,
+  space: DiskSpace | null,
   { nowMs, shownFrom, shownTo }: { readonly nowMs: number; readonly shownFrom: number; readonly shownTo: number },
-): Growth {
-  const sizes = sizesByDay(days, Math.max(dayFloor(nowMs) + dayMs, shownTo));
-  const today = dayFloor(nowMs);
+): ArchiveGrowth {
+  const sizes = sumSizesByDay(days, Math.max(floorToDay(nowMs) + dayMs, shownTo));
+  const today = floorToDay(nowMs);
   const fitted = sizes.filter(({ t }) => t <= today).slice(-fittedDaysMax);
-  const bytesPerDay = fitted.length < fittedDaysMin ? null : slopeOf(fitted.map(({ bytes }) => bytes));
+  const bytesPerDay = fitted.length < fittedDaysMin ? null : estimateSlope(fitted.map(({ bytes }) => bytes));
   const fullInMs = space === null || !bytesPerDay || bytesPerDay <= 0 ? null : (space.freeBytes / bytesPerDay) * dayMs;
   return {
     sizes: sizes.filter(({ t }) => t > shownFrom && t <= shownTo),
@@ -44,20 +44,20 @@ export function growthOf(
 }
 
 /** From the first day on, those without a file included. */
-function sizesByDay(days: readonly Pick<DayTotals, 'date' | 'bytes'>[], to: number): { t: number; bytes: number }[] {
+function sumSizesByDay(days: readonly Pick<DayTotals, 'date' | 'bytes'>[], to: number): { t: number; bytes: number }[] {
   if (days.length === 0) return [];
   const byDate = new Map(days.map(({ date, bytes }) => [date, bytes]));
   const out: { t: number; bytes: number }[] = [];
   let bytes = 0;
-  for (let day = dayStart(days[0]!.date); day < to; day += dayMs) {
-    bytes += byDate.get(dayOf(day)) ?? 0;
+  for (let day = parseDayStart(days[0]!.date); day < to; day += dayMs) {
+    bytes += byDate.get(formatDay(day)) ?? 0;
     out.push({ t: day + dayMs, bytes });
   }
   return out;
 }
 
 /** The slope of the line that lies nearest to values at 0, 1, 2 and so on. */
-export function slopeOf(values: readonly number[]): number {
+export function estimateSlope(values: readonly number[]): number {
   const middle = (values.length - 1) / 2;
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const [over, under] = values.reduce(

@@ -1,40 +1,40 @@
-import { grouped } from '../core/format-thousands.ts';
+import { formatThousands } from '../core/format-thousands.ts';
 import { type Html, html } from '../core/html.ts';
 import type { PastDrift, PastRun } from '../reading/report/past-run.ts';
-import type { Gathered } from '../reading/report/report-data.ts';
-import type { Part } from './archive-parts.ts';
-import { type Column, figure, longTable, section } from './page-parts.ts';
-import { markOf, marks, storyOf } from './run-marks.ts';
-import { linesPlot } from './time-plots.ts';
-import { lengthOf, momentOf } from './time-spans.ts';
+import type { ReportData } from '../reading/report/report-data.ts';
+import type { ReportPart } from './archive-parts.ts';
+import { type HtmlColumn, renderFigure, renderLongTable, renderSection } from './page-parts.ts';
+import { describeRun, runMarks, toRunMark } from './run-marks.ts';
+import { renderLinesPlot } from './time-plots.ts';
+import { formatLength, formatMinute } from './time-spans.ts';
 
-const stripMax = 60;
-const tableMax = 10;
-const tableAllMax = 60;
+const stripRunsMax = 60;
+const tableRowsMax = 10;
+const tableRowsAllMax = 60;
 const driftsMax = 10;
 const driftsAllMax = 100;
 const noValue = '–';
 const hourMs = 3_600_000;
 
 /** The last runs: a strip of how each ended, and a table of what each brought. */
-export function runsSection({ runs, nowMs }: Gathered): Part[] {
+export function renderRunsSection({ runs, nowMs }: ReportData): ReportPart[] {
   if (runs.length === 0) return [{ name: 'Runs', text: 'Nothing was run yet.' }];
-  const last = runs.slice(-stripMax);
+  const last = runs.slice(-stripRunsMax);
   const items = last.map((run) => {
-    const { sign, word, kind } = markOf(run);
-    const said = `${momentOf(run.startedAt)} ${run.job}: ${word}`;
+    const { sign, word, kind } = toRunMark(run);
+    const said = `${formatMinute(run.startedAt)} ${run.job}: ${word}`;
     return html`<li class="${kind}" title="${said}"><span aria-hidden="true">${sign}</span><span class="unseen">${said}</span></li>
 `;
   });
-  const kinds = [...new Map(last.map((run) => [markOf(run).sign, markOf(run)])).values()];
+  const kinds = [...new Map(last.map((run) => [toRunMark(run).sign, toRunMark(run)])).values()];
   const keys = kinds.map(({ sign, kind }) => {
-    const word = Object.values(marks).find((mark) => mark.sign === sign)!.word;
+    const word = Object.values(runMarks).find((mark) => mark.sign === sign)!.word;
     return html`<span class="key"><span class="mark ${kind}" aria-hidden="true">${sign}</span>${word}</span>\n`;
   });
   const first = last[0]!.startedAt;
-  const said = `How the last ${last.length === 1 ? 'run' : `${last.length} runs`} ended, the latest at the end, since ${momentOf(first)}`;
+  const said = `How the last ${last.length === 1 ? 'run' : `${last.length} runs`} ended, the latest at the end, since ${formatMinute(first)}`;
   return [
-    section(
+    renderSection(
       'Runs',
       [
         html`<p class="note">${said}</p>
@@ -42,45 +42,48 @@ export function runsSection({ runs, nowMs }: Gathered): Part[] {
 ${items}</ol>
 <p class="keys">${keys}</p>
 `,
-        html`<div class="runs">${runsTable(runs.slice(-tableAllMax).toReversed(), nowMs)}</div>\n`,
+        html`<div class="runs">${renderRunsTable(runs.slice(-tableRowsAllMax).toReversed(), nowMs)}</div>\n`,
       ],
       true,
     ),
   ];
 }
 
-function runsTable(rows: readonly PastRun[], nowMs: number): Html[] {
+function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
   const count = (of: (summary: NonNullable<PastRun['summary']>) => number) => (run: PastRun) =>
-    run.summary === null ? noValue : grouped(of(run.summary));
-  const columns: Column<PastRun>[] = [
-    { name: 'Started', kind: 'left', of: ({ startedAt }) => momentOf(startedAt) },
-    { name: 'Job', kind: 'left', of: ({ job }) => job },
+    run.summary === null ? noValue : formatThousands(of(run.summary));
+  const columns: HtmlColumn<PastRun>[] = [
+    { name: 'Started', kind: 'left', format: ({ startedAt }) => formatMinute(startedAt) },
+    { name: 'Job', kind: 'left', format: ({ job }) => job },
     {
       name: 'Outcome',
       kind: 'left',
-      of: (run) => `${markOf(run).sign} ${markOf(run).word}`,
-      isLoss: (run) => ['bad', 'poor'].includes(markOf(run).kind),
+      format: (run) => `${toRunMark(run).sign} ${toRunMark(run).word}`,
+      isLoss: (run) => ['bad', 'poor'].includes(toRunMark(run).kind),
     },
-    { name: 'Took', of: ({ startedAt, finishedAt }) => lengthOf((finishedAt ?? nowMs) - startedAt) },
-    { name: 'New ticks', of: count(({ accepted }) => accepted) },
-    { name: 'Conflicts', of: count(({ conflicts }) => conflicts) },
-    { name: 'Requests', of: count(({ requests }) => requests) },
-    { name: 'Behind', of: (run) => (lagOf(run) === null ? noValue : lengthOf(lagOf(run)!)) },
-    { name: 'What it said', kind: 'text', of: (run) => storyOf(run) },
+    { name: 'Took', format: ({ startedAt, finishedAt }) => formatLength((finishedAt ?? nowMs) - startedAt) },
+    { name: 'New ticks', format: count(({ accepted }) => accepted) },
+    { name: 'Conflicts', format: count(({ conflicts }) => conflicts) },
+    { name: 'Requests', format: count(({ requests }) => requests) },
+    { name: 'Behind', format: (run) => (computeLag(run) === null ? noValue : formatLength(computeLag(run)!)) },
+    { name: 'What it said', kind: 'text', format: (run) => describeRun(run) },
   ];
-  return longTable('The last runs', columns, rows, { shown: tableMax, rest: `${rows.length - tableMax} runs before` });
+  return renderLongTable('The last runs', columns, rows, {
+    shown: tableRowsMax,
+    rest: `${rows.length - tableRowsMax} runs before`,
+  });
 }
 
 /** How far what is covered lay behind when it ended; null where it told no watermark. */
-const lagOf = ({ finishedAt, summary }: PastRun): number | null =>
+const computeLag = ({ finishedAt, summary }: PastRun): number | null =>
   finishedAt === null || summary === null || summary.watermark === null
     ? null
     : Math.max(0, finishedAt - summary.watermark);
 
 /** How far the archive lay behind at the end of each run. */
-export function lagSection({ runs, nowMs, rules }: Gathered): Part[] {
+export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart[] {
   const points = runs.flatMap((run) => {
-    const lag = lagOf(run);
+    const lag = computeLag(run);
     return lag === null ? [] : [{ t: run.finishedAt!, lag }];
   });
   if (points.length === 0) return [{ name: 'Lag', text: 'No run has told how far the archive reaches.' }];
@@ -89,7 +92,7 @@ export function lagSection({ runs, nowMs, rules }: Gathered): Part[] {
     most > 96 * hourMs ? ['days', 24 * hourMs] : most > 3 * hourMs ? ['hours', hourMs] : ['minutes', 60_000];
   const last = points.at(-1)!;
   if (points.length === 1)
-    return [{ name: 'Lag', text: `The archive lay ${lengthOf(last.lag)} behind at the end of its only run.` }];
+    return [{ name: 'Lag', text: `The archive lay ${formatLength(last.lag)} behind at the end of its only run.` }];
   const said = `How far the archive lay behind at the end of each run, in ${unit}`;
   const line = {
     points: points.map(({ t, lag }) => ({ t, value: lag / unitMs })),
@@ -97,13 +100,13 @@ export function lagSection({ runs, nowMs, rules }: Gathered): Part[] {
     look: 'dots' as const,
   };
   return [
-    section('Lag', [
-      figure(
-        `${said}. Up to ${lengthOf(rules.lagMsMax)} are allowed for.`,
-        linesPlot(
-          `${said}: ${lengthOf(last.lag)} at the last, ${lengthOf(most)} at most`,
+    renderSection('Lag', [
+      renderFigure(
+        `${said}. Up to ${formatLength(rules.lagMsMax)} are allowed for.`,
+        renderLinesPlot(
+          `${said}: ${formatLength(last.lag)} at the last, ${formatLength(most)} at most`,
           unit,
-          spanOf(points, nowMs),
+          computeShownWindow(points, nowMs),
           [line],
         ),
       ),
@@ -112,13 +115,13 @@ export function lagSection({ runs, nowMs, rules }: Gathered): Part[] {
 }
 
 /** From the first point to now, and a day at least. */
-const spanOf = (points: readonly { readonly t: number }[], nowMs: number) => ({
+const computeShownWindow = (points: readonly { readonly t: number }[], nowMs: number) => ({
   from: Math.min(points[0]!.t, nowMs - 24 * hourMs),
   to: Math.max(nowMs, points.at(-1)!.t),
 });
 
 /** How fast each run asked, against the limit. */
-export function requestsSection({ runs, nowMs, rules }: Gathered): Part[] {
+export function renderRequestsSection({ runs, nowMs, rules }: ReportData): ReportPart[] {
   const asked = runs.flatMap(({ summary, startedAt, finishedAt }) => {
     if (summary === null || finishedAt === null || summary.requests === 0) return [];
     const { rate, requests } = summary;
@@ -138,15 +141,15 @@ export function requestsSection({ runs, nowMs, rules }: Gathered): Part[] {
   const used =
     last.rate === null
       ? ''
-      : ` The last run used ${Math.round(last.rate.used * 100)} % of it; requests stood ready and waited for ${lengthOf(last.rate.waitedMs)}.`;
+      : ` The last run used ${Math.round(last.rate.used * 100)} % of it; requests stood ready and waited for ${formatLength(last.rate.waitedMs)}.`;
   return [
-    section('Requests', [
-      figure(
+    renderSection('Requests', [
+      renderFigure(
         `${said}.${used}`,
-        linesPlot(
+        renderLinesPlot(
           `${said}: ${last.value.toFixed(1)} of ${last.limit} at the last`,
           'requests a second',
-          spanOf(asked, nowMs),
+          computeShownWindow(asked, nowMs),
           [
             { points: limits, colour: 'var(--gap)', look: 'steps' },
             { points: asked, colour: 'var(--accent)', look: 'dots' },
@@ -158,7 +161,7 @@ export function requestsSection({ runs, nowMs, rules }: Gathered): Part[] {
 }
 
 /** Fields of the service's answers that changed, by the runs that noticed. */
-export function driftSection({ runs }: Gathered): Part[] {
+export function renderDriftSection({ runs }: ReportData): ReportPart[] {
   const found = runs
     .toReversed()
     .flatMap(({ startedAt, summary }) => (summary?.drifts ?? []).map((drift) => ({ startedAt, drift })));
@@ -167,21 +170,21 @@ export function driftSection({ runs }: Gathered): Part[] {
       { name: 'Schema drift', text: "The service's answers had the same fields and types in all of these runs." },
     ];
   const types = (of: readonly string[]): string => of.join(' or ') || noValue;
-  const columns: Column<{ startedAt: number; drift: PastDrift }>[] = [
-    { name: 'Noticed', kind: 'left', of: ({ startedAt }) => momentOf(startedAt) },
-    { name: 'Answers of', kind: 'left', of: ({ drift }) => drift.resource },
-    { name: 'Field', kind: 'text', of: ({ drift }) => drift.field || 'a whole record' },
-    { name: 'Change', kind: 'left', of: ({ drift }) => drift.change },
-    { name: 'Before', kind: 'left', of: ({ drift }) => types(drift.before) },
-    { name: 'Now', kind: 'left', of: ({ drift }) => types(drift.now) },
+  const columns: HtmlColumn<{ startedAt: number; drift: PastDrift }>[] = [
+    { name: 'Noticed', kind: 'left', format: ({ startedAt }) => formatMinute(startedAt) },
+    { name: 'Answers of', kind: 'left', format: ({ drift }) => drift.resource },
+    { name: 'Field', kind: 'text', format: ({ drift }) => drift.field || 'a whole record' },
+    { name: 'Change', kind: 'left', format: ({ drift }) => drift.change },
+    { name: 'Before', kind: 'left', format: ({ drift }) => types(drift.before) },
+    { name: 'Now', kind: 'left', format: ({ drift }) => types(drift.now) },
   ];
-  const rest = `${grouped(Math.min(found.length, driftsAllMax) - driftsMax)} before`;
+  const rest = `${formatThousands(Math.min(found.length, driftsAllMax) - driftsMax)} before`;
   return [
-    section(
+    renderSection(
       'Schema drift',
       [
-        html`<p class="note">Fields of the service's answers that were not as before: ${grouped(found.length)}.</p>\n`,
-        ...longTable('Schema drift', columns, found.slice(0, driftsAllMax), { shown: driftsMax, rest }),
+        html`<p class="note">Fields of the service's answers that were not as before: ${formatThousands(found.length)}.</p>\n`,
+        ...renderLongTable('Schema drift', columns, found.slice(0, driftsAllMax), { shown: driftsMax, rest }),
       ],
       true,
     ),

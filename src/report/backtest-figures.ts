@@ -1,5 +1,5 @@
-import { grouped } from '../core/format-thousands.ts';
-import { isoUtc } from '../core/time.ts';
+import { formatThousands } from '../core/format-thousands.ts';
+import { formatIsoUtc } from '../core/time.ts';
 import type { ObjectiveName } from '../research/objectives.ts';
 import type { BacktestResult } from '../research/result.ts';
 
@@ -9,57 +9,58 @@ import type { BacktestResult } from '../research/result.ts';
 export const noValue = '–';
 
 /** Digits behind the point with which values are told alike: fewer where they are great. */
-export const digitsFor = (values: readonly number[]): number =>
+export const chooseDigits = (values: readonly number[]): number =>
   values.some((value) => Math.abs(value) >= 10) || values.every((value) => value === 0) ? 2 : 4;
 
 /** `+1,234.50`, or `+0.0312` where it is small; the sign of a gain is shown. */
-export const dollars = (value: number | null, digits = digitsFor([value ?? 0])): string => {
+export const formatDollars = (value: number | null, digits = chooseDigits([value ?? 0])): string => {
   if (value === null) return noValue;
-  const text = decimals(Math.abs(value), digits);
+  const text = formatDecimals(Math.abs(value), digits);
   return /^[0.,]+$/.test(text) ? text : `${value < 0 ? '-' : '+'}${text}`;
 };
 
 /** The same of an amount that is no gain or loss: fees, a drawdown. */
-export const amount = (value: number | null, digits?: number): string => dollars(value, digits).replace(/^[+-]/, '');
+export const formatAmount = (value: number | null, digits?: number): string =>
+  formatDollars(value, digits).replace(/^[+-]/, '');
 
-export const share = (value: number | null, digits = 1): string =>
-  value === null ? noValue : `${decimals(value * 100, digits)} %`;
+export const formatShare = (value: number | null, digits = 1): string =>
+  value === null ? noValue : `${formatDecimals(value * 100, digits)} %`;
 
 /** With so many digits behind the point, grouped before it. */
-export function decimals(value: number, digits: number): string {
+export function formatDecimals(value: number, digits: number): string {
   if (Math.abs(value) >= 1e15) return value.toExponential(3);
   const [whole, rest] = Math.abs(value).toFixed(digits).split('.');
   const sign = value < 0 && /[1-9]/.test(`${whole}${rest}`) ? '-' : '';
-  return `${sign}${grouped(Number(whole))}${rest === undefined ? '' : `.${rest}`}`;
+  return `${sign}${formatThousands(Number(whole))}${rest === undefined ? '' : `.${rest}`}`;
 }
 
 /** A price, a mean, a parameter: as short as it can be said, at most six digits behind the point. */
-export const plain = (value: number): string => String(Number(value.toFixed(6)));
+export const formatPlainNumber = (value: number): string => String(Number(value.toFixed(6)));
 
-const tellers: Readonly<Record<ObjectiveName, (value: number | null, digits?: number) => string>> = {
-  avg_pnl: dollars,
-  total_pnl: dollars,
-  sharpe: (value) => (value === null ? noValue : decimals(value, 2)),
-  max_drawdown: amount,
-  win_rate: (value) => share(value),
-  brier: (value) => (value === null ? noValue : decimals(value, 4)),
+const objectiveFormats: Readonly<Record<ObjectiveName, (value: number | null, digits?: number) => string>> = {
+  avg_pnl: formatDollars,
+  total_pnl: formatDollars,
+  sharpe: (value) => (value === null ? noValue : formatDecimals(value, 2)),
+  max_drawdown: formatAmount,
+  win_rate: (value) => formatShare(value),
+  brier: (value) => (value === null ? noValue : formatDecimals(value, 4)),
 };
 
 /** The value of an objective; of dollars with so many digits behind the point. */
-export const objectiveText = (name: ObjectiveName, value: number | null, digits?: number): string =>
-  tellers[name](value, digits);
+export const formatObjective = (name: ObjectiveName, value: number | null, digits?: number): string =>
+  objectiveFormats[name](value, digits);
 
 /** The same for values that stand together: a dollar is told alike in all of them. */
-export function objectiveTeller(
+export function createObjectiveFormat(
   name: ObjectiveName,
   values: readonly (number | null)[],
 ): (value: number | null) => string {
-  const digits = digitsFor(values.filter((value) => value !== null));
-  return (value) => objectiveText(name, value, digits);
+  const digits = chooseDigits(values.filter((value) => value !== null));
+  return (value) => formatObjective(name, value, digits);
 }
 
 /** `6h`, `90s`: whole units; else milliseconds. */
-export function spanText(ms: number): string {
+export function formatParameterMs(ms: number): string {
   for (const [unit, length] of [
     ['d', 86_400_000],
     ['h', 3_600_000],
@@ -67,31 +68,34 @@ export function spanText(ms: number): string {
     ['s', 1000],
   ] as const)
     if (ms >= length && ms % length === 0) return `${ms / length}${unit}`;
-  return `${plain(ms)}ms`;
+  return `${formatPlainNumber(ms)}ms`;
 }
 
 /** `6h` where the parameter is one of milliseconds, else the number. */
-export const parameterText = (name: string, value: number): string =>
-  name.endsWith('_ms') && value > 0 ? spanText(value) : plain(value);
+export const formatParameter = (name: string, value: number): string =>
+  name.endsWith('_ms') && value > 0 ? formatParameterMs(value) : formatPlainNumber(value);
 
 /** `buy_below 0.2, sell_above 0.5`. */
-export const parametersText = (parameters: Readonly<Record<string, number>>): string =>
+export const formatParameters = (parameters: Readonly<Record<string, number>>): string =>
   Object.entries(parameters)
-    .map(([name, value]) => `${name} ${parameterText(name, value)}`)
+    .map(([name, value]) => `${name} ${formatParameter(name, value)}`)
     .join(', ');
 
-export const windowText = ({ from, to }: { readonly from: number; readonly to: number }): string =>
-  `${isoUtc(from)} … ${isoUtc(to)}`;
+export const formatWindow = ({ from, to }: { readonly from: number; readonly to: number }): string =>
+  `${formatIsoUtc(from)} … ${formatIsoUtc(to)}`;
 
 /** The name of what was run, and its version where it has one. */
-export const strategyName = ({ asked, strategy_version }: Pick<BacktestResult, 'asked' | 'strategy_version'>): string =>
+export const formatStrategyName = ({
+  asked,
+  strategy_version,
+}: Pick<BacktestResult, 'asked' | 'strategy_version'>): string =>
   `${asked.entry_executable.name}${strategy_version === null ? '' : ` (version ${strategy_version})`}`;
 
 /** From this share of the symbols' windows on, that nothing was heard of, a result is told with a warning. */
-export const lackingShareMax = 0.05;
+export const uncoveredShareMax = 0.05;
 
 /** The warning; null where little is lacking. */
-export function lackingWarning({ lacking_share }: BacktestResult['coverage']): string | null {
-  if (lacking_share === null || lacking_share <= lackingShareMax) return null;
-  return `nothing was heard of ${share(lacking_share)} of the symbols' time in the span: prices may be missing there`;
+export function formatUncoveredWarning({ lacking_share }: BacktestResult['coverage']): string | null {
+  if (lacking_share === null || lacking_share <= uncoveredShareMax) return null;
+  return `nothing was heard of ${formatShare(lacking_share)} of the symbols' time in the span: prices may be missing there`;
 }

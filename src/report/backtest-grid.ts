@@ -1,58 +1,58 @@
-import { grouped } from '../core/format-thousands.ts';
+import { formatThousands } from '../core/format-thousands.ts';
 import { type Html, html } from '../core/html.ts';
-import { isoUtc } from '../core/time.ts';
+import { formatIsoUtc } from '../core/time.ts';
 import type { ObjectiveName } from '../research/objectives.ts';
 import type { BacktestResult, GridResult } from '../research/result.ts';
-import { objectiveTeller, parametersText, parameterText } from './backtest-figures.ts';
-import { bestPointsFirst, type GridPoint } from './grid-order.ts';
-import { type Column, figure, longTable, section } from './page-parts.ts';
-import { barPlot, heatPlot } from './plots.ts';
+import { createObjectiveFormat, formatParameter, formatParameters } from './backtest-figures.ts';
+import { type GridPoint, sortBestFirst } from './grid-order.ts';
+import { type HtmlColumn, renderFigure, renderLongTable, renderSection } from './page-parts.ts';
+import { renderBarPlot, renderHeatPlot } from './plots.ts';
 
-const pointsShown = 30;
+const pointsShownMax = 30;
 const barsMax = 30;
 
 /** What a grid was tried with and what came of it; nothing where there was none. */
-export function gridSection({ asked, grid }: BacktestResult): Html[] {
+export function renderGridSection({ asked, grid }: BacktestResult): Html[] {
   if (grid === null) return [];
   const { objective } = asked;
   const names = Object.keys(asked.grid);
-  const points = bestPointsFirst(grid, objective);
+  const points = sortBestFirst(grid, objective);
   const best = grid.best === null ? undefined : grid.points[grid.best];
-  const told = tellerOf(grid, objective);
-  const columns: Column<GridPoint>[] = [
-    ...names.map((name) => ({ name, of: ({ parameters }: GridPoint) => parameterText(name, parameters[name]!) })),
-    { name: `${objective}, chosen by`, of: ({ value }) => told(value) },
-    { name: 'Trades', of: ({ trades }) => grouped(trades) },
-    { name: 'Held out', of: ({ held_out_value }) => told(held_out_value) },
-    { name: 'Trades there', of: ({ held_out_trades }) => grouped(held_out_trades) },
+  const told = createPointFormat(grid, objective);
+  const columns: HtmlColumn<GridPoint>[] = [
+    ...names.map((name) => ({ name, format: ({ parameters }: GridPoint) => formatParameter(name, parameters[name]!) })),
+    { name: `${objective}, chosen by`, format: ({ value }) => told(value) },
+    { name: 'Trades', format: ({ trades }) => formatThousands(trades) },
+    { name: 'Held out', format: ({ held_out_value }) => told(held_out_value) },
+    { name: 'Trades there', format: ({ held_out_trades }) => formatThousands(held_out_trades) },
   ];
   const chosen =
     best === undefined
       ? 'No point has a value before it, so the first was taken'
-      : `The best before it is ${parametersText(best.parameters)}`;
-  const rest = `${grouped(points.length - pointsShown)} more`;
+      : `The best before it is ${formatParameters(best.parameters)}`;
+  const rest = `${formatThousands(points.length - pointsShownMax)} more`;
   return [
-    section(
+    renderSection(
       'Grid',
       [
-        html`<p class="note">${grouped(points.length)} points, held out from ${isoUtc(grid.split_at)} on. ${chosen}. A point
+        html`<p class="note">${formatThousands(points.length)} points, held out from ${formatIsoUtc(grid.split_at)} on. ${chosen}. A point
 that is best by chance only is not so on what was held out.</p>\n`,
-        picture(grid, points, names, objective),
-        ...longTable('Grid', columns, points, { shown: pointsShown, rest, isBest: (point) => point === best }),
+        renderGridPlot(grid, points, names, objective),
+        ...renderLongTable('Grid', columns, points, { shown: pointsShownMax, rest, isBest: (point) => point === best }),
       ],
       true,
     ),
   ];
 }
 
-const tellerOf = ({ points }: GridResult, objective: ObjectiveName) =>
-  objectiveTeller(
+const createPointFormat = ({ points }: GridResult, objective: ObjectiveName) =>
+  createObjectiveFormat(
     objective,
     points.flatMap(({ value, held_out_value }) => [value, held_out_value]),
   );
 
 /** Of two parameters every combination in a field; of one, or of more, the best points as bars. */
-function picture(
+function renderGridPlot(
   grid: GridResult,
   points: readonly GridPoint[],
   names: readonly string[],
@@ -63,23 +63,23 @@ function picture(
   if (names.length === 2 && varied(first) > 1 && varied(second) > 1 && varied(second) <= 12) {
     const values = points.flatMap(({ value }) => (value === null ? [] : [value]));
     const rank = (value: number): number => values.indexOf(value) / Math.max(1, values.length - 1);
-    const told = tellerOf(grid, objective);
+    const told = createPointFormat(grid, objective);
     const cells = grid.points.map((point, i) => ({
-      x: parameterText(second, point.parameters[second]!),
-      y: parameterText(first, point.parameters[first]!),
+      x: formatParameter(second, point.parameters[second]!),
+      y: formatParameter(first, point.parameters[first]!),
       // The best stand first.
       strength: point.value === null ? null : 1 - rank(point.value),
       text: told(point.value),
       isBest: i === grid.best,
     }));
     const said = `${objective} by ${first} and ${second}, on what it was chosen by: the stronger, the better`;
-    return figure(said, heatPlot(said, second, first, cells));
+    return renderFigure(said, renderHeatPlot(said, second, first, cells));
   }
   const bars = points.slice(0, barsMax).map(({ parameters, value, held_out_value }) => ({
-    name: names.length === 1 ? parameterText(first, parameters[first]!) : parametersText(parameters),
+    name: names.length === 1 ? formatParameter(first, parameters[first]!) : formatParameters(parameters),
     value,
     other: held_out_value,
   }));
   const said = `${objective} by ${names.join(', ')}: bars what it was chosen by, dots what was held out`;
-  return figure(said, barPlot(said, objective, bars));
+  return renderFigure(said, renderBarPlot(said, objective, bars));
 }

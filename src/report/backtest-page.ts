@@ -1,59 +1,68 @@
-import { grouped } from '../core/format-thousands.ts';
+import { formatThousands } from '../core/format-thousands.ts';
 import { type Html, html } from '../core/html.ts';
-import { isoUtc } from '../core/time.ts';
+import { formatIsoUtc } from '../core/time.ts';
 import { objectives } from '../research/objectives.ts';
 import type { BacktestResult } from '../research/result.ts';
 import type { SymbolRow } from '../research/run-series.ts';
 import type { Trade } from '../research/simulate.ts';
 import {
-  amount,
-  decimals,
-  digitsFor,
-  dollars,
-  lackingWarning,
+  chooseDigits,
+  formatAmount,
+  formatDecimals,
+  formatDollars,
+  formatObjective,
+  formatParameterMs,
+  formatParameters,
+  formatPlainNumber,
+  formatShare,
+  formatStrategyName,
+  formatUncoveredWarning,
+  formatWindow,
   noValue,
-  objectiveText,
-  parametersText,
-  plain,
-  share,
-  spanText,
-  strategyName,
-  windowText,
 } from './backtest-figures.ts';
-import { gridSection } from './backtest-grid.ts';
-import { type Column, facts, figure, figures, longTable, reportPage, section, table } from './page-parts.ts';
-import { calibrationPlot, curvePlot } from './plots.ts';
+import { renderGridSection } from './backtest-grid.ts';
+import {
+  type HtmlColumn,
+  renderFacts,
+  renderFigure,
+  renderHtmlTable,
+  renderKeyFigures,
+  renderLongTable,
+  renderReportPage,
+  renderSection,
+} from './page-parts.ts';
+import { renderCalibrationPlot, renderCurvePlot } from './plots.ts';
 
-const symbolsShown = 20;
-const tradesShown = 50;
+const symbolsShownMax = 20;
+const tradesShownMax = 50;
 
 /** A backtest as one page of HTML that stands by itself. The same result gives the same text. */
-export function backtestPage(result: BacktestResult, version: string): string {
+export function renderBacktestPage(result: BacktestResult, version: string): string {
   const { strategy, coverage } = result;
-  const warning = lackingWarning(coverage);
+  const warning = formatUncoveredWarning(coverage);
   const body = [
-    html`<h1>${strategyName(result)}</h1>
-<p class="note">${parametersText(strategy.parameters)}</p>
-<p class="note">Backtest on ${windowText(result)}${result.grid === null ? '' : ', held out: no point of the grid was chosen by it'}.</p>
+    html`<h1>${formatStrategyName(result)}</h1>
+<p class="note">${formatParameters(strategy.parameters)}</p>
+<p class="note">Backtest on ${formatWindow(result)}${result.grid === null ? '' : ', held out: no point of the grid was chosen by it'}.</p>
 `,
     ...(warning === null ? [] : [html`<p class="warning">${warning[0]!.toUpperCase()}${warning.slice(1)}.</p>\n`]),
-    summary(result),
+    renderSummary(result),
     ...(result.summary.trades === 0
       ? [html`<p class="warning">No trade: nothing met its conditions.</p>\n`]
-      : curves(result)),
-    ...gridSection(result),
-    ...calibration(result),
-    ...symbols(result),
-    ...trades(result),
-    grounds(result),
+      : renderCurves(result)),
+    ...renderGridSection(result),
+    ...renderCalibration(result),
+    ...renderSymbols(result),
+    ...renderTrades(result),
+    renderProvenance(result),
   ];
-  return reportPage(`${strategyName(result)}: backtest`, body, version);
+  return renderReportPage(`${formatStrategyName(result)}: backtest`, body, version);
 }
 
-function summary({ asked, summary: of, value }: BacktestResult): Html {
+function renderSummary({ asked, summary: of, value }: BacktestResult): Html {
   const told = (name: 'avg_pnl' | 'sharpe' | 'max_drawdown' | 'win_rate' | 'brier' | 'total_pnl', label: string) => ({
     label,
-    value: objectiveText(name, of[name]),
+    value: formatObjective(name, of[name]),
     asked: name === asked.objective,
   });
   const all = [
@@ -65,44 +74,48 @@ function summary({ asked, summary: of, value }: BacktestResult): Html {
     told('brier', 'Brier'),
     {
       label: 'Trades',
-      value: grouped(of.trades),
-      note: `${decimals(of.contracts, Number.isInteger(of.contracts) ? 0 : 2)} contracts, fees ${amount(of.fees)}`,
+      value: formatThousands(of.trades),
+      note: `${formatDecimals(of.contracts, Number.isInteger(of.contracts) ? 0 : 2)} contracts, fees ${formatAmount(of.fees)}`,
     },
-    { label: 'Symbols', value: grouped(of.symbols), note: `${grouped(of.traded)} traded, ${grouped(of.ticks)} ticks` },
+    {
+      label: 'Symbols',
+      value: formatThousands(of.symbols),
+      note: `${formatThousands(of.traded)} traded, ${formatThousands(of.ticks)} ticks`,
+    },
   ];
-  return html`${figures(all)}
-<p class="note">Judged by ${asked.objective}, ${objectives[asked.objective].says}: ${objectiveText(asked.objective, value)}.</p>
+  return html`${renderKeyFigures(all)}
+<p class="note">Judged by ${asked.objective}, ${objectives[asked.objective].description}: ${formatObjective(asked.objective, value)}.</p>
 `;
 }
 
-function curves({ equity: { t, value, step_ms } }: BacktestResult): Html[] {
-  const under = drawdowns(value);
+function renderCurves({ equity: { t, value, step_ms } }: BacktestResult): Html[] {
+  const under = computeDrawdowns(value);
   const [last, deepest] = [value.at(-1) ?? 0, under.reduce((least, v) => Math.min(least, v), 0)];
-  const each = `every ${spanText(step_ms)}`;
+  const each = `every ${formatParameterMs(step_ms)}`;
   return [
-    section('Equity', [
-      figure(
+    renderSection('Equity', [
+      renderFigure(
         `Dollars gained, ${each}, what is held at its last price`,
-        curvePlot({
+        renderCurvePlot({
           t,
           value,
           yLabel: 'dollars',
           colour: 'var(--accent)',
           filled: true,
-          label: `Equity curve, ${dollars(last)} dollars at its end`,
+          label: `Equity curve, ${formatDollars(last)} dollars at its end`,
         }),
       ),
     ]),
-    section('Drawdown', [
-      figure(
+    renderSection('Drawdown', [
+      renderFigure(
         'Dollars below the highest point before',
-        curvePlot({
+        renderCurvePlot({
           t,
           value: under,
           yLabel: 'dollars',
           colour: 'var(--down)',
           filled: true,
-          label: `Drawdown, ${amount(deepest)} dollars at its deepest`,
+          label: `Drawdown, ${formatAmount(deepest)} dollars at its deepest`,
         }),
       ),
     ]),
@@ -110,7 +123,7 @@ function curves({ equity: { t, value, step_ms } }: BacktestResult): Html[] {
 }
 
 /** How far each value is below the highest before it, nothing included. */
-function drawdowns(values: readonly number[]): number[] {
+function computeDrawdowns(values: readonly number[]): number[] {
   let top = 0;
   return values.map((value) => {
     top = Math.max(top, value);
@@ -118,80 +131,85 @@ function drawdowns(values: readonly number[]): number[] {
   });
 }
 
-function calibration({ calibration: all }: BacktestResult): Html[] {
+function renderCalibration({ calibration: all }: BacktestResult): Html[] {
   const rows = all.filter(({ ticks }) => ticks > 0);
   if (rows.length === 0) return [];
-  const columns: Column<(typeof rows)[number]>[] = [
-    { name: 'Price', kind: 'left', of: ({ from, to }) => `${from.toFixed(1)} – ${to.toFixed(1)}` },
-    { name: 'Ticks', of: ({ ticks }) => grouped(ticks) },
-    { name: 'Mean price', of: ({ mean_price }) => decimals(mean_price!, 4) },
-    { name: 'Share of yes', of: ({ mean_outcome }) => decimals(mean_outcome!, 4) },
-    { name: 'Brier', of: ({ brier }) => decimals(brier!, 4) },
+  const columns: HtmlColumn<(typeof rows)[number]>[] = [
+    { name: 'Price', kind: 'left', format: ({ from, to }) => `${from.toFixed(1)} – ${to.toFixed(1)}` },
+    { name: 'Ticks', format: ({ ticks }) => formatThousands(ticks) },
+    { name: 'Mean price', format: ({ mean_price }) => formatDecimals(mean_price!, 4) },
+    { name: 'Share of yes', format: ({ mean_outcome }) => formatDecimals(mean_outcome!, 4) },
+    { name: 'Brier', format: ({ brier }) => formatDecimals(brier!, 4) },
   ];
   const marks = rows.map(({ ticks, mean_price, mean_outcome }) => ({
     price: mean_price!,
     outcome: mean_outcome!,
     weight: ticks,
-    title: `price ${decimals(mean_price!, 3)}, yes ${decimals(mean_outcome!, 3)}, ${grouped(ticks)} ticks`,
+    title: `price ${formatDecimals(mean_price!, 3)}, yes ${formatDecimals(mean_outcome!, 3)}, ${formatThousands(ticks)} ticks`,
   }));
   const said =
     'Prices of symbols that were settled in the span, by decile: on the diagonal a price is the chance of yes';
   return [
-    section('Calibration', [
+    renderSection('Calibration', [
       html`<p class="note">${said}.</p>
-<div class="beside">${calibrationPlot(said, marks)}${table('Calibration', columns, rows)}</div>\n`,
+<div class="beside">${renderCalibrationPlot(said, marks)}${renderHtmlTable('Calibration', columns, rows)}</div>\n`,
     ]),
   ];
 }
 
-function symbols({ symbols: { count, listed } }: BacktestResult): Html[] {
+function renderSymbols({ symbols: { count, listed } }: BacktestResult): Html[] {
   if (count === 0) return [];
-  const digits = digitsFor(listed.map(({ pnl }) => pnl));
-  const columns: Column<SymbolRow>[] = [
-    { name: 'Symbol', kind: 'text', of: ({ symbol }) => symbol },
-    { name: 'Pnl', of: ({ pnl }) => dollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
-    { name: 'Trades', of: (row) => grouped(row.trades) },
-    { name: 'Contracts', of: ({ contracts }) => decimals(contracts, Number.isInteger(contracts) ? 0 : 2) },
-    { name: 'Fees', of: ({ fees }) => amount(fees, digits) },
-    { name: 'Outcome', of: ({ outcome }) => (outcome === null ? noValue : plain(outcome)) },
-    { name: 'Ticks', of: ({ ticks }) => grouped(ticks) },
+  const digits = chooseDigits(listed.map(({ pnl }) => pnl));
+  const columns: HtmlColumn<SymbolRow>[] = [
+    { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
+    { name: 'Pnl', format: ({ pnl }) => formatDollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
+    { name: 'Trades', format: (row) => formatThousands(row.trades) },
+    { name: 'Contracts', format: ({ contracts }) => formatDecimals(contracts, Number.isInteger(contracts) ? 0 : 2) },
+    { name: 'Fees', format: ({ fees }) => formatAmount(fees, digits) },
+    { name: 'Outcome', format: ({ outcome }) => (outcome === null ? noValue : formatPlainNumber(outcome)) },
+    { name: 'Ticks', format: ({ ticks }) => formatThousands(ticks) },
   ];
-  const cut = listed.length < count ? `, the ${grouped(listed.length)} that gained and lost most are listed` : '';
-  const said = html`<p class="note">${grouped(count)} with a trade${cut}, by pnl.</p>\n`;
-  if (listed.length <= 2 * symbolsShown) return [section('Symbols', [said, table('Symbols', columns, listed)], true)];
-  const middle = listed.slice(symbolsShown, -symbolsShown);
+  const cut =
+    listed.length < count ? `, the ${formatThousands(listed.length)} that gained and lost most are listed` : '';
+  const said = html`<p class="note">${formatThousands(count)} with a trade${cut}, by pnl.</p>\n`;
+  if (listed.length <= 2 * symbolsShownMax)
+    return [renderSection('Symbols', [said, renderHtmlTable('Symbols', columns, listed)], true)];
+  const middle = listed.slice(symbolsShownMax, -symbolsShownMax);
   const body = [
     said,
-    table('The best symbols', columns, listed.slice(0, symbolsShown)),
-    html`<details><summary>${grouped(middle.length)} in between</summary>${table('Symbols in between', columns, middle)}</details>\n`,
+    renderHtmlTable('The best symbols', columns, listed.slice(0, symbolsShownMax)),
+    html`<details><summary>${formatThousands(middle.length)} in between</summary>${renderHtmlTable('Symbols in between', columns, middle)}</details>\n`,
     html`<p class="note">The last of them:</p>\n`,
-    table('The last symbols', columns, listed.slice(-symbolsShown)),
+    renderHtmlTable('The last symbols', columns, listed.slice(-symbolsShownMax)),
   ];
-  return [section('Symbols', body, true)];
+  return [renderSection('Symbols', body, true)];
 }
 
-function trades({ trades: { count, listed } }: BacktestResult): Html[] {
+function renderTrades({ trades: { count, listed } }: BacktestResult): Html[] {
   if (count === 0) return [];
-  const digits = digitsFor(listed.map(({ pnl }) => pnl));
-  const columns: Column<Trade>[] = [
-    { name: 'Filled', kind: 'left', of: ({ filled_at }) => isoUtc(filled_at) },
-    { name: 'Symbol', kind: 'text', of: ({ symbol }) => symbol },
-    { name: 'Side', kind: 'left', of: ({ side }) => side },
-    { name: 'Contracts', of: ({ contracts }) => plain(contracts) },
-    { name: 'Paid', of: ({ paid }) => plain(paid) },
-    { name: 'Got', of: ({ got }) => plain(got) },
-    { name: 'Exit', kind: 'left', of: ({ exit }) => exit },
-    { name: 'Exited', kind: 'left', of: ({ exited_at }) => isoUtc(exited_at) },
-    { name: 'Pnl', of: ({ pnl }) => dollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
+  const digits = chooseDigits(listed.map(({ pnl }) => pnl));
+  const columns: HtmlColumn<Trade>[] = [
+    { name: 'Filled', kind: 'left', format: ({ filled_at }) => formatIsoUtc(filled_at) },
+    { name: 'Symbol', kind: 'text', format: ({ symbol }) => symbol },
+    { name: 'Side', kind: 'left', format: ({ side }) => side },
+    { name: 'Contracts', format: ({ contracts }) => formatPlainNumber(contracts) },
+    { name: 'Paid', format: ({ paid }) => formatPlainNumber(paid) },
+    { name: 'Got', format: ({ got }) => formatPlainNumber(got) },
+    { name: 'Exit', kind: 'left', format: ({ exit }) => exit },
+    { name: 'Exited', kind: 'left', format: ({ exited_at }) => formatIsoUtc(exited_at) },
+    { name: 'Pnl', format: ({ pnl }) => formatDollars(pnl, digits), isLoss: ({ pnl }) => pnl < 0 },
   ];
-  const cut = listed.length < count ? `the first ${grouped(listed.length)} of ${grouped(count)}` : grouped(count);
-  const rest = `${grouped(listed.length - tradesShown)} more`;
+  const cut =
+    listed.length < count
+      ? `the first ${formatThousands(listed.length)} of ${formatThousands(count)}`
+      : formatThousands(count);
+  const rest = `${formatThousands(listed.length - tradesShownMax)} more`;
   return [
-    section(
+    renderSection(
       'Trades',
       [
         html`<p class="note">In the order of their fills, ${cut}.</p>\n`,
-        ...longTable('Trades', columns, listed, { shown: tradesShown, rest }),
+        ...renderLongTable('Trades', columns, listed, { shown: tradesShownMax, rest }),
       ],
       true,
     ),
@@ -199,25 +217,25 @@ function trades({ trades: { count, listed } }: BacktestResult): Html[] {
 }
 
 /** What the result rests on, so that it can be had again. */
-function grounds({ asked, strategy, coverage, archive }: BacktestResult): Html {
+function renderProvenance({ asked, strategy, coverage, archive }: BacktestResult): Html {
   const hash = (text: string): Html => html`<span class="hash">${text}</span>`;
   const { symbols: named, filter } = asked;
   const chosen = [
-    named === null ? 'all' : `${grouped(named.length)} named`,
+    named === null ? 'all' : `${formatThousands(named.length)} named`,
     ...(filter.categories.length === 0 ? [] : [`of ${filter.categories.join(', ')}`]),
     ...(filter.sources.length === 0 ? [] : [`from ${filter.sources.join(', ')}`]),
   ];
-  return section('What it rests on', [
-    facts([
-      ['Generation', grouped(archive.generation)],
+  return renderSection('What it rests on', [
+    renderFacts([
+      ['Generation', formatThousands(archive.generation)],
       ['Manifest', hash(archive.manifest_sha256)],
-      ['Files', html`${grouped(archive.files)}, ${hash(archive.files_sha256)}`],
+      ['Files', html`${formatThousands(archive.files)}, ${hash(archive.files_sha256)}`],
       ['Symbols', chosen.join(' ')],
       [
         'Coverage',
         coverage.lacking_share === null
           ? 'no symbol lived in the span'
-          : `${share(coverage.lacking_share, 2)} of the symbols' time in the span is lacking`,
+          : `${formatShare(coverage.lacking_share, 2)} of the symbols' time in the span is lacking`,
       ],
     ]),
     html`<details><summary>The strategy and what was asked</summary><pre>${JSON.stringify(strategy, null, 2)}</pre>

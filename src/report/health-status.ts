@@ -1,19 +1,19 @@
 import { exitCodes } from '../core/errors.ts';
-import { grouped } from '../core/format-thousands.ts';
-import { dayStart, isoUtc } from '../core/time.ts';
-import { type ArchiveState, isWhole } from '../core/verdict.ts';
-import { verdictText } from '../core/verdict-text.ts';
+import { formatThousands } from '../core/format-thousands.ts';
+import { formatIsoUtc, parseDayStart } from '../core/time.ts';
+import { type ArchiveState, isDayWhole } from '../core/verdict.ts';
+import { formatCompleteness } from '../core/verdict-text.ts';
 import { dayMs } from '../core/window.ts';
 import type { PastRun } from '../reading/report/past-run.ts';
-import type { Gathered } from '../reading/report/report-data.ts';
-import type { Growth } from './archive-growth.ts';
-import { markOf, storyOf } from './run-marks.ts';
-import { lengthOf, momentOf, sizeOf } from './time-spans.ts';
+import type { ReportData } from '../reading/report/report-data.ts';
+import type { ArchiveGrowth } from './archive-growth.ts';
+import { describeRun, toRunMark } from './run-marks.ts';
+import { formatBytes, formatLength, formatMinute } from './time-spans.ts';
 
 /** `act`: something is wrong and goes on being so. `look`: somebody should look at it. `note`: good to know. */
 export type Severity = 'act' | 'look' | 'note';
 
-export interface Finding {
+export interface HealthFinding {
   readonly severity: Severity;
   readonly text: string;
   /** What to do about it, as a sentence; null where nothing can or has to be done. */
@@ -21,16 +21,16 @@ export interface Finding {
 }
 
 /** Whether all is well, and what to do next. */
-export interface Verdict {
+export interface ArchiveHealth {
   readonly state: 'well' | 'look' | 'act' | 'empty';
   readonly headline: string;
   /** The one thing to do next; null where nothing has to be done. */
   readonly nextAction: string | null;
   /** The gravest first. */
-  readonly findings: readonly Finding[];
+  readonly findings: readonly HealthFinding[];
 }
 
-const order: readonly Severity[] = ['act', 'look', 'note'];
+const severityOrder: readonly Severity[] = ['act', 'look', 'note'];
 const headlines = { act: 'Something has to be done', look: 'Worth a look' } as const;
 
 /** What is said where nothing has to be done: no more than the judge of the archive says. */
@@ -44,28 +44,31 @@ const quietHeadlines: Readonly<Record<ArchiveState, string>> = {
 };
 
 /** Days before a full disk from which on it is told, and from which on it is urgent. */
-const fullDaysLook = 30;
-const fullDaysAct = 7;
+const diskFullLookDays = 30;
+const diskFullActDays = 7;
 /** Days for which an incomplete day is worth a look, once the run of the night after it is due. */
 const recentDays = 7;
 
-type Facts = Pick<Gathered, 'nowMs' | 'rules' | 'status' | 'runs' | 'lastNight' | 'gaps' | 'habits' | 'space' | 'days'>;
+type HealthInput = Pick<
+  ReportData,
+  'nowMs' | 'rules' | 'status' | 'runs' | 'lastNight' | 'gaps' | 'cadence' | 'space' | 'days'
+>;
 
-export function verdictOf(facts: Facts, growth: Growth): Verdict {
+export function assessHealth(facts: HealthInput, growth: ArchiveGrowth): ArchiveHealth {
   const { runs, status } = facts;
   if (runs.length === 0 && status.generation === 0) {
     const nextAction = 'Start collecting: oddslake nightly';
     return { state: 'empty', headline: 'Nothing has been collected yet', nextAction, findings: [] };
   }
   const findings = [
-    ...damageFindings(facts),
-    ...runFindings(facts),
-    ...lagFindings(facts),
-    ...gapFindings(facts),
-    ...wholeFindings(facts),
-    ...diskFindings(facts, growth),
-    ...habitFindings(facts),
-  ].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
+    ...checkDamage(facts),
+    ...checkRuns(facts),
+    ...checkLag(facts),
+    ...checkGaps(facts),
+    ...checkCompleteness(facts),
+    ...checkDiskSpace(facts, growth),
+    ...checkServerBehavior(facts),
+  ].sort((a, b) => severityOrder.indexOf(a.severity) - severityOrder.indexOf(b.severity));
   const worst = findings[0]?.severity ?? 'note';
   const told = runs.findLast(({ state }) => state === 'ended')?.summary?.nextAction;
   return {
@@ -77,7 +80,7 @@ export function verdictOf(facts: Facts, growth: Growth): Verdict {
   };
 }
 
-const actions: Readonly<Record<number, string>> = {
+const actionsByExitCode: Readonly<Record<number, string>> = {
   [exitCodes.usage]: 'Correct the settings that the error names, and run it again.',
   [exitCodes.credential]: 'Check ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE, and run oddslake nightly again.',
   [exitCodes.incomplete]: 'Run oddslake nightly again: it asks for what is missing.',
@@ -86,113 +89,114 @@ const actions: Readonly<Record<number, string>> = {
   [exitCodes.unreachable]: 'Check ODDSLAKE_BASE_URL and the network, and run oddslake nightly again.',
 };
 
-function damageFindings({ status }: Facts): Finding[] {
+function checkDamage({ status }: HealthInput): HealthFinding[] {
   const [first] = status.damaged;
   if (first === undefined) return [];
   const { path, kind, found_at: foundAt } = first;
-  const text = `${counted(status.damaged_count, 'file')} not as published: ${path} (${kind}, found ${momentOf(foundAt)})${status.damaged_count > 1 ? ' and others' : ''}.`;
+  const text = `${formatCounted(status.damaged_count, 'file')} not as published: ${path} (${kind}, found ${formatMinute(foundAt)})${status.damaged_count > 1 ? ' and others' : ''}.`;
   return [{ severity: 'act', text, action: 'Mend it with oddslake verify --repair' }];
 }
 
 /** Of the last nightly and of the last run of all. */
-function runFindings({ runs, lastNight }: Facts): Finding[] {
+function checkRuns({ runs, lastNight }: HealthInput): HealthFinding[] {
   const over = runs.filter(({ state }) => state !== 'under way');
   const night = over.findLast(({ job }) => job === 'nightly') ?? lastNight;
-  return [...new Set([over.at(-1), night])].flatMap((run) => (run ? (runFinding(run) ?? []) : []));
+  return [...new Set([over.at(-1), night])].flatMap((run) => (run ? (checkRun(run) ?? []) : []));
 }
 
-function runFinding(run: PastRun): Finding | null {
-  const { word, kind } = markOf(run);
+function checkRun(run: PastRun): HealthFinding | null {
+  const { word, kind } = toRunMark(run);
   if (kind === 'good') return null;
-  const story = storyOf(run);
-  const text = `The last ${run.job} (${momentOf(run.startedAt)}): ${word}${story === '' ? '.' : `. ${story}`}`;
+  const story = describeRun(run);
+  const text = `The last ${run.job} (${formatMinute(run.startedAt)}): ${word}${story === '' ? '.' : `. ${story}`}`;
   if (kind === 'idle') return { severity: 'note', text, action: null };
   if (kind === 'fair') return { severity: 'look', text, action: null };
   const isGrave = kind === 'bad' && run.state === 'ended' && run.exitCode !== exitCodes.busy;
-  const action = run.state === 'ended' ? actions[run.exitCode ?? 1] : undefined;
+  const action = run.state === 'ended' ? actionsByExitCode[run.exitCode ?? 1] : undefined;
   return { severity: isGrave ? 'act' : 'look', text, action: action ?? `Run oddslake ${run.job} again.` };
 }
 
-function lagFindings({ nowMs, rules, runs, status }: Facts): Finding[] {
+function checkLag({ nowMs, rules, runs, status }: HealthInput): HealthFinding[] {
   if (status.lag_ms === null || status.lag_ms <= rules.lagMsMax) return [];
   const isRunning = runs.some(
     ({ exitCode, finishedAt }) =>
       (exitCode === exitCodes.done || exitCode === exitCodes.incomplete) && nowMs - finishedAt! <= rules.lagMsMax,
   );
   if (isRunning) {
-    const text = `Jobs run, but some live symbol has had a hole in what is covered for ${lengthOf(status.lag_ms)}.`;
+    const text = `Jobs run, but some live symbol has had a hole in what is covered for ${formatLength(status.lag_ms)}.`;
     return [{ severity: 'look', text, action: 'See which windows are missing with oddslake gaps' }];
   }
-  const text = `Collecting lies ${lengthOf(status.lag_ms)} behind; ${lengthOf(rules.lagMsMax)} are allowed for.`;
+  const text = `Collecting lies ${formatLength(status.lag_ms)} behind; ${formatLength(rules.lagMsMax)} are allowed for.`;
   const action = 'Run oddslake nightly, and see whether its schedule is running.';
   return [{ severity: 'act', text, action }];
 }
 
-function gapFindings({ gaps }: Facts): Finding[] {
+function checkGaps({ gaps }: HealthInput): HealthFinding[] {
   const { recent, windows, symbols, lost, span } = gaps;
-  const out: Finding[] = [];
+  const out: HealthFinding[] = [];
   if (lost > 0) {
-    const text = `${counted(lost, 'window')} of ticks that were published once ${lost === 1 ? 'is' : 'are'} lost.`;
+    const text = `${formatCounted(lost, 'window')} of ticks that were published once ${lost === 1 ? 'is' : 'are'} lost.`;
     out.push({ severity: 'look', text, action: 'Have them again with oddslake verify --repair' });
   }
   if (windows > lost && span !== null) {
     const of = recent.windows > 0 ? recent : { windows, symbols };
     const when = recent.windows > 0 ? ' in the last days' : ', none of them in the last days';
-    const text = `${counted(of.windows, 'gap')} in the lives of ${counted(of.symbols, 'symbol')}${when}.`;
-    const action = `Ask again with oddslake backfill --from ${isoUtc(span.from)} --to ${isoUtc(span.to)}`;
+    const text = `${formatCounted(of.windows, 'gap')} in the lives of ${formatCounted(of.symbols, 'symbol')}${when}.`;
+    const action = `Ask again with oddslake backfill --from ${formatIsoUtc(span.from)} --to ${formatIsoUtc(span.to)}`;
     out.push({ severity: recent.windows > 0 ? 'look' : 'note', text, action: recent.windows > 0 ? action : null });
   }
   return out;
 }
 
 /** What the judge of the archive says beside gaps and damage. */
-function wholeFindings({ status, days, nowMs }: Facts): Finding[] {
+function checkCompleteness({ status, days, nowMs }: HealthInput): HealthFinding[] {
   const { verdict } = status;
-  const out: Finding[] = [];
-  const incomplete = days.filter((day) => !isWhole(day) && dayStart(day.date) + dayMs <= nowMs);
+  const out: HealthFinding[] = [];
+  const incomplete = days.filter((day) => !isDayWhole(day) && parseDayStart(day.date) + dayMs <= nowMs);
   const [latest] = incomplete.toReversed();
   if (latest !== undefined) {
     const isRecent = incomplete.some(
-      ({ date }) => dayStart(date) >= nowMs - recentDays * dayMs && dayStart(date) + 2 * dayMs <= nowMs,
+      ({ date }) => parseDayStart(date) >= nowMs - recentDays * dayMs && parseDayStart(date) + 2 * dayMs <= nowMs,
     );
-    const text = `${counted(incomplete.length, 'day')} incomplete, the last of them ${latest.date}.`;
+    const text = `${formatCounted(incomplete.length, 'day')} incomplete, the last of them ${latest.date}.`;
     const action = 'See what is missing with oddslake gaps, and which lists were cut off in the last summaries';
     out.push({ severity: isRecent ? 'look' : 'note', text, action: isRecent ? action : null });
   }
   if (verdict.suspended > 0) {
-    const text = `${counted(verdict.suspended, 'active symbol')} suspended: the service says that it does not know them.`;
+    const text = `${formatCounted(verdict.suspended, 'active symbol')} suspended: the service says that it does not know them.`;
     out.push({ severity: 'look', text, action: 'See them with oddslake gaps; oddslake symbols retry asks at once' });
   }
   if (verdict.state === 'provisional') {
-    const text = `The archive is ${verdictText(verdict)}. The next poll confirms what inference covers.`;
+    const text = `The archive is ${formatCompleteness(verdict)}. The next poll confirms what inference covers.`;
     out.push({ severity: 'note', text, action: null });
   }
   return out;
 }
 
-function diskFindings({ nowMs, space }: Facts, { fullAt, bytesPerDay }: Growth): Finding[] {
+function checkDiskSpace({ nowMs, space }: HealthInput, { fullAt, bytesPerDay }: ArchiveGrowth): HealthFinding[] {
   if (space === null || fullAt === null || bytesPerDay === null) return [];
   const days = (fullAt - nowMs) / dayMs;
-  if (days > fullDaysLook) return [];
-  const text = `The disk is full in ${lengthOf(fullAt - nowMs)}: ${sizeOf(space.freeBytes)} free, ${sizeOf(bytesPerDay)} more a day.`;
+  if (days > diskFullLookDays) return [];
+  const text = `The disk is full in ${formatLength(fullAt - nowMs)}: ${formatBytes(space.freeBytes)} free, ${formatBytes(bytesPerDay)} more a day.`;
   return [
     {
-      severity: days <= fullDaysAct ? 'act' : 'look',
+      severity: days <= diskFullActDays ? 'act' : 'look',
       text,
       action: 'Make room, or move the archive to a larger disk.',
     },
   ];
 }
 
-function habitFindings({ habits }: Facts): Finding[] {
-  if (habits.error !== null) {
-    const text = `The ticks could not be read: ${habits.error}`;
+function checkServerBehavior({ cadence }: HealthInput): HealthFinding[] {
+  if (cadence.error !== null) {
+    const text = `The ticks could not be read: ${cadence.error}`;
     return [{ severity: 'act', text, action: 'See what is damaged with oddslake verify' }];
   }
-  const count = habits.silent.length;
+  const count = cadence.silent.length;
   if (count === 0) return [];
-  const text = `${counted(count, 'symbol')} that ticked regularly ${count === 1 ? 'is' : 'are'} silent.`;
+  const text = `${formatCounted(count, 'symbol')} that ticked regularly ${count === 1 ? 'is' : 'are'} silent.`;
   return [{ severity: 'note', text, action: null }];
 }
 
-const counted = (count: number, noun: string): string => `${grouped(count)} ${noun}${count === 1 ? '' : 's'}`;
+const formatCounted = (count: number, noun: string): string =>
+  `${formatThousands(count)} ${noun}${count === 1 ? '' : 's'}`;

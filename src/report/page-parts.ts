@@ -7,7 +7,7 @@ import { pageStyle } from './page-style.ts';
  * A page by itself: its style is in it, it has no script, and it may load nothing from anywhere, which the browser holds
  * it to. `ownStyle`: what only this one has of it.
  */
-export const reportPage = (title: string, body: readonly Html[], version: string, ownStyle = ''): string =>
+export const renderReportPage = (title: string, body: readonly Html[], version: string, ownStyle = ''): string =>
   html`<!doctype html>
 <html lang="en">
 <head>
@@ -27,18 +27,18 @@ ${body}
 `.text;
 
 /** A part of a page under its heading; `long`: one that may go over several sheets of paper. */
-export const section = (heading: string, body: readonly Html[], long = false): Html =>
+export const renderSection = (heading: string, body: readonly Html[], long = false): Html =>
   html`<section${new Html(long ? ' class="long"' : '')}>
 <h2>${heading}</h2>
 ${body}
 </section>
 `;
 
-export const figure = (caption: string, plot: Html): Html =>
+export const renderFigure = (caption: string, plot: Html): Html =>
   html`<figure><figcaption>${caption}</figcaption>${plot}</figure>
 `;
 
-export interface Figure {
+export interface KeyFigure {
   readonly label: string;
   readonly value: string;
   readonly note?: string;
@@ -46,7 +46,7 @@ export interface Figure {
   readonly asked?: boolean;
 }
 
-export const figures = (all: readonly Figure[]): Html =>
+export const renderKeyFigures = (all: readonly KeyFigure[]): Html =>
   html`<dl class="figures">
 ${all.map(
   ({ label, value, note = '', asked = false }) =>
@@ -58,24 +58,24 @@ ${all.map(
 `;
 
 /** Names and what they stand for. */
-export const facts = (all: readonly (readonly [name: string, value: string | Html])[]): Html =>
+export const renderFacts = (all: readonly (readonly [name: string, value: string | Html])[]): Html =>
   html`<dl class="facts">
 ${all.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>\n`)}</dl>
 `;
 
-export interface Column<Row> {
+export interface HtmlColumn<Row> {
   readonly name: string;
   /** Numbers stand right, `left` and `text` left; a `text` may be broken. */
   readonly kind?: 'number' | 'left' | 'text';
-  readonly of: (row: Row) => string;
+  readonly format: (row: Row) => string;
   /** Whether it is a loss. */
   readonly isLoss?: (row: Row) => boolean;
 }
 
 /** A table that moves sideways where it is wider than the page. */
-export const table = <Row>(
+export const renderHtmlTable = <Row>(
   label: string,
-  columns: readonly Column<Row>[],
+  columns: readonly HtmlColumn<Row>[],
   rows: readonly Row[],
   isBest: (row: Row) => boolean = () => false,
 ): Html =>
@@ -85,8 +85,8 @@ export const table = <Row>(
 ${rows.map(
   (row) =>
     html`<tr class="${isBest(row) ? 'best' : ''}">${columns.map(
-      ({ of, kind = 'number', isLoss }) =>
-        html`<td class="${kind === 'number' ? '' : kind}${isLoss?.(row) === true ? ' loss' : ''}">${of(row)}</td>`,
+      ({ format, kind = 'number', isLoss }) =>
+        html`<td class="${kind === 'number' ? '' : kind}${isLoss?.(row) === true ? ' loss' : ''}">${format(row)}</td>`,
     )}</tr>
 `,
 )}</tbody>
@@ -94,16 +94,16 @@ ${rows.map(
 `;
 
 /** The first rows in sight, the others where they are asked for. */
-export const longTable = <Row>(
+export const renderLongTable = <Row>(
   label: string,
-  columns: readonly Column<Row>[],
+  columns: readonly HtmlColumn<Row>[],
   rows: readonly Row[],
   { shown, rest, isBest }: { readonly shown: number; readonly rest: string; readonly isBest?: (row: Row) => boolean },
 ): Html[] => [
-  table(label, columns, rows.slice(0, shown), isBest),
+  renderHtmlTable(label, columns, rows.slice(0, shown), isBest),
   ...(rows.length <= shown
     ? []
     : [
-        html`<details><summary>${rest}</summary>${table(`${label}, the rest`, columns, rows.slice(shown))}</details>\n`,
+        html`<details><summary>${rest}</summary>${renderHtmlTable(`${label}, the rest`, columns, rows.slice(shown))}</details>\n`,
       ]),
 ];

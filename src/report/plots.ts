@@ -1,6 +1,6 @@
 import * as Plot from '@observablehq/plot';
 import { Html } from '../core/html.ts';
-import { drawn, grid, momentText, svgOf, ticksOn } from './svg.ts';
+import { countAxisTicks, formatAxisTime, gridStyle, renderPlot, renderSvg } from './svg.ts';
 
 export interface Curve {
   readonly label: string;
@@ -14,14 +14,14 @@ export interface Curve {
 }
 
 /** A value over time, which stays as it is until the next. */
-export const curvePlot = ({ label, t, value, yLabel, colour, filled = false }: Curve): Html =>
-  drawn({
+export const renderCurvePlot = ({ label, t, value, yLabel, colour, filled = false }: Curve): Html =>
+  renderPlot({
     label,
     options: (size) => ({
-      x: { type: 'utc', label: null, ticks: ticksOn(size), tickFormat: momentText },
+      x: { type: 'utc', label: null, ticks: countAxisTicks(size), tickFormat: formatAxisTime },
       y: { label: yLabel, ticks: 5, nice: true },
       marks: [
-        Plot.gridY(grid),
+        Plot.gridY(gridStyle),
         Plot.ruleY([0], { stroke: 'var(--edge)' }),
         ...(filled
           ? [Plot.areaY(value, { x: (_, i) => new Date(t[i]!), y: (v: number) => v, fill: colour, fillOpacity: 0.25 })]
@@ -36,7 +36,7 @@ export const curvePlot = ({ label, t, value, yLabel, colour, filled = false }: C
     }),
   });
 
-export interface Calibrated {
+export interface CalibrationPoint {
   readonly price: number;
   readonly outcome: number;
   /** How much it weighs: the area of its mark. */
@@ -45,19 +45,19 @@ export interface Calibrated {
 }
 
 /** Prices against outcomes: marks on the diagonal are well calibrated. It is square, and the same on every page. */
-export const calibrationPlot = (label: string, rows: readonly Calibrated[]): Html =>
+export const renderCalibrationPlot = (label: string, rows: readonly CalibrationPoint[]): Html =>
   new Html(
-    svgOf({
+    renderSvg({
       width: 360,
       height: 350,
       marginLeft: 44,
       ariaLabel: label,
-      x: { domain: [0, 1], label: 'price', ticks: 5, tickFormat: fraction },
-      y: { domain: [0, 1], label: 'share of yes', ticks: 5, tickFormat: fraction },
+      x: { domain: [0, 1], label: 'price', ticks: 5, tickFormat: formatFraction },
+      y: { domain: [0, 1], label: 'share of yes', ticks: 5, tickFormat: formatFraction },
       r: { range: [0, 14] },
       marks: [
-        Plot.gridY(grid),
-        Plot.gridX(grid),
+        Plot.gridY(gridStyle),
+        Plot.gridX(gridStyle),
         Plot.line(
           [
             [0, 0],
@@ -79,7 +79,7 @@ export const calibrationPlot = (label: string, rows: readonly Calibrated[]): Htm
     }),
   );
 
-const fraction = (value: number): string => value.toFixed(1);
+const formatFraction = (value: number): string => value.toFixed(1);
 
 export interface Bar {
   readonly name: string;
@@ -88,8 +88,8 @@ export interface Bar {
 }
 
 /** Values by name, each a bar with a dot for the other one. */
-export const barPlot = (label: string, valueLabel: string, bars: readonly Bar[]): Html =>
-  drawn({
+export const renderBarPlot = (label: string, valueLabel: string, bars: readonly Bar[]): Html =>
+  renderPlot({
     label,
     options: ({ width }) => ({
       height: 46 + 24 * bars.length,
@@ -97,7 +97,7 @@ export const barPlot = (label: string, valueLabel: string, bars: readonly Bar[])
       x: { label: valueLabel, ticks: 4, nice: true },
       y: { domain: bars.map(({ name }) => name), label: null, tickSize: 0 },
       marks: [
-        Plot.gridX(grid),
+        Plot.gridX(gridStyle),
         Plot.barX(
           bars.filter(({ value }) => value !== null),
           { x: 'value', y: 'name', fill: 'var(--accent)', fillOpacity: 0.6, insetTop: 3, insetBottom: 3 },
@@ -111,7 +111,7 @@ export const barPlot = (label: string, valueLabel: string, bars: readonly Bar[])
     }),
   });
 
-export interface Cell {
+export interface HeatCell {
   readonly x: string;
   readonly y: string;
   /** From 0 to 1: how strong its colour is. */
@@ -121,9 +121,9 @@ export interface Cell {
 }
 
 /** Values of two names' combinations, the stronger their colour the better. */
-export const heatPlot = (label: string, xLabel: string, yLabel: string, cells: readonly Cell[]): Html => {
+export const renderHeatPlot = (label: string, xLabel: string, yLabel: string, cells: readonly HeatCell[]): Html => {
   const of = (name: 'x' | 'y'): string[] => [...new Set(cells.map((cell) => cell[name]))];
-  return drawn({
+  return renderPlot({
     label,
     options: ({ width }) => ({
       height: 64 + 34 * of('y').length,
@@ -137,8 +137,8 @@ export const heatPlot = (label: string, xLabel: string, yLabel: string, cells: r
           inset: 1,
           rx: 3,
           fill: 'var(--accent)',
-          fillOpacity: { value: (cell: Cell) => 0.06 + 0.42 * (cell.strength ?? 0), scale: null },
-          stroke: { value: (cell: Cell) => (cell.isBest ? 'var(--gap)' : 'none'), scale: null },
+          fillOpacity: { value: (cell: HeatCell) => 0.06 + 0.42 * (cell.strength ?? 0), scale: null },
+          stroke: { value: (cell: HeatCell) => (cell.isBest ? 'var(--gap)' : 'none'), scale: null },
           strokeWidth: 2.5,
         }),
         // Where there is no room, the table has them.

@@ -11,14 +11,14 @@ export interface PlotSize {
 }
 
 /** What a plot says to those who do not see it, and how it is drawn at a size. */
-interface Drawing {
+interface PlotDrawing {
   readonly label: string;
   options(size: PlotSize): Plot.PlotOptions;
 }
 
 /** The same drawing for wide and for narrow pages. */
-export const drawn = (
-  { label, options }: Drawing,
+export const renderPlot = (
+  { label, options }: PlotDrawing,
   heights: readonly [wide: number, narrow: number] = [280, 240],
 ): Html =>
   new Html(
@@ -28,13 +28,13 @@ export const drawn = (
         ['narrow', { width: 360, height: heights[1] }],
       ] as const
     )
-      .map(([name, size]) => `<div class="${name}">${svgOf({ ...size, ...options(size), ariaLabel: label })}</div>`)
+      .map(([name, size]) => `<div class="${name}">${renderSvg({ ...size, ...options(size), ariaLabel: label })}</div>`)
       .join(''),
   );
 
-export function svgOf(options: Plot.PlotOptions): string {
+export function renderSvg(options: Plot.PlotOptions): string {
   const { document } = parseHTML('<!doctype html><html><body></body></html>');
-  const svg = Plot.plot({ ...common, ...options, document }) as unknown as {
+  const svg = Plot.plot({ ...plotDefaults, ...options, document }) as unknown as {
     setAttribute(name: string, value: string): void;
     outerHTML: string;
   };
@@ -42,7 +42,7 @@ export function svgOf(options: Plot.PlotOptions): string {
   return svg.outerHTML;
 }
 
-const common: Plot.PlotOptions = {
+const plotDefaults: Plot.PlotOptions = {
   marginLeft: 56,
   marginRight: 16,
   marginBottom: 34,
@@ -50,12 +50,12 @@ const common: Plot.PlotOptions = {
 };
 
 /** How many marks an axis has room for. */
-export const ticksOn = ({ width }: PlotSize): number => Math.max(3, Math.round(width / 110));
+export const countAxisTicks = ({ width }: PlotSize): number => Math.max(3, Math.round(width / 110));
 
-export const grid = { stroke: 'var(--line)', strokeOpacity: 1, ticks: 5 } as const;
+export const gridStyle = { stroke: 'var(--line)', strokeOpacity: 1, ticks: 5 } as const;
 
 /** `20:00`, and below the first one and every midnight its day; or days alone. */
-export function momentText(at: Date, i: number, all: readonly Date[] = [at]): string {
+export function formatAxisTime(at: Date, i: number, all: readonly Date[] = [at]): string {
   const [, month, day, hours] = /^\d+-(\d+)-(\d+)T(\d+:\d+)/.exec(at.toISOString())!;
   const date = `${months[Number(month) - 1]} ${Number(day)}`;
   if (all.every((one) => one.getTime() % dayMs === 0))

@@ -1,12 +1,12 @@
 import * as Plot from '@observablehq/plot';
 import type { Html } from '../core/html.ts';
 import type { Window } from '../core/window.ts';
-import { drawn, grid, momentText, ticksOn } from './svg.ts';
-import { shortened } from './time-spans.ts';
+import { countAxisTicks, formatAxisTime, gridStyle, renderPlot } from './svg.ts';
+import { shortenText } from './time-spans.ts';
 
 // Plots over time. Times are epoch milliseconds, UTC.
 
-const at = (t: number): Date => new Date(t);
+const toDate = (t: number): Date => new Date(t);
 const dayMs = 86_400_000;
 
 export interface DayBar {
@@ -26,16 +26,16 @@ export interface DayBars {
 }
 
 /** One bar a day. */
-export const dayBarsPlot = ({ label, yLabel, span, bars, colour = 'var(--accent)' }: DayBars): Html =>
-  drawn(
+export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accent)' }: DayBars): Html =>
+  renderPlot(
     {
       label,
       options: (size) => {
         const inset = Math.min(3, (0.06 * size.width) / ((span.to - span.from) / dayMs));
         const mark = (some: readonly DayBar[], look: Plot.RectYOptions) =>
           Plot.rectY(some, {
-            x1: ({ day }: DayBar) => at(day),
-            x2: ({ day }: DayBar) => at(day + dayMs),
+            x1: ({ day }: DayBar) => toDate(day),
+            x2: ({ day }: DayBar) => toDate(day + dayMs),
             y1: 0,
             y2: 'value',
             insetLeft: inset,
@@ -43,10 +43,16 @@ export const dayBarsPlot = ({ label, yLabel, span, bars, colour = 'var(--accent)
             ...look,
           });
         return {
-          x: timeAxis(size, span),
-          y: { label: yLabel, ticks: 4, nice: true, tickFormat: short, ...floor(bars.map(({ value }) => value)) },
+          x: buildTimeAxis(size, span),
+          y: {
+            label: yLabel,
+            ticks: 4,
+            nice: true,
+            tickFormat: formatShortNumber,
+            ...buildZeroDomain(bars.map(({ value }) => value)),
+          },
           marks: [
-            Plot.gridY({ ...grid, ticks: 4 }),
+            Plot.gridY({ ...gridStyle, ticks: 4 }),
             mark(
               bars.filter(({ isHollow }) => isHollow !== true),
               { fill: colour, fillOpacity: 0.7 },
@@ -63,38 +69,38 @@ export const dayBarsPlot = ({ label, yLabel, span, bars, colour = 'var(--accent)
     [210, 190],
   );
 
-export interface Line {
+export interface PlotLine {
   readonly points: readonly { readonly t: number; readonly value: number }[];
   readonly colour: string;
   readonly look: 'line' | 'dashed' | 'steps' | 'dots';
 }
 
 /** Lines and dots over one span. */
-export const linesPlot = (label: string, yLabel: string, span: Window, lines: readonly Line[]): Html =>
-  drawn(
+export const renderLinesPlot = (label: string, yLabel: string, span: Window, lines: readonly PlotLine[]): Html =>
+  renderPlot(
     {
       label,
       options: (size) => ({
-        x: timeAxis(size, span),
+        x: buildTimeAxis(size, span),
         y: {
           label: yLabel,
           ticks: 4,
           nice: true,
-          tickFormat: short,
-          ...floor(lines.flatMap(({ points }) => points.map(({ value }) => value))),
+          tickFormat: formatShortNumber,
+          ...buildZeroDomain(lines.flatMap(({ points }) => points.map(({ value }) => value))),
         },
         marks: [
-          Plot.gridY({ ...grid, ticks: 4 }),
+          Plot.gridY({ ...gridStyle, ticks: 4 }),
           Plot.ruleY([0], { stroke: 'var(--edge)' }),
-          ...lines.flatMap((line) => marksOf(line)),
+          ...lines.flatMap((line) => toMarks(line)),
         ],
       }),
     },
     [210, 190],
   );
 
-function marksOf({ points, colour, look }: Line): Plot.Markish[] {
-  const place = { x: ({ t }: { t: number }) => at(t), y: 'value' } as const;
+function toMarks({ points, colour, look }: PlotLine): Plot.Markish[] {
+  const place = { x: ({ t }: { t: number }) => toDate(t), y: 'value' } as const;
   const line = Plot.lineY(points, {
     ...place,
     stroke: colour,
@@ -124,28 +130,28 @@ export const heatLevels = [0, 0.000001, 0.5, 0.9, 1] as const;
 /** Of the colours that every page has for shares. */
 export const heatColours = [0, 1, 2, 3, 5] as const;
 
-export const levelOf = (share: number): number => heatLevels.findLastIndex((least) => share >= least);
+export const findHeatLevel = (share: number): number => heatLevels.findLastIndex((least) => share >= least);
 
 /** Names over time, the darker the more is covered. */
-export const coveragePlot = (
+export const renderCoveragePlot = (
   label: string,
   span: Window,
   by: { readonly wide: HeatLines; readonly narrow: HeatLines },
 ): Html => {
   const height = 46 + 26 * by.wide.lines.length;
-  return drawn(
+  return renderPlot(
     {
       label,
       options: (size) => {
         const isNarrow = size.width < 500;
         const { lines: all, stepMs } = isNarrow ? by.narrow : by.wide;
         const lettersMax = isNarrow ? 11 : 20;
-        const names = new Map(all.map(({ name }, i) => [i, shortened(name, lettersMax)]));
+        const names = new Map(all.map(({ name }, i) => [i, shortenText(name, lettersMax)]));
         const widest = [...names.values()].reduce((most, name) => Math.max(most, name.length), 0);
-        const runs = all.flatMap(({ shares }, row) => runsOf(shares, row, span, stepMs));
+        const runs = all.flatMap(({ shares }, row) => mergeHeatRuns(shares, row, span, stepMs));
         return {
           marginLeft: 16 + 7.6 * widest,
-          x: timeAxis(size, span),
+          x: buildTimeAxis(size, span),
           y: {
             domain: all.map((_, i) => i),
             label: null,
@@ -156,8 +162,8 @@ export const coveragePlot = (
           },
           marks: [
             Plot.barX(runs, {
-              x1: ({ from }: HeatRun) => at(from),
-              x2: ({ to }: HeatRun) => at(to),
+              x1: ({ from }: HeatRun) => toDate(from),
+              x2: ({ to }: HeatRun) => toDate(to),
               y: 'row',
               fill: { value: ({ level }: HeatRun) => `var(--level-${heatColours[level]})`, scale: null },
             }),
@@ -175,11 +181,16 @@ interface HeatRun extends Window {
 }
 
 /** Steps side by side that look alike are one mark: a whole fortnight is mostly a single one. */
-export function runsOf(shares: readonly (number | null)[], row: number, span: Window, stepMs: number): HeatRun[] {
+export function mergeHeatRuns(
+  shares: readonly (number | null)[],
+  row: number,
+  span: Window,
+  stepMs: number,
+): HeatRun[] {
   const out: { row: number; level: number; from: number; to: number }[] = [];
   for (const [i, share] of shares.entries()) {
     if (share === null) continue;
-    const [from, level] = [span.from + i * stepMs, levelOf(share)];
+    const [from, level] = [span.from + i * stepMs, findHeatLevel(share)];
     const last = out.at(-1);
     const to = Math.min(from + stepMs, span.to);
     if (last !== undefined && last.level === level && last.to === from) last.to = to;
@@ -188,20 +199,20 @@ export function runsOf(shares: readonly (number | null)[], row: number, span: Wi
   return out;
 }
 
-const timeAxis = (size: { width: number; height: number }, { from, to }: Window): Plot.ScaleOptions => ({
+const buildTimeAxis = (size: { width: number; height: number }, { from, to }: Window): Plot.ScaleOptions => ({
   type: 'utc',
-  domain: [at(from), at(to)],
+  domain: [toDate(from), toDate(to)],
   label: null,
-  ticks: ticksOn(size),
-  tickFormat: momentText,
+  ticks: countAxisTicks(size),
+  tickFormat: formatAxisTime,
 });
 
 /** An axis that starts at nothing, and has a length where there is nothing else. */
-const floor = (values: readonly number[]): { domain?: [number, number] } =>
+const buildZeroDomain = (values: readonly number[]): { domain?: [number, number] } =>
   values.some((value) => value > 0) ? { domain: [0, values.reduce((a, b) => Math.max(a, b), 0)] } : { domain: [0, 1] };
 
 /** `1.5k`, `20M`; whole where they can be. */
-export function short(value: number): string {
+export function formatShortNumber(value: number): string {
   const abs = Math.abs(value);
   for (const [size, letter] of [
     [1e9, 'G'],

@@ -1,14 +1,14 @@
-import { isoUtc } from '../core/time.ts';
+import { formatIsoUtc } from '../core/time.ts';
 
 // Times and lengths as people read them.
 
 const minuteMs = 60_000;
 
 /** `2026-11-22 03:17`, to the minute. */
-export const momentOf = (ms: number): string => isoUtc(ms).slice(0, 16).replace('T', ' ');
+export const formatMinute = (ms: number): string => formatIsoUtc(ms).slice(0, 16).replace('T', ' ');
 
 /** `3 d 4 h`, `5 h 12 min`, `12 min`, `8 s`: the two greatest units; `6.2 years`. */
-export function lengthOf(ms: number): string {
+export function formatLength(ms: number): string {
   if (ms < minuteMs - 500) return `${Math.max(0, Math.round(ms / 1000))} s`;
   const minutes = Math.round(ms / minuteMs);
   const [days, hours] = [Math.floor(minutes / 1440), Math.floor(minutes / 60) % 24];
@@ -19,26 +19,26 @@ export function lengthOf(ms: number): string {
   return `${minutes} min`;
 }
 
-const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
+const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
 
 /** `1.2 MB`; decimal units, as disks are sold. */
-export function sizeOf(bytes: number): string {
-  const step = unitOf(bytes);
-  return step === 0 ? `${Math.round(bytes)} B` : `${(bytes / 1000 ** step).toFixed(1)} ${units[step]}`;
+export function formatBytes(bytes: number): string {
+  const step = findUnitIndex(bytes);
+  return step === 0 ? `${Math.round(bytes)} B` : `${(bytes / 1000 ** step).toFixed(1)} ${byteUnits[step]}`;
 }
 
 /** The unit in which values up to this one are short, and how many bytes it has. */
-export function sizeUnit(bytes: number): { readonly name: string; readonly bytes: number } {
-  const step = unitOf(bytes);
-  return { name: units[step]!, bytes: 1000 ** step };
+export function chooseByteUnit(bytes: number): { readonly name: string; readonly bytes: number } {
+  const step = findUnitIndex(bytes);
+  return { name: byteUnits[step]!, bytes: 1000 ** step };
 }
 
 // 999.95 kB is shown as 1.0 MB.
-const unitOf = (bytes: number): number =>
-  bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes / 0.99995) / 3));
+const findUnitIndex = (bytes: number): number =>
+  bytes < 1000 ? 0 : Math.min(byteUnits.length - 1, Math.floor(Math.log10(bytes / 0.99995) / 3));
 
 /** A text in one line, cut at a whole character, with a mark where something is missing. */
-export function shortened(text: string, lettersMax: number): string {
+export function shortenText(text: string, lettersMax: number): string {
   const letters = [...text.replaceAll(/\s+/gu, ' ')];
   return letters.length <= lettersMax ? letters.join('') : `${letters.slice(0, lettersMax - 1).join('')}…`;
 }

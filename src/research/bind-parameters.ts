@@ -1,27 +1,31 @@
-import { readStrategy } from './parse-strategy.ts';
+import { parseStrategy } from './parse-strategy.ts';
 import type { Quantity, Strategy } from './strategy.ts';
 import type { Fault } from './validator.ts';
 
 /** Values of a strategy's parameters: one point of a grid. */
-export type Point = Readonly<Record<string, number>>;
+export type ParameterPoint = Readonly<Record<string, number>>;
 
 /** Points of one run. */
 export const pointsMax = 1000;
 
 /** The strategy with other values of its parameters; faults where it has no such parameter, or a value does not fit. */
-export function bind(strategy: Strategy, values: Point): { strategy: Strategy } | { faults: readonly Fault[] } {
+export function bindParameters(
+  strategy: Strategy,
+  values: ParameterPoint,
+): { strategy: Strategy } | { faults: readonly Fault[] } {
   const stray = Object.keys(values).filter((name) => !Object.hasOwn(strategy.parameters, name));
-  if (stray.length > 0) return { faults: stray.map((name) => noParameter(strategy, `parameters.${name}`)) };
+  if (stray.length > 0)
+    return { faults: stray.map((name) => createUnknownParameterFault(strategy, `parameters.${name}`)) };
   const bound = { ...strategy, parameters: { ...strategy.parameters, ...values } };
-  const read = readStrategy(bound);
+  const read = parseStrategy(bound);
   if ('strategy' in read) return read;
   // A value that does not do for one place mostly does not for others.
-  const faults = new Map(read.faults.toReversed().map((fault) => [ofParameter(bound, fault).name, fault]));
-  return { faults: [...faults.values()].toReversed().map((fault) => ofParameter(bound, fault)) };
+  const faults = new Map(read.faults.toReversed().map((fault) => [toParameterFault(bound, fault).name, fault]));
+  return { faults: [...faults.values()].toReversed().map((fault) => toParameterFault(bound, fault)) };
 }
 
 /** A fault where the strategy stands, as one of the parameter whose value it comes from: that is what was asked for. */
-function ofParameter(strategy: Strategy, { name, reason }: Fault): Fault {
+function toParameterFault(strategy: Strategy, { name, reason }: Fault): Fault {
   let part: unknown = strategy;
   for (const key of name.split(/[.[\]]+/).filter((each) => each !== ''))
     part = (part as Record<string, unknown> | undefined)?.[key];
@@ -31,18 +35,18 @@ function ofParameter(strategy: Strategy, { name, reason }: Fault): Fault {
   return { name: `parameters.${parameter}`, reason: `is ${value}, which does not do for ${name}: it ${reason}` };
 }
 
-const noParameter = ({ parameters }: Strategy, name: string): Fault => {
+const createUnknownParameterFault = ({ parameters }: Strategy, name: string): Fault => {
   const names = Object.keys(parameters).join(', ');
   return { name, reason: names === '' ? 'the strategy has no parameters' : `the strategy has only ${names}` };
 };
 
 /** The value of a number of a strategy. */
-export const amountOf = (quantity: Quantity, { parameters }: Strategy): number =>
+export const resolveQuantity = (quantity: Quantity, { parameters }: Strategy): number =>
   typeof quantity === 'number' ? quantity : parameters[quantity.parameter]! * (quantity.times ?? 1);
 
 /** Every combination of the values, the last name's changing first; one point where there are no names. */
-export function gridPoints(grid: Readonly<Record<string, readonly number[]>>): Point[] {
-  let points: Point[] = [{}];
+export function expandGrid(grid: Readonly<Record<string, readonly number[]>>): ParameterPoint[] {
+  let points: ParameterPoint[] = [{}];
   for (const [name, values] of Object.entries(grid))
     points = points.flatMap((point) => values.map((value) => ({ ...point, [name]: value })));
   return points;

@@ -1,5 +1,5 @@
 import type { Window } from '../core/window.ts';
-import { countBelow, type Series } from './symbol-series.ts';
+import { countBelow, type SymbolSeries } from './symbol-series.ts';
 
 /** Prices of settled symbols against their outcomes, by decile: the first holds prices below 0.1, the last from 0.9 on. */
 export interface Calibration {
@@ -10,17 +10,21 @@ export interface Calibration {
   readonly brier: Float64Array;
 }
 
-export const deciles = 10;
+export const decilesCount = 10;
 
-export const emptyCalibration = (): Calibration => ({
-  ticks: new Float64Array(deciles),
-  prices: new Float64Array(deciles),
-  outcomes: new Float64Array(deciles),
-  brier: new Float64Array(deciles),
+export const createCalibration = (): Calibration => ({
+  ticks: new Float64Array(decilesCount),
+  prices: new Float64Array(decilesCount),
+  outcomes: new Float64Array(decilesCount),
+  brier: new Float64Array(decilesCount),
 });
 
 /** Adds the ticks of a symbol in a window and before its settlement; a price that no contract can have counts nowhere. */
-export function addSeries({ ticks, prices, outcomes, brier }: Calibration, series: Series, { from, to }: Window): void {
+export function addSeriesCalibration(
+  { ticks, prices, outcomes, brier }: Calibration,
+  series: SymbolSeries,
+  { from, to }: Window,
+): void {
   const { t, p, settlement } = series;
   // What was settled after the window was not known in it.
   if (settlement === null || settlement.at >= to) return;
@@ -29,7 +33,7 @@ export function addSeries({ ticks, prices, outcomes, brier }: Calibration, serie
   for (let i = countBelow(t, from); i < end; i++) {
     const price = p[i]!;
     if (!(price >= 0 && price <= 1)) continue;
-    const decile = decileOf(price);
+    const decile = toDecile(price);
     ticks[decile]!++;
     prices[decile]! += price;
     outcomes[decile]! += outcome;
@@ -38,12 +42,12 @@ export function addSeries({ ticks, prices, outcomes, brier }: Calibration, serie
 }
 
 /** By its bounds as doubles: the product of what is just below one of them may be rounded up to it. */
-function decileOf(price: number): number {
-  const decile = Math.min(deciles - 1, Math.floor(price * deciles));
-  return price < decile / deciles ? decile - 1 : decile;
+function toDecile(price: number): number {
+  const decile = Math.min(decilesCount - 1, Math.floor(price * decilesCount));
+  return price < decile / decilesCount ? decile - 1 : decile;
 }
 
 export function addCalibration(to: Calibration, other: Calibration): void {
   for (const name of ['ticks', 'prices', 'outcomes', 'brier'] as const)
-    for (let k = 0; k < deciles; k++) to[name][k]! += other[name][k]!;
+    for (let k = 0; k < decilesCount; k++) to[name][k]! += other[name][k]!;
 }

@@ -1,44 +1,44 @@
-import { amountOf } from './bind-parameters.ts';
-import { bounds, type Condition, type Measure, type Strategy } from './strategy.ts';
+import { resolveQuantity } from './bind-parameters.ts';
+import { boundNames, type Condition, type Measure, type Strategy } from './strategy.ts';
 
 /** What a strategy looks at, so that no more need be loaded. */
-export interface Looks {
+export interface DataDependencies {
   /** How far back before the tick of a decision, milliseconds. */
-  readonly backMs: number;
+  readonly lookbackMs: number;
   /** At what was known of the market. */
-  readonly states: boolean;
+  readonly needsStates: boolean;
   /** At its other venues. */
-  readonly venues: boolean;
+  readonly needsVenues: boolean;
 }
 
-export function looksOf(strategy: Strategy): Looks {
+export function findDataDependencies(strategy: Strategy): DataDependencies {
   const measures = strategy.rules.flatMap(({ entry, exit }) => [
-    ...measuresIn(entry),
-    ...(exit === null ? [] : measuresIn(exit)),
+    ...listMeasures(entry),
+    ...(exit === null ? [] : listMeasures(exit)),
   ]);
   const names = new Set(measures.map(({ measure }) => measure));
-  const windows = measures.map(({ window_ms }) => (window_ms === undefined ? 0 : amountOf(window_ms, strategy)));
+  const windows = measures.map(({ window_ms }) => (window_ms === undefined ? 0 : resolveQuantity(window_ms, strategy)));
   return {
-    backMs: windows.reduce((most, window) => Math.max(most, window), 0),
-    states: names.has('category') || names.has('confidence') || names.has('time_to_close_ms'),
-    venues: names.has('venue_spread'),
+    lookbackMs: windows.reduce((most, window) => Math.max(most, window), 0),
+    needsStates: names.has('category') || names.has('confidence') || names.has('time_to_close_ms'),
+    needsVenues: names.has('venue_spread'),
   };
 }
 
 /** What several strategies look at. */
-export const allLooks = (strategies: readonly Strategy[]): Looks =>
-  strategies.map(looksOf).reduce((a, b) => ({
-    backMs: Math.max(a.backMs, b.backMs),
-    states: a.states || b.states,
-    venues: a.venues || b.venues,
+export const mergeDataDependencies = (strategies: readonly Strategy[]): DataDependencies =>
+  strategies.map(findDataDependencies).reduce((a, b) => ({
+    lookbackMs: Math.max(a.lookbackMs, b.lookbackMs),
+    needsStates: a.needsStates || b.needsStates,
+    needsVenues: a.needsVenues || b.needsVenues,
   }));
 
-type Named = Pick<Measure, 'window_ms'> & { readonly measure: string };
+type NamedMeasure = Pick<Measure, 'window_ms'> & { readonly measure: string };
 
-function measuresIn(condition: Condition): Named[] {
-  if ('all' in condition) return condition.all.flatMap(measuresIn);
-  if ('any' in condition) return condition.any.flatMap(measuresIn);
+function listMeasures(condition: Condition): NamedMeasure[] {
+  if ('all' in condition) return condition.all.flatMap(listMeasures);
+  if ('any' in condition) return condition.any.flatMap(listMeasures);
   if (condition.measure === 'category') return [condition];
-  const operands = bounds.map((bound) => condition[bound]);
+  const operands = boundNames.map((bound) => condition[bound]);
   return [condition, ...operands.filter((operand) => typeof operand === 'object' && 'measure' in operand)];
 }

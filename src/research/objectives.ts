@@ -1,55 +1,56 @@
-import { dayEnds, type Samples } from './equity-samples.ts';
-import { equityOf, type Tally } from './trade-totals.ts';
+import { findDayEnds, type SampleTimes } from './equity-samples.ts';
+import { computeEquity, type TradeTotals } from './trade-totals.ts';
 
 export const objectiveNames = ['avg_pnl', 'total_pnl', 'sharpe', 'max_drawdown', 'win_rate', 'brier'] as const;
 export type ObjectiveName = (typeof objectiveNames)[number];
 
 interface Objective {
-  readonly says: string;
+  readonly description: string;
   /** Whether less of it is better. */
-  readonly least: boolean;
+  readonly isMinimized: boolean;
   /** Null where there is nothing to take it of. */
-  of(tally: Tally, samples: Samples): number | null;
+  compute(tally: TradeTotals, samples: SampleTimes): number | null;
 }
 
 const daysOfYear = 365;
 
 export const objectives: Readonly<Record<ObjectiveName, Objective>> = {
   avg_pnl: {
-    says: 'dollars gained a trade, what is still held at its last price',
-    least: false,
-    of: ({ pnl, trades }) => ratio(pnl, trades),
+    description: 'dollars gained a trade, what is still held at its last price',
+    isMinimized: false,
+    compute: ({ pnl, trades }) => divideOrNull(pnl, trades),
   },
-  total_pnl: { says: 'dollars gained in all', least: false, of: ({ pnl }) => pnl },
+  total_pnl: { description: 'dollars gained in all', isMinimized: false, compute: ({ pnl }) => pnl },
   sharpe: {
-    says: 'mean of what UTC days gained over its standard deviation, times the square root of 365',
-    least: false,
-    of: (tally, samples) => sharpe(gains(tally, samples)),
+    description: 'mean of what UTC days gained over its standard deviation, times the square root of 365',
+    isMinimized: false,
+    compute: (tally, samples) => computeSharpe(computeDailyGains(tally, samples)),
   },
   max_drawdown: {
-    says: 'the deepest fall of the equity curve below its highest point before, dollars',
-    least: true,
-    of: (tally) => (tally.trades === 0 ? null : drawdown(equityOf(tally))),
+    description: 'the deepest fall of the equity curve below its highest point before, dollars',
+    isMinimized: true,
+    compute: (tally) => (tally.trades === 0 ? null : computeDrawdown(computeEquity(tally))),
   },
   win_rate: {
-    says: 'share of the trades that gained',
-    least: false,
-    of: ({ wins, trades }) => ratio(wins, trades),
+    description: 'share of the trades that gained',
+    isMinimized: false,
+    compute: ({ wins, trades }) => divideOrNull(wins, trades),
   },
   brier: {
-    says: 'mean of (price - outcome)² at the fills of trades that were settled: 0 is perfect, 0.25 what 0.5 always gets',
-    least: true,
-    of: ({ brier, settled }) => ratio(brier, settled),
+    description:
+      'mean of (price - outcome)² at the fills of trades that were settled: 0 is perfect, 0.25 what 0.5 always gets',
+    isMinimized: true,
+    compute: ({ brier, settled }) => divideOrNull(brier, settled),
   },
 };
 
-const ratio = (sum: number, n: number): number | null => (n === 0 ? null : sum / n);
+const divideOrNull = (sum: number, n: number): number | null => (n === 0 ? null : sum / n);
 
 /** What each UTC day gained, the first and the last being parts of days perhaps. */
-function gains(tally: Tally, samples: Samples): number[] {
-  const equity = equityOf(tally);
+function computeDailyGains(tally: TradeTotals, samples: SampleTimes): number[] {
+  const equity = computeEquity(tally);
   let before = 0;
-  return dayEnds(samples).map((k) => {
+  return findDayEnds(samples).map((k) => {
     const gain = equity[k]! - before;
     before = equity[k]!;
     return gain;
@@ -57,23 +58,23 @@ function gains(tally: Tally, samples: Samples): number[] {
 }
 
 /** What differences of sums are off by rounding, as a share of the sums: some hundred thousand additions. */
-const alike = 1e-11;
+const equalityTolerance = 1e-11;
 
 /** Sharpe (1966, 1994) with a riskless return of nothing; null for fewer than two days, or days that are all alike. */
-function sharpe(days: readonly number[]): number | null {
+function computeSharpe(days: readonly number[]): number | null {
   const [least, most] = [Math.min(...days), Math.max(...days)];
   let [sum, size] = [0, 0];
   for (const day of days) {
     sum += day;
     size = Math.max(size, Math.abs(sum), Math.abs(day));
   }
-  if (days.length < 2 || most - least <= alike * size) return null;
+  if (days.length < 2 || most - least <= equalityTolerance * size) return null;
   const mean = days.reduce((sum, day) => sum + day, 0) / days.length;
   const squares = days.reduce((sum, day) => sum + (day - mean) ** 2, 0);
   return (mean / Math.sqrt(squares / (days.length - 1))) * Math.sqrt(daysOfYear);
 }
 
-function drawdown(equity: Float64Array): number {
+function computeDrawdown(equity: Float64Array): number {
   let [top, deepest] = [0, 0];
   for (const value of equity) {
     top = Math.max(top, value);
@@ -83,12 +84,12 @@ function drawdown(equity: Float64Array): number {
 }
 
 /** Which of the values is best, the first of equals; -1 where all are null. */
-export function bestOf(name: ObjectiveName, values: readonly (number | null)[]): number {
-  const { least } = objectives[name];
+export function findBest(name: ObjectiveName, values: readonly (number | null)[]): number {
+  const { isMinimized } = objectives[name];
   let best = -1;
   for (const [i, value] of values.entries()) {
     if (value === null) continue;
-    if (best < 0 || (least ? value < values[best]! : value > values[best]!)) best = i;
+    if (best < 0 || (isMinimized ? value < values[best]! : value > values[best]!)) best = i;
   }
   return best;
 }

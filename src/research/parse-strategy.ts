@@ -1,5 +1,5 @@
 import {
-  bounds,
+  boundNames,
   type CategoryTest,
   type Condition,
   contractsMax,
@@ -8,39 +8,39 @@ import {
   measureNames,
   type NumberTest,
   type Operand,
-  ofPosition,
+  positionMeasures,
   type Quantity,
   type Rule,
   type Size,
   type Strategy,
   strategyLimits,
-  windowed,
+  windowedMeasures,
   windowMsMax,
 } from './strategy.ts';
-import { type Fault, Reader } from './validator.ts';
+import { type Fault, JsonValidator } from './validator.ts';
 
-const free: Fees = { per_contract: 0, of_notional: 0, of_variance: 0 };
+const noFees: Fees = { per_contract: 0, of_notional: 0, of_variance: 0 };
 
 /** Least and greatest of a number, both included. */
-interface Range {
+interface NumberRange {
   readonly least: number;
   readonly most: number;
 }
 
-const anyNumber: Range = { least: -Number.MAX_VALUE, most: Number.MAX_VALUE };
-const share: Range = { least: 0, most: 1 };
-const sizes: Range = { least: 1e-6, most: contractsMax };
-const counts: Range = { least: 1, most: 1e6 };
-const windows: Range = { least: 1, most: windowMsMax };
+const finiteRange: NumberRange = { least: -Number.MAX_VALUE, most: Number.MAX_VALUE };
+const shareRange: NumberRange = { least: 0, most: 1 };
+const sizeRange: NumberRange = { least: 1e-6, most: contractsMax };
+const countRange: NumberRange = { least: 1, most: 1e6 };
+const windowRange: NumberRange = { least: 1, most: windowMsMax };
 
 /** Reads a strategy from JSON: all that is wrong with it, each with the field that it is wrong in, or the strategy. */
-export function readStrategy(json: unknown, at = ''): { strategy: Strategy } | { faults: readonly Fault[] } {
-  const reader = new Reader();
-  const strategy = strategyIn(reader, json, at);
+export function parseStrategy(json: unknown, at = ''): { strategy: Strategy } | { faults: readonly Fault[] } {
+  const reader = new JsonValidator();
+  const strategy = parseStrategyFields(reader, json, at);
   return reader.faults.length > 0 ? { faults: reader.faults } : { strategy };
 }
 
-function strategyIn(reader: Reader, json: unknown, at: string): Strategy {
+function parseStrategyFields(reader: JsonValidator, json: unknown, at: string): Strategy {
   const {
     parameters = {},
     rules,
@@ -50,16 +50,16 @@ function strategyIn(reader: Reader, json: unknown, at: string): Strategy {
     required: ['rules'],
     optional: ['parameters', 'fees', 'slippage'],
   });
-  const known = parametersIn(reader, parameters, reader.path(at, 'parameters'));
-  const scope: Scope = { reader, parameters: known, conditions: 0 };
+  const known = parseParameters(reader, parameters, reader.path(at, 'parameters'));
+  const scope: ParseScope = { reader, parameters: known, conditions: 0 };
   const rulesAt = reader.path(at, 'rules');
   const list = reader.list(rules, rulesAt, { least: 1, most: strategyLimits.rules });
-  const read = list.map((rule, i) => ruleIn(scope, rule, `${rulesAt}[${i}]`));
+  const read = list.map((rule, i) => parseRule(scope, rule, `${rulesAt}[${i}]`));
   const out = {
     parameters: known,
     rules: read,
-    fees: feesIn(scope, fees, reader.path(at, 'fees')),
-    slippage: quantityIn(scope, slippage, reader.path(at, 'slippage'), share),
+    fees: parseFees(scope, fees, reader.path(at, 'fees')),
+    slippage: parseQuantity(scope, slippage, reader.path(at, 'slippage'), shareRange),
   };
   if (scope.conditions > strategyLimits.conditions)
     reader.fault(rulesAt, `has ${scope.conditions} conditions, more than ${strategyLimits.conditions}`);
@@ -67,67 +67,67 @@ function strategyIn(reader: Reader, json: unknown, at: string): Strategy {
 }
 
 /** What is known while a strategy is read. */
-interface Scope {
-  readonly reader: Reader;
+interface ParseScope {
+  readonly reader: JsonValidator;
   readonly parameters: Readonly<Record<string, number>>;
   conditions: number;
 }
 
 /** Names of parameters: as they can be written as a flag of a command and a key of an object. */
-const parameterName = /^[a-z][a-z0-9_]{0,39}$/;
+const parameterNamePattern = /^[a-z][a-z0-9_]{0,39}$/;
 
-function parametersIn(reader: Reader, json: unknown, at: string): Record<string, number> {
+function parseParameters(reader: JsonValidator, json: unknown, at: string): Record<string, number> {
   const entries = Object.entries(reader.object(json, at));
   if (entries.length > strategyLimits.parameters)
     reader.fault(at, `has ${entries.length} names, more than ${strategyLimits.parameters}`);
   return Object.fromEntries(
     entries.map(([name, value]) => {
       const place = reader.path(at, name);
-      if (!parameterName.test(name)) reader.fault(place, 'must be named in a-z, 0-9 and _, at most 40 of them');
-      return [name, reader.number(value, place, anyNumber)];
+      if (!parameterNamePattern.test(name)) reader.fault(place, 'must be named in a-z, 0-9 and _, at most 40 of them');
+      return [name, reader.number(value, place, finiteRange)];
     }),
   );
 }
 
-function ruleIn(scope: Scope, json: unknown, at: string): Rule {
+function parseRule(scope: ParseScope, json: unknown, at: string): Rule {
   const { reader } = scope;
   const fields = { required: ['side', 'entry', 'size'], optional: ['exit', 'entries_max'] };
   const { side, entry, exit = null, size, entries_max = null } = reader.object(json, at, fields);
   return {
     side: reader.oneOf(side, `${at}.side`, ['yes', 'no']),
-    entry: conditionIn(scope, entry, `${at}.entry`, { depth: 1, held: false }),
-    exit: exit === null ? null : conditionIn(scope, exit, `${at}.exit`, { depth: 1, held: true }),
-    size: sizeIn(scope, size, `${at}.size`),
-    entries_max: entries_max === null ? null : quantityIn(scope, entries_max, `${at}.entries_max`, counts),
+    entry: parseCondition(scope, entry, `${at}.entry`, { depth: 1, hasPosition: false }),
+    exit: exit === null ? null : parseCondition(scope, exit, `${at}.exit`, { depth: 1, hasPosition: true }),
+    size: parseSize(scope, size, `${at}.size`),
+    entries_max: entries_max === null ? null : parseQuantity(scope, entries_max, `${at}.entries_max`, countRange),
   };
 }
 
-function sizeIn(scope: Scope, json: unknown, at: string): Size {
+function parseSize(scope: ParseScope, json: unknown, at: string): Size {
   const read = scope.reader.object(json, at, { required: [], optional: ['contracts', 'dollars'] });
   const [name, ...others] = Object.keys(read);
   if (name === undefined || others.length > 0) {
     scope.reader.fault(at, 'must have one of contracts and dollars');
     return { contracts: 1 };
   }
-  const value = quantityIn(scope, read[name], `${at}.${name}`, sizes);
+  const value = parseQuantity(scope, read[name], `${at}.${name}`, sizeRange);
   return name === 'dollars' ? { dollars: value } : { contracts: value };
 }
 
-function feesIn(scope: Scope, json: unknown, at: string): Fees {
-  const read = scope.reader.object(json, at, { required: [], optional: Object.keys(free) });
+function parseFees(scope: ParseScope, json: unknown, at: string): Fees {
+  const read = scope.reader.object(json, at, { required: [], optional: Object.keys(noFees) });
   const fee = (name: keyof Fees): Quantity =>
-    Object.hasOwn(read, name) ? quantityIn(scope, read[name], `${at}.${name}`, share) : free[name];
+    Object.hasOwn(read, name) ? parseQuantity(scope, read[name], `${at}.${name}`, shareRange) : noFees[name];
   return { per_contract: fee('per_contract'), of_notional: fee('of_notional'), of_variance: fee('of_variance') };
 }
 
 /** Where a condition stands. */
-interface Standing {
+interface ConditionContext {
   readonly depth: number;
   /** Whether there is a position. */
-  readonly held: boolean;
+  readonly hasPosition: boolean;
 }
 
-function conditionIn(scope: Scope, json: unknown, at: string, standing: Standing): Condition {
+function parseCondition(scope: ParseScope, json: unknown, at: string, standing: ConditionContext): Condition {
   const { reader } = scope;
   scope.conditions++;
   const object = reader.object(json, at);
@@ -140,39 +140,49 @@ function conditionIn(scope: Scope, json: unknown, at: string, standing: Standing
     }
     const list = reader.list(object[word], `${at}.${word}`, { least: 0, most: strategyLimits.conditions });
     const inner = { ...standing, depth: standing.depth + 1 };
-    const conditions = list.map((one, i) => conditionIn(scope, one, `${at}.${word}[${i}]`, inner));
+    const conditions = list.map((one, i) => parseCondition(scope, one, `${at}.${word}[${i}]`, inner));
     return word === 'all' ? { all: conditions } : { any: conditions };
   }
   if (!Object.hasOwn(object, 'measure')) {
     reader.fault(at, 'must have one of all, any and measure');
     return { all: [] };
   }
-  return object.measure === 'category' ? categoryIn(reader, json, at) : testIn(scope, json, at, standing);
+  return object.measure === 'category'
+    ? parseCategoryTest(reader, json, at)
+    : parseNumberTest(scope, json, at, standing);
 }
 
-function testIn(scope: Scope, json: unknown, at: string, standing: Standing): NumberTest {
+function parseNumberTest(scope: ParseScope, json: unknown, at: string, standing: ConditionContext): NumberTest {
   const { reader } = scope;
-  const fields = { required: ['measure'], optional: ['window_ms', ...bounds] };
+  const fields = { required: ['measure'], optional: ['window_ms', ...boundNames] };
   const object = reader.object(json, at, fields);
-  const named = bounds.filter((bound) => Object.hasOwn(object, bound));
-  if (named.length === 0) reader.fault(at, `must have one of ${bounds.join(', ')}`);
-  const operands = named.map((bound) => [bound, operandIn(scope, object[bound], `${at}.${bound}`, standing)] as const);
-  return { ...measureOf(scope, object, at, standing), ...Object.fromEntries(operands) };
+  const named = boundNames.filter((bound) => Object.hasOwn(object, bound));
+  if (named.length === 0) reader.fault(at, `must have one of ${boundNames.join(', ')}`);
+  const operands = named.map(
+    (bound) => [bound, parseOperand(scope, object[bound], `${at}.${bound}`, standing)] as const,
+  );
+  return { ...parseMeasure(scope, object, at, standing), ...Object.fromEntries(operands) };
 }
 
-function operandIn(scope: Scope, json: unknown, at: string, standing: Standing): Operand {
+function parseOperand(scope: ParseScope, json: unknown, at: string, standing: ConditionContext): Operand {
   if (typeof json !== 'object' || json === null || !Object.hasOwn(json, 'measure'))
-    return quantityIn(scope, json, at, anyNumber);
+    return parseQuantity(scope, json, at, finiteRange);
   const object = scope.reader.object(json, at, { required: ['measure'], optional: ['window_ms'] });
-  return measureOf(scope, object, at, standing);
+  return parseMeasure(scope, object, at, standing);
 }
 
-function measureOf(scope: Scope, object: Record<string, unknown>, at: string, { held }: Standing): Measure {
+function parseMeasure(
+  scope: ParseScope,
+  object: Record<string, unknown>,
+  at: string,
+  { hasPosition }: ConditionContext,
+): Measure {
   const { reader } = scope;
   const measure = reader.oneOf(object.measure, `${at}.measure`, measureNames);
-  if (ofPosition.has(measure) && !held) reader.fault(`${at}.measure`, `${measure} is known in an exit only`);
+  if (positionMeasures.has(measure) && !hasPosition)
+    reader.fault(`${at}.measure`, `${measure} is known in an exit only`);
   const given = Object.hasOwn(object, 'window_ms');
-  if (!windowed.has(measure)) {
+  if (!windowedMeasures.has(measure)) {
     if (given) reader.fault(`${at}.window_ms`, `is none of ${measure}`);
     return { measure };
   }
@@ -180,10 +190,10 @@ function measureOf(scope: Scope, object: Record<string, unknown>, at: string, { 
     reader.fault(`${at}.window_ms`, `is missing: ${measure} looks back so far`);
     return { measure };
   }
-  return { measure, window_ms: quantityIn(scope, object.window_ms, `${at}.window_ms`, windows) };
+  return { measure, window_ms: parseQuantity(scope, object.window_ms, `${at}.window_ms`, windowRange) };
 }
 
-function categoryIn(reader: Reader, json: unknown, at: string): CategoryTest {
+function parseCategoryTest(reader: JsonValidator, json: unknown, at: string): CategoryTest {
   const object = reader.object(json, at, { required: ['measure'], optional: ['in', 'not_in'] });
   const named = (['in', 'not_in'] as const).filter((name) => Object.hasOwn(object, name));
   if (named.length !== 1) reader.fault(at, 'must have one of in and not_in');
@@ -195,11 +205,11 @@ function categoryIn(reader: Reader, json: unknown, at: string): CategoryTest {
 }
 
 /** A number in a range, or a parameter that has one in it. */
-function quantityIn({ reader, parameters }: Scope, json: unknown, at: string, range: Range): Quantity {
+function parseQuantity({ reader, parameters }: ParseScope, json: unknown, at: string, range: NumberRange): Quantity {
   if (typeof json !== 'object' || json === null) return reader.number(json, at, range);
   const { parameter, times } = reader.object(json, at, { required: ['parameter'], optional: ['times'] });
   const name = reader.text(parameter, `${at}.parameter`, 40);
-  const factor = times === undefined ? 1 : reader.number(times, `${at}.times`, anyNumber);
+  const factor = times === undefined ? 1 : reader.number(times, `${at}.times`, finiteRange);
   if (!Object.hasOwn(parameters, name)) reader.fault(`${at}.parameter`, `${name} is none of the parameters`);
   else reader.number(parameters[name]! * factor, at, range);
   return { parameter: name, ...(times !== undefined && { times: factor }) };

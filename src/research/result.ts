@@ -1,18 +1,18 @@
 import { compareUtf8 } from '../core/compare-utf8.ts';
 import type { Window } from '../core/window.ts';
-import type { BacktestAsked } from './backtest-request.ts';
-import type { Point } from './bind-parameters.ts';
-import { deciles } from './calibration.ts';
-import { samplesOf } from './equity-samples.ts';
-import { bestOf, objectives } from './objectives.ts';
-import type { RunDone, SymbolRow } from './run-series.ts';
+import type { BacktestSpec } from './backtest-request.ts';
+import type { ParameterPoint } from './bind-parameters.ts';
+import { decilesCount } from './calibration.ts';
+import { computeSampleTimes } from './equity-samples.ts';
+import { findBest, objectives } from './objectives.ts';
+import type { RunTotals, SymbolRow } from './run-series.ts';
 import type { Trade } from './simulate.ts';
 import type { Strategy } from './strategy.ts';
-import { equityOf, type Tally } from './trade-totals.ts';
+import { computeEquity, type TradeTotals } from './trade-totals.ts';
 
 /** What a backtest gives. The same archive, asked the same, gives the same to the byte. Times are epoch milliseconds. */
 export interface BacktestResult {
-  readonly asked: BacktestAsked;
+  readonly asked: BacktestSpec;
   /** What was run, its parameters bound; of a grid its best point. */
   readonly strategy: Strategy;
   /** Of a user's strategy that is kept; else null. */
@@ -22,7 +22,7 @@ export interface BacktestResult {
   readonly to: number;
   /** The objective's value; null where there was nothing to take it of. */
   readonly value: number | null;
-  readonly summary: Summary;
+  readonly summary: BacktestSummary;
   readonly equity: { readonly step_ms: number; readonly t: readonly number[]; readonly value: readonly number[] };
   /** By pnl, the greatest first; of a `count` beyond 1,000 the 500 greatest and the 500 least. */
   readonly symbols: { readonly count: number; readonly listed: readonly SymbolRow[] };
@@ -34,7 +34,7 @@ export interface BacktestResult {
   readonly archive: ArchiveUsed;
 }
 
-export interface Summary {
+export interface BacktestSummary {
   /** Symbols that were played, those with a trade, and their ticks. */
   readonly symbols: number;
   readonly traded: number;
@@ -67,7 +67,7 @@ export interface GridResult {
   /** Index of the point with the best value before it. */
   readonly best: number | null;
   readonly points: readonly {
-    readonly parameters: Point;
+    readonly parameters: ParameterPoint;
     readonly value: number | null;
     readonly trades: number;
     readonly held_out_value: number | null;
@@ -95,24 +95,24 @@ export interface ArchiveUsed {
 /** Symbols that are told one by one: half of them gained most, half lost most, where there are more. */
 export const symbolsMax = 1000;
 
-const firstAndLast = <T>(all: readonly T[], most: number): readonly T[] =>
+const takeFirstAndLast = <T>(all: readonly T[], most: number): readonly T[] =>
   all.length <= most ? all : [...all.slice(0, most / 2), ...all.slice(-most / 2)];
 
 /** The points of a grid after both of its spans, and which of them is best. */
-export function gridResult(
-  asked: BacktestAsked,
-  points: readonly Point[],
+export function createGridResult(
+  asked: BacktestSpec,
+  points: readonly ParameterPoint[],
   [chosenBy, heldOut]: readonly [Window, Window],
-  done: RunDone,
+  done: RunTotals,
 ): GridResult {
-  const valuesOn = (span: Window, tallies: readonly Tally[]) => {
-    const samples = samplesOf(span);
-    return tallies.map((tally) => objectives[asked.objective].of(tally, samples));
+  const valuesOn = (span: Window, tallies: readonly TradeTotals[]) => {
+    const samples = computeSampleTimes(span);
+    return tallies.map((tally) => objectives[asked.objective].compute(tally, samples));
   };
-  const [first, second] = [done.tallies[0]!, done.tallies[1]!];
+  const [first, second] = [done.totals[0]!, done.totals[1]!];
   const values = valuesOn(chosenBy, first);
   const judged = valuesOn(heldOut, second);
-  const best = bestOf(asked.objective, values);
+  const best = findBest(asked.objective, values);
   return {
     split_at: heldOut.from,
     best: best < 0 ? null : best,
@@ -127,7 +127,7 @@ export function gridResult(
 }
 
 /** The split of a span for a grid; undefined where it is too short to be split. */
-export function splitOf({ from, to }: Window, heldOut: number): readonly [Window, Window] | undefined {
+export function splitWindow({ from, to }: Window, heldOut: number): readonly [Window, Window] | undefined {
   const at = Math.round(to - (to - from) * heldOut);
   return at > from && at < to
     ? [
@@ -138,14 +138,17 @@ export function splitOf({ from, to }: Window, heldOut: number): readonly [Window
 }
 
 /** What is the same in every result of a run. */
-export type Framed = Pick<BacktestResult, 'asked' | 'strategy' | 'strategy_version' | 'grid' | 'coverage' | 'archive'>;
+export type ResultContext = Pick<
+  BacktestResult,
+  'asked' | 'strategy' | 'strategy_version' | 'grid' | 'coverage' | 'archive'
+>;
 
 /** The result of a run of one strategy on one span, told one by one. */
-export function resultOf(framed: Framed, span: Window, done: RunDone): BacktestResult {
+export function createBacktestResult(framed: ResultContext, span: Window, done: RunTotals): BacktestResult {
   const { asked, strategy, strategy_version, grid, coverage, archive } = framed;
-  const samples = samplesOf(span);
-  const tally = done.tallies[0]![0]!;
-  const of = (name: keyof typeof objectives): number | null => objectives[name].of(tally, samples);
+  const samples = computeSampleTimes(span);
+  const tally = done.totals[0]![0]!;
+  const of = (name: keyof typeof objectives): number | null => objectives[name].compute(tally, samples);
   const { trades, contracts, fees, pnl } = tally;
   const traded = done.symbols.filter((row) => row.trades > 0);
   return {
@@ -168,28 +171,28 @@ export function resultOf(framed: Framed, span: Window, done: RunDone): BacktestR
       win_rate: of('win_rate'),
       brier: of('brier'),
     },
-    equity: { step_ms: samples.stepMs, t: [...samples.t], value: [...equityOf(tally)] },
+    equity: { step_ms: samples.stepMs, t: [...samples.t], value: [...computeEquity(tally)] },
     symbols: {
       count: traded.length,
-      listed: firstAndLast(
+      listed: takeFirstAndLast(
         traded.toSorted((a, b) => b.pnl - a.pnl || compareUtf8(a.symbol, b.symbol)),
         symbolsMax,
       ),
     },
     trades: { count: trades, listed: done.trades },
-    calibration: calibrationRows(done),
+    calibration: toCalibrationRows(done),
     grid,
     coverage,
     archive,
   };
 }
 
-const calibrationRows = ({ calibration: { ticks, prices, outcomes, brier } }: RunDone): CalibrationRow[] =>
-  Array.from({ length: deciles }, (_, k) => {
+const toCalibrationRows = ({ calibration: { ticks, prices, outcomes, brier } }: RunTotals): CalibrationRow[] =>
+  Array.from({ length: decilesCount }, (_, k) => {
     const mean = (sums: Float64Array): number | null => (ticks[k] === 0 ? null : sums[k]! / ticks[k]!);
     return {
-      from: k / deciles,
-      to: (k + 1) / deciles,
+      from: k / decilesCount,
+      to: (k + 1) / decilesCount,
       ticks: ticks[k]!,
       mean_price: mean(prices),
       mean_outcome: mean(outcomes),

@@ -2,20 +2,20 @@
  * Mean and standard deviation of the prices in a window that ends with a tick and leaves its own start out, for ticks in
  * their order. Values come in and go out of a sum, which is taken anew now and then so that errors cannot pile up.
  */
-export interface Rolling {
+export interface RollingWindow {
   /** Goes on to a tick, which must not come before the last one. */
-  to(i: number): void;
+  advanceTo(i: number): void;
   /** Whether there is a tick at the window's start or before it: else the window is only begun. */
   isFull(): boolean;
-  mean(): number;
+  getMean(): number;
   /** Of the whole population; exactly 0 where all prices are the same. */
-  deviation(): number;
+  getDeviation(): number;
 }
 
 /** The least share of what was summed up that a variance may be: less of it is rounding to too great a part. */
-const precise = 1e-6;
+const relativePrecision = 1e-6;
 
-export function rolling(t: Float64Array, p: Float64Array, windowMs: number): Rolling {
+export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: number): RollingWindow {
   // The window holds ticks low to high - 1.
   let [low, high] = [0, 0];
   // Sums of what prices differ from one of them, so that little is lost where they are near each other; and the greatest
@@ -47,7 +47,7 @@ export function rolling(t: Float64Array, p: Float64Array, windowMs: number): Rol
   const spread = (n: number): number => sums[squaresAt]! - (sums[sumAt]! * sums[sumAt]!) / n;
 
   return {
-    to(i) {
+    advanceTo(i) {
       if (i < high) return;
       const [start, before, next] = [t[i]! - windowMs, low, high];
       // What came between two calls may be longer than the window.
@@ -76,12 +76,12 @@ export function rolling(t: Float64Array, p: Float64Array, windowMs: number): Rol
       if (squares > sums[peakAt]!) sums[peakAt] = squares;
     },
     isFull: () => low > 0,
-    mean: () => (sameFrom <= low ? p[low]! : sums[pivotAt]! + sums[sumAt]! / (high - low)),
-    deviation() {
+    getMean: () => (sameFrom <= low ? p[low]! : sums[pivotAt]! + sums[sumAt]! / (high - low)),
+    getDeviation() {
       if (sameFrom <= low) return 0;
       const n = high - low;
       // After a jump a small deviation would be lost beside what went before.
-      if (!(spread(n) > precise * sums[peakAt]!)) anew();
+      if (!(spread(n) > relativePrecision * sums[peakAt]!)) anew();
       return Math.sqrt(Math.max(0, spread(n) / n));
     },
   };

@@ -1,11 +1,11 @@
 import { compareUtf8 } from '../core/compare-utf8.ts';
 import type { Window } from '../core/window.ts';
-import { addCalibration, addSeries, type Calibration, emptyCalibration } from './calibration.ts';
-import { samplesOf } from './equity-samples.ts';
+import { addCalibration, addSeriesCalibration, type Calibration, createCalibration } from './calibration.ts';
+import { computeSampleTimes } from './equity-samples.ts';
 import { simulate, type Trade } from './simulate.ts';
 import type { Strategy } from './strategy.ts';
-import { countBelow, type Series } from './symbol-series.ts';
-import { addTally, addTrades, emptyTally, type Tally } from './trade-totals.ts';
+import { countBelow, type SymbolSeries } from './symbol-series.ts';
+import { addTrades, createTradeTotals, mergeTradeTotals, type TradeTotals } from './trade-totals.ts';
 
 /** What is to be played: every strategy on every span. */
 export interface RunPlan {
@@ -13,7 +13,7 @@ export interface RunPlan {
   readonly strategies: readonly Strategy[];
   readonly spans: readonly Window[];
   /** Whether trades and symbols are wanted one by one; of one strategy on one span. */
-  readonly detailed: boolean;
+  readonly isDetailed: boolean;
 }
 
 /** What became of one symbol. */
@@ -30,9 +30,9 @@ export interface SymbolRow {
   readonly outcome: number | null;
 }
 
-export interface RunDone {
+export interface RunTotals {
   /** By span, then by strategy. */
-  readonly tallies: readonly (readonly Tally[])[];
+  readonly totals: readonly (readonly TradeTotals[])[];
   /** Of the first span to the last. */
   readonly calibration: Calibration;
   readonly symbols: readonly SymbolRow[];
@@ -48,38 +48,42 @@ export const tradesMax = 1000;
  * Plays a plan on some symbols, in their order.
  * @param goOn asked now and then; what it throws ends the run
  */
-export function runSeries(plan: RunPlan, all: readonly Series[], goOn: () => void = () => {}): RunDone {
-  const { strategies, spans, detailed } = plan;
-  const samples = spans.map(samplesOf);
-  const tallies = samples.map((one) => strategies.map(() => emptyTally(one)));
-  const calibration = emptyCalibration();
+export function runSeries(plan: RunPlan, all: readonly SymbolSeries[], goOn: () => void = () => {}): RunTotals {
+  const { strategies, spans, isDetailed } = plan;
+  const samples = spans.map(computeSampleTimes);
+  const tallies = samples.map((one) => strategies.map(() => createTradeTotals(one)));
+  const calibration = createCalibration();
   const symbols: SymbolRow[] = [];
   let trades: Trade[] = [];
   let ticks = 0;
   for (const series of all) {
     for (const [s, span] of spans.entries()) {
-      addSeries(calibration, series, span);
+      addSeriesCalibration(calibration, series, span);
       for (const [k, strategy] of strategies.entries()) {
         const made = simulate(series, strategy, span, goOn);
         addTrades(tallies[s]![k]!, series, made, samples[s]!);
-        if (!detailed) continue;
-        symbols.push(rowOf(series, made, span));
+        if (!isDetailed) continue;
+        symbols.push(toSymbolRow(series, made, span));
         for (const trade of made) trades.push(trade);
-        if (trades.length > 10 * tradesMax) trades = firstTrades(trades);
+        if (trades.length > 10 * tradesMax) trades = selectFirstTrades(trades);
       }
     }
     ticks += series.t.length;
   }
-  return { tallies, calibration, symbols, trades: firstTrades(trades), ticks };
+  return { totals: tallies, calibration, symbols, trades: selectFirstTrades(trades), ticks };
 }
 
 /** The first trades by fill, symbol and rule. */
-export const firstTrades = (trades: readonly Trade[]): Trade[] =>
+export const selectFirstTrades = (trades: readonly Trade[]): Trade[] =>
   trades
     .toSorted((a, b) => a.filled_at - b.filled_at || compareUtf8(a.symbol, b.symbol) || a.rule - b.rule)
     .slice(0, tradesMax);
 
-function rowOf({ symbol, t, settlement }: Series, trades: readonly Trade[], { from, to }: Window): SymbolRow {
+function toSymbolRow(
+  { symbol, t, settlement }: SymbolSeries,
+  trades: readonly Trade[],
+  { from, to }: Window,
+): SymbolRow {
   const sum = (of: (trade: Trade) => number): number => trades.reduce((total, trade) => total + of(trade), 0);
   return {
     symbol,
@@ -93,14 +97,14 @@ function rowOf({ symbol, t, settlement }: Series, trades: readonly Trade[], { fr
 }
 
 /** Adds what became of the next symbols. Sums depend on their order: the same batches in the same order give the same bytes. */
-export function addRun(to: RunDone, other: RunDone): RunDone {
-  for (const [s, tallies] of to.tallies.entries())
-    for (const [k, tally] of tallies.entries()) addTally(tally, other.tallies[s]![k]!);
+export function mergeRunTotals(to: RunTotals, other: RunTotals): RunTotals {
+  for (const [s, tallies] of to.totals.entries())
+    for (const [k, tally] of tallies.entries()) mergeTradeTotals(tally, other.totals[s]![k]!);
   addCalibration(to.calibration, other.calibration);
   return {
     ...to,
     symbols: [...to.symbols, ...other.symbols],
-    trades: firstTrades([...to.trades, ...other.trades]),
+    trades: selectFirstTrades([...to.trades, ...other.trades]),
     ticks: to.ticks + other.ticks,
   };
 }

@@ -1,20 +1,20 @@
 import type { Window } from '../core/window.ts';
-import { amountOf } from './bind-parameters.ts';
-import { type FirstOf, firstOf } from './conditions.ts';
+import { resolveQuantity } from './bind-parameters.ts';
+import { compileSearch, type FindFirstTick } from './conditions.ts';
 import {
   buyAtTick,
   buyFromBook,
-  type Costs,
-  costsOf,
+  createTradingCosts,
   type Fill,
+  type OrderSize,
   sellAtTick,
   sellToBook,
-  type Wanted,
-  worth,
+  type TradingCosts,
+  toSidePrice,
 } from './execution.ts';
-import { measuresOf, type Position } from './measures.ts';
+import { createMeasures, type Position } from './measures.ts';
 import type { Rule, Side, Strategy } from './strategy.ts';
-import { type Book, countBelow, type Series } from './symbol-series.ts';
+import { countBelow, type OrderBook, type SymbolSeries } from './symbol-series.ts';
 
 /** What was bought and what became of it; of what is sold in pieces each piece. Times are epoch milliseconds. */
 export interface Trade {
@@ -52,56 +52,60 @@ export const bookAgeMsMax = 5 * 60_000;
  * @param span decisions and fills lie in it; ticks before it are looked back on
  * @param goOn asked every some thousand ticks; what it throws ends the run
  */
-export function simulate(series: Series, strategy: Strategy, span: Window, goOn: () => void = () => {}): Trade[] {
+export function simulate(series: SymbolSeries, strategy: Strategy, span: Window, goOn: () => void = () => {}): Trade[] {
   const end = countBelow(series.t, Math.min(span.to, series.settlement?.at ?? Number.POSITIVE_INFINITY));
   const start = countBelow(series.t, span.from);
-  const costs = costsOf(strategy);
+  const costs = createTradingCosts(strategy);
   return strategy.rules.flatMap((rule, index) =>
-    playRule({ series, strategy, rule, index, costs, goOn }, start, end, span.to),
+    simulateRule({ series, strategy, rule, index, costs, throwIfStopped: goOn }, start, end, span.to),
   );
 }
 
-interface Playing {
-  readonly series: Series;
+interface RuleSimulation {
+  readonly series: SymbolSeries;
   readonly strategy: Strategy;
   readonly rule: Rule;
   readonly index: number;
-  readonly costs: Costs;
-  goOn(): void;
+  readonly costs: TradingCosts;
+  throwIfStopped(): void;
 }
 
 /** Ticks that are looked at between two questions whether to go on. */
-const searchedAtOnce = 8192;
+const ticksPerSearch = 8192;
 
 /** What is held: contracts, when and at what they were bought. */
-interface Holding extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'paid'> {
+interface OpenPosition extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'paid'> {
   contracts: number;
   /** Fees of the entry, a contract. */
   readonly fee: number;
 }
 
-function playRule(playing: Playing, start: number, end: number, to: number): Trade[] {
+function simulateRule(playing: RuleSimulation, start: number, end: number, to: number): Trade[] {
   const { series, strategy, rule, index, costs } = playing;
   const { symbol, t, p, settlement } = series;
   const { side } = rule;
   const trades: Trade[] = [];
-  const position: Position = { since: 0, cost: 0, ...(side === 'yes' ? { sign: 1, base: 0 } : { sign: -1, base: 1 }) };
+  const position: Position = {
+    boughtAt: 0,
+    cost: 0,
+    ...(side === 'yes' ? { sign: 1, offset: 0 } : { sign: -1, offset: 1 }),
+  };
   // Entry and exit are asked for ticks in one order, so they share what windows have come to.
-  const measures = measuresOf(series, strategy);
-  const entryFrom = firstOf(rule.entry, strategy, measures, position);
-  const exitFrom = rule.exit === null ? null : firstOf(rule.exit, strategy, measures, position);
-  const wanted = wantedOf(rule, strategy);
-  const bookOf = booksInForce(series);
-  let entriesLeft = rule.entries_max === null ? Number.POSITIVE_INFINITY : amountOf(rule.entries_max, strategy);
-  let held: Holding | null = null;
+  const measures = createMeasures(series, strategy);
+  const entryFrom = compileSearch(rule.entry, strategy, measures, position);
+  const exitFrom = rule.exit === null ? null : compileSearch(rule.exit, strategy, measures, position);
+  const wanted = resolveOrderSize(rule, strategy);
+  const bookOf = createBookLookup(series);
+  let entriesLeft = rule.entries_max === null ? Number.POSITIVE_INFINITY : resolveQuantity(rule.entries_max, strategy);
+  let held: OpenPosition | null = null;
   /** The tick that an order was decided at, -1 where there is none; it buys where nothing is held. */
   let decided = -1;
 
   /** The first tick from one on at which a condition holds; `end` where there is none. */
-  function search(first: FirstOf, from: number): number {
-    for (let at = from; at < end; at += searchedAtOnce) {
-      playing.goOn();
-      const upTo = Math.min(end, at + searchedAtOnce);
+  function search(first: FindFirstTick, from: number): number {
+    for (let at = from; at < end; at += ticksPerSearch) {
+      playing.throwIfStopped();
+      const upTo = Math.min(end, at + ticksPerSearch);
       const found = first(at, upTo);
       if (found < upTo) return found;
     }
@@ -119,18 +123,21 @@ function playRule(playing: Playing, start: number, end: number, to: number): Tra
     bookOf.use();
     return fill;
   }
-  const buy = (price: number, book: Book | null): Fill =>
+  const buy = (price: number, book: OrderBook | null): Fill =>
     book === null ? buyAtTick(side, price, wanted, costs) : buyFromBook(side, book, wanted);
-  const sell = (contracts: number, price: number, book: Book | null): Fill =>
+  const sell = (contracts: number, price: number, book: OrderBook | null): Fill =>
     book === null ? sellAtTick(side, price, contracts, costs) : sellToBook(side, book, contracts);
 
   /** Ends so many of the contracts that are held. */
   function endOf(
-    { decided_at, filled_at, price, paid, fee }: Holding,
-    { contracts, each }: Fill,
+    { decided_at, filled_at, price, paid, fee }: OpenPosition,
+    { contracts, contractPrice }: Fill,
     how: Pick<Trade, 'exit' | 'exit_decided_at' | 'exited_at'>,
   ): void {
-    const [entry_fees, exit_fees] = [contracts * fee, how.exit === 'sold' ? contracts * costs.feeOf(each) : 0];
+    const [entry_fees, exit_fees] = [
+      contracts * fee,
+      how.exit === 'sold' ? contracts * costs.computeFee(contractPrice) : 0,
+    ];
     trades.push({
       symbol,
       rule: index,
@@ -140,11 +147,11 @@ function playRule(playing: Playing, start: number, end: number, to: number): Tra
       filled_at,
       price,
       paid,
-      got: each,
+      got: contractPrice,
       ...how,
       entry_fees,
       exit_fees,
-      pnl: contracts * (each - paid) - entry_fees - exit_fees,
+      pnl: contracts * (contractPrice - paid) - entry_fees - exit_fees,
     });
   }
 
@@ -154,9 +161,16 @@ function playRule(playing: Playing, start: number, end: number, to: number): Tra
       if (fill === null) continue;
       if (held === null) {
         entriesLeft--;
-        const { contracts, each: paid } = fill;
-        held = { contracts, decided_at: t[decided]!, filled_at: t[i]!, price: p[i]!, paid, fee: costs.feeOf(paid) };
-        [position.since, position.cost] = [t[i]!, paid];
+        const { contracts, contractPrice: paid } = fill;
+        held = {
+          contracts,
+          decided_at: t[decided]!,
+          filled_at: t[i]!,
+          price: p[i]!,
+          paid,
+          fee: costs.computeFee(paid),
+        };
+        [position.boughtAt, position.cost] = [t[i]!, paid];
         decided = -1;
       } else {
         endOf(held, fill, { exit: 'sold', exit_decided_at: t[decided]!, exited_at: t[i]! });
@@ -184,7 +198,7 @@ function playRule(playing: Playing, start: number, end: number, to: number): Tra
     const exited_at = settled ? settlement.at : t[end - 1]!;
     endOf(
       held,
-      { contracts: held.contracts, each: worth(side, price) },
+      { contracts: held.contracts, contractPrice: toSidePrice(side, price) },
       {
         exit: settled ? 'settled' : 'open',
         exit_decided_at: null,
@@ -195,20 +209,20 @@ function playRule(playing: Playing, start: number, end: number, to: number): Tra
   return trades;
 }
 
-const wantedOf = ({ size }: Rule, strategy: Strategy): Wanted =>
+const resolveOrderSize = ({ size }: Rule, strategy: Strategy): OrderSize =>
   'contracts' in size
-    ? { contracts: amountOf(size.contracts, strategy) }
-    : { dollars: amountOf(size.dollars, strategy) };
+    ? { contracts: resolveQuantity(size.contracts, strategy) }
+    : { dollars: resolveQuantity(size.dollars, strategy) };
 
 /**
  * The book in force at a tick, for ticks in their order: the latest that is not too old, 'used' where the last fill was
  * from it already, null where there is none. `use` notes that the last one was filled from.
  */
-function booksInForce({ t, books }: Series): ((i: number) => Book | 'used' | null) & { use(): void } {
+function createBookLookup({ t, books }: SymbolSeries): ((i: number) => OrderBook | 'used' | null) & { use(): void } {
   let known = 0;
   let used = 0;
-  let [latest, next] = [undefined as Book | undefined, books.at(0)];
-  const of = (i: number): Book | 'used' | null => {
+  let [latest, next] = [undefined as OrderBook | undefined, books.at(0)];
+  const of = (i: number): OrderBook | 'used' | null => {
     for (; next !== undefined && next.t <= t[i]!; next = books.at(known)) {
       latest = next;
       known++;

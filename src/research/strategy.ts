@@ -59,8 +59,8 @@ export interface NumberTest extends Measure {
   readonly at_most?: Operand;
 }
 
-export const bounds = ['above', 'at_least', 'below', 'at_most'] as const;
-export type Bound = (typeof bounds)[number];
+export const boundNames = ['above', 'at_least', 'below', 'at_most'] as const;
+export type Bound = (typeof boundNames)[number];
 
 /** Holds where the market's category is known and among these, or not among those. */
 export interface CategoryTest {
@@ -92,7 +92,7 @@ export const measureNames = [
 export type MeasureName = (typeof measureNames)[number];
 
 /** Measures that look back over a window, which ends with the tick and leaves its own start out. */
-export const windowed: ReadonlySet<string> = new Set<MeasureName>([
+export const windowedMeasures: ReadonlySet<string> = new Set<MeasureName>([
   'return',
   'moving_average',
   'z_score',
@@ -100,7 +100,7 @@ export const windowed: ReadonlySet<string> = new Set<MeasureName>([
 ]);
 
 /** Measures of a position, which only an exit has. */
-export const ofPosition: ReadonlySet<string> = new Set<MeasureName>(['held_ms', 'gain']);
+export const positionMeasures: ReadonlySet<string> = new Set<MeasureName>(['held_ms', 'gain']);
 
 /** Bounds of a strategy: rules, conditions in all of it, how deep they stand in each other, parameters, categories. */
 export const strategyLimits = { rules: 8, conditions: 100, depth: 8, parameters: 20, categories: 100 } as const;

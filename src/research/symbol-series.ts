@@ -4,7 +4,7 @@ import type { Window } from '../core/window.ts';
  * All that a run knows of one symbol, in the order of time. A decision at a moment may use what is of that moment or
  * before it; the outcome is known to settlements alone.
  */
-export interface Series {
+export interface SymbolSeries {
   readonly symbol: string;
   /** Times of its ticks, epoch milliseconds, ascending, none twice. Some may be from before the run, to look back on. */
   readonly t: Float64Array;
@@ -13,15 +13,15 @@ export interface Series {
   /** States of its market, by `from`. */
   readonly states: readonly MarketState[];
   /** Its order books, by `t`. */
-  readonly books: Books;
+  readonly books: OrderBookSeries;
   readonly settlement: Settlement | null;
-  readonly others: readonly Venue[];
+  readonly otherVenues: readonly Venue[];
 }
 
 /** Another venue, and when it was known that it has the same market. */
-export interface Venue extends Pick<Series, 't' | 'p'> {
+export interface Venue extends Pick<SymbolSeries, 't' | 'p'> {
   /** Sorted and disjoint, epoch milliseconds. */
-  readonly together: readonly Window[];
+  readonly sharedWindows: readonly Window[];
 }
 
 /** What was known of a market from a moment on, until the next one. Null: not known. */
@@ -35,7 +35,7 @@ export interface MarketState {
 }
 
 /** A snapshot of an order book, best prices first; prices of yes, quantities in contracts. */
-export interface Book {
+export interface OrderBook {
   /** Epoch milliseconds. */
   readonly t: number;
   readonly bids: readonly Level[];
@@ -43,7 +43,7 @@ export interface Book {
 }
 
 /** Order books one after another; one that is made of what is kept elsewhere is made when it is asked for. */
-export type Books = Pick<readonly Book[], 'length' | 'at'>;
+export type OrderBookSeries = Pick<readonly OrderBook[], 'length' | 'at'>;
 
 export type Level = readonly [price: number, quantity: number];
 

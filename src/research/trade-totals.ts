@@ -1,10 +1,10 @@
-import type { Samples } from './equity-samples.ts';
-import { worth } from './execution.ts';
+import type { SampleTimes } from './equity-samples.ts';
+import { toSidePrice } from './execution.ts';
 import type { Trade } from './simulate.ts';
-import { countBelow, type Series } from './symbol-series.ts';
+import { countBelow, type SymbolSeries } from './symbol-series.ts';
 
 /** What objectives are made of, summed over symbols. */
-export interface Tally {
+export interface TradeTotals {
   trades: number;
   /** Trades with a gain. */
   wins: number;
@@ -16,11 +16,11 @@ export interface Tally {
   settled: number;
   brier: number;
   /** By sample, dollars: what was gained since the one before, and what is held then at its last price, less what it cost. */
-  readonly gained: Float64Array;
-  readonly held: Float64Array;
+  readonly gainedSamples: Float64Array;
+  readonly heldSamples: Float64Array;
 }
 
-export const emptyTally = (samples: Samples): Tally => ({
+export const createTradeTotals = (samples: SampleTimes): TradeTotals => ({
   trades: 0,
   wins: 0,
   contracts: 0,
@@ -28,12 +28,17 @@ export const emptyTally = (samples: Samples): Tally => ({
   fees: 0,
   settled: 0,
   brier: 0,
-  gained: new Float64Array(samples.t.length),
-  held: new Float64Array(samples.t.length),
+  gainedSamples: new Float64Array(samples.t.length),
+  heldSamples: new Float64Array(samples.t.length),
 });
 
 /** Adds the trades of one symbol, in their order. */
-export function addTrades(tally: Tally, series: Series, trades: readonly Trade[], samples: Samples): void {
+export function addTrades(
+  tally: TradeTotals,
+  series: SymbolSeries,
+  trades: readonly Trade[],
+  samples: SampleTimes,
+): void {
   for (const trade of trades) {
     tally.trades++;
     if (trade.pnl > 0) tally.wins++;
@@ -49,7 +54,7 @@ export function addTrades(tally: Tally, series: Series, trades: readonly Trade[]
 }
 
 /** Adds another tally. Sums of doubles depend on their order: who wants the same bytes adds in the same order. */
-export function addTally(to: Tally, other: Tally): void {
+export function mergeTradeTotals(to: TradeTotals, other: TradeTotals): void {
   to.trades += other.trades;
   to.wins += other.wins;
   to.contracts += other.contracts;
@@ -57,13 +62,18 @@ export function addTally(to: Tally, other: Tally): void {
   to.fees += other.fees;
   to.settled += other.settled;
   to.brier += other.brier;
-  for (let k = 0; k < to.gained.length; k++) {
-    to.gained[k]! += other.gained[k]!;
-    to.held[k]! += other.held[k]!;
+  for (let k = 0; k < to.gainedSamples.length; k++) {
+    to.gainedSamples[k]! += other.gainedSamples[k]!;
+    to.heldSamples[k]! += other.heldSamples[k]!;
   }
 }
 
-function addToEquity({ gained, held }: Tally, { t, p }: Series, trade: Trade, samples: Samples): void {
+function addToEquity(
+  { gainedSamples, heldSamples }: TradeTotals,
+  { t, p }: SymbolSeries,
+  trade: Trade,
+  samples: SampleTimes,
+): void {
   const { side, contracts, paid, filled_at, exited_at, entry_fees } = trade;
   // What happens at a sample's own moment counts from the next one on.
   const first = countBelow(samples.t, filled_at + 1);
@@ -72,17 +82,17 @@ function addToEquity({ gained, held }: Tally, { t, p }: Series, trade: Trade, sa
   for (let k = first; k < last; k++) {
     while (tick < t.length && t[tick]! < samples.t[k]!) tick++;
     const price = Math.min(1, Math.max(0, p[tick - 1]!));
-    held[k]! += contracts * (worth(side, price) - paid) - entry_fees;
+    heldSamples[k]! += contracts * (toSidePrice(side, price) - paid) - entry_fees;
   }
   // Nothing ends at the end of a run or after it: the last sample has it.
-  gained[last]! += trade.pnl;
+  gainedSamples[last]! += trade.pnl;
 }
 
 /** The value of a run at each sample, dollars. */
-export function equityOf({ gained, held }: Tally): Float64Array {
+export function computeEquity({ gainedSamples, heldSamples }: TradeTotals): Float64Array {
   let sum = 0;
-  return gained.map((value, k) => {
+  return gainedSamples.map((value, k) => {
     sum += value;
-    return sum + held[k]!;
+    return sum + heldSamples[k]!;
   });
 }

@@ -8,7 +8,7 @@ export interface Fault {
 const faultsMax = 50;
 
 /** Reads JSON that comes from outside, going on after a fault so that all of them are told. */
-export class Reader {
+export class JsonValidator {
   readonly faults: Fault[] = [];
 
   /** Of one field the first fault is told: the others mostly follow from it. */

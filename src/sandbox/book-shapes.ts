@@ -1,5 +1,5 @@
-import { generator } from '../core/random.ts';
-import type { BookLevel, orderBook } from './order-book.ts';
+import { createRandom } from '../core/random.ts';
+import type { BookLevel, createOrderBook } from './order-book.ts';
 
 /**
  * How the order book of a symbol is told; the service documents no shape, and venues differ.
@@ -17,45 +17,51 @@ export const bookShapes = [
 
 export type BookShape = (typeof bookShapes)[number];
 
-interface Told {
+interface BookContent {
   readonly symbol: string;
   readonly nowMs: number;
-  readonly book: ReturnType<typeof orderBook>;
+  readonly book: ReturnType<typeof createOrderBook>;
 }
 
 /** The age of the older snapshot of a list, in ms. */
-export const olderByMs = 60_000;
+export const olderSnapshotAgeMs = 60_000;
 
 /** The body of an answer in one of the shapes. */
-export function bookText(shape: BookShape, { symbol, nowMs, book }: Told): string {
-  return JSON.stringify(bodyOf(shape, { symbol, nowMs, book }));
+export function formatBook(shape: BookShape, { symbol, nowMs, book }: BookContent): string {
+  return JSON.stringify(buildBookBody(shape, { symbol, nowMs, book }));
 }
 
-function bodyOf(shape: BookShape, { symbol, nowMs, book: { bids, asks } }: Told): object {
+function buildBookBody(shape: BookShape, { symbol, nowMs, book: { bids, asks } }: BookContent): object {
   const around = { symbol, generated_at: nowMs };
-  const noBids = asks.map(({ price, quantity }) => ({ price: rest(price), quantity }));
-  const cents = (levels: readonly BookLevel[]) => levels.map(({ price, quantity }) => [hundredfold(price), quantity]);
+  const noBids = asks.map(({ price, quantity }) => ({ price: computeComplement(price), quantity }));
+  const cents = (levels: readonly BookLevel[]) => levels.map(({ price, quantity }) => [toCents(price), quantity]);
   switch (shape) {
     case 'objects':
       return { ...around, t: nowMs, bids, asks };
     case 'arrays':
-      return { ...around, timestamp: nowMs, bids: pairs(bids), asks: pairs(asks) };
+      return { ...around, timestamp: nowMs, bids: toPairs(bids), asks: toPairs(asks) };
     case 'text':
-      return { ...around, timestamp: String(nowMs), bids: texts(bids), asks: texts(asks) };
+      return { ...around, timestamp: String(nowMs), bids: toTextLevels(bids), asks: toTextLevels(asks) };
     case 'short':
-      return { ...around, book: { time: nowMs, buys: short(bids), sells: short(asks) } };
+      return { ...around, book: { time: nowMs, buys: toShortLevels(bids), sells: toShortLevels(asks) } };
     case 'shuffled':
-      return { ...around, data: { t: nowMs, bids: shuffled(bids, nowMs), asks: shuffled(asks, nowMs + 1) } };
+      return { ...around, data: { t: nowMs, bids: shuffleLevels(bids, nowMs), asks: shuffleLevels(asks, nowMs + 1) } };
     case 'list': {
-      const older = { symbol, t: nowMs - olderByMs, bids: [], asks: [] };
+      const older = { symbol, t: nowMs - olderSnapshotAgeMs, bids: [], asks: [] };
       return [{ symbol, t: nowMs, bids, asks }, older];
     }
     case 'map':
-      return { ...around, orderbook: { t: new Date(nowMs).toISOString(), bids: mapOf(bids), asks: mapOf(asks) } };
+      return {
+        ...around,
+        orderbook: { t: new Date(nowMs).toISOString(), bids: toPriceMap(bids), asks: toPriceMap(asks) },
+      };
     case 'outcomes':
-      return { ...around, t: nowMs, yes: pairs(bids), no: pairs(noBids) };
+      return { ...around, t: nowMs, yes: toPairs(bids), no: toPairs(noBids) };
     case 'dollars': {
-      const dollars = { yes_dollars: texts(bids).map(both), no_dollars: texts(noBids).map(both) };
+      const dollars = {
+        yes_dollars: toTextLevels(bids).map(toTextPair),
+        no_dollars: toTextLevels(noBids).map(toTextPair),
+      };
       return { ...around, orderbook: { t: nowMs, yes: cents(bids), no: cents(noBids), ...dollars } };
     }
     case 'no-time':
@@ -66,19 +72,20 @@ function bodyOf(shape: BookShape, { symbol, nowMs, book: { bids, asks } }: Told)
 }
 
 /** What a price of thousandths leaves of 1. */
-const rest = (price: number): number => (1000 - Math.round(price * 1000)) / 1000;
-const hundredfold = (price: number): number => Math.round(price * 1000) / 10;
+const computeComplement = (price: number): number => (1000 - Math.round(price * 1000)) / 1000;
+const toCents = (price: number): number => Math.round(price * 1000) / 10;
 
-const pairs = (levels: readonly BookLevel[]) => levels.map(({ price, quantity }) => [price, quantity]);
-const short = (levels: readonly BookLevel[]) => levels.map(({ price, quantity }) => ({ p: price, q: quantity }));
-const texts = (levels: readonly BookLevel[]) =>
+const toPairs = (levels: readonly BookLevel[]) => levels.map(({ price, quantity }) => [price, quantity]);
+const toShortLevels = (levels: readonly BookLevel[]) =>
+  levels.map(({ price, quantity }) => ({ p: price, q: quantity }));
+const toTextLevels = (levels: readonly BookLevel[]) =>
   levels.map(({ price, quantity }) => ({ price: price.toFixed(4), size: quantity.toFixed(2) }));
-const both = ({ price, size }: { price: string; size: string }) => [price, size];
-const mapOf = (levels: readonly BookLevel[]) =>
+const toTextPair = ({ price, size }: { price: string; size: string }) => [price, size];
+const toPriceMap = (levels: readonly BookLevel[]) =>
   Object.fromEntries(levels.map(({ price, quantity }) => [price.toFixed(3), quantity]));
 
-function shuffled(levels: readonly BookLevel[], seed: number): BookLevel[] {
-  const random = generator(seed);
+function shuffleLevels(levels: readonly BookLevel[], seed: number): BookLevel[] {
+  const random = createRandom(seed);
   return levels
     .map((level) => ({ level, at: random() }))
     .sort((a, b) => a.at - b.at)

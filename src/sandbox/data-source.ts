@@ -27,7 +27,7 @@ export interface Feed {
   /** Every symbol known at that moment, resolved ones included. */
   symbols(nowMs: number): string[];
   /** The window outside which the symbol has no tick; undefined where nobody knows the symbol at that moment. */
-  life(symbol: string, nowMs: number): Window | undefined;
+  getLifetime(symbol: string, nowMs: number): Window | undefined;
   /** All ticks of a symbol that `life` or `symbols` has known, in the window, by strictly rising `t`. The arrays may be shared: do not write. */
   ticks(symbol: string, window: Window): TickColumns;
   /** The markets a list may name at that moment, in their state of that moment. */

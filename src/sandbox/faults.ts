@@ -1,4 +1,4 @@
-import { chance } from '../core/random.ts';
+import { drawAt } from '../core/random.ts';
 
 /**
  * What can go wrong on purpose, one kind a request.
@@ -39,11 +39,11 @@ export interface FaultOptions {
 }
 
 /** What befalls the nth request: the same for the same seed. A kind that means nothing to the resource is left out. */
-export function faultOf(n: number, resource: 'markets' | 'ticks' | 'orderbook', options: FaultOptions) {
-  if (options.faultShare === 0 || chance(options.seed ^ 0x0fa17, n) >= options.faultShare) return undefined;
+export function drawFault(n: number, resource: 'markets' | 'ticks' | 'orderbook', options: FaultOptions) {
+  if (options.faultShare === 0 || drawAt(options.seed ^ 0x0fa17, n) >= options.faultShare) return undefined;
   const kinds = options.faults.filter(
     (kind) =>
       (kind !== 'wrong-symbol' || resource !== 'markets') && (kind !== 'wrong-count' || resource !== 'orderbook'),
   );
-  return kinds[Math.floor(chance(options.seed ^ 0x0c1d, n) * kinds.length)];
+  return kinds[Math.floor(drawAt(options.seed ^ 0x0c1d, n) * kinds.length)];
 }

@@ -2,7 +2,7 @@ import { dayMs, type Window } from '../core/window.ts';
 import type { BookShape } from './book-shapes.ts';
 import { type FaultKind, faultKinds } from './faults.ts';
 import type { LimiterKind, RateHeaderForm } from './rate-limit.ts';
-import { plainBehavior, type TickBehavior } from './tick-behavior.ts';
+import { defaultTickBehavior, type TickBehavior } from './tick-behavior.ts';
 import type { PageLayout } from './tick-page.ts';
 
 /** Everything that can be asked of a sandbox; how it pages is TickBehavior. Bounds stand with the checks, in options-check.ts. */
@@ -95,7 +95,7 @@ export const fixedOptions = [
   'epochMs',
 ] as const satisfies readonly (keyof SandboxOptions)[];
 
-export type RunningOptions = Partial<Omit<SandboxOptions, (typeof fixedOptions)[number]>>;
+export type ChangeableOptions = Partial<Omit<SandboxOptions, (typeof fixedOptions)[number]>>;
 
 export const sandboxDefaults: SandboxOptions = {
   port: 0,
@@ -115,7 +115,7 @@ export const sandboxDefaults: SandboxOptions = {
   reviseAfterMs: 600_000,
   thinShare: 0,
   thinAfterMs: 2 * dayMs,
-  ...plainBehavior,
+  ...defaultTickBehavior,
   defaultLimit: 5_000,
   defaultWindowMs: dayMs,
   layout: 'compact',

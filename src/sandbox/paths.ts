@@ -1,7 +1,7 @@
 import { paths as service } from '../contract/paths.ts';
 
 /** What the sandbox answers to: the service interface's own read routes, and one of its own. */
-export const paths = {
+export const sandboxPaths = {
   markets: service.markets,
   ticks: service.ticks,
   orderbook: service.orderbook,

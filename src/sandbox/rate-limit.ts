@@ -1,11 +1,11 @@
-import { slidingCount } from './sliding-window.ts';
+import { createSlidingCount } from './sliding-window.ts';
 
 /** How a limit counts. A refused request never counts. */
 export const limiterKinds = ['sliding', 'fixed', 'bucket'] as const;
 export type LimiterKind = (typeof limiterKinds)[number];
 
 /** What a limit says to one request. */
-export interface Verdict {
+export interface RateLimitDecision {
   /** Zero where the request may go on, else the milliseconds until one may. */
   readonly waitMs: number;
   /** The limit, and what is left of it once this request is counted, until `resetMs` have passed. */
@@ -20,12 +20,12 @@ export interface Verdict {
  * 2.5 a second are three in 1.2 s.
  * - `sliding`: in any span · `fixed`: in each span since the start · `bucket`: holds a span's worth, fills steadily
  */
-export function rateLimit() {
-  const taken = slidingCount();
+export function createRateLimit() {
+  const taken = createSlidingCount();
   const fixed = { span: Number.NaN, taken: 0 };
   const bucket = { tokens: Number.POSITIVE_INFINITY, atMs: 0 };
 
-  function fixedVerdict(nowMs: number, quota: number, spanMs: number): Verdict {
+  function fixedVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
     const span = Math.floor(nowMs / spanMs);
     if (span !== fixed.span) Object.assign(fixed, { span, taken: 0 });
     const resetMs = (span + 1) * spanMs - nowMs;
@@ -34,7 +34,7 @@ export function rateLimit() {
     return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: quota - fixed.taken, resetMs };
   }
 
-  function bucketVerdict(nowMs: number, quota: number, spanMs: number): Verdict {
+  function bucketVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
     bucket.tokens = Math.min(quota, bucket.tokens + ((nowMs - bucket.atMs) * quota) / spanMs);
     bucket.atMs = nowMs;
     const isOpen = bucket.tokens >= 1;
@@ -43,7 +43,7 @@ export function rateLimit() {
     return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: Math.floor(bucket.tokens), resetMs };
   }
 
-  function slidingVerdict(nowMs: number, quota: number, spanMs: number): Verdict {
+  function slidingVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
     const isOpen = taken.within(nowMs, spanMs) < quota;
     if (isOpen) taken.add(nowMs);
     const resetMs = taken.earliest()! + spanMs - nowMs;
@@ -53,7 +53,7 @@ export function rateLimit() {
   const verdicts = { sliding: slidingVerdict, fixed: fixedVerdict, bucket: bucketVerdict };
   return {
     /** Counts a request at monotonic `nowMs`, or refuses it. */
-    take(nowMs: number, perSecond: number, kind: LimiterKind): Verdict {
+    take(nowMs: number, perSecond: number, kind: LimiterKind): RateLimitDecision {
       const quota = Math.ceil(perSecond);
       return verdicts[kind](nowMs, quota, (quota / perSecond) * 1000);
     },
@@ -65,7 +65,11 @@ export const rateHeaderForms = ['none', 'draft', 'old', 'x'] as const;
 export type RateHeaderForm = (typeof rateHeaderForms)[number];
 
 /** Headers in that form; X-RateLimit-Reset is a moment in epoch seconds. */
-export function rateHeaders(verdict: Verdict, form: RateHeaderForm, nowMs: number): Record<string, string> {
+export function formatRateHeaders(
+  verdict: RateLimitDecision,
+  form: RateHeaderForm,
+  nowMs: number,
+): Record<string, string> {
   const { quota, spanMs, remaining, resetMs } = verdict;
   const reset = Math.ceil(resetMs / 1000);
   const span = spanMs / 1000;

@@ -1,7 +1,7 @@
 import { UsageError } from '../core/errors.ts';
-import { noTicks } from '../core/tick.ts';
+import { emptyTicks } from '../core/tick.ts';
 import type { Feed, SandboxMarket } from './data-source.ts';
-import { rowAt } from './tick-columns.ts';
+import { findRow } from './tick-columns.ts';
 
 /** A recording in memory: the ticks of `symbols[i]` are the rows `offsets[i]` up to, not including, `offsets[i + 1]`. */
 export interface Recording {
@@ -14,7 +14,7 @@ export interface Recording {
   readonly markets: readonly unknown[];
 }
 
-export interface RecordedOptions {
+export interface RecordedFeedOptions {
   /** `own` keeps the dates; `end-now` moves them by whole minutes so that the last tick is at `nowMs` or just before. */
   readonly shift: 'own' | 'end-now';
   readonly nowMs: number;
@@ -25,28 +25,28 @@ export interface RecordedOptions {
  * its last tick.
  * @throws UsageError where the columns do not fit one another
  */
-export function recordedFeed(recording: Recording, options: RecordedOptions): Feed {
+export function createRecordedFeed(recording: Recording, options: RecordedFeedOptions): Feed {
   const { symbols, offsets, t, p } = recording;
   if (offsets.length !== symbols.length + 1 || offsets.at(-1) !== t.length || p.length !== t.length) {
     throw new UsageError('recording: symbols, offsets, t and p do not fit one another');
   }
-  const shiftMs = options.shift === 'own' ? 0 : wholeMinutes(options.nowMs - largest(t));
+  const shiftMs = options.shift === 'own' ? 0 : floorToMinutes(options.nowMs - findMax(t));
   const index = new Map(symbols.map((symbol, i) => [symbol, i]));
   const firstOf = (i: number) => t[offsets[i]!]! + shiftMs;
   const lastOf = (i: number) => t[offsets[i + 1]! - 1]! + shiftMs;
-  const described = new Map(recording.markets.map((row) => [String(field(row, 'symbol')), row]));
+  const described = new Map(recording.markets.map((row) => [String(getField(row, 'symbol')), row]));
   return {
     symbols: () => [...symbols],
-    life(symbol) {
+    getLifetime(symbol) {
       const i = index.get(symbol);
       if (i === undefined) return undefined;
       return offsets[i] === offsets[i + 1] ? { from: 0, to: 0 } : { from: firstOf(i), to: lastOf(i) + 1 };
     },
     ticks(symbol, window) {
       const i = index.get(symbol);
-      if (i === undefined) return noTicks;
-      const first = rowAt(t, window.from - shiftMs, offsets[i]!, offsets[i + 1]!);
-      const end = rowAt(t, window.to - shiftMs, first, offsets[i + 1]!);
+      if (i === undefined) return emptyTicks;
+      const first = findRow(t, window.from - shiftMs, offsets[i]!, offsets[i + 1]!);
+      const end = findRow(t, window.to - shiftMs, first, offsets[i + 1]!);
       const times = t.subarray(first, end);
       return { t: shiftMs === 0 ? times : times.map((at) => at + shiftMs), p: p.subarray(first, end) };
     },
@@ -54,21 +54,21 @@ export function recordedFeed(recording: Recording, options: RecordedOptions): Fe
       symbols.map((symbol, i) => {
         const hasTicks = offsets[i]! < offsets[i + 1]!;
         const life = hasTicks ? { firstMs: firstOf(i), lastMs: lastOf(i) } : undefined;
-        return recordedMarket(symbol, described.get(symbol), life, nowMs);
+        return toSandboxMarket(symbol, described.get(symbol), life, nowMs);
       }),
   };
 }
 
-function recordedMarket(
+function toSandboxMarket(
   symbol: string,
   row: unknown,
   life: { readonly firstMs: number; readonly lastMs: number } | undefined,
   nowMs: number,
 ): SandboxMarket {
-  const question = field(row, 'question');
-  const category = field(row, 'category');
-  const snapshots = finite(field(row, 'n_snaps'));
-  const outcome = finite(field(row, 'resolved_yes'));
+  const question = getField(row, 'question');
+  const category = getField(row, 'category');
+  const snapshots = toFiniteNumber(getField(row, 'n_snaps'));
+  const outcome = toFiniteNumber(getField(row, 'resolved_yes'));
   const resolution = life !== undefined && outcome !== undefined && nowMs > life.lastMs ? life.lastMs : undefined;
   return {
     canonical_id: symbol,
@@ -84,20 +84,20 @@ function recordedMarket(
   };
 }
 
-function field(row: unknown, name: string): unknown {
+function getField(row: unknown, name: string): unknown {
   return typeof row === 'object' && row !== null ? (row as Record<string, unknown>)[name] : undefined;
 }
 
 /** Numbers as the readers of Parquet give them, bigint included. */
-function finite(value: unknown): number | undefined {
+function toFiniteNumber(value: unknown): number | undefined {
   const number = typeof value === 'bigint' || typeof value === 'boolean' ? Number(value) : value;
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
-function largest(t: Float64Array): number {
+function findMax(t: Float64Array): number {
   return t.length === 0 ? 0 : t.reduce((most, at) => Math.max(most, at));
 }
 
-function wholeMinutes(ms: number): number {
+function floorToMinutes(ms: number): number {
   return Math.floor(ms / 60_000) * 60_000;
 }

@@ -1,5 +1,5 @@
 /** A whole answer before it goes over the wire, so that faults can tear it. */
-export interface Answer {
+export interface SandboxResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -9,7 +9,7 @@ export interface Answer {
   readonly holdMs?: number;
 }
 
-const titles: Readonly<Record<number, string>> = {
+const statusTitles: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',
   403: 'Forbidden',
@@ -24,13 +24,17 @@ const titles: Readonly<Record<number, string>> = {
   504: 'Gateway Timeout',
 };
 
-export function json(body: string, rows = 0): Answer {
+export function createJsonResponse(body: string, rows = 0): SandboxResponse {
   return { status: 200, headers: { 'content-type': 'application/json' }, body, rows };
 }
 
 /** An error as RFC 9457 has it. */
-export function problem(status: number, detail: string, headers: Readonly<Record<string, string>> = {}): Answer {
-  const body = JSON.stringify({ type: 'about:blank', title: titles[status] ?? 'Error', status, detail });
+export function createProblem(
+  status: number,
+  detail: string,
+  headers: Readonly<Record<string, string>> = {},
+): SandboxResponse {
+  const body = JSON.stringify({ type: 'about:blank', title: statusTitles[status] ?? 'Error', status, detail });
   return { status, headers: { 'content-type': 'application/problem+json', ...headers }, body };
 }
 
@@ -38,18 +42,21 @@ export function problem(status: number, detail: string, headers: Readonly<Record
  * An error that asks the client to stay away for `waitMs`, rounded up to whole seconds of Retry-After; as a date
  * (RFC 9110) it names the first whole second after that.
  */
-export function comeBackLater(
+export function createRetryAfterProblem(
   status: number,
   waitMs: number,
   form: 'seconds' | 'date' | 'none',
   nowMs: number,
-): Answer {
+): SandboxResponse {
   const detail = 'slow down';
-  if (form === 'none') return problem(status, detail);
+  if (form === 'none') return createProblem(status, detail);
   if (form === 'seconds') {
     const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-    return { ...problem(status, detail, { 'retry-after': String(seconds) }), holdMs: seconds * 1000 };
+    return { ...createProblem(status, detail, { 'retry-after': String(seconds) }), holdMs: seconds * 1000 };
   }
   const untilMs = Math.ceil((nowMs + waitMs) / 1000) * 1000;
-  return { ...problem(status, detail, { 'retry-after': new Date(untilMs).toUTCString() }), holdMs: untilMs - nowMs };
+  return {
+    ...createProblem(status, detail, { 'retry-after': new Date(untilMs).toUTCString() }),
+    holdMs: untilMs - nowMs,
+  };
 }

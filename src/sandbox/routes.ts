@@ -1,13 +1,13 @@
-import { textKey } from '../core/random.ts';
+import { hashText } from '../core/random.ts';
 import { dayMs } from '../core/window.ts';
-import { bookText } from './book-shapes.ts';
+import { formatBook } from './book-shapes.ts';
 import type { Feed, SandboxMarket } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
-import { orderBook } from './order-book.ts';
-import { visiblePart } from './query-ticks.ts';
-import { type Answer, json, problem } from './response.ts';
-import { pageLayouts, pageText } from './tick-page.ts';
-import { tickPage } from './tick-query.ts';
+import { createOrderBook } from './order-book.ts';
+import { readVisibleTicks } from './query-ticks.ts';
+import { createJsonResponse, createProblem, type SandboxResponse } from './response.ts';
+import { formatTickPage, pageLayouts } from './tick-page.ts';
+import { createTickPage } from './tick-query.ts';
 
 /** What a route sees: the feed, the sandbox's moment, and which untruth is asked for. */
 export interface RouteContext {
@@ -15,26 +15,26 @@ export interface RouteContext {
   readonly options: SandboxOptions;
   readonly nowMs: number;
   /** Number of the request, from 0. */
-  readonly n: number;
+  readonly requestNumber: number;
   /** Number of the tick request among those of its symbol, from 1. */
-  readonly nOfSymbol: number;
-  readonly untruth: 'wrong-symbol' | 'wrong-count' | undefined;
+  readonly symbolRequestNumber: number;
+  readonly bodyFault: 'wrong-symbol' | 'wrong-count' | undefined;
 }
 
-export function marketsRoute(query: URLSearchParams, context: RouteContext): Answer {
+export function handleMarkets(query: URLSearchParams, context: RouteContext): SandboxResponse {
   const { feed, options, nowMs } = context;
   const view = query.get('view') ?? 'matched';
-  if (view !== 'matched' && view !== 'resolving') return problem(400, 'view must be matched or resolving');
-  const limit = wholeNumber(query, 'limit');
-  if (limit === 'bad') return problem(400, 'limit must be a whole number, not negative');
+  if (view !== 'matched' && view !== 'resolving') return createProblem(400, 'view must be matched or resolving');
+  const limit = parseWholeNumber(query, 'limit');
+  if (limit === 'bad') return createProblem(400, 'limit must be a whole number, not negative');
   const source = query.get('source');
   const matching = feed
     .markets(nowMs)
     .filter((market) => view === 'matched' || isResolving(market, nowMs))
-    .filter((market) => source === null || sourcesOf(market).includes(source));
+    .filter((market) => source === null || listSources(market).includes(source));
   const markets = matching.slice(0, Math.min(options.marketsCap, limit ?? options.marketsCap));
-  const count = markets.length + (context.untruth === 'wrong-count' ? 1 : 0);
-  return json(JSON.stringify({ markets, count, total: matching.length, view, generated_at: nowMs }));
+  const count = markets.length + (context.bodyFault === 'wrong-count' ? 1 : 0);
+  return createJsonResponse(JSON.stringify({ markets, count, total: matching.length, view, generated_at: nowMs }));
 }
 
 /** The narrower slice: closing within a day, or closed and waiting for its outcome. */
@@ -43,55 +43,56 @@ function isResolving(market: SandboxMarket, nowMs: number): boolean {
   return market.closes_at !== undefined && market.closes_at - nowMs <= dayMs;
 }
 
-function sourcesOf(market: SandboxMarket): readonly (string | undefined)[] {
+function listSources(market: SandboxMarket): readonly (string | undefined)[] {
   return market.venues?.map(({ source }) => source) ?? [market.source];
 }
 
-export function ticksRoute(query: URLSearchParams, context: RouteContext): Answer {
+export function handleTicks(query: URLSearchParams, context: RouteContext): SandboxResponse {
   const { feed, options, nowMs } = context;
-  const symbol = knownSymbol(query, context);
+  const symbol = requireSymbol(query, context);
   if (typeof symbol !== 'string') return symbol;
-  const from = wholeNumber(query, 'from');
-  const to = wholeNumber(query, 'to');
-  const limit = wholeNumber(query, 'limit');
-  if (from === 'bad' || to === 'bad') return problem(400, 'from and to must be epoch milliseconds');
-  if (limit === 'bad' || limit === 0) return problem(400, 'limit must be a whole number from 1');
-  if (from !== undefined && to !== undefined && from > to) return problem(400, 'from must not be after to');
-  const page = tickPage(feed, { symbol, from, to, limit }, context.nOfSymbol, nowMs, options);
-  const layout = options.layout === 'mixed' ? pageLayouts[context.n % pageLayouts.length]! : options.layout;
+  const from = parseWholeNumber(query, 'from');
+  const to = parseWholeNumber(query, 'to');
+  const limit = parseWholeNumber(query, 'limit');
+  if (from === 'bad' || to === 'bad') return createProblem(400, 'from and to must be epoch milliseconds');
+  if (limit === 'bad' || limit === 0) return createProblem(400, 'limit must be a whole number from 1');
+  if (from !== undefined && to !== undefined && from > to) return createProblem(400, 'from must not be after to');
+  const page = createTickPage(feed, { symbol, from, to, limit }, context.symbolRequestNumber, nowMs, options);
+  const layout = options.layout === 'mixed' ? pageLayouts[context.requestNumber % pageLayouts.length]! : options.layout;
   const told = {
     ...page,
-    symbol: context.untruth === 'wrong-symbol' ? `${symbol}-X` : symbol,
-    count: page.count + (context.untruth === 'wrong-count' ? 1 : 0),
+    symbol: context.bodyFault === 'wrong-symbol' ? `${symbol}-X` : symbol,
+    count: page.count + (context.bodyFault === 'wrong-count' ? 1 : 0),
   };
   const usable = page.kinds?.filter((kind) => kind === 'tick').length ?? page.count;
-  return json(pageText(told, layout), context.untruth === undefined ? usable : 0);
+  return createJsonResponse(formatTickPage(told, layout), context.bodyFault === undefined ? usable : 0);
 }
 
-export function orderbookRoute(query: URLSearchParams, context: RouteContext): Answer {
+export function handleOrderbook(query: URLSearchParams, context: RouteContext): SandboxResponse {
   const { feed, options, nowMs } = context;
-  if (options.booksForbidden) return problem(403, 'this key may not read order books');
-  if (options.bookShapes.length === 0) return problem(404, 'no such path');
-  const symbol = knownSymbol(query, context);
+  if (options.booksForbidden) return createProblem(403, 'this key may not read order books');
+  if (options.bookShapes.length === 0) return createProblem(404, 'no such path');
+  const symbol = requireSymbol(query, context);
   if (typeof symbol !== 'string') return symbol;
   const window = { from: 0, to: nowMs };
-  const last = visiblePart(feed, { symbol, window, asOfMs: nowMs }, { side: 'latest', rowsMax: 1 }, options);
-  const book = orderBook(last.ticks.p[0], textKey(options.seed, symbol), nowMs);
-  const told = context.untruth === 'wrong-symbol' ? `${symbol}-X` : symbol;
-  const shape = options.bookShapes[context.n % options.bookShapes.length]!;
-  return json(bookText(shape, { symbol: told, nowMs, book }));
+  const last = readVisibleTicks(feed, { symbol, window, asOfMs: nowMs }, { side: 'latest', rowsMax: 1 }, options);
+  const book = createOrderBook(last.ticks.p[0], hashText(options.seed, symbol), nowMs);
+  const told = context.bodyFault === 'wrong-symbol' ? `${symbol}-X` : symbol;
+  const shape = options.bookShapes[context.requestNumber % options.bookShapes.length]!;
+  return createJsonResponse(formatBook(shape, { symbol: told, nowMs, book }));
 }
 
-function knownSymbol(query: URLSearchParams, { feed, options, nowMs }: RouteContext): string | Answer {
+function requireSymbol(query: URLSearchParams, { feed, options, nowMs }: RouteContext): string | SandboxResponse {
   const symbol = query.get('symbol');
-  if (symbol === null || symbol === '') return problem(400, 'symbol is required');
+  if (symbol === null || symbol === '') return createProblem(400, 'symbol is required');
   const status = Object.hasOwn(options.faultSymbols, symbol) ? options.faultSymbols[symbol] : undefined;
-  if (status === 500) return problem(500, 'this symbol always fails');
-  if (status === 404 || feed.life(symbol, nowMs) === undefined) return problem(404, `no such symbol: ${symbol}`);
+  if (status === 500) return createProblem(500, 'this symbol always fails');
+  if (status === 404 || feed.getLifetime(symbol, nowMs) === undefined)
+    return createProblem(404, `no such symbol: ${symbol}`);
   return symbol;
 }
 
-function wholeNumber(query: URLSearchParams, name: string): number | undefined | 'bad' {
+function parseWholeNumber(query: URLSearchParams, name: string): number | undefined | 'bad' {
   const text = query.get(name);
   if (text === null) return undefined;
   const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;

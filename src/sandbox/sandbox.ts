@@ -6,12 +6,12 @@ import { UsageError } from '../core/errors.ts';
 import type { TickColumns } from '../core/tick.ts';
 import type { Window } from '../core/window.ts';
 import type { Feed } from './data-source.ts';
-import type { RunningOptions, SandboxOptions } from './options.ts';
-import { changedOptions, checkSandboxOptions } from './options-check.ts';
-import { visible } from './query-ticks.ts';
-import { requestListener } from './server.ts';
-import { simulatedFeed } from './simulated-feed.ts';
-import { type SandboxStats, statsKeeper } from './stats.ts';
+import type { ChangeableOptions, SandboxOptions } from './options.ts';
+import { applyOptionChanges, checkSandboxOptions } from './options-check.ts';
+import { computeVisibleTicks } from './query-ticks.ts';
+import { createRequestListener } from './server.ts';
+import { createSimulatedFeed } from './simulated-feed.ts';
+import { createStatsRecorder, type SandboxStats } from './stats.ts';
 
 export interface SandboxDeps {
   readonly clock: Clock;
@@ -30,12 +30,12 @@ export interface Sandbox {
    * gives the final truth, of ticks yet to come too.
    * @throws UsageError for a symbol unknown now
    */
-  truth(symbol: string, window: Window, asOfMs?: number): TickColumns;
+  readTruth(symbol: string, window: Window, asOfMs?: number): TickColumns;
   /**
    * Changes options while it runs: another key revokes the old one, another `nowMs` moves time.
    * @throws UsageError for a bad value, and for what is fixed at the start
    */
-  set(changes: RunningOptions): void;
+  set(changes: ChangeableOptions): void;
   /** Ends every connection and wait, then the server; may be called again. */
   stop(): Promise<void>;
 }
@@ -46,12 +46,12 @@ export interface Sandbox {
  */
 export async function startSandbox(given: Partial<SandboxOptions>, { clock, feed }: SandboxDeps): Promise<Sandbox> {
   let options = checkSandboxOptions(given);
-  const source = feed ?? simulatedFeed(options);
-  const stats = statsKeeper(() => clock.monotonicMs());
+  const source = feed ?? createSimulatedFeed(options);
+  const stats = createStatsRecorder(() => clock.monotonicMs());
   const nowMs = () => options.nowMs ?? clock.nowMs();
   const stopping = new AbortController();
   const parts = { feed: source, clock, stats, options: () => options, nowMs, stopping: stopping.signal };
-  const server = createServer({ keepAliveTimeout: 60_000 }, requestListener(parts));
+  const server = createServer({ keepAliveTimeout: 60_000 }, createRequestListener(parts));
   server.listen(options.port, '127.0.0.1');
   await once(server, 'listening');
   const closed = once(server, 'close');
@@ -60,12 +60,12 @@ export async function startSandbox(given: Partial<SandboxOptions>, { clock, feed
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     stats: () => stats.snapshot(),
     symbols: () => source.symbols(nowMs()),
-    truth(symbol, window, asOfMs = nowMs()) {
-      if (source.life(symbol, nowMs()) === undefined) throw new UsageError(`sandbox: unknown symbol ${symbol}`);
-      return visible(source.ticks(symbol, window), symbol, asOfMs, options);
+    readTruth(symbol, window, asOfMs = nowMs()) {
+      if (source.getLifetime(symbol, nowMs()) === undefined) throw new UsageError(`sandbox: unknown symbol ${symbol}`);
+      return computeVisibleTicks(source.ticks(symbol, window), symbol, asOfMs, options);
     },
     set(changes) {
-      options = changedOptions(changes, options);
+      options = applyOptionChanges(changes, options);
     },
     async stop() {
       stopping.abort(new Error('the sandbox has stopped'));

@@ -1,10 +1,10 @@
 import { UsageError } from '../core/errors.ts';
 import {
+  computeSlotRhythm,
+  createSlotMarket,
   type SimulatedMarket,
   type SimulatedSymbol,
   type Simulation,
-  slotMarket,
-  slotRhythm,
 } from './simulated-markets.ts';
 
 /** Markets held in memory since the epoch, about 1 kB each. */
@@ -14,11 +14,11 @@ const marketsEverMax = 500_000;
  * Markets found as time goes on, those resolved before the epoch left out. They throw UsageError where the
  * epoch lies so far back that they would not fit in memory.
  */
-export function marketCatalogue(simulation: Simulation) {
+export function createMarketCatalogue(simulation: Simulation) {
   const markets: SimulatedMarket[] = [];
   const bySymbol = new Map<string, { readonly market: SimulatedMarket; readonly symbol: SimulatedSymbol }>();
   const next = Array.from({ length: simulation.markets }, (_, slot) => {
-    const { periodMs, offsetMs } = slotRhythm(slot, simulation);
+    const { periodMs, offsetMs } = computeSlotRhythm(slot, simulation);
     return Math.max(0, Math.floor((simulation.epochMs - offsetMs) / periodMs) - 1);
   });
 
@@ -27,9 +27,9 @@ export function marketCatalogue(simulation: Simulation) {
   function extendTo(nowMs: number): void {
     if (nowMs <= extendedMs) return;
     for (let slot = 0; slot < next.length; slot++) {
-      const { periodMs, offsetMs } = slotRhythm(slot, simulation);
+      const { periodMs, offsetMs } = computeSlotRhythm(slot, simulation);
       for (; offsetMs + next[slot]! * periodMs <= nowMs; next[slot]!++) {
-        const market = slotMarket(slot, next[slot]!, simulation);
+        const market = createSlotMarket(slot, next[slot]!, simulation);
         if (market.resolvedAt < simulation.epochMs) continue;
         if (markets.length >= marketsEverMax) throw new UsageError('sandbox: too many markets since epochMs');
         markets.push(market);

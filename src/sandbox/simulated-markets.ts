@@ -1,8 +1,8 @@
-import { chance, hash, textKey } from '../core/random.ts';
+import { drawAt, hashNumber, hashText } from '../core/random.ts';
 import { dayMs, type Window } from '../core/window.ts';
 import type { SandboxMarket } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
-import { marketNames } from './simulated-names.ts';
+import { createMarketNames } from './simulated-names.ts';
 
 export type Simulation = Pick<
   SandboxOptions,
@@ -45,15 +45,15 @@ const lingerMs = 2 * dayMs;
 const weightMax = 8;
 
 /** A slot holds one market after another: as time passes every slot has one that opens, closes, resolves. */
-export function slotMarket(slot: number, n: number, simulation: Simulation): SimulatedMarket {
+export function createSlotMarket(slot: number, n: number, simulation: Simulation): SimulatedMarket {
   const { seed } = simulation;
-  const { periodMs, offsetMs, lifeMs } = slotRhythm(slot, simulation);
-  const key = hash(hash(seed, slot), n);
+  const { periodMs, offsetMs, lifeMs } = computeSlotRhythm(slot, simulation);
+  const key = hashNumber(hashNumber(seed, slot), n);
   const opensAt = offsetMs + n * periodMs;
   const closesAt = opensAt + lifeMs;
   const pauseMs = Math.min(periodMs - lifeMs, dayMs);
-  const resolvedAt = closesAt + minuteMs * (1 + Math.floor((chance(key, 1) * 0.8 * pauseMs) / minuteMs));
-  const names = marketNames(seed, slot, closesAt);
+  const resolvedAt = closesAt + minuteMs * (1 + Math.floor((drawAt(key, 1) * 0.8 * pauseMs) / minuteMs));
+  const names = createMarketNames(seed, slot, closesAt);
   const matched = slot % 5 < 3;
   const sources = (['kalshi', 'polymarket'] as const).filter((_, venue) => matched || slot % 5 === 3 + venue);
   return {
@@ -61,33 +61,33 @@ export function slotMarket(slot: number, n: number, simulation: Simulation): Sim
     canonicalId: names.canonicalId,
     category: names.category,
     question: names.question,
-    confidence: matched ? Math.round((0.6 + 0.4 * chance(key, 2)) * 1000) / 1000 : 1,
-    symbols: sources.map((source) => simulatedSymbol(seed, source, names[source], resolvedAt)),
+    confidence: matched ? Math.round((0.6 + 0.4 * drawAt(key, 2)) * 1000) / 1000 : 1,
+    symbols: sources.map((source) => createSimulatedSymbol(seed, source, names[source], resolvedAt)),
     opensAt,
     closesAt,
     resolvedAt,
-    outcome: chance(key, 3) < 0.4 ? 1 : 0,
+    outcome: drawAt(key, 3) < 0.4 ? 1 : 0,
   };
 }
 
 /** When the markets of a slot follow one another: the nth opens at offsetMs + n * periodMs and is open for lifeMs. */
-export function slotRhythm(slot: number, { seed, activeShare, lifeDaysMax }: Simulation) {
-  const key = hash(seed ^ 0x510f, slot);
+export function computeSlotRhythm(slot: number, { seed, activeShare, lifeDaysMax }: Simulation) {
+  const key = hashNumber(seed ^ 0x510f, slot);
   const daysMin = slot % 4 === 0 ? briefDaysMin : Math.min(usualDaysMin, lifeDaysMax);
-  const lifeDays = daysMin * (lifeDaysMax / daysMin) ** chance(key, 1);
+  const lifeDays = daysMin * (lifeDaysMax / daysMin) ** drawAt(key, 1);
   const lifeMs = Math.floor((lifeDays * dayMs) / minuteMs) * minuteMs;
   const periodMs = Math.ceil(lifeMs / activeShare / minuteMs) * minuteMs + 2 * minuteMs;
-  const offsetMs = Math.floor((chance(key, 2) * periodMs) / minuteMs) * minuteMs;
+  const offsetMs = Math.floor((drawAt(key, 2) * periodMs) / minuteMs) * minuteMs;
   return { lifeMs, periodMs, offsetMs };
 }
 
-function simulatedSymbol(seed: number, source: SimulatedSymbol['source'], symbol: string, resolvedAt: number) {
-  const key = textKey(seed, symbol);
+function createSimulatedSymbol(seed: number, source: SimulatedSymbol['source'], symbol: string, resolvedAt: number) {
+  const key = hashText(seed, symbol);
   // A normal number from twelve even ones; exp(s·z - s²/2) has the mean 1.
   let z = -6;
-  for (let i = 0; i < 12; i++) z += chance(key, i);
-  const gridParts = source === 'kalshi' || chance(key, 20) < 0.3 ? 100 : 1000;
-  const follow = resolvedAt + 1 + Math.floor(chance(key, 21) * (minuteMs - 1));
+  for (let i = 0; i < 12; i++) z += drawAt(key, i);
+  const gridParts = source === 'kalshi' || drawAt(key, 20) < 0.3 ? 100 : 1000;
+  const follow = resolvedAt + 1 + Math.floor(drawAt(key, 21) * (minuteMs - 1));
   return {
     symbol,
     source,
@@ -99,12 +99,12 @@ function simulatedSymbol(seed: number, source: SimulatedSymbol['source'], symbol
 }
 
 /** The window in which a symbol can have ticks. */
-export function marketLife(market: SimulatedMarket, epochMs: number): Window {
+export function getMarketLifetime(market: SimulatedMarket, epochMs: number): Window {
   return { from: Math.max(epochMs, market.opensAt), to: market.resolvedAt + minuteMs };
 }
 
 /** What a list says of the market at that moment; undefined once it has been closed for long. */
-export function listed(market: SimulatedMarket, nowMs: number): SandboxMarket | undefined {
+export function toListedMarket(market: SimulatedMarket, nowMs: number): SandboxMarket | undefined {
   if (nowMs >= market.closesAt + lingerMs) return undefined;
   const [first] = market.symbols;
   const place =

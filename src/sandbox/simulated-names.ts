@@ -1,4 +1,4 @@
-import { chance } from '../core/random.ts';
+import { drawAt } from '../core/random.ts';
 
 /** What a market is about, and how each venue would name it. */
 interface Topic {
@@ -35,8 +35,8 @@ export interface MarketNames {
 }
 
 /** Names of the market of a slot that closes in that hour: unique, as a slot closes once in half a day at most. */
-export function marketNames(seed: number, slot: number, closesAt: number): MarketNames {
-  const topic = topics[Math.floor(chance(seed ^ 0x70b1c, slot) * topics.length)]!;
+export function createMarketNames(seed: number, slot: number, closesAt: number): MarketNames {
+  const topic = topics[Math.floor(drawAt(seed ^ 0x70b1c, slot) * topics.length)]!;
   const level = 20 + slot * 0.5;
   const at = new Date(closesAt);
   const month = months[at.getUTCMonth()]!;

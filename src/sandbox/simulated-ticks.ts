@@ -1,7 +1,7 @@
-import { chance, generator, hash } from '../core/random.ts';
+import { createRandom, drawAt, hashNumber } from '../core/random.ts';
 import type { TickColumns } from '../core/tick.ts';
 import type { SimulatedMarket, SimulatedSymbol } from './simulated-markets.ts';
-import { priceOf } from './simulated-price.ts';
+import { createPriceFunction } from './simulated-price.ts';
 
 export const hourMs = 3_600_000;
 
@@ -13,8 +13,8 @@ const usualFactor = (1 - quiet.share * quiet.factor - burst.share * burst.factor
 const closedFactor = 0.05;
 
 /** Expected ticks of the symbol in that hour of UTC, were it open all the while. */
-function expectedTicks(symbol: SimulatedSymbol, hour: number, ticksPerDay: number): number {
-  const dice = chance(symbol.key ^ 0xb0, hour);
+function computeExpectedTicks(symbol: SimulatedSymbol, hour: number, ticksPerDay: number): number {
+  const dice = drawAt(symbol.key ^ 0xb0, hour);
   const kind = dice < quiet.share ? quiet.factor : dice > 1 - burst.share ? burst.factor : usualFactor;
   const daily = 1 + 0.6 * Math.sin(((hour - 9) / 12) * Math.PI);
   return (ticksPerDay / 24) * symbol.weight * kind * daily;
@@ -24,7 +24,7 @@ function expectedTicks(symbol: SimulatedSymbol, hour: number, ticksPerDay: numbe
  * All ticks of a symbol in one hour of UTC (counted from 1970), from nothing but its keys: a Poisson process by
  * exponential steps, cut to the market's life, and the last ticks at exactly 0 or 1.
  */
-export function hourTicks(
+export function generateHourTicks(
   market: SimulatedMarket,
   symbol: SimulatedSymbol,
   hour: number,
@@ -34,9 +34,9 @@ export function hourTicks(
   const to = from + hourMs;
   const t: number[] = [];
   const p: number[] = [];
-  const price = priceOf(market, symbol);
-  const random = generator(hash(symbol.key ^ 0x71c5, hour));
-  const stepMs = hourMs / expectedTicks(symbol, hour, ticksPerDay);
+  const price = createPriceFunction(market, symbol);
+  const random = createRandom(hashNumber(symbol.key ^ 0x71c5, hour));
+  const stepMs = hourMs / computeExpectedTicks(symbol, hour, ticksPerDay);
   let last = -1;
   for (let at = from; ; ) {
     at += -Math.log(1 - random()) * (at >= market.closesAt ? stepMs / closedFactor : stepMs);

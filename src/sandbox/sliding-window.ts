@@ -1,5 +1,5 @@
 /** Counts events inside a span that ends now: (now - spanMs, now]. Times must not fall. */
-export function slidingCount() {
+export function createSlidingCount() {
   let times: number[] = [];
   let oldest = 0;
   return {

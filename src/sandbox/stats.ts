@@ -1,7 +1,7 @@
 import type { FaultKind } from './faults.ts';
-import { paths } from './paths.ts';
-import type { Answer } from './response.ts';
-import { slidingCount } from './sliding-window.ts';
+import { sandboxPaths } from './paths.ts';
+import type { SandboxResponse } from './response.ts';
+import { createSlidingCount } from './sliding-window.ts';
 
 /** What a sandbox saw and said since it was started. `/sandbox/stats` itself is nowhere counted. */
 export interface SandboxStats {
@@ -30,27 +30,27 @@ const crossingMs = 30;
 const timerSlackMs = 2;
 const holdsMax = 1_000;
 
-export interface Exchange {
+export interface RequestTracker {
   /** Call right before the last byte goes out: a client that has its answer finds it counted. */
-  answered(status: string, answer?: Pick<Answer, 'holdMs' | 'rows'>): void;
+  noteResponse(status: string, answer?: Pick<SandboxResponse, 'holdMs' | 'rows'>): void;
   /** The connection is closed, answered or not. */
-  closed(): void;
+  noteClosed(): void;
 }
 
 /** Counters over monotonic time. */
-export function statsKeeper(monotonicMs: () => number) {
+export function createStatsRecorder(monotonicMs: () => number) {
   const byPath = new Map<string, Map<string, number>>();
   const faults = new Map<FaultKind, number>();
   const bySymbol = new Map<string, number>();
-  const lately = slidingCount();
+  const lately = createSlidingCount();
   const counts = { requests: 0, tickRequests: 0, tickRows: 0, perSecondMost: 0, earlyRequests: 0, inFlightMost: 0 };
   let holds: { readonly from: number; readonly until: number }[] = [];
   let inFlight = 0;
 
-  function arrived(path: string): Exchange {
+  function arrived(path: string): RequestTracker {
     const nowMs = monotonicMs();
     counts.requests++;
-    if (path === paths.ticks) counts.tickRequests++;
+    if (path === sandboxPaths.ticks) counts.tickRequests++;
     lately.add(nowMs);
     counts.perSecondMost = Math.max(counts.perSecondMost, lately.within(nowMs, 1000));
     holds = holds.filter((hold) => nowMs < hold.until);
@@ -63,24 +63,24 @@ export function statsKeeper(monotonicMs: () => number) {
       open = false;
     };
     return {
-      answered(status, { holdMs, rows = 0 } = {}) {
+      noteResponse(status, { holdMs, rows = 0 } = {}) {
         leave();
         counts.tickRows += rows;
         const statuses = byPath.get(path) ?? new Map<string, number>();
-        byPath.set(path, countUp(statuses, status));
+        byPath.set(path, incrementCount(statuses, status));
         const sentMs = monotonicMs();
         if (holdMs !== undefined && holds.length < holdsMax) {
           holds.push({ from: sentMs + crossingMs, until: sentMs + holdMs - timerSlackMs });
         }
       },
-      closed: leave,
+      noteClosed: leave,
     };
   }
 
   return {
     arrived,
-    fault: (kind: FaultKind) => void countUp(faults, kind),
-    symbol: (symbol: string) => void countUp(bySymbol, symbol),
+    fault: (kind: FaultKind) => void incrementCount(faults, kind),
+    symbol: (symbol: string) => void incrementCount(bySymbol, symbol),
     snapshot: (): SandboxStats => ({
       ...counts,
       byPath: Object.fromEntries([...byPath].map(([path, statuses]) => [path, Object.fromEntries(statuses)])),
@@ -90,8 +90,8 @@ export function statsKeeper(monotonicMs: () => number) {
   };
 }
 
-export type StatsKeeper = ReturnType<typeof statsKeeper>;
+export type StatsRecorder = ReturnType<typeof createStatsRecorder>;
 
-function countUp<Key>(counts: Map<Key, number>, key: Key): Map<Key, number> {
+function incrementCount<Key>(counts: Map<Key, number>, key: Key): Map<Key, number> {
   return counts.set(key, (counts.get(key) ?? 0) + 1);
 }

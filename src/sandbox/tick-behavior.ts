@@ -60,7 +60,7 @@ export interface TickBehavior {
   readonly generatedStepMs: number;
 }
 
-export const plainBehavior: TickBehavior = {
+export const defaultTickBehavior: TickBehavior = {
   cap: 5_000,
   capUnit: 'rows',
   capVariation: 0,
@@ -83,13 +83,13 @@ export const plainBehavior: TickBehavior = {
   generatedStepMs: 0,
 };
 
-interface Row {
+interface BehaviorRow {
   /** Epoch ms. */
   readonly t: number;
   readonly p: number;
 }
 
-export interface PageRequest {
+export interface ComposeRequest {
   /** As requested. */
   readonly window: Window;
   /** Most elements that the client takes. */
@@ -116,7 +116,7 @@ export interface ComposedPage<T> {
 const hourMs = 3_600_000;
 
 /** The window, half-open, of which ticks are answered. */
-export function matchedWindow({ from, to }: Window, behavior: TickBehavior): Window {
+export function computeMatchedWindow({ from, to }: Window, behavior: TickBehavior): Window {
   const low = behavior.heeds === 'hours' ? from - (from % hourMs) : from;
   const high = behavior.heeds === 'hours' ? to - (to % hourMs) + hourMs : to;
   return {
@@ -133,17 +133,20 @@ export const needsWholeWindow = ({ sample, liveOnTopMs }: TickBehavior): boolean
   sample !== null || liveOnTopMs !== null;
 
 /** The side that the nth request keeps. */
-export function keptSide(n: number, { truncate }: TickBehavior): 'earliest' | 'latest' {
+export function getKeptSide(n: number, { truncate }: TickBehavior): 'earliest' | 'latest' {
   if (truncate === 'alternating') return n % 2 === 0 ? 'earliest' : 'latest';
   return truncate;
 }
 
 /** A tick is unusable in every response that brings it. */
-export const isUsable = ({ t, p }: Row, { unusableShare }: Pick<TickBehavior, 'unusableShare'>): boolean =>
+export const isUsable = ({ t, p }: BehaviorRow, { unusableShare }: Pick<TickBehavior, 'unusableShare'>): boolean =>
   unusableShare === 0 || ((Math.imul(t % 100_003, 7919) + p * 1_000_003) >>> 0) % 10_007 >= unusableShare * 10_007;
 
 /** Epoch ms of `generated_at`; null where it is not stated. */
-export function statedMoment(nowMs: number, { generatedBehindMs, generatedStepMs }: TickBehavior): number | null {
+export function computeStatedMoment(
+  nowMs: number,
+  { generatedBehindMs, generatedStepMs }: TickBehavior,
+): number | null {
   if (generatedBehindMs === null) return null;
   const moment = nowMs - generatedBehindMs;
   return generatedStepMs === 0 ? moment : moment - (moment % generatedStepMs);
@@ -154,25 +157,25 @@ export function statedMoment(nowMs: number, { generatedBehindMs, generatedStepMs
  * @param before the last tick before that window, or none
  * @param capMin elements that every page has room for
  */
-export function composePage<T extends Row>(
+export function composePage<T extends BehaviorRow>(
   before: readonly T[],
   matched: readonly T[],
-  request: PageRequest,
+  request: ComposeRequest,
   behavior: TickBehavior,
   capMin = 1,
 ): ComposedPage<T> {
   const { carryInShare } = behavior;
   const isCarried = carryInShare === 1 || (carryInShare > 0 && request.draw() < carryInShare);
   const rows = isCarried ? [...before, ...matched] : matched;
-  const all = withOthers(withCrowds(rows, behavior), request, behavior);
-  const kept = keep(all, request, behavior, capMin);
+  const all = addRepeatsAndForeign(addCrowds(rows, behavior), request, behavior);
+  const kept = selectKept(all, request, behavior, capMin);
   const isTruncated = kept.length < all.length;
-  const ends = stateEnds(kept, isTruncated, request, behavior);
-  return { elements: inOrder(kept, request, behavior), isTruncated, ...ends };
+  const ends = computeStatedEnds(kept, isTruncated, request, behavior);
+  return { elements: orderElements(kept, request, behavior), isTruncated, ...ends };
 }
 
 /** The last of a crowd is the tick itself, at the greatest price. */
-function withCrowds<T extends Row>(rows: readonly T[], { crowd }: TickBehavior): readonly T[] {
+function addCrowds<T extends BehaviorRow>(rows: readonly T[], { crowd }: TickBehavior): readonly T[] {
   if (crowd === null) return rows;
   return rows.flatMap((row) =>
     Math.imul(row.t % 100_003, 7919) % 100 === 0
@@ -181,9 +184,9 @@ function withCrowds<T extends Row>(rows: readonly T[], { crowd }: TickBehavior):
   );
 }
 
-function withOthers<T extends Row>(
+function addRepeatsAndForeign<T extends BehaviorRow>(
   rows: readonly T[],
-  { draw }: PageRequest,
+  { draw }: ComposeRequest,
   { repeatShare, foreignShare }: TickBehavior,
 ): readonly (T | null)[] {
   if (repeatShare === 0 && foreignShare === 0) return rows;
@@ -198,9 +201,9 @@ function withOthers<T extends Row>(
 }
 
 /** What fits on the page. */
-function keep<T extends Row>(
+function selectKept<T extends BehaviorRow>(
   all: readonly (T | null)[],
-  request: PageRequest,
+  request: ComposeRequest,
   behavior: TickBehavior,
   capMin: number,
 ): readonly (T | null)[] {
@@ -208,45 +211,46 @@ function keep<T extends Row>(
   if (liveOnTopMs !== null) {
     const first = all.findIndex((row) => row !== null && row.t >= request.nowMs - liveOnTopMs);
     const history = first < 0 ? all : all.slice(0, first);
-    return [...contiguous(history, request, behavior, capMin), ...all.slice(history.length)];
+    return [...selectContiguous(history, request, behavior, capMin), ...all.slice(history.length)];
   }
   if (sample !== null && all.length > sample) {
     const step = all.length / sample;
     return Array.from({ length: sample }, (_, i) => all[Math.floor(i * step)]!);
   }
-  return contiguous(all, request, behavior, capMin);
+  return selectContiguous(all, request, behavior, capMin);
 }
 
 /** The run of elements at the side that is kept. */
-function contiguous<T extends Row>(
+function selectContiguous<T extends BehaviorRow>(
   all: readonly (T | null)[],
-  request: PageRequest,
+  request: ComposeRequest,
   behavior: TickBehavior,
   capMin: number,
 ): readonly (T | null)[] {
   const cap = drawCap(request, behavior, capMin);
-  const isEarliest = keptSide(request.n, behavior) === 'earliest';
+  const isEarliest = getKeptSide(request.n, behavior) === 'earliest';
   let [used, count] = [0, 0];
   for (; count < all.length && count < request.limit; count++) {
-    used += behavior.capUnit === 'rows' ? 1 : bytesOf(all[isEarliest ? count : all.length - 1 - count]!) / bytesOfUnit;
+    used +=
+      behavior.capUnit === 'rows' ? 1 : countBytes(all[isEarliest ? count : all.length - 1 - count]!) / capUnitBytes;
     // A page of at least one element: a service that can send none sends nothing.
     if (used > cap && count > 0) break;
   }
   return isEarliest ? all.slice(0, count) : all.slice(all.length - count);
 }
 
-const bytesOfUnit = 32;
-const bytesOf = (row: Row | null): number => (row === null ? 24 : `{"t":${row.t},"p":${row.p}}`.length);
+const capUnitBytes = 32;
+const countBytes = (row: BehaviorRow | null): number => (row === null ? 24 : `{"t":${row.t},"p":${row.p}}`.length);
 
 /** The shortest tick of a UTC millisecond since 2001, as JSON. */
-const bytesOfTickMin = '{"t":1000000000000,"p":0}'.length;
+const tickBytesMin = '{"t":1000000000000,"p":0}'.length;
 
 /** Ticks at one end of a window that decide a page of at most `limit` elements: one more than it can hold. */
-export const rowsOfPageMax = ({ cap, capUnit }: TickBehavior, limit: number): number =>
-  Math.min(limit, capUnit === 'rows' ? cap : Math.ceil((cap * bytesOfUnit) / bytesOfTickMin)) + 1;
+export const computePageRowsMax = ({ cap, capUnit }: TickBehavior, limit: number): number =>
+  Math.min(limit, capUnit === 'rows' ? cap : Math.ceil((cap * capUnitBytes) / tickBytesMin)) + 1;
 
 function drawCap(
-  { n, rank, draw }: PageRequest,
+  { n, rank, draw }: ComposeRequest,
   { cap, capBySymbol, capFallsAfter, capVariation }: TickBehavior,
   capMin: number,
 ): number {
@@ -256,7 +260,7 @@ function drawCap(
   return Math.max(capMin, Math.round(whole * (1 - draw() * capVariation)));
 }
 
-function inOrder<T>(elements: readonly T[], { draw }: PageRequest, { order }: TickBehavior): readonly T[] {
+function orderElements<T>(elements: readonly T[], { draw }: ComposeRequest, { order }: TickBehavior): readonly T[] {
   if (order === 'ascending') return elements;
   if (order === 'newest-first') return elements.toReversed();
   const out = [...elements];
@@ -267,10 +271,10 @@ function inOrder<T>(elements: readonly T[], { draw }: PageRequest, { order }: Ti
   return out;
 }
 
-function stateEnds(
-  kept: readonly (Row | null)[],
+function computeStatedEnds(
+  kept: readonly (BehaviorRow | null)[],
   isTruncated: boolean,
-  request: PageRequest,
+  request: ComposeRequest,
   behavior: TickBehavior,
 ): { readonly from: number | null; readonly to: number | null } {
   const { from, to } = request.window;
@@ -289,9 +293,9 @@ function stateEnds(
     case 'cut-to':
       return { from, to: isTruncated ? last : to };
     default: {
-      const answered = answeredWindow(request);
+      const answered = computeAnsweredWindow(request);
       if (!isTruncated || behavior.echoWindow === 'asked') return answered;
-      if (keptSide(request.n, behavior) === 'earliest')
+      if (getKeptSide(request.n, behavior) === 'earliest')
         return { from: answered.from, to: last + (behavior.toInclusive ? 0 : 1) };
       return { from: first - (behavior.fromInclusive ? 0 : 1), to: answered.to };
     }
@@ -299,11 +303,11 @@ function stateEnds(
 }
 
 /** What was requested, limited to what there is between the retention and now; empty where nothing is left. */
-export function answeredWindow({
+export function computeAnsweredWindow({
   window,
   nowMs,
   oldestMs,
-}: Pick<PageRequest, 'window' | 'nowMs' | 'oldestMs'>): Window {
+}: Pick<ComposeRequest, 'window' | 'nowMs' | 'oldestMs'>): Window {
   const to = Math.min(window.to, nowMs);
   return { from: Math.min(Math.max(window.from, oldestMs), to), to };
 }

@@ -1,8 +1,8 @@
-import { noTicks, type TickColumns } from '../core/tick.ts';
+import { emptyTicks, type TickColumns } from '../core/tick.ts';
 
 /** One after another; the same arrays where there is only one block. */
-export function joined(blocks: readonly TickColumns[]): TickColumns {
-  if (blocks.length === 0) return noTicks;
+export function concatTicks(blocks: readonly TickColumns[]): TickColumns {
+  if (blocks.length === 0) return emptyTicks;
   if (blocks.length === 1) return blocks[0]!;
   const rows = blocks.reduce((sum, block) => sum + block.t.length, 0);
   const t = new Float64Array(rows);
@@ -17,13 +17,13 @@ export function joined(blocks: readonly TickColumns[]): TickColumns {
 }
 
 /** Rows from `first` up to, not including, `end`; no copy. */
-export function rows(ticks: TickColumns, first: number, end: number): TickColumns {
+export function sliceTicks(ticks: TickColumns, first: number, end: number): TickColumns {
   if (first === 0 && end === ticks.t.length) return ticks;
   return { t: ticks.t.subarray(first, end), p: ticks.p.subarray(first, end) };
 }
 
 /** The first row of the rising column with `t >= at`, looked for in [low, high). */
-export function rowAt(t: Float64Array, at: number, low = 0, high = t.length): number {
+export function findRow(t: Float64Array, at: number, low = 0, high = t.length): number {
   let first = low;
   let end = high;
   while (first < end) {

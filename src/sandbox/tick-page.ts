@@ -14,7 +14,7 @@ export type PageLayout = (typeof pageLayouts)[number];
 export type ElementKind = 'tick' | 'unusable' | 'foreign';
 
 /** An answer to GET /api/v1/ticks; what is null or not there is left out. */
-export interface SandboxPage extends TickColumns {
+export interface SandboxTickPage extends TickColumns {
   readonly symbol: string;
   readonly count: number;
   readonly from: number | null;
@@ -25,48 +25,55 @@ export interface SandboxPage extends TickColumns {
   readonly gaps?: readonly Window[];
 }
 
-export function pageText(page: SandboxPage, layout: PageLayout): string {
+export function formatTickPage(page: SandboxTickPage, layout: PageLayout): string {
   const { symbol, count } = page;
   const span = { ...(page.from === null ? {} : { from: page.from }), ...(page.to === null ? {} : { to: page.to }) };
   const generated = page.generatedAt === null ? {} : { generated_at: page.generatedAt };
   const gaps = page.gaps === undefined ? {} : { gaps: page.gaps };
   switch (layout) {
     case 'compact':
-      return compact(page, String);
+      return formatCompactPage(page, String);
     case 'exponent':
-      return compact(page, (p) => p.toExponential());
+      return formatCompactPage(page, (p) => p.toExponential());
     case 'spaced': {
-      const ticks = list(page, (t, p) => ({ t, p }));
+      const ticks = toElements(page, (t, p) => ({ t, p }));
       return JSON.stringify({ symbol, ticks, count, ...span, ...generated, ...gaps }, null, 2);
     }
     case 'reordered':
-      return JSON.stringify({ ...gaps, ...generated, ...span, count, ticks: list(page, (t, p) => ({ p, t })), symbol });
+      return JSON.stringify({
+        ...gaps,
+        ...generated,
+        ...span,
+        count,
+        ticks: toElements(page, (t, p) => ({ p, t })),
+        symbol,
+      });
     case 'extra': {
-      const ticks = list(page, (t, p) => ({ t, p, v: 3, venue: { id: 'a"]}', t: 1 } }));
+      const ticks = toElements(page, (t, p) => ({ t, p, v: 3, venue: { id: 'a"]}', t: 1 } }));
       return JSON.stringify({ symbol, ticks, count, ...span, ...generated, ...gaps, next: null, notes: ['{"t":0}'] });
     }
   }
 }
 
-const foreign = { type: 'heartbeat' };
+const foreignElement = { type: 'heartbeat' };
 const unusablePrice = '?';
 
-function list(page: SandboxPage, row: (t: number, p: number | string) => object): object[] {
+function toElements(page: SandboxTickPage, row: (t: number, p: number | string) => object): object[] {
   return Array.from(page.t, (t, i) => {
     const kind = page.kinds?.[i] ?? 'tick';
-    return kind === 'foreign' ? foreign : row(t, kind === 'unusable' ? unusablePrice : page.p[i]!);
+    return kind === 'foreign' ? foreignElement : row(t, kind === 'unusable' ? unusablePrice : page.p[i]!);
   });
 }
 
 /** Joined by hand: a page of 5,000 ticks takes a third of what objects and JSON.stringify would. */
-function compact(page: SandboxPage, price: (p: number) => string): string {
+function formatCompactPage(page: SandboxTickPage, price: (p: number) => string): string {
   const { t, p, kinds } = page;
   let text = `{"symbol":${JSON.stringify(page.symbol)},"ticks":[`;
   for (let i = 0; i < t.length; i++) {
     const comma = i === 0 ? '' : ',';
     const kind = kinds?.[i] ?? 'tick';
     if (kind === 'tick') text += `${comma}{"t":${t[i]},"p":${price(p[i]!)}}`;
-    else text += comma + JSON.stringify(kind === 'foreign' ? foreign : { t: t[i], p: unusablePrice });
+    else text += comma + JSON.stringify(kind === 'foreign' ? foreignElement : { t: t[i], p: unusablePrice });
   }
   text += `],"count":${page.count}`;
   if (page.from !== null) text += `,"from":${page.from}`;

@@ -1,19 +1,19 @@
-import { generator, hash, textKey } from '../core/random.ts';
-import { intersect, type Window, within } from '../core/window.ts';
+import { createRandom, hashNumber, hashText } from '../core/random.ts';
+import { intersect, isWithin, type Window } from '../core/window.ts';
 import type { Feed } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
-import { visiblePart } from './query-ticks.ts';
+import { readVisibleTicks } from './query-ticks.ts';
 import {
-  answeredWindow,
   composePage,
+  computeAnsweredWindow,
+  computeMatchedWindow,
+  computePageRowsMax,
+  computeStatedMoment,
+  getKeptSide,
   isUsable,
-  keptSide,
-  matchedWindow,
   needsWholeWindow,
-  rowsOfPageMax,
-  statedMoment,
 } from './tick-behavior.ts';
-import type { ElementKind, SandboxPage } from './tick-page.ts';
+import type { ElementKind, SandboxTickPage } from './tick-page.ts';
 
 export interface TickQuery {
   readonly symbol: string;
@@ -23,30 +23,36 @@ export interface TickQuery {
 }
 
 /** Symbols with caps of their own have one of so many. */
-const capsBySymbol = 4;
+const symbolCapsMax = 4;
 
 /**
  * One page as the service would cut, order and repeat it.
  * @param n which tick request of the symbol it is, from 1: with the seed, all that is drawn for it
  */
-export function tickPage(feed: Feed, query: TickQuery, n: number, nowMs: number, options: SandboxOptions): SandboxPage {
+export function createTickPage(
+  feed: Feed,
+  query: TickQuery,
+  n: number,
+  nowMs: number,
+  options: SandboxOptions,
+): SandboxTickPage {
   const { symbol } = query;
-  const key = textKey(options.seed, symbol);
-  const draw = generator(hash(key ^ 0x9a6e, n));
+  const key = hashText(options.seed, symbol);
+  const draw = createRandom(hashNumber(key ^ 0x9a6e, n));
   const to = query.to ?? nowMs;
   const window = { from: query.from ?? to - options.defaultWindowMs, to };
   const oldestMs = options.retentionMs === null ? Number.NEGATIVE_INFINITY : nowMs - options.retentionMs;
   const limit = query.limit ?? options.defaultLimit;
-  const request = { window, limit, n, rank: key % capsBySymbol, nowMs, oldestMs, draw };
+  const request = { window, limit, n, rank: key % symbolCapsMax, nowMs, oldestMs, draw };
   const lags = options.replicaLagsMs;
   const asOfMs = nowMs - (lags.length === 1 ? lags[0]! : lags[Math.floor(draw() * lags.length)]!);
-  const visibleRows = visibleIn(feed, symbol, asOfMs, options);
+  const visibleRows = createVisibleReader(feed, symbol, asOfMs, options);
 
-  const matched = matchedWindow(window, options);
+  const matched = computeMatchedWindow(window, options);
   const inside = { from: Math.max(matched.from, oldestMs), to: Math.min(matched.to, nowMs + 1) };
   const part = {
-    side: keptSide(n, options),
-    rowsMax: needsWholeWindow(options) ? Number.POSITIVE_INFINITY : rowsOfPageMax(options, limit),
+    side: getKeptSide(n, options),
+    rowsMax: needsWholeWindow(options) ? Number.POSITIVE_INFINITY : computePageRowsMax(options, limit),
   };
   const before =
     options.carryInShare === 0
@@ -58,7 +64,7 @@ export function tickPage(feed: Feed, query: TickQuery, n: number, nowMs: number,
     if (row === null) return 'foreign';
     return isUsable(row, options) ? 'tick' : 'unusable';
   });
-  const gaps = intersect(options.gaps, [answeredWindow(request)]);
+  const gaps = intersect(options.gaps, [computeAnsweredWindow(request)]);
   return {
     symbol,
     t: Float64Array.from(elements, (row) => row?.t ?? 0),
@@ -66,26 +72,26 @@ export function tickPage(feed: Feed, query: TickQuery, n: number, nowMs: number,
     count: elements.length,
     from,
     to: page.to,
-    generatedAt: statedMoment(nowMs, options),
+    generatedAt: computeStatedMoment(nowMs, options),
     ...(kinds.some((kind) => kind !== 'tick') ? { kinds } : {}),
     ...(gaps.length > 0 ? { gaps } : {}),
   };
 }
 
-interface Row {
+interface VisibleRow {
   readonly t: number;
   readonly p: number;
 }
 
 /** Looks for visible ticks of a symbol; none lies in a gap. */
-function visibleIn(feed: Feed, symbol: string, asOfMs: number, options: SandboxOptions) {
-  return (window: Window, part: Parameters<typeof visiblePart>[2]): Row[] => {
+function createVisibleReader(feed: Feed, symbol: string, asOfMs: number, options: SandboxOptions) {
+  return (window: Window, part: Parameters<typeof readVisibleTicks>[2]): VisibleRow[] => {
     if (window.from >= window.to) return [];
     const { gaps } = options;
     // Ticks in gaps are no part of the rows that are enough.
     const wanted = gaps.length === 0 ? part : { ...part, rowsMax: Number.POSITIVE_INFINITY };
-    const { t, p } = visiblePart(feed, { symbol, window, asOfMs }, wanted, options).ticks;
+    const { t, p } = readVisibleTicks(feed, { symbol, window, asOfMs }, wanted, options).ticks;
     const rows = Array.from(t, (time, i) => ({ t: time, p: p[i]! }));
-    return rows.filter((row) => !gaps.some((gap) => within(row.t, gap)));
+    return rows.filter((row) => !gaps.some((gap) => isWithin(row.t, gap)));
   };
 }

@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net';
 import type { FaultKind } from './faults.ts';
-import type { Answer } from './response.ts';
-import type { Call } from './send-response.ts';
+import type { SandboxResponse } from './response.ts';
+import type { HttpCall } from './send-response.ts';
 
 /** Faults that lie in how an answer goes over the wire. */
-export const tornKinds = ['reset', 'reset-body', 'half-body', 'half-body-close'] as const satisfies FaultKind[];
+export const truncationFaults = ['reset', 'reset-body', 'half-body', 'half-body-close'] as const satisfies FaultKind[];
 
-export type TornKind = (typeof tornKinds)[number];
+export type TruncationFault = (typeof truncationFaults)[number];
 
-export function isTorn(kind: FaultKind | undefined): kind is TornKind {
-  return (tornKinds as readonly (FaultKind | undefined)[]).includes(kind);
+export function isTruncationFault(kind: FaultKind | undefined): kind is TruncationFault {
+  return (truncationFaults as readonly (FaultKind | undefined)[]).includes(kind);
 }
 
 /** Long enough for the half to leave before the reset, which would discard it. */
@@ -19,15 +19,15 @@ const resetDelayMs = 20;
  * Sends part of an answer and ends the connection. Written to the socket itself, as ServerResponse would mend what is
  * to be broken: it adds a chunked end, and it refuses a body shorter than its content-length.
  */
-export async function tear(
-  { response, exchange }: Call,
-  answer: Answer,
-  kind: TornKind,
+export async function sendTruncated(
+  { response, tracker }: HttpCall,
+  answer: SandboxResponse,
+  kind: TruncationFault,
   sleep: (ms: number) => Promise<void>,
 ): Promise<void> {
   const socket = response.socket;
-  if (socket === null) return exchange.answered('gone');
-  exchange.answered(kind === 'reset' ? 'reset' : String(answer.status));
+  if (socket === null) return tracker.noteResponse('gone');
+  tracker.noteResponse(kind === 'reset' ? 'reset' : String(answer.status));
   if (kind === 'reset') {
     socket.resetAndDestroy();
     return;
@@ -36,7 +36,7 @@ export async function tear(
   const length = kind === 'half-body-close' ? [] : [`content-length: ${body.length}`];
   const fields = Object.entries(answer.headers).map(([name, value]) => `${name}: ${value}`);
   const head = [`HTTP/1.1 ${answer.status} Torn`, ...fields, ...length, 'connection: close', '', ''].join('\r\n');
-  await written(socket, Buffer.concat([Buffer.from(head), body.subarray(0, body.length >> 1)]));
+  await writeBytes(socket, Buffer.concat([Buffer.from(head), body.subarray(0, body.length >> 1)]));
   if (kind === 'reset-body') {
     await sleep(resetDelayMs);
     socket.resetAndDestroy();
@@ -45,7 +45,7 @@ export async function tear(
   }
 }
 
-function written(socket: Socket, bytes: Buffer): Promise<void> {
+function writeBytes(socket: Socket, bytes: Buffer): Promise<void> {
   // The client may be gone before it: that is its affair, so the error is not looked at.
   return new Promise((resolve) => {
     socket.write(bytes, () => resolve());

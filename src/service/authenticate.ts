@@ -3,8 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Principal } from '../workspace/principal.ts';
 import type { ServiceContext } from './context.ts';
 import { ProblemError } from './problem-details.ts';
-import { openWindows, rateHeaders, type Taken } from './rate-limit.ts';
-import { challenge, requireAccess } from './route-access.ts';
+import { createFixedWindowLimiter, formatRateLimitHeaders, type RateLimitDecision } from './rate-limit.ts';
+import { createChallenge, requireAccess } from './route-access.ts';
 
 /** Holders of credentials whose requests are counted, and addresses whose failures are. */
 const principalsMax = 100_000;
@@ -16,28 +16,37 @@ const failuresMax = 60;
  * The door of the service: finds out who asks, counts the request against the credential's rate, and throws where the
  * route is not for it: 401 without a good credential, 429 beyond the rate, 403 for the wrong kind.
  */
-export function admission({ workspace, settings, clock }: ServiceContext) {
-  const requests = openWindows(clock, principalsMax);
-  const failures = openWindows(clock, addressesMax);
+export function createAuthenticationHook({ workspace, settings, clock }: ServiceContext) {
+  const requests = createFixedWindowLimiter(clock, principalsMax);
+  const failures = createFixedWindowLimiter(clock, addressesMax);
 
   /** Whom a credential stands for. What was good lately is not held up by what else its address sends. */
   const judge = async (credential: string, request: FastifyRequest): Promise<Principal> => {
-    const familiar = workspace.isFamiliar(credential);
-    const address = networkOf(request.ip);
+    const familiar = workspace.isCachedCredential(credential);
+    const address = toNetworkPrefix(request.ip);
     // Before it is judged, so that many at once are no way around.
-    const taken = familiar ? null : failures.take(address, failuresMax);
-    if (taken?.allowed === false)
-      throw tooMany('Too many credentials from this address were not good.', 'address', failuresMax, taken);
+    const taken = familiar ? null : failures.acquire(address, failuresMax);
+    if (taken?.isAllowed === false)
+      throw createRateLimitError(
+        'Too many credentials from this address were not good.',
+        'address',
+        failuresMax,
+        taken,
+      );
     let principal: Principal | null = null;
     try {
       principal = await workspace.authenticate(credential, clock.nowMs());
     } catch (error) {
-      if (taken !== null) failures.give(address);
+      if (taken !== null) failures.refund(address);
       throw error;
     }
     if (principal === null)
-      throw new ProblemError(401, 'The credential is not one that is good here and now.', challenge('invalid_token'));
-    if (taken !== null) failures.give(address);
+      throw new ProblemError(
+        401,
+        'The credential is not one that is good here and now.',
+        createChallenge('invalid_token'),
+      );
+    if (taken !== null) failures.refund(address);
     return principal;
   };
 
@@ -45,10 +54,11 @@ export function admission({ workspace, settings, clock }: ServiceContext) {
     const everybody = settings.service.requestsPerMinute;
     const quota = principal.kind === 'key' ? (principal.requestsPerMinute ?? everybody) : everybody;
     const name = principal.kind === 'key' ? `key ${principal.id}` : `user ${principal.user}`;
-    const taken = requests.take(name, quota);
+    const taken = requests.acquire(name, quota);
     const { kind } = principal;
-    if (!taken.allowed) throw tooMany(`This ${kind} may make ${quota} requests a minute.`, kind, quota, taken);
-    reply.headers(rateHeaders(kind, quota, taken));
+    if (!taken.isAllowed)
+      throw createRateLimitError(`This ${kind} may make ${quota} requests a minute.`, kind, quota, taken);
+    reply.headers(formatRateLimitHeaders(kind, quota, taken));
   };
 
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
@@ -57,7 +67,7 @@ export function admission({ workspace, settings, clock }: ServiceContext) {
     if (access === 'open' || (access === 'either' && authorization === undefined)) return;
     if (authorization === undefined) {
       const how = 'Send a credential in the Authorization header: Bearer, then the credential.';
-      throw new ProblemError(401, how, challenge());
+      throw new ProblemError(401, how, createChallenge());
     }
     const [, credential] = /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization) ?? [];
     // No credential at all is known to be none without a look.
@@ -68,15 +78,15 @@ export function admission({ workspace, settings, clock }: ServiceContext) {
   };
 }
 
-function tooMany(detail: string, policy: string, quota: number, taken: Taken): ProblemError {
+function createRateLimitError(detail: string, policy: string, quota: number, taken: RateLimitDecision): ProblemError {
   const { resetSeconds } = taken;
   return new ProblemError(429, `${detail} Try again in ${resetSeconds} s.`, {
-    headers: { ...rateHeaders(policy, quota, taken), 'retry-after': String(resetSeconds) },
+    headers: { ...formatRateLimitHeaders(policy, quota, taken), 'retry-after': String(resetSeconds) },
   });
 }
 
 /** Whom an address belongs to: of IPv6 everybody has a network of their own, 64 bits long. */
-export function networkOf(ip: string): string {
+export function toNetworkPrefix(ip: string): string {
   // What a proxy passes on may be any text, of any length.
   if (isIP(ip) === 0) return 'unknown';
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1];

@@ -5,10 +5,10 @@ import type { ListedBacktest } from '../workspace/backtests.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
 
 /** Where a backtest that is kept is told of, relative to the service. */
-export const backtestUrl = ({ id }: Pick<BacktestRow, 'id'>): string => `${paths.backtest}/${id}`;
+export const toBacktestUrl = ({ id }: Pick<BacktestRow, 'id'>): string => `${paths.backtest}/${id}`;
 
 /** One as lists have it. */
-export const listedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
+export const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
   id: row.id,
   state: row.state,
   asked: JSON.parse(row.asked),
@@ -22,7 +22,7 @@ export const listedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> 
 });
 
 /** One with its result. */
-export const keptBacktest = (row: BacktestRow): Type.Static<typeof KeptBacktest> => ({
-  ...listedBacktest(row),
+export const toSavedBacktest = (row: BacktestRow): Type.Static<typeof KeptBacktest> => ({
+  ...toListedBacktest(row),
   result: row.result === null ? null : (JSON.parse(row.result) as Type.Static<typeof BacktestResult>),
 });

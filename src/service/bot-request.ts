@@ -1,12 +1,12 @@
 import type { BotRequest } from '../contract/bots.ts';
 import type { Fault } from '../research/validator.ts';
-import { oneSymbol } from '../state/symbols.ts';
-import type { Strategies } from '../workspace/strategies.ts';
+import { readSymbol } from '../state/symbols.ts';
+import type { StrategyStore } from '../workspace/strategies.ts';
 import type { OwnerColumns, StrategyRow } from '../workspace/tables.ts';
 import type { ServiceContext } from './context.ts';
-import { unfitBody } from './user-resource.ts';
+import { createInvalidBodyError } from './user-resource.ts';
 
-interface BotPlan {
+interface ResolvedBot {
   readonly strategy: StrategyRow;
   /** Each once; null: those of the filter. */
   readonly symbols: readonly string[] | null;
@@ -14,12 +14,12 @@ interface BotPlan {
 }
 
 /** What a bot that is asked for is bound to. Throws ProblemError 400 where that is not there, each by its field. */
-export async function requireBot(
+export async function resolveBot(
   { archive }: ServiceContext,
-  kept: Strategies,
+  kept: StrategyStore,
   owner: OwnerColumns,
   { strategy: asked, symbols, filter }: BotRequest,
-): Promise<BotPlan> {
+): Promise<ResolvedBot> {
   const { name, version = null }: { name: string; version?: number | null } = asked;
   const errors: Fault[] = [];
   const strategy = await kept.find(owner, name, version);
@@ -32,10 +32,10 @@ export async function requireBot(
     errors.push({ name: 'symbols', reason: 'is missing, and so is a filter' });
   if (symbols !== undefined && filter !== undefined)
     errors.push({ name: 'filter', reason: 'does not go with symbols: only one of the two' });
-  const unknown = [...new Set(symbols)].filter((symbol) => oneSymbol(archive.state.db, symbol) === undefined);
+  const unknown = [...new Set(symbols)].filter((symbol) => readSymbol(archive.state.db, symbol) === undefined);
   for (const symbol of unknown)
     errors.push({ name: `symbols[${symbols!.indexOf(symbol)}]`, reason: 'is no symbol that this archive knows' });
-  if (strategy === null || errors.length > 0) throw unfitBody(errors);
+  if (strategy === null || errors.length > 0) throw createInvalidBodyError(errors);
   const { categories = [], sources = [] } = filter ?? {};
   return {
     strategy,

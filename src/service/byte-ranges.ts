@@ -12,7 +12,10 @@ export const rangesMax = 8;
  * asked; `none` where the whole is to be sent, as the header is absent, of another unit, not well-formed, or too much;
  * `unsatisfiable` where all of it lies outside.
  */
-export function rangesOf(header: string | undefined, size: number): readonly ByteRange[] | 'none' | 'unsatisfiable' {
+export function parseByteRanges(
+  header: string | undefined,
+  size: number,
+): readonly ByteRange[] | 'none' | 'unsatisfiable' {
   const [, set] = /^bytes=(.*)$/i.exec(header ?? '') ?? [];
   if (set === undefined) return 'none';
   // One more than is taken tells that there are too many; the rest of a long list is not looked at.
@@ -28,9 +31,9 @@ export function rangesOf(header: string | undefined, size: number): readonly Byt
     if (first <= last) ranges.push({ first, last });
   }
   if (ranges.length === 0) return 'unsatisfiable';
-  return bytesOf(ranges) > size ? 'none' : ranges;
+  return countRangeBytes(ranges) > size ? 'none' : ranges;
 }
 
 /** Bytes of all of them together. */
-export const bytesOf = (ranges: readonly ByteRange[]): number =>
+export const countRangeBytes = (ranges: readonly ByteRange[]): number =>
   ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);

@@ -11,7 +11,7 @@ export function requireWindow(from: number | null | undefined, to: number | null
 }
 
 /** 404 for a symbol that the archive has never heard of. */
-export const unknownSymbol = (): ProblemError =>
+export const createUnknownSymbolError = (): ProblemError =>
   new ProblemError(404, 'No such symbol is known here. /api/v1/historical/markets?q= looks for ones by words.', {
     errors: [{ name: 'symbol', reason: 'is not known' }],
   });

@@ -4,18 +4,18 @@ import type { Duplex } from 'node:stream';
 import { problemType } from '../contract/problem.ts';
 import type { Log } from '../core/log.ts';
 import type { ServiceLimits } from './http-limits.ts';
-import { problemOf } from './problem-details.ts';
-import { usualHeaders } from './response-headers.ts';
+import { createProblem } from './problem-details.ts';
+import { createCommonHeaders } from './response-headers.ts';
 
 /** Requests that never become one: told as a problem where they can be, and the connection closed. */
-export function answerClientError(log: Log, id: string, { code }: NodeJS.ErrnoException, socket: Duplex): void {
-  const [status, detail] = refusalOf(code);
+export function respondToClientError(log: Log, id: string, { code }: NodeJS.ErrnoException, socket: Duplex): void {
+  const [status, detail] = toClientErrorStatus(code);
   log.debug({ request_id: id, code, status }, 'a request could not be read');
   if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else refuseOn(socket, id, status, detail);
+  else rejectConnection(socket, id, status, detail);
 }
 
-function refusalOf(code: string | undefined): [status: number, detail: string] {
+function toClientErrorStatus(code: string | undefined): [status: number, detail: string] {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return [431, 'The line and the headers of a request have too many bytes.'];
@@ -31,10 +31,16 @@ function refusalOf(code: string | undefined): [status: number, detail: string] {
 const closeMsMax = 1000;
 
 /** Answers on the bare connection, and closes it. */
-function refuseOn(socket: Duplex, id: string, status: number, detail: string, more: Record<string, string> = {}): void {
+function rejectConnection(
+  socket: Duplex,
+  id: string,
+  status: number,
+  detail: string,
+  more: Record<string, string> = {},
+): void {
   // Inside an answer that has begun, another one would be read as its body.
-  if (underWay.get(socket)?.headersSent !== true) {
-    const { body, headers } = bareProblem(id, status, detail);
+  if (activeResponses.get(socket)?.headersSent !== true) {
+    const { body, headers } = createBareProblem(id, status, detail);
     const lines = Object.entries({ ...headers, ...more }).map(([name, value]) => `${name}: ${value}\r\n`);
     socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
   }
@@ -42,38 +48,43 @@ function refuseOn(socket: Duplex, id: string, status: number, detail: string, mo
   socket.end(() => setTimeout(() => socket.destroy(), closeMsMax).unref());
 }
 
-function bareProblem(id: string, status: number, detail: string) {
-  const body = JSON.stringify(problemOf(status, detail));
+function createBareProblem(id: string, status: number, detail: string) {
+  const body = JSON.stringify(createProblem(status, detail));
   const length = String(Buffer.byteLength(body));
-  const headers = { 'content-type': problemType, 'content-length': length, connection: 'close', ...usualHeaders(id) };
+  const headers = {
+    'content-type': problemType,
+    'content-length': length,
+    connection: 'close',
+    ...createCommonHeaders(id),
+  };
   return { body, headers };
 }
 
 /** The answer that is under way on a connection. */
-const underWay = new WeakMap<Duplex, ServerResponse>();
+const activeResponses = new WeakMap<Duplex, ServerResponse>();
 
 /** Methods that some path has, for what has no path. */
-export const everyMethod = 'DELETE, GET, HEAD, OPTIONS, POST';
+export const allMethods = 'DELETE, GET, HEAD, OPTIONS, POST';
 
 /** What Node would answer by itself, or not at all, and what a connection may take. */
-export function boundConnections(server: Server, log: Log, limits: ServiceLimits, newId: () => string): void {
+export function limitConnections(server: Server, log: Log, limits: ServiceLimits, newId: () => string): void {
   server.maxConnections = limits.connectionsMax;
   server.maxHeadersCount = 0; // their bytes are bounded; beyond a count Node would drop them silently
   server.on('connect', (_request: IncomingMessage, socket: Duplex) =>
-    refuseOn(socket, newId(), 405, 'This is no proxy.', { allow: everyMethod }),
+    rejectConnection(socket, newId(), 405, 'This is no proxy.', { allow: allMethods }),
   );
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     const detail = '100-continue is the only expectation that can be met.';
-    const { body, headers } = bareProblem(newId(), 417, detail);
+    const { body, headers } = createBareProblem(newId(), 417, detail);
     response.writeHead(417, headers).end(body);
     request.resume();
   });
   const track = (_request: IncomingMessage, response: ServerResponse): void => {
     const { socket } = response;
     if (socket === null) return;
-    underWay.set(socket, response);
+    activeResponses.set(socket, response);
     response.once('close', () => {
-      if (underWay.get(socket) === response) underWay.delete(socket);
+      if (activeResponses.get(socket) === response) activeResponses.delete(socket);
     });
   };
   server.prependListener('request', track);
@@ -81,7 +92,7 @@ export function boundConnections(server: Server, log: Log, limits: ServiceLimits
   // Node asks after a time in which nothing moved on a connection: neither were bytes taken, nor did any come.
   server.setTimeout(limits.stalledMsMax);
   server.on('timeout', (socket: Socket) => {
-    const answering = underWay.has(socket);
+    const answering = activeResponses.has(socket);
     if (answering && socket.writableLength === 0) return; // it is we who are slow
     if (answering) log.info({ client: socket.remoteAddress }, 'a client that took nothing of its answer was cut off');
     socket.destroy();

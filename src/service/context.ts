@@ -2,14 +2,14 @@ import type { Archive } from '../archive/open-archive.ts';
 import type { Clock, Random } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { VerifiedFiles } from '../reading/files/verified-files.ts';
-import type { Current } from '../reading/manifest-watcher.ts';
+import type { ManifestWatcher } from '../reading/manifest-watcher.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Workspace } from '../workspace/workspace.ts';
 
 /** What the service gets from outside; routes are handed it as it is. */
 export interface ServiceContext {
   readonly archive: Archive;
-  readonly current: Current;
+  readonly current: ManifestWatcher;
   readonly files: VerifiedFiles;
   readonly workspace: Workspace;
   readonly settings: Settings;

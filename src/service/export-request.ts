@@ -1,20 +1,20 @@
 import type { Type } from 'typebox';
-import { shapes } from '../archive/copies/prune-files.ts';
+import { datasetShapes } from '../archive/copies/prune-files.ts';
 import type { DatasetName } from '../archive/parquet/schema.ts';
 import type { ExportRequest } from '../contract/export-jobs.ts';
-import { oneSymbol } from '../state/symbols.ts';
+import { readSymbol } from '../state/symbols.ts';
 import type { ExportJobRow } from '../workspace/tables.ts';
 import type { ServiceContext } from './context.ts';
 import { ProblemError } from './problem-details.ts';
 
-type Request = Type.Static<typeof ExportRequest>;
+type ExportJobRequest = Type.Static<typeof ExportRequest>;
 
 /** The request, each symbol once. Throws where a field is no use, naming it. */
-export function requireSensible({ archive }: ServiceContext, asked: Request): Request {
+export function requireValidExport({ archive }: ServiceContext, asked: ExportJobRequest): ExportJobRequest {
   const { dataset, from, to } = asked;
   const symbols = [...new Set(asked.symbols ?? [])];
-  const unknown = symbols.filter((symbol) => oneSymbol(archive.state.db, symbol) === undefined);
-  const timeless = shapes[dataset as DatasetName].span === null;
+  const unknown = symbols.filter((symbol) => readSymbol(archive.state.db, symbol) === undefined);
+  const timeless = datasetShapes[dataset as DatasetName].timeColumns === null;
   const errors = [
     ...unknown.map((symbol) => ({
       name: `symbols[${asked.symbols!.indexOf(symbol)}]`,
@@ -30,9 +30,10 @@ export function requireSensible({ archive }: ServiceContext, asked: Request): Re
   return { ...asked, symbols };
 }
 
-const askedFields = ['dataset', 'symbols', 'from_ms', 'to_ms', 'format'] as const;
+const requestFields = ['dataset', 'symbols', 'from_ms', 'to_ms', 'format'] as const;
 
-type AskedRow = Pick<ExportJobRow, (typeof askedFields)[number]>;
+type RequestedColumns = Pick<ExportJobRow, (typeof requestFields)[number]>;
 
 /** Whether two jobs are of the same request. */
-export const isSame = (a: AskedRow, b: AskedRow): boolean => askedFields.every((name) => a[name] === b[name]);
+export const isSameRequest = (a: RequestedColumns, b: RequestedColumns): boolean =>
+  requestFields.every((name) => a[name] === b[name]);

@@ -4,10 +4,10 @@ import { paths } from '../contract/paths.ts';
 import type { ExportJobRow } from '../workspace/tables.ts';
 
 /** Where a job is told of, relative to the service. */
-export const urlOf = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.exportJobs}/${id}`;
+export const toExportJobUrl = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.exportJobs}/${id}`;
 
 /** A job as clients see it. */
-export const jobOf = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
+export const toExportJob = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
   id: row.id,
   state: row.state,
   dataset: row.dataset,
@@ -19,12 +19,12 @@ export const jobOf = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
   created_at: row.created_at,
   finished_at: row.finished_at,
   expires_at: row.expires_at,
-  file: fileOf(row),
+  file: toExportFile(row),
   error: row.error,
 });
 
-function fileOf(row: ExportJobRow) {
+function toExportFile(row: ExportJobRow) {
   const { bytes, sha256, rows, generation } = row;
   if (bytes === null || sha256 === null || rows === null || generation === null) return null;
-  return { url: `${urlOf(row)}/file`, bytes, sha256, rows, generation };
+  return { url: `${toExportJobUrl(row)}/file`, bytes, sha256, rows, generation };
 }

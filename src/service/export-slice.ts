@@ -1,12 +1,12 @@
 import type { FastifyReply } from 'fastify';
 import type { HistoricalFormat } from '../contract/historical.ts';
-import { rangesOf, slicePieces } from '../reading/export-ranges.ts';
+import { readKeyRanges, streamSlice } from '../reading/export-ranges.ts';
 import { fileFormats } from './content-negotiation.ts';
-import type { Desk, SliceAsked } from './historical-service.ts';
-import { type Pieces, paced } from './stream-response.ts';
+import type { HistoricalService, SliceRequest } from './historical-service.ts';
+import { type ChunkSource, paceChunks } from './stream-response.ts';
 
-export interface SliceAnswer {
-  readonly pieces: AsyncGenerator<Uint8Array>;
+export interface SliceResponse {
+  readonly chunks: AsyncGenerator<Uint8Array>;
   readonly fileName: string;
   readonly generation: number;
 }
@@ -15,17 +15,21 @@ export interface SliceAnswer {
  * Opens a slice as a file on its way: everything in it is of one generation, and checked. It ends with the answer.
  * @param signal aborted when nobody wants it any more
  */
-export async function openSlice(
-  desk: Desk,
-  asked: SliceAsked & { readonly limit: number | null },
+export async function openSliceResponse(
+  desk: HistoricalService,
+  asked: SliceRequest & { readonly limit: number | null },
   format: Exclude<HistoricalFormat, 'json'>,
   reply: FastifyReply,
   signal: AbortSignal,
-): Promise<SliceAnswer> {
-  const leave = await desk.streaming.enter(signal);
+): Promise<SliceResponse> {
+  const leave = await desk.streamSemaphore.acquire(signal);
   try {
-    const { source, generation } = await sourceOf(desk, asked, format, leave, signal);
-    const pieces = await paced(source, { gate: desk.computing, signal, onStall: () => reply.raw.destroy() });
+    const { source, generation } = await openChunkSource(desk, asked, format, leave, signal);
+    const pieces = await paceChunks(source, {
+      semaphore: desk.computeSemaphore,
+      signal,
+      onStall: () => reply.raw.destroy(),
+    });
     // A generator that was never begun does not come by its own end.
     const close = (): void =>
       void source.close().catch((error: unknown) => {
@@ -34,32 +38,32 @@ export async function openSlice(
     reply.raw.once('close', close);
     // Nor is told again of a client that went while the first piece was computed.
     if (reply.raw.destroyed) close();
-    const told = heard(pieces, (error) => {
+    const told = reportStreamErrors(pieces, (error) => {
       if (!signal.aborted) desk.context.log.error({ err: error, slice: asked.name }, 'a slice broke off');
     });
-    return { pieces: told, fileName: fileName(asked, generation, fileFormats[format].ending), generation };
+    return { chunks: told, fileName: formatFileName(asked, generation, fileFormats[format].extension), generation };
   } catch (error) {
     leave();
     throw error;
   }
 }
 
-async function sourceOf(
-  { history, computing }: Desk,
-  asked: SliceAsked & { readonly limit: number | null },
+async function openChunkSource(
+  { history, computeSemaphore }: HistoricalService,
+  asked: SliceRequest & { readonly limit: number | null },
   format: Exclude<HistoricalFormat, 'json'>,
   leave: () => void,
   signal: AbortSignal,
-): Promise<{ source: Pieces; generation: number }> {
-  const compute = await computing.enter(signal, false);
+): Promise<{ source: ChunkSource; generation: number }> {
+  const compute = await computeSemaphore.acquire(signal, false);
   try {
-    return await history.reading(async (generation) => {
-      const { files, defined, slice } = asked.step(generation.manifest);
-      const query = await generation.open(files, defined, signal);
+    return await history.read(async (generation) => {
+      const { files, defined, slice } = asked.createStep(generation.manifest);
+      const query = await generation.openQuery(files, defined, signal);
       try {
-        const ranges = await rangesOf(query, slice, asked.limit, signal);
+        const ranges = await readKeyRanges(query, slice, asked.limit, signal);
         const inFormat = { dataset: asked.dataset, slice, format: fileFormats[format].format };
-        const pieces = slicePieces(query, inFormat, ranges, signal);
+        const pieces = streamSlice(query, inFormat, ranges, signal);
         let closing: Promise<void> | undefined;
         const end = async (): Promise<void> => {
           // Waits for what is still being computed: nothing may be closed under it.
@@ -67,7 +71,7 @@ async function sourceOf(
           await query.close().finally(leave);
         };
         const close = (): Promise<void> => (closing ??= end());
-        return { source: { pieces, close }, generation: generation.manifest.generation };
+        return { source: { chunks: pieces, close }, generation: generation.manifest.generation };
       } catch (error) {
         await query.close();
         throw error;
@@ -78,7 +82,7 @@ async function sourceOf(
   }
 }
 
-async function* heard(
+async function* reportStreamErrors(
   pieces: AsyncGenerator<Uint8Array>,
   onError: (error: unknown) => void,
 ): AsyncGenerator<Uint8Array> {
@@ -90,14 +94,14 @@ async function* heard(
   }
 }
 
-const nameMax = 80;
+const symbolCharsMax = 80;
 
 /** A name that says what is in the file, in letters that every file system takes. */
-function fileName({ name, symbol, from, to }: SliceAsked, generation: number, ending: string): string {
+function formatFileName({ name, symbol, from, to }: SliceRequest, generation: number, ending: string): string {
   const moment = (ms: number): string => new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '');
   const parts = [
     name,
-    ...(symbol === null ? [] : [symbol.replaceAll(/[^\w.-]+/g, '_').slice(0, nameMax)]),
+    ...(symbol === null ? [] : [symbol.replaceAll(/[^\w.-]+/g, '_').slice(0, symbolCharsMax)]),
     ...(from === null ? [] : [`from-${moment(from)}`]),
     ...(to === null ? [] : [`to-${moment(to)}`]),
     `generation-${generation}`,

@@ -4,17 +4,17 @@ import type { OpenedFile } from '../reading/files/verified-files.ts';
 import type { ByteRange } from './byte-ranges.ts';
 
 /** Bytes that are read at once, and how many such buffers one reader may have in use. */
-const pieceBytes = 256 * 1024;
-const piecesMax = 4;
+const chunkBytes = 256 * 1024;
+const chunksMax = 4;
 
 /** Reads under way for one reader: with one, the socket waits for it now and then. */
-const readsMax = 2;
+const readsConcurrentMax = 2;
 
 /** Texts and ranges of an open file one after the other, as a stream that can be piped only. */
 export class FileStream extends Readable {
   private readonly opened: OpenedFile;
   private readonly segments: readonly (Uint8Array | ByteRange)[];
-  private readonly buffers = new Buffers();
+  private readonly buffers = new BufferPool();
 
   constructor(opened: OpenedFile, segments: readonly (Uint8Array | ByteRange)[]) {
     super();
@@ -55,8 +55,8 @@ export class FileStream extends Readable {
     const reads: Promise<Buffer>[] = [];
     let at = first;
     const readOn = (): void => {
-      for (; at <= last && reads.length < readsMax; at += pieceBytes) {
-        const read = this.fill(at, Math.min(pieceBytes, last + 1 - at));
+      for (; at <= last && reads.length < readsConcurrentMax; at += chunkBytes) {
+        const read = this.fill(at, Math.min(chunkBytes, last + 1 - at));
         // Whoever fails first is told of; the ones behind it are not waited for.
         read.catch(() => {});
         reads.push(read);
@@ -66,7 +66,7 @@ export class FileStream extends Readable {
       const piece = await reads.shift()!;
       readOn();
       if (this.destroyed) return;
-      const give = (): void => this.buffers.give(piece);
+      const give = (): void => this.buffers.release(piece);
       // Any other stream may hold on to what it was given.
       to.write(to instanceof ServerResponse ? piece : Buffer.from(piece), give);
     }
@@ -74,27 +74,27 @@ export class FileStream extends Readable {
 
   /** A buffer with the `length` bytes from `at` on. */
   private async fill(at: number, length: number): Promise<Buffer> {
-    const piece = (await this.buffers.take()).subarray(0, length);
+    const piece = (await this.buffers.acquire()).subarray(0, length);
     for (let filled = 0; filled < length; ) filled += await this.opened.read(piece.subarray(filled), at + filled);
     return piece;
   }
 }
 
 /** Buffers that go round. */
-class Buffers {
+class BufferPool {
   private readonly free: Buffer[] = [];
-  private made = 0;
+  private allocatedCount = 0;
   private readonly waiting: PromiseWithResolvers<Buffer>[] = [];
-  private isOver = false;
+  private isEnded = false;
 
   /** Those who wait are served in their order: the piece that is sent next must not wait for one behind it. */
-  take(): Promise<Buffer> {
-    if (this.isOver) return Promise.reject(new Error('The reader is gone.'));
+  acquire(): Promise<Buffer> {
+    if (this.isEnded) return Promise.reject(new Error('The reader is gone.'));
     const held = this.free.pop();
     if (held !== undefined) return Promise.resolve(held);
-    if (this.made < piecesMax) {
-      this.made++;
-      return Promise.resolve(Buffer.allocUnsafeSlow(pieceBytes));
+    if (this.allocatedCount < chunksMax) {
+      this.allocatedCount++;
+      return Promise.resolve(Buffer.allocUnsafeSlow(chunkBytes));
     }
     const one = Promise.withResolvers<Buffer>();
     this.waiting.push(one);
@@ -102,7 +102,7 @@ class Buffers {
   }
 
   /** @param piece a taken buffer, or its beginning */
-  give(piece: Buffer): void {
+  release(piece: Buffer): void {
     const buffer = Buffer.from(piece.buffer);
     const one = this.waiting.shift();
     if (one === undefined) this.free.push(buffer);
@@ -110,7 +110,7 @@ class Buffers {
   }
 
   end(): void {
-    this.isOver = true;
+    this.isEnded = true;
     for (const one of this.waiting.splice(0)) one.reject(new Error('The reader is gone.'));
   }
 }

@@ -1,48 +1,48 @@
 import type { Manifest } from '../archive/manifest.ts';
 import type { DatasetName } from '../archive/parquet/schema.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { type Generation, type History, openHistory } from '../reading/history/history.ts';
-import type { Step } from '../reading/history/keyset-page.ts';
-import { oneSymbol } from '../state/symbols.ts';
+import { type GenerationReader, type HistoryReader, openHistory } from '../reading/history/history.ts';
+import type { ScanStep } from '../reading/history/keyset-page.ts';
+import { readSymbol } from '../state/symbols.ts';
 import type { KeyHolder } from '../workspace/principal.ts';
-import { requireWindow, unknownSymbol } from './common-errors.ts';
+import { createUnknownSymbolError, requireWindow } from './common-errors.ts';
 import type { ServiceContext } from './context.ts';
-import { placeMsMax } from './cursor.ts';
-import { createGate, type Gate } from './fair-semaphore.ts';
+import { timeMsMax } from './cursor.ts';
+import { createFairSemaphore, type FairSemaphore } from './fair-semaphore.ts';
 
 /** What the routes of the historical surface share. */
-export interface Desk {
+export interface HistoricalService {
   readonly context: ServiceContext;
-  readonly history: History;
+  readonly history: HistoryReader;
   /** Whoever computes is inside. */
-  readonly computing: Gate;
+  readonly computeSemaphore: FairSemaphore;
   /** Slices on their way to clients: each holds a query, whether it is computed or waits for its client. */
-  readonly streaming: Gate;
+  readonly streamSemaphore: FairSemaphore;
 }
 
 /** Requests that may wait, for each that is inside. */
-const waitingPerPlace = 16;
+const waitingPerPermit = 16;
 
 /** Opens nothing yet: DuckDB starts with the first query. */
-export function openDesk(context: ServiceContext): Desk {
+export function openHistoricalService(context: ServiceContext): HistoricalService {
   const { queriesAtOnceMax: atOnce } = context.settings.service;
   return {
     context,
     history: openHistory(context.archive, context.current, context.random),
-    computing: createGate(atOnce, waitingPerPlace * atOnce),
-    streaming: createGate(atOnce, waitingPerPlace * atOnce),
+    computeSemaphore: createFairSemaphore(atOnce, waitingPerPermit * atOnce),
+    streamSemaphore: createFairSemaphore(atOnce, waitingPerPermit * atOnce),
   };
 }
 
 /** The desk as one holder of a key has it: others get their turn whatever this one asks for. */
-export const deskOf = (desk: Desk, { id }: KeyHolder): Desk => ({
+export const scopeToKeyHolder = (desk: HistoricalService, { id }: KeyHolder): HistoricalService => ({
   ...desk,
-  computing: desk.computing.of(id),
-  streaming: desk.streaming.of(id),
+  computeSemaphore: desk.computeSemaphore.forHolder(id),
+  streamSemaphore: desk.streamSemaphore.forHolder(id),
 });
 
 /** A slice that is asked for as a file. */
-export interface SliceAsked {
+export interface SliceRequest {
   /** Whose columns it has. */
   readonly dataset: DatasetName;
   /** What its file is called after. */
@@ -50,43 +50,51 @@ export interface SliceAsked {
   readonly symbol: string | null;
   readonly from: number | null;
   readonly to: number | null;
-  step(manifest: Manifest): Step;
+  createStep(manifest: Manifest): ScanStep;
 }
 
 /** One route of the surface: pages of JSON, or a slice. */
-export interface Endpoint<Query> {
-  page(query: Query, signal: AbortSignal): Promise<object>;
-  slice(query: Query): SliceAsked;
+export interface HistoricalEndpoint<Query> {
+  readPage(query: Query, signal: AbortSignal): Promise<object>;
+  createSlice(query: Query): SliceRequest;
 }
 
-export interface WindowAsked {
+export interface WindowQuery {
   readonly from?: number | undefined;
   readonly to?: number | undefined;
 }
 
 /** The window of a query. @throws ProblemError 400 where it ends before it begins */
-export function windowOf({ from, to }: WindowAsked): { readonly from: number | null; readonly to: number | null } {
+export function parseWindowQuery({ from, to }: WindowQuery): {
+  readonly from: number | null;
+  readonly to: number | null;
+} {
   requireWindow(from, to);
-  return { from: clamped(from), to: clamped(to) };
+  return { from: clampTime(from), to: clampTime(to) };
 }
 
-const clamped = (ms: number | undefined): number | null => (ms === undefined ? null : Math.min(ms, placeMsMax));
+const clampTime = (ms: number | undefined): number | null => (ms === undefined ? null : Math.min(ms, timeMsMax));
 
 /** What is known of a symbol that a query names; null where it names none. @throws ProblemError 404 */
-export function symbolOf({ context }: Desk, symbol: string | undefined): SymbolFacts | null {
+export function findRequestedSymbol({ context }: HistoricalService, symbol: string | undefined): SymbolFacts | null {
   if (symbol === undefined) return null;
-  const facts = oneSymbol(context.archive.state.db, symbol);
+  const facts = readSymbol(context.archive.state.db, symbol);
   if (facts !== undefined) return facts;
-  throw unknownSymbol();
+  throw createUnknownSymbolError();
 }
 
-const rowsUsual = 1000;
+const rowsDefault = 1000;
 
 /** The rows of a page; `most` is what the service allows. */
-export const limitOf = (limit: number | undefined, most: number): number => Math.min(limit ?? rowsUsual, most);
+export const resolveLimit = (limit: number | undefined, most: number): number => Math.min(limit ?? rowsDefault, most);
 
 /** What a JSON answer ends with. */
-export const envelope = ({ context }: Desk, { manifest }: Generation, count: number, cursor: string | null) => ({
+export const createEnvelope = (
+  { context }: HistoricalService,
+  { manifest }: GenerationReader,
+  count: number,
+  cursor: string | null,
+) => ({
   count,
   next_cursor: cursor,
   generated_at: context.clock.nowMs(),

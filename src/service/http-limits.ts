@@ -13,7 +13,7 @@ export interface ServiceLimits {
   /** The same to the end of its body: 408 after that. */
   readonly requestMsMax: number;
   /** How often the two are looked at. */
-  readonly checkEveryMs: number;
+  readonly checkIntervalMs: number;
   /** A connection without a request under way is closed after that. */
   readonly idleMsMax: number;
   /** A client that has bytes of an answer waiting and takes none of them is cut off after that. */
@@ -21,7 +21,7 @@ export interface ServiceLimits {
   /** Connections at once; those beyond are closed as they come. */
   readonly connectionsMax: number;
   /** When the service stops, what is still under way after that is cut off. */
-  readonly stopMsMax: number;
+  readonly shutdownMsMax: number;
   /** Versions of strategies that a user may have in a workspace, and bots: 409 beyond. */
   readonly strategiesMax: number;
   readonly botsMax: number;
@@ -34,11 +34,11 @@ export const serviceLimits: ServiceLimits = {
   parametersMax: 100,
   headersMsMax: 10_000,
   requestMsMax: 30_000,
-  checkEveryMs: 1000,
+  checkIntervalMs: 1000,
   idleMsMax: 30_000,
   stalledMsMax: 30_000,
   connectionsMax: 2000,
-  stopMsMax: 10_000,
+  shutdownMsMax: 10_000,
   strategiesMax: 1000,
   botsMax: 1000,
 };

@@ -1,21 +1,21 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { everyMethod } from './connection-limits.ts';
+import { allMethods } from './connection-limits.ts';
 import { ProblemError } from './problem-details.ts';
 
 /** The methods that each path has, for the answers to the others. */
-export interface Methods {
+export interface MethodRegistry {
   /** As an Allow header has them; null where there is nothing at the path. */
-  allowed(path: string): string | null;
+  findAllowedMethods(path: string): string | null;
 }
 
 /** Takes note of every route that is added from now on. */
-export function noteMethods(app: FastifyInstance): Methods {
+export function recordMethods(app: FastifyInstance): MethodRegistry {
   const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
   app.addHook('onRoute', ({ method, url }) => {
-    routes.push({ pattern: patternOf(url), methods: [method].flat() });
+    routes.push({ pattern: toPathPattern(url), methods: [method].flat() });
   });
   return {
-    allowed(path) {
+    findAllowedMethods(path) {
       const methods = routes.filter(({ pattern }) => pattern.test(path)).flatMap((route) => route.methods);
       return methods.length === 0 ? null : [...new Set([...methods, 'OPTIONS'])].sort().join(', ');
     },
@@ -23,7 +23,7 @@ export function noteMethods(app: FastifyInstance): Methods {
 }
 
 /** `/a/:b/*` as an expression; a parameter is a segment, a star the rest. */
-function patternOf(url: string): RegExp {
+function toPathPattern(url: string): RegExp {
   const parts = url.split(/(:[A-Za-z_]\w*|\*)/).map((part) => {
     if (part === '*') return '.*';
     return part.startsWith(':') && part.length > 1 ? '[^/]+' : part.replace(/[.+?^${}()|[\]\\]/g, '\\$&');
@@ -32,10 +32,10 @@ function patternOf(url: string): RegExp {
 }
 
 /** Answers for paths and methods that no route has: 204 to OPTIONS, 405 with Allow, 404. */
-export function answerUnrouted(app: FastifyInstance, methods: Methods): void {
+export function registerNotFoundHandler(app: FastifyInstance, methods: MethodRegistry): void {
   app.addHook('onRequest', async (request, reply) => {
     if (!request.is404) return;
-    const allow = request.raw.url === '*' ? everyMethod : methods.allowed(pathOf(request));
+    const allow = request.raw.url === '*' ? allMethods : methods.findAllowedMethods(toPath(request));
     if (allow === null) return;
     if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
     throw new ProblemError(405, `${request.method} is not among the methods of this path: ${allow}.`, {
@@ -48,7 +48,7 @@ export function answerUnrouted(app: FastifyInstance, methods: Methods): void {
 }
 
 /** A request's path as the router sees it. */
-export function pathOf({ raw: { url = '' } }: FastifyRequest): string {
+export function toPath({ raw: { url = '' } }: FastifyRequest): string {
   const [path = ''] = url.split(/[?#]/, 1);
   try {
     return decodeURI(path);

@@ -1,39 +1,39 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { standingSamples } from '../metrics/archive-metrics.ts';
-import { textContentType, textOf } from '../metrics/exposition-format.ts';
+import { readArchiveSamples } from '../metrics/archive-metrics.ts';
+import { expositionContentType, formatExposition } from '../metrics/exposition-format.ts';
 import { openRequestMetrics } from '../metrics/http-metrics.ts';
 import type { Sample } from '../metrics/metric-definitions.ts';
-import { standingOf } from '../reading/archive-status.ts';
+import { readArchiveStatus } from '../reading/archive-status.ts';
 import type { ServiceContext } from './context.ts';
 
-export interface Metrics {
+export interface MetricsEndpoint {
   /** Counts a request from now until its answer is over, or its client gone. */
-  follow(request: FastifyRequest, reply: FastifyReply): void;
+  observeRequest(request: FastifyRequest, reply: FastifyReply): void;
   /** In the text format of Prometheus. */
-  text(): Promise<string>;
+  render(): Promise<string>;
   readonly contentType: string;
   close(): void;
 }
 
 /** The route of requests for which there is none: their paths are without end. */
-const noRoute = 'none';
+const unmatchedRoute = 'none';
 
 /** The metrics of one service: a process may hold several. */
-export function openMetrics(context: ServiceContext): Metrics {
+export function openMetrics(context: ServiceContext): MetricsEndpoint {
   const metrics = openRequestMetrics();
   const { clock } = context;
   // A connection carries many answers: what it had sent before the last one ended is counted.
   const counted = new WeakMap<object, number>();
   return {
-    contentType: textContentType,
-    follow(request, reply) {
+    contentType: expositionContentType,
+    observeRequest(request, reply) {
       const { socket } = request.raw;
       const startedMs = clock.monotonicMs();
-      metrics.begun();
+      metrics.recordStart();
       reply.raw.once('close', () => {
         const sent = socket.bytesWritten;
-        metrics.ended({
-          route: request.routeOptions.url ?? noRoute,
+        metrics.recordEnd({
+          route: request.routeOptions.url ?? unmatchedRoute,
           method: request.method,
           status: reply.raw.writableFinished ? String(reply.raw.statusCode) : 'aborted',
           seconds: (clock.monotonicMs() - startedMs) / 1000,
@@ -42,16 +42,16 @@ export function openMetrics(context: ServiceContext): Metrics {
         counted.set(socket, sent);
       });
     },
-    text: async () => (await metrics.text()) + (await textOf(samplesNow(context))),
+    render: async () => (await metrics.formatText()) + (await formatExposition(collectSamples(context))),
     close: () => metrics.close(),
   };
 }
 
-function samplesNow({ archive, files, clock, log }: ServiceContext): Sample[] {
-  const { bytes, files: count } = files.kept();
+function collectSamples({ archive, files, clock, log }: ServiceContext): Sample[] {
+  const { bytes, files: count } = files.getCacheSize();
   return [
     { name: 'oddslake_cache_bytes', labels: {}, value: bytes },
     { name: 'oddslake_cache_files', labels: {}, value: count },
-    ...standingSamples(() => standingOf(archive, clock.nowMs()), clock.nowMs(), log),
+    ...readArchiveSamples(() => readArchiveStatus(archive, clock.nowMs()), clock.nowMs(), log),
   ];
 }

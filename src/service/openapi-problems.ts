@@ -1,42 +1,46 @@
 import { Problem, problemType } from '../contract/problem.ts';
-import { problemOf } from './problem-details.ts';
+import { createProblem } from './problem-details.ts';
 
-type Json = Record<string, unknown>;
+type JsonObject = Record<string, unknown>;
 
-export interface Operation {
+export interface OpenApiOperation {
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly requestBody?: unknown;
-  responses: Record<string, { content?: Record<string, unknown>; headers?: Json; $ref?: string }>;
+  responses: Record<string, { content?: Record<string, unknown>; headers?: JsonObject; $ref?: string }>;
 }
 
 /** As much of an OpenAPI document as is looked at here. */
-export interface Document {
-  paths: Record<string, Record<string, Operation>>;
-  components: { schemas: Json; responses?: Json; headers?: Json };
+export interface OpenApiDocument {
+  paths: Record<string, Record<string, OpenApiOperation>>;
+  components: { schemas: JsonObject; responses?: JsonObject; headers?: JsonObject };
 }
 
-const header = (description: string, schema: Json, required = false): Json => ({ description, required, schema });
+const createHeader = (description: string, schema: JsonObject, required = false): JsonObject => ({
+  description,
+  required,
+  schema,
+});
 
-const headers: Readonly<Record<string, Json>> = {
-  RequestId: header('A name for this request, which stands in the log too.', { type: 'string' }, true),
-  WwwAuthenticate: header('How to authenticate: `Bearer`, with what was wrong.', { type: 'string' }, true),
-  RetryAfter: header('Seconds after which to ask again.', { type: 'integer', minimum: 0 }, true),
-  RateLimit: header('What is left of the quota, `r`, and the seconds until it is whole again, `t`.', {
+const headers: Readonly<Record<string, JsonObject>> = {
+  RequestId: createHeader('A name for this request, which stands in the log too.', { type: 'string' }, true),
+  WwwAuthenticate: createHeader('How to authenticate: `Bearer`, with what was wrong.', { type: 'string' }, true),
+  RetryAfter: createHeader('Seconds after which to ask again.', { type: 'integer', minimum: 0 }, true),
+  RateLimit: createHeader('What is left of the quota, `r`, and the seconds until it is whole again, `t`.', {
     type: 'string',
   }),
-  RateLimitPolicy: header('The quota: `q` requests in `w` seconds.', { type: 'string' }),
+  RateLimitPolicy: createHeader('The quota: `q` requests in `w` seconds.', { type: 'string' }),
 };
 
-const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
+const createRef = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
 
-const usual = { 'X-Request-Id': ref('headers', 'RequestId') };
-const rates = {
-  RateLimit: ref('headers', 'RateLimit'),
-  'RateLimit-Policy': ref('headers', 'RateLimitPolicy'),
+const commonHeaders = { 'X-Request-Id': createRef('headers', 'RequestId') };
+const rateLimitHeaders = {
+  RateLimit: createRef('headers', 'RateLimit'),
+  'RateLimit-Policy': createRef('headers', 'RateLimitPolicy'),
 };
 
 /** What each error means, on whatever route. */
-const meanings: Readonly<Record<number, string>> = {
+const statusDescriptions: Readonly<Record<number, string>> = {
   400: 'The request is not as documented; `errors` names the parameters or fields.',
   401: 'There is no credential, or not one that is good here and now.',
   403: 'The credential is good, but not for this.',
@@ -60,16 +64,21 @@ const meanings: Readonly<Record<number, string>> = {
   503: 'Not at the moment: what was asked for is damaged, or the service is busy or stopping.',
 };
 
-const nameOf = (status: number): string => `Problem${status}`;
+const toProblemName = (status: number): string => `Problem${status}`;
 
-const responseOf = (status: number): Json => ({
-  description: meanings[status],
+const createProblemResponse = (status: number): JsonObject => ({
+  description: statusDescriptions[status],
   headers: {
-    ...usual,
-    ...(status === 401 ? { 'WWW-Authenticate': ref('headers', 'WwwAuthenticate') } : {}),
-    ...(status === 429 ? { 'Retry-After': ref('headers', 'RetryAfter'), ...rates } : {}),
+    ...commonHeaders,
+    ...(status === 401 ? { 'WWW-Authenticate': createRef('headers', 'WwwAuthenticate') } : {}),
+    ...(status === 429 ? { 'Retry-After': createRef('headers', 'RetryAfter'), ...rateLimitHeaders } : {}),
   },
-  content: { [problemType]: { schema: ref('schemas', 'Problem'), example: problemOf(status, meanings[status]) } },
+  content: {
+    [problemType]: {
+      schema: createRef('schemas', 'Problem'),
+      example: createProblem(status, statusDescriptions[status]),
+    },
+  },
 });
 
 /** Everything of the document that routes refer to. */
@@ -85,33 +94,36 @@ export const components = {
   },
 } as const;
 
-const always = [400, 404, 408, 414, 417, 431, 500, 503];
+const commonStatuses = [400, 404, 408, 414, 417, 431, 500, 503];
 
 /** Adds to every operation the errors that it may answer; `named` are those that a route says of itself. */
-export function addProblems(document: Document, named: ReadonlyMap<string, readonly number[]>): Document {
+export function addProblems(document: OpenApiDocument, named: ReadonlyMap<string, readonly number[]>): OpenApiDocument {
   const { $id: _, ...schema } = Problem as typeof Problem & { $id?: string };
   document.components.schemas.Problem = schema;
   document.components.headers = headers;
   document.components.responses = Object.fromEntries(
-    Object.keys(meanings).map((status) => [nameOf(Number(status)), responseOf(Number(status))]),
+    Object.keys(statusDescriptions).map((status) => [
+      toProblemName(Number(status)),
+      createProblemResponse(Number(status)),
+    ]),
   );
   for (const [path, operations] of Object.entries(document.paths)) {
     // Every GET answers HEAD; said once, for all.
     delete operations.head;
     for (const [method, operation] of Object.entries(operations))
-      addTo(operation, named.get(`${method} ${path}`) ?? []);
+      addOperationProblems(operation, named.get(`${method} ${path}`) ?? []);
   }
   return document;
 }
 
-function addTo(operation: Operation, named: readonly number[]): void {
+function addOperationProblems(operation: OpenApiOperation, named: readonly number[]): void {
   const secured = (operation.security ?? []).length > 0;
   for (const response of Object.values(operation.responses))
-    response.headers = { ...usual, ...(secured ? rates : {}), ...response.headers };
+    response.headers = { ...commonHeaders, ...(secured ? rateLimitHeaders : {}), ...response.headers };
   for (const status of ['204', '304']) delete operation.responses[status]?.content;
   const types = Object.keys(operation.responses[200]?.content ?? {});
   const statuses = new Set([
-    ...always,
+    ...commonStatuses,
     ...named,
     // A body on a method that takes none may be encoded too, and is refused for that first.
     ...(operation.requestBody === undefined ? [] : [413]),
@@ -123,5 +135,5 @@ function addTo(operation: Operation, named: readonly number[]): void {
     ...(operation.responses[304] === undefined ? [] : [412]),
   ]);
   for (const status of [...statuses].sort((a, b) => a - b))
-    operation.responses[status] ??= ref('responses', nameOf(status));
+    operation.responses[status] ??= createRef('responses', toProblemName(status));
 }

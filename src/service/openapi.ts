@@ -4,7 +4,7 @@ import { type TSchema, Type } from 'typebox';
 import { paths } from '../contract/paths.ts';
 import { strategySchemas } from '../contract/strategies.ts';
 import type { App } from './fastify-types.ts';
-import { addProblems, components, type Document } from './openapi-problems.ts';
+import { addProblems, components, type OpenApiDocument } from './openapi-problems.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -23,7 +23,7 @@ const tags = [
   { name: 'users', description: "Users' own objects. A user token." },
 ];
 
-const description = `The archive of an oddslake over HTTP: prediction-market data as it is now, and all that was kept of it.
+const apiDescription = `The archive of an oddslake over HTTP: prediction-market data as it is now, and all that was kept of it.
 
 Times are epoch milliseconds in UTC, windows half-open: \`from <= t < to\`. Send a credential as
 \`Authorization: Bearer <credential>\`. Every error is \`application/problem+json\`. A parameter that a route does not
@@ -33,7 +33,7 @@ body of 64 kB without content encoding; its headers arrive within 10 seconds, al
 nothing of its answer for 30 seconds is cut off.`;
 
 /** The security requirement that follows from who may use a route. */
-const requirements: Readonly<Record<string, readonly Readonly<Record<string, readonly string[]>>[]>> = {
+const securityRequirements: Readonly<Record<string, readonly Readonly<Record<string, readonly string[]>>[]>> = {
   open: [],
   any: [{ key: [] }, { token: [] }],
   key: [{ key: [] }],
@@ -51,20 +51,27 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
     // What no schema names is refused, on the routes that name nothing too.
     route.schema.querystring ??= Type.Object({}, { additionalProperties: false });
     for (const method of [route.method].flat())
-      problems.set(`${method.toLowerCase()} ${templateOf(route.url)}`, route.config?.problems ?? []);
+      problems.set(`${method.toLowerCase()} ${toPathTemplate(route.url)}`, route.config?.problems ?? []);
   });
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
-      info: { title: 'oddslake', version, description, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
+      info: {
+        title: 'oddslake',
+        version,
+        description: apiDescription,
+        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      },
       servers: [{ url: '/', description: 'Where this document was found' }],
       tags,
       components,
     },
     convertConstToEnum: false,
-    transform: ({ schema, url, route }) => ({ schema: described(schema, route), url }),
+    transform: ({ schema, url, route }) => ({ schema: describeSchema(schema, route), url }),
     transformObject: (given) => {
-      const document = ('openapiObject' in given ? given.openapiObject : given.swaggerObject) as unknown as Document;
+      const document = ('openapiObject' in given
+        ? given.openapiObject
+        : given.swaggerObject) as unknown as OpenApiDocument;
       Object.assign(document.components.schemas, strategySchemas);
       return addProblems(document, problems) as never;
     },
@@ -91,20 +98,20 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
 }
 
 /** `/a/:b` as documents write it: `/a/{b}`. */
-export const templateOf = (url: string): string => url.replace(/:([A-Za-z_]\w*)/g, '{$1}');
+export const toPathTemplate = (url: string): string => url.replace(/:([A-Za-z_]\w*)/g, '{$1}');
 
-function described(schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
+function describeSchema(schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
   const { access = 'key', body } = route.config ?? {};
   return {
     ...schema,
     ...(body === undefined ? {} : { body }),
-    operationId: schema?.operationId ?? operationIdOf(String([route.method].flat()[0]), route.url),
-    security: requirements[access] as never,
+    operationId: schema?.operationId ?? toOperationId(String([route.method].flat()[0]), route.url),
+    security: securityRequirements[access] as never,
   };
 }
 
 /** `GET /api/v1/historical/ticks` → `getHistoricalTicks` */
-function operationIdOf(method: string, url: string): string {
+function toOperationId(method: string, url: string): string {
   const words = url
     .replace(/^\/api\/v1/, '')
     .split(/[^A-Za-z0-9]+/)

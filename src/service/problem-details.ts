@@ -2,7 +2,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { type Problem, problemErrorsMax, problemType } from '../contract/problem.ts';
 import { DamageError, UsageError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import { WorkspaceUnavailable } from '../workspace/database-unavailable.ts';
+import { WorkspaceUnavailableError } from '../workspace/database-unavailable.ts';
 
 /** An answer that is an error; what is thrown as anything else tells the client nothing but that it was ours. */
 export class ProblemError extends Error {
@@ -22,7 +22,7 @@ export class ProblemError extends Error {
   }
 }
 
-const titles: Readonly<Record<number, string>> = {
+const problemTitles: Readonly<Record<number, string>> = {
   400: 'Bad request',
   401: 'Credential missing or bad',
   403: 'Not allowed',
@@ -47,9 +47,9 @@ const titles: Readonly<Record<number, string>> = {
 };
 
 /** The body of an error; without a detail its title says all. */
-export const problemOf = (status: number, detail?: string, errors?: Problem['errors']): Problem => ({
+export const createProblem = (status: number, detail?: string, errors?: Problem['errors']): Problem => ({
   type: 'about:blank',
-  title: titles[status] ?? 'Error',
+  title: problemTitles[status] ?? 'Error',
   status,
   ...(detail === undefined ? {} : { detail }),
   ...(errors === undefined ? {} : { errors: errors.slice(0, problemErrorsMax) }),
@@ -67,12 +67,12 @@ export function sendProblem(log: Log, error: unknown, request: FastifyRequest, r
     reply.removeHeader(name);
   reply.header('cache-control', 'no-store');
   if (error instanceof ProblemError) reply.headers(error.headers);
-  if (error instanceof WorkspaceUnavailable) reply.header('retry-after', '5');
+  if (error instanceof WorkspaceUnavailableError) reply.header('retry-after', '5');
   return reply.code(problem.status).type(problemType).send(JSON.stringify(problem));
 }
 
 /** What the framework refuses, in our words: its own tell of its insides. */
-const refusals: Readonly<Record<string, readonly [status: number, detail: string]>> = {
+const frameworkErrors: Readonly<Record<string, readonly [status: number, detail: string]>> = {
   FST_ERR_BAD_URL: [400, 'The path is not percent-encoded UTF-8.'],
   FST_ERR_MAX_PARAM_LENGTH: [414, 'A part of the path is longer than any that there is.'],
   FST_ERR_CTP_BODY_TOO_LARGE: [413, 'The body is larger than the service takes.'],
@@ -83,28 +83,41 @@ const refusals: Readonly<Record<string, readonly [status: number, detail: string
 };
 
 function toProblem(error: unknown): Problem {
-  if (error instanceof ProblemError) return problemOf(error.status, error.message, error.errors);
-  if (error instanceof UsageError) return problemOf(400, error.message);
+  if (error instanceof ProblemError) return createProblem(error.status, error.message, error.errors);
+  if (error instanceof UsageError) return createProblem(400, error.message);
   if (error instanceof DamageError)
-    return problemOf(503, 'What was asked for is damaged in the archive and is not served until it is repaired.');
-  if (error instanceof WorkspaceUnavailable)
-    return problemOf(503, 'What the service keeps of credentials and jobs cannot be asked at the moment; try again.');
+    return createProblem(503, 'What was asked for is damaged in the archive and is not served until it is repaired.');
+  if (error instanceof WorkspaceUnavailableError)
+    return createProblem(
+      503,
+      'What the service keeps of credentials and jobs cannot be asked at the moment; try again.',
+    );
   const { validation, validationContext, statusCode = 500, code } = (error ?? {}) as FastifyError;
   if (validation !== undefined) {
     const errors = validation.slice(0, problemErrorsMax).map(({ instancePath, params, message, keyword }) => {
-      const name = nameOf(instancePath, params);
-      return { name, reason: reasonOf(name, keyword, params, message) };
+      const name = toFieldName(instancePath, params);
+      return { name, reason: formatValidationReason(name, keyword, params, message) };
     });
-    return problemOf(400, `The ${parts[validationContext ?? ''] ?? 'request'} is not as documented.`, errors);
+    return createProblem(
+      400,
+      `The ${requestParts[validationContext ?? ''] ?? 'request'} is not as documented.`,
+      errors,
+    );
   }
-  const [status, detail] = refusals[code] ?? [];
-  if (status !== undefined) return problemOf(status, detail);
-  if (error instanceof SyntaxError && statusCode === 400) return problemOf(400, 'The body is not JSON that is taken.');
-  if (statusCode >= 400 && statusCode < 500) return problemOf(statusCode);
-  return problemOf(500, 'Something went wrong here; the request may be tried again.');
+  const [status, detail] = frameworkErrors[code] ?? [];
+  if (status !== undefined) return createProblem(status, detail);
+  if (error instanceof SyntaxError && statusCode === 400)
+    return createProblem(400, 'The body is not JSON that is taken.');
+  if (statusCode >= 400 && statusCode < 500) return createProblem(statusCode);
+  return createProblem(500, 'Something went wrong here; the request may be tried again.');
 }
 
-function reasonOf(name: string, keyword: string, params: Record<string, unknown>, message = 'is not valid'): string {
+function formatValidationReason(
+  name: string,
+  keyword: string,
+  params: Record<string, unknown>,
+  message = 'is not valid',
+): string {
   if (keyword === 'required') return 'is missing';
   if (keyword === 'type' && params.type === 'integer')
     return name === 'from' || name === 'to' ? 'must be a whole number, epoch milliseconds' : 'must be a whole number';
@@ -114,14 +127,14 @@ function reasonOf(name: string, keyword: string, params: Record<string, unknown>
   return message;
 }
 
-const parts: Readonly<Record<string, string>> = {
+const requestParts: Readonly<Record<string, string>> = {
   querystring: 'query',
   params: 'path',
   body: 'body',
   headers: 'set of headers',
 };
 
-function nameOf(instancePath: string, params: Record<string, unknown>): string {
+function toFieldName(instancePath: string, params: Record<string, unknown>): string {
   const inner = params.missingProperty ?? params.additionalProperty;
   const parts = [...instancePath.split('/').slice(1), ...(inner === undefined ? [] : [String(inner)])];
   // As everywhere where a field is named: rules[0].entry.

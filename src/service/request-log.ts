@@ -5,7 +5,7 @@ import type { ServiceContext } from './context.ts';
 const pathLengthMax = 200;
 
 /** Routes that are asked every few seconds by machines. */
-const noisy = new Set(['/healthz', '/readyz', '/metrics']);
+const probePaths = new Set(['/healthz', '/readyz', '/metrics']);
 
 /**
  * One line a request: never its query, its headers or its body, in which secrets may stand.
@@ -30,12 +30,12 @@ export function logRequest(
     ...(principal?.kind === 'user' ? { user: principal.user } : {}),
   };
   const note = status === null ? 'the client went away' : 'answered';
-  if (noisy.has(path)) log.debug(facts, note);
+  if (probePaths.has(path)) log.debug(facts, note);
   else log.info(facts, note);
 }
 
 /** What the framework has to say on its own account: its warnings and errors only. */
-export function frameworkLog(log: Log): FastifyBaseLogger {
+export function createFrameworkLog(log: Log): FastifyBaseLogger {
   const told =
     (level: 'warn' | 'error') =>
     (facts: unknown, message?: unknown): void => {

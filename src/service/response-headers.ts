@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 /** What a browser may do with an answer that is no page: nothing. */
-const noPage = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const apiContentSecurityPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** For pages of our own: their scripts, styles, images and requests are this service's. */
-export const pagePolicy = [
+export const pageContentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
@@ -17,12 +17,12 @@ export const pagePolicy = [
 ].join('; ');
 
 /** Headers of every answer. @param id a name for the request */
-export const usualHeaders = (id: string): Readonly<Record<string, string>> => ({
+export const createCommonHeaders = (id: string): Readonly<Record<string, string>> => ({
   'x-request-id': id,
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
   'cross-origin-resource-policy': 'same-origin',
-  'content-security-policy': noPage,
+  'content-security-policy': apiContentSecurityPolicy,
   // What a credential was asked for is for its holder; a route that knows better says so.
   'cache-control': 'no-store',
 });

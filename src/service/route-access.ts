@@ -20,7 +20,7 @@ declare module 'fastify' {
 }
 
 /** The header that a 401 has, and a 403 for the lack of a scope (RFC 6750). */
-export const challenge = (error?: string) => ({
+export const createChallenge = (error?: string) => ({
   headers: { 'www-authenticate': error === undefined ? 'Bearer' : `Bearer error="${error}"` },
 });
 
@@ -42,14 +42,14 @@ export function requireAccess(principal: Principal, access: Access): void {
 }
 
 /** The key that a route for key holders was asked with. */
-export function holderOf(request: FastifyRequest): KeyHolder {
+export function requireKeyHolder(request: FastifyRequest): KeyHolder {
   const { principal } = request;
   if (principal?.kind !== 'key') throw new ProblemError(403, 'Market data is read with a market data key.');
   return principal;
 }
 
 /** The bearer of the token that a user's route was asked with. */
-export function userOf(request: FastifyRequest): User {
+export function requireUser(request: FastifyRequest): User {
   const { principal } = request;
   if (principal?.kind !== 'user') throw new ProblemError(403, 'This belongs to users: send a user token.');
   return principal;

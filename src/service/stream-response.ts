@@ -1,14 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Gate } from './fair-semaphore.ts';
+import type { FairSemaphore } from './fair-semaphore.ts';
 import { ProblemError } from './problem-details.ts';
 
 /** How long a client may take nothing before it is let go, in milliseconds. */
 const stallMsMax = 60_000;
 
 /** Aborted once whoever asked is gone, or the service stops. */
-export function untilGone(reply: FastifyReply, stopping: AbortSignal): AbortSignal {
+export function createDisconnectSignal(reply: FastifyReply, stopping: AbortSignal): AbortSignal {
   const gone = new AbortController();
   const end = (): void => {
     if (!reply.raw.writableFinished) gone.abort(new Error('the client went away'));
@@ -20,21 +20,21 @@ export function untilGone(reply: FastifyReply, stopping: AbortSignal): AbortSign
 }
 
 /** What a request whose signal that is ends with: that it broke off because it was to end is no failure of ours. */
-export function whyEnded(error: unknown, signal: AbortSignal, stopping: AbortSignal): unknown {
+export function toRequestError(error: unknown, signal: AbortSignal, stopping: AbortSignal): unknown {
   if (stopping.aborted) return new ProblemError(503, 'The service is stopping.');
   return signal.aborted ? new ProblemError(408, 'The client went away.') : error;
 }
 
 /** Pieces of a file, and what is to be done when they are over. */
-export interface Pieces {
-  readonly pieces: AsyncGenerator<Uint8Array>;
+export interface ChunkSource {
+  readonly chunks: AsyncGenerator<Uint8Array>;
   /** Ends them, wherever they are, and what they need; again: nothing. */
   close(): Promise<void>;
 }
 
-export interface Pacing {
+export interface PacingOptions {
   /** Only inside is a piece computed; while the client takes it, others are. */
-  readonly gate: Gate;
+  readonly semaphore: FairSemaphore;
   readonly signal: AbortSignal;
   readonly stallMsMax?: number;
   /** Told when nothing was taken for so long; nobody asks for another piece after it. */
@@ -45,12 +45,12 @@ export interface Pacing {
  * Pieces as fast as they are taken, one being computed ahead of none.
  * @returns once the first piece is there: what goes wrong before it can still be told properly
  */
-export async function paced(source: Pieces, pacing: Pacing): Promise<AsyncGenerator<Uint8Array>> {
-  const { gate, signal } = pacing;
+export async function paceChunks(source: ChunkSource, pacing: PacingOptions): Promise<AsyncGenerator<Uint8Array>> {
+  const { semaphore, signal } = pacing;
   const next = async () => {
-    const leave = await gate.enter(signal, false);
+    const leave = await semaphore.acquire(signal, false);
     try {
-      return await source.pieces.next();
+      return await source.chunks.next();
     } finally {
       leave();
     }
@@ -62,14 +62,14 @@ export async function paced(source: Pieces, pacing: Pacing): Promise<AsyncGenera
     await source.close();
     throw error;
   }
-  return rest(first, next, source, pacing);
+  return yieldRemainingChunks(first, next, source, pacing);
 }
 
-async function* rest(
+async function* yieldRemainingChunks(
   first: IteratorResult<Uint8Array, unknown>,
   next: () => Promise<IteratorResult<Uint8Array, unknown>>,
-  source: Pieces,
-  pacing: Pacing,
+  source: ChunkSource,
+  pacing: PacingOptions,
 ): AsyncGenerator<Uint8Array> {
   try {
     for (let piece = first; piece.done !== true; piece = await next()) {
@@ -89,7 +89,7 @@ async function* rest(
  * The body of an HTTP/1.0 answer ends with its connection: one that is broken off must not end as a whole one does, and
  * proxies that speak no later version would pass it on as complete.
  */
-function endWithReset(response: ServerResponse): void {
+function resetConnection(response: ServerResponse): void {
   const { socket } = response;
   if (socket === null) return;
   const destroy = socket.destroy.bind(socket);
@@ -100,7 +100,7 @@ function endWithReset(response: ServerResponse): void {
 }
 
 /** Sends a generator's pieces; one that fails on the way breaks the connection, so that nobody takes it for the whole. */
-export function sendPieces(
+export function sendChunks(
   request: FastifyRequest,
   reply: FastifyReply,
   pieces: AsyncGenerator<Uint8Array>,
@@ -114,6 +114,6 @@ export function sendPieces(
       .catch(() => {});
     return reply.send(Readable.from([]));
   }
-  if (request.raw.httpVersion === '1.0') endWithReset(reply.raw);
+  if (request.raw.httpVersion === '1.0') resetConnection(reply.raw);
   return reply.send(Readable.from(pieces, { objectMode: true, highWaterMark: 1 }));
 }

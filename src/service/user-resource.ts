@@ -1,59 +1,59 @@
 import { createHash } from 'node:crypto';
 import type { TSchema } from 'typebox';
 import { CreatedHeaders, pageMax } from '../contract/strategies.ts';
-import { randomWord } from '../reading/export-jobs/export-folder.ts';
+import { generateRandomId } from '../reading/export-jobs/export-folder.ts';
 import type { Fault } from '../research/validator.ts';
-import type { Page, Paged } from '../workspace/pagination.ts';
+import type { PageRequest, RowPage } from '../workspace/pagination.ts';
 import type { ServiceContext } from './context.ts';
-import { objectCursor, readObjectPlace } from './cursor.ts';
+import { decodeObjectCursor, encodeObjectCursor } from './cursor.ts';
 import { ProblemError } from './problem-details.ts';
 
 // What the routes of users' objects have in common.
 
 /** A name for a new one. */
-export const newObjectId = ({ clock, random }: ServiceContext): string =>
-  `${clock.nowMs().toString(36)}${randomWord(random)}`;
+export const createObjectId = ({ clock, random }: ServiceContext): string =>
+  `${clock.nowMs().toString(36)}${generateRandomId(random)}`;
 
 /** sha256 of a body that was JSON, in hex; the order of an object's members is no part of it. */
-export const fingerprintOf = (body: unknown): string =>
-  createHash('sha256').update(JSON.stringify(body, sorted), 'utf8').digest('hex');
+export const hashBody = (body: unknown): string =>
+  createHash('sha256').update(JSON.stringify(body, sortMembers), 'utf8').digest('hex');
 
-const sorted = (_name: string, value: unknown): unknown =>
+const sortMembers = (_name: string, value: unknown): unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
     : value;
 
 /** 400, with what is wrong by field. */
-export const unfitBody = (errors: readonly Fault[]): ProblemError =>
+export const createInvalidBodyError = (errors: readonly Fault[]): ProblemError =>
   new ProblemError(400, 'The body is not as documented.', {
     errors: errors.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
   });
 
-export const otherBody = (): ProblemError =>
+export const createIdempotencyConflictError = (): ProblemError =>
   new ProblemError(422, 'This Idempotency-Key was sent before with another body. Take a new one.');
 
-export const noRoom = (what: string, max: number): ProblemError =>
+export const createQuotaError = (what: string, max: number): ProblemError =>
   new ProblemError(409, `This user has ${max} ${what} in this workspace, and no more are kept: remove some first.`);
 
-const listedUsual = 20;
+const pageSizeDefault = 20;
 
 /**
  * A page of a list of a user's, and the cursor of the next one.
  * @param list names it in cursors: one of another list is refused
  */
-export async function pageOfList<Row, Told>(
+export async function readListPage<Row, Told>(
   list: string,
-  { limit = listedUsual, cursor }: { readonly limit?: number; readonly cursor?: string },
-  load: (page: Page) => Promise<Paged<Row>>,
+  { limit = pageSizeDefault, cursor }: { readonly limit?: number; readonly cursor?: string },
+  load: (page: PageRequest) => Promise<RowPage<Row>>,
   told: (row: Row) => Told,
 ): Promise<{ objects: Told[]; count: number; next_cursor: string | null }> {
-  const { rows, next } = await load({ limit: Math.min(limit, pageMax), before: readObjectPlace(list, cursor) });
-  const next_cursor = next === null ? null : objectCursor(list, next);
+  const { rows, next } = await load({ limit: Math.min(limit, pageMax), before: decodeObjectCursor(list, cursor) });
+  const next_cursor = next === null ? null : encodeObjectCursor(list, next);
   return { objects: rows.map(told), count: rows.length, next_cursor };
 }
 
 /** What a 201 is documented as. */
-export const createdAnswer = <S extends TSchema>(schema: S) => ({
+export const describeCreatedResponse = <S extends TSchema>(schema: S) => ({
   description: 'It is made, or was made under this Idempotency-Key before.',
   headers: CreatedHeaders,
   content: { 'application/json': { schema } },

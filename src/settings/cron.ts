@@ -1,25 +1,25 @@
 import { Cron } from 'croner';
-import type { Rhythm } from '../core/schedule.ts';
+import type { Timetable } from '../core/schedule.ts';
 
 /**
  * The moments of a cron expression of five fields (or a name such as `@daily`), in UTC.
  * @throws Error saying what is wrong with it, a moment that never comes included
  */
-export function parseCron(text: string): Rhythm {
-  const cron = read(text);
-  const rhythm: Rhythm = {
+export function parseCron(text: string): Timetable {
+  const cron = openCron(text);
+  const rhythm: Timetable = {
     // The library looks at whole seconds, and at what is strictly before or after them.
-    last: (ms) => cron.previousRuns(1, new Date((Math.floor(ms / 1000) + 1) * 1000))[0]?.getTime() ?? null,
-    next: (ms) => cron.nextRun(new Date(Math.floor(ms / 1000) * 1000))?.getTime() ?? null,
+    findLast: (ms) => cron.previousRuns(1, new Date((Math.floor(ms / 1000) + 1) * 1000))[0]?.getTime() ?? null,
+    findNext: (ms) => cron.nextRun(new Date(Math.floor(ms / 1000) * 1000))?.getTime() ?? null,
   };
-  if (rhythm.next(aLeapYear) === null) throw new Error('it names a day that never comes');
+  if (rhythm.findNext(leapYearMs) === null) throw new Error('it names a day that never comes');
   return rhythm;
 }
 
 /** Any fixed moment will do: five fields come round within some years. */
-const aLeapYear = Date.UTC(2024, 0, 1);
+const leapYearMs = Date.UTC(2024, 0, 1);
 
-function read(text: string): Cron {
+function openCron(text: string): Cron {
   try {
     // Only asked for times: without a function to call it starts no timer.
     return new Cron(text, { paused: true, timezone: 'UTC', mode: '5-part' });

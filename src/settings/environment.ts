@@ -1,12 +1,12 @@
-import { type Layer, layerFromText } from './source.ts';
+import { parseTextLayer, type SettingsLayer } from './source.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The one place that reads the process's environment; everything else is handed it as a value. */
-export const processEnvironment = (): Environment => process.env;
+export const readProcessEnvironment = (): Environment => process.env;
 
 /** The variables and the setting that each of them is. */
-export const settingOf: Readonly<Record<string, string>> = {
+export const settingByVariable: Readonly<Record<string, string>> = {
   ODDSLAKE_BASE_URL: 'upstream.base_url',
   ODDSLAKE_API_KEY: 'upstream.api_key',
   ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',
@@ -21,9 +21,9 @@ export const settingOf: Readonly<Record<string, string>> = {
 };
 
 /** The settings that the environment names; an empty variable counts as not set, unknown ones are left alone. */
-export function environmentLayers(env: Environment): Layer[] {
-  return Object.entries(settingOf).flatMap(([name, path]) => {
+export function readEnvironmentLayers(env: Environment): SettingsLayer[] {
+  return Object.entries(settingByVariable).flatMap(([name, path]) => {
     const text = env[name]?.trim();
-    return text === undefined || text === '' ? [] : [layerFromText(path, text, name)];
+    return text === undefined || text === '' ? [] : [parseTextLayer(path, text, name)];
   });
 }

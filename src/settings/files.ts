@@ -1,12 +1,12 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { UsageError } from '../core/errors.ts';
-import { type Layer, layerFromDocument } from './source.ts';
+import { parseDocumentLayer, type SettingsLayer } from './source.ts';
 
 const configBytesMax = 4 * 1024 * 1024;
 const keyBytesMax = 16 * 1024;
 
 /** Reads a config file that was named. Throws UsageError where it is missing, unreadable, no YAML or holds bad settings. */
-export async function readConfigFile(path: string): Promise<Layer> {
+export async function readConfigFile(path: string): Promise<SettingsLayer> {
   const text = readText(path, 'config file', configBytesMax);
   const { parse } = await import('yaml');
   let document: unknown;
@@ -18,13 +18,13 @@ export async function readConfigFile(path: string): Promise<Layer> {
     const at = linePos?.[0] === undefined ? '' : ` at line ${linePos[0].line}, column ${linePos[0].col}`;
     throw new UsageError(`${path}: not valid YAML${at} (${code ?? 'unreadable'})`);
   }
-  return layerFromDocument(document, path);
+  return parseDocumentLayer(document, path);
 }
 
 /** Reads the file that holds a key, whole; `setting` names it. Throws UsageError where it is missing or unreadable. */
 export const readKeyFile = (path: string, setting: string): string => readText(path, setting, keyBytesMax);
 
-const reasons: Readonly<Record<string, string>> = {
+const readFailureReasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   EISDIR: 'it is a folder, not a file',
   EACCES: 'it cannot be read: permission denied',
@@ -35,7 +35,7 @@ function readText(path: string, what: string, bytesMax: number): string {
     return new TextDecoder('utf-8', { fatal: true }).decode(readBounded(path, bytesMax));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const why = reasons[code ?? ''] ?? `cannot be read (${code ?? message})`;
+    const why = readFailureReasons[code ?? ''] ?? `cannot be read (${code ?? message})`;
     throw new UsageError(`${what} ${path}: ${why}`, { cause: error });
   }
 }

@@ -1,11 +1,18 @@
 import { dirname, resolve } from 'node:path';
 import { UsageError } from '../core/errors.ts';
-import { type Environment, environmentLayers } from './environment.ts';
+import { type Environment, readEnvironmentLayers } from './environment.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
-import { cronText } from './schema.ts';
-import { serviceUrl } from './service-url.ts';
-import { freezeAll, nest, type Settings } from './settings.ts';
-import { badValue, defaults, type Layer, layerFromText, leaves, shown } from './source.ts';
+import { cronDescription } from './schema.ts';
+import { parseServiceUrl } from './service-url.ts';
+import { freezeDeep, nestSettings, type Settings } from './settings.ts';
+import {
+  createBadValueError,
+  defaultLayer,
+  formatSettingValue,
+  parseTextLayer,
+  type SettingsLayer,
+  settingSchemas,
+} from './source.ts';
 
 /** Where settings come from; every text as it was given. */
 export interface SettingSources {
@@ -21,7 +28,7 @@ export interface SettingSources {
   /** Each `--set key.path=value`, in order; the last one of a key wins. */
   readonly set?: readonly string[] | undefined;
   /** What a command was told in its own way; beats all of the above. */
-  readonly layers?: readonly Layer[] | undefined;
+  readonly layers?: readonly SettingsLayer[] | undefined;
 }
 
 /**
@@ -30,15 +37,15 @@ export interface SettingSources {
  * @throws UsageError naming the place, the key, the value (`(hidden)` for a secret) and what was expected
  */
 export async function loadSettings(sources: SettingSources): Promise<Settings> {
-  const configFile = configNamed(sources);
+  const configFile = findConfigFile(sources);
   const base = configFile === null ? sources.cwd : dirname(configFile);
-  const merged = await mergeAll(sources, configFile);
-  checkDependent(merged);
+  const merged = await loadMergedSettings(sources, configFile);
+  checkDependentSettings(merged);
   await checkCrons(merged);
   const values = new Map([...merged].map(([path, { value }]) => [path, value]));
-  values.set('upstream.base_url', baseUrl(merged.get('upstream.base_url')!));
-  for (const { key, keyFile } of keys) {
-    values.set(key, apiKey(merged, base, key, keyFile));
+  values.set('upstream.base_url', resolveBaseUrl(merged.get('upstream.base_url')!));
+  for (const { key, keyFile } of secretSettings) {
+    values.set(key, readApiKey(merged, base, key, keyFile));
     const file = values.get(keyFile);
     if (typeof file === 'string') values.set(keyFile, resolve(base, file));
   }
@@ -48,84 +55,84 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
     (values.get('service.database_url') as string | null) ?? '',
   )?.[1];
   if (database !== undefined) values.set('service.database_url', `sqlite:${resolve(base, database)}`);
-  values.set('notify.webhook_url', webhookUrl(values.get('notify.webhook_url') as string | null, merged));
-  values.set('metrics.textfile', textfile(merged.get('metrics.textfile')!, base));
+  values.set('notify.webhook_url', parseWebhookUrl(values.get('notify.webhook_url') as string | null, merged));
+  values.set('metrics.textfile', parseTextfilePath(merged.get('metrics.textfile')!, base));
   values.set('archive.output', resolve(base, values.get('archive.output') as string));
 
-  const nested = nest(values);
+  const nested = nestSettings(values);
   const { from } = merged.get('archive.output')!;
-  const named = { outputNamed: from !== defaults.from, outputFlagged: from === '--output' };
-  return freezeAll({ ...nested, archive: { ...nested.archive, ...named }, configFile });
+  const named = { outputNamed: from !== defaultLayer.from, outputFlagged: from === '--output' };
+  return freezeDeep({ ...nested, archive: { ...nested.archive, ...named }, configFile });
 }
 
 /**
  * The settings that somebody set to other than the default: path, value as JSON (`(hidden)` for a secret) and the place that
  * it came from. Throws as `loadSettings` does.
  */
-export async function chosenSettings(
+export async function listChosenSettings(
   sources: SettingSources,
 ): Promise<{ path: string; value: string; from: string }[]> {
-  const merged = await mergeAll(sources, configNamed(sources));
+  const merged = await loadMergedSettings(sources, findConfigFile(sources));
   return [...merged].flatMap(([path, { value, from }]) => {
-    const isDefault = JSON.stringify(value) === JSON.stringify(leaves.get(path)!.default);
-    return isDefault ? [] : [{ path, value: shown(path, value), from }];
+    const isDefault = JSON.stringify(value) === JSON.stringify(settingSchemas.get(path)!.default);
+    return isDefault ? [] : [{ path, value: formatSettingValue(path, value), from }];
   });
 }
 
-async function mergeAll(sources: SettingSources, configFile: string | null): Promise<Merged> {
-  const levels = [[defaults], configFile === null ? [] : [await readConfigFile(configFile)]];
-  levels.push(environmentLayers(sources.env), flagLayers(sources), [...(sources.layers ?? [])]);
-  return merge(levels);
+async function loadMergedSettings(sources: SettingSources, configFile: string | null): Promise<MergedSettings> {
+  const levels = [[defaultLayer], configFile === null ? [] : [await readConfigFile(configFile)]];
+  levels.push(readEnvironmentLayers(sources.env), parseFlagLayers(sources), [...(sources.layers ?? [])]);
+  return mergeLayers(levels);
 }
 
 /** A value and the place that it came from. */
-interface Sourced {
+interface SourcedValue {
   readonly value: unknown;
   readonly from: string;
 }
-type Merged = Map<string, Sourced>;
+type MergedSettings = Map<string, SourcedValue>;
 
-function configNamed({ config, env, cwd }: SettingSources): string | null {
+function findConfigFile({ config, env, cwd }: SettingSources): string | null {
   if (config === '') throw new UsageError('--config "": expected the path of a config file');
   const named = config ?? env.ODDSLAKE_CONFIG?.trim() ?? '';
   return named === '' ? null : resolve(cwd, named);
 }
 
 /** The setting of one `--set key.path=value`. Throws UsageError for an unknown key or a bad value. */
-export function setLayer(text: string): Layer {
+export function parseSetOption(text: string): SettingsLayer {
   const at = text.indexOf('=');
   // Without a key there is no telling whether the text is a secret, so it is not shown.
   if (at <= 0) throw new UsageError('--set: expected key.path=value, e.g. --set poll.overlap_minutes=90');
-  return layerFromText(text.slice(0, at).trim(), text.slice(at + 1), '--set');
+  return parseTextLayer(text.slice(0, at).trim(), text.slice(at + 1), '--set');
 }
 
-function flagLayers({ set = [], output, logLevel }: SettingSources): Layer[] {
-  const layers = set.map(setLayer);
-  if (output !== undefined) layers.push(layerFromText('archive.output', output, '--output'));
-  if (logLevel !== undefined) layers.push(layerFromText('log.level', logLevel, '--log-level'));
+function parseFlagLayers({ set = [], output, logLevel }: SettingSources): SettingsLayer[] {
+  const layers = set.map(parseSetOption);
+  if (output !== undefined) layers.push(parseTextLayer('archive.output', output, '--output'));
+  if (logLevel !== undefined) layers.push(parseTextLayer('log.level', logLevel, '--log-level'));
   return layers;
 }
 
 /** The settings that hold a key, each with the one that names a file with it. */
-const keys = [
+const secretSettings = [
   { key: 'upstream.api_key', keyFile: 'upstream.api_key_file' },
   { key: 'repair.from_api_key', keyFile: 'repair.from_api_key_file' },
   { key: 'notify.webhook_url', keyFile: 'notify.webhook_url_file' },
 ] as const;
 
-function merge(levels: readonly (readonly Layer[])[]): Merged {
-  const merged: Merged = new Map();
+function mergeLayers(levels: readonly (readonly SettingsLayer[])[]): MergedSettings {
+  const merged: MergedSettings = new Map();
   for (const level of levels) {
-    const own: Merged = new Map();
+    const own: MergedSettings = new Map();
     for (const { from, values } of level) for (const [path, value] of values) own.set(path, { value, from });
-    for (const { key, keyFile } of keys) settleKey(own, merged, key, keyFile);
+    for (const { key, keyFile } of secretSettings) replaceLowerKey(own, merged, key, keyFile);
     for (const [path, sourced] of own) merged.set(path, sourced);
   }
   return merged;
 }
 
 /** A key and a key file are two ways to say one thing: either of them replaces both of the levels below. */
-function settleKey(own: Merged, below: Merged, key: string, keyFile: string): void {
+function replaceLowerKey(own: MergedSettings, below: MergedSettings, key: string, keyFile: string): void {
   const given = [key, keyFile].filter((path) => (own.get(path)?.value ?? null) !== null);
   if (given.length > 1) throw new UsageError(`${own.get(key)!.from}: give either ${key} or ${keyFile}, not both`);
   if (given.length === 0) return;
@@ -133,57 +140,62 @@ function settleKey(own: Merged, below: Merged, key: string, keyFile: string): vo
   for (const path of [key, keyFile]) if (path !== given[0]) below.set(path, { value: null, from });
 }
 
-function checkDependent(merged: Merged): void {
+function checkDependentSettings(merged: MergedSettings): void {
   checkAtMost(merged, 'archive.settle_minutes', 'poll.overlap_minutes');
   checkAtMost(merged, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max');
 }
 
-function checkAtMost(merged: Merged, small: string, great: string): void {
+function checkAtMost(merged: MergedSettings, small: string, great: string): void {
   const [low, high] = [merged.get(small)!, merged.get(great)!];
   if ((low.value as number) <= (high.value as number)) return;
   // Blame what was set, not the default it collides with.
-  const [path, { value, from }] = low.from === defaults.from ? [great, high] : [small, low];
-  throw badValue(path, value, from, `${small} (${low.value}) to be at most ${great} (${high.value})`);
+  const [path, { value, from }] = low.from === defaultLayer.from ? [great, high] : [small, low];
+  throw createBadValueError(path, value, from, `${small} (${low.value}) to be at most ${great} (${high.value})`);
 }
 
-const isCron = (path: string): boolean => leaves.get(path)?.anyOf?.[0]?.description === cronText;
+const isCronSetting = (path: string): boolean => settingSchemas.get(path)?.anyOf?.[0]?.description === cronDescription;
 
 /** Reads every cron expression that was set; the library is loaded only where there is one. */
-async function checkCrons(merged: Merged): Promise<void> {
+async function checkCrons(merged: MergedSettings): Promise<void> {
   for (const [path, { value, from }] of merged) {
-    if (!isCron(path) || typeof value !== 'string' || from === defaults.from) continue;
+    if (!isCronSetting(path) || typeof value !== 'string' || from === defaultLayer.from) continue;
     const { parseCron } = await import('./cron.ts');
     try {
       parseCron(value);
     } catch (error) {
       const why = (error as Error).message;
-      throw badValue(path, value, from, `a cron expression of five fields, in UTC, e.g. "17 3 * * *": ${why}`);
+      throw createBadValueError(
+        path,
+        value,
+        from,
+        `a cron expression of five fields, in UTC, e.g. "17 3 * * *": ${why}`,
+      );
     }
   }
 }
 
-const baseUrl = ({ value, from }: Sourced): string | null =>
-  value === null ? null : serviceUrl(value as string, `${from}: upstream.base_url`);
+const resolveBaseUrl = ({ value, from }: SourcedValue): string | null =>
+  value === null ? null : parseServiceUrl(value as string, `${from}: upstream.base_url`);
 
-function apiKey(merged: Merged, base: string, key: string, keyFile: string): string | null {
+function readApiKey(merged: MergedSettings, base: string, key: string, keyFile: string): string | null {
   const file = merged.get(keyFile)!;
   if (file.value !== null) {
     const path = resolve(base, file.value as string);
-    return checkedKey(readKeyFile(path, keyFile), path, key);
+    return parseKey(readKeyFile(path, keyFile), path, key);
   }
   const { value, from } = merged.get(key)!;
-  return value === null ? null : checkedKey(value as string, from, key);
+  return value === null ? null : parseKey(value as string, from, key);
 }
 
 /** A key goes into a header, where only printable ASCII is safe. */
-function checkedKey(text: string, from: string, key: string): string {
+function parseKey(text: string, from: string, key: string): string {
   const trimmed = text.trim();
   if (/^[\x20-\x7e]{1,4096}$/.test(trimmed)) return trimmed;
-  throw badValue(key, text, from, 'one line of 1 to 4096 printable ASCII characters');
+  throw createBadValueError(key, text, from, 'one line of 1 to 4096 printable ASCII characters');
 }
 
 /** Where a run is told of: http or https, its path and query being the secret. */
-function webhookUrl(text: string | null, merged: Merged): string | null {
+function parseWebhookUrl(text: string | null, merged: MergedSettings): string | null {
   if (text === null) return null;
   const url = URL.parse(text);
   const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
@@ -191,12 +203,17 @@ function webhookUrl(text: string | null, merged: Merged): string | null {
   const { from } = merged.get(
     merged.get('notify.webhook_url_file')!.value === null ? 'notify.webhook_url' : 'notify.webhook_url_file',
   )!;
-  throw badValue('notify.webhook_url', text, from, 'an http or https URL without credentials or fragment');
+  throw createBadValueError('notify.webhook_url', text, from, 'an http or https URL without credentials or fragment');
 }
 
 /** The node exporter reads what ends with .prom, and passes over all else without a word. */
-function textfile({ value, from }: Sourced, base: string): string | null {
+function parseTextfilePath({ value, from }: SourcedValue, base: string): string | null {
   if (typeof value !== 'string') return null;
   if (value.endsWith('.prom')) return resolve(base, value);
-  throw badValue('metrics.textfile', value, from, 'a path that ends with .prom, which is what the node exporter reads');
+  throw createBadValueError(
+    'metrics.textfile',
+    value,
+    from,
+    'a path that ends with .prom, which is what the node exporter reads',
+  );
 }

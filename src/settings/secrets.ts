@@ -1,7 +1,7 @@
 import type { Settings } from './settings.ts';
 
 /** Every text of the settings that no log line may hold, in each form that it may be written in. */
-export function secretsOf({ upstream, repair, service, notify }: Settings): string[] {
+export function listSecrets({ upstream, repair, service, notify }: Settings): string[] {
   const url = service.databaseUrl ?? '';
   // Up to the last @: a password that was not escaped may hold one.
   const password = /^[a-z]+:\/\/[^:@/]*:(.*)@/is.exec(url)?.[1];
@@ -12,23 +12,23 @@ export function secretsOf({ upstream, repair, service, notify }: Settings): stri
     service.tokens.secret,
     password,
     parameter,
-    password && decoded(password),
-    ...webhookSecrets(notify.webhookUrl),
+    password && decodePercent(password),
+    ...listWebhookSecrets(notify.webhookUrl),
   ];
-  return [...given, parameter && decoded(parameter)].filter(
+  return [...given, parameter && decodePercent(parameter)].filter(
     (text) => typeof text === 'string' && text !== '',
   ) as string[];
 }
 
 /** Whoever has the address of a webhook may write there: it is secret as a whole, and so is what follows the host. */
-function webhookSecrets(url: string | null): string[] {
+function listWebhookSecrets(url: string | null): string[] {
   if (url === null) return [];
   const { pathname, search } = new URL(url);
   // A short path, as of a receiver of one's own, guards nothing, and hiding it would eat holes into other lines.
   return [url, ...[pathname + search, pathname].filter((text) => text.length >= 16)];
 }
 
-function decoded(text: string): string {
+function decodePercent(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -37,7 +37,7 @@ function decoded(text: string): string {
 }
 
 /** Takes secrets out of a finished text; redaction by name cannot see one inside an error's message. */
-export function hiding(secrets: readonly string[]): (text: string) => string {
+export function createRedactor(secrets: readonly string[]): (text: string) => string {
   // A text this short is no secret, and hiding it would eat holes into every word.
   const long = secrets.filter((secret) => secret.length >= 4);
   const written = new Set(long.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]));

@@ -1,9 +1,9 @@
 import { UsageError } from '../core/errors.ts';
-import type { settingsSchema, ValuesOf } from './schema.ts';
-import { serviceUrl } from './service-url.ts';
+import type { SchemaValues, settingsSchema } from './schema.ts';
+import { parseServiceUrl } from './service-url.ts';
 
 /** What schema.ts describes, in camelCase. */
-export type SettingValues = ValuesOf<typeof settingsSchema>;
+export type SettingValues = SchemaValues<typeof settingsSchema>;
 
 /** Every setting of a run, deeply frozen. Secret: `upstream.apiKey`, `repair.fromApiKey`, `notify.webhookUrl`. */
 export interface Settings extends Omit<SettingValues, 'archive'> {
@@ -42,8 +42,8 @@ export function requireUpstream(settings: Settings): UpstreamAccess {
  * For a repair that asks another oddslake, at `url`, for what was lost here.
  * @throws UsageError for a URL that is none, and saying which variable to set where its key is missing
  */
-export function requireOther(settings: Settings, url: string): UpstreamAccess {
-  const baseUrl = serviceUrl(url, '--from-url');
+export function requireOtherUpstream(settings: Settings, url: string): UpstreamAccess {
+  const baseUrl = parseServiceUrl(url, '--from-url');
   const apiKey = settings.repair.fromApiKey;
   if (apiKey === null) {
     throw new UsageError(`No key for ${baseUrl}: set ODDSLAKE_FROM_API_KEY or ODDSLAKE_FROM_API_KEY_FILE`);
@@ -52,29 +52,29 @@ export function requireOther(settings: Settings, url: string): UpstreamAccess {
 }
 
 /** Dotted snake_case paths to nested, frozen camelCase: the one place that maps the names. */
-export function nest(values: ReadonlyMap<string, unknown>): SettingValues {
-  const root: Branch = {};
+export function nestSettings(values: ReadonlyMap<string, unknown>): SettingValues {
+  const root: SettingsBranch = {};
   for (const [path, value] of values) {
-    const names = path.split('.').map(camel);
+    const names = path.split('.').map(toCamelCase);
     const leaf = names.pop()!;
     let branch = root;
     for (const name of names) {
       branch[name] ??= {};
-      branch = branch[name] as Branch;
+      branch = branch[name] as SettingsBranch;
     }
     branch[leaf] = Array.isArray(value) ? [...value] : value;
   }
-  return freezeAll(root) as unknown as SettingValues;
+  return freezeDeep(root) as unknown as SettingValues;
 }
 
 /** Freezes a tree of plain objects and arrays, and gives it back. */
-export function freezeAll<T>(value: T): T {
-  if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(freezeAll);
+export function freezeDeep<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(freezeDeep);
   return value;
 }
 
-interface Branch {
+interface SettingsBranch {
   [name: string]: unknown;
 }
 
-const camel = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+const toCamelCase = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());

@@ -1,19 +1,23 @@
 /** The known key that was probably meant, or undefined: another spelling, its own name alone, or a few slips away. */
-export function nearest(given: string, known: readonly string[]): string | undefined {
-  const wanted = plain(given);
-  const same = known.filter((key) => plain(key) === wanted);
+export function findNearestKey(given: string, known: readonly string[]): string | undefined {
+  const wanted = normalizeKey(given);
+  const same = known.filter((key) => normalizeKey(key) === wanted);
   if (same.length > 0) return same[0];
-  const sameName = known.filter((key) => plain(lastName(key)) === plain(lastName(given)));
+  const sameName = known.filter((key) => normalizeKey(toLastName(key)) === normalizeKey(toLastName(given)));
   if (sameName.length === 1) return sameName[0];
-  const slips = (key: string) => Math.min(distance(wanted, plain(key)), distance(wanted, plain(lastName(key))));
+  const slips = (key: string) =>
+    Math.min(
+      computeEditDistance(wanted, normalizeKey(key)),
+      computeEditDistance(wanted, normalizeKey(toLastName(key))),
+    );
   const ranked = known.map((key) => ({ key, slips: slips(key) })).sort((a, b) => a.slips - b.slips);
   const best = ranked[0];
   // Keys are short; a long one is no slip of theirs, and comparing costs its length.
   return best !== undefined && best.slips <= Math.min(3, wanted.length / 4) ? best.key : undefined;
 }
 
-const lastName = (key: string): string => key.slice(key.lastIndexOf('.') + 1);
-const plain = (key: string): string =>
+const toLastName = (key: string): string => key.slice(key.lastIndexOf('.') + 1);
+const normalizeKey = (key: string): string =>
   key
     .slice(0, 100)
     .replace(/[a-z](?=[A-Z])/g, '$&_')
@@ -21,7 +25,7 @@ const plain = (key: string): string =>
     .toLowerCase();
 
 /** Levenshtein distance: insertions, deletions and replacements. */
-function distance(a: string, b: string): number {
+function computeEditDistance(a: string, b: string): number {
   let above = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
     const row = [i];

@@ -32,8 +32,8 @@ function isNumber({ type, minimum, exclusiveMinimum, maximum }: LeafSchema, valu
 }
 
 /** What a schema asks for, in words: `a whole number from 1 to 1024`. */
-export function expected(schema: LeafSchema): string {
-  if (schema.anyOf !== undefined) return schema.anyOf.map(expected).join(' or ');
+export function describeExpected(schema: LeafSchema): string {
+  if (schema.anyOf !== undefined) return schema.anyOf.map(describeExpected).join(' or ');
   switch (schema.type) {
     case 'null':
       return 'null';
@@ -47,11 +47,11 @@ export function expected(schema: LeafSchema): string {
       if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`;
       return schema.description ?? 'a text that is not empty';
     default:
-      return `a ${schema.type === 'integer' ? 'whole number' : 'number'} ${bounds(schema)}`;
+      return `a ${schema.type === 'integer' ? 'whole number' : 'number'} ${describeBounds(schema)}`;
   }
 }
 
-function bounds({ minimum, exclusiveMinimum, maximum }: LeafSchema): string {
+function describeBounds({ minimum, exclusiveMinimum, maximum }: LeafSchema): string {
   return exclusiveMinimum === undefined
     ? `from ${minimum} to ${maximum}`
     : `above ${exclusiveMinimum}, at most ${maximum}`;
@@ -61,19 +61,19 @@ function bounds({ minimum, exclusiveMinimum, maximum }: LeafSchema): string {
  * The value that a text from the environment or a flag stands for; the text itself where it stands for none, so that
  * the check can name it. A list is separated by commas or written as JSON; `null` and the empty text are null.
  */
-export function fromText(schema: LeafSchema, text: string): unknown {
+export function parseSettingText(schema: LeafSchema, text: string): unknown {
   if (schema.anyOf !== undefined) {
     if (text === 'null' || text === '') return null;
-    return fromText(schema.anyOf[0]!, text);
+    return parseSettingText(schema.anyOf[0]!, text);
   }
-  if (schema.type === 'array') return listFrom(text);
+  if (schema.type === 'array') return parseList(text);
   if (schema.type === 'string') return text;
   if (schema.type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text;
   // Number('') and Number(' ') are 0.
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
 }
 
-function listFrom(text: string): unknown {
+function parseList(text: string): unknown {
   const trimmed = text.trim();
   if (trimmed === '') return [];
   if (!trimmed.startsWith('[')) return trimmed.split(',').map((item) => item.trim());

@@ -8,7 +8,7 @@ export interface AcceptedWindow extends Window {
   readonly reason: string;
   readonly acceptedAt: number;
   /** When a run ended with 4 because of it; null while none did. */
-  readonly toldAt: number | null;
+  readonly reportedAt: number | null;
 }
 
 interface AcceptedRow {
@@ -20,37 +20,37 @@ interface AcceptedRow {
   told_at: number | null;
 }
 
-const acceptedOf = (row: AcceptedRow): AcceptedWindow => ({
+const toAcceptedWindow = (row: AcceptedRow): AcceptedWindow => ({
   symbol: row.symbol,
   from: row.t_from,
   to: row.t_to,
   reason: row.reason,
   acceptedAt: row.accepted_at,
-  toldAt: row.told_at,
+  reportedAt: row.told_at,
 });
 
 /** The accepted windows of one symbol, or of all, in the order of symbol and time. They never overlap. */
-export const acceptedWindows = (db: Database, symbol?: string): AcceptedWindow[] =>
+export const readAcceptedWindows = (db: Database, symbol?: string): AcceptedWindow[] =>
   (symbol === undefined
     ? db.all<AcceptedRow & Record<string, never>>('select * from accepted order by symbol, t_from')
     : db.all<AcceptedRow & Record<string, never>>('select * from accepted where symbol = ? order by t_from', symbol)
-  ).map(acceptedOf);
+  ).map(toAcceptedWindow);
 
 /** Accepts a window; what was accepted of it before is so for the new reason. */
 export function acceptWindow(db: Database, window: AcceptedWindow): void {
   db.transaction(() => {
     revokeAccepted(db, window.symbol, window);
-    insert(db, window);
+    insertAccepted(db, window);
   });
 }
 
 /** Takes back what was accepted of a symbol inside a window; returns what that was. */
 export function revokeAccepted(db: Database, symbol: string, window: Window): AcceptedWindow[] {
   return db.transaction(() => {
-    const touched = acceptedWindows(db, symbol).filter(({ from, to }) => from < window.to && window.from < to);
+    const touched = readAcceptedWindows(db, symbol).filter(({ from, to }) => from < window.to && window.from < to);
     for (const accepted of touched) {
       db.run('delete from accepted where symbol = ? and t_from = ?', symbol, accepted.from);
-      for (const rest of subtract([accepted], [window])) insert(db, { ...accepted, ...rest });
+      for (const rest of subtract([accepted], [window])) insertAccepted(db, { ...accepted, ...rest });
     }
     return touched.map((accepted) => ({
       ...accepted,
@@ -61,7 +61,7 @@ export function revokeAccepted(db: Database, symbol: string, window: Window): Ac
 }
 
 /** Notes that a run ended with 4 because of these. */
-export function noteAcceptedTold(db: Database, windows: readonly AcceptedWindow[], toldAtMs: number): void {
+export function markAcceptedReported(db: Database, windows: readonly AcceptedWindow[], toldAtMs: number): void {
   db.transaction(() => {
     for (const { symbol, from } of windows)
       db.run(
@@ -73,5 +73,5 @@ export function noteAcceptedTold(db: Database, windows: readonly AcceptedWindow[
   });
 }
 
-const insert = (db: Database, { symbol, from, to, reason, acceptedAt, toldAt }: AcceptedWindow): void =>
-  void db.run('insert into accepted values (?, ?, ?, ?, ?, ?)', symbol, from, to, reason, acceptedAt, toldAt);
+const insertAccepted = (db: Database, { symbol, from, to, reason, acceptedAt, reportedAt }: AcceptedWindow): void =>
+  void db.run('insert into accepted values (?, ?, ?, ?, ?, ?)', symbol, from, to, reason, acceptedAt, reportedAt);

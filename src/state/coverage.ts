@@ -1,4 +1,11 @@
-import { type Covered, type Evidence, joinFinal, type Origin, overlayLayers, withdrawFrom } from '../core/coverage.ts';
+import {
+  type CoveredWindow,
+  type Evidence,
+  joinFinalWindows,
+  type Origin,
+  overlayLayers,
+  withdrawCoverage,
+} from '../core/coverage.ts';
 import { dayMs, subtract, union, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
 
@@ -11,7 +18,7 @@ interface SegmentRow {
   evidence: Evidence;
 }
 
-const coveredOf = (row: SegmentRow): Covered => ({
+const toCoveredWindow = (row: SegmentRow): CoveredWindow => ({
   from: row.t_from,
   to: row.t_to,
   fetchedAt: row.fetched_at,
@@ -20,7 +27,7 @@ const coveredOf = (row: SegmentRow): Covered => ({
 });
 
 /** A window of the state, its kind and the journal record that brought it (0: published). */
-interface KnownWindow extends Window {
+interface StateWindow extends Window {
   readonly symbol: string;
   readonly kind: 'published' | 'journaled' | 'withdrawn';
   readonly recordId: number;
@@ -31,7 +38,7 @@ interface KnownWindow extends Window {
  * Selects what coverage is made of in one statement, so that no publish comes in between. `?1` is the latest
  * `fetched_at` that counts, in ms.
  */
-const selectKnown = (where: string): string => `
+const selectStateWindows = (where: string): string => `
   select symbol, t_from as "from", t_to as "to", 'published' as kind, 0 as recordId, evidence
     from segments where fetched_at <= ?1 and ${where}
   union all select symbol, t_from, t_to, 'journaled', record_id, evidence
@@ -39,7 +46,7 @@ const selectKnown = (where: string): string => `
   union all select symbol, t_from, t_to, 'withdrawn', record_id, null from journal_withdrawn where ${where}`;
 
 /** Computes what is covered: a withdrawal takes back what is published and what records before it journaled. */
-function applyWithdrawals(rows: readonly KnownWindow[]): Window[] {
+function applyWithdrawals(rows: readonly StateWindow[]): Window[] {
   const withdrawn = rows.filter(({ kind }) => kind === 'withdrawn');
   const covered = rows.filter(({ kind }) => kind !== 'withdrawn');
   if (withdrawn.length === 0) return union(covered);
@@ -57,20 +64,20 @@ function applyWithdrawals(rows: readonly KnownWindow[]): Window[] {
  * Everything that is covered of one symbol, published or journaled.
  * @param believedMs responses of a later moment do not count: the clock of the run that had them was ahead
  */
-export const coverageOf = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
-  applyWithdrawals(db.all<KnownWindow & Record<string, never>>(selectKnown('symbol = ?2'), believedMs, symbol));
+export const readSymbolCoverage = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
+  applyWithdrawals(db.all<StateWindow & Record<string, never>>(selectStateWindows('symbol = ?2'), believedMs, symbol));
 
 /** The published coverage of one symbol, at the grain of single responses: the layers of `overlayLayers`. */
-export const segmentsOf = (db: Database, symbol: string): Covered[] =>
+export const readSegments = (db: Database, symbol: string): CoveredWindow[] =>
   db
     .all<SegmentRow & Record<string, number>>(
       'select * from segments where symbol = ? order by t_from, evidence',
       symbol,
     )
-    .map(coveredOf);
+    .map(toCoveredWindow);
 
 /** The coverage of one symbol, published or journaled, at the grain of single responses; in the order of time, windows may overlap. */
-export function responsesOf(db: Database, symbol: string): Covered[] {
+export function readResponses(db: Database, symbol: string): CoveredWindow[] {
   const withdrawn = db.all<{ from: number; to: number; record: number } & Record<string, never>>(
     'select t_from as "from", t_to as "to", record_id as record from journal_withdrawn where symbol = ?',
     symbol,
@@ -84,54 +91,59 @@ export function responsesOf(db: Database, symbol: string): Covered[] {
     )
     .flatMap((row) => {
       const later = withdrawn.filter(({ record }) => record > row.record);
-      return subtract([coveredOf(row)], later).map((window) => ({ ...coveredOf(row), ...window }));
+      return subtract([toCoveredWindow(row)], later).map((window) => ({ ...toCoveredWindow(row), ...window }));
     });
 }
 
 /** The published coverage of every symbol. */
-export function allSegments(db: Database): Map<string, Covered[]> {
-  const out = new Map<string, Covered[]>();
+export function readAllSegments(db: Database): Map<string, CoveredWindow[]> {
+  const out = new Map<string, CoveredWindow[]>();
   for (const row of db.iterate<SegmentRow>('select * from segments order by symbol, t_from, evidence')) {
     const list = out.get(row.symbol);
-    if (list === undefined) out.set(row.symbol, [coveredOf(row)]);
-    else list.push(coveredOf(row));
+    if (list === undefined) out.set(row.symbol, [toCoveredWindow(row)]);
+    else list.push(toCoveredWindow(row));
   }
   return out;
 }
 
-interface NowRow extends SegmentRow {
-  kind: KnownWindow['kind'];
+interface CurrentCoverageRow extends SegmentRow {
+  kind: StateWindow['kind'];
   recordId: number;
 }
 
 /** Selects what `coverageNow` is made of, in one statement, so that no publish comes in between. */
-const selectNow = (where: string): string => `
+const selectCurrentCoverage = (where: string): string => `
   select symbol, t_from, t_to, fetched_at, origin, evidence, 'published' as kind, 0 as recordId from segments ${where}
   union all select symbol, t_from, t_to, fetched_at, origin, evidence, 'journaled', record_id from journal_cover ${where}
   union all select symbol, t_from, t_to, 0, '', '', 'withdrawn', record_id from journal_withdrawn ${where}`;
 
 /** The coverage of every symbol, published or journaled, with its evidence; windows of a symbol may overlap. */
-export const coverageNow = (db: Database): Map<string, Covered[]> => collectNow(db.iterate<NowRow>(selectNow('')));
+export const readCurrentCoverage = (db: Database): Map<string, CoveredWindow[]> =>
+  collectCurrentCoverage(db.iterate<CurrentCoverageRow>(selectCurrentCoverage('')));
 
 /** The same of these symbols. */
-export const coverageNowOf = (db: Database, symbols: readonly string[]): Map<string, Covered[]> =>
-  new Map(symbols.flatMap((symbol) => [...collectNow(db.iterate<NowRow>(selectNow('where symbol = ?1'), symbol))]));
+export const readCurrentCoverageOf = (db: Database, symbols: readonly string[]): Map<string, CoveredWindow[]> =>
+  new Map(
+    symbols.flatMap((symbol) => [
+      ...collectCurrentCoverage(db.iterate<CurrentCoverageRow>(selectCurrentCoverage('where symbol = ?1'), symbol)),
+    ]),
+  );
 
-function collectNow(rows: Iterable<NowRow>): Map<string, Covered[]> {
-  const out = new Map<string, Covered[]>();
-  const journaled: NowRow[] = [];
+function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string, CoveredWindow[]> {
+  const out = new Map<string, CoveredWindow[]>();
+  const journaled: CurrentCoverageRow[] = [];
   const withdrawn = new Map<string, (Window & { record: number })[]>();
   for (const row of rows) {
     if (row.kind === 'withdrawn')
       pushTo(withdrawn, row.symbol, { from: row.t_from, to: row.t_to, record: row.recordId });
-    else if (row.kind === 'published') pushTo(out, row.symbol, coveredOf(row));
+    else if (row.kind === 'published') pushTo(out, row.symbol, toCoveredWindow(row));
     else journaled.push(row);
   }
   // A withdrawal takes back what is published and what records before it journaled.
-  for (const [symbol, windows] of withdrawn) out.set(symbol, withdrawFrom(out.get(symbol) ?? [], windows));
+  for (const [symbol, windows] of withdrawn) out.set(symbol, withdrawCoverage(out.get(symbol) ?? [], windows));
   for (const row of journaled) {
     const later = withdrawn.get(row.symbol)?.filter(({ record }) => record > row.recordId) ?? [];
-    for (const left of withdrawFrom([coveredOf(row)], later)) pushTo(out, row.symbol, left);
+    for (const left of withdrawCoverage([toCoveredWindow(row)], later)) pushTo(out, row.symbol, left);
   }
   return out;
 }
@@ -146,7 +158,7 @@ function pushTo<T>(lists: Map<string, T[]>, key: string, item: T): void {
  * Of each symbol the windows that are only inferred and adjoin each other up to the last one, published or journaled;
  * sorted and disjoint. What was fetched before `sinceMs` (epoch ms) is left out, and so is what is before it.
  */
-export function inferredTails(db: Database, sinceMs: number): Map<string, Covered[]> {
+export function findInferredTails(db: Database, sinceMs: number): Map<string, CoveredWindow[]> {
   // A window counts less what later records take back.
   const rows = db.iterate<SegmentRow & { record_id: number }>(
     `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from segments where evidence = 'inferred'
@@ -159,12 +171,12 @@ export function inferredTails(db: Database, sinceMs: number): Map<string, Covere
     ),
     ({ symbol }) => symbol,
   );
-  const out = new Map<string, Covered[]>();
+  const out = new Map<string, CoveredWindow[]>();
   for (const row of rows) {
     const list = out.get(row.symbol) ?? [];
     const last = list.at(-1);
     const later = withdrawn.get(row.symbol)?.filter(({ record }) => record > row.record_id) ?? [];
-    const whole = coveredOf(row);
+    const whole = toCoveredWindow(row);
     const left = later.length === 0 ? whole : subtract([whole], later).at(-1);
     if (left === undefined) continue;
     const piece = { ...whole, from: left.from, to: left.to };
@@ -177,34 +189,36 @@ export function inferredTails(db: Database, sinceMs: number): Map<string, Covere
 }
 
 /** The published coverage that reaches into a window, by symbol; as it is, not cut. */
-export function segmentsIn(db: Database, { from, to }: Window): Map<string, Covered[]> {
+export function readSegmentsIn(db: Database, { from, to }: Window): Map<string, CoveredWindow[]> {
   const rows = db.all<SegmentRow & Record<string, number>>(
     'select * from segments where t_from < ? and t_to > ? order by symbol, t_from, evidence',
     to,
     from,
   );
-  return new Map([...Map.groupBy(rows, (row) => row.symbol)].map(([symbol, list]) => [symbol, list.map(coveredOf)]));
+  return new Map(
+    [...Map.groupBy(rows, (row) => row.symbol)].map(([symbol, list]) => [symbol, list.map(toCoveredWindow)]),
+  );
 }
 
 /** What of a window is covered, published or journaled, by symbol; as it is, not cut. */
-export const coverageIn = (db: Database, { from, to }: Window): Map<string, Window[]> =>
+export const readCoverageIn = (db: Database, { from, to }: Window): Map<string, Window[]> =>
   new Map(
-    [...readKnown(db, { from, to })].flatMap(([symbol, rows]): [string, Window[]][] => {
+    [...readStateWindows(db, { from, to })].flatMap(([symbol, rows]): [string, Window[]][] => {
       const covered = applyWithdrawals(rows);
       return covered.length === 0 ? [] : [[symbol, covered]];
     }),
   );
 
-const readKnown = (db: Database, { from, to }: Window): Map<string, KnownWindow[]> =>
+const readStateWindows = (db: Database, { from, to }: Window): Map<string, StateWindow[]> =>
   Map.groupBy(
-    db.iterate<KnownWindow>(selectKnown('t_from < ?3 and t_to > ?2'), Number.MAX_SAFE_INTEGER, from, to),
+    db.iterate<StateWindow>(selectStateWindows('t_from < ?3 and t_to > ?2'), Number.MAX_SAFE_INTEGER, from, to),
     ({ symbol }) => symbol,
   );
 
 /** Finds the windows, published or journaled, that only `inferred` evidence speaks for, by symbol; as they are, not cut. */
 export function findInferred(db: Database, window: Window): Map<string, Window[]> {
   const out = new Map<string, Window[]>();
-  for (const [symbol, rows] of readKnown(db, window)) {
+  for (const [symbol, rows] of readStateWindows(db, window)) {
     const inferred = computeInferred(rows);
     if (inferred.length > 0) out.set(symbol, inferred);
   }
@@ -214,18 +228,18 @@ export function findInferred(db: Database, window: Window): Map<string, Window[]
 /** The same of one symbol. */
 export const findInferredOf = (db: Database, symbol: string): Window[] =>
   computeInferred(
-    db.all<KnownWindow & Record<string, never>>(selectKnown('symbol = ?2'), Number.MAX_SAFE_INTEGER, symbol),
+    db.all<StateWindow & Record<string, never>>(selectStateWindows('symbol = ?2'), Number.MAX_SAFE_INTEGER, symbol),
   );
 
-function computeInferred(rows: readonly KnownWindow[]): Window[] {
-  const isInferred = ({ kind, evidence }: KnownWindow): boolean => kind === 'withdrawn' || evidence === 'inferred';
-  const isProof = ({ kind, evidence }: KnownWindow): boolean => kind === 'withdrawn' || evidence !== 'inferred';
+function computeInferred(rows: readonly StateWindow[]): Window[] {
+  const isInferred = ({ kind, evidence }: StateWindow): boolean => kind === 'withdrawn' || evidence === 'inferred';
+  const isProof = ({ kind, evidence }: StateWindow): boolean => kind === 'withdrawn' || evidence !== 'inferred';
   return subtract(applyWithdrawals(rows.filter(isInferred)), applyWithdrawals(rows.filter(isProof)));
 }
 
 /** Takes back what is covered of a symbol in some windows. Inside the transaction that publishes it. */
 export function retractSegments(db: Database, symbol: string, windows: readonly Window[]): void {
-  for (const segment of segmentsOf(db, symbol)) {
+  for (const segment of readSegments(db, symbol)) {
     const left = subtract([segment], windows);
     if (left.length === 1 && left[0]!.from === segment.from && left[0]!.to === segment.to) continue;
     dropSegment(db, symbol, segment);
@@ -238,10 +252,10 @@ export function retractSegments(db: Database, symbol: string, windows: readonly 
 }
 
 /** How long the answers of a symbol are told apart, in ms; older ones are joined once they are final. */
-const apartMs = 2 * dayMs;
+const separateResponsesMs = 2 * dayMs;
 
 /** Lays what a publish took in over a symbol's segments. Inside the publish's transaction. */
-export function addSegments(db: Database, symbol: string, added: readonly Covered[], settleMs: number): void {
+export function addSegments(db: Database, symbol: string, added: readonly CoveredWindow[], settleMs: number): void {
   if (added.length === 0) return;
   const from = added.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY);
   const to = added.reduce((most, w) => Math.max(most, w.to), Number.NEGATIVE_INFINITY);
@@ -250,27 +264,27 @@ export function addSegments(db: Database, symbol: string, added: readonly Covere
     .all<SegmentRow & Record<string, number>>(
       'select * from segments where symbol = ? and t_to >= ? and t_from <= ?',
       symbol,
-      from - 2 * apartMs,
+      from - 2 * separateResponsesMs,
       to,
     )
-    .map(coveredOf);
+    .map(toCoveredWindow);
   for (const segment of near) dropSegment(db, symbol, segment);
-  restoreSegments(db, symbol, joinOld(overlayLayers([...near, ...added]), settleMs));
+  restoreSegments(db, symbol, joinOldSegments(overlayLayers([...near, ...added]), settleMs));
 }
 
 /** Joins the windows of one symbol, in layers, that are final and no longer told apart. */
-export const joinOld = (sorted: readonly Covered[], settleMs: number): Covered[] =>
-  joinFinal(sorted, settleMs, newestResponse(sorted) - apartMs);
+export const joinOldSegments = (sorted: readonly CoveredWindow[], settleMs: number): CoveredWindow[] =>
+  joinFinalWindows(sorted, settleMs, findNewestResponse(sorted) - separateResponsesMs);
 
 /** When the last response about a symbol was observed, epoch ms. */
-export const newestResponse = (segments: readonly Covered[]): number =>
+export const findNewestResponse = (segments: readonly CoveredWindow[]): number =>
   segments.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
 
 /** Whether a segment may have been joined with its neighbours, `newest` being the symbol's last response. */
-export const isJoined = ({ to }: Window, newest: number): boolean => to <= newest - apartMs;
+export const canBeJoined = ({ to }: Window, newest: number): boolean => to <= newest - separateResponsesMs;
 
 /** Enters segments of a symbol where there are none. */
-export function restoreSegments(db: Database, symbol: string, segments: readonly Covered[]): void {
+export function restoreSegments(db: Database, symbol: string, segments: readonly CoveredWindow[]): void {
   for (const s of segments)
     db.run(
       'insert into segments (symbol, t_from, t_to, fetched_at, origin, evidence) values (?, ?, ?, ?, ?, ?)',
@@ -283,7 +297,7 @@ export function restoreSegments(db: Database, symbol: string, segments: readonly
     );
 }
 
-const dropSegment = (db: Database, symbol: string, { from, evidence }: Covered): void => {
+const dropSegment = (db: Database, symbol: string, { from, evidence }: CoveredWindow): void => {
   db.run('delete from segments where symbol = ? and t_from = ? and evidence = ?', symbol, from, evidence);
 };
 
@@ -291,7 +305,7 @@ const dropSegment = (db: Database, symbol: string, { from, evidence }: Covered):
  * From the first to the last moment of which anything is known, be it covered (published or journaled), a published
  * tick, lost, or owed; null where there is none.
  */
-export function knownSpan(db: Database): Window | null {
+export function findKnownWindow(db: Database): Window | null {
   const row = db.one<{ t_from: number | null; t_to: number | null }>(
     `select min(t_from) as t_from, max(t_to) as t_to from
        (select t_from, t_to from segments union all select t_from, t_to from journal_cover

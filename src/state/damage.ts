@@ -3,13 +3,13 @@ import type { Database } from './database.ts';
 /** How a file is not as it was published; `state`: the state database is damaged, or knows another coverage. */
 export type DamageKind = 'missing' | 'size differs' | 'checksum mismatch' | 'orphan' | 'state';
 
-export interface Damage {
+export interface FileDamage {
   /** Relative to the archive's root. */
   readonly path: string;
   readonly kind: DamageKind;
 }
 
-export interface KnownDamage extends Damage {
+export interface RecordedDamage extends FileDamage {
   /** When it was first found, epoch ms. */
   readonly foundAt: number;
   /** The run that found it. */
@@ -17,13 +17,13 @@ export interface KnownDamage extends Damage {
 }
 
 /** What is remembered of damage, by path; nothing where the last verify or repair was clean. */
-export const knownDamage = (db: Database): KnownDamage[] =>
-  db.all<KnownDamage & Record<string, never>>(
+export const readRecordedDamage = (db: Database): RecordedDamage[] =>
+  db.all<RecordedDamage & Record<string, never>>(
     'select path, kind, found_at as "foundAt", run_id as "runId" from damage order by path',
   );
 
 /** Adds what a run has found. When a path was first found damaged stays. */
-export function noteDamage(db: Database, found: readonly Damage[], runId: string, nowMs: number): void {
+export function recordDamage(db: Database, found: readonly FileDamage[], runId: string, nowMs: number): void {
   if (found.length === 0) return;
   db.transaction(() => {
     for (const { path, kind } of found) {
@@ -40,12 +40,12 @@ export function noteDamage(db: Database, found: readonly Damage[], runId: string
 }
 
 /** What a look at the whole archive has found takes the place of what was remembered. */
-export function replaceDamage(db: Database, found: readonly Damage[], runId: string, nowMs: number): void {
+export function replaceDamage(db: Database, found: readonly FileDamage[], runId: string, nowMs: number): void {
   const paths = new Set(found.map(({ path }) => path));
-  const over = knownDamage(db).filter(({ path }) => !paths.has(path));
+  const over = readRecordedDamage(db).filter(({ path }) => !paths.has(path));
   if (found.length + over.length === 0) return;
   db.transaction(() => {
     for (const { path } of over) db.run('delete from damage where path = ?', path);
-    noteDamage(db, found, runId, nowMs);
+    recordDamage(db, found, runId, nowMs);
   });
 }

@@ -1,15 +1,15 @@
 import type { LostWindow } from '../core/data-loss.ts';
 import { subtract, type Window } from '../core/window.ts';
-import { coverageOf } from './coverage.ts';
+import { readSymbolCoverage } from './coverage.ts';
 import type { Database } from './database.ts';
 
 export type { LostWindow } from '../core/data-loss.ts';
 
 /** A lost window as the state knows it; times are epoch milliseconds. */
-export interface KnownLoss extends LostWindow {
+export interface RecordedLoss extends LostWindow {
   readonly lostAt: number;
   /** When a run ended with 4 because of it; null while none did. */
-  readonly toldAt: number | null;
+  readonly reportedAt: number | null;
 }
 
 interface LostRow {
@@ -22,21 +22,21 @@ interface LostRow {
   told_at: number | null;
 }
 
-const lossOf = (row: LostRow): KnownLoss => ({
+const toRecordedLoss = (row: LostRow): RecordedLoss => ({
   dataset: row.dataset,
   symbol: row.symbol,
   from: row.t_from,
   to: row.t_to,
   ticks: row.ticks,
   lostAt: row.lost_at,
-  toldAt: row.told_at,
+  reportedAt: row.told_at,
 });
 
 /**
  * Notes windows that are lost, each within one UTC day; inside the transaction that takes their coverage back. They
  * never overlap those known: a lost window is not covered, so that it cannot be lost again.
  */
-export function noteLost(db: Database, windows: readonly LostWindow[], lostAtMs: number): void {
+export function recordLost(db: Database, windows: readonly LostWindow[], lostAtMs: number): void {
   for (const { dataset, symbol, from, to, ticks } of windows) {
     db.run(
       `insert into lost values (?, ?, ?, ?, ?, ?, null)
@@ -52,40 +52,40 @@ export function noteLost(db: Database, windows: readonly LostWindow[], lostAtMs:
 }
 
 /** The windows that are lost, of one symbol or of all, in the order of dataset, symbol and time. */
-export const lostWindows = (db: Database, symbol?: string): KnownLoss[] =>
+export const readLostWindows = (db: Database, symbol?: string): RecordedLoss[] =>
   (symbol === undefined
     ? db.all<LostRow & Record<string, never>>('select * from lost order by dataset, symbol, t_from')
     : db.all<LostRow & Record<string, never>>(
         'select * from lost where symbol = ? order by dataset, symbol, t_from',
         symbol,
       )
-  ).map(lossOf);
+  ).map(toRecordedLoss);
 
 /** The lost windows of ticks that reach into `window`, by symbol. */
-export function lostTicksIn(db: Database, { from, to }: Window): Map<string, KnownLoss[]> {
+export function readLostTicksIn(db: Database, { from, to }: Window): Map<string, RecordedLoss[]> {
   const rows = db.all<LostRow & Record<string, never>>(
     "select * from lost where dataset = 'ticks' and t_from < ? and t_to > ? order by symbol, t_from",
     to,
     from,
   );
-  return Map.groupBy(rows.map(lossOf), (loss) => loss.symbol);
+  return Map.groupBy(rows.map(toRecordedLoss), (loss) => loss.symbol);
 }
 
 /** The lost windows of ticks, by symbol, in order: there are hardly ever any, and one look tells of all symbols. */
-export const allLostTicks = (db: Database): Map<string, KnownLoss[]> =>
+export const readAllLostTicks = (db: Database): Map<string, RecordedLoss[]> =>
   Map.groupBy(
-    lostWindows(db).filter(({ dataset }) => dataset === 'ticks'),
+    readLostWindows(db).filter(({ dataset }) => dataset === 'ticks'),
     ({ symbol }) => symbol,
   );
 
 /** The lost windows of one symbol's ticks, in order. */
-export const lostTicksOf = (db: Database, symbol: string): KnownLoss[] =>
+export const readLostTicks = (db: Database, symbol: string): RecordedLoss[] =>
   db
     .all<LostRow & Record<string, never>>(
       "select * from lost where dataset = 'ticks' and symbol = ? order by t_from",
       symbol,
     )
-    .map(lossOf);
+    .map(toRecordedLoss);
 
 /**
  * What is asked and answered for one symbol, published or journaled, as far as it may be claimed: an answer that is
@@ -93,13 +93,13 @@ export const lostTicksOf = (db: Database, symbol: string): KnownLoss[] =>
  * @param believedMs see coverageOf
  * @param lost its lost windows, where they are known already
  */
-export function sureCoverageOf(
+export function readCoverageWithoutLost(
   db: Database,
   symbol: string,
   believedMs?: number,
-  lost: readonly Window[] = lostTicksOf(db, symbol),
+  lost: readonly Window[] = readLostTicks(db, symbol),
 ): Window[] {
-  const covered = coverageOf(db, symbol, believedMs);
+  const covered = readSymbolCoverage(db, symbol, believedMs);
   return lost.length === 0 ? covered : subtract(covered, lost);
 }
 
@@ -110,7 +110,7 @@ export function dropLost(db: Database, windows: readonly LostWindow[]): void {
 }
 
 /** Notes that a run ended with 4 because of these. */
-export function noteTold(db: Database, windows: readonly LostWindow[], toldAtMs: number): void {
+export function markLostReported(db: Database, windows: readonly LostWindow[], toldAtMs: number): void {
   db.transaction(() => {
     for (const { dataset, symbol, from } of windows)
       db.run(

@@ -1,15 +1,15 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import { diskFull, isOnFullDisk } from './disk-full-error.ts';
+import { createDiskFullError, isOnFullDisk } from './disk-full-error.ts';
 
-export type Row = Record<string, SQLInputValue>;
+export type SqlRow = Record<string, SQLInputValue>;
 
 /** A thin face on node:sqlite: prepared statements by their text, one kind of transaction, errors said in words. */
 export interface Database {
   run(sql: string, ...values: SQLInputValue[]): { changes: number; id: number };
-  all<R = Row>(sql: string, ...values: SQLInputValue[]): R[];
-  one<R = Row>(sql: string, ...values: SQLInputValue[]): R | undefined;
-  iterate<R = Row>(sql: string, ...values: SQLInputValue[]): IterableIterator<R>;
+  all<R = SqlRow>(sql: string, ...values: SQLInputValue[]): R[];
+  one<R = SqlRow>(sql: string, ...values: SQLInputValue[]): R | undefined;
+  iterate<R = SqlRow>(sql: string, ...values: SQLInputValue[]): IterableIterator<R>;
   script(sql: string): void;
   /** All or nothing, durable when it returns. Nested calls join the outer transaction. */
   transaction<T>(work: () => T): T;
@@ -29,7 +29,7 @@ export function openDatabase(
   busyMsMax: number,
   connect: (path: string) => DatabaseSync = (at) => new DatabaseSync(at),
 ): Database {
-  const db = explain(path, () => {
+  const db = runExplained(path, () => {
     const opened = connect(path);
     opened.exec(`pragma busy_timeout = ${busyMsMax}; pragma journal_mode = wal; pragma synchronous = full;`);
     return opened;
@@ -46,15 +46,15 @@ export function openDatabase(
   let depth = 0;
   const bracket = <T>(begin: string, work: () => T): T => {
     if (depth > 0) return work();
-    explain(path, () => db.exec(begin));
+    runExplained(path, () => db.exec(begin));
     depth++;
     try {
       const result = work();
-      explain(path, () => db.exec('commit'));
+      runExplained(path, () => db.exec('commit'));
       return result;
     } catch (error) {
       // A full disk may have rolled the transaction back already.
-      if (db.isTransaction) explain(path, () => db.exec('rollback'));
+      if (db.isTransaction) runExplained(path, () => db.exec('rollback'));
       throw error;
     } finally {
       depth--;
@@ -62,42 +62,42 @@ export function openDatabase(
   };
   return {
     run(sql, ...values) {
-      const { changes, lastInsertRowid } = explain(path, () => prepare(sql).run(...values));
+      const { changes, lastInsertRowid } = runExplained(path, () => prepare(sql).run(...values));
       return { changes: Number(changes), id: Number(lastInsertRowid) };
     },
-    all: <R>(sql: string, ...values: SQLInputValue[]) => explain(path, () => prepare(sql).all(...values)) as R[],
+    all: <R>(sql: string, ...values: SQLInputValue[]) => runExplained(path, () => prepare(sql).all(...values)) as R[],
     one: <R>(sql: string, ...values: SQLInputValue[]) =>
-      explain(path, () => prepare(sql).get(...values)) as R | undefined,
+      runExplained(path, () => prepare(sql).get(...values)) as R | undefined,
     // A statement of its own: one that is being walked must not be started again by a nested call.
     *iterate<R>(sql: string, ...values: SQLInputValue[]) {
-      const rows = explain(path, () => db.prepare(sql).iterate(...values));
+      const rows = runExplained(path, () => db.prepare(sql).iterate(...values));
       for (;;) {
-        const next = explain(path, () => rows.next());
+        const next = runExplained(path, () => rows.next());
         if (next.done) return;
         yield next.value as R;
       }
     },
-    script: (sql) => explain(path, () => db.exec(sql)),
+    script: (sql) => runExplained(path, () => db.exec(sql)),
     transaction: (work) => bracket('begin immediate', work),
     snapshot: (work) => bracket('begin', work),
     close: () => db.close(),
   };
 }
 
-const fullCode = 13;
+const diskFullCode = 13;
 const busyCode = 5;
 const readOnlyCode = 8;
 const ioCode = 10;
 const cannotOpenCode = 14;
 const corruptCodes = new Set([11, 26]);
 
-function explain<T>(path: string, work: () => T): T {
+function runExplained<T>(path: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
     const code = Number((error as { errcode?: unknown }).errcode) & 0xff;
     const mayBeFull = code === ioCode || code === cannotOpenCode;
-    if (code === fullCode || (mayBeFull && isOnFullDisk(path))) throw diskFull(path, error);
+    if (code === diskFullCode || (mayBeFull && isOnFullDisk(path))) throw createDiskFullError(path, error);
     if (code === busyCode) {
       throw new OddslakeError(exitCodes.busy, `Another process holds ${path} for too long. Try again later.`, {
         cause: error,

@@ -3,13 +3,13 @@ import { dirname } from 'node:path';
 import { DiskFullError } from '../core/errors.ts';
 
 /** What SQLite takes at a time for the index of its log, in bytes: with less, a write fails that finds some room left. */
-const leastBytes = 32 * 1024;
+const databaseBytesMin = 32 * 1024;
 
-type Counted = Pick<StatsFs, 'blocks' | 'bavail' | 'bsize' | 'files' | 'ffree'>;
+type FileSystemCounts = Pick<StatsFs, 'blocks' | 'bavail' | 'bsize' | 'files' | 'ffree'>;
 
 /** Whether a file system has no room for a database, in bytes or in files. Some count neither: these are never full. */
-export const isFull = ({ blocks, bavail, bsize, files, ffree }: Counted): boolean =>
-  (blocks > 0 && bavail * bsize < leastBytes) || (files > 0 && ffree === 0);
+export const isFull = ({ blocks, bavail, bsize, files, ffree }: FileSystemCounts): boolean =>
+  (blocks > 0 && bavail * bsize < databaseBytesMin) || (files > 0 && ffree === 0);
 
 /** Whether the disk of a database is full at this moment: SQLite may call that an I/O error, or fail to open a file. */
 export function isOnFullDisk(path: string): boolean {
@@ -20,7 +20,7 @@ export function isOnFullDisk(path: string): boolean {
   }
 }
 
-export const diskFull = (path: string, cause: unknown): DiskFullError =>
+export const createDiskFullError = (path: string, cause: unknown): DiskFullError =>
   new DiskFullError(
     `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
     { cause },

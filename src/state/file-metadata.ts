@@ -1,7 +1,7 @@
 import type { Database } from './database.ts';
 
 /** The values of a row's sort key, in its order. Times are epoch milliseconds. */
-export type Key = readonly (string | number | null)[];
+export type SortKey = readonly (string | number | null)[];
 
 /** One row group of a Parquet file. */
 export interface RowGroup {
@@ -12,8 +12,8 @@ export interface RowGroup {
   readonly sha256: string;
   readonly rows: number;
   /** Keys of its first and its last row. */
-  readonly first: Key;
-  readonly last: Key;
+  readonly first: SortKey;
+  readonly last: SortKey;
 }
 
 /** What one published file is made of. */
@@ -28,14 +28,14 @@ export interface FileRecord {
 }
 
 /** Keeps the records of files; each takes the place of what was known of its path. */
-export function noteRowGroups(db: Database, records: Iterable<FileRecord>): void {
+export function recordRowGroups(db: Database, records: Iterable<FileRecord>): void {
   for (const { path, sha256, footer, groups } of records) {
     db.run('insert or replace into row_groups values (?, ?, ?, ?)', path, sha256, footer, JSON.stringify(groups));
   }
 }
 
 /** What the file of this path and hash is made of; undefined where that was never noted. */
-export function rowGroupsOf(db: Database, path: string, sha256: string): FileRecord | undefined {
+export function readRowGroups(db: Database, path: string, sha256: string): FileRecord | undefined {
   const row = db.one<{ footer: Uint8Array; groups: string }>(
     'select footer, groups from row_groups where path = ? and sha256 = ?',
     path,
@@ -55,5 +55,5 @@ export function dropRowGroups(db: Database, paths: Iterable<string>): void {
 }
 
 /** The paths of which anything is noted. */
-export const notedPaths = (db: Database): string[] =>
+export const listRecordedPaths = (db: Database): string[] =>
   db.all<{ path: string }>('select path from row_groups order by path').map(({ path }) => path);

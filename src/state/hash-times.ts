@@ -9,10 +9,10 @@ export interface HashedFile {
 }
 
 /** When the file of a path and hash was last hashed, epoch ms; undefined where that is not known. */
-export type HashTimes = (file: HashedFile) => number | undefined;
+export type HashTimeLookup = (file: HashedFile) => number | undefined;
 
 /** Reads all of them at once. */
-export function readHashTimes(db: Database): HashTimes {
+export function readHashTimes(db: Database): HashTimeLookup {
   const rows = db.all<{ path: string; sha256: string; hashed_at: number }>(
     'select path, sha256, hashed_at from hash_times',
   );
@@ -24,7 +24,7 @@ export function readHashTimes(db: Database): HashTimes {
 }
 
 /** Notes that files were as published at a moment (epoch ms). */
-export function noteHashed(db: Database, files: Iterable<HashedFile>, atMs: number): void {
+export function recordHashed(db: Database, files: Iterable<HashedFile>, atMs: number): void {
   for (const { path, sha256 } of files)
     db.run('insert or replace into hash_times (path, sha256, hashed_at) values (?, ?, ?)', path, sha256, atMs);
 }
@@ -35,12 +35,12 @@ export function dropHashTimes(db: Database, isPublished: (path: string) => boole
   for (const path of paths) if (!isPublished(path)) db.run('delete from hash_times where path = ?', path);
 }
 
-const sharedKey = 'share_hashed_to';
+const hashShareKey = 'share_hashed_to';
 
 /** Up to when the rolling share of files has been hashed, epoch ms: see `chooseShare`. Null before the first. */
-export const shareHashedTo = (db: Database): number | null => {
-  const value = getMeta(db, sharedKey);
+export const readShareHashedTo = (db: Database): number | null => {
+  const value = getMeta(db, hashShareKey);
   return value === undefined ? null : Number(value);
 };
 
-export const noteShareHashedTo = (db: Database, atMs: number): void => setMeta(db, sharedKey, String(atMs));
+export const recordShareHashedTo = (db: Database, atMs: number): void => setMeta(db, hashShareKey, String(atMs));

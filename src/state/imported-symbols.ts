@@ -1,5 +1,5 @@
 import type { MarketFacts } from '../core/market.ts';
-import type { Rejected } from '../core/tick.ts';
+import type { RejectedInput } from '../core/tick.ts';
 import type { Database } from './database.ts';
 import { appendHeader } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';
@@ -9,7 +9,7 @@ import type { State } from './state.ts';
  * Takes in what a file says of markets, seen between `firstSeen` and `lastSeen` (epoch ms). Newer facts stay; older ones
  * fill in what is not known. No file is a complete list, and none makes a symbol one to be polled.
  */
-export function observeImported(
+export function recordImportedMarkets(
   db: Database,
   markets: readonly MarketFacts[],
   firstSeen: number,
@@ -45,7 +45,7 @@ export function observeImported(
 }
 
 /** Input that cannot be used, as received. */
-export interface SetAside extends Rejected {
+export interface QuarantinedInput extends RejectedInput {
   /** Null where it names none. */
   readonly symbol: string | null;
   /** When it was observed, epoch ms. */
@@ -56,7 +56,7 @@ export interface SetAside extends Rejected {
  * Journals input that is no tick of a known symbol: it is counted, and kept as received as far as the run's quarantine has
  * room. `dropped`: how many more there were that are only counted.
  */
-export function appendSetAside({ db }: State, runId: string, items: readonly SetAside[], dropped = 0): void {
+export function appendQuarantined({ db }: State, runId: string, items: readonly QuarantinedInput[], dropped = 0): void {
   const count = items.length + dropped;
   if (count === 0) return;
   db.transaction(() => {

@@ -2,16 +2,16 @@ import { existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import { type Damage, knownDamage } from './damage.ts';
+import { type FileDamage, readRecordedDamage } from './damage.ts';
 import { type Database, openDatabase } from './database.ts';
-import { openIntent } from './intent.ts';
-import { journaledTicks } from './journal.ts';
+import { readOpenIntent } from './intent.ts';
+import { countJournaledTicks } from './journal.ts';
 import { getMeta, manifestHashKey } from './meta.ts';
-import { isOver, type LastRun, lastRun } from './runs.ts';
-import { stateFile } from './state.ts';
+import { isRunOver, type LastRun, readLastRun } from './runs.ts';
+import { toStateFilePath } from './state.ts';
 
 /** What a state says of itself. */
-export interface StateLook {
+export interface StateInspection {
   readonly schema: number;
   readonly upstream: string;
   readonly generation: number;
@@ -20,26 +20,26 @@ export interface StateLook {
   readonly hasOpenIntent: boolean;
   readonly journaledTicks: number;
   /** Files that are known not to be as published. */
-  readonly damaged: readonly Damage[];
+  readonly damaged: readonly FileDamage[];
   readonly lastRun: (LastRun & { readonly isOver: boolean }) | null;
   /** The summary of the last run that asked the upstream for anything, as JSON. */
-  readonly lastAsking: string | null;
+  readonly lastRequestingSummary: string | null;
 }
 
 /** How long another process's short write is waited for, in ms. */
-const busyMsMax = 5_000;
+const inspectBusyMsMax = 5_000;
 
 /**
  * Reads the state in the archive's private `folder` as it is: nothing is created, brought up to date or repaired. Null
  * where there is none.
  * @throws OddslakeError where it cannot be read
  */
-export function lookAtState(folder: string): StateLook | null {
-  const path = stateFile(folder);
+export function inspectState(folder: string): StateInspection | null {
+  const path = toStateFilePath(folder);
   if (!existsSync(path)) return null;
-  return lookInto(path, (db) =>
+  return inspectDatabase(path, (db) =>
     db.snapshot(() => {
-      const run = lastRun(db);
+      const run = readLastRun(db);
       const asking = db.one<{ summary: string }>(
         "select summary from runs where json_extract(summary, '$.requests') > 0 order by started_at desc limit 1",
       );
@@ -50,12 +50,12 @@ export function lookAtState(folder: string): StateLook | null {
         upstream: getMeta(db, 'upstream') ?? '',
         generation: Number(getMeta(db, 'generation')),
         manifestSha256: getMeta(db, manifestHashKey) ?? null,
-        hasOpenIntent: openIntent(db) !== undefined,
-        journaledTicks: journaledTicks(db),
+        hasOpenIntent: readOpenIntent(db) !== undefined,
+        journaledTicks: countJournaledTicks(db),
         // An older state remembers none.
-        damaged: schema < 6 ? [] : knownDamage(db),
-        lastRun: run === undefined ? null : { ...run, isOver: isOver(db, run.runId) },
-        lastAsking: asking?.summary ?? null,
+        damaged: schema < 6 ? [] : readRecordedDamage(db),
+        lastRun: run === undefined ? null : { ...run, isOver: isRunOver(db, run.runId) },
+        lastRequestingSummary: asking?.summary ?? null,
       };
     }),
   );
@@ -65,11 +65,11 @@ export function lookAtState(folder: string): StateLook | null {
  * Reads a database of this program as it is. One that nobody has open is opened as a file that does not change, as
  * SQLite makes the files of its log even for a reader.
  */
-export function lookInto<T>(path: string, look: (db: Database) => T): T {
+export function inspectDatabase<T>(path: string, look: (db: Database) => T): T {
   const isAtRest = !existsSync(`${path}-wal`);
   const at = isAtRest ? new URL(`${pathToFileURL(path)}?immutable=1`) : path;
   try {
-    const db = openDatabase(path, busyMsMax, () => new DatabaseSync(at, { readOnly: true }));
+    const db = openDatabase(path, inspectBusyMsMax, () => new DatabaseSync(at, { readOnly: true }));
     try {
       return look(db);
     } finally {
@@ -77,7 +77,7 @@ export function lookInto<T>(path: string, look: (db: Database) => T): T {
     }
   } catch (error) {
     // Somebody has begun to write to it meanwhile.
-    if (isAtRest && existsSync(`${path}-wal`)) return lookInto(path, look);
+    if (isAtRest && existsSync(`${path}-wal`)) return inspectDatabase(path, look);
     throw error;
   }
 }

@@ -3,21 +3,21 @@ import type { Database } from './database.ts';
 import { commitIdKey, getMeta, setMeta } from './meta.ts';
 
 /** One staged file and where it belongs, both relative to the archive's root. */
-export interface Move {
+export interface FileMove {
   /** Null where nothing takes the place of the file that is there: it goes. */
   readonly from: string | null;
   readonly to: string;
 }
 
 /** A publish past its commit point: these files become these, and this is the manifest. */
-export interface Intent {
+export interface PublishIntent {
   readonly generation: number;
   /** The ID of this commit; null in an intent that an older version left open. */
   readonly commitId: string | null;
   /** The text of manifest.json. */
   readonly manifest: string;
   /** In the order to be done: ticks first, coverage last. */
-  readonly moves: readonly Move[];
+  readonly moves: readonly FileMove[];
 }
 
 /** The last commit of an archive: what the next one is built on. */
@@ -51,26 +51,26 @@ export function isLastCommit(db: Database, { generation, commitId }: CommitState
   return last.generation === generation && last.commitId === commitId;
 }
 
-export function openIntent(db: Database): Intent | undefined {
+export function readOpenIntent(db: Database): PublishIntent | undefined {
   // A state that is only looked at may be of an older version, without the column of the ID.
   const row = db.one<{ generation: number; commit_id?: string | null; manifest: string; moves: string }>(
     'select * from intents',
   );
   if (row === undefined) return undefined;
   const { generation, commit_id: commitId = null, manifest, moves } = row;
-  return { generation, commitId, manifest, moves: JSON.parse(moves) as Move[] };
+  return { generation, commitId, manifest, moves: JSON.parse(moves) as FileMove[] };
 }
 
 /** Whether this very intent is open: another publish may have carried it out and closed it. */
-export const isOpenIntent = (db: Database, { generation, commitId }: Intent): boolean =>
+export const isOpenIntent = (db: Database, { generation, commitId }: PublishIntent): boolean =>
   db.one('select 1 from intents where generation = ? and commit_id is ?', generation, commitId) !== undefined;
 
 /**
  * Decides the generation: a compare-and-set. Part of the publish's transaction.
  * @throws SupersededError where the last commit is not the one that this was built on, or is not carried out yet
  */
-export function declareIntent(db: Database, builtOn: CommitState, intent: Intent): void {
-  if (!isLastCommit(db, builtOn) || openIntent(db) !== undefined) throw new SupersededError();
+export function declareIntent(db: Database, builtOn: CommitState, intent: PublishIntent): void {
+  if (!isLastCommit(db, builtOn) || readOpenIntent(db) !== undefined) throw new SupersededError();
   const { generation, commitId, manifest, moves } = intent;
   db.run(
     'insert into intents (generation, commit_id, manifest, moves) values (?, ?, ?, ?)',
@@ -83,6 +83,6 @@ export function declareIntent(db: Database, builtOn: CommitState, intent: Intent
   setMeta(db, commitIdKey, commitId ?? '');
 }
 
-export function closeIntent(db: Database, { generation, commitId }: Intent): void {
+export function closeIntent(db: Database, { generation, commitId }: PublishIntent): void {
   db.run('delete from intents where generation = ? and commit_id is ?', generation, commitId);
 }

@@ -1,11 +1,11 @@
-import { type BookSide, levelsOf, type Snapshot } from '../core/book.ts';
-import type { SeenSnapshot } from '../core/merge-books.ts';
-import { partOf } from '../core/partition.ts';
-import type { Rejected } from '../core/tick.ts';
-import { dayFloor } from '../core/window.ts';
+import { type BookSide, countLevels, type OrderBookSnapshot } from '../core/book.ts';
+import type { ObservedSnapshot } from '../core/merge-books.ts';
+import { computePartNumber } from '../core/partition.ts';
+import type { RejectedInput } from '../core/tick.ts';
+import { floorToDay } from '../core/window.ts';
 import type { Database } from './database.ts';
-import { appendHeader, type Bin, bytesOf, doublesOf } from './journal.ts';
-import { headerColumns, type JoinedHeader, requireIntact, rowChecksum } from './journal-checksum.ts';
+import { appendHeader, type JournalBin, toBytes, toDoubles } from './journal.ts';
+import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-checksum.ts';
 import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 
@@ -15,8 +15,8 @@ export interface BookRecord {
   readonly symbol: string;
   /** When the answer was generated, or asked for where it does not say; epoch ms. */
   readonly observedAt: number;
-  readonly snapshots: readonly Snapshot[];
-  readonly rejected: readonly Rejected[];
+  readonly snapshots: readonly OrderBookSnapshot[];
+  readonly rejected: readonly RejectedInput[];
   /** Whether anything of the answer was understood, if only that there is no snapshot: only then does it cover its moment. */
   readonly understood: boolean;
 }
@@ -33,7 +33,7 @@ export function appendBooks(state: State, records: readonly BookRecord[]): void 
 
 function appendBookRecord({ db, identity }: State, record: BookRecord): void {
   const { runId, symbol, observedAt } = record;
-  const part = partOf(symbol, identity.parts);
+  const part = computePartNumber(symbol, identity.parts);
   const head = { run_id: runId, kind: 'books', symbol, asked_from: observedAt, asked_to: observedAt + 1 };
   const rows = record.snapshots.length + Number(record.understood);
   const { id, header } = appendHeader(db, { ...head, observed_at: observedAt, origin: 'poll', rank: 1 }, rows);
@@ -42,19 +42,19 @@ function appendBookRecord({ db, identity }: State, record: BookRecord): void {
     const values = [
       id,
       symbol,
-      dayFloor(t),
+      floorToDay(t),
       part,
       t,
       observedAt,
       bids.prices.length,
-      levelsOf(snapshot),
-      joined(bids.prices, asks.prices),
-      joined(bids.quantities, asks.quantities),
+      countLevels(snapshot),
+      joinSides(bids.prices, asks.prices),
+      joinSides(bids.quantities, asks.quantities),
     ];
     db.run(
       'insert into journal_books (record_id, symbol, day, part, t, observed_at, bids, n, price, quantity, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
       ...values,
-      rowChecksum(header, values),
+      computeRowChecksum(header, values),
     );
   }
   if (record.understood) {
@@ -62,27 +62,27 @@ function appendBookRecord({ db, identity }: State, record: BookRecord): void {
     db.run(
       'insert into journal_book_cover (record_id, symbol, at, snapshots, checksum) values (?, ?, ?, ?, ?)',
       ...values,
-      rowChecksum(header, values),
+      computeRowChecksum(header, values),
     );
   }
   const rejected = record.rejected.map((item) => ({ symbol, at: observedAt, ...item }));
   appendRejected(db, { id, runId, header }, rejected);
 }
 
-function joined(bids: Float64Array, asks: Float64Array): Uint8Array {
+function joinSides(bids: Float64Array, asks: Float64Array): Uint8Array {
   const both = new Float64Array(bids.length + asks.length);
   both.set(bids);
   both.set(asks, bids.length);
-  return bytesOf(both);
+  return toBytes(both);
 }
 
 /** What publishing a record takes, in ticks. */
-export const bookLoadOf = ({ snapshots, rejected }: BookRecord): number =>
-  snapshots.reduce((sum, snapshot) => sum + levelsOf(snapshot), 0) +
+export const computeBookLoad = ({ snapshots, rejected }: BookRecord): number =>
+  snapshots.reduce((sum, snapshot) => sum + countLevels(snapshot), 0) +
   ticksPerSnapshot * (1 + snapshots.length + rejected.length);
 
 /** What publishing the journaled order books takes, in ticks; what was set aside is not counted here. */
-export function bookLoad(db: Database): number {
+export function readBookLoad(db: Database): number {
   const books = db.one<{ n: number; levels: number | null }>(
     'select count(*) as n, sum(n) as levels from journal_books',
   )!;
@@ -91,13 +91,13 @@ export function bookLoad(db: Database): number {
 }
 
 /** The (day, part) pairs that snapshots of records up to `end` touch, in order. */
-export const bookBins = (db: Database, end: number): Bin[] =>
-  db.all<Bin & Record<string, number>>(
+export const listBookBins = (db: Database, end: number): JournalBin[] =>
+  db.all<JournalBin & Record<string, number>>(
     'select distinct day, part from journal_books where record_id <= ? order by day, part',
     end,
   );
 
-interface BookRow extends JoinedHeader {
+interface JournaledBookRow extends JoinedHeader {
   record_id: number;
   symbol: string;
   t: number;
@@ -112,21 +112,21 @@ interface BookRow extends JoinedHeader {
 const bookColumns = `k.record_id, k.symbol, k.t, k.observed_at, k.bids, k.n, k.price, k.quantity, k.checksum, ${headerColumns}`;
 
 /** The snapshots of one bin, in the order they were accepted. @throws JournalDamageError */
-export function readBookBin(db: Database, { day, part }: Bin, end: number): SeenSnapshot[] {
-  const rows = db.iterate<BookRow>(
+export function readBookBin(db: Database, { day, part }: JournalBin, end: number): ObservedSnapshot[] {
+  const rows = db.iterate<JournaledBookRow>(
     `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
     day,
     part,
     end,
   );
-  return [...rows].map((row) => snapshotOf(row, day, part));
+  return [...rows].map((row) => toObservedSnapshot(row, day, part));
 }
 
-function snapshotOf(row: BookRow, day: number, part: number): SeenSnapshot {
+function toObservedSnapshot(row: JournaledBookRow, day: number, part: number): ObservedSnapshot {
   const { record_id, symbol, t, observed_at: observedAt, bids: cut, n, price, quantity } = row;
-  requireIntact('journal_books', row, [record_id, symbol, day, part, t, observedAt, cut, n, price, quantity]);
-  const [prices, quantities] = [doublesOf(price), doublesOf(quantity)];
+  assertIntact('journal_books', row, [record_id, symbol, day, part, t, observedAt, cut, n, price, quantity]);
+  const [prices, quantities] = [toDoubles(price), toDoubles(quantity)];
   const side = (from: number, to: number): BookSide => ({
     prices: prices.subarray(from, to),
     quantities: quantities.subarray(from, to),
@@ -135,13 +135,13 @@ function snapshotOf(row: BookRow, day: number, part: number): SeenSnapshot {
 }
 
 /** The snapshots of a symbol's latest journaled moment; none where it has none. */
-export function latestJournaledBooks({ db, identity }: State, symbol: string): SeenSnapshot[] {
-  const part = partOf(symbol, identity.parts);
+export function readLatestBooks({ db, identity }: State, symbol: string): ObservedSnapshot[] {
+  const part = computePartNumber(symbol, identity.parts);
   let before = Number.MAX_SAFE_INTEGER;
   for (;;) {
     const day = db.one<{ day: number | null }>('select max(day) as day from journal_books where day < ?', before)?.day;
     if (day === null || day === undefined) return [];
-    const rows = db.all<BookRow & Record<string, never>>(
+    const rows = db.all<JournaledBookRow & Record<string, never>>(
       `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
        where k.day = ?1 and k.part = ?2 and k.symbol = ?3
          and k.t = (select max(t) from journal_books where day = ?1 and part = ?2 and symbol = ?3)`,
@@ -149,20 +149,20 @@ export function latestJournaledBooks({ db, identity }: State, symbol: string): S
       part,
       symbol,
     );
-    if (rows.length > 0) return rows.map((row) => snapshotOf(row, day, part));
+    if (rows.length > 0) return rows.map((row) => toObservedSnapshot(row, day, part));
     before = day;
   }
 }
 
 /** When the latest journaled answer that brought a snapshot of a symbol was generated, epoch ms; null where there is none. */
-export const latestJournaledAnswer = ({ db }: State, symbol: string): number | null =>
+export const readLatestBookResponseMs = ({ db }: State, symbol: string): number | null =>
   db.one<{ at: number | null }>(
     'select max(at) as at from journal_book_cover where symbol = ? and snapshots > 0',
     symbol,
   )?.at ?? null;
 
 /** An answer of the order-book route that is not published yet. */
-export interface BookAnswer {
+export interface BookResponse {
   readonly id: number;
   readonly symbol: string;
   /** When it was generated, epoch ms. */
@@ -174,8 +174,10 @@ export interface BookAnswer {
  * Answers up to `end`, but for those with a snapshot that is still journaled once `bins` are published.
  * @throws JournalDamageError
  */
-export function readBookAnswers(db: Database, bins: readonly Bin[], end: number): BookAnswer[] {
-  const open = bookBins(db, end).filter((bin) => !bins.some(({ day, part }) => bin.day === day && bin.part === part));
+export function readBookResponses(db: Database, bins: readonly JournalBin[], end: number): BookResponse[] {
+  const open = listBookBins(db, end).filter(
+    (bin) => !bins.some(({ day, part }) => bin.day === day && bin.part === part),
+  );
   const waiting = new Set(
     open.flatMap(({ day, part }) =>
       db
@@ -201,14 +203,19 @@ export function readBookAnswers(db: Database, bins: readonly Bin[], end: number)
      from journal_book_cover k left join journal j on j.id = k.record_id where k.record_id <= ? order by k.id`,
     end,
   );
-  for (const row of rows) requireIntact('journal_book_cover', row, [row.record_id, row.symbol, row.at, row.snapshots]);
+  for (const row of rows) assertIntact('journal_book_cover', row, [row.record_id, row.symbol, row.at, row.snapshots]);
   return rows
     .filter((row) => !waiting.has(row.record_id))
     .map(({ id, symbol, at, snapshots }) => ({ id, symbol, at, snapshots }));
 }
 
 /** Drops what a publish took in, before the journal's own records are dropped. In its transaction. */
-export function consumeBooks(db: Database, bins: readonly Bin[], answers: readonly BookAnswer[], end: number): void {
+export function consumeBooks(
+  db: Database,
+  bins: readonly JournalBin[],
+  answers: readonly BookResponse[],
+  end: number,
+): void {
   for (const { day, part } of bins)
     db.run('delete from journal_books where day = ? and part = ? and record_id <= ?', day, part, end);
   for (const { id } of answers) db.run('delete from journal_book_cover where id = ?', id);

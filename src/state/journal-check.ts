@@ -1,21 +1,21 @@
 import type { Database } from './database.ts';
-import type { Bin } from './journal.ts';
+import type { JournalBin } from './journal.ts';
 import {
-  type HeaderRow,
-  headerChecksum,
+  computeHeaderChecksum,
+  computeRowChecksum,
   JournalDamageError,
+  type JournalHeaderRow,
+  type JournalRowTable,
   type JournalValue,
-  journalRows,
-  type RowTable,
-  rowChecksum,
+  journalRowColumns,
 } from './journal-checksum.ts';
-import { countRows } from './journal-consume.ts';
+import { countRowsSql } from './journal-consume.ts';
 
 // What a publish may rely on of the journal, and what of it is damaged. Tables are read from end to end here, and not by
 // their indices: a bit that falls over in either hides a row from the other.
 
 /** Tables whose rows a header counts. */
-const counted = [
+const countedTables = [
   'journal_ticks',
   'journal_cover',
   'journal_withdrawn',
@@ -24,15 +24,15 @@ const counted = [
   'journal_book_cover',
 ] as const;
 /** Tables whose rows are of one day and part. */
-const binned = ['journal_ticks', 'journal_cover', 'journal_withdrawn', 'journal_books'] as const;
-type Binned = (typeof binned)[number];
+const binnedTables = ['journal_ticks', 'journal_cover', 'journal_withdrawn', 'journal_books'] as const;
+type BinnedTable = (typeof binnedTables)[number];
 
 /** What is in the journal at one moment. */
 export interface JournalIndex {
   /** The last record; 0 where there is none. */
   readonly end: number;
   /** The (day, part) pairs that rows of a table are of, in order, with how many there are. */
-  readonly bins: ReadonlyMap<Binned, readonly (Bin & { readonly rows: number })[]>;
+  readonly bins: ReadonlyMap<BinnedTable, readonly (JournalBin & { readonly rows: number })[]>;
 }
 
 /**
@@ -46,17 +46,18 @@ export function indexJournal(db: Database): JournalIndex {
     for (const { id, rows, checksum, ...header } of readHeaders(db)) {
       if (id <= end) throw new JournalDamageError('its records are out of order');
       end = id;
-      if (headerChecksum(header) !== checksum) throw new JournalDamageError(`record ${id} differs from its checksum`);
+      if (computeHeaderChecksum(header) !== checksum)
+        throw new JournalDamageError(`record ${id} differs from its checksum`);
       rowsOf.set(id, rows);
     }
-    const bins = new Map<Binned, (Bin & { rows: number })[]>();
-    for (const table of counted) {
+    const bins = new Map<BinnedTable, (JournalBin & { rows: number })[]>();
+    for (const table of countedTables) {
       const byDay = new Map<number, Map<number, number>>();
-      const isBinned = binned.includes(table as Binned);
+      const isBinned = binnedTables.includes(table as BinnedTable);
       const idName = table === 'journal_markets' ? 'record_id' : 'id';
       const columns = isBinned ? 'day, part' : '0 as day, 0 as part';
       let last = 0;
-      for (const { id, record, day, part } of db.iterate<{ id: number; record: number } & Bin>(
+      for (const { id, record, day, part } of db.iterate<{ id: number; record: number } & JournalBin>(
         `select ${idName} as id, record_id as record, ${columns} from ${table} not indexed`,
       )) {
         const left = rowsOf.get(record);
@@ -67,7 +68,7 @@ export function indexJournal(db: Database): JournalIndex {
         byDay.set(day, byPart);
         byPart.set(part, (byPart.get(part) ?? 0) + 1);
       }
-      if (isBinned) bins.set(table as Binned, sortedBins(byDay));
+      if (isBinned) bins.set(table as BinnedTable, toSortedBins(byDay));
     }
     for (const [id, left] of rowsOf)
       if (left !== 0)
@@ -77,48 +78,53 @@ export function indexJournal(db: Database): JournalIndex {
 }
 
 /** The (day, part) pairs that records touch, by ticks or by coverage; in order. */
-export const tickBins = ({ bins }: JournalIndex): Bin[] => {
+export const listTickBins = ({ bins }: JournalIndex): JournalBin[] => {
   const both = [...bins.get('journal_ticks')!, ...bins.get('journal_cover')!, ...bins.get('journal_withdrawn')!];
   const byKey = new Map(both.map(({ day, part }) => [`${day} ${part}`, { day, part }]));
   return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
 };
 
 /** Of a publish that takes in nothing. */
-export const emptyIndex: JournalIndex = { end: 0, bins: new Map(binned.map((table) => [table, []])) };
+export const emptyIndex: JournalIndex = { end: 0, bins: new Map(binnedTables.map((table) => [table, []])) };
 
 /** @throws JournalDamageError where so many rows of a bin were read by an index, and not as many as there are */
-export function requireRows({ bins }: JournalIndex, table: Binned, { day, part }: Bin, rows: number): void {
+export function assertRowCount(
+  { bins }: JournalIndex,
+  table: BinnedTable,
+  { day, part }: JournalBin,
+  rows: number,
+): void {
   const wanted = bins.get(table)!.find((bin) => bin.day === day && bin.part === part)?.rows ?? 0;
   if (rows !== wanted) throw new JournalDamageError(`an index of ${table} differs from it`);
 }
 
-const sortedBins = (byDay: ReadonlyMap<number, ReadonlyMap<number, number>>): (Bin & { rows: number })[] =>
+const toSortedBins = (byDay: ReadonlyMap<number, ReadonlyMap<number, number>>): (JournalBin & { rows: number })[] =>
   [...byDay]
     .flatMap(([day, byPart]) => [...byPart].map(([part, rows]) => ({ day, part, rows })))
     .sort((a, b) => a.day - b.day || a.part - b.part);
 
 /** Columns to select: a damaged number may be greater than any that JavaScript has. */
-const safely = (...columns: readonly string[]): string =>
+const selectSafely = (...columns: readonly string[]): string =>
   columns
     .map(
       (name) =>
-        `iif(typeof(${name}) = 'integer' and ${name} not between -${greatest} and ${greatest}, null, ${name}) as ${name}`,
+        `iif(typeof(${name}) = 'integer' and ${name} not between -${integerMax} and ${integerMax}, null, ${name}) as ${name}`,
     )
     .join(', ');
 
-const greatest = Number.MAX_SAFE_INTEGER;
+const integerMax = Number.MAX_SAFE_INTEGER;
 
-type StoredHeader = HeaderRow & { readonly id: number; readonly rows: number; readonly checksum: number };
+type StoredHeader = JournalHeaderRow & { readonly id: number; readonly rows: number; readonly checksum: number };
 
 const readHeaders = (db: Database): IterableIterator<StoredHeader> =>
   db.iterate<StoredHeader>(
-    `select ${safely('id', 'run_id', 'kind', 'symbol', 'asked_from', 'asked_to', 'observed_at', 'origin', 'rank', 'rows', 'checksum')}
+    `select ${selectSafely('id', 'run_id', 'kind', 'symbol', 'asked_from', 'asked_to', 'observed_at', 'origin', 'rank', 'rows', 'checksum')}
      from journal not indexed`,
   );
 
 /** A row, or a record's header, that is not as it was accepted. */
 export interface DamagedRow {
-  readonly table: RowTable | 'journal';
+  readonly table: JournalRowTable | 'journal';
   readonly id: number;
   readonly reason: string;
   /** Its columns as they are. */
@@ -128,13 +134,13 @@ export interface DamagedRow {
 export interface JournalDamage {
   readonly rows: readonly DamagedRow[];
   /** Symbols of which ticks or order books may be missing now, so that nothing journaled covers them; null: any symbol. */
-  readonly doubtful: ReadonlySet<string> | null;
+  readonly doubtfulSymbols: ReadonlySet<string> | null;
   /** Ticks in damaged rows, by their run; those whose run is not certain are not counted. */
   readonly ticksByRun: ReadonlyMap<string, number>;
 }
 
 /** Compares all of the journal with its checksums. */
-export function findDamage(db: Database): JournalDamage {
+export function findJournalDamage(db: Database): JournalDamage {
   const headers = new Map<number, StoredHeader & { isIntact: boolean; left: number }>();
   const rows: DamagedRow[] = [];
   const symbols = new Set<string>();
@@ -146,21 +152,21 @@ export function findDamage(db: Database): JournalDamage {
   const ticksByRun = new Map<string, number>();
   for (const row of readHeaders(db)) {
     const { id, rows: left, checksum, ...header } = row;
-    const isIntact = headerChecksum(header) === checksum;
+    const isIntact = computeHeaderChecksum(header) === checksum;
     if (!isIntact) rows.push({ table: 'journal', id, reason: 'it differs from its checksum', values: { ...row } });
     // A damaged checksum may be none at all: no row begins with it then.
     headers.set(id, { ...row, checksum: checksum >>> 0, isIntact, left });
   }
-  for (const [table, columns] of Object.entries(journalRows) as [RowTable, readonly string[]][]) {
+  for (const [table, columns] of Object.entries(journalRowColumns) as [JournalRowTable, readonly string[]][]) {
     const idName = table === 'journal_markets' ? 'record_id' : 'id';
     // The ID of a poll of the markets is its record's: it stands once among the columns.
-    const names = safely(...new Set([idName, ...columns, 'checksum']));
+    const names = selectSafely(...new Set([idName, ...columns, 'checksum']));
     for (const row of db.iterate<Record<string, JournalValue>>(`select ${names} from ${table} not indexed`)) {
       const header = headers.get(row.record_id as number);
       if (header !== undefined && table !== 'journal_rejected') header.left--;
       const isOwn =
         header !== undefined &&
-        rowChecksum(
+        computeRowChecksum(
           header.checksum,
           columns.map((name) => row[name]!),
         ) === row.checksum;
@@ -179,15 +185,15 @@ export function findDamage(db: Database): JournalDamage {
     }
   }
   for (const { left, isIntact, symbol } of headers.values()) if (left !== 0) doubt(isIntact ? symbol : null);
-  return { rows, doubtful: isAny ? null : symbols, ticksByRun };
+  return { rows, doubtfulSymbols: isAny ? null : symbols, ticksByRun };
 }
 
-export const isDamaged = ({ rows, doubtful }: JournalDamage): boolean =>
-  rows.length > 0 || doubtful === null || doubtful.size > 0;
+export const hasJournalDamage = ({ rows, doubtfulSymbols }: JournalDamage): boolean =>
+  rows.length > 0 || doubtfulSymbols === null || doubtfulSymbols.size > 0;
 
 /** Makes the indices of the journal's tables new from what the tables hold. Joins the caller's transaction. */
-export function rebuildIndices(db: Database): void {
-  for (const table of ['journal', ...Object.keys(journalRows)]) db.script(`reindex ${table}`);
+export function rebuildJournalIndices(db: Database): void {
+  for (const table of ['journal', ...Object.keys(journalRowColumns)]) db.script(`reindex ${table}`);
 }
 
 /**
@@ -195,19 +201,20 @@ export function rebuildIndices(db: Database): void {
  * them: it is asked for again. In the transaction of `findDamage`, once the indices are sound.
  * @returns the windows that are journaled as covered no more
  */
-export function dropDamage(db: Database, { rows, doubtful, ticksByRun }: JournalDamage): number {
+export function dropJournalDamage(db: Database, { rows, doubtfulSymbols, ticksByRun }: JournalDamage): number {
   for (const { table, id } of rows) {
     if (table !== 'journal')
       db.run(`delete from ${table} where ${table === 'journal_markets' ? 'record_id' : 'id'} = ?`, id);
   }
   let windows = 0;
   for (const table of ['journal_cover', 'journal_book_cover']) {
-    if (doubtful === null) windows += db.run(`delete from ${table}`).changes;
-    else for (const symbol of doubtful) windows += db.run(`delete from ${table} where symbol = ?`, symbol).changes;
+    if (doubtfulSymbols === null) windows += db.run(`delete from ${table}`).changes;
+    else
+      for (const symbol of doubtfulSymbols) windows += db.run(`delete from ${table} where symbol = ?`, symbol).changes;
   }
   const damagedHeaders = rows.filter(({ table }) => table === 'journal');
   for (const { id } of damagedHeaders) db.run('delete from journal where id = ?', id);
-  db.run(`update journal set rows = ${countRows} where rows <> ${countRows}`);
+  db.run(`update journal set rows = ${countRowsSql} where rows <> ${countRowsSql}`);
   db.run(
     'delete from journal where rows = 0 and not exists (select 1 from journal_rejected where record_id = journal.id)',
   );
@@ -217,14 +224,14 @@ export function dropDamage(db: Database, { rows, doubtful, ticksByRun }: Journal
 }
 
 /** Gives the rows of a journal that an older version wrote their checksums. Joins the caller's transaction. */
-export function addChecksums(db: Database): void {
-  db.run(`update journal set rows = ${countRows}`);
+export function addJournalChecksums(db: Database): void {
+  db.run(`update journal set rows = ${countRowsSql}`);
   const headers = new Map<number, number>();
   for (const { id, rows: _, checksum: __, ...header } of [...readHeaders(db)]) {
-    headers.set(id, headerChecksum(header));
+    headers.set(id, computeHeaderChecksum(header));
     db.run('update journal set checksum = ? where id = ?', headers.get(id)!, id);
   }
-  for (const [table, columns] of Object.entries(journalRows) as [RowTable, readonly string[]][]) {
+  for (const [table, columns] of Object.entries(journalRowColumns) as [JournalRowTable, readonly string[]][]) {
     const idName = table === 'journal_markets' ? 'record_id' : 'id';
     const ids = db.all<{ id: number }>(`select ${idName} as id from ${table}`);
     for (const { id } of ids) {
@@ -233,7 +240,7 @@ export function addChecksums(db: Database): void {
         id,
       )!;
       const header = headers.get(row.record_id as number) ?? 0;
-      const checksum = rowChecksum(
+      const checksum = computeRowChecksum(
         header,
         columns.map((name) => row[name]!),
       );

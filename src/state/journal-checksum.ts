@@ -25,7 +25,7 @@ const isOutOfRange = (error: unknown): boolean =>
   (error as { code?: unknown } | undefined)?.code === 'ERR_OUT_OF_RANGE';
 
 /** A record of the journal, without its ID: one answer of the upstream. */
-export interface HeaderRow {
+export interface JournalHeaderRow {
   readonly run_id: string;
   readonly kind: string;
   readonly symbol: string | null;
@@ -37,7 +37,7 @@ export interface HeaderRow {
 }
 
 /** The tables that hold the rows of records, and the columns that their checksum covers, in this order. */
-export const journalRows = {
+export const journalRowColumns = {
   journal_ticks: ['record_id', 'symbol', 'day', 'part', 'n', 't', 'p'],
   journal_cover: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'],
   journal_withdrawn: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to'],
@@ -47,10 +47,10 @@ export const journalRows = {
   journal_book_cover: ['record_id', 'symbol', 'at', 'snapshots'],
 } as const satisfies Record<string, readonly string[]>;
 
-export type RowTable = keyof typeof journalRows;
+export type JournalRowTable = keyof typeof journalRowColumns;
 export type JournalValue = string | number | null | Uint8Array;
 
-export function headerChecksum(row: HeaderRow): number {
+export function computeHeaderChecksum(row: JournalHeaderRow): number {
   const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
   return crc32(`${run_id}\n${kind}\n${symbol}\n${asked_from}\n${asked_to}\n${observed_at}\n${origin}\n${rank}`);
 }
@@ -60,7 +60,7 @@ export function headerChecksum(row: HeaderRow): number {
  * @param header that of its record
  * @param values of the columns of `journalRows`, in that order; blobs last
  */
-export function rowChecksum(header: number, values: readonly JournalValue[]): number {
+export function computeRowChecksum(header: number, values: readonly JournalValue[]): number {
   let text = '';
   let checksum = header;
   for (const value of values) {
@@ -91,13 +91,13 @@ export interface JoinedHeader {
 }
 
 /** @throws JournalDamageError where a row read with its header, or the header, is not as it was accepted */
-export function requireIntact(
-  table: RowTable,
+export function assertIntact(
+  table: JournalRowTable,
   row: JoinedHeader & { readonly checksum: number },
   values: readonly JournalValue[],
 ): void {
   if (row.head_run_id === null) throw new JournalDamageError(`a row of ${table} has no record`);
-  const header = headerChecksum({
+  const header = computeHeaderChecksum({
     run_id: row.head_run_id,
     kind: row.head_kind,
     symbol: row.head_symbol,
@@ -107,6 +107,6 @@ export function requireIntact(
     origin: row.head_origin,
     rank: row.head_rank,
   });
-  if (header !== row.head_checksum || rowChecksum(header, values) !== row.checksum)
+  if (header !== row.head_checksum || computeRowChecksum(header, values) !== row.checksum)
     throw new JournalDamageError(`a row of ${table} differs from its checksum`);
 }

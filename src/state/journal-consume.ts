@@ -1,8 +1,8 @@
 import type { Database } from './database.ts';
-import type { Bin } from './journal.ts';
+import type { JournalBin } from './journal.ts';
 
 /** Drops what a publish took in: these bins and rejected input up to `end`, and these market polls. In its transaction. */
-export function consume(db: Database, bins: readonly Bin[], end: number, polls: readonly number[]): void {
+export function consumeJournal(db: Database, bins: readonly JournalBin[], end: number, polls: readonly number[]): void {
   for (const { day, part } of bins) {
     db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
     db.run('delete from journal_cover where day = ? and part = ? and record_id <= ?', day, part, end);
@@ -21,11 +21,11 @@ export function consume(db: Database, bins: readonly Bin[], end: number, polls: 
     end,
   );
   // A damaged part takes in nothing: what is kept for it has fewer rows now.
-  db.run(`update journal set rows = ${countRows} where id <= ?`, end);
+  db.run(`update journal set rows = ${countRowsSql} where id <= ?`, end);
 }
 
 /** The rows of a record of `journal`, but for rejected input. */
-export const countRows = `(select count(*) from journal_ticks where record_id = journal.id)
+export const countRowsSql = `(select count(*) from journal_ticks where record_id = journal.id)
   + (select count(*) from journal_cover where record_id = journal.id)
   + (select count(*) from journal_withdrawn where record_id = journal.id)
   + (select count(*) from journal_markets where record_id = journal.id)

@@ -1,16 +1,16 @@
 import type { MarketFacts } from '../core/market.ts';
 import type { Database } from './database.ts';
-import { readPoll } from './journal.ts';
+import { readMarketPoll } from './journal.ts';
 
 /** The last poll of the market lists that is not published yet. */
-export interface JournaledPoll {
+export interface JournaledMarketPoll {
   /** Epoch milliseconds. */
   readonly observedAt: number;
   /** Its records: one, unless files brought it in pieces. Ascending. */
   readonly records: readonly number[];
 }
 
-export function lastJournaledPoll(db: Database): JournaledPoll | undefined {
+export function findLastJournaledPoll(db: Database): JournaledMarketPoll | undefined {
   const rows = db.all<{ record_id: number; observed_at: number }>(
     `select record_id, observed_at from journal_markets
      where observed_at = (select max(observed_at) from journal_markets) order by record_id`,
@@ -20,5 +20,5 @@ export function lastJournaledPoll(db: Database): JournaledPoll | undefined {
 }
 
 /** @throws JournalDamageError */
-export const readJournaledPoll = (db: Database, { records }: JournaledPoll): MarketFacts[] =>
-  records.flatMap((id) => readPoll(db, id)?.markets ?? []);
+export const readJournaledPoll = (db: Database, { records }: JournaledMarketPoll): MarketFacts[] =>
+  records.flatMap((id) => readMarketPoll(db, id)?.markets ?? []);

@@ -1,9 +1,9 @@
-import type { Rejected } from '../core/tick.ts';
+import type { RejectedInput } from '../core/tick.ts';
 import type { Database } from './database.ts';
-import { headerColumns, type JoinedHeader, requireIntact, rowChecksum } from './journal-checksum.ts';
+import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-checksum.ts';
 
 /** The record that rejected input came with. */
-export interface RejectedIn {
+export interface RejectedRecord {
   readonly id: number;
   readonly runId: string;
   /** The checksum of its header. */
@@ -11,7 +11,7 @@ export interface RejectedIn {
 }
 
 /** Input that cannot be used, whose it is and when it was observed (epoch ms). */
-interface RejectedItem extends Rejected {
+interface RejectedItem extends RejectedInput {
   readonly symbol: string | null;
   readonly at: number;
 }
@@ -20,7 +20,11 @@ interface RejectedItem extends Rejected {
  * Quarantines input as received, as long as its run has room for it: what is beyond is counted. Joins the caller's
  * transaction.
  */
-export function appendRejected(db: Database, { id, runId, header }: RejectedIn, items: readonly RejectedItem[]): void {
+export function appendRejected(
+  db: Database,
+  { id, runId, header }: RejectedRecord,
+  items: readonly RejectedItem[],
+): void {
   if (items.length === 0) return;
   const run = db.one<{ left: number }>('select rejected_bytes_left as left from runs where run_id = ?', runId);
   let left = run?.left ?? Number.POSITIVE_INFINITY;
@@ -37,7 +41,7 @@ export function appendRejected(db: Database, { id, runId, header }: RejectedIn, 
     db.run(
       'insert into journal_rejected (record_id, run_id, symbol, at, reason, raw, checksum) values (?, ?, ?, ?, ?, ?, ?)',
       ...values,
-      rowChecksum(header, values),
+      computeRowChecksum(header, values),
     );
   }
   if (run !== undefined)
@@ -49,7 +53,7 @@ export function appendRejected(db: Database, { id, runId, header }: RejectedIn, 
     );
 }
 
-export interface RejectedRow {
+export interface JournaledRejectedRow {
   readonly run_id: string;
   readonly symbol: string | null;
   readonly at: number;
@@ -61,21 +65,21 @@ export const hasRejected = (db: Database, end: number): boolean =>
   db.one('select 1 from journal_rejected where record_id <= ? limit 1', end) !== undefined;
 
 /** @throws JournalDamageError */
-export function* readRejected(db: Database, end: number): Generator<RejectedRow> {
-  const rows = db.iterate<RejectedRow & JoinedHeader & { record_id: number; checksum: number }>(
+export function* readRejected(db: Database, end: number): Generator<JournaledRejectedRow> {
+  const rows = db.iterate<JournaledRejectedRow & JoinedHeader & { record_id: number; checksum: number }>(
     `select k.record_id, k.run_id, k.symbol, k.at, k.reason, k.raw, k.checksum, ${headerColumns}
      from journal_rejected k left join journal j on j.id = k.record_id where k.record_id <= ? order by k.id`,
     end,
   );
   for (const row of rows) {
     const { record_id, run_id, symbol, at, reason, raw } = row;
-    requireIntact('journal_rejected', row, [record_id, run_id, symbol, at, reason, raw]);
+    assertIntact('journal_rejected', row, [record_id, run_id, symbol, at, reason, raw]);
     yield { run_id, symbol, at, reason, raw };
   }
 }
 
 /** How often each reason stands among what is rejected and not yet published, since a moment (epoch ms). */
-export const waitingReasons = (
+export const countJournaledReasons = (
   db: Database,
   sinceMs: number,
 ): { reason: string; count: number; symbol: string | null }[] =>

@@ -1,14 +1,14 @@
 import type { Database } from './database.ts';
-import { journaledTicks, ticksPerCoveredDay, ticksPerRejected } from './journal.ts';
-import { bookLoad } from './journal-books.ts';
+import { countJournaledTicks, ticksPerCoveredDay, ticksPerRejected } from './journal.ts';
+import { readBookLoad } from './journal-books.ts';
 
 /** What publishing the whole journal takes, in ticks. */
-export function journalLoad(db: Database): number {
+export function readJournalLoad(db: Database): number {
   const count = (table: string): number => db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n;
   return (
-    journaledTicks(db) +
+    countJournaledTicks(db) +
     ticksPerRejected * count('journal_rejected') +
     ticksPerCoveredDay * (count('journal_cover') + count('journal_withdrawn')) +
-    bookLoad(db)
+    readBookLoad(db)
   );
 }

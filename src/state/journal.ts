@@ -1,39 +1,39 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { seek } from '../core/binary-search.ts';
-import type { Covered, Evidence, Origin } from '../core/coverage.ts';
+import type { CoveredWindow, Evidence, Origin } from '../core/coverage.ts';
 import type { MarketFacts } from '../core/market.ts';
-import type { Chunk } from '../core/merge.ts';
-import { isInOrder, orderByTime, startAside } from '../core/merge-order.ts';
-import { partOf } from '../core/partition.ts';
-import type { Rejected, TickColumns } from '../core/tick.ts';
-import { dayFloor, dayMs, splitByDay, subtract, type Window } from '../core/window.ts';
+import type { TickChunk } from '../core/merge.ts';
+import { createMergeScratch, isSorted, sortTicksInPlace } from '../core/merge-order.ts';
+import { computePartNumber } from '../core/partition.ts';
+import type { RejectedInput, TickColumns } from '../core/tick.ts';
+import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
-import { noteOldestShown } from './evidence.ts';
+import { recordOldestShown } from './evidence.ts';
 import {
-  type HeaderRow,
-  headerChecksum,
+  assertIntact,
+  computeHeaderChecksum,
+  computeRowChecksum,
   headerColumns,
   type JoinedHeader,
-  requireIntact,
-  rowChecksum,
+  type JournalHeaderRow,
 } from './journal-checksum.ts';
 import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
-import { ensureSeen } from './symbols.ts';
+import { ensureSymbol } from './symbols.ts';
 
 /** One answer of the upstream, judged: what becomes durable in one transaction. */
 export interface TickRecord {
   readonly runId: string;
   readonly symbol: string;
-  readonly asked: Window;
+  readonly requestedWindow: Window;
   /** When the answer was generated, or fetched where it does not say; epoch ms. */
   readonly observedAt: number;
   readonly origin: Origin;
   readonly rank: number;
   readonly ticks: TickColumns;
-  readonly rejected: readonly Rejected[];
+  readonly rejected: readonly RejectedInput[];
   /** What it covers, with the moment it was generated; may speak for an earlier answer of this symbol too. */
-  readonly covered: readonly Omit<Covered, 'origin'>[];
+  readonly covered: readonly Omit<CoveredWindow, 'origin'>[];
   /**
    * Windows of this symbol that no longer count as covered: whatever is published or was journaled before this record.
    * What this record covers is laid over it.
@@ -62,7 +62,7 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
       counts.quarantined += record.rejected.length;
       byRun.set(record.runId, counts);
     }
-    noteOldestShown(db, oldest);
+    recordOldestShown(db, oldest);
     for (const [runId, { fetched, quarantined }] of byRun) {
       if (fetched === 0) continue;
       db.run(
@@ -80,45 +80,45 @@ function appendTickRecord(db: Database, parts: number, record: TickRecord): void
   // Nothing would ever consume it.
   const { withdrawn = [] } = record;
   if (record.ticks.t.length + record.covered.length + record.rejected.length + withdrawn.length === 0) return;
-  const part = partOf(symbol, parts);
-  const days = [...cutByDay(record.ticks)];
+  const part = computePartNumber(symbol, parts);
+  const days = [...splitTicksByDay(record.ticks)];
   const pieces = record.covered.flatMap(({ fetchedAt, evidence, ...w }) =>
     splitByDay(w).map((piece) => ({ ...piece, fetchedAt, evidence })),
   );
   const gone = withdrawn.flatMap(splitByDay);
-  const { observedAt, rank, asked } = record;
-  const head = { run_id: runId, kind: 'ticks', symbol, asked_from: asked.from, asked_to: asked.to };
+  const { observedAt, rank, requestedWindow } = record;
+  const head = { run_id: runId, kind: 'ticks', symbol, asked_from: requestedWindow.from, asked_to: requestedWindow.to };
   const { id, header } = appendHeader(
     db,
     { ...head, observed_at: observedAt, origin, rank },
     days.length + pieces.length + gone.length,
   );
   for (const { day, t, p } of days) {
-    const values = [id, symbol, day, part, t.length, bytesOf(t), bytesOf(p)] as const;
+    const values = [id, symbol, day, part, t.length, toBytes(t), toBytes(p)] as const;
     db.run(
       'insert into journal_ticks (record_id, symbol, day, part, n, t, p, checksum) values (?, ?, ?, ?, ?, ?, ?, ?)',
       ...values,
-      rowChecksum(header, values),
+      computeRowChecksum(header, values),
     );
   }
   for (const { from, to, fetchedAt, evidence } of pieces) {
-    const values = [id, symbol, dayFloor(from), part, from, to, fetchedAt, origin, evidence] as const;
+    const values = [id, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence] as const;
     db.run(
       'insert into journal_cover (record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
       ...values,
-      rowChecksum(header, values),
+      computeRowChecksum(header, values),
     );
   }
   for (const { from, to } of gone) {
-    const values = [id, symbol, dayFloor(from), part, from, to] as const;
+    const values = [id, symbol, floorToDay(from), part, from, to] as const;
     db.run(
       'insert into journal_withdrawn (record_id, symbol, day, part, t_from, t_to, checksum) values (?, ?, ?, ?, ?, ?, ?)',
       ...values,
-      rowChecksum(header, values),
+      computeRowChecksum(header, values),
     );
   }
   if (record.ticks.t.length + record.covered.length > 0) {
-    ensureSeen(db, symbol, observedAt);
+    ensureSymbol(db, symbol, observedAt);
   }
   const rejected = record.rejected.map((item) => ({ symbol, at: observedAt, ...item }));
   appendRejected(db, { id, runId, header }, rejected);
@@ -129,8 +129,8 @@ function appendTickRecord(db: Database, parts: number, record: TickRecord): void
  * @param rows how many rows it has in other tables, those of rejected input not counted
  * @returns its ID, and the checksum that those of its rows begin with
  */
-export function appendHeader(db: Database, row: HeaderRow, rows: number): { id: number; header: number } {
-  const header = headerChecksum(row);
+export function appendHeader(db: Database, row: JournalHeaderRow, rows: number): { id: number; header: number } {
+  const header = computeHeaderChecksum(row);
   const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
   const { id } = db.run(
     'insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank, rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
@@ -149,7 +149,7 @@ export function appendHeader(db: Database, row: HeaderRow, rows: number): { id: 
 }
 
 /** Appends a complete poll of the market lists; joins the caller's transaction. */
-export function appendMarkets({ db }: State, record: MarketsRecord, rejected: readonly Rejected[]): void {
+export function appendMarkets({ db }: State, record: MarketsRecord, rejected: readonly RejectedInput[]): void {
   db.transaction(() => {
     const { runId, observedAt } = record;
     const head = { run_id: runId, kind: 'markets', symbol: null, asked_from: null, asked_to: null };
@@ -158,17 +158,17 @@ export function appendMarkets({ db }: State, record: MarketsRecord, rejected: re
     db.run(
       'insert into journal_markets (record_id, observed_at, payload, checksum) values (?, ?, ?, ?)',
       ...values,
-      rowChecksum(header, values),
+      computeRowChecksum(header, values),
     );
     const items = rejected.map((item) => ({ symbol: null, at: observedAt, ...item }));
     appendRejected(db, { id, runId, header }, items);
   });
 }
 
-function* cutByDay(ticks: TickColumns): Generator<TickColumns & { day: number }> {
-  const { t, p } = inOrder(ticks);
+function* splitTicksByDay(ticks: TickColumns): Generator<TickColumns & { day: number }> {
+  const { t, p } = sortTicksByTime(ticks);
   for (let from = 0; from < t.length; ) {
-    const day = dayFloor(t[from]!);
+    const day = floorToDay(t[from]!);
     const to = seek(t, from + 1, t.length, day + dayMs);
     yield { day, t: t.subarray(from, to), p: p.subarray(from, to) };
     from = to;
@@ -176,26 +176,26 @@ function* cutByDay(ticks: TickColumns): Generator<TickColumns & { day: number }>
 }
 
 /** The same ticks by time; those of one time keep their order. */
-export function inOrder(ticks: TickColumns): TickColumns {
+export function sortTicksByTime(ticks: TickColumns): TickColumns {
   const { t, p } = ticks;
-  if (isInOrder(t)) return ticks;
+  if (isSorted(t)) return ticks;
   const copy = { t: t.slice(), p: p.slice(), source: new Uint32Array(t.length) };
-  orderByTime(copy, startAside());
+  sortTicksInPlace(copy, createMergeScratch());
   return copy;
 }
 
-export const bytesOf = (values: Float64Array): Uint8Array =>
+export const toBytes = (values: Float64Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 /** Copies: SQLite's blob is not aligned for doubles. */
-export const doublesOf = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
+export const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
 
 /** The last record id there is: what a publish that starts now takes in. */
-export const journalEnd = (db: Database): number =>
+export const readJournalEnd = (db: Database): number =>
   db.one<{ id: number | null }>('select max(id) as id from journal')?.id ?? 0;
 
 /** Ticks accepted and not yet published. */
-export const journaledTicks = (db: Database): number =>
+export const countJournaledTicks = (db: Database): number =>
   db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
 
 /** What a covered day, or an element set aside, weighs against a tick in what publishing it takes. */
@@ -203,19 +203,19 @@ export const ticksPerCoveredDay = 8;
 export const ticksPerRejected = 8;
 
 /** What publishing a record takes, in ticks. */
-export function loadOf({ ticks, rejected, covered, withdrawn = [] }: TickRecord): number {
-  const days = [...covered, ...withdrawn].reduce((sum, w) => sum + Math.ceil((w.to - dayFloor(w.from)) / dayMs), 0);
+export function computeTickLoad({ ticks, rejected, covered, withdrawn = [] }: TickRecord): number {
+  const days = [...covered, ...withdrawn].reduce((sum, w) => sum + Math.ceil((w.to - floorToDay(w.from)) / dayMs), 0);
   return ticks.t.length + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
 }
 
-export interface Bin {
+export interface JournalBin {
   readonly day: number;
   readonly part: number;
 }
 
 /** The (day, part) pairs that records up to `end` touch, by ticks, coverage or withdrawals; in order. */
-export const journalBins = (db: Database, end: number): Bin[] =>
-  db.all<Bin & Record<string, number>>(
+export const listJournalBins = (db: Database, end: number): JournalBin[] =>
+  db.all<JournalBin & Record<string, number>>(
     `select day, part from journal_ticks where record_id <= ?1
      union select day, part from journal_cover where record_id <= ?1
      union select day, part from journal_withdrawn where record_id <= ?1 order by day, part`,
@@ -223,20 +223,20 @@ export const journalBins = (db: Database, end: number): Bin[] =>
   );
 
 /** The ticks of one bin, in the order they were accepted. @throws JournalDamageError */
-export function readBin(db: Database, { day, part }: Bin, end: number): Chunk[] {
-  const rows = db.iterate<TickRow & { symbol: string }>(
-    `select k.symbol, ${tickColumns} from journal_ticks k left join journal j on j.id = k.record_id
+export function readBinTicks(db: Database, { day, part }: JournalBin, end: number): TickChunk[] {
+  const rows = db.iterate<JournaledTickRow & { symbol: string }>(
+    `select k.symbol, ${tickColumnsSql} from journal_ticks k left join journal j on j.id = k.record_id
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
     day,
     part,
     end,
   );
-  const chunks: Chunk[] = [];
-  for (const row of rows) chunks.push(chunkOf(row, row.symbol, day, part));
+  const chunks: TickChunk[] = [];
+  for (const row of rows) chunks.push(toTickChunk(row, row.symbol, day, part));
   return chunks;
 }
 
-export interface TickRow extends JoinedHeader {
+export interface JournaledTickRow extends JoinedHeader {
   readonly record_id: number;
   readonly n: number;
   readonly t: Uint8Array;
@@ -245,13 +245,13 @@ export interface TickRow extends JoinedHeader {
 }
 
 /** Columns of a row of ticks, as `k`, and its header's. */
-export const tickColumns = `k.record_id, k.n, k.t, k.p, k.checksum, ${headerColumns}`;
+export const tickColumnsSql = `k.record_id, k.n, k.t, k.p, k.checksum, ${headerColumns}`;
 
 /** The ticks of a row of this symbol, day and part. @throws JournalDamageError where it is not one as it was accepted */
-export function chunkOf(row: TickRow, symbol: string, day: number, part: number): Chunk {
-  requireIntact('journal_ticks', row, [row.record_id, symbol, day, part, row.n, row.t, row.p]);
+export function toTickChunk(row: JournaledTickRow, symbol: string, day: number, part: number): TickChunk {
+  assertIntact('journal_ticks', row, [row.record_id, symbol, day, part, row.n, row.t, row.p]);
   const { head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
-  return { symbol, t: doublesOf(row.t), p: doublesOf(row.p), runId: runId!, observedAt, rank };
+  return { symbol, t: toDoubles(row.t), p: toDoubles(row.p), runId: runId!, observedAt, rank };
 }
 
 /**
@@ -261,9 +261,9 @@ export function chunkOf(row: TickRow, symbol: string, day: number, part: number)
  */
 export function readBinCoverage(
   db: Database,
-  bin: Bin,
+  bin: JournalBin,
   end: number,
-): { readonly covered: Map<string, Covered[]>; readonly rows: number } {
+): { readonly covered: Map<string, CoveredWindow[]>; readonly rows: number } {
   const { day, part } = bin;
   interface CoverRow extends JoinedHeader {
     record_id: number;
@@ -284,12 +284,12 @@ export function readBinCoverage(
     end,
   );
   const withdrawals = readWithdrawals(db, bin, end);
-  const bySymbol = new Map<string, Covered[]>();
+  const bySymbol = new Map<string, CoveredWindow[]>();
   let count = 0;
   for (const row of rows) {
     count++;
     const { record_id, symbol, t_from, t_to, fetched_at, origin, evidence } = row;
-    requireIntact('journal_cover', row, [record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence]);
+    assertIntact('journal_cover', row, [record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence]);
     const later = withdrawals.get(symbol)?.filter(({ recordId }) => recordId > record_id) ?? [];
     for (const window of subtract([{ from: t_from, to: t_to }], later)) {
       const covered = { ...window, fetchedAt: fetched_at, origin, evidence };
@@ -310,7 +310,7 @@ export interface Withdrawal extends Window {
  * The withdrawals of one bin, by symbol: to be applied to what is published before its coverage is laid over it.
  * @throws JournalDamageError
  */
-export function readWithdrawals(db: Database, bin: Bin, end: number): Map<string, Withdrawal[]> {
+export function readWithdrawals(db: Database, bin: JournalBin, end: number): Map<string, Withdrawal[]> {
   interface WithdrawnRow extends JoinedHeader {
     record_id: number;
     symbol: string;
@@ -330,7 +330,7 @@ export function readWithdrawals(db: Database, bin: Bin, end: number): Map<string
   const out = new Map<string, Withdrawal[]>();
   for (const row of rows) {
     const { record_id: recordId, symbol, t_from: from, t_to: to } = row;
-    requireIntact('journal_withdrawn', row, [recordId, symbol, day, part, from, to]);
+    assertIntact('journal_withdrawn', row, [recordId, symbol, day, part, from, to]);
     const list = out.get(symbol) ?? [];
     out.set(symbol, list);
     list.push({ recordId, from, to });
@@ -338,23 +338,23 @@ export function readWithdrawals(db: Database, bin: Bin, end: number): Map<string
   return out;
 }
 
-export interface MarketsPoll {
+export interface JournaledMarkets {
   readonly recordId: number;
   readonly observedAt: number;
   readonly markets: readonly MarketFacts[];
 }
 
 /** Market polls up to `end`, oldest first. @throws JournalDamageError */
-export function* readMarkets(db: Database, end: number): Generator<MarketsPoll> {
+export function* readMarketPolls(db: Database, end: number): Generator<JournaledMarkets> {
   const ids = db.all<{ record_id: number }>(
     'select record_id from journal_markets where record_id <= ? order by observed_at, record_id',
     end,
   );
-  for (const { record_id } of ids) yield readPoll(db, record_id)!;
+  for (const { record_id } of ids) yield readMarketPoll(db, record_id)!;
 }
 
 /** One poll; undefined where it was published meanwhile. @throws JournalDamageError */
-export function readPoll(db: Database, recordId: number): MarketsPoll | undefined {
+export function readMarketPoll(db: Database, recordId: number): JournaledMarkets | undefined {
   const row = db.one<
     JoinedHeader & { observed_at: number; payload: Uint8Array; checksum: number } & Record<string, never>
   >(
@@ -363,13 +363,13 @@ export function readPoll(db: Database, recordId: number): MarketsPoll | undefine
     recordId,
   );
   if (row === undefined) return undefined;
-  requireIntact('journal_markets', row, [recordId, row.observed_at, row.payload]);
+  assertIntact('journal_markets', row, [recordId, row.observed_at, row.payload]);
   const markets = JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[];
   return { recordId, observedAt: row.observed_at, markets };
 }
 
 /** The bins in which ticks of a run wait, and how many. */
-export const binsOfRun = (db: Database, runId: string): (Bin & { readonly ticks: number })[] =>
+export const countRunTicksByBin = (db: Database, runId: string): (JournalBin & { readonly ticks: number })[] =>
   db.all(
     `select k.day, k.part, sum(k.n) as ticks from journal_ticks k join journal j on j.id = k.record_id
      where j.run_id = ? group by k.day, k.part order by k.day, k.part`,

@@ -1,11 +1,11 @@
-import { dayFloor } from '../core/window.ts';
+import { floorToDay } from '../core/window.ts';
 import type { Database } from './database.ts';
 
 /** Stands for all views together. */
 const allViews = '*';
 
 /** What became of asking for one market list. */
-export interface Listing {
+export interface MarketListing {
   readonly view: string;
   /** The moment that it is of, epoch ms. */
   readonly at: number;
@@ -17,14 +17,18 @@ export interface Listing {
 }
 
 /** Keeps what became of the lists of one poll: of each day and view a whole list, if there was one, else the latest. */
-export function noteListings(db: Database, listings: readonly Listing[], all: Omit<Listing, 'view' | 'total'>): void {
+export function recordListings(
+  db: Database,
+  listings: readonly MarketListing[],
+  all: Omit<MarketListing, 'view' | 'total'>,
+): void {
   for (const { view, at, named, total, reason } of [...listings, { view: allViews, total: null, ...all }]) {
     db.run(
       `insert into listings (day, view, at, named, total, whole, reason) values (?, ?, ?, ?, ?, ?, ?)
        on conflict do update set at = excluded.at, named = excluded.named, total = excluded.total,
          whole = excluded.whole, reason = excluded.reason
        where excluded.whole > listings.whole or (excluded.whole = listings.whole and excluded.at >= listings.at)`,
-      dayFloor(at),
+      floorToDay(at),
       view,
       at,
       named,
@@ -36,19 +40,19 @@ export function noteListings(db: Database, listings: readonly Listing[], all: Om
 }
 
 /** The reason of lists that were whole by what the service stated, and suspiciously short. */
-export const shortReason = 'short';
+export const shortListReason = 'short';
 
 /**
  * How many markets all lists named together on the last days before a moment (epoch ms) on which they were whole by what
  * the service stated, the latest first.
  */
-export const namedBefore = (db: Database, atMs: number, daysMax: number): number[] =>
+export const readNamedCountsBefore = (db: Database, atMs: number, daysMax: number): number[] =>
   db
     .all<{ named: number }>(
       'select named from listings where view = ? and at < ? and (whole = 1 or reason = ?) order by day desc limit ?',
       allViews,
       atMs,
-      shortReason,
+      shortListReason,
       daysMax,
     )
     .map(({ named }) => named);
@@ -60,7 +64,7 @@ export function restoreListings(db: Database, days: Iterable<number>): void {
 }
 
 /** UTC midnight of the last day on which any market list was asked for; null where none was. */
-export const lastListed = (db: Database): number | null =>
+export const findLastListedDay = (db: Database): number | null =>
   db.one<{ day: number | null }>('select max(day) as day from listings')?.day ?? null;
 
 /**
@@ -68,7 +72,7 @@ export const lastListed = (db: Database): number | null =>
  * any list was asked for are those of backfills and imports: no list of theirs can be had any more, and a whole one of a
  * later day has to do.
  */
-export function wholeListings(db: Database, views: readonly string[]): (day: number) => boolean {
+export function readWholeListings(db: Database, views: readonly string[]): (day: number) => boolean {
   const first = db.one<{ day: number | null }>('select min(day) as day from listings')?.day ?? null;
   if (first === null) return () => true;
   const rows = db.all<{ day: number; view: string }>('select day, view from listings where whole = 1');

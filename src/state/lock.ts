@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../core/clock.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
-import { diskFull, isOnFullDisk } from './disk-full-error.ts';
+import { createDiskFullError, isOnFullDisk } from './disk-full-error.ts';
 
 /** A right that one process at a time has: the system frees it however the process ends. */
 export interface WriteLock {
@@ -15,10 +15,10 @@ const retryMs = 100;
 /** SQLite's result codes, https://sqlite.org/rescode.html. */
 const busyCode = 5;
 const cannotOpenCode = 14;
-const noDatabaseCode = 26;
+const notDatabaseCode = 26;
 
 /** A lock that this user may not take: somebody else made its file, or the folder that it is to be in. */
-export class LockRefused extends OddslakeError {
+export class LockRefusedError extends OddslakeError {
   constructor(path: string) {
     super(exitCodes.unexpected, `Not allowed to take the lock ${path}. Check its owner and permissions.`);
     this.name = 'LockRefused';
@@ -38,24 +38,25 @@ export function tryLock(path: string): WriteLock | null {
     // Nothing is ever written: a journal would only need room, which a full disk has not.
     opened.exec('pragma busy_timeout = 0; pragma journal_mode = memory; begin exclusive');
     // Of a file that may only be read SQLite begins a reader's transaction, without a word: any number may have that.
-    if (isRefused(path)) throw new LockRefused(path);
+    if (isWriteRefused(path)) throw new LockRefusedError(path);
     return { release: () => opened.close() };
   } catch (error) {
     db?.close();
-    if (error instanceof LockRefused) throw error;
+    if (error instanceof LockRefusedError) throw error;
     const code = Number((error as { errcode?: unknown }).errcode) & 0xff;
     if (code === busyCode) return null;
     // Nobody can hold it: there is nothing in it that a lock could be taken on.
-    if (code === noDatabaseCode)
+    if (code === notDatabaseCode)
       throw new DamageError(`The lock ${path} is damaged: it is no SQLite file. Remove it, and run again.`);
-    if (isOnFullDisk(path)) throw diskFull(path, error);
-    if (code === cannotOpenCode && (isRefused(path) || isRefused(dirname(path)))) throw new LockRefused(path);
+    if (isOnFullDisk(path)) throw createDiskFullError(path, error);
+    if (code === cannotOpenCode && (isWriteRefused(path) || isWriteRefused(dirname(path))))
+      throw new LockRefusedError(path);
     throw error;
   }
 }
 
 /** Whether this user may not write there; of what is gone nobody can say so. */
-function isRefused(path: string): boolean {
+function isWriteRefused(path: string): boolean {
   try {
     accessSync(path, constants.W_OK);
     return false;

@@ -1,7 +1,7 @@
-import type { Night } from '../core/volume-drop.ts';
+import type { NightVolume } from '../core/volume-drop.ts';
 import type { Database } from './database.ts';
 
-export interface KnownNight extends Night {
+export interface RecordedNight extends NightVolume {
   readonly runId: string;
   /** Counts as in `PolledCounts`; null of a night that an older oddslake remembered. */
   readonly late: number | null;
@@ -13,15 +13,15 @@ export interface KnownNight extends Night {
 const nightsMax = 30;
 
 /** The nights remembered, the latest first; at most 30. */
-export const lastNights = (db: Database): KnownNight[] =>
-  db.all<KnownNight & Record<string, never>>(
+export const readLastNights = (db: Database): RecordedNight[] =>
+  db.all<RecordedNight & Record<string, never>>(
     `select run_id as "runId", polled_to as "polledTo", polled_ms as "polledMs", markets, ticks, late, conflicts,
        listed_at as "listedAt"
      from nights order by polled_to desc limit ?`,
     nightsMax,
   );
 
-export function rememberNight(db: Database, night: KnownNight): void {
+export function recordNight(db: Database, night: RecordedNight): void {
   const { runId, polledTo, polledMs, markets, ticks, late, conflicts, listedAt } = night;
   db.transaction(() => {
     db.run(
@@ -58,7 +58,7 @@ export interface PolledCounts {
  * leaves the night little, and what it begins beside a night is the next one's. What a backfill or an import brought is no
  * poll's.
  */
-export function polledCounts(db: Database, runId: string, after: string): PolledCounts {
+export function countPolled(db: Database, runId: string, after: string): PolledCounts {
   // Names of runs sort by their time.
   const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
     `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs

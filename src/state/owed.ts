@@ -21,7 +21,7 @@ interface OwedRow {
   since: number;
 }
 
-const owedOf = ({ symbol, t_from, t_to, kind, reason, since }: OwedRow): OwedWindow => ({
+const toOwedWindow = ({ symbol, t_from, t_to, kind, reason, since }: OwedRow): OwedWindow => ({
   symbol,
   from: t_from,
   to: t_to,
@@ -31,18 +31,20 @@ const owedOf = ({ symbol, t_from, t_to, kind, reason, since }: OwedRow): OwedWin
 });
 
 /** The windows that one symbol is owed, in order. What has come to be covered since may be among them. */
-export const owedWindowsOf = (db: Database, symbol: string): OwedWindow[] =>
-  db.all<OwedRow & Record<string, never>>('select * from owed where symbol = ? order by t_from', symbol).map(owedOf);
+export const readOwedWindows = (db: Database, symbol: string): OwedWindow[] =>
+  db
+    .all<OwedRow & Record<string, never>>('select * from owed where symbol = ? order by t_from', symbol)
+    .map(toOwedWindow);
 
 /** The same of all symbols, by symbol. */
-export const allOwedWindows = (db: Database): Map<string, OwedWindow[]> =>
+export const readAllOwedWindows = (db: Database): Map<string, OwedWindow[]> =>
   Map.groupBy(
-    db.all<OwedRow & Record<string, never>>('select * from owed order by symbol, t_from').map(owedOf),
+    db.all<OwedRow & Record<string, never>>('select * from owed order by symbol, t_from').map(toOwedWindow),
     ({ symbol }) => symbol,
   );
 
 /** The failures of one symbol in one run. */
-export interface OwedNow {
+export interface SymbolFailures {
   readonly symbol: string;
   /** What is covered of it now. */
   readonly covered: readonly Window[];
@@ -50,10 +52,10 @@ export interface OwedNow {
 }
 
 /** Enters what a run asked for in vain, and drops what is covered by now. What was owed before is owed since then. */
-export function noteOwed(db: Database, symbols: readonly OwedNow[], nowMs: number): void {
+export function recordOwed(db: Database, symbols: readonly SymbolFailures[], nowMs: number): void {
   db.transaction(() => {
     for (const { symbol, covered, failures } of symbols) {
-      const before = owedWindowsOf(db, symbol);
+      const before = readOwedWindows(db, symbol);
       if (before.length === 0 && failures.length === 0) continue;
       db.run('delete from owed where symbol = ?', symbol);
       // Of two failures of one window the earlier listed one counts: rows never overlap.

@@ -1,4 +1,4 @@
-import type { Stretch } from '../core/precedence.ts';
+import type { PrecedenceWindow } from '../core/precedence.ts';
 
 /**
  * The stretches of one symbol and UTC day as bytes, some seven a stretch. Sorted and disjoint, each is four LEB128 numbers:
@@ -6,12 +6,12 @@ import type { Stretch } from '../core/precedence.ts';
  * rank, and by how many milliseconds it was observed after the one before (of the first: after the day), zigzag-coded.
  * @param day the UTC midnight, epoch ms
  */
-export function packStretches(stretches: readonly Stretch[], day: number): Uint8Array {
+export function packPrecedence(stretches: readonly PrecedenceWindow[], day: number): Uint8Array {
   const bytes: number[] = [];
   let end = day;
   let observed = day;
   for (const { from, to, rank, observedAt } of stretches) {
-    for (const value of [from - end, to - from, rank, zigzag(observedAt - observed)]) pushNumber(bytes, value);
+    for (const value of [from - end, to - from, rank, encodeZigzag(observedAt - observed)]) appendLeb128(bytes, value);
     end = to;
     observed = observedAt;
   }
@@ -19,8 +19,8 @@ export function packStretches(stretches: readonly Stretch[], day: number): Uint8
 }
 
 /** Reads what packStretches wrote. @throws Error where the bytes end amid a number */
-export function unpackStretches(bytes: Uint8Array, symbol: string, day: number): Stretch[] {
-  const out: Stretch[] = [];
+export function unpackPrecedence(bytes: Uint8Array, symbol: string, day: number): PrecedenceWindow[] {
+  const out: PrecedenceWindow[] = [];
   let at = 0;
   const next = (): number => {
     let value = 0;
@@ -37,18 +37,18 @@ export function unpackStretches(bytes: Uint8Array, symbol: string, day: number):
     const from = end + next();
     end = from + next();
     const rank = next();
-    observedAt += unzigzag(next());
+    observedAt += decodeZigzag(next());
     out.push({ symbol, from, to: end, rank, observedAt });
   }
   return out;
 }
 
 /** Safe integers outgrow the bit operators: these are of arithmetic. */
-function pushNumber(bytes: number[], value: number): void {
+function appendLeb128(bytes: number[], value: number): void {
   let rest = value;
   for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push(128 + (rest % 128));
   bytes.push(rest);
 }
 
-const zigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);
-const unzigzag = (value: number): number => (value % 2 === 1 ? -(value + 1) / 2 : value / 2);
+const encodeZigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);
+const decodeZigzag = (value: number): number => (value % 2 === 1 ? -(value + 1) / 2 : value / 2);

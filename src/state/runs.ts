@@ -1,4 +1,4 @@
-import type { Tally } from '../core/merge.ts';
+import type { RunTally } from '../core/merge.ts';
 import type { Database } from './database.ts';
 
 export interface RunCounts {
@@ -22,7 +22,7 @@ export interface LastRun {
 }
 
 /** Runs of this process that are not finished. */
-const begunHere = new Set<string>();
+const startedHere = new Set<string>();
 
 /** Bytes of rejected input that a run keeps as received unless it says otherwise. */
 export const rejectedBytesMaxDefault = 16 * 1024 * 1024;
@@ -36,7 +36,7 @@ export function startRun(
   nowMs: number,
   rejectedBytesMax = rejectedBytesMaxDefault,
 ): void {
-  begunHere.add(runId);
+  startedHere.add(runId);
   db.transaction(() => {
     db.run(
       'insert into runs (run_id, job, pid, started_at, rejected_bytes_left) values (?, ?, ?, ?, ?)',
@@ -46,7 +46,7 @@ export function startRun(
       nowMs,
       rejectedBytesMax,
     );
-    takeOverBroken(db, runId);
+    takeOverBrokenRuns(db, runId);
     db.run(
       `delete from runs where finished_at is not null and run_id not in (select run_id from runs order by started_at desc limit ?)
          and started_at < (select max(started_at) from runs same where same.job = runs.job)`,
@@ -58,7 +58,7 @@ export function startRun(
 const runsMax = 1000;
 
 export function finishRun(db: Database, runId: string, nowMs: number, exitCode: number, summary: string): void {
-  begunHere.delete(runId);
+  startedHere.delete(runId);
   db.run(
     'update runs set finished_at = ?, exit_code = ?, summary = ? where run_id = ?',
     nowMs,
@@ -69,14 +69,14 @@ export function finishRun(db: Database, runId: string, nowMs: number, exitCode: 
 }
 
 /** Whether a run's process is over: what it journaled is another run's to recover. */
-export function isOver(db: Database, runId: string): boolean {
+export function isRunOver(db: Database, runId: string): boolean {
   const row = db.one<{ pid: number; finished_at: number | null }>(
     'select pid, finished_at from runs where run_id = ?',
     runId,
   );
   if (row === undefined || row.finished_at !== null) return true;
   // In a container every run may have our number: ours are those begun here.
-  if (row.pid === process.pid) return !begunHere.has(runId);
+  if (row.pid === process.pid) return !startedHere.has(runId);
   try {
     process.kill(row.pid, 0);
     return false;
@@ -85,7 +85,7 @@ export function isOver(db: Database, runId: string): boolean {
   }
 }
 
-export function addTally(db: Database, runId: string, tally: Tally): void {
+export function addRunTally(db: Database, runId: string, tally: RunTally): void {
   db.run(
     'update runs set accepted = accepted + ?, duplicates = duplicates + ?, conflicts = conflicts + ? where run_id = ?',
     tally.accepted,
@@ -96,12 +96,12 @@ export function addTally(db: Database, runId: string, tally: Tally): void {
 }
 
 /** Counts new ticks that came after their window was covered; in the publish's transaction. */
-export function addLate(db: Database, runId: string, ticks: number): void {
+export function addLateTickCount(db: Database, runId: string, ticks: number): void {
   db.run('update runs set late = late + ? where run_id = ?', ticks, runId);
 }
 
 /** Counts ticks that a publish takes in without their having been journaled; in its transaction. */
-export function addFetched(db: Database, runId: string, ticks: number): void {
+export function addFetchedTicks(db: Database, runId: string, ticks: number): void {
   db.run('update runs set fetched = fetched + ? where run_id = ?', ticks, runId);
 }
 
@@ -109,14 +109,14 @@ export function addFetched(db: Database, runId: string, ticks: number): void {
  * Counts ticks of a broken run that `runId` publishes: the new ones are recovered, and none of them is the broken run's own
  * any more. So each tick is accepted by one run or recovered by one.
  */
-export function addRecovered(db: Database, runId: string, brokenId: string, tally: Tally): void {
+export function addRecoveredTicks(db: Database, runId: string, brokenId: string, tally: RunTally): void {
   const { accepted, duplicates, conflicts } = tally;
   db.run('update runs set recovered = recovered + ? where run_id = ?', accepted, runId);
   db.run('update runs set fetched = fetched - ? where run_id = ?', accepted + duplicates + conflicts, brokenId);
 }
 
 /** Ticks by which a generation has more, and less, than the one before; in its transaction. */
-export function addPublished(db: Database, runId: string, { added, lost }: { added: number; lost: number }): void {
+export function addPublishedTicks(db: Database, runId: string, { added, lost }: { added: number; lost: number }): void {
   db.run(
     'update runs set published_added = published_added + ?, published_lost = published_lost + ? where run_id = ?',
     added,
@@ -126,31 +126,31 @@ export function addPublished(db: Database, runId: string, { added, lost }: { add
 }
 
 /** Tells which runs are broken: over, without having told how they ended. `runId` is not. Each is looked up once. */
-export function brokenBeside(db: Database, runId: string): (other: string) => boolean {
+export function createBrokenRunCheck(db: Database, runId: string): (other: string) => boolean {
   const known = new Map([[runId, false]]);
   return (other) => {
     const told = known.get(other);
     if (told !== undefined) return told;
     const hasEnded = 'select 1 from runs where run_id = ? and finished_at is not null';
-    const isBroken = isOver(db, other) && db.one(hasEnded, other) === undefined;
+    const isBroken = isRunOver(db, other) && db.one(hasEnded, other) === undefined;
     known.set(other, isBroken);
     return isBroken;
   };
 }
 
 /** Takes over what broken runs had published and could tell nobody: it counts as recovered. */
-function takeOverBroken(db: Database, runId: string): void {
+function takeOverBrokenRuns(db: Database, runId: string): void {
   const unfinished = db.all<{ run_id: string }>(
     `select run_id from runs where finished_at is null and run_id <> ?
        and accepted + duplicates + conflicts + recovered + published_added + published_lost > 0`,
     runId,
   );
   for (const { run_id: brokenId } of unfinished) {
-    if (!isOver(db, brokenId)) continue;
+    if (!isRunOver(db, brokenId)) continue;
     const sums = ['accepted', 'recovered', 'published_added', 'published_lost'] as const;
     const of = db.one<Record<(typeof sums)[number], number>>('select * from runs where run_id = ?', brokenId)!;
     db.run('update runs set recovered = recovered + ? where run_id = ?', of.accepted + of.recovered, runId);
-    addPublished(db, runId, { added: of.published_added, lost: of.published_lost });
+    addPublishedTicks(db, runId, { added: of.published_added, lost: of.published_lost });
     db.run(
       `update runs set fetched = fetched - accepted - duplicates - conflicts, accepted = 0, duplicates = 0, conflicts = 0,
          recovered = 0, published_added = 0, published_lost = 0 where run_id = ?`,
@@ -160,10 +160,10 @@ function takeOverBroken(db: Database, runId: string): void {
 }
 
 /** The counts of a run. `waiting`: what becomes of its ticks that wait in the journal; all of them accepted where it is not given. */
-export function runCounts(db: Database, runId: string, waiting?: Tally): RunCounts {
+export function readRunCounts(db: Database, runId: string, waiting?: RunTally): RunCounts {
   return db.snapshot(() => {
     const row = db.one<Record<string, number>>('select * from runs where run_id = ?', runId);
-    const more = waiting ?? { accepted: waitingTicks(db, runId), duplicates: 0, conflicts: 0 };
+    const more = waiting ?? { accepted: countWaitingTicks(db, runId), duplicates: 0, conflicts: 0 };
     const count = (name: string): number => row?.[name] ?? 0;
     return {
       fetched: count('fetched'),
@@ -179,18 +179,18 @@ export function runCounts(db: Database, runId: string, waiting?: Tally): RunCoun
 }
 
 /** Ticks of a run that are journaled and not published. */
-export const waitingTicks = (db: Database, runId: string): number =>
+export const countWaitingTicks = (db: Database, runId: string): number =>
   db.one<{ n: number | null }>(
     'select sum(k.n) as n from journal_ticks k join journal j on j.id = k.record_id where j.run_id = ?',
     runId,
   )?.n ?? 0;
 
 /** Rejected rows of a run that were counted and not kept. */
-export const droppedOf = (db: Database, runId: string): number =>
+export const countDroppedRejects = (db: Database, runId: string): number =>
   db.one<{ n: number }>('select rejected_dropped as n from runs where run_id = ?', runId)?.n ?? 0;
 
 /** When a job last started, by the runs remembered; null where it never did. */
-export const lastStartOf = (db: Database, job: string): number | null =>
+export const readLastStart = (db: Database, job: string): number | null =>
   db.one<{ at: number | null }>('select max(started_at) as at from runs where job = ?', job)?.at ?? null;
 
 /** The last run of a job that has ended, as it was kept. */
@@ -205,7 +205,7 @@ export interface EndedRun {
 }
 
 /** The last run of each job that has ended; one that ended after `untilMs` did so by a clock that was wrong. */
-export function lastEnded(db: Database, untilMs: number): EndedRun[] {
+export function readLastEndedRuns(db: Database, untilMs: number): EndedRun[] {
   return db.snapshot(() => {
     const succeeded = new Map(
       db
@@ -230,7 +230,7 @@ export function lastEnded(db: Database, untilMs: number): EndedRun[] {
   });
 }
 
-export function lastRun(db: Database): LastRun | undefined {
+export function readLastRun(db: Database): LastRun | undefined {
   const row = db.one<{
     run_id: string;
     job: string;
@@ -243,28 +243,28 @@ export function lastRun(db: Database): LastRun | undefined {
   return { runId, job, startedAt, finishedAt, exitCode };
 }
 
-export interface KnownRun extends LastRun {
+export interface RecordedRun extends LastRun {
   /** What its end said of it, JSON; null while it is under way, or where it was broken off. */
   readonly summary: string | null;
 }
 
-const knownColumns = `run_id as "runId", job, started_at as "startedAt", finished_at as "finishedAt", exit_code as "exitCode",
+const runColumnsSql = `run_id as "runId", job, started_at as "startedAt", finished_at as "finishedAt", exit_code as "exitCode",
   summary`;
 
 /** The newest runs that began by a moment (epoch ms), at most so many, the oldest of them first. */
-export const latestRuns = (db: Database, countMax: number, untilMs: number): KnownRun[] =>
+export const readLatestRuns = (db: Database, countMax: number, untilMs: number): RecordedRun[] =>
   db
-    .all<KnownRun & Record<string, never>>(
-      `select ${knownColumns} from runs where started_at <= ? order by started_at desc, run_id desc limit ?`,
+    .all<RecordedRun & Record<string, never>>(
+      `select ${runColumnsSql} from runs where started_at <= ? order by started_at desc, run_id desc limit ?`,
       untilMs,
       countMax,
     )
     .reverse();
 
 /** The newest run of a job that is over, of those that began by a moment (epoch ms). */
-export const latestEndOf = (db: Database, job: string, untilMs: number): KnownRun | undefined =>
-  db.one<KnownRun & Record<string, never>>(
-    `select ${knownColumns} from runs where job = ? and finished_at is not null and started_at <= ?
+export const readLatestEndedRun = (db: Database, job: string, untilMs: number): RecordedRun | undefined =>
+  db.one<RecordedRun & Record<string, never>>(
+    `select ${runColumnsSql} from runs where job = ? and finished_at is not null and started_at <= ?
      order by started_at desc, run_id desc limit 1`,
     job,
     untilMs,

@@ -3,7 +3,7 @@ import { compareShapes, type Drift } from '../core/schema-drift.ts';
 import type { Database } from './database.ts';
 
 /** What the records of a resource looked like when they were last seen; nothing where they never were. */
-export function knownShape(db: Database, resource: string): Shape {
+export function readShape(db: Database, resource: string): Shape {
   const rows = db.all<{ field: string; types: string }>(
     'select field, types from shapes where resource = ? order by field',
     resource,
@@ -12,10 +12,10 @@ export function knownShape(db: Database, resource: string): Shape {
 }
 
 /** Compares what the records look like with what is known, which they are from now on. `atMs`: epoch ms. */
-export const exchangeShape = (db: Database, resource: string, now: Shape, atMs: number): readonly Drift[] =>
+export const replaceShape = (db: Database, resource: string, now: Shape, atMs: number): readonly Drift[] =>
   // At once, so that of two runs only one tells of a drift.
   db.transaction(() => {
-    const { drifts, known } = compareShapes(knownShape(db, resource), now);
+    const { drifts, known } = compareShapes(readShape(db, resource), now);
     db.run('delete from shapes where resource = ?', resource);
     for (const [field, shape] of known)
       db.run('insert or replace into shapes values (?, ?, ?, ?)', resource, field, JSON.stringify(shape), atMs);

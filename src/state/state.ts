@@ -2,13 +2,13 @@ import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { type Database, type OpenDatabase, openDatabase } from './database.ts';
-import { addChecksums } from './journal-check.ts';
+import { addJournalChecksums } from './journal-check.ts';
 import { getMeta, setMeta } from './meta.ts';
-import { packOlderStandings } from './precedence.ts';
+import { migrateOlderPrecedence } from './precedence.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
 
 /** What an archive is, fixed when it is created. */
-export interface Identity {
+export interface ArchiveIdentity {
   /** The upstream it belongs to: `source.name`, else the origin of the URL. */
   readonly upstream: string;
   readonly parts: number;
@@ -17,11 +17,11 @@ export interface Identity {
 export interface State {
   readonly db: Database;
   /** As it is now: an archive that is still empty may be given another. */
-  readonly identity: Identity;
+  readonly identity: ArchiveIdentity;
   /** The last generation past its commit point; 0 before the first. */
   generation(): number;
   /** False once its file was removed or replaced: what is open here is nobody else's any more. */
-  isOwn(): boolean;
+  isFileCurrent(): boolean;
   close(): void;
 }
 
@@ -29,13 +29,13 @@ export interface State {
 const checksumsSince = 6;
 
 /** The version of the schema in which the standings of all ticks are kept. */
-const standingsSince = 6;
+const precedenceSince = 6;
 
 /** How long a short write may wait for another process's short write, in ms, however long its run may wait. */
 const busyMsMin = 5_000;
 const busyMsMax = 60_000;
 
-export const stateFile = (folder: string): string => join(folder, 'state.sqlite');
+export const toStateFilePath = (folder: string): string => join(folder, 'state.sqlite');
 
 /**
  * Opens the state in `folder`; creates it for `identity` where there is none.
@@ -43,15 +43,15 @@ export const stateFile = (folder: string): string => join(folder, 'state.sqlite'
  */
 export function openState(
   folder: string,
-  identity: Identity,
+  identity: ArchiveIdentity,
   open: OpenDatabase = openDatabase,
   waitMs = busyMsMax,
 ): State {
   mkdirSync(folder, { recursive: true });
-  const db = open(stateFile(folder), Math.max(busyMsMin, Math.min(busyMsMax, waitMs)));
+  const db = open(toStateFilePath(folder), Math.max(busyMsMin, Math.min(busyMsMax, waitMs)));
   try {
     // A reader of a current state waits for no writer, be it one that was stopped amid a commit.
-    if (versionOf(db) < schemaVersion) bringUp(db, identity);
+    if (readSchemaVersion(db) < schemaVersion) upgradeSchema(db, identity);
     const version = Number(getMeta(db, 'schema_version'));
     if (version > schemaVersion) {
       throw new OddslakeError(
@@ -59,14 +59,14 @@ export function openState(
         `The state in ${folder} was written by a newer oddslake (schema ${version}, this one knows ${schemaVersion}). Upgrade oddslake.`,
       );
     }
-    const opened = fileAt(folder);
+    const opened = readFileIdentity(folder);
     return {
       db,
       get identity() {
         return { upstream: getMeta(db, 'upstream')!, parts: Number(getMeta(db, 'parts')) };
       },
       generation: () => Number(getMeta(db, 'generation')),
-      isOwn: () => opened !== null && fileAt(folder) === opened,
+      isFileCurrent: () => opened !== null && readFileIdentity(folder) === opened,
       close: () => db.close(),
     };
   } catch (error) {
@@ -76,19 +76,19 @@ export function openState(
 }
 
 /** The version of a state's schema; 0 where there is none yet. */
-const versionOf = (db: Database): number =>
+const readSchemaVersion = (db: Database): number =>
   db.one("select 1 from sqlite_master where name = 'meta'") === undefined ? 0 : Number(getMeta(db, 'schema_version'));
 
 /** Creates the tables of a new state, or brings an older one up. */
-function bringUp(db: Database, identity: Identity): void {
+function upgradeSchema(db: Database, identity: ArchiveIdentity): void {
   db.transaction(() => {
     // Another process may have been quicker.
-    const had = versionOf(db);
+    const had = readSchemaVersion(db);
     if (had >= schemaVersion) return;
     for (const script of schemaVersions.slice(had)) db.script(script);
     const isNew = had === 0;
-    if (!isNew && had < checksumsSince) addChecksums(db);
-    if (had < standingsSince) packOlderStandings(db);
+    if (!isNew && had < checksumsSince) addJournalChecksums(db);
+    if (had < precedenceSince) migrateOlderPrecedence(db);
     setMeta(db, 'schema_version', String(schemaVersion));
     if (!isNew) return;
     setMeta(db, 'upstream', identity.upstream);
@@ -98,13 +98,13 @@ function bringUp(db: Database, identity: Identity): void {
 }
 
 /** Which file is there at the moment; null where there is none. */
-function fileAt(folder: string): string | null {
-  const found = statSync(stateFile(folder), { bigint: true, throwIfNoEntry: false });
+function readFileIdentity(folder: string): string | null {
+  const found = statSync(toStateFilePath(folder), { bigint: true, throwIfNoEntry: false });
   return found === undefined ? null : `${found.dev} ${found.ino}`;
 }
 
 /** Gives a state another identity while nothing is journaled or published in it; otherwise leaves it as it is. */
-export function rebind({ db }: State, { upstream, parts }: Identity): void {
+export function changeIdentity({ db }: State, { upstream, parts }: ArchiveIdentity): void {
   db.transaction(() => {
     if (getMeta(db, 'generation') !== '0' || db.one('select 1 from journal limit 1') !== undefined) return;
     setMeta(db, 'upstream', upstream);

@@ -4,7 +4,7 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 const busyMsMax = 10_000;
 
 /** Statements that are kept prepared: preparing one takes longer than most of what is asked. */
-const keptMax = 100;
+const statementsMax = 100;
 
 /**
  * A connection to a SQLite database of one's own at `path`. Once it is open no statement waits for another process: the
@@ -35,7 +35,7 @@ export function openStatements(path: string) {
     prepare(sql: string) {
       const held = kept.get(sql);
       if (held !== undefined) return held;
-      if (kept.size >= keptMax) kept.clear();
+      if (kept.size >= statementsMax) kept.clear();
       const made = prepare(sql);
       kept.set(sql, made);
       return made;

@@ -1,6 +1,6 @@
 import type { MarketFacts, SymbolFacts } from '../core/market.ts';
 import type { ListedState } from '../core/nightly-stats.ts';
-import { dayFloor, dayMs } from '../core/window.ts';
+import { dayMs, floorToDay } from '../core/window.ts';
 import type { Database } from './database.ts';
 
 interface SymbolRow {
@@ -29,7 +29,7 @@ interface SymbolRow {
   tried_at: number | null;
 }
 
-const factsOf = (row: SymbolRow): SymbolFacts => ({
+const toSymbolFacts = (row: SymbolRow): SymbolFacts => ({
   symbol: row.symbol,
   canonicalId: row.canonical_id,
   source: row.source,
@@ -56,67 +56,67 @@ const factsOf = (row: SymbolRow): SymbolFacts => ({
 });
 
 /** Every known symbol; SQLite's binary order is the order of UTF-8 bytes. */
-export const allSymbols = (db: Database): SymbolFacts[] =>
-  db.all<SymbolRow>('select * from symbols order by symbol').map(factsOf);
+export const readAllSymbols = (db: Database): SymbolFacts[] =>
+  db.all<SymbolRow>('select * from symbols order by symbol').map(toSymbolFacts);
 
 /**
  * Listed symbols that were not seen inactive, or showed a sign of life after a moment (epoch ms); in order. All that may
  * be polled are among them, where that moment is as long ago as an inactive one is polled on: of an archive of years, few.
  */
-export const unsettledSymbols = (db: Database, afterMs: number): SymbolFacts[] =>
+export const readUnsettledSymbols = (db: Database, afterMs: number): SymbolFacts[] =>
   db
     .all<SymbolRow>(
       `select * from symbols where listed = 1 and (inactive_since is null
          or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?) order by symbol`,
       afterMs,
     )
-    .map(factsOf);
+    .map(toSymbolFacts);
 
 /** The suspended symbols, in order, whether they are active or not. */
-export const suspendedSymbols = (db: Database): SymbolFacts[] =>
-  db.all<SymbolRow>('select * from symbols where suspended_at is not null order by symbol').map(factsOf);
+export const readSuspendedSymbols = (db: Database): SymbolFacts[] =>
+  db.all<SymbolRow>('select * from symbols where suspended_at is not null order by symbol').map(toSymbolFacts);
 
 /** How many symbols the market lists name as active, as far as the lists alone tell. */
-export const countActive = (db: Database): number =>
+export const countActiveSymbols = (db: Database): number =>
   db.one<{ n: number }>(
-    `select count(*) as n from symbols where listed = 1 and inactive_since is null and not (resolved_at is not null and ${resolved})`,
+    `select count(*) as n from symbols where listed = 1 and inactive_since is null and not (resolved_at is not null and ${resolvedSql})`,
   )!.n;
 
 /** What is known of a symbol; nothing where it was never heard of. */
-export const oneSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
+export const readSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
   const row = db.one<SymbolRow>('select * from symbols where symbol = ?', symbol);
-  return row === undefined ? undefined : factsOf(row);
+  return row === undefined ? undefined : toSymbolFacts(row);
 };
 
 /** Makes sure that symbols named by hand are known. */
 export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: number): void {
   db.transaction(() => {
-    for (const symbol of symbols) ensureSeen(db, symbol, nowMs);
+    for (const symbol of symbols) ensureSymbol(db, symbol, nowMs);
   });
 }
 
 /** Dates the first sight of symbols; epoch ms. Those that are not known stay so. */
-export function dateFirstSeen(db: Database, symbols: readonly string[], atMs: number): void {
+export function setFirstSeen(db: Database, symbols: readonly string[], atMs: number): void {
   for (const symbol of symbols) db.run('update symbols set first_seen = ? where symbol = ?', atMs, symbol);
 }
 
 /** Makes sure that a symbol is known, if only from now on that ticks of it were seen; joins the caller's transaction. */
-export function ensureSeen(db: Database, symbol: string, atMs: number): void {
+export function ensureSymbol(db: Database, symbol: string, atMs: number): void {
   const known = 'insert into symbols (symbol, first_seen, last_seen) values (?1, ?2, ?2) on conflict do nothing';
   db.run(known, symbol, atMs);
 }
 
 /** A market that is told to be active, and of no resolution any more, was reopened: that it had one is past. */
-const reopened = 'excluded.is_active is 1 and excluded.resolved_at is null and excluded.outcome is null';
+const reopenedSql = 'excluded.is_active is 1 and excluded.resolved_at is null and excluded.outcome is null';
 
 /** What was known of a symbol says that it is resolved: an outcome, or a moment that is no plan (see core/symbol-lifetime.ts). */
-const resolved = '(outcome is not null or coalesce(resolved_at <= last_seen, 0))';
+const resolvedSql = '(outcome is not null or coalesce(resolved_at <= last_seen, 0))';
 
 /**
  * Takes in one poll of the market lists. Where the lists are `complete`, a listed symbol that none of them names
  * counts as inactive from now on; a list that was cut off is no reason to think a market gone.
  */
-export function observeMarkets(db: Database, markets: readonly MarketFacts[], atMs: number, complete: boolean): void {
+export function recordMarkets(db: Database, markets: readonly MarketFacts[], atMs: number, complete: boolean): void {
   db.transaction(() => {
     // A symbol of several markets is active where one of them is: that one is entered last.
     const activeLast = markets.toSorted((a, b) => Number(a.isActive !== false) - Number(b.isActive !== false));
@@ -132,14 +132,14 @@ export function observeMarkets(db: Database, markets: readonly MarketFacts[], at
            question = coalesce(excluded.question, question), category = coalesce(excluded.category, category),
            is_active = excluded.is_active, opens_at = coalesce(excluded.opens_at, opens_at),
            closes_at = coalesce(excluded.closes_at, closes_at),
-           resolved_at = iif(${reopened}, null, coalesce(excluded.resolved_at, resolved_at)),
-           outcome = iif(${reopened}, null, coalesce(excluded.outcome, outcome)),
+           resolved_at = iif(${reopenedSql}, null, coalesce(excluded.resolved_at, resolved_at)),
+           outcome = iif(${reopenedSql}, null, coalesce(excluded.outcome, outcome)),
            first_seen = min(first_seen, excluded.first_seen), last_seen = iif(listed = 0, excluded.last_seen, max(last_seen, excluded.last_seen)),
            last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
            inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),
            listed = 1,
-           resolution_seen = case when ${reopened} then null when resolution_seen is not null then resolution_seen
-             when ${resolved} then null else excluded.resolution_seen end
+           resolution_seen = case when ${reopenedSql} then null when resolution_seen is not null then resolution_seen
+             when ${resolvedSql} then null else excluded.resolution_seen end
          where excluded.last_seen >= last_seen or listed = 0`,
         m.symbol,
         m.canonicalId,
@@ -164,7 +164,7 @@ export function observeMarkets(db: Database, markets: readonly MarketFacts[], at
 }
 
 /** What the service said of the symbols that a run asked for. */
-export interface Recognition {
+export interface SymbolRecognition {
   /** Symbols that it answered for, at least once. */
   readonly answered: readonly string[];
   /** Symbols that it said it does not know. */
@@ -178,9 +178,9 @@ export interface Recognition {
  * know. It counts only where it answered for others in the same run: a key of another scope knows none of them. An answer
  * ends a suspension. Returns the symbols suspended now.
  */
-export function noteRecognition(
+export function recordRecognition(
   db: Database,
-  { answered, unknown, failed }: Recognition,
+  { answered, unknown, failed }: SymbolRecognition,
   suspendAfterDays: number,
   nowMs: number,
 ): string[] {
@@ -188,18 +188,18 @@ export function noteRecognition(
     const sql = 'select symbol from symbols where unknown_since is not null or suspended_at is not null';
     const inDoubt = new Set(db.all<{ symbol: string }>(sql).map(({ symbol }) => symbol));
     for (const symbol of answered)
-      if (inDoubt.has(symbol)) db.run(`update symbols set ${recognized} where symbol = ?`, symbol);
+      if (inDoubt.has(symbol)) db.run(`update symbols set ${recognizedSql} where symbol = ?`, symbol);
     for (const symbol of failed)
       db.run('update symbols set tried_at = ? where symbol = ? and suspended_at is not null', nowMs, symbol);
     if (answered.length === 0) return [];
-    return unknown.filter((symbol) => noteUnknown(db, symbol, suspendAfterDays, nowMs));
+    return unknown.filter((symbol) => recordUnknown(db, symbol, suspendAfterDays, nowMs));
   });
 }
 
-const recognized = 'unknown_since = null, unknown_at = null, unknown_days = 0, suspended_at = null, tried_at = null';
+const recognizedSql = 'unknown_since = null, unknown_at = null, unknown_days = 0, suspended_at = null, tried_at = null';
 
 /** Returns whether the symbol is suspended by it. */
-function noteUnknown(db: Database, symbol: string, suspendAfterDays: number, nowMs: number): boolean {
+function recordUnknown(db: Database, symbol: string, suspendAfterDays: number, nowMs: number): boolean {
   const row = db.one<{ unknown_since: number | null; unknown_at: number | null; unknown_days: number }>(
     'select unknown_since, unknown_at, unknown_days from symbols where symbol = ?',
     symbol,
@@ -207,7 +207,7 @@ function noteUnknown(db: Database, symbol: string, suspendAfterDays: number, now
   if (row === undefined) return false;
   // What was noted days from now was so by a clock that was wrong: it counts from today.
   const isFirst = row.unknown_since === null || row.unknown_at === null || row.unknown_at > nowMs + dayMs;
-  const days = isFirst ? 1 : row.unknown_days + Number(dayFloor(nowMs) > dayFloor(row.unknown_at!));
+  const days = isFirst ? 1 : row.unknown_days + Number(floorToDay(nowMs) > floorToDay(row.unknown_at!));
   db.run(
     'update symbols set unknown_since = ?, unknown_at = ?, unknown_days = ? where symbol = ?',
     isFirst ? nowMs : row.unknown_since,
@@ -221,12 +221,12 @@ function noteUnknown(db: Database, symbol: string, suspendAfterDays: number, now
 }
 
 /** From when on a symbol is polled: noted with its first poll, whatever came of it. */
-export function notePolledFrom(db: Database, symbol: string, from: number): void {
+export function recordPolledFrom(db: Database, symbol: string, from: number): void {
   db.run('update symbols set polled_from = ? where symbol = ? and polled_from is null', from, symbol);
 }
 
 /** Notes that the service goes back no further than `from` for a symbol, or than it did before. */
-export function noteServedFrom(db: Database, symbol: string, from: number): void {
+export function recordServedFrom(db: Database, symbol: string, from: number): void {
   db.run('update symbols set served_from = ? where symbol = ?', from, symbol);
 }
 
@@ -234,13 +234,13 @@ export function noteServedFrom(db: Database, symbol: string, from: number): void
  * What the lists have told of the symbols that changed after a moment, and of those that are past their close at `nowMs`
  * and neither resolved nor inactive; in order. Of an archive of years, few.
  */
-export const listedStates = (db: Database, since: number, nowMs: number): ListedState[] =>
+export const readListedStates = (db: Database, since: number, nowMs: number): ListedState[] =>
   db
     .all<Omit<ListedState, 'resolved'> & { readonly resolved: number }>(
       `select symbol, first_seen as "firstSeen", inactive_since as "inactiveSince", closes_at as "closesAt",
-         ${resolved} as resolved, resolution_seen as "resolutionSeen"
+         ${resolvedSql} as resolved, resolution_seen as "resolutionSeen"
        from symbols where listed = 1 and (first_seen > ?1 or inactive_since > ?1 or resolution_seen > ?1
-         or (inactive_since is null and closes_at < ?2 and not ${resolved})) order by symbol`,
+         or (inactive_since is null and closes_at < ?2 and not ${resolvedSql})) order by symbol`,
       since,
       nowMs,
     )
@@ -318,7 +318,7 @@ export function restoreActivity(db: Database, symbol: string, lastActive: number
  * From when on a symbol was polled; null where it never was. One that only coverage knows, as the symbols dataset is
  * damaged, is known from then on that it was first asked for.
  */
-export function restorePolled(db: Database, symbol: string, firstAsked: number, polledFrom: number | null): void {
+export function restorePolledFrom(db: Database, symbol: string, firstAsked: number, polledFrom: number | null): void {
   ensureSymbols(db, [symbol], firstAsked);
   db.run('update symbols set polled_from = ? where symbol = ?', polledFrom, symbol);
 }

@@ -1,9 +1,9 @@
-import type { UnreadableAnswer } from './json-response.ts';
-import { Fault } from './request-error.ts';
-import { parseHttpDate, retryAfterMs } from './retry-after.ts';
+import type { UnreadableResponseError } from './json-response.ts';
+import { AttemptError } from './request-error.ts';
+import { parseHttpDate, parseRetryAfterMs } from './retry-after.ts';
 
 /** Head of an answer; names of headers in lower case. */
-export interface AnswerHead {
+export interface ResponseHead {
   readonly status: number;
   readonly headers: Record<string, string | string[] | undefined>;
 }
@@ -16,32 +16,34 @@ const retryAfterGuardMs = 25;
 const locationCharsMax = 200;
 
 /** The first value of a header. */
-export function header(head: AnswerHead, name: string): string | undefined {
+export function getHeader(head: ResponseHead, name: string): string | undefined {
   const value = head.headers[name];
   return Array.isArray(value) ? value[0] : value;
 }
 
 /** When an answer left the service or a cache on the way, by its own clock, in epoch ms; null where it does not say. */
-export const servedAt = (head: AnswerHead): number | null => parseHttpDate(header(head, 'date')?.trim() ?? '') ?? null;
+export const parseServedAt = (head: ResponseHead): number | null =>
+  parseHttpDate(getHeader(head, 'date')?.trim() ?? '') ?? null;
 
 /** Whether the status asks for another try, or for none; undefined for 2xx. `nowMs` is epoch milliseconds. */
-export function judgeStatus(head: AnswerHead, nowMs: number): Fault | undefined {
+export function classifyStatus(head: ResponseHead, nowMs: number): AttemptError | undefined {
   const { status } = head;
   if (status >= 200 && status < 300) return undefined;
   const reason = `answered ${status}`;
-  if (status === 401 || status === 403) return new Fault('credential', reason, { status });
-  if (status >= 300 && status < 400) return new Fault('refused', `${reason}, ${whereTo(head)}`, { status });
+  if (status === 401 || status === 403) return new AttemptError('credential', reason, { status });
+  if (status >= 300 && status < 400)
+    return new AttemptError('refused', `${reason}, ${describeRedirect(head)}`, { status });
   if (status === 429 || status === 503) {
-    const pauseMs = retryAfterMs(header(head, 'retry-after'), header(head, 'date'), nowMs);
+    const pauseMs = parseRetryAfterMs(getHeader(head, 'retry-after'), getHeader(head, 'date'), nowMs);
     const pause = pauseMs === undefined ? {} : { pauseMs: pauseMs + retryAfterGuardMs };
-    return new Fault('transient', reason, { status, ...pause });
+    return new AttemptError('transient', reason, { status, ...pause });
   }
-  if (status === 408 || status === 425 || status >= 500) return new Fault('transient', reason, { status });
-  return new Fault('refused', reason, { status });
+  if (status === 408 || status === 425 || status >= 500) return new AttemptError('transient', reason, { status });
+  return new AttemptError('refused', reason, { status });
 }
 
-function whereTo(head: AnswerHead): string {
-  const location = header(head, 'location');
+function describeRedirect(head: ResponseHead): string {
+  const location = getHeader(head, 'location');
   if (location === undefined) return 'a redirect to nowhere';
   // A query may echo the key, and a cut would keep what is left of it from being recognised.
   const address = location.replace(/[?#].*$/s, '');
@@ -49,10 +51,14 @@ function whereTo(head: AnswerHead): string {
 }
 
 /** An answer with a good status and a body that is not what was asked for. */
-export function judgeUnreadable(error: UnreadableAnswer, head: AnswerHead, bytes?: Uint8Array): Fault {
-  const isHtml = (header(head, 'content-type') ?? '').includes('html') || startsLikeHtml(bytes);
+export function classifyUnreadable(
+  error: UnreadableResponseError,
+  head: ResponseHead,
+  bytes?: Uint8Array,
+): AttemptError {
+  const isHtml = (getHeader(head, 'content-type') ?? '').includes('html') || startsLikeHtml(bytes);
   const what = isHtml && bytes !== undefined ? 'HTML where JSON was due' : error.message;
-  return new Fault('transient', `answered ${head.status} with ${what}`, { status: head.status });
+  return new AttemptError('transient', `answered ${head.status} with ${what}`, { status: head.status });
 }
 
 function startsLikeHtml(bytes: Uint8Array | undefined): boolean {
@@ -60,7 +66,7 @@ function startsLikeHtml(bytes: Uint8Array | undefined): boolean {
 }
 
 /** No connection came about; by code of the system, of TLS or of undici. */
-const unreachable: Record<string, string> = {
+const unreachableCodes: Record<string, string> = {
   ECONNREFUSED: 'connection refused',
   ENOTFOUND: 'host name not found',
   EAI_AGAIN: 'host name not found for now',
@@ -72,7 +78,7 @@ const unreachable: Record<string, string> = {
   UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
 };
 
-const broken: Record<string, string> = {
+const brokenConnectionCodes: Record<string, string> = {
   ECONNRESET: 'connection reset',
   EPIPE: 'connection reset',
   ETIMEDOUT: 'connection timed out',
@@ -84,25 +90,27 @@ const broken: Record<string, string> = {
  * An error of the connection rather than an answer; undefined for what is no such error, but a mistake of ours. Codes
  * are named and messages are not: they may quote what went over the wire.
  */
-export function judgeConnection(error: unknown): Fault | undefined {
+export function classifyConnectionError(error: unknown): AttemptError | undefined {
   // undici's, by name: not all of its parser's errors have a code.
   if (error instanceof Error && error.name === 'HTTPParserError')
-    return new Fault('transient', 'no HTTP in the answer');
-  const code = errorCode(error);
+    return new AttemptError('transient', 'no HTTP in the answer');
+  const code = findErrorCode(error);
   if (code === undefined) return undefined;
-  if (Object.hasOwn(unreachable, code)) return new Fault('unreachable', unreachable[code]!, { cause: error });
-  if (Object.hasOwn(broken, code)) return new Fault('transient', broken[code]!, { cause: error });
+  if (Object.hasOwn(unreachableCodes, code))
+    return new AttemptError('unreachable', unreachableCodes[code]!, { cause: error });
+  if (Object.hasOwn(brokenConnectionCodes, code))
+    return new AttemptError('transient', brokenConnectionCodes[code]!, { cause: error });
   // Trust is decided before a byte is sent: to us the service is not there.
   if (/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_|EPROTO/.test(code)) {
-    return new Fault('unreachable', `no trusted connection (${code})`, { cause: error });
+    return new AttemptError('unreachable', `no trusted connection (${code})`, { cause: error });
   }
-  return new Fault('transient', `connection failed (${code})`);
+  return new AttemptError('transient', `connection failed (${code})`);
 }
 
-function errorCode(error: unknown): string | undefined {
+function findErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code } = error as NodeJS.ErrnoException;
   if (typeof code === 'string' && code !== '') return code;
   // Several addresses were tried: the first one stands for all.
-  return error instanceof AggregateError ? errorCode(error.errors[0]) : undefined;
+  return error instanceof AggregateError ? findErrorCode(error.errors[0]) : undefined;
 }

@@ -1,5 +1,5 @@
-import { decodeText, integerOrNull, parseObjectOrList, UnreadableAnswer } from './json-response.ts';
-import type { OrderbookAnswer } from './upstream.ts';
+import { decodeText, parseObjectOrList, toIntegerOrNull, UnreadableResponseError } from './json-response.ts';
+import type { OrderbookResponse } from './upstream.ts';
 
 /** How deep in an answer its symbol is looked for. */
 const depthMax = 5;
@@ -9,17 +9,17 @@ const depthMax = 5;
  * @param asked the symbol it must be of, unless it names none
  * @throws UnreadableAnswer for bad UTF-8, broken JSON, a scalar, books of other symbols only
  */
-export function decodeOrderbook(bytes: Uint8Array, asked: string): OrderbookAnswer {
+export function decodeOrderbook(bytes: Uint8Array, asked: string): OrderbookResponse {
   const text = decodeText(bytes);
   const body = parseObjectOrList(text);
   const named = new Set<string>();
   collectSymbols(body, depthMax, named);
   if (named.size > 0 && !named.has(asked)) {
     const [other] = named;
-    throw new UnreadableAnswer(`an order book of another symbol, ${JSON.stringify(other!.slice(0, 80))}`);
+    throw new UnreadableResponseError(`an order book of another symbol, ${JSON.stringify(other!.slice(0, 80))}`);
   }
   const { generated_at: generatedAt } = body as { generated_at?: unknown };
-  return { body, text, generatedAt: integerOrNull(generatedAt) };
+  return { body, text, generatedAt: toIntegerOrNull(generatedAt) };
 }
 
 function collectSymbols(value: object, depth: number, into: Set<string>): void {

@@ -1,6 +1,6 @@
-import { decodeCompact } from './fast-page-decoder.ts';
-import { decodePlain } from './json-page-decoder.ts';
-import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from './json-response.ts';
+import { decodeCompactPage } from './fast-page-decoder.ts';
+import { decodeJsonPage } from './json-page-decoder.ts';
+import { decodeText, parseObject, toIntegerOrNull, UnreadableResponseError } from './json-response.ts';
 import type { DecodedTickPage, MarketsPage } from './upstream.ts';
 
 /**
@@ -11,9 +11,9 @@ import type { DecodedTickPage, MarketsPage } from './upstream.ts';
  * @throws UnreadableAnswer for bad UTF-8, broken JSON, no `ticks` array, another symbol, a count that is off
  */
 export function decodeTickPage(bytes: Uint8Array, asked?: string): DecodedTickPage {
-  const page = decodeCompact(bytes) ?? decodePlain(bytes);
+  const page = decodeCompactPage(bytes) ?? decodeJsonPage(bytes);
   if (asked !== undefined && page.symbol !== null && page.symbol !== asked) {
-    throw new UnreadableAnswer(`ticks of another symbol, ${JSON.stringify(page.symbol.slice(0, 80))}`);
+    throw new UnreadableResponseError(`ticks of another symbol, ${JSON.stringify(page.symbol.slice(0, 80))}`);
   }
   return page;
 }
@@ -25,6 +25,6 @@ export function decodeTickPage(bytes: Uint8Array, asked?: string): DecodedTickPa
 export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
   const page = parseObject(decodeText(bytes));
   const markets: unknown = page.markets;
-  if (!Array.isArray(markets)) throw new UnreadableAnswer('no markets array');
-  return { markets, total: integerOrNull(page.total), generatedAt: integerOrNull(page.generated_at) };
+  if (!Array.isArray(markets)) throw new UnreadableResponseError('no markets array');
+  return { markets, total: toIntegerOrNull(page.total), generatedAt: toIntegerOrNull(page.generated_at) };
 }

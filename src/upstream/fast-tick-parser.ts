@@ -8,10 +8,10 @@ const zero = 0x30;
 const point = 0x2e;
 
 /** Four bytes as the number that they are when read at once, lowest first. */
-const word = (text: string): number => Buffer.from(text, 'latin1').readInt32LE();
+const toWord = (text: string): number => Buffer.from(text, 'latin1').readInt32LE();
 
-const timeLabel = word('{"t"');
-const priceLabel = word(',"p"');
+const timeLabel = toWord('{"t"');
+const priceLabel = toWord(',"p"');
 const labelBytes = '{"t":'.length;
 const timeDigits = 13;
 /** `{"t":0,"p":0}` and a comma or a bracket: no tick takes fewer bytes. */
@@ -51,7 +51,7 @@ export function readTicks(bytes: Buffer, start: number, end: number, count: numb
       high = first;
       middle = second;
       const isNumber = areDigits(first) && areDigits(second) && (first & 0xff) !== zero;
-      leading = isNumber ? (numberOf(first) * 10_000 + numberOf(second)) * 100_000 : -1;
+      leading = isNumber ? (parseFourDigits(first) * 10_000 + parseFourDigits(second)) * 100_000 : -1;
     }
     const third = view.getInt32(at + 8, true);
     const last = bytes[at + 12]! - zero;
@@ -62,7 +62,7 @@ export function readTicks(bytes: Buffer, start: number, end: number, count: numb
       last <= 9 &&
       view.getInt32(at + timeDigits, true) === priceLabel
     ) {
-      t[index] = leading + (numberOf(third) * 10 + last);
+      t[index] = leading + (parseFourDigits(third) * 10 + last);
       at += timeDigits;
     } else {
       at = readNumber(bytes, at, t, index);
@@ -71,10 +71,10 @@ export function readTicks(bytes: Buffer, start: number, end: number, count: numb
     if (bytes[at + 4] !== colon) return undefined;
     at += labelBytes;
     const behind = view.getInt32(at + 2, true);
-    const bits = digitBits(behind);
+    const bits = countDigitBits(behind);
     if (bytes[at] === zero && bytes[at + 1] === point && bits > 0 && bits < 32) {
       // One correctly rounded division of exact doubles, as in readNumber.
-      p[index] = numberOf(behind << (32 - bits)) / powersOfTen[bits >> 3]!;
+      p[index] = parseFourDigits(behind << (32 - bits)) / powersOfTen[bits >> 3]!;
       at += 2 + (bits >> 3);
     } else {
       at = readNumber(bytes, at, p, index);
@@ -90,7 +90,7 @@ const areDigits = (bytes: number): boolean =>
   (bytes & 0xf0f0f0f0) === 0x30303030 && ((bytes + 0x06060606) & 0xf0f0f0f0) === 0x30303030;
 
 /** How many of the four bytes are digits up to the first that is none, in bits: 0, 8, 16, 24 or 32. */
-function digitBits(bytes: number): number {
+function countDigitBits(bytes: number): number {
   const values = bytes ^ 0x30303030;
   // Above 9, a byte's highest bit is set; what it carries over touches only those behind it.
   const others = ((values + 0x76767676) | values) & 0x80808080;
@@ -98,7 +98,7 @@ function digitBits(bytes: number): number {
 }
 
 /** The number that four digits make: neighbours joined to two of two digits, then these to one. Bytes of 0 count as 0. */
-function numberOf(digits: number): number {
+function parseFourDigits(digits: number): number {
   const pairs = (Math.imul(digits & 0x0f0f0f0f, 10 * 0x100 + 1) >>> 8) & 0x00ff00ff;
   return Math.imul(pairs, 100 * 0x10000 + 1) >>> 16;
 }

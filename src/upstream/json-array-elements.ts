@@ -2,9 +2,9 @@
  * The JSON text of each element of a top-level array field, exactly as received: JSON.stringify would turn 1e400 into
  * null and drop repeated keys. `text` must be a valid JSON object whose last field named `key` is an array.
  */
-export function elementTexts(text: string, key: string): string[] {
+export function extractElementTexts(text: string, key: string): string[] {
   const texts: string[] = [];
-  let at = skipSpace(text, lastValueStart(text, key) + 1);
+  let at = skipSpace(text, findLastValueStart(text, key) + 1);
   while (text[at] !== ']') {
     const end = skipValue(text, at);
     texts.push(text.slice(at, end));
@@ -15,7 +15,7 @@ export function elementTexts(text: string, key: string): string[] {
 }
 
 /** Where the value of the last top-level field `key` starts: JSON.parse lets the last one win too. */
-function lastValueStart(text: string, key: string): number {
+function findLastValueStart(text: string, key: string): number {
   let found = -1;
   let at = skipSpace(text, text.indexOf('{') + 1);
   while (text[at] !== '}') {

@@ -2,7 +2,7 @@
  * Bytes arrived and are not what was asked for; the next try may do better. `message` completes
  * "answered 200 with …": a noun, never a piece of the body beyond a short name.
  */
-export class UnreadableAnswer extends Error {
+export class UnreadableResponseError extends Error {
   constructor(message: string) {
     super(message);
     this.name = 'UnreadableAnswer';
@@ -17,7 +17,7 @@ export function decodeText(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch {
-    throw new UnreadableAnswer('text that is not UTF-8');
+    throw new UnreadableResponseError('text that is not UTF-8');
   }
 }
 
@@ -28,7 +28,7 @@ export function decodeText(bytes: Uint8Array): string {
 export function parseObject(text: string): Record<string, unknown> {
   const value = parseJson(text);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new UnreadableAnswer('JSON that is not an object');
+    throw new UnreadableResponseError('JSON that is not an object');
   }
   return value as Record<string, unknown>;
 }
@@ -39,7 +39,7 @@ export function parseObject(text: string): Record<string, unknown> {
  */
 export function parseObjectOrList(text: string): object {
   const value = parseJson(text);
-  if (typeof value !== 'object' || value === null) throw new UnreadableAnswer('JSON that is no object or list');
+  if (typeof value !== 'object' || value === null) throw new UnreadableResponseError('JSON that is no object or list');
   return value;
 }
 
@@ -47,11 +47,11 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new UnreadableAnswer(text.trim() === '' ? 'an empty body' : 'broken JSON');
+    throw new UnreadableResponseError(text.trim() === '' ? 'an empty body' : 'broken JSON');
   }
 }
 
 /** Whole numbers that doubles hold exactly; everything else, text included, counts as not stated. */
-export function integerOrNull(value: unknown): number | null {
+export function toIntegerOrNull(value: unknown): number | null {
   return Number.isSafeInteger(value) ? (value as number) : null;
 }

@@ -1,13 +1,13 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../core/clock.ts';
-import type { PaceMemory } from '../core/rate-state.ts';
-import { type Learned, observe, rateInForce } from './adaptive-rate.ts';
-import { createOwnMemory } from './local-rate-store.ts';
-import { checkRate, createPacer, currentPace } from './sliding-window.ts';
-import { createUseMeter } from './utilization.ts';
+import type { RateStateStore } from '../core/rate-state.ts';
+import { getRateInForce, type InferredRate, updateInferredRate } from './adaptive-rate.ts';
+import { createLocalRateStore } from './local-rate-store.ts';
+import { checkRate, createSlidingWindow, readRateState } from './sliding-window.ts';
+import { createUtilizationMeter } from './utilization.ts';
 
 /** A pause of the key that is longer than the client is willing to wait. */
-export class PausedTooLong extends Error {
+export class PauseTooLongError extends Error {
   readonly pauseMs: number;
   constructor(pauseMs: number) {
     super(`paused for ${Math.round(pauseMs / 1000)} s`);
@@ -17,39 +17,39 @@ export class PausedTooLong extends Error {
 }
 
 /** A request's place in the pace. */
-export interface Turn {
+export interface RequestTurn {
   /** To be called when the headers of the answer are there; `letThrough` unless it was refused for its rate. */
-  answered(letThrough?: boolean): void;
+  noteResponse(letThrough?: boolean): void;
 }
 
-export interface LimiterOptions {
+export interface RateLimiterOptions {
   readonly requestsPerSecond: number;
   readonly concurrency: number;
   readonly pauseMsMax: number;
   /** Where the pace is kept; by default this process keeps one by itself. */
-  readonly memory?: PaceMemory;
+  readonly rateStore?: RateStateStore;
   /** Told when refusals, or their absence, change the rate in force. */
   readonly onRate?: (rate: number, before: number) => void;
 }
 
 /** Everything under one key goes through one limiter. */
-export interface Limiter {
+export interface RateLimiter {
   /**
    * Runs a task when it has a free slot and its turn in the pace. Greater priority goes first.
    * @throws PausedTooLong, or the signal's reason, at once and in every state
    */
-  run<T>(task: (turn: Turn) => Promise<T>, place: { priority: number; signal: AbortSignal }): Promise<T>;
+  run<T>(task: (turn: RequestTurn) => Promise<T>, place: { priority: number; signal: AbortSignal }): Promise<T>;
   /**
    * No task starts within the next `ms`, in no process that shares the memory unless it is longer than the bound.
    * Pauses never shorten each other.
    */
   pause(ms: number): void;
   /** The service states a rate it allows; the last word counts. */
-  cap(requestsPerSecond: number): void;
+  capRate(requestsPerSecond: number): void;
   /** Resolves when no task runs or waits. */
-  idle(): Promise<void>;
+  waitUntilIdle(): Promise<void>;
   /** Tasks of this process whose answer has not begun. */
-  underWay(): number;
+  countInFlight(): number;
   /** Milliseconds with a task at the head of the line that the pace held back. */
   waitedMs(): number;
   /** Milliseconds of pauses, each moment counted once. */
@@ -59,23 +59,23 @@ export interface Limiter {
   /** The share of what was allowed, 0 to 1, that was used while there was something to ask for. */
   usedShare(): number;
   /** Milliseconds for which the service holds all back from now on. */
-  heldBackMs(): number;
+  remainingPauseMs(): number;
 }
 
 /** For so long after somebody with a lower rate last looked all keep to that rate. */
-const lowestKeptMs = 10_000;
+const lowestRateKeptMs = 10_000;
 /** Who waits looks this often, so that the others know of its rate. */
-const lookMsMax = lowestKeptMs / 2;
+const refreshMsMax = lowestRateKeptMs / 2;
 /** Least difference between two notes of the moment at which one looked. */
-const lookGrainMs = 1_000;
+const refreshGrainMs = 1_000;
 
-export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
-  const { memory = createOwnMemory(), requestsPerSecond, pauseMsMax } = options;
+export function createRateLimiter(options: RateLimiterOptions, clock: Clock): RateLimiter {
+  const { rateStore = createLocalRateStore(), requestsPerSecond, pauseMsMax } = options;
   checkRate(requestsPerSecond);
   let statedRate = Number.POSITIVE_INFINITY;
   let learnedText: string | null = null;
-  let learned: Learned | null = null;
-  const pacer = createPacer(() => inForce(), memory);
+  let learned: InferredRate | null = null;
+  const pacer = createSlidingWindow(() => inForce(), rateStore);
   const slots = new PQueue({ concurrency: options.concurrency });
   // A line of one: whoever is in it waits for the pace, the others behind it keep their order.
   const line = new PQueue({ concurrency: 1 });
@@ -85,28 +85,28 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
   let waitedMs = 0;
   let throttledMs = 0;
   let wanted = 0;
-  const use = createUseMeter();
+  const use = createUtilizationMeter();
 
-  const inForce = (): number => rateInForce(learned, configured());
+  const inForce = (): number => getRateInForce(learned, configured());
   const noteUse = (): void => use.note(clock.monotonicMs(), inForce(), wanted, resumeAt);
 
   const configured = (): number => Math.min(requestsPerSecond, lowest, statedRate);
 
   /** Takes over what others wrote, and says which rate is wanted here. */
   function look(nowMs: number): void {
-    const pace = currentPace(memory, nowMs);
-    const isOld = nowMs - pace.lowestAtMs > lowestKeptMs;
+    const pace = readRateState(rateStore, nowMs);
+    const isOld = nowMs - pace.lowestAtMs > lowestRateKeptMs;
     if (
       isOld ||
       requestsPerSecond < pace.lowest ||
-      (requestsPerSecond === pace.lowest && nowMs - pace.lowestAtMs > lookGrainMs)
+      (requestsPerSecond === pace.lowest && nowMs - pace.lowestAtMs > refreshGrainMs)
     ) {
-      memory.write({ ...pace, lowest: requestsPerSecond, lowestAtMs: nowMs, atMs: nowMs });
+      rateStore.write({ ...pace, lowest: requestsPerSecond, lowestAtMs: nowMs, atMs: nowMs });
     }
     lowest = isOld ? requestsPerSecond : pace.lowest;
     if (pace.learned !== learnedText) {
       learnedText = pace.learned;
-      learned = pace.learned === null ? null : (JSON.parse(pace.learned) as Learned);
+      learned = pace.learned === null ? null : (JSON.parse(pace.learned) as InferredRate);
     }
     noteResume(pace.resumeMs, nowMs);
   }
@@ -120,11 +120,11 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
 
   /** Starts a request, or says when to ask again. */
   function tryTurn(): { readonly request: number; readonly atMs: number } | { readonly waitMs: number } {
-    return memory.alone(() => {
+    return rateStore.runExclusive(() => {
       const now = clock.monotonicMs();
       look(now);
-      if (resumeAt - now > pauseMsMax) throw new PausedTooLong(resumeAt - now);
-      const next = Math.max(resumeAt, pacer.earliestMs(now));
+      if (resumeAt - now > pauseMsMax) throw new PauseTooLongError(resumeAt - now);
+      const next = Math.max(resumeAt, pacer.computeEarliestMs(now));
       return next <= now ? { request: pacer.start(now), atMs: now } : { waitMs: next - now };
     });
   }
@@ -147,44 +147,50 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
         return turn.request;
       }
       // A pause, an answer and another process may move its turn, so it is asked for again.
-      await clock.sleep(Math.min(turn.waitMs, lookMsMax), signal);
+      await clock.sleep(Math.min(turn.waitMs, refreshMsMax), signal);
     }
   }
 
   function ended(request: number, letThrough: boolean | undefined): void {
-    memory.alone(() => {
+    rateStore.runExclusive(() => {
       const now = clock.monotonicMs();
       look(now);
-      if (letThrough === undefined) return pacer.lost(request, now);
-      pacer.answered(request, now, letThrough);
+      if (letThrough === undefined) return pacer.noteNoResponse(request, now);
+      pacer.noteResponse(request, now, letThrough);
       learn(request, !letThrough);
     });
   }
 
   function learn(request: number, refused: boolean): void {
     const rate = configured();
-    const pace = memory.read();
-    const startedMs = memory.start(request)?.atMs ?? Number.POSITIVE_INFINITY;
-    const letThrough = () => memory.letThrough(request - Math.ceil(rate), request, startedMs - 1000);
-    const answer = { request, next: pace.count, refused, letThrough, nowMs: clock.nowMs() };
+    const pace = rateStore.read();
+    const startedMs = rateStore.getStart(request)?.atMs ?? Number.POSITIVE_INFINITY;
+    const letThrough = () => rateStore.countAccepted(request - Math.ceil(rate), request, startedMs - 1000);
+    const answer = {
+      request,
+      nextRequest: pace.count,
+      isThrottled: refused,
+      countLetThrough: letThrough,
+      nowMs: clock.nowMs(),
+    };
     const before = learned;
-    learned = observe(before, answer, rate);
+    learned = updateInferredRate(before, answer, rate);
     if (learned === before) return;
     learnedText = learned === null ? null : JSON.stringify(learned);
-    memory.write({ ...pace, learned: learnedText });
-    const [was, is] = [rateInForce(before, rate), rateInForce(learned, rate)];
+    rateStore.write({ ...pace, learned: learnedText });
+    const [was, is] = [getRateInForce(before, rate), getRateInForce(learned, rate)];
     if (was !== is) options.onRate?.(is, was);
   }
 
-  async function runInSlot<T>(task: (turn: Turn) => Promise<T>, signal: AbortSignal): Promise<T> {
+  async function runInSlot<T>(task: (turn: RequestTurn) => Promise<T>, signal: AbortSignal): Promise<T> {
     const request = startNow(signal) ?? (await line.add(() => takeTurn(signal), { signal }));
-    use.started();
+    use.noteStart();
     noteUse();
     let isAnswered = false;
     underWay++;
     try {
       return await task({
-        answered(letThrough = true) {
+        noteResponse(letThrough = true) {
           isAnswered = true;
           underWay--;
           ended(request, letThrough);
@@ -210,28 +216,28 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
       }
     },
     pause(ms) {
-      memory.alone(() => {
+      rateStore.runExclusive(() => {
         const now = clock.monotonicMs();
         look(now);
         const until = now + ms;
         noteResume(until, now);
-        const pace = memory.read();
+        const pace = rateStore.read();
         // A longer one ends this run's requests; whether it still holds, the next run may ask.
-        if (ms <= pauseMsMax && until > pace.resumeMs) memory.write({ ...pace, resumeMs: until, atMs: now });
+        if (ms <= pauseMsMax && until > pace.resumeMs) rateStore.write({ ...pace, resumeMs: until, atMs: now });
       });
     },
-    cap(requestsPerSecond) {
+    capRate(requestsPerSecond) {
       statedRate = requestsPerSecond;
     },
-    idle: () => slots.onIdle(),
-    underWay: () => underWay,
+    waitUntilIdle: () => slots.onIdle(),
+    countInFlight: () => underWay,
     waitedMs: () => waitedMs,
     throttledMs: () => throttledMs,
     allowedPerSecond: inForce,
     usedShare() {
       noteUse();
-      return use.share();
+      return use.computeShare();
     },
-    heldBackMs: () => Math.max(0, resumeAt - clock.monotonicMs()),
+    remainingPauseMs: () => Math.max(0, resumeAt - clock.monotonicMs()),
   };
 }

@@ -1,7 +1,7 @@
 import type { Clock, Random } from '../core/clock.ts';
-import type { PaceMemory } from '../core/rate-state.ts';
+import type { RateStateStore } from '../core/rate-state.ts';
 import type { RawPage } from '../core/raw-page.ts';
-import type { OpenWire } from './transport.ts';
+import type { OpenTransport } from './transport.ts';
 import type { UpstreamCounters } from './upstream.ts';
 
 /** What the client may cost the service, and how long it insists. */
@@ -52,25 +52,25 @@ export interface UpstreamOptions extends Partial<UpstreamLimits> {
 }
 
 /** The part of pino's face that the client uses. */
-export interface UpstreamLog {
+export interface UpstreamLogger {
   debug(facts: object, message: string): void;
   info(facts: object, message: string): void;
   warn(facts: object, message: string): void;
 }
 
 /** An answer of a good status, decompressed. Times are epoch milliseconds; see core/raw-page.ts. */
-export type ReceivedAnswer = Omit<RawPage, 'run' | 'redacted'>;
+export type ReceivedResponse = Omit<RawPage, 'run' | 'redacted'>;
 
 export interface UpstreamDeps {
   readonly clock: Clock;
   readonly random: Random;
-  readonly log?: UpstreamLog;
+  readonly log?: UpstreamLogger;
   /** Where the pace is kept that this client shares with others; without one it keeps its own. */
-  readonly pace?: PaceMemory;
+  readonly rateStore?: RateStateStore;
   /** Opens what requests go over; undici's connections where it is not given. */
-  readonly openWire?: OpenWire | undefined;
+  readonly openTransport?: OpenTransport | undefined;
   /** Given every answer whose body came whole, before anything is made of it. */
-  readonly onAnswer?: ((answer: ReceivedAnswer) => void) | undefined;
+  readonly onResponse?: ((answer: ReceivedResponse) => void) | undefined;
   /** Called after every try. */
   readonly onCounters?: (counters: UpstreamCounters) => void;
 }

@@ -1,4 +1,4 @@
-import { type AnswerHead, header } from './classify-error.ts';
+import { getHeader, type ResponseHead } from './classify-error.ts';
 import { parseHttpDate } from './retry-after.ts';
 
 /** What an answer's headers state of the rate allowed; what is not stated, or is rubbish, is left out. */
@@ -10,7 +10,7 @@ export interface StatedRate {
   readonly resetMs?: number;
 }
 
-interface Policy {
+interface RateLimitPolicy {
   readonly name: string;
   readonly quota: number;
   readonly windowSeconds: number;
@@ -25,7 +25,7 @@ const headerCharsMax = 2_000;
 /** No quota is renewed more seldom than once a month: a reset further away is rubbish. */
 const resetSecondsMax = 31 * 86_400;
 
-const habits = ['ratelimit', 'x-ratelimit', 'x-rate-limit'];
+const headerPrefixes = ['ratelimit', 'x-ratelimit', 'x-rate-limit'];
 
 /**
  * Reads the RateLimit headers of all their forms: draft-ietf-httpapi-ratelimit-headers from version 8 on
@@ -33,20 +33,23 @@ const habits = ['ratelimit', 'x-ratelimit', 'x-rate-limit'];
  * remaining=50, reset=30`), 3 to 6 (`RateLimit-Limit`, `-Remaining`, `-Reset`, policies as `100;w=60`), and the habit of
  * X-RateLimit-*, whose reset may be a moment in epoch seconds or milliseconds. `nowMs` is epoch milliseconds.
  */
-export function statedRate(head: AnswerHead, nowMs: number): StatedRate {
-  if (!statesAny(head)) return {};
+export function parseRateHeaders(head: ResponseHead, nowMs: number): StatedRate {
+  if (!hasRateHeaders(head)) return {};
   const text = (name: string): string => {
     const value = head.headers[name];
     return (Array.isArray(value) ? value.join(', ') : (value ?? '')).slice(0, headerCharsMax);
   };
-  const policies = habits.flatMap((habit) => [
-    ...policiesIn(text(`${habit}-policy`)),
-    ...policiesIn(text(`${habit}-limit`)),
+  const policies = headerPrefixes.flatMap((habit) => [
+    ...parsePolicies(text(`${habit}-policy`)),
+    ...parsePolicies(text(`${habit}-limit`)),
   ]);
   const paced = policies.filter(({ windowSeconds }) => windowSeconds <= pacedSecondsMax);
   const rate = Math.min(...paced.map(({ quota, windowSeconds }) => quota / windowSeconds));
-  const serverMs = parseHttpDate(header(head, 'date')?.trim() ?? '') ?? nowMs;
-  const left = [...leftIn(text('ratelimit')), ...habits.flatMap((habit) => leftByHabit(habit, text, serverMs))];
+  const serverMs = parseHttpDate(getHeader(head, 'date')?.trim() ?? '') ?? nowMs;
+  const left = [
+    ...parseRemainingQuotas(text('ratelimit')),
+    ...headerPrefixes.flatMap((habit) => parsePrefixedQuotas(habit, text, serverMs)),
+  ];
   // The scarcest: what is gone for longest.
   const told = left
     .filter(({ resetMs, name }) => !isRounding(resetMs, name, policies))
@@ -58,28 +61,28 @@ export function statedRate(head: AnswerHead, nowMs: number): StatedRate {
 }
 
 /** Most services state nothing, in any answer. */
-function statesAny({ headers }: AnswerHead): boolean {
-  for (const name in headers) if (habits.some((habit) => name.startsWith(habit))) return true;
+function hasRateHeaders({ headers }: ResponseHead): boolean {
+  for (const name in headers) if (headerPrefixes.some((habit) => name.startsWith(habit))) return true;
   return false;
 }
 
-interface Left {
+interface RemainingQuota {
   readonly name: string | null;
   readonly remaining: number;
   readonly resetMs: number;
 }
 
 /** Whole seconds cannot tell when the next request of a short window fits in; the pace can. */
-function isRounding(resetMs: number, name: string | null, policies: readonly Policy[]): boolean {
+function isRounding(resetMs: number, name: string | null, policies: readonly RateLimitPolicy[]): boolean {
   const policy = policies.find((each) => each.name === name) ?? (policies.length === 1 ? policies[0] : undefined);
   return policy !== undefined && policy.windowSeconds <= roundedSecondsMax && resetMs <= roundingMs;
 }
 
 /** Structured-field list members: `"name";q=100;w=60`, or `100;w=60`. Units other than requests are not ours. */
-function policiesIn(text: string): Policy[] {
-  return members(text).flatMap(({ item, parameters }) => {
-    const quota = amount(parameters.get('q') ?? item);
-    const windowSeconds = amount(parameters.get('w'));
+function parsePolicies(text: string): RateLimitPolicy[] {
+  return parseListMembers(text).flatMap(({ item, parameters }) => {
+    const quota = parseAmount(parameters.get('q') ?? item);
+    const windowSeconds = parseAmount(parameters.get('w'));
     const unit = parameters.get('qu') ?? 'requests';
     if (quota === undefined || windowSeconds === undefined || unit !== 'requests') return [];
     return quota >= 1 && windowSeconds > 0 ? [{ name: item, quota, windowSeconds }] : [];
@@ -87,50 +90,59 @@ function policiesIn(text: string): Policy[] {
 }
 
 /** `"name";r=50;t=30`, or the members `remaining=50` and `reset=30` of version 7. */
-function leftIn(text: string): Left[] {
-  const list = members(text);
-  const byName = list.flatMap(({ item, parameters }) => leftOf(item, parameters.get('r'), parameters.get('t')));
+function parseRemainingQuotas(text: string): RemainingQuota[] {
+  const list = parseListMembers(text);
+  const byName = list.flatMap(({ item, parameters }) =>
+    toRemainingQuotas(item, parameters.get('r'), parameters.get('t')),
+  );
   const member = (name: string) => list.find(({ item }) => item.startsWith(`${name}=`))?.item.slice(name.length + 1);
-  return [...byName, ...leftOf(null, member('remaining'), member('reset'))];
+  return [...byName, ...toRemainingQuotas(null, member('remaining'), member('reset'))];
 }
 
-function leftByHabit(habit: string, text: (name: string) => string, serverMs: number): Left[] {
-  const reset = amount(text(`${habit}-reset`));
+function parsePrefixedQuotas(habit: string, text: (name: string) => string, serverMs: number): RemainingQuota[] {
+  const reset = parseAmount(text(`${habit}-reset`));
   if (reset === undefined) return [];
   const atMs = reset >= 1e12 ? reset : reset * 1000;
   const seconds = reset >= 1e9 ? Math.max(0, atMs - serverMs) / 1000 : reset;
-  return leftOf(null, text(`${habit}-remaining`), String(seconds));
+  return toRemainingQuotas(null, text(`${habit}-remaining`), String(seconds));
 }
 
-function leftOf(name: string | null, remainingText: string | undefined, resetText: string | undefined): Left[] {
-  const [remaining, reset] = [amount(remainingText), amount(resetText)];
+function toRemainingQuotas(
+  name: string | null,
+  remainingText: string | undefined,
+  resetText: string | undefined,
+): RemainingQuota[] {
+  const [remaining, reset] = [parseAmount(remainingText), parseAmount(resetText)];
   if (remaining === undefined || reset === undefined || reset > resetSecondsMax) return [];
   return [{ name, remaining, resetMs: Math.ceil(reset * 1000) }];
 }
 
-interface Member {
+interface ListMember {
   readonly item: string;
   readonly parameters: ReadonlyMap<string, string>;
 }
 
 /** Members of an RFC 9651 list, as far as it matters here: quoted strings may hold commas and semicolons. */
-function members(text: string): Member[] {
-  return split(text, ',').map((member) => {
-    const [item = '', ...rest] = split(member, ';');
+function parseListMembers(text: string): ListMember[] {
+  return splitUnquoted(text, ',').map((member) => {
+    const [item = '', ...rest] = splitUnquoted(member, ';');
     const pairs = rest.map((pair) => pair.split(/=(.*)/s, 2) as [string, string?]);
-    return { item: bare(item), parameters: new Map(pairs.map(([name, value = '']) => [name.trim(), bare(value)])) };
+    return {
+      item: unquote(item),
+      parameters: new Map(pairs.map(([name, value = '']) => [name.trim(), unquote(value)])),
+    };
   });
 }
 
-const split = (text: string, mark: ',' | ';'): string[] =>
+const splitUnquoted = (text: string, mark: ',' | ';'): string[] =>
   [...text.matchAll(mark === ',' ? /(?:"(?:[^"\\]|\\.)*"|[^",])+/g : /(?:"(?:[^"\\]|\\.)*"|[^";])+/g)]
     .map(([piece]) => piece.trim())
     .filter((piece) => piece !== '');
 
-const bare = (text: string): string => text.trim().replace(/^"(.*)"$/s, '$1');
+const unquote = (text: string): string => text.trim().replace(/^"(.*)"$/s, '$1');
 
 /** A number that is not negative; of a number with more behind it, as in `100, 100;w=60`, there is none. */
-function amount(text: string | undefined): number | undefined {
+function parseAmount(text: string | undefined): number | undefined {
   if (text === undefined || !/^\s*\d{1,15}(\.\d{1,6})?\s*$/.test(text)) return undefined;
   return Number(text);
 }

@@ -1,17 +1,17 @@
 import { UsageError } from '../core/errors.ts';
 import type { Window } from '../core/window.ts';
-import type { Subject } from './request-error.ts';
+import type { RequestSubject } from './request-error.ts';
 import type { MarketsQuery, OrderbookQuery, TicksQuery } from './upstream.ts';
 
 /** Where the service lives: the pool's origin, and what goes before every path. */
-export interface Address {
+export interface ParsedBaseUrl {
   readonly origin: string;
   /** Empty, or with a slash in front and none behind. */
   readonly prefix: string;
 }
 
 /** @throws UsageError for what is not a plain http(s) address; credentials in it would end up in logs. */
-export function parseBaseUrl(baseUrl: string): Address {
+export function parseBaseUrl(baseUrl: string): ParsedBaseUrl {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
     throw new UsageError('the base URL of the upstream must be an http or https address, e.g. https://example.org');
@@ -30,7 +30,7 @@ export function checkApiKey(apiKey: string): void {
 }
 
 /** A path with its query; fields that are not given are left out. */
-export function target(path: string, query: Readonly<Record<string, string | number | undefined>>): string {
+export function buildRequestPath(path: string, query: Readonly<Record<string, string | number | undefined>>): string {
   const fields = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) fields.append(name, String(value));
@@ -40,22 +40,22 @@ export function target(path: string, query: Readonly<Record<string, string | num
   return text === '' ? path : `${path}?${text}`;
 }
 
-export function ticksSubject({ symbol, from, to }: TicksQuery): Subject {
+export function createTicksSubject({ symbol, from, to }: TicksQuery): RequestSubject {
   const window: Window = { from, to };
-  return { what: () => `ticks of ${symbol} [${instant(from)}, ${instant(to)})`, symbol, window };
+  return { describe: () => `ticks of ${symbol} [${formatInstant(from)}, ${formatInstant(to)})`, symbol, window };
 }
 
-export function marketsSubject({ view, source }: MarketsQuery): Subject {
+export function createMarketsSubject({ view, source }: MarketsQuery): RequestSubject {
   const filters = [view === undefined ? '' : ` of view ${view}`, source === undefined ? '' : ` of source ${source}`];
-  return { what: () => `markets${filters.join('')}` };
+  return { describe: () => `markets${filters.join('')}` };
 }
 
-export const orderbookSubject = ({ symbol }: OrderbookQuery): Subject => ({
-  what: () => `order book of ${symbol}`,
+export const createOrderbookSubject = ({ symbol }: OrderbookQuery): RequestSubject => ({
+  describe: () => `order book of ${symbol}`,
   symbol,
 });
 
-function instant(timeMs: number): string {
+function formatInstant(timeMs: number): string {
   const date = new Date(timeMs);
   return Number.isNaN(date.getTime()) ? String(timeMs) : date.toISOString();
 }

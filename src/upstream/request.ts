@@ -1,64 +1,68 @@
-import type { RawQuestion } from '../core/raw-page.ts';
-import { type AnswerHead, judgeStatus, judgeUnreadable, servedAt } from './classify-error.ts';
-import { presentable } from './error-detail.ts';
-import { UnreadableAnswer } from './json-response.ts';
-import { type Limiter, PausedTooLong, type Turn } from './limiter.ts';
+import type { RawRequest } from '../core/raw-page.ts';
+import { classifyStatus, classifyUnreadable, parseServedAt, type ResponseHead } from './classify-error.ts';
+import { sanitizeErrorDetail } from './error-detail.ts';
+import { UnreadableResponseError } from './json-response.ts';
+import { PauseTooLongError, type RateLimiter, type RequestTurn } from './limiter.ts';
 import type { UpstreamDeps, UpstreamLimits } from './options.ts';
-import { statedRate } from './rate-headers.ts';
-import { Fault, type Subject, upstreamError } from './request-error.ts';
-import { backoffMs, type RetryBudget } from './retry.ts';
-import type { Wire } from './transport.ts';
+import { parseRateHeaders } from './rate-headers.ts';
+import { AttemptError, createUpstreamError, type RequestSubject } from './request-error.ts';
+import { computeBackoffMs, type RetryBudget } from './retry.ts';
+import type { Transport } from './transport.ts';
 
 /** What all requests under one key share. */
-export interface Key extends UpstreamDeps {
+export interface UpstreamSession extends UpstreamDeps {
   readonly apiKey: string;
   readonly limits: UpstreamLimits;
-  readonly wire: Wire;
-  readonly limiter: Limiter;
-  readonly budget: RetryBudget;
+  readonly transport: Transport;
+  readonly limiter: RateLimiter;
+  readonly retryBudget: RetryBudget;
   /** Aborted with the Fault that ends every request: a refused credential, or closing. */
   readonly halt: AbortController;
   /** Of each caller's signal that and this one's as one. */
-  readonly either: WeakMap<AbortSignal, AbortSignal>;
-  readonly tally: { requests: number; retries: number; bytes: number };
+  readonly joinedSignals: WeakMap<AbortSignal, AbortSignal>;
+  readonly counts: { requests: number; retries: number; bytes: number };
   /** Called after every try. */
-  readonly onTry: () => void;
+  readonly onAttempt: () => void;
 }
 
-export interface Question<T> {
-  readonly subject: Subject;
+export interface UpstreamRequest<T> {
+  readonly subject: RequestSubject;
   /** With its query. */
   readonly path: string;
-  readonly asked: RawQuestion;
+  readonly asked: RawRequest;
   /** When it was asked, for whoever keeps the answer; epoch ms. */
   readonly askedAt: number;
   /** @throws UnreadableAnswer */
-  readonly decode: (bytes: Uint8Array, head: AnswerHead) => T;
+  readonly decode: (bytes: Uint8Array, head: ResponseHead) => T;
 }
 
 /**
  * Asks until there is a usable answer or no further try is worth it.
  * @throws UpstreamError, or the reason of `outer`, at once
  */
-export async function ask<T>(key: Key, question: Question<T>, outer?: AbortSignal): Promise<T> {
+export async function requestWithRetries<T>(
+  key: UpstreamSession,
+  question: UpstreamRequest<T>,
+  outer?: AbortSignal,
+): Promise<T> {
   outer?.throwIfAborted();
   const { signal: halted } = key.halt;
-  const signal = outer === undefined ? halted : either(key, outer);
-  const faults: Fault[] = [];
+  const signal = outer === undefined ? halted : joinSignals(key, outer);
+  const faults: AttemptError[] = [];
   for (;;) {
     const attempt = faults.length;
     try {
       // Outside the slots: a request that waits for its retry keeps nobody else waiting.
-      if (attempt > 0) await key.clock.sleep(jitterMs(key, attempt - 1), signal);
-      const run = (turn: Turn) => tryOnce(key, question, attempt, turn, signal);
+      if (attempt > 0) await key.clock.sleep(computeJitterMs(key, attempt - 1), signal);
+      const run = (turn: RequestTurn) => attemptOnce(key, question, attempt, turn, signal);
       const answer = await key.limiter.run(run, { priority: attempt, signal });
-      key.budget.succeeded();
+      key.retryBudget.noteSuccess();
       return answer;
     } catch (error) {
       outer?.throwIfAborted();
-      faults.push(weigh(key, error, faults, question.subject));
+      faults.push(requireRetryable(key, error, faults, question.subject));
       key.log?.debug(
-        { what: question.subject.what(), attempt: attempt + 1, reason: faults.at(-1)!.message },
+        { what: question.subject.describe(), attempt: attempt + 1, reason: faults.at(-1)!.message },
         'retrying',
       );
     }
@@ -66,47 +70,53 @@ export async function ask<T>(key: Key, question: Question<T>, outer?: AbortSigna
 }
 
 /** Aborted when either the caller's signal or the key's is. One for all requests of a caller: each costs listeners. */
-function either({ halt, either: known }: Key, outer: AbortSignal): AbortSignal {
+function joinSignals({ halt, joinedSignals: known }: UpstreamSession, outer: AbortSignal): AbortSignal {
   const made = known.get(outer) ?? AbortSignal.any([outer, halt.signal]);
   known.set(outer, made);
   return made;
 }
 
-async function tryOnce<T>(key: Key, question: Question<T>, attempt: number, turn: Turn, signal: AbortSignal) {
+async function attemptOnce<T>(
+  key: UpstreamSession,
+  question: UpstreamRequest<T>,
+  attempt: number,
+  turn: RequestTurn,
+  signal: AbortSignal,
+) {
   const { path, decode, asked, askedAt } = question;
-  key.tally.requests++;
-  if (attempt > 0) key.tally.retries++;
+  key.counts.requests++;
+  if (attempt > 0) key.counts.retries++;
   try {
-    const answer = await key.wire.get(path, signal, (head) => {
-      turn.answered(head.status !== 429);
-      heedStatedRate(key, head);
+    const answer = await key.transport.get(path, signal, (head) => {
+      turn.noteResponse(head.status !== 429);
+      applyStatedRate(key, head);
       checkHead(key, head, attempt);
     });
-    key.tally.bytes += answer.bytesReceived;
+    key.counts.bytes += answer.bytesReceived;
     // Before it is decoded: what the decoder refuses is what will be asked for.
-    key.onAnswer?.({
+    key.onResponse?.({
       asked,
       askedAt,
       receivedAt: key.clock.nowMs(),
-      servedAt: servedAt(answer),
+      servedAt: parseServedAt(answer),
       status: answer.status,
       body: answer.bytes,
     });
     try {
       return decode(answer.bytes, answer);
     } catch (error) {
-      throw error instanceof UnreadableAnswer ? judgeUnreadable(error, answer, answer.bytes) : error;
+      throw error instanceof UnreadableResponseError ? classifyUnreadable(error, answer, answer.bytes) : error;
     }
   } finally {
-    key.onTry();
+    key.onAttempt();
   }
 }
 
 /** Keeps to the rate that the service states, and pauses where what is left is spent by what is under way. */
-function heedStatedRate(key: Key, head: AnswerHead): void {
-  const { ratePerSecond, remaining, resetMs } = statedRate(head, key.clock.nowMs());
-  if (ratePerSecond !== undefined) key.limiter.cap(ratePerSecond);
-  if (remaining === undefined || resetMs === undefined || remaining > key.limiter.underWay()) return;
+function applyStatedRate(key: UpstreamSession, head: ResponseHead): void {
+  const { ratePerSecond, remaining, resetMs } = parseRateHeaders(head, key.clock.nowMs());
+  if (ratePerSecond !== undefined) key.limiter.capRate(ratePerSecond);
+  if (remaining === undefined || resetMs === undefined || remaining > key.limiter.countInFlight()) return;
   const pauseMs = Math.min(resetMs, key.limits.retryAfterMsMax);
   if (pauseMs === 0) return;
   key.limiter.pause(pauseMs);
@@ -114,11 +124,12 @@ function heedStatedRate(key: Key, head: AnswerHead): void {
 }
 
 /** Acts before the body is there: until then other requests would start under a key that is to pause. */
-function checkHead(key: Key, head: AnswerHead, attempt: number): void {
-  const fault = judgeStatus(head, key.clock.nowMs());
+function checkHead(key: UpstreamSession, head: ResponseHead, attempt: number): void {
+  const fault = classifyStatus(head, key.clock.nowMs());
   if (fault === undefined) return;
   const { status } = fault;
-  const pauseMs = fault.pauseMs ?? (status === 429 ? key.limits.retryDelayMsMin + jitterMs(key, attempt) : undefined);
+  const pauseMs =
+    fault.pauseMs ?? (status === 429 ? key.limits.retryDelayMsMin + computeJitterMs(key, attempt) : undefined);
   if (pauseMs !== undefined) {
     key.limiter.pause(pauseMs);
     key.log?.warn({ status, pauseMs: Math.ceil(pauseMs) }, 'the service asked for a pause');
@@ -130,32 +141,37 @@ function checkHead(key: Key, head: AnswerHead, attempt: number): void {
  * Weighs a failed try after `before`: returns its fault when another try is worth it.
  * @throws UpstreamError when none is
  */
-function weigh(key: Key, error: unknown, before: readonly Fault[], subject: Subject): Fault {
-  if (key.halt.signal.aborted) throw upstreamError(subject, [key.halt.signal.reason as Fault]);
-  if (error instanceof PausedTooLong) {
+function requireRetryable(
+  key: UpstreamSession,
+  error: unknown,
+  before: readonly AttemptError[],
+  subject: RequestSubject,
+): AttemptError {
+  if (key.halt.signal.aborted) throw createUpstreamError(subject, [key.halt.signal.reason as AttemptError]);
+  if (error instanceof PauseTooLongError) {
     const reason = `the service asked for a pause of ${Math.round(error.pauseMs / 1000)} s, longer than is waited`;
     throw before.length > 0
-      ? upstreamError(subject, before, reason)
-      : upstreamError(subject, [new Fault('transient', reason)]);
+      ? createUpstreamError(subject, before, reason)
+      : createUpstreamError(subject, [new AttemptError('transient', reason)]);
   }
-  if (!(error instanceof Fault)) throw error;
+  if (!(error instanceof AttemptError)) throw error;
   // The service may have echoed the key in what the reason quotes.
   error.message = error.message.replaceAll(key.apiKey, '[key]');
-  if (error.said !== undefined) error.said = presentable(error.said, key.apiKey);
+  if (error.detail !== undefined) error.detail = sanitizeErrorDetail(error.detail, key.apiKey);
   const faults = [...before, error];
   if (error.failure === 'credential') haltAll(key, error);
-  if (error.failure === 'credential' || error.failure === 'refused') throw upstreamError(subject, faults);
-  if (faults.length >= key.limits.retryAttemptsMax) throw upstreamError(subject, faults);
-  if (!key.budget.take()) throw upstreamError(subject, faults, 'no retries left in the budget');
+  if (error.failure === 'credential' || error.failure === 'refused') throw createUpstreamError(subject, faults);
+  if (faults.length >= key.limits.retryAttemptsMax) throw createUpstreamError(subject, faults);
+  if (!key.retryBudget.take()) throw createUpstreamError(subject, faults, 'no retries left in the budget');
   return error;
 }
 
-function haltAll(key: Key, { message, status }: Fault): void {
+function haltAll(key: UpstreamSession, { message, status }: AttemptError): void {
   const facts = status === undefined ? {} : { status };
   key.log?.warn(facts, 'the service refused the credential');
-  key.halt.abort(new Fault('credential', `given up: the service ${message} to this key`, facts));
+  key.halt.abort(new AttemptError('credential', `given up: the service ${message} to this key`, facts));
 }
 
-function jitterMs({ limits, random }: Key, attempt: number): number {
-  return backoffMs(attempt, limits.retryDelayMsMin, limits.retryDelayMsMax, random);
+function computeJitterMs({ limits, random }: UpstreamSession, attempt: number): number {
+  return computeBackoffMs(attempt, limits.retryDelayMsMin, limits.retryDelayMsMax, random);
 }

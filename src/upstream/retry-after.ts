@@ -3,7 +3,11 @@
  * usable. RFC 9110, 10.2.3: a number of seconds or an HTTP-date. A date is measured against the answer's own Date
  * header, for the two machines' clocks may be hours apart; without one, against `nowMs` (epoch milliseconds).
  */
-export function retryAfterMs(value: string | undefined, date: string | undefined, nowMs: number): number | undefined {
+export function parseRetryAfterMs(
+  value: string | undefined,
+  date: string | undefined,
+  nowMs: number,
+): number | undefined {
   const text = value?.trim() ?? '';
   // Whole seconds by the RFC; some servers send fractions.
   if (/^\d+(\.\d+)?$/.test(text)) return Math.ceil(Number(text) * 1000);

@@ -4,7 +4,7 @@ import type { Random } from '../core/clock.ts';
 export interface RetryBudget {
   /** Takes one; false when there is none left. */
   take(): boolean;
-  succeeded(): void;
+  noteSuccess(): void;
 }
 
 /** A token bucket: starts full, each success gives `gain` back. The idea is gRPC's retry throttling (gRFC A6). */
@@ -16,7 +16,7 @@ export function createRetryBudget(retriesMax: number, gain: number): RetryBudget
       tokens -= 1;
       return true;
     },
-    succeeded() {
+    noteSuccess() {
       tokens = Math.min(retriesMax, tokens + gain);
     },
   };
@@ -26,6 +26,6 @@ export function createRetryBudget(retriesMax: number, gain: number): RetryBudget
  * Milliseconds to wait before retry `attempt` (from 0): "full jitter", anything in [0, min(max, min · 2^attempt)), so
  * that clients which failed together do not come back together (M. Brooker, "Exponential backoff and jitter", 2015).
  */
-export function backoffMs(attempt: number, delayMsMin: number, delayMsMax: number, random: Random): number {
+export function computeBackoffMs(attempt: number, delayMsMin: number, delayMsMax: number, random: Random): number {
   return random() * Math.min(delayMsMax, delayMsMin * 2 ** attempt);
 }

@@ -1,12 +1,12 @@
 import { type Dispatcher, Pool } from 'undici';
 import type { Clock } from '../core/clock.ts';
-import { type AnswerHead, header, judgeConnection, judgeUnreadable } from './classify-error.ts';
-import { saidBytesMax, saidIn } from './error-detail.ts';
-import { UnreadableAnswer } from './json-response.ts';
+import { classifyConnectionError, classifyUnreadable, getHeader, type ResponseHead } from './classify-error.ts';
+import { detailBytesMax, extractErrorDetail } from './error-detail.ts';
+import { UnreadableResponseError } from './json-response.ts';
 import { decompressBody, readBody } from './read-body.ts';
-import { Fault } from './request-error.ts';
+import { AttemptError } from './request-error.ts';
 
-export interface WireOptions {
+export interface TransportOptions {
   readonly origin: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly connections: number;
@@ -14,7 +14,7 @@ export interface WireOptions {
   readonly responseBytesMax: number;
 }
 
-export interface Answer extends AnswerHead {
+export interface TransportResponse extends ResponseHead {
   /** Decompressed. */
   readonly bytes: Buffer;
   /** Length of the body as it came. */
@@ -22,22 +22,22 @@ export interface Answer extends AnswerHead {
 }
 
 /** One request, one answer: no retries, no redirects. */
-export interface Wire {
+export interface Transport {
   /**
    * @param onHead told of the answer's head at once; what it throws is thrown, and the body is let go
    * @throws Fault, or the signal's reason
    */
-  get(path: string, signal: AbortSignal, onHead: (head: AnswerHead) => void): Promise<Answer>;
+  get(path: string, signal: AbortSignal, onHead: (head: ResponseHead) => void): Promise<TransportResponse>;
   /** Ends what is under way. */
   close(): Promise<void>;
 }
 
-export type OpenWire = (options: WireOptions, clock: Clock) => Wire;
+export type OpenTransport = (options: TransportOptions, clock: Clock) => Transport;
 
 /** Read of an unwanted body; longer ones are cut off with their connection. */
 const unwantedBytesMax = 64 * 1024;
 
-export function openWire(options: WireOptions, clock: Clock): Wire {
+export function openTransport(options: TransportOptions, clock: Clock): Transport {
   const { requestDeadlineMs, responseBytesMax } = options;
   // The deadline below covers everything; undici's own clocks start anew with each phase and each chunk.
   const pool = new Pool(options.origin, {
@@ -52,51 +52,58 @@ export function openWire(options: WireOptions, clock: Clock): Wire {
     hasConnected = true;
   });
 
-  function late(): Fault {
+  function late(): AttemptError {
     const reason = `no whole answer within ${requestDeadlineMs / 1000} s`;
-    return new Fault(hasConnected ? 'transient' : 'unreachable', reason);
+    return new AttemptError(hasConnected ? 'transient' : 'unreachable', reason);
   }
 
-  async function exchange(path: string, signal: AbortSignal, onHead: (head: AnswerHead) => void): Promise<Answer> {
+  async function exchange(
+    path: string,
+    signal: AbortSignal,
+    onHead: (head: ResponseHead) => void,
+  ): Promise<TransportResponse> {
     const answer = await pool.request({ method: 'GET', path, headers: options.headers, signal });
     const head = { status: answer.statusCode, headers: answer.headers };
     try {
       onHead(head);
     } catch (unwanted) {
       const said = await wordsOf(answer, head);
-      if (unwanted instanceof Fault) unwanted.said = said;
+      if (unwanted instanceof AttemptError) unwanted.detail = said;
       throw unwanted;
     }
     try {
       return { ...head, ...(await readAll(answer, head)) };
     } catch (error) {
-      throw error instanceof UnreadableAnswer ? judgeUnreadable(error, head) : error;
+      throw error instanceof UnreadableResponseError ? classifyUnreadable(error, head) : error;
     }
   }
 
   /** What an unwanted body says of the error; read to keep its connection, too. Whatever goes wrong is no matter. */
-  async function wordsOf({ body }: Dispatcher.ResponseData, head: AnswerHead): Promise<string | undefined> {
+  async function wordsOf({ body }: Dispatcher.ResponseData, head: ResponseHead): Promise<string | undefined> {
     try {
       const received = await readBody(body, unwantedBytesMax);
-      return saidIn(head, await decompressBody(received, header(head, 'content-encoding') ?? '', saidBytesMax));
+      return extractErrorDetail(
+        head,
+        await decompressBody(received, getHeader(head, 'content-encoding') ?? '', detailBytesMax),
+      );
     } catch {
       return undefined;
     }
   }
 
-  async function readAll({ body }: Dispatcher.ResponseData, head: AnswerHead) {
+  async function readAll({ body }: Dispatcher.ResponseData, head: ResponseHead) {
     const received = await readBody(body, responseBytesMax);
-    const bytes = await decompressBody(received, header(head, 'content-encoding') ?? '', responseBytesMax);
+    const bytes = await decompressBody(received, getHeader(head, 'content-encoding') ?? '', responseBytesMax);
     return { bytes, bytesReceived: received.length };
   }
 
   return {
     async get(path, signal, onHead) {
       try {
-        return await withDeadline(requestDeadlineMs, clock, signal, late, (both) => exchange(path, both, onHead));
+        return await runWithDeadline(requestDeadlineMs, clock, signal, late, (both) => exchange(path, both, onHead));
       } catch (error) {
         signal.throwIfAborted();
-        throw error instanceof Fault ? error : (judgeConnection(error) ?? error);
+        throw error instanceof AttemptError ? error : (classifyConnectionError(error) ?? error);
       }
     },
     close: () => pool.destroy(),
@@ -104,10 +111,10 @@ export function openWire(options: WireOptions, clock: Clock): Wire {
 }
 
 /** Why a clock is told to wait no longer; nobody sees it. One for all: making one takes longer than waiting. */
-const inTime = new Error('there was an answer in time');
+const completedInTime = new Error('there was an answer in time');
 
 /** Runs with a signal that aborts for the outer signal's reason, or for `late()` when `ms` have passed. */
-async function withDeadline<T>(
+async function runWithDeadline<T>(
   ms: number,
   clock: Clock,
   outer: AbortSignal,
@@ -126,7 +133,7 @@ async function withDeadline<T>(
   try {
     return await run(stop.signal);
   } finally {
-    done.abort(inTime);
+    done.abort(completedInTime);
     outer.removeEventListener('abort', forward);
   }
 }

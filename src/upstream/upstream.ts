@@ -1,5 +1,5 @@
-import type { TicksMeaning } from '../core/raw-page.ts';
-import type { Rejected, TickColumns } from '../core/tick.ts';
+import type { TickRequestPurpose } from '../core/raw-page.ts';
+import type { RejectedInput, TickColumns } from '../core/tick.ts';
 import type { Window } from '../core/window.ts';
 
 /** One answer to GET /api/v1/ticks, decoded but not yet judged. Times are epoch milliseconds. */
@@ -7,7 +7,7 @@ export interface TickPage extends TickColumns {
   /** Elements of the `ticks` array, readable or not. `t.length + rejected.length` equals it. */
   readonly received: number;
   /** Elements that are not an object with two numbers; `raw` is their JSON text. */
-  readonly rejected: readonly Rejected[];
+  readonly rejected: readonly RejectedInput[];
   /** The window that the service says it covered; null where it does not say. */
   readonly from: number | null;
   readonly to: number | null;
@@ -33,7 +33,7 @@ export interface MarketsPage {
 }
 
 /** One answer to GET /api/v1/orderbook, parsed and not understood yet: its shape is not documented. */
-export interface OrderbookAnswer {
+export interface OrderbookResponse {
   readonly body: object;
   /** The JSON as received. */
   readonly text: string;
@@ -41,24 +41,24 @@ export interface OrderbookAnswer {
 }
 
 /** What is kept with the answer as it came, and not sent. */
-interface Noted {
+interface RequestNote {
   /** The moment that an answer which names none is dated by, epoch ms; without one that of the call. */
   readonly askedAt?: number;
 }
 
-export interface OrderbookQuery extends Noted {
+export interface OrderbookQuery extends RequestNote {
   readonly symbol: string;
 }
 
-export interface TicksQuery extends Window, Noted {
+export interface TicksQuery extends Window, RequestNote {
   readonly symbol: string;
   /** What it is sent for, kept with the answer as it came. */
-  readonly meaning?: TicksMeaning;
+  readonly meaning?: TickRequestPurpose;
   /** Most ticks wanted; the service may cap below it, silently. */
   readonly limit: number;
 }
 
-export interface MarketsQuery extends Noted {
+export interface MarketsQuery extends RequestNote {
   readonly view?: string;
   readonly source?: string;
   readonly limit?: number;
@@ -86,7 +86,7 @@ export interface UpstreamCounters {
 export interface Upstream {
   ticks(query: TicksQuery, signal?: AbortSignal): Promise<TickPage>;
   markets(query: MarketsQuery, signal?: AbortSignal): Promise<MarketsPage>;
-  orderbook(query: OrderbookQuery, signal?: AbortSignal): Promise<OrderbookAnswer>;
+  orderbook(query: OrderbookQuery, signal?: AbortSignal): Promise<OrderbookResponse>;
   counters(): UpstreamCounters;
   close(): Promise<void>;
 }

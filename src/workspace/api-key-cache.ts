@@ -1,39 +1,39 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../core/clock.ts';
-import { isSecretOf, type KeyRow, readKey, stateOf } from './api-keys.ts';
+import { type ApiKeyRow, getApiKeyState, isMatchingSecret, parseApiKey } from './api-keys.ts';
 import type { WorkspaceDatabase } from './database.ts';
 import type { KeyHolder } from './principal.ts';
 
 /** The keys that are in use, so that not every request asks the database. */
-export interface KnownKeys {
+export interface ApiKeyCache {
   /** The holder of a key that is good at `nowMs`; null for any other text. Rejects with WorkspaceUnavailable. */
-  holder(text: string, nowMs: number): Promise<KeyHolder | null>;
+  findHolder(text: string, nowMs: number): Promise<KeyHolder | null>;
   /** Whether a text was a key when last looked, for nothing but the time of a digest. */
-  isFamiliar(text: string): boolean;
+  isCached(text: string): boolean;
   /** Waits for what is being written. */
-  settle(): Promise<void>;
+  flush(): Promise<void>;
 }
 
 /** How old, in ms, what is known of a key may be: what another process revoked ends after this. */
-const freshMs = 1_000;
+const rowFreshMs = 1_000;
 const keysMax = 10_000;
 /** How exactly the last use of a key is noted, in ms. */
-const useMs = 60_000;
+const lastUseResolutionMs = 60_000;
 
-interface Known {
-  readonly row: KeyRow;
+interface CachedKey {
+  readonly row: ApiKeyRow;
   /** Monotonic ms. */
   readonly readAt: number;
 }
 
 /** The keys of a database, each remembered for a moment. */
-export function knownKeys(db: WorkspaceDatabase, clock: Clock): KnownKeys {
-  const known = new LRUCache<string, Known>({ max: keysMax });
+export function createApiKeyCache(db: WorkspaceDatabase, clock: Clock): ApiKeyCache {
+  const known = new LRUCache<string, CachedKey>({ max: keysMax });
   // One question a key at a time, however many requests wait for its answer.
-  const asked = new Map<string, Promise<KeyRow | undefined>>();
+  const asked = new Map<string, Promise<ApiKeyRow | undefined>>();
   const noted = new Set<Promise<unknown>>();
 
-  const read = (id: string): Promise<KeyRow | undefined> => {
+  const read = (id: string): Promise<ApiKeyRow | undefined> => {
     const pending = asked.get(id);
     if (pending !== undefined) return pending;
     const readAt = clock.monotonicMs();
@@ -55,8 +55,8 @@ export function knownKeys(db: WorkspaceDatabase, clock: Clock): KnownKeys {
     return reading;
   };
 
-  const noteUse = (row: KeyRow, nowMs: number): void => {
-    if (row.last_used_at !== null && nowMs - row.last_used_at < useMs) return;
+  const noteUse = (row: ApiKeyRow, nowMs: number): void => {
+    if (row.last_used_at !== null && nowMs - row.last_used_at < lastUseResolutionMs) return;
     row.last_used_at = nowMs;
     // A database that takes no writes refuses nobody.
     const noting: Promise<unknown> = db
@@ -70,16 +70,16 @@ export function knownKeys(db: WorkspaceDatabase, clock: Clock): KnownKeys {
   };
 
   return {
-    async holder(text, nowMs) {
-      const key = readKey(text);
+    async findHolder(text, nowMs) {
+      const key = parseApiKey(text);
       if (key === null) return null;
       const held = known.get(key.id);
-      const fresh = held !== undefined && clock.monotonicMs() - held.readAt < freshMs;
+      const fresh = held !== undefined && clock.monotonicMs() - held.readAt < rowFreshMs;
       const row = fresh ? held.row : await read(key.id);
       // An unknown id takes as long as a known one.
-      const same = isSecretOf(row?.digest ?? '00'.repeat(32), key.secret);
+      const same = isMatchingSecret(row?.digest ?? '00'.repeat(32), key.secret);
       if (row === undefined || !same) return null;
-      if (stateOf(row, nowMs) !== 'good') {
+      if (getApiKeyState(row, nowMs) !== 'good') {
         // Familiar no more: from now on it counts as any bad one.
         known.delete(key.id);
         return null;
@@ -87,12 +87,12 @@ export function knownKeys(db: WorkspaceDatabase, clock: Clock): KnownKeys {
       if (!fresh) noteUse(row, nowMs);
       return { kind: 'key', id: row.id, name: row.name, requestsPerMinute: row.requests_per_minute };
     },
-    isFamiliar(text) {
-      const key = readKey(text);
+    isCached(text) {
+      const key = parseApiKey(text);
       const row = key === null ? undefined : known.peek(key.id)?.row;
-      return row !== undefined && isSecretOf(row.digest, key!.secret);
+      return row !== undefined && isMatchingSecret(row.digest, key!.secret);
     },
-    async settle() {
+    async flush() {
       await Promise.all(noted);
     },
   };

@@ -3,7 +3,7 @@ import { UsageError } from '../core/errors.ts';
 import type { WorkspaceDatabase } from './database.ts';
 import type { Tables } from './tables.ts';
 
-export interface NewKey {
+export interface NewApiKey {
   /** 1 to 200 characters, none of them a control character. */
   readonly name: string;
   /** Epoch milliseconds; null: never. */
@@ -13,7 +13,7 @@ export interface NewKey {
 }
 
 /** A key as it is told of: its secret is not known here. Times are epoch milliseconds. */
-export interface ListedKey {
+export interface ListedApiKey {
   readonly id: string;
   readonly name: string;
   readonly state: 'good' | 'expired' | 'revoked';
@@ -29,12 +29,12 @@ export type RandomBytes = (count: number) => Uint8Array;
 
 const idBytes = 6;
 const secretBytes = 32;
-const form = /^olk_([A-Za-z0-9_-]{12})_([A-Za-z0-9_-]{43})$/;
+const apiKeyPattern = /^olk_([A-Za-z0-9_-]{12})_([A-Za-z0-9_-]{43})$/;
 
 /** Makes a key; the text returned is the only time that its secret is seen. Throws UsageError for a bad name or a past end. */
-export async function createKey(
+export async function createApiKey(
   db: WorkspaceDatabase,
-  { name, expiresAt, requestsPerMinute }: NewKey,
+  { name, expiresAt, requestsPerMinute }: NewApiKey,
   nowMs: number,
   randomBytes: RandomBytes,
 ): Promise<{ id: string; key: string }> {
@@ -44,7 +44,7 @@ export async function createKey(
   // Hex: an id is typed after `keys revoke`, where one that begins with a hyphen would be a flag.
   const id = Buffer.from(randomBytes(idBytes)).toString('hex');
   const secret = Buffer.from(randomBytes(secretBytes)).toString('base64url');
-  const row = { id, name, digest: digestOf(secret).toString('hex'), created_at: nowMs };
+  const row = { id, name, digest: hashSecret(secret).toString('hex'), created_at: nowMs };
   await db
     .insertInto('keys')
     .values({
@@ -59,12 +59,12 @@ export async function createKey(
 }
 
 /** Every key, the newest first. */
-export async function listKeys(db: WorkspaceDatabase, nowMs: number): Promise<ListedKey[]> {
+export async function listApiKeys(db: WorkspaceDatabase, nowMs: number): Promise<ListedApiKey[]> {
   const rows = await db.selectFrom('keys').selectAll().orderBy('created_at', 'desc').orderBy('id').execute();
   return rows.map((row) => ({
     id: row.id,
     name: row.name,
-    state: stateOf(row, nowMs),
+    state: getApiKeyState(row, nowMs),
     created_at: row.created_at,
     expires_at: row.expires_at,
     revoked_at: row.revoked_at,
@@ -73,7 +73,7 @@ export async function listKeys(db: WorkspaceDatabase, nowMs: number): Promise<Li
   }));
 }
 
-export interface RevokedKey {
+export interface RevokedApiKey {
   readonly id: string;
   readonly name: string;
   /** Epoch milliseconds. */
@@ -84,10 +84,14 @@ export interface RevokedKey {
  * Ends keys, by their ids or their whole texts; one that is revoked already stays as it is.
  * @throws UsageError where one is unknown; then none is revoked
  */
-export function revokeKeys(db: WorkspaceDatabase, idsOrKeys: readonly string[], nowMs: number): Promise<RevokedKey[]> {
-  const ids = [...new Set(idsOrKeys.map((text) => readKey(text)?.id ?? text))];
+export function revokeApiKeys(
+  db: WorkspaceDatabase,
+  idsOrKeys: readonly string[],
+  nowMs: number,
+): Promise<RevokedApiKey[]> {
+  const ids = [...new Set(idsOrKeys.map((text) => parseApiKey(text)?.id ?? text))];
   return db.transaction().execute(async (inside) => {
-    const revoked: RevokedKey[] = [];
+    const revoked: RevokedApiKey[] = [];
     for (const id of ids) {
       await inside
         .updateTable('keys')
@@ -110,7 +114,7 @@ export function revokeKeys(db: WorkspaceDatabase, idsOrKeys: readonly string[], 
 }
 
 /** Whether there is any key that is good at `nowMs`. */
-export async function hasGoodKey(db: WorkspaceDatabase, nowMs: number): Promise<boolean> {
+export async function hasValidApiKey(db: WorkspaceDatabase, nowMs: number): Promise<boolean> {
   const row = await db
     .selectFrom('keys')
     .select('id')
@@ -121,22 +125,25 @@ export async function hasGoodKey(db: WorkspaceDatabase, nowMs: number): Promise<
   return row !== undefined;
 }
 
-export type KeyRow = Tables['keys'];
+export type ApiKeyRow = Tables['keys'];
 
 /** Whether a key is good at `nowMs`; one that was revoked is that for good, expired or not. */
-export const stateOf = (row: Pick<KeyRow, 'revoked_at' | 'expires_at'>, nowMs: number): ListedKey['state'] =>
+export const getApiKeyState = (
+  row: Pick<ApiKeyRow, 'revoked_at' | 'expires_at'>,
+  nowMs: number,
+): ListedApiKey['state'] =>
   row.revoked_at !== null ? 'revoked' : row.expires_at !== null && row.expires_at <= nowMs ? 'expired' : 'good';
 
 /** The two parts of a key's text; null for what is none. */
-export function readKey(text: string): { id: string; secret: string } | null {
-  const [, id, secret] = form.exec(text) ?? [];
+export function parseApiKey(text: string): { id: string; secret: string } | null {
+  const [, id, secret] = apiKeyPattern.exec(text) ?? [];
   return id === undefined || secret === undefined ? null : { id, secret };
 }
 
 /** Whether the secret is the key's, in a time that does not tell how much of it is. */
-export const isSecretOf = (digest: string, secret: string): boolean => {
+export const isMatchingSecret = (digest: string, secret: string): boolean => {
   const known = Buffer.from(digest, 'hex');
-  const given = digestOf(secret);
+  const given = hashSecret(secret);
   return known.length === given.length && timingSafeEqual(known, given);
 };
 
@@ -146,4 +153,4 @@ export function requireName(text: string, what: string): void {
   throw new UsageError(`${what} is a text of 1 to 200 characters on one line.`);
 }
 
-const digestOf = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();
+const hashSecret = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();

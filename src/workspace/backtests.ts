@@ -1,7 +1,7 @@
 import type { WorkspaceDatabase } from './database.ts';
-import { attemptsMax, type JobQueue, jobQueue } from './job-queue.ts';
-import { takeTurn } from './owner.ts';
-import { type Page, type Paged, pageOf } from './pagination.ts';
+import { attemptsMax, createJobQueue, type JobQueue } from './job-queue.ts';
+import { nextOrdinal } from './owner.ts';
+import { type PageRequest, type RowPage, toRowPage } from './pagination.ts';
 import type { BacktestRow, OwnerColumns } from './tables.ts';
 
 /** What is known of a backtest that is to be run. */
@@ -14,7 +14,7 @@ export type NewBacktest = OwnerColumns &
 /** A backtest without what lists do not tell: its result may be long. */
 export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts' | 'body_sha256'>;
 
-export type FinishedBacktest =
+export type BacktestCompletion =
   | {
       readonly state: 'done';
       readonly at: number;
@@ -25,15 +25,15 @@ export type FinishedBacktest =
   | { readonly state: 'failed'; readonly at: number; readonly error: string };
 
 /** The backtests of one archive that users keep, and the jobs that make them. Without an owner: whoever's. */
-export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove'> {
+export interface BacktestStore extends Pick<JobQueue<BacktestRow>, 'remove'> {
   /** As a queue adds one. */
   add(backtest: NewBacktest, waitingMax: number, keptMax: number): ReturnType<JobQueue<BacktestRow>['add']>;
   /** Null where there is none, or it is another's. */
   get(owner: OwnerColumns | null, id: string): Promise<BacktestRow | null>;
   /** The one that the owner made under an idempotency key. */
-  made(owner: OwnerColumns, key: string): Promise<BacktestRow | null>;
+  findByIdempotencyKey(owner: OwnerColumns, key: string): Promise<BacktestRow | null>;
   /** Newest first. */
-  list(owner: OwnerColumns | null, page: Page): Promise<Paged<ListedBacktest>>;
+  list(owner: OwnerColumns | null, page: PageRequest): Promise<RowPage<ListedBacktest>>;
   /** One that waits, which is then running: users take turns, and of each the oldest comes first. */
   take(runner: number, nowMs: number): Promise<BacktestRow | null>;
   /** Puts back, in good order, what a runner had begun. */
@@ -42,12 +42,12 @@ export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove'> {
   releaseAll(nowMs: number): Promise<void>;
   /** False where it is no longer this runner's: it was removed. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
-  finish(id: string, runner: number, finished: FinishedBacktest): Promise<boolean>;
+  finish(id: string, runner: number, finished: BacktestCompletion): Promise<boolean>;
 }
 
-const diedOf = `It was begun ${attemptsMax} times, and each time the service ended before it did. Ask for less: fewer symbols, a shorter time or fewer points of a grid.`;
+const crashedMessage = `It was begun ${attemptsMax} times, and each time the service ended before it did. Ask for less: fewer symbols, a shorter time or fewer points of a grid.`;
 
-const numbers = [
+const numericColumns = [
   'ordinal',
   'created_at',
   'strategy_version',
@@ -61,30 +61,30 @@ const numbers = [
 ] as readonly (keyof BacktestRow)[];
 
 /** Drivers give 64-bit integers as text where they are careful. */
-const read = <Row extends Partial<BacktestRow>>(row: Row): Row => ({
+const parseRow = <Row extends Partial<BacktestRow>>(row: Row): Row => ({
   ...row,
-  ...Object.fromEntries(numbers.map((name) => [name, row[name] === null ? null : Number(row[name])])),
+  ...Object.fromEntries(numericColumns.map((name) => [name, row[name] === null ? null : Number(row[name])])),
 });
 
-const listed = [
+const listedColumns = [
   ...(['id', 'ordinal', 'owner', 'workspace', 'idempotency_key', 'created_at', 'place', 'state', 'asked'] as const),
   ...(['strategy_version', 'runner', 'started_at', 'finished_at', 'batches_done', 'batches_total'] as const),
   ...(['error', 'value'] as const),
 ];
 
 /** @param place the archive whose backtests these are */
-export function backtests(db: WorkspaceDatabase, place: string): Backtests {
+export function createBacktestStore(db: WorkspaceDatabase, place: string): BacktestStore {
   const unbegun = { started_at: null, batches_done: 0, batches_total: null };
-  const queue = jobQueue<BacktestRow>(db, {
+  const queue = createJobQueue<BacktestRow>(db, {
     table: 'backtests',
-    place,
-    whose: ['owner', 'workspace'],
-    unbegun,
-    read,
+    leaseId: place,
+    ownerColumns: ['owner', 'workspace'],
+    waitingColumns: unbegun,
+    parseRow,
     // No two of one owner have the same ordinal, and those of one user are counted one after another.
-    async begin(tx, { owner, workspace }) {
-      await takeTurn(tx, { owner, workspace: '' });
-      if (workspace !== '') await takeTurn(tx, { owner, workspace });
+    async lockOwner(tx, { owner, workspace }) {
+      await nextOrdinal(tx, { owner, workspace: '' });
+      if (workspace !== '') await nextOrdinal(tx, { owner, workspace });
     },
   });
   const rows = (of: OwnerColumns | null) => {
@@ -94,14 +94,14 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
   const running = () => db.updateTable('backtests').where('place', '=', place).where('state', '=', 'running');
   return {
     remove: queue.remove,
-    add: (backtest, waitingMax, keptMax) => queue.add({ ...empty, ...backtest, place }, waitingMax, keptMax),
+    add: (backtest, waitingMax, keptMax) => queue.add({ ...waitingColumns, ...backtest, place }, waitingMax, keptMax),
     async get(owner, id) {
       const row = await rows(owner).where('id', '=', id).selectAll().executeTakeFirst();
-      return row === undefined ? null : read(row);
+      return row === undefined ? null : parseRow(row);
     },
-    async made(owner, key) {
+    async findByIdempotencyKey(owner, key) {
       const row = await rows(owner).where('idempotency_key', '=', key).selectAll().executeTakeFirst();
-      return row === undefined ? null : read(row);
+      return row === undefined ? null : parseRow(row);
     },
     async list(owner, { limit, before }) {
       const found = rows(owner)
@@ -109,7 +109,7 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
         .orderBy('ordinal', 'desc')
         .orderBy('id')
         .limit(limit + 1);
-      return pageOf((await found.select(listed).execute()).map(read), limit);
+      return toRowPage((await found.select(listedColumns).execute()).map(parseRow), limit);
     },
     take: (runner, nowMs) => queue.take(runner, ({ attempts }) => ({ attempts: attempts + 1, started_at: nowMs })),
     async release(id, runner) {
@@ -120,21 +120,21 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
         .execute();
     },
     async releaseAll(nowMs) {
-      const failed = { state: 'failed', runner: null, finished_at: nowMs, error: diedOf } as const;
+      const failed = { state: 'failed', runner: null, finished_at: nowMs, error: crashedMessage } as const;
       await running().where('attempts', '>=', attemptsMax).set(failed).execute();
       await queue.releaseAll();
     },
-    progress: (id, runner, done, total) => queue.change(id, runner, { batches_done: done, batches_total: total }),
+    progress: (id, runner, done, total) => queue.update(id, runner, { batches_done: done, batches_total: total }),
     finish: (id, runner, { state, at, ...rest }) => {
       const ended = { state, runner: null, finished_at: at };
-      if ('error' in rest) return queue.change(id, runner, { ...ended, error: rest.error });
+      if ('error' in rest) return queue.update(id, runner, { ...ended, error: rest.error });
       const { batches, value, result } = rest;
-      return queue.change(id, runner, { ...ended, value, result, batches_done: batches, batches_total: batches });
+      return queue.update(id, runner, { ...ended, value, result, batches_done: batches, batches_total: batches });
     },
   };
 }
 
-const empty = {
+const waitingColumns = {
   ordinal: 0,
   state: 'waiting' as const,
   runner: null,

@@ -1,40 +1,43 @@
 import type { Transaction } from 'kysely';
 import type { WorkspaceDatabase } from './database.ts';
-import { takeTurn } from './owner.ts';
-import { type Page, type Paged, pageOf } from './pagination.ts';
+import { nextOrdinal } from './owner.ts';
+import { type PageRequest, type RowPage, toRowPage } from './pagination.ts';
 import type { BotRow, OwnerColumns, Tables } from './tables.ts';
 
 export type NewBot = Omit<BotRow, 'ordinal' | 'owner' | 'workspace' | 'status' | 'updated_at'>;
 
 /** A bot, and which strategy it is bound to. */
-export interface FoundBot extends BotRow {
+export interface BotWithStrategy extends BotRow {
   readonly strategy_name: string;
   readonly strategy_version: number;
 }
 
 /** Users' bots; nobody but its owner finds one. */
-export interface Bots {
+export interface BotStore {
   /**
    * Adds one, active. One that was made with the same idempotency key is given as it is: `other` where that was by another
    * request. `full` where the owner has `ownMax`, `unbound` where its strategy is not there.
    */
-  add(owner: OwnerColumns, bot: NewBot, ownMax: number): Promise<FoundBot | 'full' | 'other' | 'unbound'>;
+  add(owner: OwnerColumns, bot: NewBot, ownMax: number): Promise<BotWithStrategy | 'full' | 'other' | 'unbound'>;
   /** The one that was made under an idempotency key: `other` where that was by another request, null where there is none. */
-  made(owner: OwnerColumns, by: Pick<NewBot, 'idempotency_key' | 'body_sha256'>): Promise<FoundBot | 'other' | null>;
-  get(owner: OwnerColumns, id: string): Promise<FoundBot | null>;
+  findByIdempotencyKey(
+    owner: OwnerColumns,
+    by: Pick<NewBot, 'idempotency_key' | 'body_sha256'>,
+  ): Promise<BotWithStrategy | 'other' | null>;
+  get(owner: OwnerColumns, id: string): Promise<BotWithStrategy | null>;
   /** Newest first. */
-  list(owner: OwnerColumns, page: Page): Promise<Paged<FoundBot>>;
+  list(owner: OwnerColumns, page: PageRequest): Promise<RowPage<BotWithStrategy>>;
   /** Null where there is none. */
-  setStatus(owner: OwnerColumns, id: string, status: BotRow['status'], nowMs: number): Promise<FoundBot | null>;
+  setStatus(owner: OwnerColumns, id: string, status: BotRow['status'], nowMs: number): Promise<BotWithStrategy | null>;
   /** False where there is none. */
   remove(owner: OwnerColumns, id: string): Promise<boolean>;
 }
 
-type Reader = Pick<WorkspaceDatabase, 'selectFrom'>;
+type SelectDatabase = Pick<WorkspaceDatabase, 'selectFrom'>;
 
-export function bots(db: WorkspaceDatabase): Bots {
+export function createBotStore(db: WorkspaceDatabase): BotStore {
   // What a bot is bound to is not removed, so that it has its strategy.
-  const own = ({ owner, workspace }: OwnerColumns, of: Reader = db) =>
+  const own = ({ owner, workspace }: OwnerColumns, of: SelectDatabase = db) =>
     of
       .selectFrom('bots')
       .innerJoin('strategies', 'strategies.id', 'bots.strategy_id')
@@ -42,14 +45,12 @@ export function bots(db: WorkspaceDatabase): Bots {
       .where('bots.workspace', '=', workspace)
       .selectAll('bots')
       .select(['strategies.name as strategy_name', 'strategies.version as strategy_version']);
-  const get = async (owner: OwnerColumns, id: string, of: Reader = db): Promise<FoundBot | null> =>
+  const get = async (owner: OwnerColumns, id: string, of: SelectDatabase = db): Promise<BotWithStrategy | null> =>
     (await own(owner, of).where('bots.id', '=', id).executeTakeFirst()) ?? null;
 
-  const made: (...given: [...Parameters<Bots['made']>, of?: Reader]) => ReturnType<Bots['made']> = async (
-    owner,
-    { idempotency_key: key, body_sha256 },
-    of = db,
-  ) => {
+  const made: (
+    ...given: [...Parameters<BotStore['findByIdempotencyKey']>, of?: SelectDatabase]
+  ) => ReturnType<BotStore['findByIdempotencyKey']> = async (owner, { idempotency_key: key, body_sha256 }, of = db) => {
     if (key === null) return null;
     const known = await own(owner, of).where('bots.idempotency_key', '=', key).executeTakeFirst();
     if (known === undefined) return null;
@@ -57,7 +58,7 @@ export function bots(db: WorkspaceDatabase): Bots {
   };
 
   async function addIn(tx: Transaction<Tables>, owner: OwnerColumns, bot: NewBot, ownMax: number) {
-    const ordinal = await takeTurn(tx, owner);
+    const ordinal = await nextOrdinal(tx, owner);
     const { strategy_id } = bot;
     const known = await made(owner, bot, tx);
     if (known !== null) return known;
@@ -83,14 +84,14 @@ export function bots(db: WorkspaceDatabase): Bots {
 
   return {
     add: (owner, bot, ownMax) => db.transaction().execute((tx) => addIn(tx, owner, bot, ownMax)),
-    made: (owner, by) => made(owner, by),
+    findByIdempotencyKey: (owner, by) => made(owner, by),
     get: (owner, id) => get(owner, id),
     async list(owner, { limit, before }) {
       const found = own(owner)
         .$if(before !== null, (query) => query.where('bots.ordinal', '<', before!))
         .orderBy('bots.ordinal', 'desc')
         .limit(limit + 1);
-      return pageOf(await found.execute(), limit);
+      return toRowPage(await found.execute(), limit);
     },
     async setStatus(owner, id, status, nowMs) {
       await db

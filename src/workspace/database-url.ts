@@ -1,32 +1,32 @@
 import { UsageError } from '../core/errors.ts';
 
 /** Where the service's database is. */
-export type Location =
+export type DatabaseLocation =
   | { readonly kind: 'sqlite'; readonly path: string }
   | { readonly kind: 'postgres'; readonly url: string };
 
-const expected =
+const expectedFormat =
   'expected postgres://user:password@host/database, or sqlite:FILE (ODDSLAKE_DATABASE_URL or service.database_url)';
 
 /**
  * Reads `service.database_url`; null: SQLite in the file `byDefault`. Messages never hold the URL, as it holds a password.
  * @throws UsageError for what is neither
  */
-export function readLocation(url: string | null, byDefault: string | null): Location {
+export function parseDatabaseUrl(url: string | null, byDefault: string | null): DatabaseLocation {
   if (url === null && byDefault !== null) return { kind: 'sqlite', path: byDefault };
   const text = url?.trim() ?? '';
   const [, scheme, rest] = /^([a-z]+):(.*)$/is.exec(text) ?? [];
   switch (scheme?.toLowerCase()) {
     case 'sqlite':
       // Of sqlite://FILE nobody knows whether its first part is a host.
-      if (/^\s*$|\0|^\/\/[^/]/.test(rest!)) throw new UsageError(`The service's database: sqlite: ${noFile}`);
+      if (/^\s*$|\0|^\/\/[^/]/.test(rest!)) throw new UsageError(`The service's database: sqlite: ${noFileReason}`);
       return { kind: 'sqlite', path: rest! };
     case 'postgres':
     case 'postgresql':
       return { kind: 'postgres', url: text };
     default:
-      throw new UsageError(`The URL of the service's database is not one that is known: ${expected}`);
+      throw new UsageError(`The URL of the service's database is not one that is known: ${expectedFormat}`);
   }
 }
 
-const noFile = `names no file; ${expected}`;
+const noFileReason = `names no file; ${expectedFormat}`;

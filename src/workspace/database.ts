@@ -1,9 +1,9 @@
 import { Kysely } from 'kysely';
-import type { Location } from './database-url.ts';
+import type { DatabaseLocation } from './database-url.ts';
 import { migrate } from './migrate.ts';
 import { migrations } from './migrations.ts';
-import { postgresDialect } from './postgres.ts';
-import { sqliteDialect } from './sqlite.ts';
+import { openPostgresDialect } from './postgres.ts';
+import { openSqliteDialect } from './sqlite.ts';
 import type { Tables } from './tables.ts';
 
 export type WorkspaceDatabase = Kysely<Tables>;
@@ -12,8 +12,9 @@ export type WorkspaceDatabase = Kysely<Tables>;
  * Opens the database and brings its tables up to date.
  * @throws UsageError for a URL that is none, or a database of a newer oddslake; OddslakeError where it cannot be reached
  */
-export async function openWorkspaceDatabase(location: Location): Promise<WorkspaceDatabase> {
-  const dialect = location.kind === 'sqlite' ? sqliteDialect(location.path) : await postgresDialect(location.url);
+export async function openWorkspaceDatabase(location: DatabaseLocation): Promise<WorkspaceDatabase> {
+  const dialect =
+    location.kind === 'sqlite' ? openSqliteDialect(location.path) : await openPostgresDialect(location.url);
   const db = new Kysely<Tables>({ dialect });
   try {
     await migrate(db, location.kind, migrations);

@@ -1,19 +1,20 @@
 import { existsSync } from 'node:fs';
 import { Kysely } from 'kysely';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import { lookInto } from '../state/inspect.ts';
-import type { Location } from './database-url.ts';
-import { migrationsIn, migrationTable } from './migrate.ts';
+import { inspectDatabase } from '../state/inspect.ts';
+import type { DatabaseLocation } from './database-url.ts';
+import { listAppliedMigrations, migrationTable } from './migrate.ts';
 import { migrations } from './migrations.ts';
-import { postgresDialect } from './postgres.ts';
+import { openPostgresDialect } from './postgres.ts';
 
 /**
  * How many of our migrations the service's database lacks; null where its file is not there. Nothing is made or changed.
  * @throws OddslakeError where it cannot be asked, or is a newer oddslake's
  */
-export async function lookAtWorkspace(location: Location): Promise<number | null> {
+export async function inspectWorkspace(location: DatabaseLocation): Promise<number | null> {
   if (location.kind === 'sqlite' && !existsSync(location.path)) return null;
-  const done = location.kind === 'sqlite' ? inFile(location.path) : await inPostgres(location.url);
+  const done =
+    location.kind === 'sqlite' ? readSqliteMigrations(location.path) : await readPostgresMigrations(location.url);
   const unknown = done.find((name) => !Object.hasOwn(migrations, name));
   if (unknown !== undefined)
     throw new OddslakeError(
@@ -23,17 +24,17 @@ export async function lookAtWorkspace(location: Location): Promise<number | null
   return Object.keys(migrations).length - done.length;
 }
 
-const inFile = (path: string): string[] =>
-  lookInto(path, (db) =>
+const readSqliteMigrations = (path: string): string[] =>
+  inspectDatabase(path, (db) =>
     db.one('select 1 from sqlite_master where name = ?', migrationTable) === undefined
       ? []
       : db.all<{ name: string }>(`select name from ${migrationTable}`).map(({ name }) => name),
   );
 
-async function inPostgres(url: string): Promise<string[]> {
-  const db = new Kysely<object>({ dialect: await postgresDialect(url) });
+async function readPostgresMigrations(url: string): Promise<string[]> {
+  const db = new Kysely<object>({ dialect: await openPostgresDialect(url) });
   try {
-    return await migrationsIn(db);
+    return await listAppliedMigrations(db);
   } finally {
     await db.destroy();
   }

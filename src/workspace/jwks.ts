@@ -3,7 +3,7 @@ import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } f
 import type { Clock } from '../core/clock.ts';
 import { UsageError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
-import { WorkspaceUnavailable } from './database-unavailable.ts';
+import { WorkspaceUnavailableError } from './database-unavailable.ts';
 
 /** Bounds of one fetch. */
 const fetchMsMax = 5_000;
@@ -18,7 +18,7 @@ const staleMsMax = 24 * 3_600_000;
  * Finds the key that a token names in a set that is kept up to date. Without any set, or for a key that the last one lacks
  * while no newer can be had, it rejects with WorkspaceUnavailable: nobody can tell then whether the token is good.
  */
-export function keptKeySet(load: () => Promise<JSONWebKeySet>, clock: Clock, log: Log): JWTVerifyGetKey {
+export function createCachedKeySet(load: () => Promise<JSONWebKeySet>, clock: Clock, log: Log): JWTVerifyGetKey {
   let kept: { readonly find: JWTVerifyGetKey; readonly at: number } | null = null;
   let triedAt = Number.NEGATIVE_INFINITY;
   let failed = false;
@@ -45,19 +45,20 @@ export function keptKeySet(load: () => Promise<JSONWebKeySet>, clock: Clock, log
   return async (header, token) => {
     if (kept === null || age(kept.at) >= staleMsMax) await refresh();
     else if (age(kept.at) >= freshMs) void refresh();
-    if (kept === null || age(kept.at) >= staleMsMax) throw unavailable();
+    if (kept === null || age(kept.at) >= staleMsMax) throw createUnavailableError();
     try {
       return await kept.find(header, token);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
       await refresh();
-      if (failed) throw unavailable();
+      if (failed) throw createUnavailableError();
       return kept.find(header, token);
     }
   };
 }
 
-const unavailable = () => new WorkspaceUnavailable('The key set of user tokens (service.tokens) cannot be read.');
+const createUnavailableError = () =>
+  new WorkspaceUnavailableError('The key set of user tokens (service.tokens) cannot be read.');
 
 /** Fetches a set within `msMax`; redirects are not followed. */
 export async function fetchKeySet(url: string, msMax = fetchMsMax): Promise<JSONWebKeySet> {
@@ -78,7 +79,7 @@ export async function fetchKeySet(url: string, msMax = fetchMsMax): Promise<JSON
     if (length > bytesMax) throw new Error(`longer than ${bytesMax} bytes`);
     pieces.push(piece);
   }
-  return readKeySet(Buffer.concat(pieces).toString('utf8'));
+  return parseKeySet(Buffer.concat(pieces).toString('utf8'));
 }
 
 /** Reads a set from a file. Throws UsageError where it is missing or none. */
@@ -86,7 +87,7 @@ export async function loadKeySet(path: string): Promise<JSONWebKeySet> {
   try {
     const text = await readFile(path, 'utf8');
     if (text.length > bytesMax) throw new Error(`longer than ${bytesMax} bytes`);
-    return readKeySet(text);
+    return parseKeySet(text);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const why = code === 'ENOENT' ? 'there is no such file' : message;
@@ -94,7 +95,7 @@ export async function loadKeySet(path: string): Promise<JSONWebKeySet> {
   }
 }
 
-function readKeySet(text: string): JSONWebKeySet {
+function parseKeySet(text: string): JSONWebKeySet {
   let set: unknown;
   try {
     set = JSON.parse(text);

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import { type Migration, Migrator } from 'kysely/migration';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
-import { WorkspaceUnavailable } from './database-unavailable.ts';
+import { WorkspaceUnavailableError } from './database-unavailable.ts';
 
 /** Its tables are as a migration finds them: no type of ours holds for all of them. */
 // biome-ignore lint/suspicious/noExplicitAny: what Kysely itself hands to a migration
@@ -9,7 +9,7 @@ type AnyDatabase = Kysely<any>;
 
 export const migrationTable = 'oddslake_migrations';
 
-const tables = { migrationTableName: migrationTable, migrationLockTableName: 'oddslake_migrations_lock' };
+const migratorTables = { migrationTableName: migrationTable, migrationLockTableName: 'oddslake_migrations_lock' };
 
 /**
  * Brings the schema up to `migrations`; a process that does so at the same moment is waited for.
@@ -20,7 +20,7 @@ export async function migrate(
   kind: 'sqlite' | 'postgres',
   migrations: Readonly<Record<string, Migration>>,
 ): Promise<void> {
-  const done = await migrationsIn(db);
+  const done = await listAppliedMigrations(db);
   const unknown = done.find((name) => !Object.hasOwn(migrations, name));
   if (unknown !== undefined) {
     throw new UsageError(
@@ -28,12 +28,12 @@ export async function migrate(
     );
   }
   if (done.length === Object.keys(migrations).length) return;
-  if (kind === 'postgres') return run(db, migrations);
+  if (kind === 'postgres') return runMigrations(db, migrations);
   // PostgreSQL's dialect locks and wraps by itself; SQLite's leaves both to us.
   await db.connection().execute(async (connection) => {
     await sql`begin immediate`.execute(connection);
     try {
-      await run(connection, migrations);
+      await runMigrations(connection, migrations);
       await sql`commit`.execute(connection);
     } catch (error) {
       await sql`rollback`.execute(connection);
@@ -42,11 +42,15 @@ export async function migrate(
   });
 }
 
-async function run(db: AnyDatabase, migrations: Readonly<Record<string, Migration>>): Promise<void> {
-  const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...migrations }) }, ...tables });
+async function runMigrations(db: AnyDatabase, migrations: Readonly<Record<string, Migration>>): Promise<void> {
+  const migrator = new Migrator({
+    db,
+    provider: { getMigrations: async () => ({ ...migrations }) },
+    ...migratorTables,
+  });
   const { error } = await migrator.migrateToLatest();
   if (error === undefined) return;
-  if (error instanceof WorkspaceUnavailable) throw error;
+  if (error instanceof WorkspaceUnavailableError) throw error;
   throw new OddslakeError(
     exitCodes.unexpected,
     `The tables of the service's database cannot be made: ${(error as Error).message}.`,
@@ -55,9 +59,11 @@ async function run(db: AnyDatabase, migrations: Readonly<Record<string, Migratio
 }
 
 /** Names of the migrations that were made in a database. */
-export async function migrationsIn(db: AnyDatabase): Promise<string[]> {
+export async function listAppliedMigrations(db: AnyDatabase): Promise<string[]> {
   const known = await db.introspection.getTables({ withInternalKyselyTables: true });
-  if (!known.some(({ name }) => name === tables.migrationTableName)) return [];
-  const { rows } = await sql<{ name: string }>`select name from ${sql.table(tables.migrationTableName)}`.execute(db);
+  if (!known.some(({ name }) => name === migratorTables.migrationTableName)) return [];
+  const { rows } = await sql<{
+    name: string;
+  }>`select name from ${sql.table(migratorTables.migrationTableName)}`.execute(db);
   return rows.map(({ name }) => name);
 }

@@ -4,26 +4,26 @@ import type { User } from './principal.ts';
 import type { OwnerColumns, Tables } from './tables.ts';
 
 /** Whose objects a token reaches: those made with a token of the same user in the same workspace. */
-export const ownerOf = ({ user, workspace }: User): OwnerColumns => ({
-  owner: columnOf(user),
-  workspace: columnOf(workspace ?? ''),
+export const toOwnerColumns = ({ user, workspace }: User): OwnerColumns => ({
+  owner: toColumn(user),
+  workspace: toColumn(workspace ?? ''),
 });
 
 /** An index of PostgreSQL takes no more than 2,704 bytes a row: room for both of these, and for a name beside them. */
-const bytesMax = 400;
-const digestMark = 'sha256:';
+const ownerBytesMax = 400;
+const digestPrefix = 'sha256:';
 
 /** The text, or where it is long its digest, which no text can be taken for. */
-const columnOf = (text: string): string =>
-  Buffer.byteLength(text) <= bytesMax && !text.startsWith(digestMark)
+const toColumn = (text: string): string =>
+  Buffer.byteLength(text) <= ownerBytesMax && !text.startsWith(digestPrefix)
     ? text
-    : `${digestMark}${createHash('sha256').update(text, 'utf8').digest('hex')}`;
+    : `${digestPrefix}${createHash('sha256').update(text, 'utf8').digest('hex')}`;
 
 /**
  * Begins a change of an owner's strategies and bots: until the transaction is over, others of the same owner wait, in
  * whatever process. Returns the ordinal of what is made, greater than all before it.
  */
-export async function takeTurn(tx: Transaction<Tables>, { owner, workspace }: OwnerColumns): Promise<number> {
+export async function nextOrdinal(tx: Transaction<Tables>, { owner, workspace }: OwnerColumns): Promise<number> {
   // The row is locked by its change; and SQLite refuses a write that comes after a read where another process wrote.
   const { made } = await tx
     .insertInto('owners')

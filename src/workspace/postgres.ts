@@ -1,6 +1,6 @@
 import { type Dialect, PostgresDialect, type PostgresPoolClient } from 'kysely';
 import { UsageError } from '../core/errors.ts';
-import { WorkspaceUnavailable } from './database-unavailable.ts';
+import { WorkspaceUnavailableError } from './database-unavailable.ts';
 
 /** Connections of one process, and how long one is waited for, asked, and kept without work, in ms. */
 const connectionsMax = 8;
@@ -8,17 +8,17 @@ const connectMsMax = 5_000;
 const queryMsMax = 5_000;
 const idleMsMax = 30_000;
 
-const int8 = 20;
+const int8TypeId = 20;
 
 /**
  * The dialect of a PostgreSQL database, its driver loaded only here. No connection is made yet.
  * @throws UsageError for a URL that the driver cannot read; its text is in no message, as it holds a password
  */
-export async function postgresDialect(url: string): Promise<Dialect> {
+export async function openPostgresDialect(url: string): Promise<Dialect> {
   const { default: pg } = await import('pg');
   let told: string;
   try {
-    requireWholePassword(url);
+    requireEncodedPassword(url);
     const { host, port, database } = new pg.Client({ connectionString: url });
     told = `PostgreSQL at ${host}:${port}, database ${database ?? 'as its user'}`;
   } catch {
@@ -38,7 +38,7 @@ export async function postgresDialect(url: string): Promise<Dialect> {
     // The driver gives a bigint as text; none of ours is beyond what a number holds exactly.
     types: {
       getTypeParser: ((oid: number, format?: 'text') =>
-        oid === int8 ? wholeNumber : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
+        oid === int8TypeId ? parseInteger : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
     },
   });
   // A connection at rest that breaks is no news until somebody asks; unheard it would end the process.
@@ -48,9 +48,11 @@ export async function postgresDialect(url: string): Promise<Dialect> {
       options: {},
       async connect() {
         const client = await pool.connect().catch((error) => {
-          throw new WorkspaceUnavailable(`The service's database (${told}) cannot be reached: ${reasonOf(error)}.`);
+          throw new WorkspaceUnavailableError(
+            `The service's database (${told}) cannot be reached: ${toReason(error)}.`,
+          );
         });
-        return explained(client as unknown as PostgresPoolClient, told);
+        return wrapClient(client as unknown as PostgresPoolClient, told);
       },
       end: () => pool.end(),
     },
@@ -61,22 +63,22 @@ export async function postgresDialect(url: string): Promise<Dialect> {
  * Throws where a user's password holds what ends the address of a host: the rest of it would be taken for the name of a
  * database, and told.
  */
-function requireWholePassword(url: string): void {
+function requireEncodedPassword(url: string): void {
   const [, authority = '', path = '', rest = ''] = /^[^/]*\/\/([^/?#]*)([^?#]*)(.*)$/s.exec(url) ?? [];
   if (path.includes('@') || (rest.includes('@') && !authority.includes('@')))
     throw new RangeError('an @ behind the host');
 }
 
 /** A connection whose loss is told as such. */
-function explained(client: PostgresPoolClient, told: string): PostgresPoolClient {
+function wrapClient(client: PostgresPoolClient, told: string): PostgresPoolClient {
   let lost = false;
   const query = async (sql: string, parameters: readonly unknown[]) => {
     try {
       return await client.query(sql, parameters);
     } catch (error) {
-      if (!isLoss(error)) throw error;
+      if (!isConnectionLoss(error)) throw error;
       lost = true;
-      throw new WorkspaceUnavailable(`The service's database (${told}) does not answer: ${reasonOf(error)}.`);
+      throw new WorkspaceUnavailableError(`The service's database (${told}) does not answer: ${toReason(error)}.`);
     }
   };
   return {
@@ -87,19 +89,19 @@ function explained(client: PostgresPoolClient, told: string): PostgresPoolClient
 }
 
 /** Classes of SQLSTATE: connection, not enough of something, stopped by its operator, its system. */
-const lossClasses = new Set(['08', '53', '57', '58']);
+const connectionLossClasses = new Set(['08', '53', '57', '58']);
 
 /** Whether the database could not be asked, rather than refused what it was asked. */
-function isLoss(error: unknown): boolean {
+function isConnectionLoss(error: unknown): boolean {
   const { code, severity } = error as { code?: unknown; severity?: unknown };
   // What comes from the server has a severity; all else is the way there.
   if (severity === undefined) return true;
   // Read-only: a standby that took no writes yet.
-  return typeof code === 'string' && (lossClasses.has(code.slice(0, 2)) || code === '25006');
+  return typeof code === 'string' && (connectionLossClasses.has(code.slice(0, 2)) || code === '25006');
 }
 
 /** Why, without what the driver says besides: a message of its own may hold the address as it was given. */
-function reasonOf(error: unknown): string {
+function toReason(error: unknown): string {
   const { code, severity, message } = error as { code?: unknown; severity?: unknown; message?: unknown };
   // The server's own words name the user or the database at most.
   if (severity !== undefined) return String(message);
@@ -107,7 +109,7 @@ function reasonOf(error: unknown): string {
   return typeof code === 'string' ? code : 'the connection ended';
 }
 
-function wholeNumber(text: string): number {
+function parseInteger(text: string): number {
   const value = Number(text);
   if (!Number.isSafeInteger(value)) throw new RangeError('a number in the database is beyond 2^53');
   return value;

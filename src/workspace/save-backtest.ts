@@ -1,11 +1,11 @@
 import type { NewBacktest } from './backtests.ts';
 import type { WorkspaceDatabase } from './database.ts';
-import { countOf, finalStates, oldMax } from './job-queue.ts';
-import { takeTurn } from './owner.ts';
+import { deletedPerAddMax, finalStates, readCount } from './job-queue.ts';
+import { nextOrdinal } from './owner.ts';
 import type { BacktestRow } from './tables.ts';
 
 /** A backtest that was run outside of the service. */
-export type RunElsewhere = Omit<NewBacktest, 'idempotency_key' | 'body_sha256'> & {
+export type CompletedBacktest = Omit<NewBacktest, 'idempotency_key' | 'body_sha256'> & {
   readonly finished_at: number;
   readonly value: number | null;
   /** JSON, as src/research/result.ts has it. */
@@ -16,16 +16,16 @@ export type RunElsewhere = Omit<NewBacktest, 'idempotency_key' | 'body_sha256'> 
  * Keeps it as done among the owner's own, of whose finished ones the newest `keptMax` stay. It never waits there: a service
  * would take it for a job, and run it again.
  */
-export async function keepBacktest(
+export async function saveBacktest(
   db: WorkspaceDatabase,
   place: string,
-  done: RunElsewhere,
+  done: CompletedBacktest,
   keptMax: number,
 ): Promise<void> {
   await db.transaction().execute(async (tx) => {
-    await takeTurn(tx, done);
+    await nextOrdinal(tx, done);
     const all = tx.selectFrom('backtests').where('place', '=', place);
-    const latest = await countOf(all.select(({ fn }) => fn.max('ordinal').as('n')));
+    const latest = await readCount(all.select(({ fn }) => fn.max('ordinal').as('n')));
     const row: BacktestRow = {
       body_sha256: null,
       runner: null,
@@ -47,7 +47,7 @@ export async function keepBacktest(
       .where('state', 'in', finalStates)
       .orderBy('ordinal', 'desc')
       .offset(keptMax)
-      .limit(oldMax);
+      .limit(deletedPerAddMax);
     const ids = (await old.select('id').execute()).map(({ id }) => id);
     if (ids.length > 0) await tx.deleteFrom('backtests').where('id', 'in', ids).execute();
   });

@@ -29,7 +29,7 @@ export interface Statements {
 }
 
 /** What a driver stands on. */
-export interface Connections {
+export interface SqliteConnections {
   /** All that writes, one after another, and what is read within a transaction. */
   readonly writer: Statements;
   /** What is read outside of one: no writer is in its way. */
@@ -45,31 +45,31 @@ export interface Connections {
 const busyMsMax = 10_000;
 
 /** The longest rest between two attempts, ms. */
-const restMsMax = 50;
+const retryDelayMsMax = 50;
 
-export const sqliteDialectOver = (connections: Connections): Dialect => ({
-  createDriver: () => driverOver(connections),
+export const createSqliteDialect = (connections: SqliteConnections): Dialect => ({
+  createDriver: () => createDriver(connections),
   createQueryCompiler: () => new SqliteQueryCompiler(),
-  createAdapter: () => new AdapterOfSeveral(),
+  createAdapter: () => new ConcurrentSqliteAdapter(),
   createIntrospector: (db) => new SqliteIntrospector(db),
 });
 
 /** Kysely has a connection used by one after another, where it is the only one. */
-class AdapterOfSeveral extends SqliteAdapter {
+class ConcurrentSqliteAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
   }
 }
 
-interface Connection extends DatabaseConnection {
+interface SqliteConnection extends DatabaseConnection {
   /** Lets the next one write. */
-  letGo(): void;
+  releaseWriter(): void;
 }
 
-function driverOver({ writer, reader, isBusy }: Connections): Driver {
-  const takeTurn = turns();
+function createDriver({ writer, reader, isBusy }: SqliteConnections): Driver {
+  const takeTurn = createMutex();
 
-  function connection(): Connection {
+  function connection(): SqliteConnection {
     let endTurn: (() => void) | null = null;
     // Of a transaction all statements together wait no longer than one.
     let until = 0;
@@ -77,14 +77,14 @@ function driverOver({ writer, reader, isBusy }: Connections): Driver {
       const reads = endTurn === null && SelectQueryNode.is(query.query);
       if (endTurn === null) until = performance.now() + busyMsMax;
       if (!reads) endTurn ??= await takeTurn();
-      return await patiently(() => answerOf<R>(reads ? reader : writer, query), isBusy, until);
+      return await retryWhileBusy(() => executeStatement<R>(reads ? reader : writer, query), isBusy, until);
     };
     return {
       executeQuery,
       async *streamQuery<R>(query: CompiledQuery) {
         yield await executeQuery<R>(query);
       },
-      letGo() {
+      releaseWriter() {
         endTurn?.();
         endTurn = null;
       },
@@ -98,7 +98,7 @@ function driverOver({ writer, reader, isBusy }: Connections): Driver {
     beginTransaction: (to) => say(to, 'begin'),
     commitTransaction: (to) => say(to, 'commit'),
     rollbackTransaction: (to) => say(to, 'rollback'),
-    releaseConnection: async (one) => (one as Connection).letGo(),
+    releaseConnection: async (one) => (one as SqliteConnection).releaseWriter(),
     async destroy() {
       reader.close();
       writer.close();
@@ -106,7 +106,7 @@ function driverOver({ writer, reader, isBusy }: Connections): Driver {
   };
 }
 
-function answerOf<R>(statements: Statements, { sql, parameters }: CompiledQuery): QueryResult<R> {
+function executeStatement<R>(statements: Statements, { sql, parameters }: CompiledQuery): QueryResult<R> {
   const statement = statements.prepare(sql);
   if (statement.reader) return { rows: statement.all(parameters) as R[] };
   const { changes, lastInsertRowid } = statement.run(parameters);
@@ -114,8 +114,8 @@ function answerOf<R>(statements: Statements, { sql, parameters }: CompiledQuery)
 }
 
 /** Tries again until another process is out of the way, or it is `until`, by `performance.now()`. */
-async function patiently<T>(work: () => T, isBusy: (error: unknown) => boolean, until: number): Promise<T> {
-  for (let restMs = 1; ; restMs = Math.min(2 * restMs, restMsMax)) {
+async function retryWhileBusy<T>(work: () => T, isBusy: (error: unknown) => boolean, until: number): Promise<T> {
+  for (let restMs = 1; ; restMs = Math.min(2 * restMs, retryDelayMsMax)) {
     try {
       return work();
     } catch (error) {
@@ -126,7 +126,7 @@ async function patiently<T>(work: () => T, isBusy: (error: unknown) => boolean, 
 }
 
 /** Turns, one at a time, in the order in which they are asked for; what each resolves with ends it. */
-function turns(): () => Promise<() => void> {
+function createMutex(): () => Promise<() => void> {
   let last: Promise<void> = Promise.resolve();
   return async () => {
     const before = last;

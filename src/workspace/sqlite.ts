@@ -2,20 +2,20 @@ import { closeSync, openSync } from 'node:fs';
 import type { Dialect } from 'kysely';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { openStatements } from '../state/statements.ts';
-import { WorkspaceUnavailable } from './database-unavailable.ts';
-import { type Statements, sqliteDialectOver } from './sqlite-driver.ts';
+import { WorkspaceUnavailableError } from './database-unavailable.ts';
+import { createSqliteDialect, type Statements } from './sqlite-driver.ts';
 
 /** What SQLite says where the file cannot be used now: busy, locked, read-only, input or output, full, cannot be opened. */
-const passing = new Set([5, 6, 8, 10, 13, 14]);
-const busy = 5;
+const transientCodes = new Set([5, 6, 8, 10, 13, 14]);
+const busyCode = 5;
 
 /** The dialect of a SQLite file, made if need be. Throws OddslakeError where it cannot be opened. */
-export function sqliteDialect(path: string): Dialect {
-  makePrivate(path);
-  const writer = opened(path);
+export function openSqliteDialect(path: string): Dialect {
+  restrictPermissions(path);
+  const writer = openWithRetries(path);
   try {
-    const connections = { writer: explained(writer, path), reader: explained(opened(path), path) };
-    return sqliteDialectOver({ ...connections, isBusy: (error) => isBusy((error as Error).cause ?? error) });
+    const connections = { writer: wrapStatements(writer, path), reader: wrapStatements(openWithRetries(path), path) };
+    return createSqliteDialect({ ...connections, isBusy: (error) => isBusy((error as Error).cause ?? error) });
   } catch (error) {
     writer.close();
     throw error;
@@ -23,15 +23,18 @@ export function sqliteDialect(path: string): Dialect {
 }
 
 /** A connection that says what keeps it from the file. */
-function explained(statements: ReturnType<typeof openStatements>, path: string): Statements {
+function wrapStatements(statements: ReturnType<typeof openStatements>, path: string): Statements {
   const explain = <T>(work: () => T): T => {
     try {
       return work();
     } catch (error) {
-      if (!passing.has(codeOf(error))) throw error;
-      throw new WorkspaceUnavailable(`The service's database ${path} cannot be used: ${(error as Error).message}.`, {
-        cause: error,
-      });
+      if (!transientCodes.has(toCode(error))) throw error;
+      throw new WorkspaceUnavailableError(
+        `The service's database ${path} cannot be used: ${(error as Error).message}.`,
+        {
+          cause: error,
+        },
+      );
     }
   };
   return {
@@ -52,10 +55,10 @@ function explained(statements: ReturnType<typeof openStatements>, path: string):
 }
 
 /** Two processes that start a file at once may be told that it is busy in spite of the time that they would wait. */
-const triesMax = 20;
+const openAttemptsMax = 20;
 
 /** A file that is made is its owner's alone, and so are those that SQLite makes beside it. */
-function makePrivate(path: string): void {
+function restrictPermissions(path: string): void {
   try {
     closeSync(openSync(path, 'ax', 0o600));
   } catch {
@@ -63,11 +66,11 @@ function makePrivate(path: string): void {
   }
 }
 
-function opened(path: string, tries = 1): ReturnType<typeof openStatements> {
+function openWithRetries(path: string, tries = 1): ReturnType<typeof openStatements> {
   try {
     return openStatements(path);
   } catch (error) {
-    if (codeOf(error) === busy && tries < triesMax) return opened(path, tries + 1);
+    if (toCode(error) === busyCode && tries < openAttemptsMax) return openWithRetries(path, tries + 1);
     throw new OddslakeError(
       exitCodes.unexpected,
       `The service's database ${path} cannot be opened: ${(error as Error).message}. Check that its folder is there and may be written.`,
@@ -76,9 +79,9 @@ function opened(path: string, tries = 1): ReturnType<typeof openStatements> {
   }
 }
 
-const extendedCodeOf = (error: unknown): number => Number((error as { errcode?: unknown }).errcode);
-const codeOf = (error: unknown): number => extendedCodeOf(error) & 0xff;
+const toExtendedCode = (error: unknown): number => Number((error as { errcode?: unknown }).errcode);
+const toCode = (error: unknown): number => toExtendedCode(error) & 0xff;
 
 /** What was read in a transaction before another process wrote stays out of date, however long it waits. */
-const busySnapshot = 517;
-const isBusy = (error: unknown): boolean => codeOf(error) === busy && extendedCodeOf(error) !== busySnapshot;
+const busySnapshotCode = 517;
+const isBusy = (error: unknown): boolean => toCode(error) === busyCode && toExtendedCode(error) !== busySnapshotCode;

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely';
 import type { WorkspaceDatabase } from './database.ts';
-import { takeTurn } from './owner.ts';
-import { type Page, type Paged, pageOf } from './pagination.ts';
+import { nextOrdinal } from './owner.ts';
+import { type PageRequest, type RowPage, toRowPage } from './pagination.ts';
 import type { OwnerColumns, StrategyRow, Tables } from './tables.ts';
 
 export type NewStrategy = Pick<
@@ -10,7 +10,7 @@ export type NewStrategy = Pick<
 >;
 
 /** Users' strategies. Every version is an object of its own that never changes; nobody but its owner finds it. */
-export interface Strategies {
+export interface StrategyStore {
   /**
    * Adds the next version of its name. One that was made with the same idempotency key is given as it is: `other` where
    * that was by another request. `full` where the owner has `ownMax`.
@@ -20,19 +20,19 @@ export interface Strategies {
   /** By name; without a version the highest that there is. */
   find(owner: OwnerColumns, name: string, version: number | null): Promise<StrategyRow | null>;
   /** Newest first, of one name or of all. */
-  list(owner: OwnerColumns, page: Page & { readonly name?: string | null }): Promise<Paged<StrategyRow>>;
+  list(owner: OwnerColumns, page: PageRequest & { readonly name?: string | null }): Promise<RowPage<StrategyRow>>;
   /** Removes a version; null where there is none, and nothing is removed where bots use it. */
   remove(owner: OwnerColumns, id: string): Promise<{ readonly usedBy: number } | null>;
 }
 
-type Reader = Pick<WorkspaceDatabase, 'selectFrom'>;
+type SelectDatabase = Pick<WorkspaceDatabase, 'selectFrom'>;
 
-export function strategies(db: WorkspaceDatabase): Strategies {
-  const own = ({ owner, workspace }: OwnerColumns, of: Reader = db) =>
+export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
+  const own = ({ owner, workspace }: OwnerColumns, of: SelectDatabase = db) =>
     of.selectFrom('strategies').where('owner', '=', owner).where('workspace', '=', workspace);
 
   async function addIn(tx: Transaction<Tables>, owner: OwnerColumns, strategy: NewStrategy, ownMax: number) {
-    const ordinal = await takeTurn(tx, owner);
+    const ordinal = await nextOrdinal(tx, owner);
     const { idempotency_key: key, body_sha256, name } = strategy;
     if (key !== null) {
       const known = await own(owner, tx).where('idempotency_key', '=', key).selectAll().executeTakeFirst();
@@ -53,7 +53,7 @@ export function strategies(db: WorkspaceDatabase): Strategies {
   }
 
   async function removeIn(tx: Transaction<Tables>, owner: OwnerColumns, id: string) {
-    await takeTurn(tx, owner);
+    await nextOrdinal(tx, owner);
     const row = await own(owner, tx).where('id', '=', id).selectAll().executeTakeFirst();
     if (row === undefined) return null;
     const { usedBy } = await tx
@@ -94,7 +94,7 @@ export function strategies(db: WorkspaceDatabase): Strategies {
         .$if(name !== null, (query) => query.where('name', '=', name!))
         .orderBy('ordinal', 'desc')
         .limit(limit + 1);
-      return pageOf(await found.selectAll().execute(), limit);
+      return toRowPage(await found.selectAll().execute(), limit);
     },
     remove: (owner, id) => db.transaction().execute((tx) => removeIn(tx, owner, id)),
   };

@@ -5,12 +5,12 @@ import type { Clock } from '../core/clock.ts';
 import { UsageError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { requireName } from './api-keys.ts';
-import { WorkspaceUnavailable } from './database-unavailable.ts';
-import { fetchKeySet, keptKeySet, loadKeySet } from './jwks.ts';
+import { WorkspaceUnavailableError } from './database-unavailable.ts';
+import { createCachedKeySet, fetchKeySet, loadKeySet } from './jwks.ts';
 import type { User } from './principal.ts';
 
 /** What `service.tokens` says. */
-export interface TokenSettings {
+export interface UserTokenSettings {
   readonly issuer: string;
   readonly audience: string;
   readonly secret: string | null;
@@ -19,11 +19,11 @@ export interface TokenSettings {
 }
 
 /** Judges user tokens (JWT, RFC 7519). */
-export interface Tokens {
+export interface UserTokenVerifier {
   /** Whom a token that is good at `nowMs` stands for; null for any other text. Rejects with WorkspaceUnavailable. */
-  user(token: string, nowMs: number): Promise<User | null>;
+  verify(token: string, nowMs: number): Promise<User | null>;
   /** Whether a text was a good token lately, for nothing but the time of a digest. */
-  isFamiliar(token: string): boolean;
+  isCached(token: string): boolean;
 }
 
 /** How far an issuer's clock may be ahead of ours, in seconds; an end is an end. */
@@ -31,16 +31,16 @@ const leewaySeconds = 30;
 const tokenCharsMax = 8_192;
 const claimCharsMax = 1_000;
 /** Tokens whose signature was checked, and for how long that holds, in ms. */
-const checkedMax = 10_000;
-const checkedMs = 60_000;
+const verifiedTokensMax = 10_000;
+const verifiedForMs = 60_000;
 
-interface Checked {
+interface VerifiedToken {
   readonly user: User;
   readonly expMs: number;
 }
 
 /** How a token is checked: the algorithm is never the token's own choice. */
-interface Check {
+interface TokenVerification {
   readonly algorithms: readonly string[];
   readonly key: Uint8Array | JWTVerifyGetKey;
 }
@@ -49,18 +49,22 @@ interface Check {
  * Opens what `service.tokens` says; without secret and key set every token is refused.
  * @throws UsageError for more than one of them, a URL that is none, a file that is missing or no key set
  */
-export async function openTokens(settings: TokenSettings, clock: Clock, log: Log): Promise<Tokens> {
-  const check = await openCheck(settings, clock, log);
-  const checked = new LRUCache<string, Checked>({
-    max: checkedMax,
-    ttl: checkedMs,
+export async function openUserTokenVerifier(
+  settings: UserTokenSettings,
+  clock: Clock,
+  log: Log,
+): Promise<UserTokenVerifier> {
+  const check = await openTokenVerification(settings, clock, log);
+  const checked = new LRUCache<string, VerifiedToken>({
+    max: verifiedTokensMax,
+    ttl: verifiedForMs,
     ttlResolution: 0,
     perf: { now: () => clock.monotonicMs() },
   });
   return {
-    async user(token, nowMs) {
+    async verify(token, nowMs) {
       if (check === null || token.length > tokenCharsMax) return null;
-      const name = nameOf(token);
+      const name = hashToken(token);
       const known = checked.get(name);
       if (known !== undefined && nowMs < known.expMs) return known.user;
       // Familiar no more: from now on it counts as any bad one.
@@ -77,43 +81,47 @@ export async function openTokens(settings: TokenSettings, clock: Clock, log: Log
           requiredClaims: ['exp', 'sub'],
         }));
       } catch (error) {
-        if (error instanceof WorkspaceUnavailable) throw error;
+        if (error instanceof WorkspaceUnavailableError) throw error;
         return null;
       }
-      const found = readClaims(payload, nowMs);
+      const found = parseClaims(payload, nowMs);
       if (found !== null) checked.set(name, found);
       return found?.user ?? null;
     },
-    isFamiliar: (token) => token.length <= tokenCharsMax && checked.has(nameOf(token)),
+    isCached: (token) => token.length <= tokenCharsMax && checked.has(hashToken(token)),
   };
 }
 
-const nameOf = (token: string): string => createHash('sha256').update(token, 'utf8').digest('base64');
+const hashToken = (token: string): string => createHash('sha256').update(token, 'utf8').digest('base64');
 
-async function openCheck({ secret, jwksUrl, jwksFile }: TokenSettings, clock: Clock, log: Log): Promise<Check | null> {
+async function openTokenVerification(
+  { secret, jwksUrl, jwksFile }: UserTokenSettings,
+  clock: Clock,
+  log: Log,
+): Promise<TokenVerification | null> {
   if ([secret, jwksUrl, jwksFile].filter((each) => each !== null).length > 1) {
     throw new UsageError(
       'User tokens are checked by one of service.tokens.secret (ODDSLAKE_TOKEN_SECRET), jwks_url and jwks_file: set only one.',
     );
   }
-  if (secret !== null) return { algorithms: ['HS256'], key: keyOf(secret) };
+  if (secret !== null) return { algorithms: ['HS256'], key: toSecretKey(secret) };
   // Whoever has a public key could sign by it as if it were a secret: no HS256 here.
   const algorithms = ['RS256', 'ES256', 'EdDSA'];
   if (jwksFile !== null) {
     await loadKeySet(jwksFile);
-    return { algorithms, key: keptKeySet(() => loadKeySet(jwksFile), clock, log) };
+    return { algorithms, key: createCachedKeySet(() => loadKeySet(jwksFile), clock, log) };
   }
   if (jwksUrl === null) return null;
   const url = URL.parse(jwksUrl);
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
     throw new UsageError('service.tokens.jwks_url: expected an https URL (http inside a network) without credentials.');
-  return { algorithms, key: keptKeySet(() => fetchKeySet(url.href), clock, log) };
+  return { algorithms, key: createCachedKeySet(() => fetchKeySet(url.href), clock, log) };
 }
 
 /** Who a payload stands for, whose times, issuer and audience were checked; null where its claims are not as they are here. */
-function readClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: number): Checked | null {
+function parseClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: number): VerifiedToken | null {
   const isText = (value: unknown): value is string =>
-    typeof value === 'string' && value !== '' && value.length <= claimCharsMax && isDistinct(value);
+    typeof value === 'string' && value !== '' && value.length <= claimCharsMax && isUnambiguous(value);
   if (!isText(sub) || exp === undefined || exp * 1000 <= nowMs) return null;
   if (iat !== undefined && (typeof iat !== 'number' || iat * 1000 > nowMs + leewaySeconds * 1000)) return null;
   if (workspace !== undefined && !isText(workspace)) return null;
@@ -123,9 +131,9 @@ function readClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: numb
 }
 
 /** Whether a database tells it from every other text: written down, halves of surrogate pairs are all the same. */
-const isDistinct = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
+const isUnambiguous = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
-export interface NewToken {
+export interface NewUserToken {
   readonly user: string;
   readonly workspace: string | null;
   readonly scopes: readonly string[];
@@ -137,7 +145,7 @@ export interface NewToken {
  * Signs a token with the secret of `settings`.
  * @throws UsageError without a secret, for a bad user or workspace, or an end in the past
  */
-export async function issueToken(settings: TokenSettings, token: NewToken, nowMs: number): Promise<string> {
+export async function issueUserToken(settings: UserTokenSettings, token: NewUserToken, nowMs: number): Promise<string> {
   const { secret, issuer, audience } = settings;
   if (secret === null) {
     throw new UsageError(
@@ -159,7 +167,7 @@ export async function issueToken(settings: TokenSettings, token: NewToken, nowMs
     .setAudience(audience)
     .setIssuedAt(now)
     .setExpirationTime(expires)
-    .sign(keyOf(secret));
+    .sign(toSecretKey(secret));
 }
 
-const keyOf = (secret: string): Uint8Array => new TextEncoder().encode(secret);
+const toSecretKey = (secret: string): Uint8Array => new TextEncoder().encode(secret);

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { isTold, notificationOf } from '../../src/app/after-run/build-notification.ts';
+import { buildNotification, shouldNotify } from '../../src/app/after-run/build-notification.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { notStarted } from '../../src/cli/run-job.ts';
+import { summarizeNotStarted } from '../../src/cli/run-job.ts';
 import { UsageError } from '../../src/core/errors.ts';
 
 const place = { host: 'box', archive: '/srv/lake' };
-const base = notStarted(
+const base = summarizeNotStarted(
   'nightly',
   '1.0',
   Date.UTC(2026, 10, 22, 3),
@@ -38,24 +38,24 @@ test.each<[string, Partial<Summary>, string]>([
   ['SIGTERM', { exit_code: 143 }, 'always warning failure'],
   ['Ctrl-C, as somebody is there', { exit_code: 130 }, ''],
 ])('%s is told', (_, change, when) => {
-  const told = (['always', 'warning', 'failure'] as const).filter((one) => isTold({ ...well, ...change }, one));
+  const told = (['always', 'warning', 'failure'] as const).filter((one) => shouldNotify({ ...well, ...change }, one));
   expect(told.join(' ')).toBe(when);
 });
 
 test('one line says what ended how, why, what is missing and what to do next', () => {
-  expect(notificationOf(well, place).text).toBe(
+  expect(buildNotification(well, place).text).toBe(
     'oddslake nightly on box: done (exit 0). 1,234 new ticks, generation 12.',
   );
-  expect(notificationOf(incomplete, place).text).toBe(
+  expect(buildNotification(incomplete, place).text).toBe(
     'oddslake nightly on box: done, but incomplete (exit 4). Missing: KXBTC (answered 503), and 30 more. Next: Run it again.',
   );
-  expect(notificationOf(base, place).text).toBe('oddslake nightly on box: was not started (exit 2). No key.');
+  expect(buildNotification(base, place).text).toBe('oddslake nightly on box: was not started (exit 2). No key.');
 });
 
 test('a long text is cut between characters', () => {
   for (const start of ['', 'a']) {
     const reason = start + '😀'.repeat(600);
-    const told = notificationOf(
+    const told = buildNotification(
       { ...incomplete, failures: [{ ...incomplete.failures[0]!, reason }], error: reason },
       place,
     );
@@ -65,7 +65,7 @@ test('a long text is cut between characters', () => {
 });
 
 test('programs get the facts, chat receivers the fields that they read', () => {
-  const told = notificationOf(incomplete, place);
+  const told = buildNotification(incomplete, place);
   expect(told).toMatchObject({
     job: 'nightly',
     outcome: 'incomplete',
@@ -99,17 +99,17 @@ test('programs get the facts, chat receivers the fields that they read', () => {
 
 test('nobody is called, nothing is linked, and the line stays one and short, whatever a service says', () => {
   const reason = `<!channel> @everyone <https://x.example|click>\n\u001b[31m${'x'.repeat(5000)}`;
-  const { text } = notificationOf({ ...base, error: reason, failures: [] }, place);
+  const { text } = buildNotification({ ...base, error: reason, failures: [] }, place);
   for (const sign of ['<', '>', '\n', '\u001b', '@everyone']) expect(text).not.toContain(sign);
   expect(text.length).toBeLessThanOrEqual(2000);
   const long = { ...incomplete, failures: Array.from({ length: 20 }, () => ({ ...incomplete.failures[0]!, reason })) };
-  expect(JSON.stringify(notificationOf(long, place)).length).toBeLessThan(20_000);
+  expect(JSON.stringify(buildNotification(long, place)).length).toBeLessThan(20_000);
 });
 
 test('docs/OPERATING.md shows what is sent', () => {
   const page = readFileSync(new URL('../../docs/OPERATING.md', import.meta.url), 'utf8');
   const shown = JSON.parse(/```json\n(.*?)```/s.exec(page)![1]!) as Record<string, unknown>;
-  const told: Record<string, unknown> = notificationOf(incomplete, place);
+  const told: Record<string, unknown> = buildNotification(incomplete, place);
   for (const [name, value] of Object.entries(shown)) expect([name, typeof value]).toEqual([name, typeof told[name]]);
   expect(Object.keys((shown.missing as object[])[0]!)).toEqual(Object.keys((told.missing as object[])[0]!));
 });

@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { covers, dayFloor, dayMs, union } from '../../src/core/window.ts';
+import { covers, dayMs, floorToDay, union } from '../../src/core/window.ts';
 import { addsUp, coverageOf, manifestOf, ticksOf } from '../e2e/lake.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
 import { type ScriptedService, startScripted } from './scripted-service.ts';
@@ -46,7 +46,7 @@ export function expectHonest(lake: { output: string; box: ScriptedService; start
     expect(held.filter(({ t }) => !times.has(t))).toEqual([]);
     for (const { from, to, ticks } of coverageOf(output).filter((row) => row.symbol === symbol)) {
       expect(to).toBeLessThanOrEqual(box.nowMs + aheadMsMax);
-      expect(dayFloor(to - 1)).toBe(dayFloor(from));
+      expect(floorToDay(to - 1)).toBe(floorToDay(from));
       expect(held.filter(({ t }) => from <= t && t < to)).toEqual(truth.filter(({ t }) => from <= t && t < to));
       expect(ticks).toBe(truth.filter(({ t }) => from <= t && t < to).length);
     }

@@ -11,11 +11,11 @@ import { job as ticks } from '../../jobs/ticks.ts';
 import { job as verifyJob } from '../../jobs/verify.ts';
 import type { Context } from '../../src/app/context.ts';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
-import { watchSchedule } from '../../src/app/schedule/health-checks.ts';
-import { openBoard } from '../../src/app/schedule/job-status.ts';
+import { openScheduleMonitor } from '../../src/app/schedule/health-checks.ts';
+import { openJobStatusBoard } from '../../src/app/schedule/job-status.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
-import { standingOf } from '../../src/reading/archive-status.ts';
+import { readArchiveStatus } from '../../src/reading/archive-status.ts';
 import { readStatus } from '../../src/reading/status.ts';
 import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
@@ -33,7 +33,7 @@ async function lake(): Promise<{ nights: Nights; part: string }> {
   return { nights, part };
 }
 
-const verify = (context: Context): Promise<Summary> => verifyJob.run(context, { show: () => {} });
+const verify = (context: Context): Promise<Summary> => verifyJob.run(context, { onVerified: () => {} });
 const repairNow = (context: Context): Promise<Summary> => repair.run(context, { fromUrl: null });
 const day = (context: Context) => ({ from: context.clock.nowMs() - hourMs, to: context.clock.nowMs() });
 
@@ -102,12 +102,16 @@ test('status and the figures of the archive know of damage', async () => {
   const context = await nights.contextAt(at(2));
   const archive = openConfiguredArchive(context, false);
   try {
-    const rules = { named: null, views: [], rules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs } };
+    const rules = {
+      namedSymbols: null,
+      views: [],
+      lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs },
+    };
     expect(readStatus(archive, rules, at(2))).toMatchObject({
       damaged: [{ path: part, kind: 'missing', found_at: at(2) }],
       damaged_count: 1,
     });
-    expect(standingOf(archive, at(2))).toMatchObject({ damaged: 1 });
+    expect(readArchiveStatus(archive, at(2))).toMatchObject({ damaged: 1 });
   } finally {
     archive.close();
   }
@@ -120,7 +124,7 @@ test('the health port of a schedule is not ready, and its metrics count what is 
   const context = await nights.contextAt(at(2));
   const urls: string[] = [];
   const log = { ...context.log, info: (facts: object) => urls.push((facts as { url: string }).url) };
-  const watch = await watchSchedule({ ...context, log }, 0, openBoard([], hourMs, at(2)));
+  const watch = await openScheduleMonitor({ ...context, log }, 0, openJobStatusBoard([], hourMs, at(2)));
   onTestFinished(() => watch.close());
   const ready = await fetch(`${urls[0]}/readyz`);
   expect([ready.status, await ready.json()]).toMatchObject([

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { sentence } from '../../src/app/error-message.ts';
+import { formatErrorMessage } from '../../src/app/error-message.ts';
 import { UpstreamError, UsageError } from '../../src/core/errors.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 
@@ -18,30 +18,30 @@ test('errors of the system say what was done, to what, what it means and what to
   const folder = scratchFolder();
   const file = join(folder, 'file');
   writeFileSync(file, '');
-  expect(sentence(thrownBy(() => readFileSync(join(folder, 'none'))))).toBe(
+  expect(formatErrorMessage(thrownBy(() => readFileSync(join(folder, 'none'))))).toBe(
     `Could not open ${join(folder, 'none')}: it is not there (any more). Make it, or name another place. (ENOENT)`,
   );
-  expect(sentence(thrownBy(() => mkdirSync(join(file, 'below'))))).toBe(
+  expect(formatErrorMessage(thrownBy(() => mkdirSync(join(file, 'below'))))).toBe(
     `Could not mkdir ${join(file, 'below')}: a part of its path is a file, not a folder. Name another place. (ENOTDIR)`,
   );
-  expect(sentence(thrownBy(() => mkdirSync(folder)))).toContain('something of that name is there already');
+  expect(formatErrorMessage(thrownBy(() => mkdirSync(folder)))).toContain('something of that name is there already');
 });
 
 test('a fault of the program is told as one, and where to see more', () => {
-  expect(sentence(new TypeError('x is not a function'))).toBe(
+  expect(formatErrorMessage(new TypeError('x is not a function'))).toBe(
     'Something unexpected went wrong (TypeError): x is not a function. --log-level debug shows where it came from.',
   );
-  expect(sentence('just a text')).toMatch(/^Something unexpected went wrong: just a text\. /);
+  expect(formatErrorMessage('just a text')).toMatch(/^Something unexpected went wrong: just a text\. /);
 });
 
 test('what is said for people is said as it is', () => {
-  expect(sentence(new UsageError('--from must be a time.'))).toBe('--from must be a time.');
+  expect(formatErrorMessage(new UsageError('--from must be a time.'))).toBe('--from must be a time.');
 });
 
 test('a refused key and an upstream out of reach name the variables to look at', () => {
   const refused = new UpstreamError('markets', { failure: 'credential', reason: 'answered 401' });
-  expect(sentence(refused)).toMatch(/answered 401.*ODDSLAKE_API_KEY/);
-  expect(sentence(refused, true)).toMatch(/The other oddslake.*ODDSLAKE_FROM_API_KEY/);
+  expect(formatErrorMessage(refused)).toMatch(/answered 401.*ODDSLAKE_API_KEY/);
+  expect(formatErrorMessage(refused, true)).toMatch(/The other oddslake.*ODDSLAKE_FROM_API_KEY/);
   const away = new UpstreamError('markets', { failure: 'unreachable', reason: 'connection refused' });
-  expect(sentence(away)).toMatch(/connection refused.*ODDSLAKE_BASE_URL/);
+  expect(formatErrorMessage(away)).toMatch(/connection refused.*ODDSLAKE_BASE_URL/);
 });

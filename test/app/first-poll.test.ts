@@ -1,15 +1,15 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
-import { notePolled } from '../../src/app/steps/polled-symbols.ts';
-import { statusText } from '../../src/cli/format-status.ts';
-import { summaryText } from '../../src/cli/print-summary.ts';
+import { notePolledPlans } from '../../src/app/steps/polled-symbols.ts';
+import { formatStatus } from '../../src/cli/format-status.ts';
+import { formatSummary } from '../../src/cli/print-summary.ts';
 import { planPoll } from '../../src/ingest/plan.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { readStatus } from '../../src/reading/status.ts';
-import { judgedBy } from '../../src/settings/judged-by.ts';
-import { coverageOf } from '../../src/state/coverage.ts';
+import { toCompletenessRules } from '../../src/settings/judged-by.ts';
+import { readSymbolCoverage } from '../../src/state/coverage.ts';
 import { appendTicks } from '../../src/state/journal.ts';
-import { ensureSymbols, oneSymbol } from '../../src/state/symbols.ts';
+import { ensureSymbols, readSymbol } from '../../src/state/symbols.ts';
 import { answer, day0, dayMs, hourMs, opened } from '../archive/scratch.ts';
 import { firstNight, type Nights, startNights } from './nights.ts';
 
@@ -19,11 +19,11 @@ test('a first poll that broke off after its latest page is asked for the earlier
   const { state } = opened();
   const end = day0 + 3 * dayMs;
   ensureSymbols(state.db, ['AAA'], end);
-  const planned = { symbol: 'AAA', windows: [{ from: day0, to: end }], first: true };
+  const planned = { symbol: 'AAA', windows: [{ from: day0, to: end }], isFirst: true };
   appendTicks(state, [answer('AAA', [[end - 1, 0.5]], { windows: [{ from: end - hourMs, to: end }] })]);
-  notePolled(state.db, [planned]);
-  expect(oneSymbol(state.db, 'AAA')!.polledFrom).toBe(day0);
-  const next = () => planPoll(oneSymbol(state.db, 'AAA')!, coverageOf(state.db, 'AAA'), end, rules);
+  notePolledPlans(state.db, [planned]);
+  expect(readSymbol(state.db, 'AAA')!.polledFrom).toBe(day0);
+  const next = () => planPoll(readSymbol(state.db, 'AAA')!, readSymbolCoverage(state.db, 'AAA'), end, rules);
   expect(next()).toEqual({ symbol: 'AAA', windows: [{ from: day0, to: end - hourMs }], first: false });
 });
 
@@ -38,7 +38,7 @@ describe('a first night in which every tick request fails', () => {
   };
   const rulesOf = async (nights: Nights, nowMs: number) => {
     const context = await nights.contextAt(nowMs);
-    return { context, archive: openConfiguredArchive(context, false), rules: judgedBy(context.settings) };
+    return { context, archive: openConfiguredArchive(context, false), rules: toCompletenessRules(context.settings) };
   };
 
   test('covers nothing, ends with 4, and owes all that the first polls have to bring', async () => {
@@ -47,7 +47,7 @@ describe('a first night in which every tick request fails', () => {
     expect(planned).toBeGreaterThan(20);
     expect(summary).toMatchObject({ exit_code: 4, symbols: { done: 0, failed: planned }, failures_count: planned });
     expect(summary).toMatchObject({ watermark: null, night: { covered: { symbols: 0 } } });
-    const text = summaryText(summary, nights.output);
+    const text = formatSummary(summary, nights.output);
     expect(text).not.toMatch(/covered +every live symbol|without a gap/);
     expect(text).toMatch(/covered +nothing yet/);
 
@@ -56,12 +56,12 @@ describe('a first night in which every tick request fails', () => {
     const status = readStatus(archive, judged, firstNight);
     expect(status).toMatchObject({ watermark: null, reached: null, lag_ms: null, symbols: { live: planned } });
     expect(status.gaps).toMatchObject({ symbols: planned });
-    expect(statusText(status)).toMatch(/covered +nothing yet of \d+ live symbols/);
+    expect(formatStatus(status)).toMatch(/covered +nothing yet of \d+ live symbols/);
     const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, judged, firstNight);
     expect(new Set(gaps.map(({ symbol }) => symbol)).size).toBe(planned);
     for (const gap of gaps)
       expect(gap).toMatchObject({ reason: 'failed', since: firstNight, detail: expect.stringContaining('500') });
-    const { watermark, days } = archive.manifest();
+    const { watermark, days } = archive.readManifest();
     expect(watermark).toBe(null);
     const today = days['2025-06-01']!;
     expect(today).toMatchObject({ state: 'incomplete', covered: 0, expected: expect.any(Number) });

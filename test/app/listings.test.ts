@@ -6,7 +6,7 @@ import { job as backfill } from '../../jobs/backfill.ts';
 import { job as markets } from '../../jobs/markets.ts';
 import { job as nightly } from '../../jobs/nightly.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
-import { dayOf } from '../../src/core/time.ts';
+import { formatDay } from '../../src/core/time.ts';
 import { publishedRows } from '../archive/scratch.ts';
 import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
@@ -30,7 +30,7 @@ function listings(
     return db
       .prepare('select day, view, named, whole, reason from listings order by day, view')
       .all()
-      .map((row) => ({ ...(row as never as { day: number }), day: dayOf(Number(row.day)) }) as never);
+      .map((row) => ({ ...(row as never as { day: number }), day: formatDay(Number(row.day)) }) as never);
   } finally {
     db.close();
   }
@@ -40,14 +40,14 @@ test('a day is complete only where each list was had whole within it', async () 
   const nights = await startNights(input, fewFiles);
   for (const n of [0, 1]) await nights.night(at(n));
   const before = completeDays(nights.output);
-  expect(before).toContain(dayOf(at(0)));
+  expect(before).toContain(formatDay(at(0)));
   nights.box().set({ marketsCap: 3 });
   expect(await nights.night(at(2))).toMatchObject({ exit_code: 4 });
   nights.box().set({ marketsCap: 1000 });
   await nights.night(at(3));
   await nights.night(at(4));
-  expect(completeDays(nights.output)).toEqual([...before, ...[1, 3].map((n) => dayOf(at(n)))]);
-  const cut = listings(nights.output).filter(({ day }) => day === dayOf(at(2)));
+  expect(completeDays(nights.output)).toEqual([...before, ...[1, 3].map((n) => formatDay(at(n)))]);
+  const cut = listings(nights.output).filter(({ day }) => day === formatDay(at(2)));
   expect(cut.map(({ view, whole }) => [view, whole])).toEqual([
     ['*', 0],
     ['matched', 0],
@@ -63,7 +63,7 @@ test('a later list of the same day makes up for one that was cut off', async () 
   nights.box().set({ marketsCap: 1000 });
   expect(await markets.run(await nights.contextAt(at(1) + hourMs), undefined)).toMatchObject({ exit_code: 0 });
   await nights.night(at(2));
-  expect(completeDays(nights.output).slice(-2)).toEqual([0, 1].map((n) => dayOf(at(n))));
+  expect(completeDays(nights.output).slice(-2)).toEqual([0, 1].map((n) => formatDay(at(n))));
 });
 
 test('lists that name nobody all at once make no market inactive and no day complete', async () => {
@@ -87,7 +87,7 @@ test('lists that name nobody all at once make no market inactive and no day comp
   expect(await nightly.run(await contextAt(at(3)), { day: null })).toMatchObject({ exit_code: 0 });
   expect(await nightly.run(await contextAt(at(4)), { day: null })).toMatchObject({ exit_code: 0 });
   const complete = completeDays(output);
-  expect([0, 1, 2, 3].map((n) => complete.includes(dayOf(at(n))))).toEqual([true, false, false, true]);
+  expect([0, 1, 2, 3].map((n) => complete.includes(formatDay(at(n))))).toEqual([true, false, false, true]);
 });
 
 test('lists that are suddenly short make nobody inactive, until they stay so', async () => {
@@ -97,7 +97,7 @@ test('lists that are suddenly short make nobody inactive, until they stay so', a
   await nights.replace({ ...input, markets: 3 });
   const shortAt = async (n: number) => {
     await nights.night(at(n));
-    return listings(nights.output).filter(({ day, view }) => day === dayOf(at(n)) && view === '*')[0]!.reason;
+    return listings(nights.output).filter(({ day, view }) => day === formatDay(at(n)) && view === '*')[0]!.reason;
   };
   expect(await shortAt(4)).toBe('short');
   // Three of them may have ended of their own.
@@ -122,7 +122,7 @@ test('a symbol that is listed late with an early opening makes complete days inc
   };
   box.script = { markets: (honest) => only(honest, ['A-1']) };
   for (const n of [0, 1, 2]) await nightly.run(await contextAt(at(n)), { day: null });
-  expect(completeDays(output).slice(-2)).toEqual([0, 1].map((n) => dayOf(at(n))));
+  expect(completeDays(output).slice(-2)).toEqual([0, 1].map((n) => formatDay(at(n))));
   box.script = {
     markets: (honest) => ({
       ...honest,
@@ -132,12 +132,12 @@ test('a symbol that is listed late with an early opening makes complete days inc
   // What it is owed cannot be had at first.
   box.script = { ...box.script, ticks: (honest, { symbol }) => (symbol === 'A-2' ? 'nothing' : honest) };
   await nightly.run(await contextAt(at(3)), { day: null });
-  expect(completeDays(output)).not.toContain(dayOf(at(0)));
+  expect(completeDays(output)).not.toContain(formatDay(at(0)));
   box.script = { ...box.script, ticks: (honest) => honest };
   const window = { from: at(0) - dayMs, to: at(3) };
   const how = { symbols: [], force: false, allKnown: false, showPlan: null };
   await backfill.run(await contextAt(at(3) + hourMs), { window, ...how });
-  expect(completeDays(output).slice(-3)).toEqual([0, 1, 2].map((n) => dayOf(at(n))));
+  expect(completeDays(output).slice(-3)).toEqual([0, 1, 2].map((n) => formatDay(at(n))));
 });
 
 const only = (honest: MarketsBody, symbols: readonly string[]): MarketsBody => {

@@ -3,10 +3,10 @@ import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { partOf } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
 import type { Window } from '../../src/core/window.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
-import { oneSymbol } from '../../src/state/symbols.ts';
+import { readSymbol } from '../../src/state/symbols.ts';
 import { loseTicks } from '../archive/losses.ts';
 import { hashes } from '../archive/scratch.ts';
 import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';
@@ -47,8 +47,10 @@ export async function damaged(...set: string[]): Promise<Damaged> {
   const busy = nights
     .box()
     .symbols()
-    .filter((symbol) => nights.box().truth(symbol, lost).t.length > 20);
-  const symbols = busy.filter((symbol) => partOf(symbol, 4) === partOf(busy[0]!, 4)).slice(0, 2) as [string, string];
+    .filter((symbol) => nights.box().readTruth(symbol, lost).t.length > 20);
+  const symbols = busy
+    .filter((symbol) => computePartNumber(symbol, 4) === computePartNumber(busy[0]!, 4))
+    .slice(0, 2) as [string, string];
   expect(symbols.length).toBe(2);
   let requests = 0;
   for (const n of [0, 1]) {
@@ -57,7 +59,7 @@ export async function damaged(...set: string[]): Promise<Damaged> {
     requests = night.requests;
   }
   const before = hashes(nights.output, 'ticks/**/*.parquet');
-  const counts = symbols.map((symbol) => nights.box().truth(symbol, lost).t.length) as [number, number];
+  const counts = symbols.map((symbol) => nights.box().readTruth(symbol, lost).t.length) as [number, number];
   await withArchive(nights, at(1), (archive) =>
     loseTicks(
       archive,
@@ -91,9 +93,14 @@ export const backfilled = async ({ nights, symbols }: Damaged, nowMs: number, ..
 
 export const gapsOf = ({ nights, symbols }: Damaged, nowMs: number) =>
   withArchive(nights, nowMs, (archive) => {
-    const facts = [...symbols].sort().map((symbol) => oneSymbol(archive.state.db, symbol)!);
+    const facts = [...symbols].sort().map((symbol) => readSymbol(archive.state.db, symbol)!);
     const rules = { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: hourMs };
-    return listGaps(archive, { from: null, to: null, symbols: facts }, { named: null, views: [], rules }, nowMs).gaps;
+    return listGaps(
+      archive,
+      { from: null, to: null, symbols: facts },
+      { namedSymbols: null, views: [], lifetimeRules: rules },
+      nowMs,
+    ).gaps;
   });
 
 export const thinned = { thinShare: 0.5, thinAfterMs: dayMs };

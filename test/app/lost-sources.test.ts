@@ -4,9 +4,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as importFiles } from '../../jobs/import.ts';
 import { job as repair } from '../../jobs/repair.ts';
-import { plainRows } from '../../src/ingest/import-rows.ts';
+import { defaultRowRules } from '../../src/ingest/import-rows.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import { oneSymbol } from '../../src/state/symbols.ts';
+import { readSymbol } from '../../src/state/symbols.ts';
 import { systemClock } from '../../src/system.ts';
 import { hashes } from '../archive/scratch.ts';
 import { at, backfilled, damaged, gapsOf, lostWarning, only, repaired, thinned, withArchive } from './lost-lake.ts';
@@ -29,7 +29,7 @@ test('files that cover a loss with fewer ticks are told like an answer, and thos
   const lake = await damaged();
   const { nights, symbols, lost, counts } = lake;
   const [symbol] = symbols;
-  const truth = nights.box().truth(symbol, lost);
+  const truth = nights.box().readTruth(symbol, lost);
   const file = join(nights.output, '..', `${basename(nights.output)}.csv`);
   onTestFinished(() => rmSync(file, { force: true }));
   const rowsOf = async (count: number, nowMs: number) => {
@@ -39,7 +39,7 @@ test('files that cover a loss with fewer ticks are told like an answer, and thos
       paths: [file],
       dataset: null,
       format: null,
-      rows: plainRows,
+      rows: defaultRowRules,
       renames: [],
       rejectedShareMax: 1,
       showCheck: null,
@@ -102,7 +102,7 @@ test('another service is asked with a key of its own and at its own pace, the up
   other.set({ faultSymbols: { [symbols[0]]: 404 } });
   const half = await ask(other.url, 'repair.from_api_key=other-key');
   expect(half).toMatchObject({ exit_code: 4, symbols: { failed: 1, suspended: 0 } });
-  await withArchive(nights, nowMs, ({ state }) => expect(oneSymbol(state.db, symbols[0])!.suspendedAt).toBeNull());
+  await withArchive(nights, nowMs, ({ state }) => expect(readSymbol(state.db, symbols[0])!.suspendedAt).toBeNull());
   const requests = nights.box().stats().requests;
   other.set({ faultSymbols: {} });
   expect(await ask(other.url, 'repair.from_api_key=other-key')).toMatchObject({ exit_code: 0, failures: [] });

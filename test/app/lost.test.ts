@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { statusText } from '../../src/cli/format-status.ts';
-import { isoUtc } from '../../src/core/time.ts';
+import { formatStatus } from '../../src/cli/format-status.ts';
+import { formatIsoUtc } from '../../src/core/time.ts';
 import { readStatus } from '../../src/reading/status.ts';
-import { oneSymbol } from '../../src/state/symbols.ts';
+import { readSymbol } from '../../src/state/symbols.ts';
 import { hashes } from '../archive/scratch.ts';
 import {
   asBefore,
@@ -48,8 +48,8 @@ test('what an upstream still has is whole again, to the byte', async () => {
   expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
   expect(await gapsOf(lake, at(1) + hourMs)).toEqual([]);
   await withArchive(nights, at(1), ({ state }) =>
-    expect(oneSymbol(state.db, symbols[0])!.ticks).toBe(
-      nights.box().truth(symbols[0], { from: at(-2), to: at(1) }).t.length,
+    expect(readSymbol(state.db, symbols[0])!.ticks).toBe(
+      nights.box().readTruth(symbols[0], { from: at(-2), to: at(1) }).t.length,
     ),
   );
   // There is nothing to ask for any more.
@@ -62,7 +62,7 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   const { nights, symbols, lost, counts } = lake;
   nights.box().set(thinned);
   const summary = await repaired(lake, at(1) + hourMs);
-  const held = symbols.map((symbol) => nights.box().truth(symbol, lost).t.length);
+  const held = symbols.map((symbol) => nights.box().readTruth(symbol, lost).t.length);
   expect(held[0]).toBeLessThan(counts[0]);
   expect(held[0]).toBeGreaterThan(0);
   const reasons = symbols.map((symbol, i) => ({
@@ -84,12 +84,12 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   expect(night.covered_to).toBe(at(2));
   expect(await gapsOf(lake, at(2))).toEqual(gaps);
   const rules = { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs };
-  const judged = { named: new Set(symbols), views: [], rules };
+  const judged = { namedSymbols: new Set(symbols), views: [], lifetimeRules: rules };
   const status = await withArchive(nights, at(2), (archive) => readStatus(archive, judged, at(2)));
   expect(status.gaps).toEqual({ windows: 2, symbols: 2, lost: 2, accepted: 0 });
   // What never comes back is no reason to call for somebody every night.
   expect(status).toMatchObject({ reached: at(2), lag_ms: 0 });
-  expect(statusText(status)).toContain(`every live symbol up to ${isoUtc(at(2))}, 0 ms ago`);
+  expect(formatStatus(status)).toContain(`every live symbol up to ${formatIsoUtc(at(2))}, 0 ms ago`);
 
   // A backfill asks, and is told the same; it was a failure once.
   expect(await backfilled(lake, at(2))).toMatchObject({
@@ -120,8 +120,8 @@ test('what had come back of a loss and is damaged again is not gone for good', a
   expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
   expect(lost.from).toBe(Date.parse('2025-05-31T12:00:00Z'));
   await withArchive(nights, at(1), ({ state }) =>
-    expect(oneSymbol(state.db, symbols[0])!.ticks).toBe(
-      nights.box().truth(symbols[0], { from: at(-2), to: at(1) }).t.length,
+    expect(readSymbol(state.db, symbols[0])!.ticks).toBe(
+      nights.box().readTruth(symbols[0], { from: at(-2), to: at(1) }).t.length,
     ),
   );
 });

@@ -1,9 +1,9 @@
-import { generator, hash } from '../../src/core/random.ts';
+import { createRandom, hashNumber } from '../../src/core/random.ts';
 import {
   composePage,
+  computeMatchedWindow,
+  defaultTickBehavior,
   isUsable,
-  matchedWindow,
-  plainBehavior,
   type TickBehavior,
 } from '../../src/sandbox/tick-behavior.ts';
 import type { Misbehaviour } from './misbehaviour.ts';
@@ -14,12 +14,19 @@ import { capMax } from './scripted-service.ts';
 
 /** Responses of a server that pages so; the window is echoed as requested. */
 const pagedAs = (traits: Partial<TickBehavior>): Misbehaviour['ticks'] => {
-  const behavior: TickBehavior = { ...plainBehavior, cap: capMax, echoWindow: 'echo', ...traits };
+  const behavior: TickBehavior = { ...defaultTickBehavior, cap: capMax, echoWindow: 'echo', ...traits };
   return (honest, asked, n, truth) => {
-    const { from, to } = matchedWindow(asked, behavior);
+    const { from, to } = computeMatchedWindow(asked, behavior);
     const before = truth(0, from).slice(-1);
     const moment = { nowMs: honest.generated_at, oldestMs: Number.NEGATIVE_INFINITY };
-    const request = { window: asked, limit: asked.limit, n: n + 1, rank: 0, ...moment, draw: generator(hash(5, n)) };
+    const request = {
+      window: asked,
+      limit: asked.limit,
+      n: n + 1,
+      rank: 0,
+      ...moment,
+      draw: createRandom(hashNumber(5, n)),
+    };
     const page = composePage(before, truth(from, to), request, behavior);
     const ticks = page.elements.map((row) => {
       if (row === null) return { type: 'heartbeat' };

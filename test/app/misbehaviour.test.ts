@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as nightly } from '../../jobs/nightly.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { covers, subtract, union, type Window, within } from '../../src/core/window.ts';
+import { covers, isWithin, subtract, union, type Window } from '../../src/core/window.ts';
 import { addsUp, type CoverageRow, coverageOf, ticksOf } from '../e2e/lake.ts';
 import { share } from '../harness/share.ts';
 import { type Misbehaviour, misbehaviours } from './misbehaviour.ts';
@@ -138,7 +138,7 @@ describe.each(batches.map((rows) => ({ rows })))('an upstream that does wrong', 
     const covered = bad.covered.get(symbol)!;
     if (row.setAside === undefined) {
       for (const window of row.isInferred ? (bad.proven.get(symbol) ?? []) : covered)
-        expect(bad.ticks.get(symbol)!.filter(({ t }) => within(t, window))).toEqual(truthIn(window));
+        expect(bad.ticks.get(symbol)!.filter(({ t }) => isWithin(t, window))).toEqual(truthIn(window));
     }
     const newlyCovered = subtract(covered, [{ from: start, to: before }]);
     if (row.covers === 'a part') {

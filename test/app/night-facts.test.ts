@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import { job as ticksJob } from '../../jobs/ticks.ts';
-import { within } from '../../src/core/window.ts';
-import { allSegments } from '../../src/state/coverage.ts';
-import { allSymbols } from '../../src/state/symbols.ts';
+import { isWithin } from '../../src/core/window.ts';
+import { readAllSegments } from '../../src/state/coverage.ts';
+import { readAllSymbols } from '../../src/state/symbols.ts';
 import { createLeapingClock } from '../upstream/virtual-clock.ts';
 import { at, input, inState, listed, makeOlder, rowsOf, ticksOf } from './night-facts.ts';
 import { fewFiles, hourMs, startNights } from './nights.ts';
@@ -15,12 +15,12 @@ test('late ticks are those that came after their window was covered, counted by 
   ]);
   await nights.night(at(0));
   const seen = rowsOf(nights.output);
-  const covered = inState(nights.output, allSegments);
+  const covered = inState(nights.output, readAllSegments);
   const summary = await nights.night(at(1));
   const fresh = [...rowsOf(nights.output)].filter((key) => !seen.has(key));
   const late = fresh.filter((key) => {
     const [symbol, t] = key.split(' ') as [string, string];
-    return covered.get(symbol)?.some((w) => within(Number(t), w)) ?? false;
+    return covered.get(symbol)?.some((w) => isWithin(Number(t), w)) ?? false;
   });
   expect(late.length).toBeGreaterThan(0);
   expect(ticksOf(summary).late.count).toBe(late.length);
@@ -94,7 +94,7 @@ test('what was covered before and is only asked for again is no gap where that f
   await nights.night(at(0));
   await ticksJob.run(await nights.contextAt(at(0) + 20 * hourMs), { symbols: [] });
   const [symbol] = inState(nights.output, (db) =>
-    allSymbols(db).flatMap(({ symbol: name, closesAt }) => ((closesAt ?? 0) > at(2) ? [name] : [])),
+    readAllSymbols(db).flatMap(({ symbol: name, closesAt }) => ((closesAt ?? 0) > at(2) ? [name] : [])),
   );
   nights.box().set({ faultSymbols: { [symbol!]: 404 } } as never);
   const { failures, night } = await nights.night(at(1));

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Summary } from '../../src/app/summary.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type Database, openDatabase } from '../../src/state/database.ts';
-import { allSymbols } from '../../src/state/symbols.ts';
+import { readAllSymbols } from '../../src/state/symbols.ts';
 import { turnStateBack } from '../archive/older.ts';
 import { dayMs, firstNight } from './nights.ts';
 
@@ -38,4 +38,4 @@ export function inState<T>(output: string, look: (db: Database) => T): T {
 
 /** Symbols that the lists have named. */
 export const listed = (output: string): Set<string> =>
-  new Set(inState(output, (db) => allSymbols(db).flatMap((facts) => (facts.listed ? [facts.symbol] : []))));
+  new Set(inState(output, (db) => readAllSymbols(db).flatMap((facts) => (facts.listed ? [facts.symbol] : []))));

@@ -9,7 +9,7 @@ import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { startProgress } from '../../src/cli/progress.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
-import type { RunningOptions, SandboxOptions } from '../../src/sandbox/options.ts';
+import type { ChangeableOptions, SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemClock } from '../../src/system.ts';
@@ -57,7 +57,7 @@ export async function startNights(
 
   async function contextAt(nowMs: number, ...set: string[]): Promise<Context> {
     wallMs = nowMs;
-    box.set({ nowMs } satisfies RunningOptions);
+    box.set({ nowMs } satisfies ChangeableOptions);
     const settings = await loadSettings({
       env: { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY: 'sandbox-key' },
       cwd: tmpdir(),
@@ -80,11 +80,11 @@ export async function startNights(
       waitMs: 0,
       strict: false,
       threads: 1,
-      mayCreate: false,
+      canCreateArchive: false,
       disk: systemDisk,
       random: () => (++runs % 1e6) / 1e6,
       startDisplay: (label, total, unit) =>
-        startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
+        startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, isShown: false }),
     };
   }
   return {

@@ -8,7 +8,7 @@ import { job as nightly } from '../../jobs/nightly.ts';
 import type { ExportFormat } from '../../src/archive/copies/export-file.ts';
 import { compareUtf8 } from '../../src/core/compare-utf8.ts';
 import { union } from '../../src/core/window.ts';
-import { plainRows } from '../../src/ingest/import-rows.ts';
+import { defaultRowRules } from '../../src/ingest/import-rows.ts';
 import { writeExport } from '../../src/reading/export.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { systemRandom } from '../../src/system.ts';
@@ -182,7 +182,11 @@ describe('symbols of any name', () => {
     const gaps = listGaps(
       archive,
       { from: null, to: null, symbols: [] },
-      { named: null, views: [], rules: { lookbackMs: 7 * 86_400_000, lingerMs: 7 * 86_400_000, settleMs: 3_600_000 } },
+      {
+        namedSymbols: null,
+        views: [],
+        lifetimeRules: { lookbackMs: 7 * 86_400_000, lingerMs: 7 * 86_400_000, settleMs: 3_600_000 },
+      },
       box.nowMs,
     );
     archive.close();
@@ -216,7 +220,7 @@ describe('symbols of any name', () => {
         paths: [file],
         dataset: null,
         format: null,
-        rows: plainRows,
+        rows: defaultRowRules,
         renames: [],
         rejectedShareMax: 1,
         showCheck: null,

@@ -54,11 +54,11 @@ export async function contextOf(
     waitMs: 0,
     strict: false,
     threads: 1,
-    mayCreate: false,
+    canCreateArchive: false,
     disk: systemDisk,
     random: () => (++runs % 1e6) / 1e6,
     startDisplay: (label, total, unit) =>
-      startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
+      startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, isShown: false }),
   };
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { job as repair } from '../../jobs/repair.ts';
-import { summaryText } from '../../src/cli/print-summary.ts';
+import { formatSummary } from '../../src/cli/print-summary.ts';
 import { hashes } from '../archive/scratch.ts';
 import { at, type Damaged, damaged, only, repaired, withArchive } from './lost-lake.ts';
 import { dayMs, hourMs } from './nights.ts';
@@ -31,7 +31,7 @@ test('answers that were kept bring back what an upstream has thinned since, to t
   expect(fetched).toBe(accepted + duplicates + conflicts + quarantined);
   expect(accepted).toBe(ticks);
   expect(ticksOf(lake)).toEqual(lake.before);
-  expect(summaryText(summary, 'lake')).toContain(`back       ${ticks} ticks of 2 lost windows from .oddslake/raw\n`);
+  expect(formatSummary(summary, 'lake')).toContain(`back       ${ticks} ticks of 2 lost windows from .oddslake/raw\n`);
 });
 
 test('more answers than the journal may hold bring back all the same what is lost', async () => {
@@ -87,7 +87,7 @@ test('a repair that finds the state damaged says what it mended, and asks for no
   writeFileSync(`${nights.output}/views.sql`, 'mine');
   const show = vi.fn();
   const context = await nights.contextAt(at(1) + hourMs, ...only(symbols), keeping);
-  const summary = await repair.run(context, { fromUrl: null, show });
+  const summary = await repair.run(context, { fromUrl: null, onRepaired: show });
   expect(summary).toMatchObject({ exit_code: 6, requests: 0, pages: 0 });
   expect(show).toHaveBeenCalledExactlyOnceWith(
     expect.objectContaining({ mended: [expect.objectContaining({ path: 'views.sql', outcome: 'put back' })] }),

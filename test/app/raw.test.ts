@@ -4,18 +4,18 @@ import { expect, test } from 'vitest';
 import { job as importing } from '../../jobs/import.ts';
 import { job as nightly } from '../../jobs/nightly.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { packRawPages, readRawFile } from '../../src/archive/raw/raw-file.ts';
+import { encodeRawPiece, readRawFile } from '../../src/archive/raw/raw-file.ts';
 import { UsageError } from '../../src/core/errors.ts';
 import { union } from '../../src/core/window.ts';
-import { type OpenWire, openWire } from '../../src/upstream/transport.ts';
+import { type OpenTransport, openTransport } from '../../src/upstream/transport.ts';
 import { flagsOf, importInto } from '../e2e/import-lake.ts';
 import { coverageOf, hashes, totalTicks } from '../e2e/lake.ts';
 import { dayMs, firstNight, startNights } from './nights.ts';
 import { briefly, calmNights, folder, polled, rawFiles, rawOf } from './raw-nights.ts';
 
 /** A wire on which the last byte of every answer of ticks is another, so that nobody can decode it. */
-const garbling: OpenWire = (options, clock) => {
-  const wire = openWire(options, clock);
+const garbling: OpenTransport = (options, clock) => {
+  const wire = openTransport(options, clock);
   return {
     ...wire,
     async get(path, ...told) {
@@ -37,7 +37,7 @@ async function mend(path: string): Promise<void> {
     const pages = piece.pages.map((page) =>
       page.asked.route === 'ticks' ? { ...page, body: garbled(page.body) } : page,
     );
-    out.push(...(await packRawPages(pages)));
+    out.push(...(await encodeRawPiece(pages)));
   }
   writeFileSync(path, Buffer.concat(out));
 }
@@ -153,7 +153,7 @@ test('a run whose answers cannot be kept says so and is otherwise as any', async
   const refuse = (path: string): void => {
     if (isRaw(path)) throw Object.assign(new Error('no room'), { code: 'ENOSPC' });
   };
-  const disk = { ...systemDisk, makeScratch: (path: string) => refuse(path) };
+  const disk = { ...systemDisk, makeVolatileFolder: (path: string) => refuse(path) };
   const summary = await nightly.run({ ...context, disk }, { day: null });
   expect(summary).toMatchObject({ exit_code: 0, failures: [] });
   expect(summary.warnings).toEqual([expect.stringMatching(/^Answers could not be kept as they came.*no room/)]);

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { dayMs } from '../../src/core/window.ts';
-import { allSegments } from '../../src/state/coverage.ts';
+import { readAllSegments } from '../../src/state/coverage.ts';
 import { readRechecks } from '../../src/state/rechecks.ts';
 import { coverageOf, ticksOf } from '../e2e/lake.ts';
 import { at, input, inState, rowsOf } from './night-facts.ts';
@@ -61,11 +61,11 @@ test('a clean recheck leaves ticks, coverage and their evidence as they are, and
     await nights.night(at(1));
   }
   expect(rowsOf(checked!.output)).toEqual(rowsOf(without!.output));
-  expect(inState(checked!.output, allSegments)).toEqual(inState(without!.output, allSegments));
+  expect(inState(checked!.output, readAllSegments)).toEqual(inState(without!.output, readAllSegments));
   const again = await nightly.run(await checked!.contextAt(at(1) + hourMs), { day: firstNight - (firstNight % dayMs) });
   expect(again.rechecks).toMatchObject({ requests: 0, windows: 0 });
   expect(rowsOf(checked!.output)).toEqual(rowsOf(without!.output));
-  expect(inState(checked!.output, allSegments)).toEqual(inState(without!.output, allSegments));
+  expect(inState(checked!.output, readAllSegments)).toEqual(inState(without!.output, readAllSegments));
 });
 
 describe('a service that answers wide windows with a coarser grid', () => {

@@ -3,7 +3,7 @@ import { job as backfill } from '../../jobs/backfill.ts';
 import type { BackfillPlan } from '../../src/app/job.ts';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import { union } from '../../src/core/window.ts';
-import { coverageOf, findInferredOf } from '../../src/state/coverage.ts';
+import { findInferredOf, readSymbolCoverage } from '../../src/state/coverage.ts';
 import { dayMs, fewFiles, firstNight, startNights } from './nights.ts';
 
 test('backfill --recheck inferred plans what is inferred of the window asked for, and no covered window else', async () => {
@@ -26,7 +26,7 @@ test('backfill --recheck inferred plans what is inferred of the window asked for
     const missing = plain.plans.find((other) => other.symbol === symbol)?.windows ?? [];
     const inferred = findInferredOf(db, symbol).filter((w) => w.to > window.from);
     const cut = inferred.map((w) => ({ from: Math.max(w.from, window.from), to: Math.min(w.to, window.to) }));
-    expect(coverageOf(db, symbol).length).toBeGreaterThan(0);
+    expect(readSymbolCoverage(db, symbol).length).toBeGreaterThan(0);
     expect(windows).toEqual(union([...missing, ...cut]));
   }
   expect(recheck.plans.length).toBeGreaterThan(0);

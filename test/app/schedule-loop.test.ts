@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { Interrupted } from '../../src/app/context.ts';
-import { keepSchedule, type ScheduledJob } from '../../src/app/schedule/loop.ts';
+import { InterruptedError } from '../../src/app/context.ts';
+import { runScheduleLoop, type ScheduledJob } from '../../src/app/schedule/loop.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 import { createVirtualClock } from '../upstream/virtual-clock.ts';
 
@@ -29,10 +29,10 @@ function kept(crons: Record<string, string>, takesMs: number) {
   const log = { debug: say, info: say, warn: say, error: say };
   const parts = { clock, random: () => 0, log, signal: stop.signal };
   let over = false;
-  const ended = keepSchedule(jobs, { jitterMs: 0, catchUpMs: hour }, parts).then(() => {
+  const ended = runScheduleLoop(jobs, { jitterMs: 0, catchUpMs: hour }, parts).then(() => {
     over = true;
   });
-  return { clock, events, lines, ended, isOver: () => over, stop: () => stop.abort(new Interrupted('SIGTERM')) };
+  return { clock, events, lines, ended, isOver: () => over, stop: () => stop.abort(new InterruptedError('SIGTERM')) };
 }
 
 // The virtual clock begins at 22:13:20.

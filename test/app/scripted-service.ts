@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { dayFloor, dayMs } from '../../src/core/window.ts';
+import { dayMs, floorToDay } from '../../src/core/window.ts';
 
 // A market data service on loopback with a known truth that says and does what a script makes of its honest answers.
 
@@ -82,7 +82,7 @@ function honestTicks(symbol: string, fromMs: number, to: number): Tick[] {
   for (const char of symbol) offset = (offset * 31 + char.codePointAt(0)!) % step;
   const times = new Set<number>();
   for (let t = Math.ceil((from - offset) / step) * step + offset; t < to; t += step) times.add(t);
-  for (let midnight = dayFloor(from); midnight <= to; midnight += dayMs) {
+  for (let midnight = floorToDay(from); midnight <= to; midnight += dayMs) {
     for (const t of [midnight - 1, midnight, midnight + 1]) if (from <= t && t < to) times.add(t);
   }
   return [...times].sort((a, b) => a - b).map((t) => ({ t, p: ((Math.floor(t / step) + offset) % 97) / 100 }));

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { Interrupted } from '../../src/app/context.ts';
-import { type NextFacts, nextAction, shellWord } from '../../src/app/suggest-action.ts';
-import { type FailureLine, noBooks, type RunFacts, type Summary, summarize } from '../../src/app/summary.ts';
+import { InterruptedError } from '../../src/app/context.ts';
+import { type ActionFacts, quoteShellWord, suggestNextAction } from '../../src/app/suggest-action.ts';
+import { emptyBookCounts, type FailureLine, type RunFacts, type Summary, summarize } from '../../src/app/summary.ts';
 import {
   DamageError,
   DiskFullError,
@@ -28,28 +28,28 @@ const summaryOf = (facts: Partial<RunFacts> = {}): Summary =>
     gaps: 0,
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
     symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-    books: noBooks,
+    books: emptyBookCounts,
     warnings: [],
     failures: [],
     files: [],
     strict: false,
-    reached: true,
+    hasUpstreamResponded: true,
     thrown: undefined,
     ...facts,
   });
 
-const facts: NextFacts = {
+const facts: ActionFacts = {
   thrown: undefined,
   failures: [],
-  fell: false,
-  longOverdue: [],
+  hasSharpDrop: false,
+  longOverdueSymbols: [],
   flags: ' --output lake',
-  words: null,
-  quarantine: 'lake/.oddslake/quarantine/generation-000001.ndjson.gz',
+  argv: null,
+  quarantinePath: 'lake/.oddslake/quarantine/generation-000001.ndjson.gz',
 };
 
 const after = (thrown: unknown, rest: Partial<RunFacts> = {}): string | null =>
-  nextAction(summaryOf({ thrown, ...rest }), { ...facts, thrown });
+  suggestNextAction(summaryOf({ thrown, ...rest }), { ...facts, thrown });
 
 const at = (symbol: string | null, reason: string): FailureLine => ({
   symbol,
@@ -62,7 +62,7 @@ const upstream = (failure: 'credential' | 'unreachable'): UpstreamError =>
   new UpstreamError('markets', { failure, reason: 'no' });
 
 test('nothing is to be done after a run without a flaw', () => {
-  expect(nextAction(summaryOf(), facts)).toBeNull();
+  expect(suggestNextAction(summaryOf(), facts)).toBeNull();
 });
 
 test('what ended a run decides on what to do', () => {
@@ -72,23 +72,23 @@ test('what ended a run decides on what to do', () => {
   expect(after(upstream('credential'))).toBe(
     'Set a key that the service takes, then run it again: oddslake nightly --output lake',
   );
-  expect(after(upstream('unreachable'), { reached: false })).toMatch(
+  expect(after(upstream('unreachable'), { hasUpstreamResponded: false })).toMatch(
     /can be reached.*: oddslake nightly --output lake$/,
   );
   expect(after(new DamageError('x'))).toBe('Mend the archive: oddslake verify --repair --output lake');
   expect(after(new OddslakeError(exitCodes.busy, 'x'))).toMatch(/: oddslake publish --output lake$/);
-  expect(after(new Interrupted('SIGTERM'))).toBe('Go on where this run stopped: oddslake nightly --output lake');
+  expect(after(new InterruptedError('SIGTERM'))).toBe('Go on where this run stopped: oddslake nightly --output lake');
   expect(after(new TypeError('x'))).toMatch(/: oddslake nightly --output lake --log-level debug$/);
   expect(after(new UsageError('x'))).toBeNull();
 });
 
 test('windows that are missing are asked for by a backfill of just those', () => {
   const one = [at('A', 'answered 500')];
-  expect(nextAction(summaryOf({ failures: one }), { ...facts, failures: one })).toBe(
+  expect(suggestNextAction(summaryOf({ failures: one }), { ...facts, failures: one })).toBe(
     'The next run asks again for what is missing, or now: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --symbol A --output lake',
   );
   const two = [...one, at("B'S", 'answered 500')];
-  expect(nextAction(summaryOf({ failures: two, job: 'backfill' }), { ...facts, failures: two })).toBe(
+  expect(suggestNextAction(summaryOf({ failures: two, job: 'backfill' }), { ...facts, failures: two })).toBe(
     'Ask again for what is missing: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --output lake',
   );
 });
@@ -101,21 +101,23 @@ test('the windows that a summary has no room for are asked for, too', () => {
   }));
   const summary = summaryOf({ failures });
   expect(summary.failures).toHaveLength(20);
-  expect(nextAction(summary, { ...facts, failures })).toMatch(
+  expect(suggestNextAction(summary, { ...facts, failures })).toMatch(
     / --from 2026-11-21T00:00:00Z --to 2026-11-21T00:40:00Z --symbol A --output lake$/,
   );
 });
 
 test('the rest of what is incomplete has its command, what is missing first', () => {
-  const next = (failures: readonly FailureLine[], rest: Partial<RunFacts> = {}, more: Partial<NextFacts> = {}) =>
-    nextAction(summaryOf({ failures, ...rest }), { ...facts, failures, ...more });
+  const next = (failures: readonly FailureLine[], rest: Partial<RunFacts> = {}, more: Partial<ActionFacts> = {}) =>
+    suggestNextAction(summaryOf({ failures, ...rest }), { ...facts, failures, ...more });
   expect(next([at('A', 'lost: 3 of 7 ticks came back')])).toBe('See what stays lost: oddslake gaps --output lake');
-  expect(next([at(null, 'ticks fell by 90 %')], {}, { fell: true })).toMatch(
+  expect(next([at(null, 'ticks fell by 90 %')], {}, { hasSharpDrop: true })).toMatch(
     /: oddslake backfill --force --from 2026-11-21 --to 2026-11-23 --output lake$/,
   );
   expect(next([at(null, 'markets: answered 500')])).toMatch(/: oddslake markets --output lake$/);
-  expect(next([at('A', 'order book: x')], { books: { ...noBooks, failed: 1 } })).toMatch(/: oddslake orderbook/);
-  expect(next([at(null, 'ticks fell by 90 %'), at('A', 'answered 500')], {}, { fell: true })).toMatch(
+  expect(next([at('A', 'order book: x')], { books: { ...emptyBookCounts, failed: 1 } })).toMatch(
+    /: oddslake orderbook/,
+  );
+  expect(next([at(null, 'ticks fell by 90 %'), at('A', 'answered 500')], {}, { hasSharpDrop: true })).toMatch(
     /--symbol|--from/,
   );
 });
@@ -132,8 +134,8 @@ test('what is worth a look: many conflicts, then what was set aside, then what i
     },
   });
   const aside = { ticks: { fetched: 3, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 3 } };
-  const late = { ...facts, longOverdue: ['A B'] };
-  expect(nextAction(summaryOf({ ...night(400, 100), ...aside }), late)).toMatch(
+  const late = { ...facts, longOverdueSymbols: ['A B'] };
+  expect(suggestNextAction(summaryOf({ ...night(400, 100), ...aside }), late)).toMatch(
     /conflicts: oddslake sql ".*" --output lake$/,
   );
   for (const [count, median] of [
@@ -141,13 +143,13 @@ test('what is worth a look: many conflicts, then what was set aside, then what i
     [99, 0],
     [400, null],
   ] as const)
-    expect(nextAction(summaryOf({ ...night(count, median), ...aside }), late)).toBe(
+    expect(suggestNextAction(summaryOf({ ...night(count, median), ...aside }), late)).toBe(
       'See what was set aside, and why: gzip -dc lake/.oddslake/quarantine/generation-000001.ndjson.gz | head',
     );
-  expect(nextAction(summaryOf(night(0, 0)), late)).toMatch(/: oddslake symbols 'A B' --output lake$/);
+  expect(suggestNextAction(summaryOf(night(0, 0)), late)).toMatch(/: oddslake symbols 'A B' --output lake$/);
 });
 
 test('a word that a shell would take apart is quoted', () => {
-  expect(shellWord('KXBTC-26DEC0204-T28')).toBe('KXBTC-26DEC0204-T28');
-  expect(shellWord("it's $HOME")).toBe(`'it'\\''s $HOME'`);
+  expect(quoteShellWord('KXBTC-26DEC0204-T28')).toBe('KXBTC-26DEC0204-T28');
+  expect(quoteShellWord("it's $HOME")).toBe(`'it'\\''s $HOME'`);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { Interrupted } from '../../src/app/context.ts';
-import { sentence } from '../../src/app/error-message.ts';
-import { noBooks, type RunFacts, summarize } from '../../src/app/summary.ts';
+import { InterruptedError } from '../../src/app/context.ts';
+import { formatErrorMessage } from '../../src/app/error-message.ts';
+import { emptyBookCounts, type RunFacts, summarize } from '../../src/app/summary.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
 import { DamageError, exitCodes, OddslakeError, UpstreamError, UsageError } from '../../src/core/errors.ts';
 
@@ -23,10 +23,10 @@ const facts = (rest: Partial<RunFacts> = {}): RunFacts => ({
   failures: [],
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-  books: noBooks,
+  books: emptyBookCounts,
   files: [],
   strict: false,
-  reached: true,
+  hasUpstreamResponded: true,
   thrown: undefined,
   ...rest,
 });
@@ -44,7 +44,7 @@ describe('the exit code of a run', () => {
     ['a bug', { thrown: new TypeError('x is not a function') }, 1, 'failed'],
     ['bad usage', { thrown: new UsageError('no') }, 2, 'usage'],
     ['a refused key', { thrown: upstream('credential') }, 3, 'credential'],
-    ['nobody there at all', { thrown: upstream('unreachable'), reached: false }, 7, 'unreachable'],
+    ['nobody there at all', { thrown: upstream('unreachable'), hasUpstreamResponded: false }, 7, 'unreachable'],
     ['nobody there any more', { thrown: upstream('unreachable') }, 4, 'incomplete'],
     ['an upstream that fails', { thrown: upstream('transient') }, 4, 'incomplete'],
     ['another writer', { thrown: new OddslakeError(exitCodes.busy, 'busy') }, 5, 'busy'],
@@ -58,15 +58,15 @@ describe('the exit code of a run', () => {
       'damaged',
     ],
     ['damage that is known, and a refused key', { damage: [damaged], thrown: upstream('credential') }, 3, 'credential'],
-    ['Ctrl-C', { thrown: new Interrupted('SIGINT') }, 130, 'interrupted'],
-    ['SIGTERM', { thrown: new Interrupted('SIGTERM') }, 143, 'interrupted'],
+    ['Ctrl-C', { thrown: new InterruptedError('SIGINT') }, 130, 'interrupted'],
+    ['SIGTERM', { thrown: new InterruptedError('SIGTERM') }, 143, 'interrupted'],
     ['something thrown that is no error', { thrown: 'text' }, 1, 'failed'],
   ])('after %s', (_, rest, code, outcome) => {
     const summary = summarize(facts(rest));
     expect(summary).toMatchObject({ exit_code: code, outcome });
     const known =
       'ticks/a is not as published (missing, found 1970-01-01T00:00:00Z); to mend it: oddslake verify --repair';
-    const why = rest.thrown === undefined ? [] : [sentence(rest.thrown)];
+    const why = rest.thrown === undefined ? [] : [formatErrorMessage(rest.thrown)];
     const told = rest.damage === undefined || code !== 6 ? why : [...why, known];
     expect(summary.error).toBe(told.length === 0 ? null : told.join('; '));
   });
@@ -107,11 +107,13 @@ test('a summary cuts its lists at 20 and says how long they were', () => {
 });
 
 test('the sentence of an upstream that refuses or is not there says what to look at', () => {
-  expect(sentence(upstream('credential'))).toMatch(/refused the key \(because\).*ODDSLAKE_API_KEY/);
-  expect(sentence(upstream('unreachable'))).toMatch(/could not be reached \(because\).*ODDSLAKE_BASE_URL/);
-  expect(sentence(upstream('credential'), true)).toMatch(/^The other oddslake refused.* ODDSLAKE_FROM_API_KEY or/);
-  expect(sentence(upstream('unreachable'), true)).toMatch(/^The other oddslake could not.*--from-url/);
-  const other = facts({ thrown: upstream('unreachable'), asksOther: true });
-  expect(summarize(other).error).toBe(sentence(upstream('unreachable'), true));
-  expect(sentence(new UsageError('Say what.'))).toBe('Say what.');
+  expect(formatErrorMessage(upstream('credential'))).toMatch(/refused the key \(because\).*ODDSLAKE_API_KEY/);
+  expect(formatErrorMessage(upstream('unreachable'))).toMatch(/could not be reached \(because\).*ODDSLAKE_BASE_URL/);
+  expect(formatErrorMessage(upstream('credential'), true)).toMatch(
+    /^The other oddslake refused.* ODDSLAKE_FROM_API_KEY or/,
+  );
+  expect(formatErrorMessage(upstream('unreachable'), true)).toMatch(/^The other oddslake could not.*--from-url/);
+  const other = facts({ thrown: upstream('unreachable'), usesOtherUpstream: true });
+  expect(summarize(other).error).toBe(formatErrorMessage(upstream('unreachable'), true));
+  expect(formatErrorMessage(new UsageError('Say what.'))).toBe('Say what.');
 });

@@ -7,7 +7,7 @@ import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import { readStatus } from '../../src/reading/status.ts';
-import { judgedBy } from '../../src/settings/judged-by.ts';
+import { toCompletenessRules } from '../../src/settings/judged-by.ts';
 import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
 const at = (n: number): number => firstNight + n * dayMs;
@@ -17,7 +17,7 @@ async function statusAt(nights: Nights, nowMs: number): Promise<ReturnType<typeo
   const context: Context = await nights.contextAt(nowMs);
   const archive = openConfiguredArchive(context, false);
   try {
-    return readStatus(archive, judgedBy(context.settings), nowMs);
+    return readStatus(archive, toCompletenessRules(context.settings), nowMs);
   } finally {
     archive.close();
   }

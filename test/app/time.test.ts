@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { dayFloor, dayMs, union } from '../../src/core/window.ts';
+import { dayMs, floorToDay, union } from '../../src/core/window.ts';
 import { takeWriteLock, tryLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
 import { coverageOf, hashes, manifestOf, ticksOf } from '../e2e/lake.ts';
@@ -28,7 +28,7 @@ describe('a run across midnight UTC', () => {
     };
     const across = await night();
     expect(across).toMatchObject({ exit_code: 0, warnings: [], started_at: evening });
-    expect(across.finished_at).toBeGreaterThan(dayFloor(evening) + dayMs);
+    expect(across.finished_at).toBeGreaterThan(floorToDay(evening) + dayMs);
     expectHonest(lake);
     for (const symbol of symbols) {
       const covered = union(coverageOf(output).filter((row) => row.symbol === symbol));
@@ -39,7 +39,7 @@ describe('a run across midnight UTC', () => {
     expect(await night()).toMatchObject({ exit_code: 0, warnings: [] });
     expectHonest(lake);
     expectWhole(lake);
-    const midnight = dayFloor(evening) + dayMs;
+    const midnight = floorToDay(evening) + dayMs;
     for (const symbol of symbols) {
       const near = ticksOf(output)
         .get(symbol)!
@@ -51,7 +51,7 @@ describe('a run across midnight UTC', () => {
   test('of a day by its date ends with that day, before and after midnight, and repeated changes no byte', async () => {
     const lake = await opened(evening);
     const { box, night, output } = lake;
-    const day = dayFloor(evening);
+    const day = floorToDay(evening);
     const end = () => Math.max(...coverageOf(output).map(({ to }) => to));
     expect(await night(day)).toMatchObject({ exit_code: 0 });
     expect(end()).toBe(evening);

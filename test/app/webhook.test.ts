@@ -1,12 +1,12 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { post } from '../../src/app/after-run/webhook.ts';
+import { postWebhook } from '../../src/app/after-run/webhook.ts';
 import { systemClock } from '../../src/system.ts';
 import { limitMs } from '../harness/limits.ts';
 
 /** No time limit of these ends a test that a busy machine holds up. */
-const bounds = { wholeMsMax: limitMs, attemptMsMax: limitMs / 2, attemptsMax: 3, delayMs: 20 };
+const bounds = { totalMsMax: limitMs, attemptMsMax: limitMs / 2, attemptsMax: 3, delayMs: 20 };
 /** Longer than any test may take. */
 const evenLonger = 10 * limitMs;
 
@@ -38,7 +38,7 @@ const status =
 
 test('what fails for a while is sent again, and a body that was taken is not', async () => {
   const { url, bodies } = await receiver((n, _, response) => void response.writeHead(n < 3 ? 503 : 204).end());
-  await post(url, '{"a":1}', bounds, systemClock);
+  await postWebhook(url, '{"a":1}', bounds, systemClock);
   expect(bodies).toEqual(['{"a":1}', '{"a":1}', '{"a":1}']);
 });
 
@@ -50,7 +50,7 @@ test.each([
 ])('an answer of %d is given up on after %d attempts', async (code, attempts, reason) => {
   const target = await receiver(status(200));
   const { url, bodies } = await receiver(status(code, { location: target.url }));
-  await expect(post(url, '{}', bounds, systemClock)).rejects.toThrow(reason);
+  await expect(postWebhook(url, '{}', bounds, systemClock)).rejects.toThrow(reason);
   expect(bodies).toHaveLength(attempts);
   expect(target.bodies).toEqual([]);
 });
@@ -58,18 +58,18 @@ test.each([
 test('a receiver that hangs holds nobody up for longer than allowed', async () => {
   const { url, bodies } = await receiver(() => {});
   // Each attempt has a limit of its own,
-  const attempts = post(url, '{}', { ...bounds, attemptMsMax: 40, wholeMsMax: evenLonger }, systemClock);
+  const attempts = postWebhook(url, '{}', { ...bounds, attemptMsMax: 40, totalMsMax: evenLonger }, systemClock);
   await expect(attempts).rejects.toThrow('did not answer in time, 3 times.');
   expect(bodies).toHaveLength(3);
   // and none goes on after all of them were to be over.
-  const whole = post(url, '{}', { ...bounds, attemptMsMax: evenLonger, wholeMsMax: 40 }, systemClock);
+  const whole = postWebhook(url, '{}', { ...bounds, attemptMsMax: evenLonger, totalMsMax: 40 }, systemClock);
   await expect(whole).rejects.toThrow('did not answer in time.');
   expect(bodies).toHaveLength(4);
 });
 
 test('one that asks for a longer pause than there is time for is not asked again', async () => {
   const { url, bodies } = await receiver(status(429, { 'retry-after': `${evenLonger / 1000}` }));
-  await expect(post(url, '{}', bounds, systemClock)).rejects.toThrow('429');
+  await expect(postWebhook(url, '{}', bounds, systemClock)).rejects.toThrow('429');
   expect(bodies).toHaveLength(1);
 });
 
@@ -79,14 +79,14 @@ test('an answer without end is not read', async () => {
     const timer = setInterval(() => response.write('x'.repeat(1000)), 5);
     response.on('close', () => clearInterval(timer));
   });
-  await post(url, '{}', bounds, systemClock);
+  await postWebhook(url, '{}', bounds, systemClock);
 });
 
 test('no failure names the address', async () => {
   const { url } = await receiver(status(403));
   const nobody = 'http://127.0.0.1:9/hook/secret-path';
   for (const where of [url, nobody, 'http://no.such.host.invalid/hook/secret-path']) {
-    const error = await post(where, '{}', bounds, systemClock).catch((one: Error) => one);
+    const error = await postWebhook(where, '{}', bounds, systemClock).catch((one: Error) => one);
     expect(`${(error as Error).stack} ${(error as Error).cause}`).not.toContain('secret-path');
   }
 });

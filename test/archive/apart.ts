@@ -2,9 +2,9 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symli
 import { tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { type Disk, diskOver, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { type FileCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
-import { dayPath } from '../../src/archive/layout.ts';
+import { createDisk, type Disk, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from './scratch.ts';
 
@@ -14,7 +14,7 @@ const crossDevice = (syscall: string): Error =>
   Object.assign(new Error(`EXDEV: cross-device link not permitted, ${syscall}`), { code: 'EXDEV', syscall });
 
 /** File calls to which everything below one of these folders is another file system. */
-export function apartCalls(folders: readonly string[], over: FileCalls = systemCalls): FileCalls {
+export function apartCalls(folders: readonly string[], over: FileSystemCalls = systemCalls): FileSystemCalls {
   const isApart = (path: string): boolean => folders.some((folder) => path.startsWith(folder + sep));
   const across = (from: string, to: string, syscall: string): void => {
     if (isApart(from) !== isApart(to)) throw crossDevice(syscall);
@@ -32,7 +32,7 @@ export function apartCalls(folders: readonly string[], over: FileCalls = systemC
   };
 }
 
-export const apartDisk = (folders: readonly string[]): Disk => diskOver(apartCalls(folders));
+export const apartDisk = (folders: readonly string[]): Disk => createDisk(apartCalls(folders));
 
 /** A folder on another file system than the scratch folders are on, removed with the test; null where there is none. */
 export function elsewhere(): string | null {
@@ -47,7 +47,7 @@ export function elsewhere(): string | null {
   }
 }
 
-export const part = (day = day0): string => dayPath('ticks', day, 0);
+export const part = (day = day0): string => toDayPath('ticks', day, 0);
 export const dayFolder = 'ticks/date=2026-06-01';
 
 export const first = [answer('AAA', [[day0, 0.5]]), answer('BBB', [[day0 + dayMs, 0.25]])];

@@ -5,12 +5,12 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks, encodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { rowGroupRows } from '../../src/archive/parquet/rows.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { type Level, sideOf } from '../../src/core/book.ts';
-import { mergeBooks, noBooks, type SeenSnapshot } from '../../src/core/merge-books.ts';
-import { appendBooks, type BookRecord, bookLoad } from '../../src/state/journal-books.ts';
-import { journalLoad } from '../../src/state/journal-size.ts';
-import { runCounts, startRun } from '../../src/state/runs.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { type PriceLevel, toBookSide } from '../../src/core/book.ts';
+import { emptyBooks, mergeBooks, type ObservedSnapshot } from '../../src/core/merge-books.ts';
+import { appendBooks, type BookRecord, readBookLoad } from '../../src/state/journal-books.ts';
+import { readJournalLoad } from '../../src/state/journal-size.ts';
+import { readRunCounts, startRun } from '../../src/state/runs.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {
   answer,
@@ -30,11 +30,11 @@ const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`books: SEED=${seed}`);
 
 type Pairs = readonly (readonly [price: number, quantity: number])[];
-const levels = (pairs: Pairs): Level[] => pairs.map(([price, quantity]) => ({ price, quantity }));
+const levels = (pairs: Pairs): PriceLevel[] => pairs.map(([price, quantity]) => ({ price, quantity }));
 const snapshot = (t: number, bids: Pairs, asks: Pairs) => ({
   t,
-  bids: sideOf(levels(bids), 'highest'),
-  asks: sideOf(levels(asks), 'lowest'),
+  bids: toBookSide(levels(bids), 'highest'),
+  asks: toBookSide(levels(asks), 'lowest'),
 });
 
 const bookAnswer = (
@@ -97,7 +97,7 @@ describe('publishing order books', () => {
       ['2026-05-31', 1, day0 - 1, day0 - 1, 1],
       ['2026-06-01', 4, day0, day0, 1],
     ]);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
   test('keeps an empty book as one row of level -1', async () => {
@@ -237,17 +237,17 @@ describe('publishing order books', () => {
     expect(JSON.parse(line!)).toEqual({ run_id: 'run', symbol: 'AAA', at: now, ...rejected[0] });
     expect(coverage(root)).toEqual([]);
     // The counts of ticks are of ticks alone.
-    expect(runCounts(archive.state.db, 'run')).toMatchObject({ fetched: 0, quarantined: 0 });
+    expect(readRunCounts(archive.state.db, 'run')).toMatchObject({ fetched: 0, quarantined: 0 });
   });
 
   test('leaves nothing journaled behind, and makes no new generation without anything new', async () => {
     const archive = opened();
     appendAll(archive, bookAnswer('AAA', [snapshot(day0, [[0.4, 1]], [])]), bookAnswer('BBB', []));
-    expect(bookLoad(archive.state.db)).toBeGreaterThan(0);
+    expect(readBookLoad(archive.state.db)).toBeGreaterThan(0);
     await publishNow(archive);
     const { manifest, files } = await publishNow(archive);
     expect([manifest.generation, files]).toEqual([1, []]);
-    expect(journalLoad(archive.state.db)).toBe(0);
+    expect(readJournalLoad(archive.state.db)).toBe(0);
     for (const table of ['journal', 'journal_books', 'journal_book_cover'])
       expect(archive.state.db.one(`select count(*) as n from ${table}`)).toEqual({ n: 0 });
   });
@@ -305,7 +305,7 @@ describe('publishing order books', () => {
 });
 
 test('a part of books is read back as it was written, over many batches and row groups', () => {
-  const snapshots: SeenSnapshot[] = Array.from({ length: 7_000 }, (_, i) => ({
+  const snapshots: ObservedSnapshot[] = Array.from({ length: 7_000 }, (_, i) => ({
     symbol: `S${i % 7}`,
     observedAt: now,
     ...snapshot(
@@ -314,13 +314,13 @@ test('a part of books is read back as it was written, over many batches and row 
       i % 13 === 0 || i % 11 === 0 ? [] : Array.from({ length: 12 }, (_, k) => [1 - k / 30, k + 0.5] as const),
     ),
   }));
-  const { columns, changed } = mergeBooks(noBooks, snapshots);
-  expect(changed).toBe(true);
+  const { columns, isChanged } = mergeBooks(emptyBooks, snapshots);
+  expect(isChanged).toBe(true);
   // It is read in batches of the usual row group, and written here in batches of eight of the small ones.
   expect(columns.t.length).toBeGreaterThan(rowGroupRows);
   const bytes = encodeBooks(columns, 1_000);
   const back = decodeBooks(bytes);
   expect(back).toEqual(columns);
   expect(Buffer.compare(encodeBooks(back, 1_000), bytes)).toBe(0);
-  expect(mergeBooks(columns, snapshots).changed).toBe(false);
+  expect(mergeBooks(columns, snapshots).isChanged).toBe(false);
 });

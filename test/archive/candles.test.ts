@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { formatVersion, type Manifest } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import {
   answer,
@@ -63,7 +63,7 @@ describe('the candles of a publish', () => {
     expect(manifest.datasets.candles_1h.files[0]!.path.replace('candles_1h', 'ticks')).toBe(
       manifest.datasets.ticks.files[0]!.path,
     );
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
   test('are the same bytes however the answers came in batches', async () => {
@@ -80,7 +80,7 @@ describe('the candles of a publish', () => {
         // One price a moment: which of two wins is another test's.
         const inside = ticks.map((hour) => [day0 + hour * hourMs + 7, ((hour * 7) % 11) / 10] as const);
         const pairs = inside.filter(([t]) => w.from <= t && t < w.to);
-        return answer(symbol, pairs, { asked: w, windows: [w], observedAt: now + seen });
+        return answer(symbol, pairs, { requestedWindow: w, windows: [w], observedAt: now + seen });
       });
     const published = async (batches: readonly (readonly TickRecord[])[]) => {
       const root = scratchFolder();
@@ -159,7 +159,7 @@ describe('candles that published ticks lack', () => {
     expect(made.at(-1)).toEqual([5, 5]);
     expect(hashes(late, '{ticks,coverage}/**/*')).toEqual(ticks);
     expect((await publishNow(archive)).manifest.generation).toBe(2);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
 
     const usual = opened({ root: early });
     append(usual, ofDays(one, 3), ofDays(other, 2));

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { readCommitState } from '../../src/state/intent.ts';
-import { findDamage } from '../../src/state/journal-check.ts';
+import { findJournalDamage } from '../../src/state/journal-check.ts';
 import { repairNow } from './damaged.ts';
 import { turnStateBack } from './older.ts';
 import { answer, append, day0, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 const idOf = ({ layout }: Archive): string =>
-  (JSON.parse(readFileSync(layout.manifest, 'utf8')) as { commit_id: string }).commit_id;
+  (JSON.parse(readFileSync(layout.manifestPath, 'utf8')) as { commit_id: string }).commit_id;
 
 test('each commit has an ID of its own, a repair that puts bytes back included', async () => {
   const archive = opened();
@@ -50,7 +50,7 @@ test('what an older version journaled gets its checksums with the new schema', a
   turnStateBack(older.state.db, 5);
   older.close();
   const archive = opened({ root });
-  expect(findDamage(archive.state.db)).toMatchObject({ rows: [], doubtful: new Set() });
+  expect(findJournalDamage(archive.state.db)).toMatchObject({ rows: [], doubtful: new Set() });
   expect((await publishNow(archive)).quarantined).toBeNull();
   expect(publishedTicks(root)).toHaveLength(2);
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
 import {
   apartDisk,
@@ -28,7 +28,7 @@ async function expectAllWorks(root: string, disk: Disk): Promise<void> {
   append(archive, ...second);
   await publishNow(archive);
   expect(filesOf(root)).toEqual(whole);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 
   const { query, close } = await openArchiveQuery(archive, 'select count(*) as n from ticks', () => 0.5);
   await query.close();
@@ -50,7 +50,7 @@ async function expectAllWorks(root: string, disk: Disk): Promise<void> {
   append(archive, answer('AAA', [[day0 + 1, 0.6]]));
   await publishNow(archive);
   expect(filesOf(root, ['ticks'])).toEqual(ticksOf(whole));
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 }
 
 describe('an archive with folders on another file system is published, read, copied and mended', () => {

@@ -2,11 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { dayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { partOf } from '../../src/core/partition.ts';
-import { appendMarkets, journaledTicks } from '../../src/state/journal.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
+import { appendMarkets, countJournaledTicks } from '../../src/state/journal.ts';
 import {
   answer,
   append,
@@ -21,7 +21,7 @@ import {
 } from './scratch.ts';
 
 const symbols = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF'];
-const pathOf = (symbol: string, day = day0): string => dayPath('ticks', day, partOf(symbol, 4));
+const pathOf = (symbol: string, day = day0): string => toDayPath('ticks', day, computePartNumber(symbol, 4));
 
 /** Two days of six symbols, published. */
 async function filled(root: string): Promise<Archive> {
@@ -50,13 +50,13 @@ describe('damaged candles', () => {
   test.each(['damaged', 'missing'])('that are %s are made anew as soon as their day is merged again', async (how) => {
     const root = scratchFolder();
     const archive = await filled(root);
-    const path = dayPath('candles_1h', day0, partOf('AAA', 4));
+    const path = toDayPath('candles_1h', day0, computePartNumber('AAA', 4));
     if (how === 'damaged') flip(join(root, path));
     else rmSync(join(root, path));
-    expect((await verify(archive, null)).findings).toHaveLength(1);
+    expect((await verifyArchive(archive, null)).findings).toHaveLength(1);
     append(archive, answer('AAA', [[day0 + 1, 0.1]]));
     await publishNow(archive);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 });
 
@@ -65,7 +65,7 @@ describe('a damaged part', () => {
     const root = scratchFolder();
     const archive = await filled(root);
     const bad = join(root, pathOf('AAA'));
-    const good = symbols.find((symbol) => partOf(symbol, 4) !== partOf('AAA', 4))!;
+    const good = symbols.find((symbol) => computePartNumber(symbol, 4) !== computePartNumber('AAA', 4))!;
     flip(bad);
     const damaged = readFileSync(bad);
     append(
@@ -80,7 +80,7 @@ describe('a damaged part', () => {
     const { refused, manifest } = await publishNow(archive);
     expect(refused).toEqual([expect.stringContaining(`${pathOf('AAA')} is damaged`)]);
     expect(readFileSync(bad)).toEqual(damaged);
-    expect(journaledTicks(archive.state.db)).toBe(1);
+    expect(countJournaledTicks(archive.state.db)).toBe(1);
     expect(manifest.generation).toBe(2);
     flip(bad);
     const told = publishedTicks(root).filter((line) => / 0\.[567]$/.test(line));
@@ -90,8 +90,8 @@ describe('a damaged part', () => {
     // Now that it is whole again, what waited is taken in.
     expect((await publishNow(archive)).refused).toEqual([]);
     expect(publishedTicks(root)).toContain(`AAA ${day0 + 2} 0.5`);
-    expect(journaledTicks(archive.state.db)).toBe(0);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect(countJournaledTicks(archive.state.db)).toBe(0);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
   test.each(['coverage', 'markets'] as const)(
@@ -100,7 +100,7 @@ describe('a damaged part', () => {
       const root = scratchFolder();
       const archive = await filled(root);
       const day = dataset === 'markets' ? now - (now % dayMs) : day0;
-      flip(join(root, dayPath(dataset, day, 0)));
+      flip(join(root, toDayPath(dataset, day, 0)));
       append(
         archive,
         answer('AAA', [
@@ -176,17 +176,17 @@ describe('verify', () => {
   test.each(spoilings)('finds %s', async (_, spoil, finding) => {
     const root = scratchFolder();
     const archive = await filled(root);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
     spoil(root);
-    expect((await verify(archive, null)).findings).toContainEqual(finding);
+    expect((await verifyArchive(archive, null)).findings).toContainEqual(finding);
   });
 
   test('speaks of the generation of the last publish, whatever an edited manifest calls itself', async () => {
     const root = scratchFolder();
     const archive = await filled(root);
     change(join(root, 'manifest.json'), '"generation": 1,\n "created_at"', '"generation": 7,\n "created_at"');
-    expect(archive.manifest().generation).toBe(7);
-    const found = await verify(archive, null);
+    expect(archive.readManifest().generation).toBe(7);
+    const found = await verifyArchive(archive, null);
     expect(found).toMatchObject({ generation: 1, findings: [{ path: 'manifest.json', what: 'differs' }] });
   });
 
@@ -194,7 +194,7 @@ describe('verify', () => {
     const root = scratchFolder();
     const archive = await filled(root);
     truncateSync(join(root, 'manifest.json'), 99);
-    await expect(verify(archive, null)).rejects.toMatchObject({
+    await expect(verifyArchive(archive, null)).rejects.toMatchObject({
       exitCode: 6,
       message: expect.stringContaining('not JSON'),
     });
@@ -212,8 +212,8 @@ describe('verify', () => {
       archive.disk.rename(from, to);
     };
     await expect(publishNow({ ...archive, disk: { ...archive.disk, rename } })).rejects.toThrow('cut');
-    expect(archive.manifest().generation).toBe(2);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect(archive.readManifest().generation).toBe(2);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
   test('follows a file that a publish moves to its place under its eyes', async () => {
@@ -227,7 +227,7 @@ describe('verify', () => {
       if (path.includes('/staging/') && existsSync(path)) archive.disk.rename(path, place);
       return archive.disk.read(path);
     };
-    expect((await verify({ ...archive, disk: { ...archive.disk, read } }, null)).findings).toEqual([]);
+    expect((await verifyArchive({ ...archive, disk: { ...archive.disk, read } }, null)).findings).toEqual([]);
   });
 });
 

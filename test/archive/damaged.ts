@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { allFiles, type PublishedFile } from '../../src/archive/manifest.ts';
+import { listManifestFiles, type PublishedFile } from '../../src/archive/manifest.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
-import { type RepairOptions, repair } from '../../src/archive/repair/repair.ts';
-import type { Repaired } from '../../src/archive/repair/repair-report.ts';
-import { sideOf } from '../../src/core/book.ts';
-import { type FileRecord, rowGroupsOf } from '../../src/state/file-metadata.ts';
+import { type RepairOptions, repairArchive } from '../../src/archive/repair/repair.ts';
+import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
+import { toBookSide } from '../../src/core/book.ts';
+import { type FileRecord, readRowGroups } from '../../src/state/file-metadata.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
 import {
@@ -41,11 +41,11 @@ const ticksOf = (symbol: string, day: number) =>
 const booksOf = (symbol: string) =>
   Array.from({ length: 60 }, (_, i) => {
     const t = day0 + i * 10 * minuteMs;
-    const bids = sideOf(
+    const bids = toBookSide(
       [0.3, 0.2, 0.1].map((price) => ({ price, quantity: i })),
       'highest',
     );
-    const asks = sideOf(
+    const asks = toBookSide(
       [0.5, 0.6, 0.7].map((price) => ({ price, quantity: i })),
       'lowest',
     );
@@ -71,8 +71,8 @@ export async function filledArchive(): Promise<string> {
   return root;
 }
 
-export const repairNow = (archive: Archive, rest: Partial<RepairOptions> = {}): Promise<Repaired> =>
-  repair(archive, {
+export const repairNow = (archive: Archive, rest: Partial<RepairOptions> = {}): Promise<RepairReport> =>
+  repairArchive(archive, {
     clock: clockAt(now + 5),
     waitMs: 0,
     ...judged,
@@ -98,8 +98,9 @@ export function damagedLake(): { readonly lake: () => Lake; readonly template: (
     const root = scratchFolder();
     cpSync(template, root, { recursive: true });
     const archive = opened({ root, groupRows, mends: true });
-    const file = (path: string): PublishedFile => allFiles(archive.manifest()).find((one) => one.path === path)!;
-    return { root, archive, file, record: (path) => rowGroupsOf(archive.state.db, path, file(path).sha256)! };
+    const file = (path: string): PublishedFile =>
+      listManifestFiles(archive.readManifest()).find((one) => one.path === path)!;
+    return { root, archive, file, record: (path) => readRowGroups(archive.state.db, path, file(path).sha256)! };
   };
   return { lake, template: () => template };
 }

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { conflictRows, coverageOfRows, coverageRows, marketRows } from '../../src/archive/generation/day-tables.ts';
+import {
+  parseCoverageRows,
+  toConflictRows,
+  toCoverageRows,
+  toMarketRows,
+} from '../../src/archive/generation/day-tables.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import type { MarketRow } from '../../src/core/market.ts';
 import { market } from './scratch.ts';
@@ -31,7 +36,7 @@ test('conflicts are sorted by symbol, time, moment and price, with one row a key
           ),
         ),
       );
-      expect(conflictRows(conflicts)).toEqual(wanted);
+      expect(toConflictRows(conflicts)).toEqual(wanted);
     }),
   );
 });
@@ -46,12 +51,12 @@ test('rows of markets are sorted by market, symbol and first sight, with their f
   const rows = ['A', 'B'].flatMap((canonicalId) =>
     symbols.flatMap((symbol) => [3, 5].map((firstSeen) => row({ canonicalId, symbol, firstSeen }))),
   );
-  const sorted = marketRows(rows);
+  const sorted = toMarketRows(rows);
   const keys = (of: typeof sorted) => of.map((values) => [values[0], values[1], values[11]]);
   expect(keys(sorted)).toEqual(rows.map(({ canonicalId, symbol, firstSeen }) => [canonicalId, symbol, firstSeen]));
   fc.assert(
     fc.property(fc.shuffledSubarray(rows, { minLength: rows.length }), (shuffled) => {
-      expect(marketRows(shuffled)).toEqual(sorted);
+      expect(toMarketRows(shuffled)).toEqual(sorted);
     }),
   );
   const full = {
@@ -69,7 +74,7 @@ test('rows of markets are sorted by market, symbol and first sight, with their f
     firstSeen: 3,
     lastSeen: 4,
   };
-  const [values] = marketRows([row({ ...full, opensAt: 77, extra: '{}' })]);
+  const [values] = toMarketRows([row({ ...full, opensAt: 77, extra: '{}' })]);
   expect(Object.fromEntries(datasets.markets.map(({ name }, i) => [name, values![i]]))).toEqual({
     canonical_id: 'id',
     symbol: 'S',
@@ -105,7 +110,7 @@ test('coverage is sorted by dataset and symbol, and is the same when its rows ar
   fc.assert(
     fc.property(ofSymbols, ofSymbols, (ticks, orderbooks) => {
       const coverage = { ticks: new Map(ticks), orderbooks: new Map(orderbooks) };
-      const rows = coverageRows(coverage);
+      const rows = toCoverageRows(coverage);
       const wanted = (dataset: 'ticks' | 'orderbooks') =>
         symbols.flatMap((name) =>
           (coverage[dataset].get(name) ?? []).map((s) => [
@@ -121,7 +126,7 @@ test('coverage is sorted by dataset and symbol, and is the same when its rows ar
           ]),
         );
       expect(rows).toEqual([...wanted('orderbooks'), ...wanted('ticks')]);
-      expect(coverageOfRows(rows)).toEqual(coverage);
+      expect(parseCoverageRows(rows)).toEqual(coverage);
     }),
   );
 });

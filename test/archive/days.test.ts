@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
+import { readSymbol, recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from './scratch.ts';
 
 describe('the manifest', () => {
   test('says of a day whether it is complete, and up to where every live symbol is covered', async () => {
     const archive = opened();
-    observeMarkets(
+    recordMarkets(
       archive.state.db,
       [market('AAA', { opensAt: day0 }), market('BBB', { opensAt: day0 + dayMs })],
       now,
@@ -28,12 +28,12 @@ describe('the manifest', () => {
     const next = await publishNow(archive);
     expect(Object.values(next.manifest.days).every((day) => day.state === 'complete')).toBe(true);
     expect(next.manifest.watermark).toBe(day0 + 3 * dayMs);
-    expect(oneSymbol(archive.state.db, 'AAA')).toMatchObject({ ticks: 1, firstTick: day0 + 1, lastTick: day0 + 1 });
+    expect(readSymbol(archive.state.db, 'AAA')).toMatchObject({ ticks: 1, firstTick: day0 + 1, lastTick: day0 + 1 });
   });
 
   test('does not call a day complete that was answered too early after its end', async () => {
     const archive = opened();
-    observeMarkets(archive.state.db, [market('AAA', { opensAt: day0 })], now, true);
+    recordMarkets(archive.state.db, [market('AAA', { opensAt: day0 })], now, true);
     const windows = [{ from: day0, to: day0 + dayMs }];
     append(archive, answer('AAA', [], { windows, observedAt: day0 + dayMs + hourMs - 1 }));
     expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ state: 'incomplete', covered: 1 });

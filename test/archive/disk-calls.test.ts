@@ -12,8 +12,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { diskOver, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { type FileCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
+import { createDisk, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
 import { scratchFolder } from './scratch.ts';
 
 const bytes = Buffer.from('ticks of a day');
@@ -21,10 +21,10 @@ const failure = (code: string) => Object.assign(new Error(`${code}: as the syste
 const failing = (code: string) => (): never => {
   throw failure(code);
 };
-const over = (calls: Partial<FileCalls>) => diskOver({ ...systemCalls, ...calls });
+const over = (calls: Partial<FileSystemCalls>) => createDisk({ ...systemCalls, ...calls });
 
 /** The system's calls, and which of them were made. */
-function noted(): { calls: FileCalls; made: string[] } {
+function noted(): { calls: FileSystemCalls; made: string[] } {
   const made: string[] = [];
   const calls = Object.fromEntries(
     Object.entries(systemCalls).map(([name, call]) => [
@@ -34,7 +34,7 @@ function noted(): { calls: FileCalls; made: string[] } {
         return (call as (...given: never[]) => unknown)(...args);
       },
     ]),
-  ) as unknown as FileCalls;
+  ) as unknown as FileSystemCalls;
   return { calls, made };
 }
 
@@ -48,7 +48,7 @@ describe('a file', () => {
     const disk = over({ write: (file, piece) => systemCalls.write(file, piece.subarray(0, 3)) });
     disk.write(join(root, 'a'), bytes);
     disk.write(join(root, 'b'), [bytes, new Uint8Array(), bytes]);
-    await disk.writeAll(join(root, 'c'), later(bytes, bytes));
+    await disk.writeStream(join(root, 'c'), later(bytes, bytes));
     const twice = Buffer.concat([bytes, bytes]);
     expect(['a', 'b', 'c'].map((name) => readFileSync(join(root, name)))).toEqual([bytes, twice, twice]);
   });
@@ -57,13 +57,13 @@ describe('a file', () => {
     const root = scratchFolder();
     const { calls, made } = noted();
     const order = ['create', 'write', 'write', 'sync', 'close'];
-    diskOver(calls).write(join(root, 'a'), [bytes, bytes]);
+    createDisk(calls).write(join(root, 'a'), [bytes, bytes]);
     expect(made.splice(0)).toEqual(order);
-    await diskOver(calls).writeAll(join(root, 'a'), later(bytes, bytes));
+    await createDisk(calls).writeStream(join(root, 'a'), later(bytes, bytes));
     expect(made.splice(0)).toEqual(order);
-    const broken = diskOver({ ...calls, sync: failing('EIO') });
+    const broken = createDisk({ ...calls, sync: failing('EIO') });
     expect(() => broken.write(join(root, 'a'), bytes)).toThrow('The disk failed: could not write');
-    await expect(broken.writeAll(join(root, 'a'), later(bytes))).rejects.toThrow('The disk failed: could not write');
+    await expect(broken.writeStream(join(root, 'a'), later(bytes))).rejects.toThrow('The disk failed: could not write');
     expect(made.splice(0)).toEqual(['create', 'write', 'close', 'create', 'write', 'close']);
     expect(() => broken.syncFolder(root)).toThrow('The disk failed: could not sync');
     expect(made).toEqual(['openFolder', 'close']);
@@ -74,7 +74,7 @@ describe('a file', () => {
     const long = Buffer.alloc(1_200_000, 'x');
     systemDisk.write(path, long);
     const sizes: number[] = [];
-    for await (const piece of systemDisk.pieces(path)) sizes.push(piece.length);
+    for await (const piece of systemDisk.readStream(path)) sizes.push(piece.length);
     expect(sizes).toEqual([524_288, 524_288, 151_424]);
     expect(Buffer.compare(systemDisk.read(path), long)).toBe(0);
   });
@@ -137,27 +137,30 @@ describe('a folder', () => {
   test('is made with those above it, each synced into its parent; a scratch folder is not synced', () => {
     const root = scratchFolder();
     const { calls, made } = noted();
-    diskOver(calls).makeFolder(join(root, 'a/b'));
+    createDisk(calls).makeFolder(join(root, 'a/b'));
     // The scratch folder itself was found empty: its own name is synced first.
     const synced = ['openFolder', 'sync', 'close'];
     expect(made.splice(0)).toEqual([...synced, 'makeFolder', ...synced, 'makeFolder', ...synced]);
-    diskOver(calls).makeScratch(join(root, 'c/d'));
+    createDisk(calls).makeVolatileFolder(join(root, 'c/d'));
     expect(made.splice(0)).toEqual(['makeFolder', 'makeFolder']);
-    diskOver(calls).makeScratch(join(root, 'c/d'));
+    createDisk(calls).makeVolatileFolder(join(root, 'c/d'));
     expect(made).toEqual([]);
     expect(statSync(join(root, 'c/d')).isDirectory()).toBe(true);
   });
 
-  test.each(['makeFolder', 'makeScratch'] as const)('that another process was quicker to make serves %s', (make) => {
-    const root = scratchFolder();
-    const quicker = (path: string): void => {
-      mkdirSync(path);
-      throw failure('EEXIST');
-    };
-    over({ makeFolder: quicker })[make](join(root, 'a/b'));
-    expect(existsSync(join(root, 'a/b'))).toBe(true);
-    expect(() => over({ makeFolder: failing('ENOSPC') })[make](join(root, 'c'))).toThrow('The disk is full');
-  });
+  test.each(['makeFolder', 'makeVolatileFolder'] as const)(
+    'that another process was quicker to make serves %s',
+    (make) => {
+      const root = scratchFolder();
+      const quicker = (path: string): void => {
+        mkdirSync(path);
+        throw failure('EEXIST');
+      };
+      over({ makeFolder: quicker })[make](join(root, 'a/b'));
+      expect(existsSync(join(root, 'a/b'))).toBe(true);
+      expect(() => over({ makeFolder: failing('ENOSPC') })[make](join(root, 'c'))).toThrow('The disk is full');
+    },
+  );
 
   test('that is empty, below one that may not be opened, is taken as it is; no other failure is passed over', () => {
     const root = scratchFolder();
@@ -220,7 +223,7 @@ describe('what the system refuses', () => {
     expect(() => disk.link(from, to)).toThrow(told('link', from));
     expect(() => disk.write(from, bytes)).toThrow(told('write', from));
     expect(() => disk.syncFolder(root)).toThrow(told('sync', root));
-    expect(() => disk.makeScratch(from)).toThrow(told('make', from));
+    expect(() => disk.makeVolatileFolder(from)).toThrow(told('make', from));
   });
 
   test('with anything else is passed on as it is', () => {

@@ -18,12 +18,12 @@ export function dyingDisk(changes: number): Disk & { readonly made: () => number
     if (made >= changes) systemDisk.write(path, bytes.subarray(0, bytes.length >> 1));
     dying(systemDisk.write)(path, bytes);
   };
-  const { makeFolder, makeScratch, rename, link, syncFolder, remove } = systemDisk;
+  const { makeFolder, makeVolatileFolder, rename, link, syncFolder, remove } = systemDisk;
   return {
     ...systemDisk,
     write,
     makeFolder: dying(makeFolder),
-    makeScratch: dying(makeScratch),
+    makeVolatileFolder: dying(makeVolatileFolder),
     rename: dying(rename),
     link: dying(link),
     syncFolder: dying(syncFolder),

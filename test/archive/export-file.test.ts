@@ -3,17 +3,17 @@ import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } fro
 import { dirname, join } from 'node:path';
 import { tableFromIPC } from 'apache-arrow';
 import { expect, test } from 'vitest';
-import { draftOf } from '../../src/archive/copies/atomic-write.ts';
+import { openDraft } from '../../src/archive/copies/atomic-write.ts';
 import {
-  columnarPieces,
-  formatOf,
-  requireIntact,
-  requireWritable,
-  writeInPlace,
+  encodeColumnar,
+  inferExportFormat,
+  requireFileIntact,
+  requireWritableTarget,
+  writeFileAtomically,
 } from '../../src/archive/copies/export-file.ts';
-import { pin } from '../../src/archive/copies/pin-generation.ts';
+import { pinGeneration } from '../../src/archive/copies/pin-generation.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { decode } from '../../src/archive/parquet/rows.ts';
+import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 
@@ -28,11 +28,11 @@ test.each([
   ['a.b.arrow', 'arrow'],
   ['a.feather', 'arrow'],
 ])('the name %s tells the format %s', (name, format) => {
-  expect(formatOf(name)).toBe(format);
+  expect(inferExportFormat(name)).toBe(format);
 });
 
 test.each(['a', 'a.txt', 'parquet', 'a.csv.gz', 'a.csv/b'])('the name %s tells no format', (name) => {
-  expect(() => formatOf(name)).toThrow(
+  expect(() => inferExportFormat(name)).toThrow(
     usage(/does not tell the format by its ending \(\.parquet .*--format parquet\|/),
   );
 });
@@ -41,17 +41,17 @@ test('an export goes to a new file or replaces one, wherever a link leads', () =
   const [root, folder] = [scratchFolder(), scratchFolder()];
   writeFileSync(join(folder, 'there.csv'), 'old');
   symlinkSync(join(folder, 'there.csv'), join(folder, 'link.csv'));
-  expect(requireWritable(systemDisk, root, join(folder, 'new.csv'))).toBe(join(folder, 'new.csv'));
-  expect(requireWritable(systemDisk, root, join(folder, 'there.csv'))).toBe(join(folder, 'there.csv'));
-  expect(requireWritable(systemDisk, root, join(folder, 'link.csv'))).toBe(join(folder, 'there.csv'));
+  expect(requireWritableTarget(systemDisk, root, join(folder, 'new.csv'))).toBe(join(folder, 'new.csv'));
+  expect(requireWritableTarget(systemDisk, root, join(folder, 'there.csv'))).toBe(join(folder, 'there.csv'));
+  expect(requireWritableTarget(systemDisk, root, join(folder, 'link.csv'))).toBe(join(folder, 'there.csv'));
   // What only begins like the archive's name is not in it.
-  expect(requireWritable(systemDisk, root, `${root}.csv`)).toBe(`${root}.csv`);
+  expect(requireWritableTarget(systemDisk, root, `${root}.csv`)).toBe(`${root}.csv`);
 });
 
 test('an export into the archive, in the place of a folder, and into a folder that is not there is refused', () => {
   const [root, folder] = [scratchFolder(), scratchFolder()];
   symlinkSync(root, join(folder, 'inside'));
-  const told = (path: string) => () => requireWritable(systemDisk, root, path);
+  const told = (path: string) => () => requireWritableTarget(systemDisk, root, path);
   expect(told(join(root, 'a.csv'))).toThrow(usage(/is inside the archive/));
   expect(told(root)).toThrow(usage(/is inside the archive/));
   expect(told(join(folder, 'inside/a.csv'))).toThrow(usage(/is inside the archive/));
@@ -76,9 +76,9 @@ test('a file is there only when it is whole, and then in the place of the one be
     }
   }
   const hash = createHash('sha256').update('onetwo').digest('hex');
-  expect(await writeInPlace(systemDisk, target, 'x', watched())).toEqual({ bytes: 6, sha256: hash });
+  expect(await writeFileAtomically(systemDisk, target, 'x', watched())).toEqual({ bytes: 6, sha256: hash });
   expect(readFileSync(target, 'utf8')).toBe('onetwo');
-  await writeInPlace(systemDisk, target, 'x', watched());
+  await writeFileAtomically(systemDisk, target, 'x', watched());
   expect(seen).toEqual([null, null, 'onetwo', 'onetwo']);
   expect(readdirSync(dirname(target))).toEqual(['a.csv']);
 });
@@ -86,7 +86,7 @@ test('a file is there only when it is whole, and then in the place of the one be
 test('a file that could not be written to its end leaves the one before, and nothing else', async () => {
   const target = join(scratchFolder(), 'a.csv');
   writeFileSync(target, 'old');
-  await expect(writeInPlace(systemDisk, target, 'x', pieces('half', new Error('cut')))).rejects.toThrow('cut');
+  await expect(writeFileAtomically(systemDisk, target, 'x', pieces('half', new Error('cut')))).rejects.toThrow('cut');
   expect(readdirSync(dirname(target))).toEqual(['a.csv']);
   expect(readFileSync(target, 'utf8')).toBe('old');
 });
@@ -95,11 +95,11 @@ test('drafts of killed processes are cleared, those of others and other files st
   const folder = scratchFolder();
   const target = join(folder, 'a.csv');
   const gone = 2 ** 31 - 2;
-  const mine = draftOf(target, 'other');
+  const mine = openDraft(target, 'other');
   const names = [`.a.csv.oddslake-${gone}-x`, `.b.csv.oddslake-${gone}-x`, `.a.csv.oddslake-`, 'a.csv.oddslake-1'];
   for (const name of names) writeFileSync(join(folder, name), '');
   writeFileSync(mine, '');
-  await writeInPlace(systemDisk, target, 'x', pieces('new'));
+  await writeFileAtomically(systemDisk, target, 'x', pieces('new'));
   expect(readdirSync(folder).sort()).toEqual([...names.slice(1), mine.slice(folder.length + 1), 'a.csv'].sort());
 });
 
@@ -111,7 +111,7 @@ test('a file is durable when it is written: its bytes, then its name', async () 
     systemDisk.rename(from, to);
   };
   const syncFolder = (path: string): void => void done.push(`sync ${path}`);
-  await writeInPlace({ ...systemDisk, rename, syncFolder }, target, 'x', pieces('new'));
+  await writeFileAtomically({ ...systemDisk, rename, syncFolder }, target, 'x', pieces('new'));
   expect(done).toEqual(['rename', `sync ${dirname(target)}`]);
 });
 
@@ -119,11 +119,11 @@ test('a pinned file that is not as it was published is damage', async () => {
   const archive = opened({ parts: 1 });
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
-  const pinned = pin(archive, ['ticks'], 'a');
-  const [file] = archive.manifest().datasets.ticks.files;
-  requireIntact(archive.disk, pinned, file!);
+  const pinned = pinGeneration(archive, ['ticks'], 'a');
+  const [file] = archive.readManifest().datasets.ticks.files;
+  requireFileIntact(archive.disk, pinned, file!);
   writeFileSync(join(pinned.root, file!.path), Buffer.alloc(file!.bytes));
-  expect(() => requireIntact(archive.disk, pinned, file!)).toThrow(expect.objectContaining({ exitCode: 6 }));
+  expect(() => requireFileIntact(archive.disk, pinned, file!)).toThrow(expect.objectContaining({ exitCode: 6 }));
 });
 
 test('rows come in the format that was asked for, ticks and others', async () => {
@@ -137,11 +137,11 @@ test('rows come in the format that was asked for, ticks and others', async () =>
   const columns = datasets.ticks;
   const whole = async (format: 'parquet' | 'arrow' | 'arrow_stream'): Promise<Buffer> => {
     const all: Uint8Array[] = [];
-    for await (const piece of columnarPieces('ticks', columns, chunks(), format)) all.push(piece);
+    for await (const piece of encodeColumnar('ticks', columns, chunks(), format)) all.push(piece);
     return Buffer.concat(all);
   };
   const [parquet, file, stream] = [await whole('parquet'), await whole('arrow'), await whole('arrow_stream')];
-  expect(decode(parquet).numRows).toBe(2);
+  expect(decodeArrowTable(parquet).numRows).toBe(2);
   for (const bytes of [file, stream]) expect(tableFromIPC(bytes).toArray().map(String)).toHaveLength(2);
   const begins = (bytes: Buffer): string => bytes.subarray(0, 6).toString('latin1');
   expect([begins(file) === 'ARROW1', begins(stream) === 'ARROW1']).toEqual([true, false]);

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
-import { diskOver } from '../../src/archive/disk/file-system.ts';
+import { createDisk } from '../../src/archive/disk/file-system.ts';
 import { openDatabase } from '../../src/state/database.ts';
 import { faultDatabase } from '../faults/fault-database.ts';
 import { faultCalls } from '../faults/fault-disk.ts';
@@ -15,7 +15,7 @@ describe('a folder', () => {
     const root = scratchFolder();
     const power = powerModel(root);
     power.calls.makeFolder(join(root, 'day'));
-    const disk = diskOver(power.calls);
+    const disk = createDisk(power.calls);
     disk.makeFolder(join(root, 'day'));
     disk.write(join(root, 'day/part'), Buffer.from('ticks'));
     disk.syncFolder(join(root, 'day'));
@@ -28,7 +28,7 @@ describe('a folder', () => {
     const root = scratchFolder();
     mkdirSync(join(root, 'day/part'), { recursive: true });
     const faults = startFaults();
-    const disk = diskOver(faultCalls(faults, powerModel(root).calls));
+    const disk = createDisk(faultCalls(faults, powerModel(root).calls));
     disk.makeFolder(join(root, 'day'));
     expect(faults.calls).toEqual([]);
     disk.makeFolder(join(root, 'day/part'));
@@ -42,7 +42,7 @@ describe('a disk that fails', () => {
     ['ENOSPC', /^The disk is full: could not write .*file\. Free some space and run again; nothing .* is lost\.$/],
   ] as const)('with %s is told as such', (kind, sentence) => {
     const root = scratchFolder();
-    const disk = diskOver(faultCalls(startFaults({ at: 2, kind }), powerModel(root).calls));
+    const disk = createDisk(faultCalls(startFaults({ at: 2, kind }), powerModel(root).calls));
     const write = () => disk.write(join(root, 'file'), Buffer.from('ticks'));
     expect(write).toThrow(expect.objectContaining({ exitCode: 1, message: expect.stringMatching(sentence) }));
   });
@@ -64,7 +64,7 @@ describe('a disk that fails', () => {
     const counted = startFaults();
     const calls = powerModel(beside).calls;
     const take = (faults: typeof counted, name: string) =>
-      takeSnapshot({ ...archive, disk: diskOver(faultCalls(faults, calls)) }, join(beside, name), { id: name });
+      takeSnapshot({ ...archive, disk: createDisk(faultCalls(faults, calls)) }, join(beside, name), { id: name });
     // The first one makes folders that the next ones find.
     await take(startFaults(), 'first');
     await take(counted, 'whole');

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { diskOver } from '../../src/archive/disk/file-system.ts';
-import type { FileCalls } from '../../src/archive/disk/syscalls.ts';
-import { allFiles } from '../../src/archive/manifest.ts';
+import { createDisk } from '../../src/archive/disk/file-system.ts';
+import type { FileSystemCalls } from '../../src/archive/disk/syscalls.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
 import { powerModel } from '../faults/power-loss.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 
@@ -11,21 +11,21 @@ test('a day that a killed publish had made the folder of outlives a power cut on
   const root = scratchFolder();
   const { calls, cut } = powerModel(root);
   let kills = 1;
-  const dying: FileCalls = {
+  const dying: FileSystemCalls = {
     ...calls,
     makeFolder(path) {
       calls.makeFolder(path);
       if (path === join(root, 'ticks', 'date=2026-06-01') && kills-- > 0) throw new Error('killed');
     },
   };
-  const killed = opened({ root, disk: diskOver(dying) });
+  const killed = opened({ root, disk: createDisk(dying) });
   append(killed, answer('AAA', [[day0, 0.5]]));
   await expect(publishNow(killed)).rejects.toThrow('killed');
   killed.close();
 
-  const next = opened({ root, disk: diskOver(calls) });
+  const next = opened({ root, disk: createDisk(calls) });
   await publishNow(next);
-  const files = allFiles(next.manifest());
+  const files = listManifestFiles(next.readManifest());
   expect(files.length).toBeGreaterThan(0);
   const left = join(scratchFolder(), 'left');
   cut(left, 'vanished');

@@ -1,14 +1,20 @@
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
-import { heldTicks } from '../../src/archive/count-lost-ticks.ts';
-import { diskOver, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { allFiles } from '../../src/archive/manifest.ts';
-import { type Archive, isArchive, locate, readNow, readPublished } from '../../src/archive/open-archive.ts';
+import { countPublishedTicks } from '../../src/archive/count-lost-ticks.ts';
+import { createDisk, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
+import {
+  type Archive,
+  archiveExists,
+  locateFile,
+  readFileNow,
+  readPublishedFile,
+} from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { type Column, type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { powerModel } from '../faults/power-loss.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {
@@ -35,7 +41,7 @@ async function filled(archive: Archive): Promise<void> {
   const markets = ['AAA', 'BBB'].map((symbol) => market(symbol));
   for (const at of [day0 + hourMs, day0 + 2 * hourMs]) {
     appendMarkets(archive.state, { runId: 'run', observedAt: at, markets }, []);
-    observeMarkets(archive.state.db, markets, at, true);
+    recordMarkets(archive.state.db, markets, at, true);
   }
   await publishNow(archive);
 }
@@ -51,7 +57,7 @@ test('the manifest tells of each file its day, rows, bytes, span and symbols, as
   const archive = opened({ parts: 1 });
   await filled(archive);
   const { root } = archive.layout;
-  const files = allFiles(archive.manifest());
+  const files = listManifestFiles(archive.readManifest());
   expect(files.map(({ path }) => path).sort()).toEqual(globSync('*/**/*.parquet', { cwd: root }).sort());
   expect(new Set(files.map(({ path }) => path.split('/')[0])).size).toBe(7);
   for (const file of files) {
@@ -82,11 +88,11 @@ test('files of earlier days that come later stand in the manifest before those o
     append(archive, answer('AAA', [[day0 + day * dayMs, 0.5]]));
     await publishNow(archive);
   }
-  for (const { files } of Object.values(archive.manifest().datasets)) {
+  for (const { files } of Object.values(archive.readManifest().datasets)) {
     const paths = files.map(({ path }) => path);
     expect(paths).toEqual([...paths].sort());
   }
-  expect(archive.manifest().datasets.ticks.files.map(({ generation }) => generation)).toEqual([2, 1, 3]);
+  expect(archive.readManifest().datasets.ticks.files.map(({ generation }) => generation)).toEqual([2, 1, 3]);
 });
 
 test('files change in an order that a reader can rely on: ticks, then what follows of them, coverage, the manifest', async () => {
@@ -104,14 +110,14 @@ test('files change in an order that a reader can rely on: ticks, then what follo
   expect(renamed.slice(2, -last.length).sort()).toEqual(
     ['candles_1d', 'candles_1h', 'conflicts'].flatMap((name) => [name, name]).concat('markets', 'symbols'),
   );
-  expect(systemDisk.isFolder(archive.layout.staging)).toBe(false);
+  expect(systemDisk.isFolder(archive.layout.stagingFolder)).toBe(false);
 });
 
 test('a power cut leaves all that is staged once it is committed, and all that is published once a publish is over', async () => {
   const root = scratchFolder();
   const plain = opened({ root, parts: 1 });
   const power = powerModel(root);
-  const disk = diskOver(power.calls);
+  const disk = createDisk(power.calls);
   const left = (pattern: string) => {
     const after = join(scratchFolder(), 'after');
     power.cut(after, 'vanished');
@@ -124,7 +130,7 @@ test('a power cut leaves all that is staged once it is committed, and all that i
     disk.rename(from, to);
   };
   for (const day of [0, 1, 1]) {
-    append(plain, answer('AAA', [[day0 + day * dayMs + plain.manifest().generation, 0.5]]));
+    append(plain, answer('AAA', [[day0 + day * dayMs + plain.readManifest().generation, 0.5]]));
     committed = [];
     await publishNow({ ...plain, disk: { ...disk, rename } });
     expect(Object.keys(committed[1]!).length).toBeGreaterThan(3);
@@ -137,7 +143,7 @@ test('a power cut leaves all that is staged once it is committed, and all that i
 test('a power cut leaves the folders of an archive that was opened: what is journaled is in them', () => {
   const parent = scratchFolder();
   const power = powerModel(parent);
-  opened({ root: join(parent, 'new/lake'), disk: diskOver(power.calls) });
+  opened({ root: join(parent, 'new/lake'), disk: createDisk(power.calls) });
   const after = join(scratchFolder(), 'after');
   power.cut(after, 'vanished');
   expect(systemDisk.isFolder(join(after, 'new/lake/.oddslake'))).toBe(true);
@@ -145,11 +151,11 @@ test('a power cut leaves the folders of an archive that was opened: what is jour
 
 test('what a broken publish left staged goes with the next one', async () => {
   const archive = opened();
-  mkdirSync(join(archive.layout.staging, '1/ticks'), { recursive: true });
-  writeFileSync(join(archive.layout.staging, '1/ticks/x'), 'half of a part');
+  mkdirSync(join(archive.layout.stagingFolder, '1/ticks'), { recursive: true });
+  writeFileSync(join(archive.layout.stagingFolder, '1/ticks/x'), 'half of a part');
   // Nothing new: it is the beginning of a publish that clears it.
   await publishNow(archive);
-  expect(systemDisk.isFolder(archive.layout.staging)).toBe(false);
+  expect(systemDisk.isFolder(archive.layout.stagingFolder)).toBe(false);
 });
 
 test('more unusable input than is held at once is set aside to the last line', async () => {
@@ -177,7 +183,7 @@ test('a publish that is stopped between two days publishes nothing, and the next
     stop.abort();
   };
   await expect(publishNow(archive, now, 'run', { signal: stop.signal, onProgress })).rejects.toThrow();
-  expect([done, archive.manifest().generation]).toEqual([[[1, 3]], 0]);
+  expect([done, archive.readManifest().generation]).toEqual([[[1, 3]], 0]);
   done.length = 0;
   // The lock was given back.
   await publishNow(archive, now, 'run', { onProgress: (...at) => done.push(at) });
@@ -186,23 +192,25 @@ test('a publish that is stopped between two days publishes nothing, and the next
     [2, 3],
     [3, 3],
   ]);
-  expect(archive.manifest()).toMatchObject({ generation: 1, previous_sha256: null });
+  expect(archive.readManifest()).toMatchObject({ generation: 1, previous_sha256: null });
 });
 
 test('a published file is read where it is, and is missing where something else is in its place', async () => {
   const archive = opened({ parts: 1 });
   await filled(archive);
-  const [file] = archive.manifest().datasets.ticks.files;
+  const [file] = archive.readManifest().datasets.ticks.files;
   const at = join(archive.layout.root, file!.path);
-  expect(locate(archive, file!.path)).toBe(at);
-  expect(readPublished(archive, file!)).toEqual(readFileSync(at));
+  expect(locateFile(archive, file!.path)).toBe(at);
+  expect(readPublishedFile(archive, file!)).toEqual(readFileSync(at));
   rmSync(at);
-  expect(readNow(archive, file!.path)).toBeNull();
+  expect(readFileNow(archive, file!.path)).toBeNull();
   mkdirSync(at);
-  expect(readNow(archive, file!.path)).toBeNull();
-  expect(() => readPublished(archive, file!)).toThrow(`${file!.path} is missing, though the manifest lists it.`);
+  expect(readFileNow(archive, file!.path)).toBeNull();
+  expect(() => readPublishedFile(archive, file!)).toThrow(`${file!.path} is missing, though the manifest lists it.`);
   const failing = { ...systemDisk, isFile: () => true };
-  expect(() => readNow({ ...archive, disk: failing }, file!.path)).toThrow(expect.objectContaining({ code: 'EISDIR' }));
+  expect(() => readFileNow({ ...archive, disk: failing }, file!.path)).toThrow(
+    expect.objectContaining({ code: 'EISDIR' }),
+  );
 });
 
 test('a file that goes from the stage to its place at this moment is found there', async () => {
@@ -212,8 +220,8 @@ test('a file that goes from the stage to its place at this moment is found there
     throw new Error('cut');
   };
   await expect(publishNow({ ...archive, disk: { ...systemDisk, rename } })).rejects.toThrow('cut');
-  const [file] = archive.manifest().datasets.ticks.files;
-  const staged = locate(archive, file!.path);
+  const [file] = archive.readManifest().datasets.ticks.files;
+  const staged = locateFile(archive, file!.path);
   expect(staged).toContain('/staging/1/');
   const place = join(archive.layout.root, file!.path);
   const read = (path: string): Uint8Array => {
@@ -223,8 +231,8 @@ test('a file that goes from the stage to its place at this moment is found there
     }
     return systemDisk.read(path);
   };
-  expect(readPublished({ ...archive, disk: { ...systemDisk, read } }, file!)).toEqual(readFileSync(place));
-  expect(locate(archive, file!.path)).toBe(place);
+  expect(readPublishedFile({ ...archive, disk: { ...systemDisk, read } }, file!)).toEqual(readFileSync(place));
+  expect(locateFile(archive, file!.path)).toBe(place);
 });
 
 test('the ticks that are held of lost windows are counted part by part, in the order of the windows', async () => {
@@ -245,18 +253,18 @@ test('the ticks that are held of lost windows are counted part by part, in the o
     window('DDD', 0, 2 * hourMs + 1),
     window('AAA', 9 * dayMs, 9 * dayMs + 1),
   ];
-  expect(heldTicks(archive, lost)).toEqual([1, 1, 0, 0, 1, 0]);
-  expect(heldTicks(archive, [])).toEqual([]);
+  expect(countPublishedTicks(archive, lost)).toEqual([1, 1, 0, 0, 1, 0]);
+  expect(countPublishedTicks(archive, [])).toEqual([]);
 });
 
 test('there is an archive where there is a manifest or a state, and none in any other folder', async () => {
   const root = scratchFolder();
-  expect(isArchive(root, systemDisk)).toBe(false);
+  expect(archiveExists(root, systemDisk)).toBe(false);
   const archive = opened({ root });
-  expect(isArchive(root, systemDisk)).toBe(true);
+  expect(archiveExists(root, systemDisk)).toBe(true);
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
   archive.close();
   rmSync(join(root, '.oddslake'), { recursive: true });
-  expect(isArchive(root, systemDisk)).toBe(true);
+  expect(archiveExists(root, systemDisk)).toBe(true);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { countLate, noLate } from '../../src/archive/publish/late-ticks.ts';
+import { countLateTicks, noLateTicks } from '../../src/archive/publish/late-ticks.ts';
 
 const part = (times: readonly number[]) => ({
   symbols: ['A'],
@@ -18,7 +18,7 @@ const claimed = new Map([
   ],
 ]);
 const late = (old: readonly number[], now: readonly number[], withinMs = 1000) =>
-  countLate(claimed, new Map([['A', now.length - old.length]]), { old: part(old), columns: part(now) }, withinMs);
+  countLateTicks(claimed, new Map([['A', now.length - old.length]]), { old: part(old), columns: part(now) }, withinMs);
 
 describe('late ticks', () => {
   test('are new ones whose moment had been covered', () => {
@@ -26,7 +26,7 @@ describe('late ticks', () => {
   });
 
   test('are not those of a gap, however old, nor those at the end of a window', () => {
-    expect(late([10], [10, 100, 200, 299, 400, 500])).toEqual(noLate);
+    expect(late([10], [10, 100, 200, 299, 400, 500])).toEqual(noLateTicks);
   });
 
   test('are as late as the latest response that did not bring them, at least', () => {
@@ -39,6 +39,6 @@ describe('late ticks', () => {
 
   test('are none where nothing had been covered', () => {
     const columns = { old: part([]), columns: part([5]) };
-    expect(countLate(new Map(), new Map([['A', 1]]), columns, 1000)).toEqual(noLate);
+    expect(countLateTicks(new Map(), new Map([['A', 1]]), columns, 1000)).toEqual(noLateTicks);
   });
 });

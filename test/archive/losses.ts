@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
-import { commit } from '../../src/archive/generation/commit.ts';
-import { coverageRows, encodeDay, readCoverage } from '../../src/archive/generation/day-tables.ts';
-import { encodedTicks } from '../../src/archive/generation/encode-partition.ts';
-import { nextFiles, stageFile, startStage } from '../../src/archive/generation/staging.ts';
-import { dayPath } from '../../src/archive/layout.ts';
-import { fileAt, lostInManifest } from '../../src/archive/manifest.ts';
-import { type Archive, readPublished } from '../../src/archive/open-archive.ts';
+import { commitStage } from '../../src/archive/generation/commit.ts';
+import { readDayCoverage, stageDayTable, toCoverageRows } from '../../src/archive/generation/day-tables.ts';
+import { encodeTickFile } from '../../src/archive/generation/encode-partition.ts';
+import { listNextFiles, stageFile, startStage } from '../../src/archive/generation/staging.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
+import { findManifestFile, toManifestLost } from '../../src/archive/manifest.ts';
+import { type Archive, readPublishedFile } from '../../src/archive/open-archive.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import type { LostWindow } from '../../src/core/data-loss.ts';
-import { partOf } from '../../src/core/partition.ts';
-import { dayFloor, subtract, union, type Window } from '../../src/core/window.ts';
-import { restoreSegments, segmentsOf } from '../../src/state/coverage.ts';
-import { noteLost } from '../../src/state/data-loss.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
+import { floorToDay, subtract, union, type Window } from '../../src/core/window.ts';
+import { readSegments, restoreSegments } from '../../src/state/coverage.ts';
+import { recordLost } from '../../src/state/data-loss.ts';
 import { readCommitState } from '../../src/state/intent.ts';
 import { answer, append, day0, hourMs, now, type Pairs, publishedRows, publishNow } from './scratch.ts';
 
@@ -35,7 +35,12 @@ export const lost = (symbol: string, window: Window): LostWindow => ({
 });
 
 export const fetched = (symbol: string, window: Window, keep?: (t: number) => boolean) =>
-  answer(symbol, pairsIn(window, keep), { windows: [window], asked: window, origin: 'backfill', observedAt: now });
+  answer(symbol, pairsIn(window, keep), {
+    windows: [window],
+    requestedWindow: window,
+    origin: 'backfill',
+    observedAt: now,
+  });
 
 /** What a mended archive looks like: some windows of its first day are gone, with their coverage. */
 export async function withLosses(archive: Archive, symbol: string, gone: readonly Window[]): Promise<void> {
@@ -48,12 +53,12 @@ export async function withLosses(archive: Archive, symbol: string, gone: readonl
     answer(
       symbol,
       pairsIn(day, (t) => !isGone(t)),
-      { windows: kept, asked: day },
+      { windows: kept, requestedWindow: day },
     ),
   );
   await publishNow(archive);
   const windows = gone.map((w) => lost(symbol, w));
-  archive.state.db.transaction(() => noteLost(archive.state.db, windows, now));
+  archive.state.db.transaction(() => recordLost(archive.state.db, windows, now));
 }
 
 export const covered = (root: string): Window[] =>
@@ -65,15 +70,15 @@ export const covered = (root: string): Window[] =>
  */
 export async function loseTicks(archive: Archive, gone: readonly (Window & { symbol: string })[]): Promise<void> {
   const { state } = archive;
-  const base = archive.manifest();
+  const base = archive.readManifest();
   const stage = startStage(archive, base, readCommitState(state.db));
   const windows: LostWindow[] = [];
   const isGone = (symbol: string, t: number): boolean =>
     gone.some((w) => w.symbol === symbol && w.from <= t && t < w.to);
   for (const [path, ofPart] of Map.groupBy(gone, (w) =>
-    dayPath('ticks', dayFloor(w.from), partOf(w.symbol, base.parts)),
+    toDayPath('ticks', floorToDay(w.from), computePartNumber(w.symbol, base.parts)),
   )) {
-    const part = decodeTicks(readPublished(archive, fileAt(base, 'ticks', path)!));
+    const part = decodeTicks(readPublishedFile(archive, findManifestFile(base, 'ticks', path)!));
     const left = part.symbols.map((symbol, i) => {
       const rows = [...part.t.subarray(part.offsets[i]!, part.offsets[i + 1]!)].map((t, k): [number, number] => [
         t,
@@ -96,27 +101,27 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
       t: Float64Array.from(rows, ([t]) => t),
       p: Float64Array.from(rows, ([, p]) => p),
     };
-    stageFile(archive, stage, encodedTicks(path, dayFloor(ofPart[0]!.from), columns, archive.groupRows));
+    stageFile(archive, stage, encodeTickFile(path, floorToDay(ofPart[0]!.from), columns, archive.groupRows));
   }
-  for (const day of new Set(gone.map((w) => dayFloor(w.from)))) {
-    const coverage = readCoverage(archive, base, day);
+  for (const day of new Set(gone.map((w) => floorToDay(w.from)))) {
+    const coverage = readDayCoverage(archive, base, day);
     for (const [symbol, stretches] of coverage.ticks) {
       const mine = gone.filter((w) => w.symbol === symbol);
       const rest = stretches.flatMap((stretch) => subtract([stretch], mine).map((w) => ({ ...stretch, ...w })));
       coverage.ticks.set(symbol, rest);
     }
-    encodeDay(archive, stage, 'coverage', day, coverageRows(coverage));
+    stageDayTable(archive, stage, 'coverage', day, toCoverageRows(coverage));
   }
   const manifest = {
     ...base,
     generation: stage.generation,
-    datasets: nextFiles(stage),
-    ...lostInManifest(windows),
-    previous_sha256: createHash('sha256').update(archive.manifestText()).digest('hex'),
+    datasets: listNextFiles(stage),
+    ...toManifestLost(windows),
+    previous_sha256: createHash('sha256').update(archive.readManifestText()).digest('hex'),
   };
-  commit(archive, stage, manifest, stage.moves, () => {
+  commitStage(archive, stage, manifest, stage.moves, () => {
     for (const symbol of new Set(gone.map((w) => w.symbol))) {
-      const segments = segmentsOf(state.db, symbol);
+      const segments = readSegments(state.db, symbol);
       const mine = gone.filter((w) => w.symbol === symbol);
       state.db.run('delete from segments where symbol = ?', symbol);
       const rest = segments.flatMap((s) => subtract([s], mine).map((w) => ({ ...s, ...w })));
@@ -124,6 +129,6 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
     }
     for (const { symbol, ticks } of windows)
       state.db.run('update symbols set ticks = ticks - ? where symbol = ?', ticks, symbol);
-    noteLost(state.db, windows, now);
+    recordLost(state.db, windows, now);
   });
 }

@@ -1,13 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import type { PublishedCoverage } from '../../src/archive/generation/day-tables.ts';
-import { coverageWithout, lossesOf, lossesOfRefilled, spanOf } from '../../src/archive/repair/data-loss.ts';
-import { countAnew } from '../../src/archive/repair/restore-coverage.ts';
+import {
+  computeLostWindows,
+  computeLostWindowsOfRestored,
+  computeRangeWindow,
+  subtractFromCoverage,
+} from '../../src/archive/repair/data-loss.ts';
+import { countCoverageTicks } from '../../src/archive/repair/restore-coverage.ts';
 import type { LostRange } from '../../src/archive/repair/salvage-row-groups.ts';
-import { hullOf } from '../../src/archive/repair/types.ts';
-import type { Key } from '../../src/state/file-metadata.ts';
+import { computeKeyRange } from '../../src/archive/repair/types.ts';
+import type { SortKey } from '../../src/state/file-metadata.ts';
 import { day0, dayMs } from './scratch.ts';
 
-const range = (first: Key, last: Key, rows: number): LostRange => ({ keys: { first, last }, rows });
+const range = (first: SortKey, last: SortKey, rows: number): LostRange => ({ keys: { first, last }, rows });
 const unknown = (rows: number): LostRange => ({ keys: null, rows });
 const stretch = (from: number, to: number, ticks: number): PublishedCoverage => ({
   from: day0 + from,
@@ -37,22 +42,22 @@ describe('a lost range of rows', () => {
     ['D', span(0, 21)],
     ['E', undefined],
   ])('may hold of %s what lies between its first and its last key', (symbol, wanted) => {
-    expect(spanOf(lost, symbol, day0)).toEqual(wanted);
+    expect(computeRangeWindow(lost, symbol, day0)).toEqual(wanted);
   });
 
   test('of one symbol ends after its last tick', () => {
-    expect(spanOf(range(['B', day0 + 10], ['B', day0 + 20], 3), 'B', day0)).toEqual(span(10, 21));
+    expect(computeRangeWindow(range(['B', day0 + 10], ['B', day0 + 20], 3), 'B', day0)).toEqual(span(10, 21));
   });
 
   test('of which nothing is known may hold the whole day of any symbol', () => {
-    expect(spanOf(unknown(1), 'whatever', day0)).toEqual(span(0, dayMs));
+    expect(computeRangeWindow(unknown(1), 'whatever', day0)).toEqual(span(0, dayMs));
   });
 
   test('is told from the first key of the first to the last key of the last', () => {
     const [one, two] = [range(['A', 1], ['A', 2], 2), range(['B', 5], ['C', 6], 2)];
-    expect(hullOf([one, two])).toEqual({ first: ['A', 1], last: ['C', 6] });
-    expect(hullOf([unknown(3)])).toEqual({ first: null, last: null });
-    expect(hullOf([])).toEqual({ first: null, last: null });
+    expect(computeKeyRange([one, two])).toEqual({ first: ['A', 1], last: ['C', 6] });
+    expect(computeKeyRange([unknown(3)])).toEqual({ first: null, last: null });
+    expect(computeKeyRange([])).toEqual({ first: null, last: null });
   });
 });
 
@@ -60,7 +65,7 @@ describe('coverage that claims lost rows', () => {
   test('is taken back where they were, and no wider', () => {
     const lost = [range(['A', day0 + 20], ['A', day0 + 40], 3)];
     const coverage = new Map([['A', [stretch(0, 100, 5)]]]);
-    expect(lossesOf(day0, lost, coverage, only('A', 10, 60))).toEqual({
+    expect(computeLostWindows(day0, lost, coverage, only('A', 10, 60))).toEqual({
       windows: [{ dataset: 'ticks', symbol: 'A', ...span(20, 41), ticks: 3 }],
       uncovered: 0,
     });
@@ -69,7 +74,7 @@ describe('coverage that claims lost rows', () => {
   test('between two lost ranges goes with them, its ticks that are there counted in', () => {
     const lost = [range(['A', day0 + 20], ['A', day0 + 29], 2), range(['A', day0 + 60], ['A', day0 + 69], 2)];
     const coverage = new Map([['A', [stretch(0, 100, 7)]]]);
-    expect(lossesOf(day0, lost, coverage, only('A', 10, 40, 80))).toEqual({
+    expect(computeLostWindows(day0, lost, coverage, only('A', 10, 40, 80))).toEqual({
       windows: [{ dataset: 'ticks', symbol: 'A', ...span(20, 70), ticks: 5 }],
       uncovered: 0,
     });
@@ -81,12 +86,12 @@ describe('coverage that claims lost rows', () => {
       ['A', [stretch(0, 30, 2), stretch(41, 60, 4)]],
       ['B', [stretch(0, 100, 9)]],
     ]);
-    expect(lossesOf(day0, lost, coverage, only('A', 10, 25))).toEqual({ windows: [], uncovered: 1 });
+    expect(computeLostWindows(day0, lost, coverage, only('A', 10, 25))).toEqual({ windows: [], uncovered: 1 });
   });
 
   test('of two stretches is taken back in each of them', () => {
     const coverage = new Map([['A', [stretch(0, 30, 2), stretch(30, 60, 1)]]]);
-    const { windows, uncovered } = lossesOf(day0, [unknown(4)], coverage, only('A', 10));
+    const { windows, uncovered } = computeLostWindows(day0, [unknown(4)], coverage, only('A', 10));
     expect(windows).toEqual([
       { dataset: 'ticks', symbol: 'A', ...span(0, 30), ticks: 2 },
       { dataset: 'ticks', symbol: 'A', ...span(30, 60), ticks: 1 },
@@ -96,17 +101,17 @@ describe('coverage that claims lost rows', () => {
 
   test('of more ticks than the rows that are gone leaves none of those uncovered', () => {
     const coverage = new Map([['A', [stretch(0, 30, 9)]]]);
-    expect(lossesOf(day0, [unknown(2), unknown(1)], coverage, only('A')).uncovered).toBe(0);
+    expect(computeLostWindows(day0, [unknown(2), unknown(1)], coverage, only('A')).uncovered).toBe(0);
   });
 
   test('keeps what is left of a stretch, with the ticks that are in it, and a stretch that lost nothing as it is', () => {
     const [whole, cut] = [stretch(0, 10, 99), stretch(10, 50, 6)];
     const t = times(1, 10, 15, 45, 49);
-    const left = coverageWithout([whole, cut], [span(20, 40)], t);
+    const left = subtractFromCoverage([whole, cut], [span(20, 40)], t);
     expect(left).toEqual([whole, { ...cut, to: day0 + 20, ticks: 2 }, { ...cut, from: day0 + 40, ticks: 2 }]);
-    expect(coverageWithout([cut], [span(10, 40)], t)).toEqual([{ ...cut, from: day0 + 40, ticks: 2 }]);
-    expect(coverageWithout([cut], [span(20, 50)], t)).toEqual([{ ...cut, to: day0 + 20, ticks: 2 }]);
-    expect(coverageWithout([cut], [span(10, 50)], t)).toEqual([]);
+    expect(subtractFromCoverage([cut], [span(10, 40)], t)).toEqual([{ ...cut, from: day0 + 40, ticks: 2 }]);
+    expect(subtractFromCoverage([cut], [span(20, 50)], t)).toEqual([{ ...cut, to: day0 + 20, ticks: 2 }]);
+    expect(subtractFromCoverage([cut], [span(10, 50)], t)).toEqual([]);
   });
 });
 
@@ -114,15 +119,15 @@ describe('coverage that was taken from the state', () => {
   const stretches = [stretch(0, 10, 0), stretch(10, 40, 0), stretch(50, 90, 0)];
   const there = times(0, 9, 10, 60);
   const lost = (spans: readonly ReturnType<typeof span>[], missing: number, elsewhere: 0 | 1 = 0) =>
-    lossesOfRefilled('A', stretches, there, spans, missing, elsewhere).map(({ from, to, ticks }) => [
+    computeLostWindowsOfRestored('A', stretches, there, spans, missing, elsewhere).map(({ from, to, ticks }) => [
       from - day0,
       to - day0,
       ticks,
     ]);
 
   test('has the ticks that are there', () => {
-    expect(countAnew(stretches, there).map(({ ticks }) => ticks)).toEqual([2, 1, 1]);
-    expect(countAnew(stretches, times()).map(({ from, to }) => ({ from, to }))).toEqual(
+    expect(countCoverageTicks(stretches, there).map(({ ticks }) => ticks)).toEqual([2, 1, 1]);
+    expect(countCoverageTicks(stretches, times()).map(({ from, to }) => ({ from, to }))).toEqual(
       stretches.map(({ from, to }) => ({ from, to })),
     );
   });

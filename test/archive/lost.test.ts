@@ -4,9 +4,9 @@ import { expect, test } from 'vitest';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { intersect, union } from '../../src/core/window.ts';
-import { coverageOf, segmentsOf } from '../../src/state/coverage.ts';
-import { lostWindows, noteTold, sureCoverageOf } from '../../src/state/data-loss.ts';
-import { allSymbols } from '../../src/state/symbols.ts';
+import { readSegments, readSymbolCoverage } from '../../src/state/coverage.ts';
+import { markLostReported, readCoverageWithoutLost, readLostWindows } from '../../src/state/data-loss.ts';
+import { readAllSymbols } from '../../src/state/symbols.ts';
 import { covered, fetched, hours, lost, pairsIn, withLosses } from './losses.ts';
 import { answer, append, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
@@ -23,14 +23,14 @@ test('an answer with fewer ticks is merged and claims nothing of the window, any
     fetched('A', hours(0, 24), (t) => t < gone.from || t >= gone.to || t % hourMs === 0),
   );
   // Journaled, it proves nothing yet, though it needs not be asked for again.
-  expect(intersect(sureCoverageOf(archive.state.db, 'A'), [gone])).toEqual([]);
-  expect(intersect(coverageOf(archive.state.db, 'A'), [gone])).toEqual([gone]);
+  expect(intersect(readCoverageWithoutLost(archive.state.db, 'A'), [gone])).toEqual([]);
+  expect(intersect(readSymbolCoverage(archive.state.db, 'A'), [gone])).toEqual([gone]);
   const { lacking } = await publishNow(archive);
   expect(lacking).toMatchObject([{ symbol: 'A', ...gone, ticks: 12 }]);
   expect(publishedTicks(root).length).toBe(pairsIn(hours(0, 24)).length - 10);
   expect(covered(root)).toEqual([hours(0, 6), hours(8, 24)]);
-  expect(union(segmentsOf(archive.state.db, 'A'))).toEqual([hours(0, 6), hours(8, 24)]);
-  expect(lostWindows(archive.state.db)).toMatchObject([{ ...gone, ticks: 12, toldAt: null }]);
+  expect(union(readSegments(archive.state.db, 'A'))).toEqual([hours(0, 6), hours(8, 24)]);
+  expect(readLostWindows(archive.state.db)).toMatchObject([{ ...gone, ticks: 12, toldAt: null }]);
   expect(manifestOf(root)).toMatchObject({
     days: { '2026-06-01': { state: 'complete_with_exceptions', covered: 0, missing: ['A'], exceptions: 1 } },
     lost: [{ dataset: 'ticks', symbol: 'A', ...gone, ticks: 12 }],
@@ -39,7 +39,7 @@ test('an answer with fewer ticks is merged and claims nothing of the window, any
 
 test('equal answers restore it, byte for byte, and the manifest names no loss any more', async () => {
   const whole = opened();
-  append(whole, answer('A', pairsIn(hours(0, 24)), { windows: [hours(0, 24)], asked: hours(0, 24) }));
+  append(whole, answer('A', pairsIn(hours(0, 24)), { windows: [hours(0, 24)], requestedWindow: hours(0, 24) }));
   await publishNow(whole);
   const archive = opened();
   await withLosses(archive, 'A', [hours(6, 8), hours(8, 9)]);
@@ -49,14 +49,14 @@ test('equal answers restore it, byte for byte, and the manifest names no loss an
   const sums = ({ layout }: Archive) => manifestOf(layout.root).datasets.ticks.files.map((file) => file.sha256);
   expect(sums(archive)).toEqual(sums(whole));
   expect(covered(archive.layout.root)).toEqual([hours(0, 24)]);
-  expect(lostWindows(archive.state.db)).toEqual([]);
+  expect(readLostWindows(archive.state.db)).toEqual([]);
   expect(manifestOf(archive.layout.root)).toEqual(expect.not.objectContaining({ lost: expect.anything() }));
   expect(manifestOf(archive.layout.root).days['2026-06-01']).toMatchObject({
     state: 'complete',
     covered: 1,
     exceptions: 0,
   });
-  expect(allSymbols(archive.state.db)[0]!.ticks).toBe(publishedTicks(archive.layout.root).length);
+  expect(readAllSymbols(archive.state.db)[0]!.ticks).toBe(publishedTicks(archive.layout.root).length);
 });
 
 test('ticks that came back piece by piece count, and the answer that covers the window at last claims it', async () => {
@@ -65,18 +65,21 @@ test('ticks that came back piece by piece count, and the answer that covers the 
   for (const half of [hours(6, 7), hours(7, 8)]) {
     append(archive, fetched('A', half));
     expect((await publishNow(archive)).lacking).toEqual([]);
-    expect(lostWindows(archive.state.db).length).toBe(1);
+    expect(readLostWindows(archive.state.db).length).toBe(1);
   }
-  append(archive, answer('A', [], { windows: [hours(6, 8)], asked: hours(6, 8) }));
+  append(archive, answer('A', [], { windows: [hours(6, 8)], requestedWindow: hours(6, 8) }));
   await publishNow(archive);
-  expect(lostWindows(archive.state.db)).toEqual([]);
+  expect(readLostWindows(archive.state.db)).toEqual([]);
   expect(covered(archive.layout.root)).toEqual([hours(0, 24)]);
 });
 
 test('an import can make no quiet day of a loss either', async () => {
   const archive = opened();
   await withLosses(archive, 'A', [hours(6, 8)]);
-  append(archive, answer('A', [], { windows: [hours(0, 24)], asked: hours(0, 24), origin: 'import', rank: 2 }));
+  append(
+    archive,
+    answer('A', [], { windows: [hours(0, 24)], requestedWindow: hours(0, 24), origin: 'import', rank: 2 }),
+  );
   await publishNow(archive);
   expect(covered(archive.layout.root)).toEqual([hours(0, 6), hours(8, 24)]);
 });
@@ -90,7 +93,7 @@ test('a loss of one symbol holds up no other of the same part', async () => {
     fetched('A', hours(6, 8), () => false),
   );
   await publishNow(archive);
-  expect(union(segmentsOf(archive.state.db, 'B'))).toEqual([hours(0, 24)]);
+  expect(union(readSegments(archive.state.db, 'B'))).toEqual([hours(0, 24)]);
   expect(manifestOf(archive.layout.root).days['2026-06-01']).toMatchObject({ expected: 2, covered: 1 });
 });
 
@@ -100,13 +103,13 @@ test('a state filled from the published tree knows what is lost, and whether it 
   await withLosses(archive, 'A', [hours(6, 8)]);
   append(archive, fetched('A', hours(24, 25)));
   await publishNow(archive);
-  noteTold(archive.state.db, lostWindows(archive.state.db), now);
-  expect(lostWindows(archive.state.db)).toMatchObject([{ toldAt: now }]);
+  markLostReported(archive.state.db, readLostWindows(archive.state.db), now);
+  expect(readLostWindows(archive.state.db)).toMatchObject([{ toldAt: now }]);
   archive.close();
   rmSync(join(root, '.oddslake'), { recursive: true });
   const again = opened({ root });
-  expect(lostWindows(again.state.db)).toEqual([{ ...lost('A', hours(6, 8)), lostAt: now, toldAt: null }]);
-  append(again, answer('A', [], { windows: [hours(0, 24)], asked: hours(0, 24) }));
+  expect(readLostWindows(again.state.db)).toEqual([{ ...lost('A', hours(6, 8)), lostAt: now, toldAt: null }]);
+  append(again, answer('A', [], { windows: [hours(0, 24)], requestedWindow: hours(0, 24) }));
   await publishNow(again);
   expect(covered(root)).toEqual([hours(0, 6), hours(8, 25)]);
 });
@@ -121,7 +124,7 @@ test('a manifest from before losses were noted is read as it is', async () => {
   expect(JSON.parse(text)).not.toHaveProperty('lost');
   rmSync(join(root, '.oddslake'), { recursive: true });
   writeFileSync(join(root, 'manifest.json'), text);
-  expect(lostWindows(opened({ root }).state.db)).toEqual([]);
+  expect(readLostWindows(opened({ root }).state.db)).toEqual([]);
 });
 
 test('the archive’s README tells that something was lost, and only then', async () => {

@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import {
-  allFiles,
-  checksumsText,
-  emptyManifest,
-  fileAt,
+  createEmptyManifest,
+  findManifestFile,
+  formatChecksums,
+  formatManifest,
   formatVersion,
-  lostInManifest,
+  listManifestFiles,
   type Manifest,
-  manifestText,
   type PublishedFile,
   parseManifest,
-  totalsOf,
+  sumFileTotals,
+  toManifestLost,
 } from '../../src/archive/manifest.ts';
 import { datasetNames } from '../../src/archive/parquet/schema.ts';
-import { readmeText, unitOf } from '../../src/archive/texts/readme.ts';
-import { hasDailyCandles, viewsText } from '../../src/archive/texts/views-file.ts';
+import { findColumnUnit, formatReadme } from '../../src/archive/texts/readme.ts';
+import { formatViewsFile, hasDailyCandles } from '../../src/archive/texts/views-file.ts';
 import type { DayState } from '../../src/core/verdict.ts';
 
 const file = (path: string, rest: Partial<PublishedFile> = {}): PublishedFile => ({
@@ -32,7 +32,7 @@ const file = (path: string, rest: Partial<PublishedFile> = {}): PublishedFile =>
 
 /** A manifest of these files. */
 function manifestOf(files: Readonly<Record<string, readonly PublishedFile[]>>, rest: Partial<Manifest> = {}): Manifest {
-  const empty = emptyManifest('oddslake test', 'https://box.test', 4);
+  const empty = createEmptyManifest('oddslake test', 'https://box.test', 4);
   const listed = Object.entries(files).map(([name, of]) => [name, { files: of }]);
   return { ...empty, generation: 3, ...rest, datasets: { ...empty.datasets, ...Object.fromEntries(listed) } };
 }
@@ -44,14 +44,17 @@ const two = manifestOf({
 
 describe('manifest.json', () => {
   test('is read as it was written, and names every file once', () => {
-    const back = parseManifest(manifestText(two), 'manifest.json');
+    const back = parseManifest(formatManifest(two), 'manifest.json');
     expect(back).toEqual(two);
     expect(Object.keys(back.datasets)).toEqual(datasetNames);
-    expect(allFiles(back).map(({ path }) => path)).toEqual(['ticks/a', 'ticks/b', 'cover']);
-    expect(totalsOf(back.datasets.ticks.files)).toEqual({ rows: 7, bytes: 340 });
-    expect(fileAt(back, 'ticks', 'ticks/b')).toMatchObject({ rows: 5 });
-    expect([fileAt(back, 'ticks', 'cover'), fileAt(back, 'markets', 'ticks/a')]).toEqual([undefined, undefined]);
-    expect(checksumsText(back)).toBe('hash of ticks/a  ticks/a\nhash of ticks/b  ticks/b\nhash of cover  cover\n');
+    expect(listManifestFiles(back).map(({ path }) => path)).toEqual(['ticks/a', 'ticks/b', 'cover']);
+    expect(sumFileTotals(back.datasets.ticks.files)).toEqual({ rows: 7, bytes: 340 });
+    expect(findManifestFile(back, 'ticks', 'ticks/b')).toMatchObject({ rows: 5 });
+    expect([findManifestFile(back, 'ticks', 'cover'), findManifestFile(back, 'markets', 'ticks/a')]).toEqual([
+      undefined,
+      undefined,
+    ]);
+    expect(formatChecksums(back)).toBe('hash of ticks/a  ticks/a\nhash of ticks/b  ticks/b\nhash of cover  cover\n');
   });
 
   test('of before a dataset was published has it without files', () => {
@@ -67,7 +70,7 @@ describe('manifest.json', () => {
     );
   });
 
-  const whole = JSON.parse(manifestText(two)) as Record<string, unknown>;
+  const whole = JSON.parse(formatManifest(two)) as Record<string, unknown>;
   const listing = (files: unknown) => ({ ...whole, datasets: { ticks: { files } } });
   test.each<[string, unknown]>([
     ['null', null],
@@ -99,10 +102,10 @@ describe('manifest.json', () => {
   });
 
   test('names what is lost, and nothing where nothing is', () => {
-    expect(lostInManifest([])).toEqual({});
+    expect(toManifestLost([])).toEqual({});
     const window = { dataset: 'ticks' as const, symbol: 'A', from: 1, to: 2, ticks: 3 };
     const inState = { ...window, lostAt: 9, toldAt: null };
-    expect(lostInManifest([inState])).toEqual({ lost: [window] });
+    expect(toManifestLost([inState])).toEqual({ lost: [window] });
   });
 });
 
@@ -116,7 +119,7 @@ describe('the texts beside it', () => {
   });
 
   test('say of an archive without days that there is none', () => {
-    const text = readmeText(manifestOf({}, { created_at: Date.UTC(2026, 5, 9) }));
+    const text = formatReadme(manifestOf({}, { created_at: Date.UTC(2026, 5, 9) }));
     expect(text).toContain('- No day yet.\n');
     expect(text).toContain("date = '2026-06-09'");
     expect(text).toContain('- Days of which there is nothing: none.\n- Days that are incomplete: none.\n');
@@ -129,7 +132,7 @@ describe('the texts beside it', () => {
       '2026-03-01': day(3),
       '2026-03-04': day(3, 'incomplete'),
     };
-    const text = readmeText(manifestOf({ ticks: [file('x', { date: '2026-03-01' })] }, { days }));
+    const text = formatReadme(manifestOf({ ticks: [file('x', { date: '2026-03-01' })] }, { days }));
     expect(text).toContain('- Days: **2026-02-26 to 2026-03-04** (UTC).');
     expect(text).toContain('is covered without a hole up to: no symbol is live.');
     expect(text).toContain('- Days of which there is nothing: 2026-02-27, 2026-03-02 to 2026-03-03.');
@@ -140,14 +143,14 @@ describe('the texts beside it', () => {
   test('name ten days of a kind, and count those before only where there are more', () => {
     const days = (n: number) =>
       Object.fromEntries(Array.from({ length: n }, (_, i) => [`2026-01-${10 + i}`, day(1)])) as Manifest['days'];
-    expect(readmeText(manifestOf({}, { days: days(10) }))).toContain('are incomplete: 2026-01-10 (1 of 3 symbols');
-    expect(readmeText(manifestOf({}, { days: days(11) }))).toContain(
+    expect(formatReadme(manifestOf({}, { days: days(10) }))).toContain('are incomplete: 2026-01-10 (1 of 3 symbols');
+    expect(formatReadme(manifestOf({}, { days: days(11) }))).toContain(
       'are incomplete: 1 earlier ones, 2026-01-11 (1 of',
     );
   });
 
   test('tell rows and sizes in a row a dataset', () => {
-    const text = readmeText(
+    const text = formatReadme(
       manifestOf({
         ticks: [file('a', { rows: 1_234_000, bytes: 1_500_000 }), file('b', { rows: 567, bytes: 60_000 })],
         markets: [file('m', { rows: 1, bytes: 1 })],
@@ -163,12 +166,12 @@ describe('the texts beside it', () => {
   });
 
   test('tell of a column its type, whether it may be null, and its unit', () => {
-    const text = readmeText(two);
+    const text = formatReadme(two);
     expect(text).toContain('| p | double |  | fraction of 1 | price |');
     expect(text).toContain('| views | list of string |  |  | market lists that named it |');
     expect(text).toContain('| opens_at | timestamp(ms, UTC) | yes | ms since 1970, UTC | opening of the market |');
     const unit = (name: string, type: 'string' | 'double' | 'int32') =>
-      unitOf({ name, type, nullable: false, meaning: '' });
+      findColumnUnit({ name, type, nullable: false, meaning: '' });
     expect([unit('p', 'string'), unit('ticks', 'int32'), unit('none', 'double')]).toEqual(['', 'ticks', '']);
   });
 
@@ -179,7 +182,7 @@ describe('the texts beside it', () => {
         candles_1d: Array.from({ length: candles }, (_, i) => file(`c${i}`)),
       });
     expect([of(0, 0), of(2, 1), of(2, 2)].map(hasDailyCandles)).toEqual([false, false, true]);
-    expect(viewsText(of(2, 2))).toContain('d.close FROM candles_1d');
-    expect(viewsText(of(2, 1))).toContain('d.p AS close FROM ticks');
+    expect(formatViewsFile(of(2, 2))).toContain('d.close FROM candles_1d');
+    expect(formatViewsFile(of(2, 1))).toContain('d.p AS close FROM ticks');
   });
 });

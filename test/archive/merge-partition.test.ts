@@ -3,16 +3,16 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { daysIn } from '../../src/archive/publish/import-buffer.ts';
-import { type PartTask, workPart } from '../../src/archive/publish/merge-partition.ts';
-import { openSpill, sliceOf } from '../../src/archive/publish/spill-file.ts';
+import { splitTicksByDay } from '../../src/archive/publish/import-buffer.ts';
+import { type MergeTask, mergePartition } from '../../src/archive/publish/merge-partition.ts';
+import { openSpillFile, sliceSpilled } from '../../src/archive/publish/spill-file.ts';
 import type { SpilledChunk } from '../../src/archive/publish/tick-sources.ts';
-import type { Covered } from '../../src/core/coverage.ts';
+import type { CoveredWindow } from '../../src/core/coverage.ts';
 import type { LostWindow } from '../../src/core/data-loss.ts';
-import { type Chunk, ranks } from '../../src/core/merge.ts';
+import { precedenceRanks, type TickChunk } from '../../src/core/merge.ts';
 import { dayMs } from '../../src/core/window.ts';
-import { inOrder } from '../../src/state/journal.ts';
-import { knownStandings } from '../../src/state/precedence.ts';
+import { sortTicksByTime } from '../../src/state/journal.ts';
+import { toKnownPrecedence } from '../../src/state/precedence.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { share } from '../harness/share.ts';
 
@@ -31,14 +31,14 @@ const chunk = fc
   .record({
     symbol,
     rows: fc.array(fc.tuple(moment, fc.constantFrom(0.25, 0.5, 0.1 + 0.2)), { minLength: 1, maxLength: 20 }),
-    rank: fc.constantFrom(...Object.values(ranks)),
+    rank: fc.constantFrom(...Object.values(precedenceRanks)),
     observedAt: fc.nat(3),
     runId: fc.constantFrom('one', 'two'),
   })
   .map(
-    ({ rows, ...rest }): Chunk => ({
+    ({ rows, ...rest }): TickChunk => ({
       ...rest,
-      ...inOrder({ t: Float64Array.from(rows, ([t]) => t), p: Float64Array.from(rows, ([, p]) => p) }),
+      ...sortTicksByTime({ t: Float64Array.from(rows, ([t]) => t), p: Float64Array.from(rows, ([, p]) => p) }),
     }),
   );
 const window = fc.tuple(moment, fc.integer({ min: 1, max: 90 })).map(([from, n]) => ({ from, to: from + n * minutes }));
@@ -49,7 +49,8 @@ const answers = fc
   .map((list) =>
     bySymbol(
       list.map(
-        ([name, w, at]) => [name, { ...w, fetchedAt: at, origin: 'import', evidence: 'declared' } as Covered] as const,
+        ([name, w, at]) =>
+          [name, { ...w, fetchedAt: at, origin: 'import', evidence: 'declared' } as CoveredWindow] as const,
       ),
     ),
   );
@@ -66,8 +67,10 @@ const lossOf = (name: string, w: { from: number; to: number }, ticks: number): L
   ticks,
 });
 
-const nothing = knownStandings({ stretches: new Map(), answers: new Map() });
-const taskOf = (rest: Pick<PartTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'withdrawn' | 'lost'>): PartTask => ({
+const nothing = toKnownPrecedence({ windows: new Map(), responses: new Map() });
+const taskOf = (
+  rest: Pick<MergeTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'withdrawn' | 'lost'>,
+): MergeTask => ({
   day,
   part: 0,
   intervals: ['1h', '1d'],
@@ -96,10 +99,10 @@ test('a part comes out the same, byte for byte, whatever lots of symbols it is m
         withdrawn: new Map(),
         lost: new Map(),
       });
-      const published = workPart(first, nothing);
+      const published = mergePartition(first, nothing);
       const old = published.files.find(({ dataset }) => dataset === 'ticks')?.bytes ?? null;
       const task = taskOf({ old, coverage: published.coverage, ...rest });
-      expect(workPart(task, nothing, ticksMax)).toEqual(workPart(task, nothing));
+      expect(mergePartition(task, nothing, ticksMax)).toEqual(mergePartition(task, nothing));
     }),
     { seed, numRuns: Math.ceil(share * 100) },
   );
@@ -109,21 +112,21 @@ test('what was put aside comes out as what was handed over, days cut apart', () 
   let files = 0;
   fc.assert(
     fc.property(fc.array(chunk, { minLength: 1, maxLength: 6 }), (chunks) => {
-      const spill = openSpill(join(folder, `${files++}`));
+      const spill = openSpillFile(join(folder, `${files++}`));
       // Once more, a day later: a page that reaches over midnight.
       const spilled = chunks.map(({ t, p, ...rest }): SpilledChunk => {
         const both = { t: Float64Array.of(...t, ...t.map((at) => at + dayMs)), p: Float64Array.of(...p, ...p) };
-        const days = daysIn(both);
+        const days = splitTicksByDay(both);
         expect(days).toEqual([
           [day, 0],
           [day + dayMs, t.length],
         ]);
-        return { ...rest, spilled: sliceOf(spill.put(both), 0, days[1]![1]) };
+        return { ...rest, spilled: sliceSpilled(spill.append(both), 0, days[1]![1]) };
       });
       spill.close();
       const rest = { old: null, coverage: new Map(), answers: new Map(), withdrawn: new Map(), lost: new Map() };
-      expect(workPart(taskOf({ chunks: spilled, ...rest }), nothing)).toEqual(
-        workPart(taskOf({ chunks, ...rest }), nothing),
+      expect(mergePartition(taskOf({ chunks: spilled, ...rest }), nothing)).toEqual(
+        mergePartition(taskOf({ chunks, ...rest }), nothing),
       );
     }),
     { seed, numRuns: Math.ceil(share * 100) },
@@ -141,11 +144,11 @@ test.each([
     t: Float64Array.from(times),
     p: Float64Array.from(times, () => 0.5),
   });
-  const fresh: Chunk = {
+  const fresh: TickChunk = {
     symbol: 'B',
     t: Float64Array.of(day),
     p: Float64Array.of(0.5),
-    rank: ranks.poll,
+    rank: precedenceRanks.poll,
     observedAt: 1,
     runId: 'one',
   };
@@ -157,15 +160,15 @@ test.each([
     lost: new Map(),
     withdrawn: new Map(),
   });
-  expect(() => workPart(task, nothing)).toThrow();
+  expect(() => mergePartition(task, nothing)).toThrow();
 });
 
 test('a tick of another day is written to no part', () => {
-  const fresh: Chunk = {
+  const fresh: TickChunk = {
     symbol: 'B',
     t: Float64Array.of(day + dayMs),
     p: Float64Array.of(0.5),
-    rank: ranks.poll,
+    rank: precedenceRanks.poll,
     observedAt: 1,
     runId: 'one',
   };
@@ -177,5 +180,5 @@ test('a tick of another day is written to no part', () => {
     lost: new Map(),
     withdrawn: new Map(),
   });
-  expect(() => workPart(task, nothing)).toThrow('refused before anything was written');
+  expect(() => mergePartition(task, nothing)).toThrow('refused before anything was written');
 });

@@ -1,13 +1,13 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { checksumsText, type Manifest } from '../../src/archive/manifest.ts';
+import { formatChecksums, type Manifest } from '../../src/archive/manifest.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { type Database, openDatabase } from '../../src/state/database.ts';
 import { manifestHashKey, manifestTextKey, rootTextsKey, setMeta } from '../../src/state/meta.ts';
 import { schemaVersions } from '../../src/state/schema.ts';
-import { stateFile } from '../../src/state/state.ts';
+import { toStateFilePath } from '../../src/state/state.ts';
 
 /** What format 2 added: an archive of format 1 has none of it. */
 const added = ['orderbooks', 'candles_1h', 'candles_1d', 'views.sql'];
@@ -43,9 +43,9 @@ export function turnedBack(root: string): string {
   } as unknown as Manifest;
   const text = `${JSON.stringify(older, null, 1)}\n`;
   writeFileSync(path, text);
-  writeFileSync(join(root, 'SHA256SUMS'), checksumsText(older));
+  writeFileSync(join(root, 'SHA256SUMS'), formatChecksums(older));
 
-  const db = openDatabase(stateFile(join(root, '.oddslake')), 1000);
+  const db = openDatabase(toStateFilePath(join(root, '.oddslake')), 1000);
   turnStateBack(db, 1);
   db.run('delete from meta where key in (?, ?)', manifestTextKey, rootTextsKey);
   setMeta(db, manifestHashKey, sha256(Buffer.from(text)));

@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { pin } from '../../src/archive/copies/pin-generation.ts';
-import { takeScratch } from '../../src/archive/copies/scratch-dir.ts';
+import { pinGeneration } from '../../src/archive/copies/pin-generation.ts';
+import { acquireScratchFolder } from '../../src/archive/copies/scratch-dir.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { formatVersion } from '../../src/archive/manifest.ts';
-import { locate } from '../../src/archive/open-archive.ts';
-import { recover } from '../../src/archive/publish/publish.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { coverageOf } from '../../src/state/coverage.ts';
-import { allSymbols, observeMarkets } from '../../src/state/symbols.ts';
+import { locateFile } from '../../src/archive/open-archive.ts';
+import { recoverPublish } from '../../src/archive/publish/publish.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { readSymbolCoverage } from '../../src/state/coverage.ts';
+import { readAllSymbols, recordMarkets } from '../../src/state/symbols.ts';
 import { systemClock } from '../../src/system.ts';
 import {
   answer,
@@ -34,7 +34,7 @@ describe('opening an archive', () => {
     const root = join(scratchFolder(), 'new');
     expect(() => opened({ root, create: false })).toThrow(usage(/There is no archive/));
     expect(() => opened({ root, upstream: null })).toThrow(usage(/ODDSLAKE_BASE_URL/));
-    expect(opened({ root }).manifest().generation).toBe(0);
+    expect(opened({ root }).readManifest().generation).toBe(0);
     expect(opened({ root, create: false, upstream: null }).state.identity.parts).toBe(4);
   });
 
@@ -112,7 +112,7 @@ describe('opening an archive', () => {
     expect(hashes(root, 'ticks/**/*.parquet')).toEqual(before);
     writeFileSync(join(root, 'manifest.json'), written);
     await publishNow(archive);
-    expect(archive.manifest().datasets.ticks.files[0]!.rows).toBe(2);
+    expect(archive.readManifest().datasets.ticks.files[0]!.rows).toBe(2);
   });
 
   test('keeps the number of parts it was created with', async () => {
@@ -148,7 +148,7 @@ describe('opening an archive', () => {
   test('whose .oddslake is lost rebuilds coverage, symbols and generation from what is published', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
-    observeMarkets(
+    recordMarkets(
       archive.state.db,
       [market('AAA', { question: 'Rain? 🌧', outcome: 0.5 }), market('🚀', { isActive: false })],
       now,
@@ -163,20 +163,20 @@ describe('opening an archive', () => {
       answer('🚀', [[day0, 1]], { origin: 'backfill' }),
     );
     await publishNow(archive);
-    const facts = allSymbols(archive.state.db);
-    const covered = facts.map(({ symbol }) => coverageOf(archive.state.db, symbol));
+    const facts = readAllSymbols(archive.state.db);
+    const covered = facts.map(({ symbol }) => readSymbolCoverage(archive.state.db, symbol));
     append(archive, answer('AAA', [[day0 + 1, 0.5]]));
     archive.close();
     const before = hashes(root, '{ticks,coverage,symbols}/**/*');
     rmSync(join(root, '.oddslake'), { recursive: true });
     const again = opened({ root });
     expect(again.state.generation()).toBe(1);
-    const rebuilt = allSymbols(again.state.db);
+    const rebuilt = readAllSymbols(again.state.db);
     const known = ({ listed: _, polledFrom: __, servedFrom: ___, ...rest }: (typeof facts)[number]) => rest;
     expect(rebuilt.map(known)).toEqual(facts.map(known));
     expect(rebuilt[0]!.polledFrom).toBe(facts[0]!.polledFrom);
-    expect(rebuilt.map(({ symbol }) => coverageOf(again.state.db, symbol))).toEqual(covered);
-    expect((await verify(again, null)).findings).toEqual([]);
+    expect(rebuilt.map(({ symbol }) => readSymbolCoverage(again.state.db, symbol))).toEqual(covered);
+    expect((await verifyArchive(again, null)).findings).toEqual([]);
     // Asked again, the lost answer comes in, and what was known comes in no second time.
     append(
       again,
@@ -202,8 +202,8 @@ describe('opening an archive', () => {
     expect(() => opened({ root })).toThrow(expect.objectContaining({ exitCode: 6, message }));
     rmSync(state);
     const again = opened({ root });
-    expect(coverageOf(again.state.db, 'AAA')).toEqual([{ from: day0, to: day0 + dayMs }]);
-    expect((await verify(again, null)).findings).toEqual([]);
+    expect(readSymbolCoverage(again.state.db, 'AAA')).toEqual([{ from: day0, to: day0 + dayMs }]);
+    expect((await verifyArchive(again, null)).findings).toEqual([]);
   });
 
   test('whose .oddslake is lost and whose coverage is damaged opens, and verify names the file', async () => {
@@ -225,8 +225,8 @@ describe('opening an archive', () => {
     rmSync(join(root, '.oddslake'), { recursive: true });
     writeFileSync(join(root, 'coverage/date=2026-06-01/part-00.parquet'), 'PAR1');
     const again = opened({ root });
-    expect(coverageOf(again.state.db, 'AAA')).toEqual([{ from: day0 + dayMs, to: day0 + 2 * dayMs }]);
-    expect((await verify(again, null)).findings).toEqual([
+    expect(readSymbolCoverage(again.state.db, 'AAA')).toEqual([{ from: day0 + dayMs, to: day0 + 2 * dayMs }]);
+    expect((await verifyArchive(again, null)).findings).toEqual([
       { path: 'coverage/date=2026-06-01/part-00.parquet', what: 'differs' },
     ]);
   });
@@ -251,23 +251,23 @@ describe('readers of one generation', () => {
 
   test.each([0, 1, 2, 3])('see the new generation from the commit on, with %i files in place', async (renames) => {
     const { root, archive } = await stopped(renames);
-    expect(archive.manifest().generation).toBe(2);
-    const { files } = archive.manifest().datasets.ticks;
-    const staged = files.filter((file) => locate(archive, file.path).includes('/staging/2/'));
+    expect(archive.readManifest().generation).toBe(2);
+    const { files } = archive.readManifest().datasets.ticks;
+    const staged = files.filter((file) => locateFile(archive, file.path).includes('/staging/2/'));
     expect(staged).toHaveLength(Math.max(0, files.length - renames));
-    const held = pin(archive, ['ticks', 'coverage'], 'test');
+    const held = pinGeneration(archive, ['ticks', 'coverage'], 'test');
     const copy = scratchFolder();
-    for (const [i, path] of held.paths('ticks').entries()) cpSync(path, join(copy, 'ticks/date=x', `${i}.parquet`));
+    for (const [i, path] of held.listPaths('ticks').entries()) cpSync(path, join(copy, 'ticks/date=x', `${i}.parquet`));
     expect(publishedTicks(copy).sort()).toEqual(
       ['AAA', 'BBB'].flatMap((symbol) => [`${symbol} ${day0} 0.5`, `${symbol} ${day0 + 1} 0.6`]),
     );
-    await recover(archive, 0, systemClock);
+    await recoverPublish(archive, 0, systemClock);
     expect(publishedTicks(root)).toHaveLength(4);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
     // What is pinned outlives the publishes after it.
     append(archive, answer('AAA', [[day0 + 2, 0.7]]));
     await publishNow(archive);
-    expect(held.paths('ticks').map((path) => readFileSync(path).length)).toEqual(files.map((file) => file.bytes));
+    expect(held.listPaths('ticks').map((path) => readFileSync(path).length)).toEqual(files.map((file) => file.bytes));
     held.release();
     expect(archive.disk.list(join(root, '.oddslake/pins'))).toEqual([]);
   });
@@ -277,26 +277,26 @@ describe('readers of one generation', () => {
     const pins = join(root, '.oddslake/pins');
     // Left behind by a process that is gone, by one whose number lives again, by one that had ours, and by an older oddslake.
     for (const name of ['2147483646-x', `${process.ppid}-x`, `${process.pid}-x`, '1-older'])
-      archive.disk.makeScratch(join(pins, name, 'files'));
+      archive.disk.makeVolatileFolder(join(pins, name, 'files'));
     for (const name of ['2147483646-x', `${process.ppid}-x`, `${process.pid}-x`, '1-bare'])
       writeFileSync(join(pins, `${name}.held`), '');
-    const mine = takeScratch(archive, 'mine');
+    const mine = acquireScratchFolder(archive, 'mine');
     const left = new Set(archive.disk.list(pins).map((name) => name.split('.')[0]));
     expect([...left]).toEqual([basename(mine.folder)]);
 
     // As in another container: a process that lives, under a number that nobody has here.
     const theirs = join(pins, '2147483645-theirs');
-    archive.disk.makeScratch(theirs);
+    archive.disk.makeVolatileFolder(theirs);
     const hold = `const db = new (require('node:sqlite').DatabaseSync)(process.argv[1]);
       db.exec('begin exclusive'); console.log('held'); setInterval(() => db, 1000);`;
     const other = spawn(process.execPath, ['-e', hold, `${theirs}.held`], { stdio: ['ignore', 'pipe', 'inherit'] });
     onTestFinished(() => void other.kill('SIGKILL'));
     await once(other.stdout, 'data');
-    pin(archive, ['ticks'], 'next').release();
+    pinGeneration(archive, ['ticks'], 'next').release();
     expect(archive.disk.isFolder(theirs)).toBe(true);
     other.kill('SIGKILL');
     await once(other, 'exit');
-    pin(archive, ['ticks'], 'next').release();
+    pinGeneration(archive, ['ticks'], 'next').release();
     expect(archive.disk.isFolder(theirs)).toBe(false);
     mine.release();
     expect(archive.disk.list(pins)).toEqual([]);

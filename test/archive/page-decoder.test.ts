@@ -2,7 +2,12 @@ import { zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { encodings } from '../../src/archive/parquet/constants.ts';
-import { dictionaryBytesMax, type Page, plainBytes, readValues } from '../../src/archive/parquet/page-decoder.ts';
+import {
+  cachedDictionaryBytesMax,
+  type DataPage,
+  decompressPage,
+  readColumnValues,
+} from '../../src/archive/parquet/page-decoder.ts';
 import { visitIndexes } from '../../src/archive/parquet/rle-decoder.ts';
 
 // Pages are made here by the format's own description: widths, runs and blocks that our writer happens not to write too.
@@ -63,7 +68,7 @@ interface Made {
   readonly plain: Uint8Array;
   readonly rows: number;
   readonly encoding: number;
-  readonly dictionary?: Page['dictionary'];
+  readonly dictionary?: DataPage['dictionary'];
 }
 
 /** A file of these pages and a dictionary before them, and where they are in it. */
@@ -72,15 +77,15 @@ function fileOf(made: readonly Made[], dictionary: Float64Array | BigInt64Array 
   const stored = bodies.map((body) => zstdCompressSync(body));
   let at = 7;
   const places = stored.map((body, i) => {
-    const place = { at, size: body.length, plainSize: bodies[i]!.length };
+    const place = { offset: at, compressedBytes: body.length, uncompressedBytes: bodies[i]!.length };
     at += body.length;
     return place;
   });
   const ofPages = { ...places[0]!, values: dictionary.length };
   let first = 0;
-  const pages = made.map(({ rows, encoding, dictionary: own }, i): Page => {
+  const pages = made.map(({ rows, encoding, dictionary: own }, i): DataPage => {
     const indexed = encoding === encodings.rleDictionary || encoding === encodings.plainDictionary;
-    const page = { ...places[i + 1]!, first, rows, encoding, dictionary: indexed ? (own ?? ofPages) : null };
+    const page = { ...places[i + 1]!, firstRow: first, rows, encoding, dictionary: indexed ? (own ?? ofPages) : null };
     first += rows;
     return page;
   });
@@ -96,7 +101,7 @@ function expectRanges(
 ): void {
   for (const [a, b] of [[0, values.length] as const, ...ranges]) {
     const [from, to] = [Math.min(a, b, values.length), Math.min(Math.max(a, b), values.length)];
-    expect([...readValues(file, pages, type, from, to)]).toEqual(values.slice(from, to));
+    expect([...readColumnValues(file, pages, type, from, to)]).toEqual(values.slice(from, to));
   }
 }
 
@@ -166,7 +171,7 @@ describe('values of pages', () => {
 
   test('of a dictionary of times, and of one too large to be kept, are those of the dictionary', () => {
     const times = BigInt64Array.from({ length: 5000 }, (_, i) => 1_780_272_000_000n + BigInt(i));
-    expect(times.byteLength).toBeGreaterThan(dictionaryBytesMax);
+    expect(times.byteLength).toBeGreaterThan(cachedDictionaryBytesMax);
     const plain = indexPage(13, [{ index: 4999, count: 9 }]);
     expectRanges(fileOf([{ plain, rows: 9, encoding: 8 }], times), 'int64', Array(9).fill(1_780_272_004_999), []);
   });
@@ -174,16 +179,16 @@ describe('values of pages', () => {
 
 test('a small dictionary is unpacked once for as long as its pages are held, a large one each time', () => {
   for (const [values, kept] of [
-    [dictionaryBytesMax / 8, true],
-    [dictionaryBytesMax / 8 + 1, false],
+    [cachedDictionaryBytesMax / 8, true],
+    [cachedDictionaryBytesMax / 8 + 1, false],
   ] as const) {
     const { file, pages } = fileOf(
       [{ plain: indexPage(1, [{ index: 1, count: 4 }]), rows: 4, encoding: 8 }],
       Float64Array.from({ length: values }, (_, i) => i),
     );
-    readValues(file, pages, 'double', 0, 4);
-    file.fill(0, pages[0]!.dictionary!.at, pages[0]!.at);
-    const again = () => [...readValues(file, pages, 'double', 0, 4)];
+    readColumnValues(file, pages, 'double', 0, 4);
+    file.fill(0, pages[0]!.dictionary!.offset, pages[0]!.offset);
+    const again = () => [...readColumnValues(file, pages, 'double', 0, 4)];
     if (kept) expect(again()).toEqual([1, 1, 1, 1]);
     else expect(again).toThrow();
   }
@@ -240,14 +245,16 @@ describe('a damaged page', () => {
   const times = [5, 9, 4];
   const good = { plain: deltaPage(times, 4, 8), rows: 3, encoding: 5 };
   const readAll = ({ file, pages, rows }: ReturnType<typeof fileOf>, type: 'double' | 'int64' = 'int64') =>
-    readValues(file, pages, type, 0, rows);
+    readColumnValues(file, pages, type, 0, rows);
 
   test('that ends after its file, or is longer or shorter than its header says, is refused', () => {
     const { file, pages } = fileOf([good]);
     const [page] = pages;
-    expect(() => plainBytes(file.subarray(0, file.length - 1), page!)).toThrow('ends after its file');
-    expect(() => plainBytes(file, { ...page!, plainSize: page!.plainSize + 1 })).toThrow('another length');
-    expect(() => plainBytes(file, { ...page!, plainSize: page!.plainSize - 1 })).toThrow(
+    expect(() => decompressPage(file.subarray(0, file.length - 1), page!)).toThrow('ends after its file');
+    expect(() => decompressPage(file, { ...page!, uncompressedBytes: page!.uncompressedBytes + 1 })).toThrow(
+      'another length',
+    );
+    expect(() => decompressPage(file, { ...page!, uncompressedBytes: page!.uncompressedBytes - 1 })).toThrow(
       // It is not unpacked first: it may be a hundred times as long.
       expect.objectContaining({ code: 'ERR_BUFFER_TOO_LARGE' }),
     );
@@ -255,7 +262,7 @@ describe('a damaged page', () => {
 
   test('of nothing at all is nothing', () => {
     const { file, pages } = fileOf([{ plain: new Uint8Array(), rows: 0, encoding: 0 }]);
-    expect(plainBytes(file, pages[0]!)).toHaveLength(0);
+    expect(decompressPage(file, pages[0]!)).toHaveLength(0);
   });
 
   test('with fewer values than its header says is refused', () => {
@@ -274,8 +281,8 @@ describe('a damaged page', () => {
 
   test('is no matter where nothing of it is asked for, nor are the widths of blocks that hold no value', () => {
     const { file, pages } = fileOf([good, good, good]);
-    for (const { at } of [pages[0]!, pages[2]!]) file.fill(0, at, at + 4);
-    expect([...readValues(file, pages, 'int64', 3, 6)]).toEqual(times);
+    for (const { offset } of [pages[0]!, pages[2]!]) file.fill(0, offset, offset + 4);
+    expect([...readColumnValues(file, pages, 'int64', 3, 6)]).toEqual(times);
     const unused = Uint8Array.of(16, 2, 2, ...zigzag(7), ...zigzag(1), 1, 255, 1);
     expect([...readAll(fileOf([{ plain: unused, rows: 2, encoding: 5 }]))]).toEqual([7, 9]);
   });
@@ -290,7 +297,7 @@ describe('a damaged page', () => {
 
   test('that is not there is missed', () => {
     const { file, pages } = fileOf([good, good, good]);
-    expect(() => readValues(file, pages, 'int64', 0, 10)).toThrow('pages are missing');
-    expect(() => readValues(file, [pages[0]!, pages[2]!], 'int64', 1, 8)).toThrow('pages are missing');
+    expect(() => readColumnValues(file, pages, 'int64', 0, 10)).toThrow('pages are missing');
+    expect(() => readColumnValues(file, [pages[0]!, pages[2]!], 'int64', 1, 8)).toThrow('pages are missing');
   });
 });

@@ -1,5 +1,5 @@
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { partOf } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
 import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';
 
 // An archive to be damaged, whose days have two parts.
@@ -8,7 +8,7 @@ export const parts = 2;
 /** Three symbols of each part. */
 export const symbols = [0, 1].flatMap((part) =>
   Array.from({ length: 30 }, (_, n) => `S${n}`)
-    .filter((symbol) => partOf(symbol, parts) === part)
+    .filter((symbol) => computePartNumber(symbol, parts) === part)
     .slice(0, 3),
 );
 export const mine = symbols.slice(0, 3);

@@ -1,7 +1,7 @@
 import { globSync, mkdirSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { pin } from '../../src/archive/copies/pin-generation.ts';
+import { pinGeneration } from '../../src/archive/copies/pin-generation.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { datasetNames } from '../../src/archive/parquet/schema.ts';
 import { loseTicks } from './losses.ts';
@@ -27,27 +27,27 @@ test('a pin holds the files of a generation through publishes, and is gone when 
   const { root } = archive.layout;
   const text = readFileSync(join(root, 'manifest.json'), 'utf8');
   const before = hashes(root, '*/**/*.parquet');
-  const pinned = pin(archive, datasetNames, 'a');
+  const pinned = pinGeneration(archive, datasetNames, 'a');
   append(archive, answer('AAA', [[day0 + 1, 0.6]]));
   await publishNow(archive, now + 1);
   expect(hashes(pinned.root, '*/**/*.parquet')).toEqual(before);
   expect(pinned.manifest.generation).toBe(1);
   expect(pinned.manifestText).toBe(text);
-  const names = archive.manifest().datasets.ticks.files.map(({ path }) => join(pinned.root, path));
-  expect(pinned.paths('ticks')).toEqual(names);
+  const names = archive.readManifest().datasets.ticks.files.map(({ path }) => join(pinned.root, path));
+  expect(pinned.listPaths('ticks')).toEqual(names);
   pinned.release();
   expect(pinsIn(archive)).toEqual([]);
 });
 
 test('a pin of some datasets, and of those the files that are wanted, holds these alone', async () => {
   const archive = await published();
-  const ticks = pin(archive, ['ticks'], 'a');
-  const second = pin(archive, ['ticks', 'coverage'], 'b', ({ date }) => date === '2026-06-02');
+  const ticks = pinGeneration(archive, ['ticks'], 'a');
+  const second = pinGeneration(archive, ['ticks', 'coverage'], 'b', ({ date }) => date === '2026-06-02');
   const held = (root: string): string[] => globSync('**/*.parquet', { cwd: root }).sort();
   const day = (dataset: string, date: string) => `${dataset}/date=${date}/part-00.parquet`;
   expect(held(ticks.root)).toEqual([day('ticks', '2026-06-01'), day('ticks', '2026-06-02')]);
   expect(held(second.root)).toEqual([day('coverage', '2026-06-02'), day('ticks', '2026-06-02')]);
-  expect(second.paths('ticks')).toEqual([join(second.root, day('ticks', '2026-06-02'))]);
+  expect(second.listPaths('ticks')).toEqual([join(second.root, day('ticks', '2026-06-02'))]);
   ticks.release();
   expect(held(second.root).length).toBe(2);
 });
@@ -62,7 +62,7 @@ test('a generation that comes in between is pinned whole, and nothing of the one
     if (++links === 2) void loseTicks(archive, [{ symbol: 'AAA', from: day0, to: day0 + 1 }]);
     archive.disk.link(from, to);
   };
-  const pinned = pin({ ...archive, disk: { ...archive.disk, link } }, datasetNames, 'a');
+  const pinned = pinGeneration({ ...archive, disk: { ...archive.disk, link } }, datasetNames, 'a');
   expect(pinned.manifest.generation).toBe(3);
   expect(hashes(pinned.root, '*/**/*.parquet')).toEqual(hashes(archive.layout.root, '*/**/*.parquet'));
 });
@@ -75,9 +75,9 @@ test('a file that is replaced again and again is tried for twenty times', async 
     archive.disk.link(from, to);
   };
   const busy = { ...archive, disk: { ...archive.disk, link } };
-  pin(busy, datasetNames, 'a').release();
+  pinGeneration(busy, datasetNames, 'a').release();
   left = 20;
-  expect(() => pin(busy, datasetNames, 'a')).toThrow(/lacks files/);
+  expect(() => pinGeneration(busy, datasetNames, 'a')).toThrow(/lacks files/);
 });
 
 test.each([
@@ -86,8 +86,8 @@ test.each([
   ['a part that is too short', (at: string) => truncateSync(at, 9), /part-00\.parquet is damaged: .* size/],
 ])('%s is told as damage, and nothing of the pin is left', async (_, spoil, message) => {
   const archive = await published();
-  spoil(join(archive.layout.root, archive.manifest().datasets.ticks.files[1]!.path));
-  expect(() => pin(archive, datasetNames, 'a')).toThrow(
+  spoil(join(archive.layout.root, archive.readManifest().datasets.ticks.files[1]!.path));
+  expect(() => pinGeneration(archive, datasetNames, 'a')).toThrow(
     expect.objectContaining({ exitCode: 6, message: expect.stringMatching(message) }),
   );
   expect(pinsIn(archive)).toEqual([]);
@@ -98,5 +98,7 @@ test('a link that cannot be made is told as it is', async () => {
   const link = (): void => {
     throw Object.assign(new Error('permission denied'), { code: 'EACCES' });
   };
-  expect(() => pin({ ...archive, disk: { ...archive.disk, link } }, datasetNames, 'a')).toThrow('permission denied');
+  expect(() => pinGeneration({ ...archive, disk: { ...archive.disk, link } }, datasetNames, 'a')).toThrow(
+    'permission denied',
+  );
 });

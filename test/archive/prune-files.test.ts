@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { mayHold, shapes } from '../../src/archive/copies/prune-files.ts';
+import { createFileFilter, datasetShapes } from '../../src/archive/copies/prune-files.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
 import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
-import { partOf } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
 import { day0, dayMs } from './scratch.ts';
 
 const file = (path: string, t_min: number | null, t_max: number | null): PublishedFile => ({
@@ -21,24 +21,25 @@ const open = { from: null, to: null };
 
 test('only files whose times may lie in the half-open window are looked at', () => {
   const at = file('ticks/date=2026-06-01/part-00.parquet', day0 + 10, day0 + 20);
-  const held = (from: number | null, to: number | null) => mayHold({ parts: 4 }, 'ticks', [], { from, to })(at);
+  const held = (from: number | null, to: number | null) =>
+    createFileFilter({ parts: 4 }, 'ticks', [], { from, to })(at);
   expect(held(null, null)).toBe(true);
   expect(held(day0 + 20, null)).toBe(true);
   expect(held(day0 + 21, null)).toBe(false);
   expect(held(null, day0 + 11)).toBe(true);
   expect(held(null, day0 + 10)).toBe(false);
   expect(held(day0, day0 + dayMs)).toBe(true);
-  expect(mayHold({ parts: 4 }, 'symbols', [], { from: 0, to: 1 })(file('symbols/part-00.parquet', null, null))).toBe(
-    true,
-  );
+  expect(
+    createFileFilter({ parts: 4 }, 'symbols', [], { from: 0, to: 1 })(file('symbols/part-00.parquet', null, null)),
+  ).toBe(true);
 });
 
 test('a symbol is looked for in its part alone, where days are split by symbol', () => {
   const parts = 16;
-  const [a, b] = ['KXBTC-1', 'KXRAIN'].map((symbol) => partOf(symbol, parts));
+  const [a, b] = ['KXBTC-1', 'KXRAIN'].map((symbol) => computePartNumber(symbol, parts));
   const kept = (dataset: 'ticks' | 'candles_1h' | 'coverage' | 'orderbooks', symbols: string[]) =>
     Array.from({ length: parts }, (_, part) => part).filter((part) =>
-      mayHold(
+      createFileFilter(
         { parts },
         dataset,
         symbols,
@@ -54,10 +55,11 @@ test('a symbol is looked for in its part alone, where days are split by symbol',
 
 test('every dataset is ordered and placed in time by columns that it has', () => {
   for (const name of datasetNames) {
-    const { keys, span } = shapes[name];
+    const { sortColumns, timeColumns } = datasetShapes[name];
     const columns = new Map(datasets[name].map((column) => [column.name as string, column.type as string]));
-    for (const key of keys) expect(columns.has(key), `${name}.${key}`).toBe(true);
-    expect(columns.get(keys[0]!)).toBe('string');
-    if (span !== null) expect([columns.get(span.first), columns.get(span.last)]).toEqual(['timestamp', 'timestamp']);
+    for (const key of sortColumns) expect(columns.has(key), `${name}.${key}`).toBe(true);
+    expect(columns.get(sortColumns[0]!)).toBe('string');
+    if (timeColumns !== null)
+      expect([columns.get(timeColumns.first), columns.get(timeColumns.last)]).toEqual(['timestamp', 'timestamp']);
   }
 });

@@ -1,19 +1,19 @@
 import { globSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { workPart } from '../../src/archive/publish/merge-partition.ts';
-import type { PartWorkers } from '../../src/archive/publish/worker-pool.ts';
+import { mergePartition } from '../../src/archive/publish/merge-partition.ts';
+import type { MergeWorkers } from '../../src/archive/publish/worker-pool.ts';
 import { answer, append, day0, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 /** Works on every part at once, and tells of none before it is let. */
-function held(): { workers: PartWorkers; begun: Promise<void>; letGo(): Promise<void> } {
+function held(): { workers: MergeWorkers; begun: Promise<void>; letGo(): Promise<void> } {
   const begun = Promise.withResolvers<void>();
   const free = Promise.withResolvers<void>();
   const works: Promise<unknown>[] = [];
-  const workers: PartWorkers = {
-    width: 4,
-    work(task, { live }) {
+  const workers: MergeWorkers = {
+    concurrency: 4,
+    merge(task, { lookup }) {
       begun.resolve();
-      const work = free.promise.then(() => workPart(task, live));
+      const work = free.promise.then(() => mergePartition(task, lookup));
       works.push(work);
       return work;
     },
@@ -38,10 +38,10 @@ test('a publish that was given up writes nothing more, though threads are still 
   const { workers, begun, letGo } = held();
   // A second part is under way, whose end nobody waits for.
   let first = true;
-  const failing: PartWorkers = {
+  const failing: MergeWorkers = {
     ...workers,
-    async work(task, standings) {
-      if (!first) return workers.work(task, standings);
+    async merge(task, standings) {
+      if (!first) return workers.merge(task, standings);
       first = false;
       await begun;
       throw new Error('the thread has ended');

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TickRecord } from '../../src/state/journal.ts';
-import { runCounts } from '../../src/state/runs.ts';
+import { readRunCounts } from '../../src/state/runs.ts';
 import { share } from '../harness/share.ts';
 import {
   answer,
@@ -76,7 +76,7 @@ describe('publishing any answers', () => {
             const before = publishedTicks(root).length;
             append(archive, ...batch.map((record) => ({ ...record, runId })));
             await publishNow(archive, now, runId, { candles: [] });
-            const counts = runCounts(archive.state.db, runId);
+            const counts = readRunCounts(archive.state.db, runId);
             expect(publishedTicks(root).length - before).toBe(counts.accepted);
             expect(counts.fetched).toBe(counts.accepted + counts.duplicates + counts.conflicts + counts.quarantined);
             expect(counts.recovered).toBe(0);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { runCounts } from '../../src/state/runs.ts';
+import { readRunCounts } from '../../src/state/runs.ts';
 import { quarantineFiles, quarantineLines } from '../harness/quarantine.ts';
 import {
   answer,
@@ -44,8 +44,13 @@ describe('publishing', () => {
       ),
     );
     await publishNow(archive, now, 'next');
-    expect(runCounts(archive.state.db, 'next')).toMatchObject({ fetched: 2, accepted: 1, duplicates: 1, recovered: 2 });
-    expect(runCounts(archive.state.db, 'broken')).toMatchObject({ fetched: 0, accepted: 0, recovered: 0 });
+    expect(readRunCounts(archive.state.db, 'next')).toMatchObject({
+      fetched: 2,
+      accepted: 1,
+      duplicates: 1,
+      recovered: 2,
+    });
+    expect(readRunCounts(archive.state.db, 'broken')).toMatchObject({ fetched: 0, accepted: 0, recovered: 0 });
   });
 
   test('cuts coverage at midnight, gives each window one row, and counts the published ticks in it', async () => {
@@ -83,7 +88,10 @@ describe('publishing', () => {
     const archive = opened({ root });
     append(
       archive,
-      answer('AAA', [], { windows: [{ from: day0, to: day0 + hourMs }], asked: { from: day0, to: day0 + hourMs } }),
+      answer('AAA', [], {
+        windows: [{ from: day0, to: day0 + hourMs }],
+        requestedWindow: { from: day0, to: day0 + hourMs },
+      }),
     );
     const { manifest } = await publishNow(archive);
     expect(manifest.datasets.ticks.files).toEqual([]);
@@ -171,5 +179,5 @@ test('a day whose prices are all told anew is published, with every conflict', a
     await publishNow(archive, now + seen, 'run', { candles: [] });
   }
   expect(publishedRows(root, 'conflicts').length).toBe(count);
-  expect(runCounts(archive.state.db, 'run')).toMatchObject({ accepted: count, conflicts: count });
+  expect(readRunCounts(archive.state.db, 'run')).toMatchObject({ accepted: count, conflicts: count });
 });

@@ -15,8 +15,8 @@ import type { Disk } from '../../src/archive/disk/file-system.ts';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { lookElsewhere } from '../../src/archive/repair/find-copies.ts';
-import { moveAside, setAside } from '../../src/archive/repair/quarantine-file.ts';
+import { findCopies } from '../../src/archive/repair/find-copies.ts';
+import { moveToQuarantine, quarantineCopy } from '../../src/archive/repair/quarantine-file.ts';
 import { opened } from './scratch.ts';
 
 const path = 'ticks/date=2026-06-01/part-00.parquet';
@@ -44,29 +44,29 @@ test('a damaged file is kept and left where it is; done again, it is kept once',
   const at = put(archive, path, 'bad');
   const synced: string[] = [];
   const syncFolder = (folder: string): void => void synced.push(folder);
-  expect(setAside(withDisk(archive, { syncFolder }), 3, path)).toBe(kept);
+  expect(quarantineCopy(withDisk(archive, { syncFolder }), 3, path)).toBe(kept);
   expect(synced).toEqual([dirname(join(archive.layout.root, kept))]);
   expect(statSync(join(archive.layout.root, kept)).ino).toBe(statSync(at).ino);
-  expect(setAside(archive, 3, path)).toBe(kept);
+  expect(quarantineCopy(archive, 3, path)).toBe(kept);
   expect(globSync('.oddslake/damaged/**/*.parquet*', { cwd: archive.layout.root })).toEqual([kept]);
 });
 
 test('a file with the same bytes is kept once, though it is another one', () => {
   const archive = opened();
   const at = put(archive, path, 'bad');
-  setAside(archive, 3, path);
+  quarantineCopy(archive, 3, path);
   put(archive, path, 'bad');
   utimesSync(at, 1, 1);
-  expect(setAside(archive, 3, path)).toBe(kept);
+  expect(quarantineCopy(archive, 3, path)).toBe(kept);
 });
 
 test('files of one name that differ are kept beside each other, and those of another generation apart', () => {
   const archive = opened();
   for (const text of ['one', 'two', 'three']) {
     put(archive, path, text);
-    setAside(archive, 3, path);
+    quarantineCopy(archive, 3, path);
   }
-  setAside(archive, 4, path);
+  quarantineCopy(archive, 4, path);
   expect([kept, `${kept}.2`, `${kept}.3`].map((name) => told(archive, name))).toEqual(['one', 'two', 'three']);
   expect(told(archive, kept.replace('/3/', '/4/'))).toBe('three');
 });
@@ -74,7 +74,7 @@ test('files of one name that differ are kept beside each other, and those of ano
 test.each(['EPERM', 'ENOTSUP', 'EMLINK'])('where no link can be made (%s) the bytes are copied', (code) => {
   const archive = opened();
   const at = put(archive, path, 'bad');
-  expect(setAside(withDisk(archive, { link: failing(code) }), 3, path)).toBe(kept);
+  expect(quarantineCopy(withDisk(archive, { link: failing(code) }), 3, path)).toBe(kept);
   expect(told(archive, kept)).toBe('bad');
   expect(statSync(join(archive.layout.root, kept)).ino).not.toBe(statSync(at).ino);
 });
@@ -82,11 +82,11 @@ test.each(['EPERM', 'ENOTSUP', 'EMLINK'])('where no link can be made (%s) the by
 test('a disk that fails is told as it is, also where it says so in the cause', () => {
   const archive = opened();
   put(archive, path, 'bad');
-  expect(() => setAside(withDisk(archive, { link: failing('EIO') }), 3, path)).toThrow('no link');
+  expect(() => quarantineCopy(withDisk(archive, { link: failing('EIO') }), 3, path)).toThrow('no link');
   const wrapped = (): never => {
     throw new Error('not allowed', { cause: Object.assign(new Error('no link'), { code: 'EPERM' }) });
   };
-  expect(setAside(withDisk(archive, { link: wrapped }), 3, path)).toBe(kept);
+  expect(quarantineCopy(withDisk(archive, { link: wrapped }), 3, path)).toBe(kept);
 });
 
 test('what is no file is moved, each to a place of its own, and both folders are synced', () => {
@@ -96,7 +96,7 @@ test('what is no file is moved, each to a place of its own, and both folders are
   const syncFolder = (folder: string): void => void synced.push(folder);
   for (const name of [kept, `${kept}.2`]) {
     mkdirSync(join(root, path, name === kept ? 'sub' : 'other'), { recursive: true });
-    expect(moveAside(withDisk(archive, { syncFolder }), 3, path)).toBe(name);
+    expect(moveToQuarantine(withDisk(archive, { syncFolder }), 3, path)).toBe(name);
     expect(existsSync(join(root, path))).toBe(false);
   }
   expect(existsSync(join(root, kept, 'sub'))).toBe(true);
@@ -125,7 +125,7 @@ test('bytes that are missing are found in the places that are named and among wh
   mkdirSync(join(archive.layout.root, 'ticks/folder'));
   symlinkSync('nowhere', join(archive.layout.root, 'ticks/link'));
   const wanted = ['one', 'two', 'none', 'ten'].map(published);
-  const found = lookElsewhere(archive, wanted, ['ticks/folder', 'ticks/link', 'ticks/none', 'ticks/x']);
+  const found = findCopies(archive, wanted, ['ticks/folder', 'ticks/link', 'ticks/none', 'ticks/x']);
   expect(Object.fromEntries(found)).toEqual({
     [wanted[0]!.sha256]: 'ticks/x',
     [wanted[1]!.sha256]: '.oddslake/damaged/1/deep/er/y',
@@ -144,7 +144,7 @@ test('a place whose bytes the device does not give is passed over, and any other
         return archive.disk.read(at);
       },
     });
-  const look = (code: string) => lookElsewhere(failing(code), [published('one')], ['ticks/a', 'ticks/b']);
+  const look = (code: string) => findCopies(failing(code), [published('one')], ['ticks/a', 'ticks/b']);
   expect([...look('EIO').values()]).toEqual(['ticks/b']);
   expect(() => look('EACCES')).toThrow('The disk failed');
 });
@@ -166,8 +166,8 @@ test('only files of the size of one that is missing are read, and none once all 
     },
   });
   const places = ['ticks/a', 'ticks/b', 'ticks/c', 'ticks/d'];
-  expect(lookElsewhere(watched, [published('two')], places).size).toBe(1);
+  expect(findCopies(watched, [published('two')], places).size).toBe(1);
   expect(read).toEqual(['b', 'c']);
-  expect(lookElsewhere(watched, [], places).size).toBe(0);
+  expect(findCopies(watched, [], places).size).toBe(0);
   expect(read).toEqual(['b', 'c']);
 });

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { looksRaw, packRawPages, type RawPiece, readRawFile } from '../../src/archive/raw/raw-file.ts';
+import { encodeRawPiece, isRawFile, type RawPiece, readRawFile } from '../../src/archive/raw/raw-file.ts';
 import { decodeRawPages, encodeRawPages, type RawPage } from '../../src/core/raw-page.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { needsCommands } from '../harness/needs.ts';
@@ -32,7 +32,7 @@ const every: readonly RawPage[] = [
 
 const bytesMax = 1 << 20;
 const fileOf = async (...pieces: (readonly RawPage[])[]): Promise<Buffer> =>
-  Buffer.concat((await Promise.all(pieces.map(packRawPages))).flat());
+  Buffer.concat((await Promise.all(pieces.map(encodeRawPiece))).flat());
 
 async function read(file: Buffer): Promise<RawPiece[]> {
   const out: RawPiece[] = [];
@@ -45,7 +45,7 @@ const texts = (pages: readonly RawPage[]): string[] => pages.map((p) => JSON.str
 
 test('answers come back as they were, byte for byte, whatever was asked', async () => {
   const file = await fileOf(every.slice(0, 2), every.slice(2));
-  expect(looksRaw(file.subarray(0, 16))).toBe(true);
+  expect(isRawFile(file.subarray(0, 16))).toBe(true);
   expect(pagesOf(await read(file))).toEqual(texts(every));
   fc.assert(
     fc.property(fc.array(fc.uint8Array()), (bodies) => {

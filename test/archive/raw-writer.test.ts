@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Disk, diskOver, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { createDisk, type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { systemCalls } from '../../src/archive/disk/syscalls.ts';
-import { layoutOf } from '../../src/archive/layout.ts';
+import { createLayout } from '../../src/archive/layout.ts';
 import { readRawFile } from '../../src/archive/raw/raw-file.ts';
-import { pruneRaw } from '../../src/archive/raw/raw-retention.ts';
-import { openRawKeeper } from '../../src/archive/raw/raw-writer.ts';
+import { pruneRawFiles } from '../../src/archive/raw/raw-retention.ts';
+import { openRawWriter } from '../../src/archive/raw/raw-writer.ts';
 import type { RawPage } from '../../src/core/raw-page.ts';
 import { until } from '../harness/limits.ts';
 import { share } from '../harness/share.ts';
@@ -17,7 +17,7 @@ const secret = 'sk-very-secret';
 const limits = { keepDays: 7, bytesMax: 1 << 30 };
 
 const keeperIn = (root: string, disk: Disk = systemDisk, runId = 'run') =>
-  openRawKeeper({ disk, layout: layoutOf(root) }, { runId, secret, ...limits });
+  openRawWriter({ disk, layout: createLayout(root) }, { runId, secret, ...limits });
 
 const answer = (n: number, body: string | Uint8Array, receivedAt = day0 + n) => ({
   asked: { route: 'orderbook', symbol: `S${n}` } as const,
@@ -51,7 +51,7 @@ test('keeps answers in order, in a file of the run for each UTC day, also when t
     answer(202, 'back again', day0 + dayMs - 1),
   ];
   for (const one of given) {
-    keeper.keep(one);
+    keeper.write(one);
     if (one.askedAt % 50 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
   }
   expect(await keeper.close()).toBeNull();
@@ -73,9 +73,9 @@ test('a run that asks nothing leaves no file', async () => {
 test('the key never gets into a file, though the service repeats it', async () => {
   const root = scratchFolder();
   const keeper = keeperIn(root);
-  keeper.keep(answer(0, `{"you said": "Bearer ${secret}", "again": "${secret}${secret}"}`));
-  keeper.keep(answer(1, 'none here'));
-  keeper.keep(answer(2, `${secret} first`));
+  keeper.write(answer(0, `{"you said": "Bearer ${secret}", "again": "${secret}${secret}"}`));
+  keeper.write(answer(1, 'none here'));
+  keeper.write(answer(2, `${secret} first`));
   expect(await keeper.close()).toBeNull();
   const [one, two, three] = await keptIn(root);
   expect(one).toMatchObject({ redacted: true });
@@ -88,7 +88,7 @@ test('a disk that is full or broken costs the answers, told in one sentence, and
   for (const code of ['ENOSPC', 'EIO', 'EBADF']) {
     const root = scratchFolder();
     let left = 3;
-    const failing = diskOver({
+    const failing = createDisk({
       ...systemCalls,
       write(file, bytes) {
         if (left-- <= 0) throw Object.assign(new Error('no'), { code });
@@ -97,7 +97,7 @@ test('a disk that is full or broken costs the answers, told in one sentence, and
     });
     const keeper = keeperIn(root, failing);
     for (let n = 0; n < 20; n++) {
-      keeper.keep(answer(n, 'x'.repeat(1000)));
+      keeper.write(answer(n, 'x'.repeat(1000)));
       await new Promise((resolve) => setImmediate(resolve));
     }
     const told = await keeper.close();
@@ -110,7 +110,7 @@ test('a disk that is full or broken costs the answers, told in one sentence, and
   mkdirSync(join(root, '.oddslake'));
   writeFileSync(join(root, '.oddslake/raw'), '');
   const keeper = keeperIn(root);
-  keeper.keep(answer(0, 'x'));
+  keeper.write(answer(0, 'x'));
   expect(await keeper.close()).toMatch(/could not be kept/);
 });
 
@@ -120,7 +120,7 @@ if (share === 1)
     const keeper = keeperIn(root);
     // Nothing makes noise smaller, and it is soon seen.
     const noise = randomBytes(10 * 1024 * 1024);
-    for (let n = 0; n < 10; n++) keeper.keep(answer(n, noise));
+    for (let n = 0; n < 10; n++) keeper.write(answer(n, noise));
     expect(await keeper.close()).toBe(
       '4 answers were not kept as they came (raw.keep_days): the disk is too slow for them.',
     );
@@ -134,7 +134,7 @@ if (share === 1)
   test('what was written makes room for what is to come, in a file of its own where one is long enough', async () => {
     const root = scratchFolder();
     let written = 0;
-    const counting = diskOver({
+    const counting = createDisk({
       ...systemCalls,
       write(file, bytes) {
         const count = systemCalls.write(file, bytes);
@@ -145,7 +145,7 @@ if (share === 1)
     const keeper = keeperIn(root, counting);
     const noise = randomBytes(33 * megabyte);
     for (const n of [1, 2]) {
-      keeper.keep(answer(n, noise));
+      keeper.write(answer(n, noise));
       await until(() => written >= n * noise.length, 'the answer on the disk');
       // What follows the last write waits for nothing any more.
       for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -157,12 +157,12 @@ if (share === 1)
 test('sixty-four megabytes can wait, and one answer however long it is', async () => {
   const [half, long] = [Buffer.alloc(32 * megabyte), Buffer.alloc(65 * megabyte)];
   const keeper = keeperIn(scratchFolder());
-  for (const body of [half, half, 'x']) keeper.keep(answer(0, body));
+  for (const body of [half, half, 'x']) keeper.write(answer(0, body));
   expect(await keeper.close()).toBe(
     '1 answer was not kept as they came (raw.keep_days): the disk is too slow for them.',
   );
   const other = keeperIn(scratchFolder());
-  other.keep(answer(0, long));
+  other.write(answer(0, long));
   expect(await other.close()).toBeNull();
 });
 
@@ -182,7 +182,7 @@ test('answers that come while others are written share a piece of the file, up t
   ] as const) {
     const root = scratchFolder();
     const keeper = keeperIn(root);
-    for (let n = 0; n < 7; n++) keeper.keep(answer(n, Buffer.alloc(bytes)));
+    for (let n = 0; n < 7; n++) keeper.write(answer(n, Buffer.alloc(bytes)));
     expect(await keeper.close()).toBeNull();
     expect(await sizesIn(root), `${bytes}`).toEqual(sizes);
   }
@@ -191,11 +191,11 @@ test('answers that come while others are written share a piece of the file, up t
 test('a new day has its file as soon as its first answer comes, and what comes after the end is nobody’s', async () => {
   const root = scratchFolder();
   const keeper = keeperIn(root);
-  keeper.keep(answer(0, 'x'));
-  keeper.keep(answer(1, 'x', day0 + dayMs));
+  keeper.write(answer(0, 'x'));
+  keeper.write(answer(1, 'x', day0 + dayMs));
   await until(() => filesIn(root).length >= 2, 'the file of the new day');
   await keeper.close();
-  keeper.keep(answer(2, 'x', day0 + 2 * dayMs));
+  keeper.write(answer(2, 'x', day0 + 2 * dayMs));
   expect(await keeper.close()).toBeNull();
   expect(filesIn(root).length).toBe(2);
 });
@@ -207,14 +207,14 @@ test('prunes what is older than it is kept, and the oldest where there is too mu
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, name), Buffer.alloc(bytes));
   };
-  const place = { disk: systemDisk, layout: layoutOf(root) };
-  pruneRaw(place, limits, day0);
+  const place = { disk: systemDisk, layout: createLayout(root) };
+  pruneRawFiles(place, limits, day0);
   for (let day = 0; day < 12; day++) put(day, 'a-000.raw', 100);
   put(11, 'b-000.raw', 100);
   mkdirSync(join(root, '.oddslake/raw/0 of somebody'));
   writeFileSync(join(root, '.oddslake/raw/0 of somebody/notes'), 'mine');
   const prune = (rest: Partial<typeof limits>, atMs: number | null = day0 + 11 * dayMs + 5) => {
-    pruneRaw(place, { ...limits, ...rest }, atMs);
+    pruneRawFiles(place, { ...limits, ...rest }, atMs);
     return filesIn(root).map((path) => path.slice('.oddslake/raw/2026-06-'.length));
   };
   expect(prune({}, null).length).toBe(13);
@@ -234,9 +234,9 @@ test('packs answers together that come while it waits for more, and waits no lon
   const pieces = async (gather: ((signal: AbortSignal) => Promise<void>) | undefined): Promise<number[]> => {
     const root = scratchFolder();
     const options = { runId: 'run', secret, ...limits, ...(gather === undefined ? {} : { gather }) };
-    const keeper = openRawKeeper({ disk: systemDisk, layout: layoutOf(root) }, options);
+    const keeper = openRawWriter({ disk: systemDisk, layout: createLayout(root) }, options);
     for (let n = 0; n < 20; n++) {
-      keeper.keep(answer(n, `${n}`));
+      keeper.write(answer(n, `${n}`));
       await new Promise((resolve) => setImmediate(resolve));
     }
     expect(await keeper.close()).toBeNull();

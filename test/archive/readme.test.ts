@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { emptyManifest, type Manifest } from '../../src/archive/manifest.ts';
+import { createEmptyManifest, type Manifest } from '../../src/archive/manifest.ts';
 import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
-import { readmeText, unitOf } from '../../src/archive/texts/readme.ts';
+import { findColumnUnit, formatReadme } from '../../src/archive/texts/readme.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow, scratchFolder } from './scratch.ts';
 import { inFolder } from './views-folder.ts';
 
@@ -19,7 +19,7 @@ async function published(): Promise<{ root: string; text: string; manifest: Mani
   archive.state.db.transaction(() => {
     const markets = [market('AAA')];
     appendMarkets(archive.state, { runId: 'run', observedAt: day0 + hourMs, markets }, []);
-    observeMarkets(archive.state.db, markets, day0 + hourMs, true);
+    recordMarkets(archive.state.db, markets, day0 + hourMs, true);
   });
   const days = [0, 1, 4].map((day) => ({ from: day0 + day * dayMs, to: day0 + (day + 1) * dayMs }));
   for (const window of days.slice(0, 2))
@@ -53,7 +53,7 @@ describe("the archive's README", () => {
         },
       ]),
     );
-    const text = readmeText({ ...emptyManifest('oddslake test', 'box', 4), generation: 3, days });
+    const text = formatReadme({ ...createEmptyManifest('oddslake test', 'box', 4), generation: 3, days });
     expect(text).toContain(
       'are incomplete: 3 earlier ones, 2026-01-16 (not settled yet), 2026-01-17 (not settled yet), 2026-01-18',
     );
@@ -68,7 +68,7 @@ describe("the archive's README", () => {
       for (const column of datasets[name]) {
         expect(section, name).toContain(`| ${column.name} | `);
         if (!['string', 'boolean', 'strings'].includes(column.type))
-          expect(unitOf(column), `${name}.${column.name}`).not.toBe('');
+          expect(findColumnUnit(column), `${name}.${column.name}`).not.toBe('');
       }
     }
   });

@@ -2,18 +2,24 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { type Manifest, manifestText } from '../../src/archive/manifest.ts';
+import { formatManifest, type Manifest } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { settled } from '../../src/core/coverage.ts';
-import { ranks } from '../../src/core/merge.ts';
-import { dayFloor } from '../../src/core/window.ts';
-import { allSegments, segmentsOf } from '../../src/state/coverage.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { computeSettledWindows } from '../../src/core/coverage.ts';
+import { precedenceRanks } from '../../src/core/merge.ts';
+import { floorToDay } from '../../src/core/window.ts';
+import { readAllSegments, readSegments } from '../../src/state/coverage.ts';
 import { appendMarkets, appendTicks } from '../../src/state/journal.ts';
-import { dayStandings } from '../../src/state/precedence.ts';
-import { allSymbols, noteRecognition, noteServedFrom, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
+import { openDayPrecedence } from '../../src/state/precedence.ts';
+import {
+  readAllSymbols,
+  readSymbol,
+  recordMarkets,
+  recordRecognition,
+  recordServedFrom,
+} from '../../src/state/symbols.ts';
 import {
   answer,
   append,
@@ -39,7 +45,7 @@ function rebuilt(archive: Archive): Archive {
 /** One poll of complete lists, as the markets step takes it in. */
 function poll(archive: Archive, atMs: number, ...markets: ReturnType<typeof market>[]): void {
   appendMarkets(archive.state, { runId: 'run', observedAt: atMs, markets }, []);
-  observeMarkets(archive.state.db, markets, atMs, true);
+  recordMarkets(archive.state.db, markets, atMs, true);
 }
 
 test('when symbols were active last, and turned inactive, is told by the market lists of each day', async () => {
@@ -51,7 +57,7 @@ test('when symbols were active last, and turned inactive, is told by the market 
   append(archive, answer('LIVE', [[day0, 0.5]]));
   await publishNow(archive);
   const told = (of: Archive) =>
-    allSymbols(of.state.db).map(({ symbol, isActive, lastActive, inactiveSince, listed }) => {
+    readAllSymbols(of.state.db).map(({ symbol, isActive, lastActive, inactiveSince, listed }) => {
       return { symbol, isActive, lastActive, inactiveSince, listed };
     });
   const before = told(archive);
@@ -66,13 +72,13 @@ test('a suspended symbol is tried again, and is none of the others’ trouble', 
   const archive = opened();
   const told = { answered: ['GOOD'], unknown: ['BAD'], failed: ['BAD'] };
   poll(archive, day0, market('GOOD'), market('BAD'));
-  noteRecognition(archive.state.db, told, 1, now);
+  recordRecognition(archive.state.db, told, 1, now);
   append(archive, answer('GOOD', [[day0, 0.5]]));
   await publishNow(archive);
-  expect(oneSymbol(archive.state.db, 'BAD')!.suspendedAt).toBe(now);
+  expect(readSymbol(archive.state.db, 'BAD')!.suspendedAt).toBe(now);
   const again = rebuilt(archive);
-  expect(oneSymbol(again.state.db, 'BAD')).toMatchObject({ suspendedAt: null, unknownSince: null, listed: true });
-  expect(noteRecognition(again.state.db, told, 1, now)).toEqual(['BAD']);
+  expect(readSymbol(again.state.db, 'BAD')).toMatchObject({ suspendedAt: null, unknownSince: null, listed: true });
+  expect(recordRecognition(again.state.db, told, 1, now)).toEqual(['BAD']);
 });
 
 /** Publishes `pairs` of an import and of a poll, loses the state, and merges what `late` says of the same keys. */
@@ -81,7 +87,7 @@ async function contested(late: { rank: number; origin: 'poll' | 'import'; observ
   const times = { observedAt: now };
   append(
     archive,
-    answer('IMPORTED', [[day0, 0.5]], { ...times, origin: 'import', rank: ranks.import }),
+    answer('IMPORTED', [[day0, 0.5]], { ...times, origin: 'import', rank: precedenceRanks.import }),
     answer('POLLED', [[day0, 0.5]], times),
   );
   await publishNow(archive);
@@ -94,25 +100,30 @@ async function contested(late: { rank: number; origin: 'poll' | 'import'; observ
 test('imported ticks give way to polled ones as they did before, and polled ones to later answers only', async () => {
   const of = (imported: number, polled: number) => [`IMPORTED ${day0} ${imported}`, `POLLED ${day0} ${polled}`].sort();
   const sorted = async (late: Parameters<typeof contested>[0]) => (await contested(late)).sort();
-  expect(await sorted({ rank: ranks.poll, origin: 'poll', observedAt: now - 1 })).toEqual(of(0.6, 0.5));
-  expect(await sorted({ rank: ranks.poll, origin: 'poll', observedAt: now + 1 })).toEqual(of(0.6, 0.6));
-  expect(await sorted({ rank: ranks.import, origin: 'import', observedAt: now + 1 })).toEqual(of(0.6, 0.5));
-  expect(await sorted({ rank: ranks.preferred, origin: 'import', observedAt: now - 1 })).toEqual(of(0.6, 0.6));
+  expect(await sorted({ rank: precedenceRanks.poll, origin: 'poll', observedAt: now - 1 })).toEqual(of(0.6, 0.5));
+  expect(await sorted({ rank: precedenceRanks.poll, origin: 'poll', observedAt: now + 1 })).toEqual(of(0.6, 0.6));
+  expect(await sorted({ rank: precedenceRanks.import, origin: 'import', observedAt: now + 1 })).toEqual(of(0.6, 0.5));
+  expect(await sorted({ rank: precedenceRanks.preferred, origin: 'import', observedAt: now - 1 })).toEqual(
+    of(0.6, 0.6),
+  );
 });
 
 test('what was imported comes back day by day, however far one import reached', async () => {
   const archive = opened();
   const window = { from: day0 + hourMs, to: day0 + 40 * dayMs };
-  append(archive, answer('AAA', [[day0 + dayMs, 0.5]], { windows: [window], origin: 'import', rank: ranks.import }));
+  append(
+    archive,
+    answer('AAA', [[day0 + dayMs, 0.5]], { windows: [window], origin: 'import', rank: precedenceRanks.import }),
+  );
   await publishNow(archive);
   const { db } = rebuilt(archive).state;
   const days = Array.from({ length: 42 }, (_, i) => day0 + (i - 1) * dayMs);
-  const rows = days.flatMap((day) => dayStandings(db, day).stretches('AAA'));
+  const rows = days.flatMap((day) => openDayPrecedence(db, day).getWindows('AAA'));
   expect(rows).toHaveLength(40);
   expect([rows[0]!.from, rows.at(-1)!.to]).toEqual([window.from, window.to]);
   for (const { from, to, rank } of rows) {
-    expect(to).toBeLessThanOrEqual(dayFloor(from) + dayMs);
-    expect(rank).toBe(ranks.import);
+    expect(to).toBeLessThanOrEqual(floorToDay(from) + dayMs);
+    expect(rank).toBe(precedenceRanks.import);
   }
 });
 
@@ -122,9 +133,12 @@ test('an import after the rebuild takes nothing away from what was polled before
   await publishNow(archive);
   const again = rebuilt(archive);
   const window = { from: day0, to: day0 + hourMs };
-  append(again, answer('AAA', [], { windows: [window], origin: 'import', rank: ranks.import, observedAt: now + 5 }));
+  append(
+    again,
+    answer('AAA', [], { windows: [window], origin: 'import', rank: precedenceRanks.import, observedAt: now + 5 }),
+  );
   await publishNow(again);
-  append(again, answer('AAA', [[day0, 0.7]], { origin: 'import', rank: ranks.import, observedAt: now + 9 }));
+  append(again, answer('AAA', [[day0, 0.7]], { origin: 'import', rank: precedenceRanks.import, observedAt: now + 9 }));
   await publishNow(again);
   expect(publishedTicks(again.layout.root)).toEqual([`AAA ${day0} 0.5`]);
 });
@@ -138,15 +152,15 @@ test('a lifetime that begins where the service does, and a hole in it, are so in
   append(archive, answer('LATE', [], at(day0 - dayMs, day0 + 2 * dayMs)));
   appendTicks(archive.state, [answer('HOLED', [], at(day0, day0 + hourMs))]);
   appendTicks(archive.state, [answer('HOLED', [], at(day0 + 2 * hourMs, day0 + 3 * dayMs))]);
-  noteServedFrom(archive.state.db, 'LATE', day0 - dayMs);
+  recordServedFrom(archive.state.db, 'LATE', day0 - dayMs);
   await publishNow(archive);
-  const { watermark } = archive.manifest();
+  const { watermark } = archive.readManifest();
   expect(watermark).toBe(day0 + hourMs);
   const again = rebuilt(archive);
-  expect(oneSymbol(again.state.db, 'LATE')).toMatchObject({ servedFrom: day0 - dayMs, ...early });
+  expect(readSymbol(again.state.db, 'LATE')).toMatchObject({ servedFrom: day0 - dayMs, ...early });
   append(again, answer('WHOLE', [[day0, 0.5]]));
   await publishNow(again);
-  expect(again.manifest().watermark).toBe(watermark);
+  expect(again.readManifest().watermark).toBe(watermark);
 });
 
 test('a hole in front of an import is still to be polled, of a symbol that the watermark did not wait for', async () => {
@@ -155,12 +169,12 @@ test('a hole in front of an import is still to be polled, of a symbol that the w
   poll(archive, day0, market('OTHER'), market('SUSPENDED'));
   append(archive, answer('OTHER', [], window(0, 4)));
   append(archive, answer('SUSPENDED', [], window(0, 1)));
-  noteRecognition(archive.state.db, { answered: ['OTHER'], unknown: ['SUSPENDED'], failed: [] }, 1, now);
-  const imported = { origin: 'import', rank: ranks.import } as const;
+  recordRecognition(archive.state.db, { answered: ['OTHER'], unknown: ['SUSPENDED'], failed: [] }, 1, now);
+  const imported = { origin: 'import', rank: precedenceRanks.import } as const;
   append(archive, answer('SUSPENDED', [], { ...window(2, 6), ...imported }));
   await publishNow(archive);
-  expect(archive.manifest().watermark).toBe(day0 + 4 * hourMs);
-  expect(oneSymbol(rebuilt(archive).state.db, 'SUSPENDED')!.polledFrom).toBe(day0);
+  expect(archive.readManifest().watermark).toBe(day0 + 4 * hourMs);
+  expect(readSymbol(rebuilt(archive).state.db, 'SUSPENDED')!.polledFrom).toBe(day0);
 });
 
 test('a hole that a damaged file of coverage makes is no reason to take a later poll for the first', async () => {
@@ -168,35 +182,35 @@ test('a hole that a damaged file of coverage makes is no reason to take a later 
   poll(archive, day0, market('AAA'));
   append(archive, answer('AAA', [], { windows: [{ from: day0, to: day0 + 3 * dayMs }] }));
   await publishNow(archive);
-  const file = archive.manifest().datasets.coverage.files[1]!;
+  const file = archive.readManifest().datasets.coverage.files[1]!;
   writeFileSync(join(archive.layout.root, file.path), 'not what it was');
-  expect(oneSymbol(rebuilt(archive).state.db, 'AAA')!.polledFrom).toBe(day0);
+  expect(readSymbol(rebuilt(archive).state.db, 'AAA')!.polledFrom).toBe(day0);
 });
 
 /** Rewrites the one coverage file of a day with more rows, as if it had been published so. */
 function addCoverageRows(archive: Archive, rows: Parameters<typeof encodeRows>[1]): void {
   const { layout } = archive;
-  const manifest = JSON.parse(readFileSync(layout.manifest, 'utf8')) as Manifest;
+  const manifest = JSON.parse(readFileSync(layout.manifestPath, 'utf8')) as Manifest;
   const [file] = manifest.datasets.coverage.files;
   const at = join(layout.root, file!.path);
   const bytes = encodeRows(datasets.coverage, [...rows, ...decodeRows(datasets.coverage, readFileSync(at))]);
   writeFileSync(at, bytes);
   Object.assign(file!, { sha256: sha256(bytes), bytes: bytes.length, rows: rows.length + file!.rows });
-  writeFileSync(layout.manifest, manifestText(manifest));
+  writeFileSync(layout.manifestPath, formatManifest(manifest));
 }
 
 test('coverage of order books is none of ticks', async () => {
   const archive = opened();
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
-  const segments = segmentsOf(archive.state.db, 'AAA');
+  const segments = readSegments(archive.state.db, 'AAA');
   addCoverageRows(archive, [
     ['orderbooks', 'AAA', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll', 'inferred', null],
     ['orderbooks', 'BBB', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll', 'inferred', null],
   ]);
   const again = rebuilt(archive);
-  expect([...allSegments(again.state.db)]).toEqual([['AAA', segments]]);
-  expect(oneSymbol(again.state.db, 'BBB')).toBeUndefined();
+  expect([...readAllSegments(again.state.db)]).toEqual([['AAA', segments]]);
+  expect(readSymbol(again.state.db, 'BBB')).toBeUndefined();
 });
 
 test('symbols whose own file is damaged are known by what covers them', async () => {
@@ -207,12 +221,12 @@ test('symbols whose own file is damaged are known by what covers them', async ()
   writeFileSync(join(archive.layout.root, 'symbols/part-00.parquet'), 'PAR1');
   const again = rebuilt(archive);
   expect(
-    allSymbols(again.state.db).map(({ symbol, polledFrom, firstSeen }) => [symbol, polledFrom, firstSeen]),
+    readAllSymbols(again.state.db).map(({ symbol, polledFrom, firstSeen }) => [symbol, polledFrom, firstSeen]),
   ).toEqual([
     ['AAA', day0, day0],
     ['BBB', null, day0 + 5],
   ]);
-  expect((await verify(again, null)).findings).toEqual([{ path: 'symbols/part-00.parquet', what: 'differs' }]);
+  expect((await verifyArchive(again, null)).findings).toEqual([{ path: 'symbols/part-00.parquet', what: 'differs' }]);
 });
 
 test('the answers of many days are joined as they were, and told apart where they were', async () => {
@@ -222,9 +236,9 @@ test('the answers of many days are joined as they were, and told apart where the
     append(archive, answer('AAA', [[from, 0.5]], { windows: [{ from, to }], observedAt: to + 2 * hourMs }));
     await publishNow(archive, to + 2 * hourMs);
   }
-  const before = segmentsOf(archive.state.db, 'AAA');
+  const before = readSegments(archive.state.db, 'AAA');
   expect(before.length).toBeLessThan(6);
-  expect(segmentsOf(rebuilt(archive).state.db, 'AAA')).toEqual(before);
+  expect(readSegments(rebuilt(archive).state.db, 'AAA')).toEqual(before);
 });
 
 test('days that had settled by several polls are as settled in a rebuilt state, and others are no more so', async () => {
@@ -235,7 +249,7 @@ test('days that had settled by several polls are as settled in a rebuilt state, 
     append(archive, answer('AAA', [[window.to - 1, 0.5]], { windows: [window], observedAt: window.to }));
     await publishNow(archive, window.to + hourMs);
   }
-  const states = (of: Archive) => Object.values(of.manifest().days).map(({ state }) => state);
+  const states = (of: Archive) => Object.values(of.readManifest().days).map(({ state }) => state);
   expect(states(archive)).toEqual(['complete', 'complete', 'incomplete']);
   // Joined rows have the earliest time.
   expect(publishedRows(archive.layout.root, 'coverage').map((row) => row[5])).toEqual([
@@ -246,7 +260,7 @@ test('days that had settled by several polls are as settled in a rebuilt state, 
   const again = rebuilt(archive);
   append(again, answer('BBB', [[day0, 0.5]], { origin: 'backfill' }));
   await publishNow(again, day0 + 80 * hourMs);
-  expect(again.manifest().days['2026-06-02']).toMatchObject({ state: 'complete' });
-  const last = settled(segmentsOf(again.state.db, 'AAA'), hourMs).at(-1)!;
+  expect(again.readManifest().days['2026-06-02']).toMatchObject({ state: 'complete' });
+  const last = computeSettledWindows(readSegments(again.state.db, 'AAA'), hourMs).at(-1)!;
   expect(last.to).toBeLessThan(day0 + 60 * hourMs);
 });

@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { magic } from '../../src/archive/parquet/constants.ts';
-import { keysBySymbol, keysIn, keysOfRows, recordOf } from '../../src/archive/parquet/row-group-index.ts';
+import {
+  createFileRecord,
+  createRowKeyReader,
+  createSymbolKeyReader,
+  readFileKeys,
+} from '../../src/archive/parquet/row-group-index.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
@@ -46,7 +51,7 @@ function fileOf(bodyBytes: number, footer: readonly number[]): Uint8Array {
 
 const keyAt = (row: number) => [row];
 const recorded = (bodyBytes: number, groups: readonly number[][]) =>
-  recordOf('path', fileOf(bodyBytes, [...list(4, groups), 0]), 'hash', keyAt);
+  createFileRecord('path', fileOf(bodyBytes, [...list(4, groups), 0]), 'hash', keyAt);
 
 describe('the record of a file', () => {
   test('has row groups from the first byte of any of their columns to the last', () => {
@@ -60,7 +65,7 @@ describe('the record of a file', () => {
       ]),
       0,
     ]);
-    const { groups, footer, ...rest } = recordOf('path', bytes, 'hash', keyAt);
+    const { groups, footer, ...rest } = createFileRecord('path', bytes, 'hash', keyAt);
     expect(rest).toEqual({ path: 'path', sha256: 'hash' });
     expect(groups).toEqual([
       { start: 4, end: 15, rows: 5, sha256: sha256(bytes.subarray(4, 15)), first: [0], last: [4] },
@@ -77,11 +82,11 @@ describe('the record of a file', () => {
       p: new Float64Array(3),
     });
     const within = Buffer.concat([Buffer.alloc(11, 9), bytes, Buffer.alloc(5, 9)]).subarray(11, 11 + bytes.length);
-    expect(recordOf('path', within, 'hash', keyAt)).toEqual({
-      ...recordOf('path', bytes, 'hash', keyAt),
+    expect(createFileRecord('path', within, 'hash', keyAt)).toEqual({
+      ...createFileRecord('path', bytes, 'hash', keyAt),
       footer: expect.anything(),
     });
-    expect(keysIn('ticks', within)(2)).toEqual(['A', 3]);
+    expect(readFileKeys('ticks', within)(2)).toEqual(['A', 3]);
   });
 
   test.each([
@@ -93,8 +98,8 @@ describe('the record of a file', () => {
   });
 
   test('is refused where the footer lacks what is looked for', () => {
-    expect(() => recordOf('path', fileOf(9, [0]), 'hash', keyAt)).toThrow('lacks a list');
-    expect(() => recordOf('path', fileOf(9, [0x46, 2, 0]), 'hash', keyAt)).toThrow('lacks a list');
+    expect(() => createFileRecord('path', fileOf(9, [0]), 'hash', keyAt)).toThrow('lacks a list');
+    expect(() => createFileRecord('path', fileOf(9, [0x46, 2, 0]), 'hash', keyAt)).toThrow('lacks a list');
     expect(() => recorded(9, [[...i64(3, 5), 0]])).toThrow('lacks a list');
     expect(() => recorded(9, [groupOf(undefined, [{ data: 4, size: 9 }])])).toThrow('lacks a number');
     expect(() => recorded(9, [groupOf(1, [{ size: 9 }])])).toThrow('lacks a number');
@@ -112,16 +117,16 @@ describe('the keys of rows', () => {
       ['m', null, 3],
       ['m', 'A', 5],
     ];
-    expect([0, 1].map(keysOfRows('markets', rows))).toEqual(wanted);
-    expect([0, 1].map(keysIn('markets', encodeRows(datasets.markets, rows)))).toEqual(wanted);
+    expect([0, 1].map(createRowKeyReader('markets', rows))).toEqual(wanted);
+    expect([0, 1].map(readFileKeys('markets', encodeRows(datasets.markets, rows)))).toEqual(wanted);
     const without: Column[] = datasets.conflicts.filter(({ name }) => name !== 'seen_at');
-    expect(() => keysIn('conflicts', encodeRows(without, [['A', 1, 2, 3]]))).toThrow('column seen_at is missing');
+    expect(() => readFileKeys('conflicts', encodeRows(without, [['A', 1, 2, 3]]))).toThrow('column seen_at is missing');
   });
 
   test('of rows kept together by symbol name the symbol that holds each', () => {
     const sizes = [3, 1, 4, 1, 5];
     const offsets = Float64Array.from([0, 3, 4, 8, 9, 14]);
-    const at = keysBySymbol({ symbols: ['A', 'B', 'C', 'D', 'E'], offsets }, (row) => [row * 2]);
+    const at = createSymbolKeyReader({ symbols: ['A', 'B', 'C', 'D', 'E'], offsets }, (row) => [row * 2]);
     const symbols = sizes.flatMap((size, i) => Array<string>(size).fill('ABCDE'[i]!));
     expect(symbols.map((_, row) => at(row))).toEqual(symbols.map((symbol, row) => [symbol, row * 2]));
   });

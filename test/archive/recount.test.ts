@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { recounted } from '../../src/archive/repair/recount.ts';
-import { type SymbolFacts, unknownSymbol } from '../../src/core/market.ts';
-import { partOf } from '../../src/core/partition.ts';
+import { recountSymbols } from '../../src/archive/repair/recount.ts';
+import { createUnknownSymbol, type SymbolFacts } from '../../src/core/market.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
 
 const parts = 4;
 const names = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF'];
 const known = (symbol: string, ticks: number, firstTick: number | null, lastTick: number | null): SymbolFacts => ({
-  ...unknownSymbol(symbol, 1),
+  ...createUnknownSymbol(symbol, 1),
   ticks,
   firstTick,
   lastTick,
@@ -17,7 +17,7 @@ const now = 99;
 test('a symbol whose count is other than what is known has the new one, and is told', () => {
   const counted = { symbol: 'AAA', ticks: 3, firstTick: 10, lastTick: 30 };
   for (const before of [known('AAA', 4, 10, 30), known('AAA', 3, 5, 30), known('AAA', 3, 10, 35)])
-    expect(recounted([before], [counted], every, parts, now)).toEqual({
+    expect(recountSymbols([before], [counted], every, parts, now)).toEqual({
       symbols: [{ ...before, ...counted }],
       changed: [counted],
     });
@@ -26,21 +26,21 @@ test('a symbol whose count is other than what is known has the new one, and is t
 test('a symbol whose count is what is known stays as it is, and is not told', () => {
   const before = known('AAA', 3, 10, 30);
   const counted = { symbol: 'AAA', ticks: 3, firstTick: 10, lastTick: 30 };
-  expect(recounted([before], [counted], every, parts, now)).toEqual({ symbols: [before], changed: [] });
+  expect(recountSymbols([before], [counted], every, parts, now)).toEqual({ symbols: [before], changed: [] });
 });
 
 test('a symbol without ticks has no times any more', () => {
   const none = { symbol: 'AAA', ticks: 0, firstTick: null, lastTick: null };
-  const { symbols, changed } = recounted([known('AAA', 3, 10, 30)], [], every, parts, now);
+  const { symbols, changed } = recountSymbols([known('AAA', 3, 10, 30)], [], every, parts, now);
   expect(symbols).toEqual([known('AAA', 0, null, null)]);
   expect(changed).toEqual([none]);
 });
 
 test('a symbol of a part that was not counted stays as it is', () => {
-  const counted = partOf('AAA', parts);
-  const other = names.find((name) => partOf(name, parts) !== counted)!;
+  const counted = computePartNumber('AAA', parts);
+  const other = names.find((name) => computePartNumber(name, parts) !== counted)!;
   const before = [known('AAA', 3, 10, 30), known(other, 3, 10, 30)];
-  const { symbols, changed } = recounted(before, [], new Set([counted]), parts, now);
+  const { symbols, changed } = recountSymbols(before, [], new Set([counted]), parts, now);
   expect(symbols).toEqual([known('AAA', 0, null, null), before[1]]);
   expect(changed.map(({ symbol }) => symbol)).toEqual(['AAA']);
 });
@@ -48,9 +48,9 @@ test('a symbol of a part that was not counted stays as it is', () => {
 test('a symbol that was not known is from now on, and stands in its place', () => {
   const fresh = (symbol: string) => ({ symbol, ticks: 1, firstTick: 10, lastTick: 10 });
   const before = known('MMM', 1, 10, 10);
-  const { symbols, changed } = recounted([before], ['😀', 'AAA', 'MMM', '｡'].map(fresh), every, parts, now);
+  const { symbols, changed } = recountSymbols([before], ['😀', 'AAA', 'MMM', '｡'].map(fresh), every, parts, now);
   // As bytes of UTF-8 sort, not as JavaScript does.
   expect(symbols.map(({ symbol }) => symbol)).toEqual(['AAA', 'MMM', '｡', '😀']);
   expect(changed.map(({ symbol }) => symbol).sort()).toEqual(['AAA', '｡', '😀'].sort());
-  expect(symbols[0]).toEqual({ ...unknownSymbol('AAA', now), ...fresh('AAA') });
+  expect(symbols[0]).toEqual({ ...createUnknownSymbol('AAA', now), ...fresh('AAA') });
 });

@@ -1,23 +1,23 @@
 import { lstatSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { removedSince } from '../../src/archive/copies/diff-generations.ts';
-import { dayPath } from '../../src/archive/layout.ts';
-import { allFiles } from '../../src/archive/manifest.ts';
+import { listRemovedPaths } from '../../src/archive/copies/diff-generations.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { partOf } from '../../src/core/partition.ts';
-import { rowGroupsOf } from '../../src/state/file-metadata.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
+import { readRowGroups } from '../../src/state/file-metadata.ts';
 import { flip, repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published } from './parted.ts';
 import { answer, append, day0, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';
 
 const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
-const ticks0 = dayPath('ticks', day0, 0);
-const coverage0 = dayPath('coverage', day0, 0);
+const ticks0 = toDayPath('ticks', day0, 0);
+const coverage0 = toDayPath('coverage', day0, 0);
 const groupsOf = (archive: Archive, path: string) => {
-  const file = allFiles(archive.manifest()).find((one) => one.path === path)!;
-  return rowGroupsOf(archive.state.db, path, file.sha256)!.groups;
+  const file = listManifestFiles(archive.readManifest()).find((one) => one.path === path)!;
+  return readRowGroups(archive.state.db, path, file.sha256)!.groups;
 };
 const sorted = [...mine].sort();
 
@@ -38,11 +38,11 @@ test('where neither coverage nor candles tell, a row group of one symbol tells h
   const [group] = groupsOf(archive, ticks0);
   expect([group!.first[0], group!.last[0]]).toEqual([sorted[0], sorted[0]]);
   flip(at(archive, ticks0), group!.start + 5);
-  for (const path of [coverage0, dayPath('candles_1d', day0, 0)]) rmSync(at(archive, path));
+  for (const path of [coverage0, toDayPath('candles_1d', day0, 0)]) rmSync(at(archive, path));
   const { lost } = await repairNow(archive);
   const window = { from: group!.first[1], to: (group!.last[1] as number) + 1 };
   expect(lost).toEqual([{ dataset: 'ticks', symbol: sorted[0], ...window, ticks: group!.rows }]);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
 test('and one of several symbols tells that each lost some', async () => {
@@ -50,17 +50,17 @@ test('and one of several symbols tells that each lost some', async () => {
   const group = groupsOf(archive, ticks0)[1]!;
   expect([group.first[0], group.last[0]]).toEqual(sorted.slice(0, 2));
   flip(at(archive, ticks0), group.start + 5);
-  for (const path of [coverage0, dayPath('candles_1d', day0, 0)]) rmSync(at(archive, path));
+  for (const path of [coverage0, toDayPath('candles_1d', day0, 0)]) rmSync(at(archive, path));
   const { lost } = await repairNow(archive);
   expect(lost.map(({ symbol, ticks }) => [symbol, ticks])).toEqual(sorted.slice(0, 2).map((symbol) => [symbol, 1]));
 });
 
 test('ticks that no answer covers are gone, whatever is awaited in other parts', async () => {
   const archive = await published();
-  rmSync(at(archive, dayPath('ticks', day0, 1)));
+  rmSync(at(archive, toDayPath('ticks', day0, 1)));
   const { lost } = await repairNow(archive);
   expect(lost.map(({ symbol }) => symbol)).toEqual([...others].sort());
-  const alien = Array.from({ length: 40 }, (_, n) => `T${n}`).find((name) => partOf(name, parts) === 0)!;
+  const alien = Array.from({ length: 40 }, (_, n) => `T${n}`).find((name) => computePartNumber(name, parts) === 0)!;
   append(archive, answer(alien, [[day0 + 7, 0.5]], { windows: [] }));
   await publishNow(archive, now + 7);
   rmSync(at(archive, ticks0));
@@ -75,8 +75,8 @@ test('parts of a day in which there never was anything are not told as removed',
   await publishNow(archive);
   writeFileSync(at(archive, coverage0), 'PAR1');
   await repairNow(archive);
-  expect(removedSince(archive.manifest(), 0)).toEqual([]);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect(listRemovedPaths(archive.readManifest(), 0)).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
 test('a day of which nothing is left and nothing is covered any more has no file of coverage', async () => {
@@ -86,9 +86,9 @@ test('a day of which nothing is left and nothing is covered any more has no file
   rmSync(at(archive, ticks0));
   const { lost } = await repairNow(archive);
   expect(lost.map(({ ticks }) => ticks)).toEqual([1]);
-  expect(archive.manifest().datasets.coverage.files).toEqual([]);
-  expect(removedSince(archive.manifest(), 0)).toContain(coverage0);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect(archive.readManifest().datasets.coverage.files).toEqual([]);
+  expect(listRemovedPaths(archive.readManifest(), 0)).toContain(coverage0);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
 test('a link that leads nowhere is set aside as what it is', async () => {

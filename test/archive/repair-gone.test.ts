@@ -1,20 +1,20 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { dayPath } from '../../src/archive/layout.ts';
-import { allFiles } from '../../src/archive/manifest.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { oneSymbol } from '../../src/state/symbols.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { readSymbol } from '../../src/state/symbols.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, now, publishedRows, publishNow } from './scratch.ts';
 
 const { lake } = damagedLake();
-const ticks0 = dayPath('ticks', day0, 0);
+const ticks0 = toDayPath('ticks', day0, 0);
 
 describe('what cannot be asked for again', () => {
   test.each(['markets', 'conflicts'] as const)('of %s is named, and the rest is kept', async (dataset) => {
     const { root, archive, record } = lake();
-    const path = allFiles(archive.manifest()).find((file) => file.path.startsWith(`${dataset}/`))!.path;
+    const path = listManifestFiles(archive.readManifest()).find((file) => file.path.startsWith(`${dataset}/`))!.path;
     const before = publishedRows(root, dataset);
     const group = record(path).groups[0]!;
     expect(record(path).groups.length).toBeGreaterThan(1);
@@ -22,12 +22,12 @@ describe('what cannot be asked for again', () => {
     const repaired = await repairNow(archive);
     expect(publishedRows(root, dataset)).toEqual(before.slice(group.rows));
     expect(repaired.gone).toEqual([{ dataset, path, rows: group.rows, first: group.first, last: group.last }]);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
   test('of order books is whole snapshots, with the coverage of the answers that brought them', async () => {
     const { root, archive, record } = lake();
-    const path = dayPath('orderbooks', day0, 0);
+    const path = toDayPath('orderbooks', day0, 0);
     const { groups } = record(path);
     expect(groups.length).toBeGreaterThan(2);
     flip(join(root, path), groups[1]!.start + 9);
@@ -51,12 +51,12 @@ describe('what cannot be asked for again', () => {
     const answered = publishedRows(root, 'coverage').filter((row) => row[0] === 'orderbooks');
     const snapshots = new Set(left.map(keyOf));
     expect(answered.map(([, symbol, at]) => `${symbol} ${(at as number) - 500}`).sort()).toEqual([...snapshots].sort());
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
   test('of coverage is that of order books, of which nobody else knew; what is intact of it stays', async () => {
     const { root, archive, record } = lake();
-    const path = dayPath('coverage', day0, 0);
+    const path = toDayPath('coverage', day0, 0);
     const [group] = record(path).groups;
     const before = publishedRows(root, 'coverage');
     expect(before.slice(0, group!.rows).every(([dataset]) => dataset === 'orderbooks')).toBe(true);
@@ -65,14 +65,14 @@ describe('what cannot be asked for again', () => {
     expect(publishedRows(root, 'coverage')).toEqual(before.slice(group!.rows));
     const keys = { first: group!.first, last: group!.last };
     expect([gone, lost]).toEqual([[{ dataset: 'coverage', path, rows: group!.rows, ...keys }], []]);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
   test('is told day by day', async () => {
     const { root, archive } = lake();
     append(archive, answer('XXX', [[day0 + dayMs + 7, 0.5]], { windows: [] }));
     await publishNow(archive, now + 1);
-    for (const path of [dayPath('ticks', day0 + dayMs, 0), dayPath('coverage', day0, 0)]) rmSync(join(root, path));
+    for (const path of [toDayPath('ticks', day0 + dayMs, 0), toDayPath('coverage', day0, 0)]) rmSync(join(root, path));
     const { gone } = await repairNow(archive);
     expect(gone.map(({ dataset }) => dataset)).toEqual(['coverage', 'ticks']);
   });
@@ -84,7 +84,7 @@ describe('what cannot be asked for again', () => {
     rmSync(join(root, ticks0));
     const { gone } = await repairNow(archive);
     expect(gone).toEqual([expect.objectContaining({ dataset: 'ticks', path: ticks0, rows: 1 })]);
-    expect(oneSymbol(archive.state.db, 'XXX')).toMatchObject({ ticks: 0, firstTick: null, lastTick: null });
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect(readSymbol(archive.state.db, 'XXX')).toMatchObject({ ticks: 0, firstTick: null, lastTick: null });
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 });

@@ -1,19 +1,19 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { dayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { union } from '../../src/core/window.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
-import { segmentsOf } from '../../src/state/coverage.ts';
-import { lostWindows } from '../../src/state/data-loss.ts';
-import { oneSymbol } from '../../src/state/symbols.ts';
+import { readSegments } from '../../src/state/coverage.ts';
+import { readLostWindows } from '../../src/state/data-loss.ts';
+import { readSymbol } from '../../src/state/symbols.ts';
 import { damagedLake, flip, repairNow, symbols } from './damaged.ts';
 import { answer, append, day0, hashes, judged, now, publishedRows, publishedTicks, publishNow } from './scratch.ts';
 
 const { lake, template } = damagedLake();
-const ticks0 = dayPath('ticks', day0, 0);
+const ticks0 = toDayPath('ticks', day0, 0);
 
 describe('a flipped bit in a row group of ticks', () => {
   test('costs that row group and nothing else, and its coverage', async () => {
@@ -31,17 +31,17 @@ describe('a flipped bit in a row group of ticks', () => {
       expect(before[from]).toMatch(`${first[0]} ${first[1]} `);
       expect(before[from + rows - 1]).toMatch(`${last[0]} ${last[1]} `);
       expect(repaired.lost.reduce((sum, w) => sum + w.ticks, 0)).toBe(rows);
-      expect(lostWindows(archive.state.db)).toMatchObject(repaired.lost);
-      expect(archive.manifest().lost).toEqual(repaired.lost);
+      expect(readLostWindows(archive.state.db)).toMatchObject(repaired.lost);
+      expect(archive.readManifest().lost).toEqual(repaired.lost);
       expectCounted(root, archive);
       for (const { symbol, from, to } of repaired.lost) {
-        const covered = union(segmentsOf(archive.state.db, symbol));
+        const covered = union(readSegments(archive.state.db, symbol));
         expect(covered.some((w) => w.from < to && from < w.to)).toBe(false);
       }
       expect(repaired.mended).toEqual([
         expect.objectContaining({ path: ticks0, outcome: 'kept in part', rows: 750, rowsLost: rows }),
       ]);
-      expect((await verify(archive, null)).findings).toEqual([]);
+      expect((await verifyArchive(archive, null)).findings).toEqual([]);
       archive.close();
     }
   });
@@ -65,8 +65,8 @@ describe('a flipped bit in a row group of ticks', () => {
     await publishNow(archive, now + 9);
     const kept = '{ticks,candles_1h,candles_1d,coverage,symbols}/**/*.parquet';
     expect(hashes(root, kept)).toEqual(hashes(template(), kept));
-    expect(lostWindows(archive.state.db)).toEqual([]);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect(readLostWindows(archive.state.db)).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 });
 
@@ -77,12 +77,12 @@ function expectCounted(root: string, archive: Archive): void {
   const rows = publishedRows(root, 'coverage');
   for (const symbol of symbols) {
     const times = lines.filter(([s]) => s === symbol).map(([, t]) => Number(t));
-    expect(oneSymbol(db, symbol)).toMatchObject({ ticks: times.length, firstTick: times[0], lastTick: times.at(-1) });
+    expect(readSymbol(db, symbol)).toMatchObject({ ticks: times.length, firstTick: times[0], lastTick: times.at(-1) });
     const covered = rows.filter((row) => row[0] === 'ticks' && row[1] === symbol);
     for (const [, , from, to, ticks] of covered as [string, string, number, number, number][])
       expect(times.filter((t) => from <= t && t < to).length).toBe(ticks);
     expect(union(covered.map(([, , from, to]) => ({ from: from as number, to: to as number })))).toEqual(
-      union(segmentsOf(db, symbol)),
+      union(readSegments(db, symbol)),
     );
   }
 }
@@ -99,9 +99,9 @@ describe('a file of which nothing is left', () => {
       expect(repaired.lost.reduce((sum, w) => sum + w.ticks, 0)).toBe(750);
       expect(repaired.mended).toEqual([expect.objectContaining({ outcome: 'removed', rows: 750, rowsLost: 750 })]);
       for (const dataset of ['ticks', 'candles_1h', 'candles_1d'] as const)
-        expect(existsSync(join(root, dayPath(dataset, day0, 0)))).toBe(false);
+        expect(existsSync(join(root, toDayPath(dataset, day0, 0)))).toBe(false);
       expectCounted(root, archive);
-      expect((await verify(archive, null)).findings).toEqual([]);
+      expect((await verifyArchive(archive, null)).findings).toEqual([]);
     },
   );
 
@@ -109,8 +109,8 @@ describe('a file of which nothing is left', () => {
     const { root, archive } = lake();
     rmSync(join(root, 'ticks/date=2026-06-01'), { recursive: true });
     await repairNow(archive);
-    expect((await verify(archive, null)).findings).toEqual([]);
-    const day = archive.manifest().days['2026-06-01'];
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
+    const day = archive.readManifest().days['2026-06-01'];
     expect(day).toMatchObject({ state: 'complete_with_exceptions', covered: 0, missing: symbols });
     // The first tick of each is gone, too: that they lived then is told by what is lost.
     const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, judged, now);
@@ -123,6 +123,6 @@ describe('a file of which nothing is left', () => {
     mkdirSync(join(root, ticks0));
     const repaired = await repairNow(archive);
     expect(repaired.mended).toEqual([expect.objectContaining({ outcome: 'removed', what: 'differs' })]);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 });

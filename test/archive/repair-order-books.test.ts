@@ -2,16 +2,16 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { startStage } from '../../src/archive/generation/staging.ts';
-import { dayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
-import { mendBooks } from '../../src/archive/repair/repair-order-books.ts';
-import { type Salvaged, salvage } from '../../src/archive/repair/salvage-row-groups.ts';
-import type { Losses } from '../../src/archive/repair/types.ts';
-import { sideOf } from '../../src/core/book.ts';
+import { repairOrderBooks } from '../../src/archive/repair/repair-order-books.ts';
+import { type SalvagedFile, salvageRowGroups } from '../../src/archive/repair/salvage-row-groups.ts';
+import type { RepairLosses } from '../../src/archive/repair/types.ts';
+import { toBookSide } from '../../src/core/book.ts';
 import type { BookCoverage } from '../../src/core/book-coverage.ts';
-import { partOf } from '../../src/core/partition.ts';
-import { rowGroupsOf } from '../../src/state/file-metadata.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
+import { readRowGroups } from '../../src/state/file-metadata.ts';
 import { readCommitState } from '../../src/state/intent.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from './scratch.ts';
@@ -19,9 +19,9 @@ import { answer, append, day0, dayMs, now, opened, publishNow } from './scratch.
 const parts = 2;
 const names = Array.from({ length: 20 }, (_, n) => `S${n}`);
 /** Two symbols of one part, and one of the other. */
-const [one, two] = names.filter((name) => partOf(name, parts) === 0).sort();
-const elsewhere = names.find((name) => partOf(name, parts) === 1)!;
-const path = dayPath('orderbooks', day0, 0);
+const [one, two] = names.filter((name) => computePartNumber(name, parts) === 0).sort();
+const elsewhere = names.find((name) => computePartNumber(name, parts) === 1)!;
+const path = toDayPath('orderbooks', day0, 0);
 /** The moments of each symbol's snapshots, in ms of the day. */
 const moments = [1000, 5000, 9000];
 
@@ -32,8 +32,8 @@ async function published(at: readonly number[] = moments, groupRows = 2): Promis
   for (const symbol of [one!, two!, elsewhere]) {
     const books = at.map((ms) => ({
       t: day0 + ms,
-      bids: sideOf([{ price: 0.25, quantity: ms }], 'highest'),
-      asks: sideOf([{ price: 0.75, quantity: ms }], 'lowest'),
+      bids: toBookSide([{ price: 0.25, quantity: ms }], 'highest'),
+      asks: toBookSide([{ price: 0.75, quantity: ms }], 'lowest'),
     }));
     const answered = { runId: 'run', observedAt: now, rejected: [], understood: true };
     appendBooks(archive.state, [{ symbol, ...answered, snapshots: books }]);
@@ -52,23 +52,28 @@ const covered = (from: number, to: number, ticks: number): BookCoverage => ({
 });
 
 /** Mends the part after some of its row groups were damaged; `salvaged` where nothing is known of it. */
-function mended(archive: Archive, damaged: readonly number[], given: Map<string, BookCoverage[]>, salvaged?: Salvaged) {
-  const file = archive.manifest().datasets.orderbooks.files.find((one) => one.path === path)!;
-  const record = rowGroupsOf(archive.state.db, path, file.sha256)!;
+function mended(
+  archive: Archive,
+  damaged: readonly number[],
+  given: Map<string, BookCoverage[]>,
+  salvaged?: SalvagedFile,
+) {
+  const file = archive.readManifest().datasets.orderbooks.files.find((one) => one.path === path)!;
+  const record = readRowGroups(archive.state.db, path, file.sha256)!;
   const bytes = readFileSync(join(archive.layout.root, path));
   for (const group of damaged) bytes[record.groups[group]!.start + 5]! ^= 4;
-  const stage = startStage(archive, archive.manifest(), readCommitState(archive.state.db));
-  const losses: Losses = { windows: [], gone: [], rowsLost: new Map() };
+  const stage = startStage(archive, archive.readManifest(), readCommitState(archive.state.db));
+  const losses: RepairLosses = { windows: [], unrecoverable: [], rowsLost: new Map() };
   const coverage = new Map<string, readonly BookCoverage[]>(given);
   const broken = {
     dataset: 'orderbooks' as const,
     file,
-    salvaged: () => salvaged ?? salvage(bytes, record, file.rows),
+    salvage: () => salvaged ?? salvageRowGroups(bytes, record, file.rows),
   };
-  mendBooks(archive, stage, day0, broken, coverage, losses);
+  repairOrderBooks(archive, stage, day0, broken, coverage, losses);
   const staged = stage.moves.find(({ to }) => to === path)?.from;
   const left = staged == null ? null : decodeBooks(readFileSync(join(archive.layout.root, staged)));
-  return { losses, coverage, left, isGone: stage.gone.has(path), record };
+  return { losses, coverage, left, isGone: stage.removedPaths.has(path), record };
 }
 
 test('of what is lost the rest stays, book by book', async () => {
@@ -84,7 +89,7 @@ test('of what is lost the rest stays, book by book', async () => {
   expect([...left!.side]).toEqual(ms.map((_, row) => row % 2));
   expect([...left!.level]).toEqual(ms.map(() => 0));
   const [first, last] = [record.groups[1]!.first, record.groups[1]!.last];
-  expect(losses.gone).toEqual([{ dataset: 'orderbooks', path, rows: 2, first, last }]);
+  expect(losses.unrecoverable).toEqual([{ dataset: 'orderbooks', path, rows: 2, first, last }]);
   expect(losses.rowsLost.get(path)).toBe(2);
 });
 
@@ -129,10 +134,15 @@ test('a stretch of answers that is cut counts no more books than it has millisec
 
 test('a file of which nothing is known goes, and with it the coverage of its symbols and of no other', async () => {
   const archive = await published();
-  const unknown: Salvaged = { whole: null, kept: [], readable: null, lost: [{ keys: null, rows: 12 }] };
+  const unknown: SalvagedFile = {
+    wholeFile: null,
+    intactGroups: [],
+    readableFile: null,
+    lostRanges: [{ keys: null, rows: 12 }],
+  };
   const given = new Map([one!, two!, elsewhere].map((symbol) => [symbol, [covered(1000, 1001, 1)]]));
   const { coverage, isGone, left, losses } = mended(archive, [], given, unknown);
   expect([isGone, left]).toEqual([true, null]);
   expect([...coverage.keys()]).toEqual([elsewhere]);
-  expect(losses.gone).toEqual([{ dataset: 'orderbooks', path, rows: 12, first: null, last: null }]);
+  expect(losses.unrecoverable).toEqual([{ dataset: 'orderbooks', path, rows: 12, first: null, last: null }]);
 });

@@ -1,23 +1,23 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { dayPath } from '../../src/archive/layout.ts';
-import { allFiles, totalsOf } from '../../src/archive/manifest.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
+import { listManifestFiles, sumFileTotals } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { partOf } from '../../src/core/partition.ts';
-import { segmentsOf } from '../../src/state/coverage.ts';
-import { lostWindows } from '../../src/state/data-loss.ts';
-import { oneSymbol } from '../../src/state/symbols.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
+import { readSegments } from '../../src/state/coverage.ts';
+import { readLostWindows } from '../../src/state/data-loss.ts';
+import { readSymbol } from '../../src/state/symbols.ts';
 import { repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published, symbols } from './parted.ts';
 import { answer, append, day0, dayMs, hashes, hourMs, now, opened, publishedRows, publishNow } from './scratch.ts';
 
 const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
-const ticks0 = dayPath('ticks', day0, 0);
+const ticks0 = toDayPath('ticks', day0, 0);
 const everyFile = '*/**/*.parquet';
 const counts = (archive: Archive, symbol: string) => {
-  const { ticks, firstTick, lastTick } = oneSymbol(archive.state.db, symbol)!;
+  const { ticks, firstTick, lastTick } = readSymbol(archive.state.db, symbol)!;
   return [ticks, firstTick, lastTick];
 };
 const coverageOf = (archive: Archive, of: readonly string[]) =>
@@ -27,7 +27,7 @@ test('a part that is gone costs its own symbols that day, and no other part or d
   const archive = await published();
   const before = hashes(archive.layout.root, everyFile);
   const covered = coverageOf(archive, others);
-  const known = others.map((symbol) => segmentsOf(archive.state.db, symbol));
+  const known = others.map((symbol) => readSegments(archive.state.db, symbol));
   rmSync(at(archive, ticks0));
   const repaired = await repairNow(archive);
   expect(repaired.lost.map(({ symbol, ticks }) => [symbol, ticks])).toEqual([...mine].sort().map((s) => [s, minutes]));
@@ -38,50 +38,50 @@ test('a part that is gone costs its own symbols that day, and no other part or d
   }
   for (const symbol of others) expect(counts(archive, symbol)[0]).toBe(2 * minutes);
   expect(coverageOf(archive, others)).toEqual(covered);
-  expect(others.map((symbol) => segmentsOf(archive.state.db, symbol))).toEqual(known);
+  expect(others.map((symbol) => readSegments(archive.state.db, symbol))).toEqual(known);
   const after = hashes(archive.layout.root, everyFile);
   const changed = Object.keys(before).filter((path) => after[path] !== before[path]);
   expect(changed).toEqual([
-    dayPath('candles_1d', day0, 0),
-    dayPath('candles_1h', day0, 0),
-    dayPath('coverage', day0, 0),
+    toDayPath('candles_1d', day0, 0),
+    toDayPath('candles_1h', day0, 0),
+    toDayPath('coverage', day0, 0),
     'symbols/part-00.parquet',
     ticks0,
   ]);
-  const written = [dayPath('coverage', day0, 0), 'symbols/part-00.parquet'];
+  const written = [toDayPath('coverage', day0, 0), 'symbols/part-00.parquet'];
   expect(repaired.written.map(({ path }) => path).sort()).toEqual(written);
-  const files = allFiles(archive.manifest());
-  expect(repaired).toMatchObject({ generation: 2, files: files.length, bytes: totalsOf(files).bytes, gone: [] });
+  const files = listManifestFiles(archive.readManifest());
+  expect(repaired).toMatchObject({ generation: 2, files: files.length, bytes: sumFileTotals(files).bytes, gone: [] });
 });
 
 test('coverage that is damaged with its ticks counts what each symbol lost, as the day’s candles tell', async () => {
   const archive = await published();
   const covered = coverageOf(archive, others);
   rmSync(at(archive, ticks0));
-  rmSync(at(archive, dayPath('coverage', day0, 0)));
+  rmSync(at(archive, toDayPath('coverage', day0, 0)));
   const { lost, gone } = await repairNow(archive);
   expect(lost.map(({ symbol, ticks }) => [symbol, ticks])).toEqual([...mine].sort().map((s) => [s, minutes]));
   expect(coverageOf(archive, others)).toEqual(covered);
   // Three stretches of coverage went with the ticks: they are lost, not forgotten.
   expect(gone.filter(({ dataset }) => dataset !== 'coverage')).toEqual([]);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
 test('coverage alone that is damaged is made of what the state knows, to the byte', async () => {
   const archive = await published();
   const before = hashes(archive.layout.root, everyFile);
-  writeFileSync(at(archive, dayPath('coverage', day0, 0)), 'PAR1');
+  writeFileSync(at(archive, toDayPath('coverage', day0, 0)), 'PAR1');
   const { mended, gone, lost } = await repairNow(archive);
   expect(hashes(archive.layout.root, everyFile)).toEqual(before);
   expect([gone, lost]).toEqual([[], []]);
   expect(mended).toEqual([
     {
-      path: dayPath('coverage', day0, 0),
+      path: toDayPath('coverage', day0, 0),
       what: 'differs',
       outcome: 'made anew',
       rows: 6,
       rowsLost: 0,
-      setAside: `.oddslake/damaged/1/${dayPath('coverage', day0, 0)}`,
+      setAside: `.oddslake/damaged/1/${toDayPath('coverage', day0, 0)}`,
     },
   ]);
 });
@@ -95,8 +95,8 @@ test('coverage that the state has joined with later days’ is put back with no 
     append(archive, answer('JOINED', [[from + 1, 0.5]], { windows, observedAt: answeredAt(day) }));
     await publishNow(archive, answeredAt(day));
   }
-  expect(segmentsOf(archive.state.db, 'JOINED').length).toBeLessThan(8);
-  for (const day of [0, 7]) rmSync(at(archive, dayPath('coverage', day0 + day * dayMs, 0)));
+  expect(readSegments(archive.state.db, 'JOINED').length).toBeLessThan(8);
+  for (const day of [0, 7]) rmSync(at(archive, toDayPath('coverage', day0 + day * dayMs, 0)));
   await repairNow(archive);
   const times = coverageOf(archive, ['JOINED']).map((row) => row[5] as number);
   expect(times.map((fetchedAt, day) => fetchedAt <= answeredAt(day))).toEqual(Array(8).fill(true));
@@ -106,7 +106,7 @@ test('coverage that the state has joined with later days’ is put back with no 
 
 test('candles that are damaged with their ticks go with them; alone they are made anew', async () => {
   const archive = await published();
-  const [hours, other] = [dayPath('candles_1h', day0, 0), dayPath('candles_1h', day0, 1)];
+  const [hours, other] = [toDayPath('candles_1h', day0, 0), toDayPath('candles_1h', day0, 1)];
   const before = hashes(archive.layout.root, everyFile);
   for (const path of [hours, other, ticks0]) rmSync(at(archive, path));
   const { mended } = await repairNow(archive);
@@ -116,8 +116,8 @@ test('candles that are damaged with their ticks go with them; alone they are mad
     [other, 'made anew', 3, 0],
   ]);
   expect(hashes(archive.layout.root, everyFile)[other]).toBe(before[other]);
-  expect(existsSync(at(archive, dayPath('candles_1d', day0, 0)))).toBe(false);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect(existsSync(at(archive, toDayPath('candles_1d', day0, 0)))).toBe(false);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
 test('counts that do not add up are counted anew in every part', async () => {
@@ -140,8 +140,8 @@ test('a state that knows no symbol any more has those again that have ticks', as
     rmSync(at(archive, path));
   archive.state.db.run('delete from symbols');
   await repairNow(archive);
-  expect(archive.manifest().datasets.symbols.files).toEqual([]);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect(archive.readManifest().datasets.symbols.files).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
 test('ticks that had come back of a lost window, and are lost again, are awaited still; others are gone', async () => {
@@ -150,7 +150,7 @@ test('ticks that had come back of a lost window, and are lost again, are awaited
   const { lost } = await repairNow(archive);
   const [symbol] = mine;
   const { from } = lost.find((one) => one.symbol === symbol)!;
-  const alien = Array.from({ length: 40 }, (_, n) => `T${n}`).find((name) => partOf(name, parts) === 0)!;
+  const alien = Array.from({ length: 40 }, (_, n) => `T${n}`).find((name) => computePartNumber(name, parts) === 0)!;
   append(
     archive,
     answer(symbol!, [[from, 0.5]], { windows: [] }),
@@ -164,8 +164,8 @@ test('ticks that had come back of a lost window, and are lost again, are awaited
     ),
   );
   await publishNow(archive, now + 7);
-  expect(lostWindows(archive.state.db)).toMatchObject(archive.manifest().lost!);
-  const awaited = archive.manifest().lost!.filter((one) => one.symbol === symbol);
+  expect(readLostWindows(archive.state.db)).toMatchObject(archive.readManifest().lost!);
+  const awaited = archive.readManifest().lost!.filter((one) => one.symbol === symbol);
   expect(awaited[0]!.ticks).toBeGreaterThan(1);
   rmSync(at(archive, ticks0));
   const again = await repairNow(archive);
@@ -177,10 +177,10 @@ test('ticks that had come back of a lost window, and are lost again, are awaited
 
 test('a repair tells how far it is, day by day, and stops when it is told to, with nothing changed', async () => {
   const archive = await published();
-  for (const day of [day0 + dayMs, day0]) rmSync(at(archive, dayPath('ticks', day, 0)));
+  for (const day of [day0 + dayMs, day0]) rmSync(at(archive, toDayPath('ticks', day, 0)));
   const before = hashes(archive.layout.root, '{*,*/**/*.parquet}');
   const stop = new AbortController();
-  const files = allFiles(archive.manifest()).length;
+  const files = listManifestFiles(archive.readManifest()).length;
   let told: [number, number][] = [];
   const onProgress = (done: number, total: number): void => {
     told.push([done, total]);

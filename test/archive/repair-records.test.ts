@@ -1,19 +1,19 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { dayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { examine } from '../../src/archive/repair/triage.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { dayOf } from '../../src/core/time.ts';
-import { lostWindows } from '../../src/state/data-loss.ts';
+import { triageFindings } from '../../src/archive/repair/triage.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { formatDay } from '../../src/core/time.ts';
+import { readLostWindows } from '../../src/state/data-loss.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
 import { damagedLake, flip, groupRows, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';
 
 const { lake, template } = damagedLake();
-const ticks0 = dayPath('ticks', day0, 0);
+const ticks0 = toDayPath('ticks', day0, 0);
 const records = (archive: Archive) => archive.state.db.all('select * from row_groups');
 const texts = (archive: Archive) => archive.state.db.all("select * from meta where key = 'manifest_text'");
 
@@ -25,7 +25,7 @@ describe('verify', () => {
     expect(text.length).toBe(1);
     archive.state.db.script("delete from row_groups; delete from meta where key = 'manifest_text'");
     archive.state.db.run('insert into row_groups values (?, ?, ?, ?)', 'ticks/gone', 'x', new Uint8Array(1), '[]');
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
     expect(records(archive)).toEqual(noted);
     expect(texts(archive)).toEqual(text);
   });
@@ -34,7 +34,7 @@ describe('verify', () => {
     const { root, archive } = lake();
     archive.state.db.run('delete from row_groups');
     flip(join(root, ticks0), 99);
-    await verify(archive, null);
+    await verifyArchive(archive, null);
     expect(archive.state.db.one('select 1 from row_groups where path = ?', ticks0)).toBeUndefined();
   });
 });
@@ -45,7 +45,7 @@ describe('a repair', () => {
     archive.close();
     rmSync(join(root, '.oddslake'), { recursive: true });
     const rebuilt = opened({ root, groupRows, mends: true });
-    await verify(rebuilt, null);
+    await verifyArchive(rebuilt, null);
     flip(join(root, ticks0), readFileSync(join(root, ticks0)).length - 20);
     expect(await repairNow(rebuilt)).toMatchObject({ generation: 1, lost: [] });
     expect(hashes(root, 'ticks/**/*.parquet')).toEqual(hashes(template(), 'ticks/**/*.parquet'));
@@ -123,16 +123,16 @@ describe('a repair', () => {
     writeFileSync(join(root, 'README.md'), 'mine');
     writeFileSync(join(root, 'ticks/stray'), 'mine');
     flip(join(root, ticks0), readFileSync(join(root, ticks0)).length - 20);
-    const { findings } = await verify(archive, null);
+    const { findings } = await verifyArchive(archive, null);
     expect(findings.length).toBe(3);
     await repairNow(archive);
     const nothing = { whole: [], broken: [], orphans: [], texts: [] };
-    expect(examine(archive, archive.manifest(), findings)).toEqual(nothing);
+    expect(triageFindings(archive, archive.readManifest(), findings)).toEqual(nothing);
   });
 
   test('waits for another writer no longer than it is told to', async () => {
     const { archive } = lake();
-    const lock = await takeWriteLock(archive.layout.lock, 0, systemClock);
+    const lock = await takeWriteLock(archive.layout.lockPath, 0, systemClock);
     await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 5 });
     lock.release();
     expect((await repairNow(archive)).mended).toEqual([]);
@@ -147,22 +147,22 @@ describe('a repair', () => {
     const { refused } = await publishNow(archive, now + 2);
     expect(refused).toEqual([]);
     expect(publishedTicks(root)).toContain(`AAA ${day0 + 7} 0.75`);
-    expect((await verify(archive, null)).findings).toEqual([]);
-    expect(archive.manifest().lost).toEqual(lost);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
+    expect(archive.readManifest().lost).toEqual(lost);
   });
 
   test('of two days tells what is lost in the order of the state, in which every later publish tells it', async () => {
     const { root, archive } = lake();
-    for (const day of [day0, day0 + dayMs]) rmSync(join(root, dayPath('ticks', day, 0)));
+    for (const day of [day0, day0 + dayMs]) rmSync(join(root, toDayPath('ticks', day, 0)));
     const { lost } = await repairNow(archive);
-    expect(new Set(lost.map(({ from }) => dayOf(from))).size).toBe(2);
-    expect(lostWindows(archive.state.db)).toMatchObject(lost);
-    expect(archive.manifest().lost).toEqual(lost);
+    expect(new Set(lost.map(({ from }) => formatDay(from))).size).toBe(2);
+    expect(readLostWindows(archive.state.db)).toMatchObject(lost);
+    expect(archive.readManifest().lost).toEqual(lost);
   });
 
   test('where coverage, candles and ticks are damaged at once still takes back all that may be lost', async () => {
     const { root, archive } = lake();
-    for (const dataset of ['ticks', 'coverage', 'candles_1d'] as const) rmSync(join(root, dayPath(dataset, day0, 0)));
+    for (const dataset of ['ticks', 'coverage', 'candles_1d'] as const) rmSync(join(root, toDayPath(dataset, day0, 0)));
     const { lost } = await repairNow(archive);
     const gone = publishedTicks(template())
       .map((line) => line.split(' '))
@@ -174,6 +174,6 @@ describe('a repair', () => {
         `${symbol} ${t}`,
       ).toBe(true);
     for (const { ticks } of lost) expect(ticks).toBeGreaterThan(0);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 });

@@ -3,11 +3,11 @@ import { cpSync, globSync, readFileSync, rmSync, statSync, writeFileSync } from 
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { dayPath } from '../../src/archive/layout.ts';
-import { allFiles } from '../../src/archive/manifest.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { rowGroupsOf } from '../../src/state/file-metadata.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { readRowGroups } from '../../src/state/file-metadata.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { filledArchive, flip, groupRows, repairNow } from './damaged.ts';
 import { dyingDisk, PowerCut } from './dying-disk.ts';
@@ -21,21 +21,21 @@ const aside = '.oddslake/damaged/**/*';
 function spoil(root: string): string[] {
   const archive = opened({ root, groupRows });
   const startOf = (path: string, group: number): number => {
-    const { sha256 } = allFiles(archive.manifest()).find((file) => file.path === path)!;
-    return rowGroupsOf(archive.state.db, path, sha256)!.groups[group]!.start;
+    const { sha256 } = listManifestFiles(archive.readManifest()).find((file) => file.path === path)!;
+    return readRowGroups(archive.state.db, path, sha256)!.groups[group]!.start;
   };
   const markets = globSync('markets/**/*.parquet', { cwd: root })[0]!;
   const [lossy, footer, gone, stray] = [
-    dayPath('ticks', day0, 0),
-    dayPath('ticks', day0 + dayMs, 0),
-    dayPath('orderbooks', day0, 0),
+    toDayPath('ticks', day0, 0),
+    toDayPath('ticks', day0 + dayMs, 0),
+    toDayPath('orderbooks', day0, 0),
     'ticks/date=2026-06-01/part-07.parquet',
   ];
   flip(join(root, lossy), startOf(lossy, 2) + 9);
   flip(join(root, footer), statSync(join(root, footer)).size - 9);
   flip(join(root, markets), startOf(markets, 0) + 9);
   writeFileSync(join(root, gone), '');
-  rmSync(join(root, dayPath('candles_1h', day0, 0)));
+  rmSync(join(root, toDayPath('candles_1h', day0, 0)));
   writeFileSync(join(root, stray), 'PAR1');
   flip(join(root, 'SHA256SUMS'), 3);
   flip(join(root, 'manifest.json'), 300);
@@ -84,7 +84,7 @@ test('a repair that dies is done by the next one, which loses no more and moves 
       expect(outcome(root, archive), `change ${n}`).toEqual(wanted);
       const kept = new Set(Object.values(hashes(root, aside)));
       expect(kept, `change ${n}`).toEqual(new Set(damaged));
-      expect((await verify(archive, null)).findings, `change ${n}`).toEqual([]);
+      expect((await verifyArchive(archive, null)).findings, `change ${n}`).toEqual([]);
       archive.close();
     }
     expect(rolledBack).toBeGreaterThan(3);
@@ -95,7 +95,7 @@ test('a repair that dies is done by the next one, which loses no more and moves 
 
 test('a repair that another run holds up says what became of the damage, a publish what became of its ticks', async () => {
   const archive = opened();
-  const lock = await takeWriteLock(archive.layout.lock, 0, clockAt(now));
+  const lock = await takeWriteLock(archive.layout.lockPath, 0, clockAt(now));
   await expect(repairNow(archive)).rejects.toMatchObject({
     exitCode: 5,
     message: expect.stringMatching(
@@ -116,15 +116,15 @@ test('a verification at any moment of a repair names nothing but what was damage
     spoil(root);
     writeFileSync(join(root, 'manifest.json'), text);
     const looking = opened({ root, groupRows });
-    const damaged = (await verify(looking, null)).findings.map(({ path }) => path);
+    const damaged = (await verifyArchive(looking, null)).findings.map(({ path }) => path);
     expect(damaged.length).toBe(7);
     // Of so few files it has looked at all of them before it returns.
-    const looks: ReturnType<typeof verify>[] = [];
+    const looks: ReturnType<typeof verifyArchive>[] = [];
     const after =
       <A extends unknown[]>(work: (...args: A) => void) =>
       (...args: A): void => {
         work(...args);
-        looks.push(verify(looking, null));
+        looks.push(verifyArchive(looking, null));
       };
     const { write, rename, link, remove } = systemDisk;
     const watched = { write: after(write), rename: after(rename), link: after(link), remove: after(remove) };
@@ -134,7 +134,7 @@ test('a verification at any moment of a repair names nothing but what was damage
       expect(findings.map(({ path }) => path).filter((path) => !damaged.includes(path))).toEqual([]);
       expect(state).toBeNull();
     }
-    expect((await verify(looking, null)).findings).toEqual([]);
+    expect((await verifyArchive(looking, null)).findings).toEqual([]);
   } finally {
     rmSync(root, { recursive: true, force: true });
   }

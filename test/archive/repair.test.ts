@@ -10,25 +10,25 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { dayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import type { Repaired } from '../../src/archive/repair/repair-report.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import type { FileRecord } from '../../src/state/file-metadata.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { day0, dayMs, hashes, publishedRows } from './scratch.ts';
 
 const { lake, template } = damagedLake();
-const ticks0 = dayPath('ticks', day0, 0);
+const ticks0 = toDayPath('ticks', day0, 0);
 const published = '{ticks,candles_1h,candles_1d,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet';
 const roots = '{manifest.json,SHA256SUMS,README.md,views.sql}';
 
 /** Nothing is lost, the generation stays, and every byte is as it was. */
-async function expectWhole(root: string, archive: Archive, repaired: Repaired): Promise<void> {
+async function expectWhole(root: string, archive: Archive, repaired: RepairReport): Promise<void> {
   expect(repaired).toMatchObject({ generation: 1, lost: [], gone: [] });
   expect(hashes(root, published)).toEqual(hashes(template(), published));
   expect(hashes(root, roots)).toEqual(hashes(template(), roots));
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 }
 
 describe('what is put back to the byte', () => {
@@ -43,7 +43,7 @@ describe('what is put back to the byte', () => {
       (root) => writeFileSync(join(root, ticks0), Buffer.concat([Buffer.from('x'), readFileSync(join(root, ticks0))])),
     ],
     ['a part under another name', (root) => renameSync(join(root, ticks0), join(root, 'ticks/x.parquet'))],
-    ['a file without reader', (root) => swap(root, ticks0, dayPath('ticks', day0 + dayMs, 0))],
+    ['a file without reader', (root) => swap(root, ticks0, toDayPath('ticks', day0 + dayMs, 0))],
     ['a file too many', (root) => writeFileSync(join(root, 'ticks/date=2026-06-01/copy.parquet'), 'PAR1')],
     ['a folder too many', (root) => mkdirSync(join(root, 'ticks/date=2026-06-01/sub'))],
     ['a damaged manifest', (root) => truncateSync(join(root, 'manifest.json'), 99)],
@@ -87,7 +87,7 @@ describe('what is put back to the byte', () => {
 
   test('candles and symbols, which are made anew', async () => {
     const { root, archive } = lake();
-    for (const path of [dayPath('candles_1h', day0, 0), dayPath('candles_1d', day0, 0), 'symbols/part-00.parquet'])
+    for (const path of [toDayPath('candles_1h', day0, 0), toDayPath('candles_1d', day0, 0), 'symbols/part-00.parquet'])
       writeFileSync(join(root, path), 'PAR1');
     const repaired = await repairNow(archive);
     expect(repaired).toMatchObject({ generation: 2, lost: [], gone: [] });
@@ -97,7 +97,7 @@ describe('what is put back to the byte', () => {
 
   test('coverage of ticks, which the state knows', async () => {
     const { root, archive } = lake();
-    rmSync(join(root, dayPath('coverage', day0, 0)));
+    rmSync(join(root, toDayPath('coverage', day0, 0)));
     const before = publishedRows(template(), 'coverage');
     const repaired = await repairNow(archive);
     const isOfBooks = (row: readonly unknown[]): boolean =>

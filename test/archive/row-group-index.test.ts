@@ -2,12 +2,17 @@ import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { encodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { encodeCandles } from '../../src/archive/parquet/candles-file.ts';
-import { keysIn, keysOfRows, recordOf, sortKeys } from '../../src/archive/parquet/row-group-index.ts';
-import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/rows.ts';
+import {
+  createFileRecord,
+  createRowKeyReader,
+  readFileKeys,
+  sortKeyColumns,
+} from '../../src/archive/parquet/row-group-index.ts';
+import { type CellValue, decodeRows, encodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
 import { type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { salvage } from '../../src/archive/repair/salvage-row-groups.ts';
-import { candleIntervals, candlesOf } from '../../src/core/candles.ts';
+import { salvageRowGroups } from '../../src/archive/repair/salvage-row-groups.ts';
+import { candleIntervals, computeCandles } from '../../src/core/candles.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { day0 } from './scratch.ts';
 
@@ -33,10 +38,10 @@ const files: readonly (readonly [DatasetName, Uint8Array])[] = (() => {
     few.p[i] = i / 200;
   });
   const books = { ...few, side: new Uint8Array(200), level: new Int32Array(200), price: few.p, quantity: few.p };
-  const rowsOf = (dataset: DatasetName): Value[][] =>
+  const rowsOf = (dataset: DatasetName): CellValue[][] =>
     Array.from({ length: 130 }, (_, i) =>
-      datasets[dataset].map(({ type, name, nullable }): Value => {
-        if (sortKeys[dataset][0] === name) return `k${String(i).padStart(3, '0')}`;
+      datasets[dataset].map(({ type, name, nullable }): CellValue => {
+        if (sortKeyColumns[dataset][0] === name) return `k${String(i).padStart(3, '0')}`;
         if (nullable && i % 3 === 0) return null;
         if (type === 'string') return `${name} ${i}`;
         if (type === 'strings') return ['x', `${i}`];
@@ -47,7 +52,7 @@ const files: readonly (readonly [DatasetName, Uint8Array])[] = (() => {
   return [
     ['ticks', encodeTicks(few, 50)],
     ['orderbooks', encodeBooks(books, 50)],
-    ['candles_1h', encodeCandles(candlesOf(few, new Map(), candleIntervals['1h']), 10)],
+    ['candles_1h', encodeCandles(computeCandles(few, new Map(), candleIntervals['1h']), 10)],
     ...(['symbols', 'markets', 'coverage', 'conflicts'] as const).map((dataset): readonly [DatasetName, Uint8Array] => [
       dataset,
       encodeRows(datasets[dataset], rowsOf(dataset), 50),
@@ -56,7 +61,7 @@ const files: readonly (readonly [DatasetName, Uint8Array])[] = (() => {
 })();
 
 const recorded = (dataset: DatasetName, bytes: Uint8Array) =>
-  recordOf('path', bytes, sha256(bytes), keysIn(dataset, bytes));
+  createFileRecord('path', bytes, sha256(bytes), readFileKeys(dataset, bytes));
 
 describe('the record of a file', () => {
   test.each(files)(
@@ -71,7 +76,7 @@ describe('the record of a file', () => {
       });
       expect(Buffer.compare(footer, bytes.subarray(bytes.length - footer.length))).toBe(0);
       const rows = decodeRows(datasets[dataset], bytes);
-      const keyAt = keysOfRows(dataset, rows);
+      const keyAt = createRowKeyReader(dataset, rows);
       let row = 0;
       for (const group of groups) {
         expect(group.first).toEqual(keyAt(row));
@@ -100,16 +105,20 @@ describe('what is salvaged of a damaged file', () => {
         const bad = bytes.slice();
         bad[at]! ^= 1 << draw.below(8);
         const hit = record.groups.findIndex((group) => group.start <= at && at < group.end);
-        const { whole, kept, readable, lost } = salvage(bad, record, rows.length);
+        const { wholeFile, intactGroups, readableFile, lostRanges } = salvageRowGroups(bad, record, rows.length);
         if (hit < 0) {
-          expect(sha256(whole!)).toBe(record.sha256);
+          expect(sha256(wholeFile!)).toBe(record.sha256);
           continue;
         }
-        expect([whole, kept.length, kept.includes(hit)]).toEqual([null, record.groups.length - 1, false]);
+        expect([wholeFile, intactGroups.length, intactGroups.includes(hit)]).toEqual([
+          null,
+          record.groups.length - 1,
+          false,
+        ]);
         const { first, last, rows: gone } = record.groups[hit]!;
-        expect(lost).toEqual([{ keys: { first, last }, rows: gone }]);
+        expect(lostRanges).toEqual([{ keys: { first, last }, rows: gone }]);
         const before = record.groups.slice(0, hit).reduce((sum, group) => sum + group.rows, 0);
-        expect(decodeRows(datasets[dataset], readable!, kept)).toEqual([
+        expect(decodeRows(datasets[dataset], readableFile!, intactGroups)).toEqual([
           ...rows.slice(0, before),
           ...rows.slice(before + gone),
         ]);
@@ -121,10 +130,10 @@ describe('what is salvaged of a damaged file', () => {
     const [, bytes] = files[0]!;
     const record = recorded('ticks', bytes);
     for (let length = 0; length <= bytes.length; length++) {
-      const { whole, kept } = salvage(bytes.slice(0, length), record, 200);
+      const { wholeFile, intactGroups } = salvageRowGroups(bytes.slice(0, length), record, 200);
       const end = record.groups.at(-1)!.end;
-      expect(kept).toEqual(record.groups.flatMap((group, i) => (group.end <= length ? [i] : [])));
-      expect(whole !== null).toBe(length >= end);
+      expect(intactGroups).toEqual(record.groups.flatMap((group, i) => (group.end <= length ? [i] : [])));
+      expect(wholeFile !== null).toBe(length >= end);
     }
   });
 
@@ -137,17 +146,19 @@ describe('what is salvaged of a damaged file', () => {
       const added = Buffer.alloc(draw.below(9), 7);
       const taken = draw.below(9);
       const bad = Buffer.concat([bytes.subarray(0, at), added, bytes.subarray(Math.min(bytes.length, at + taken))]);
-      const { kept } = salvage(bad, record, 200);
+      const { intactGroups } = salvageRowGroups(bad, record, 200);
       const touched = record.groups.filter((group) => group.start <= at + taken && at <= group.end).length;
-      expect(kept.length).toBeGreaterThanOrEqual(record.groups.length - touched);
-      for (const i of kept)
-        expect(decodeTicks(salvage(bad, record, 200).readable!, [i]).t.length).toBe(record.groups[i]!.rows);
+      expect(intactGroups.length).toBeGreaterThanOrEqual(record.groups.length - touched);
+      for (const i of intactGroups)
+        expect(decodeTicks(salvageRowGroups(bad, record, 200).readableFile!, [i]).t.length).toBe(
+          record.groups[i]!.rows,
+        );
     }
   });
 
   test('without a record of it is nothing: what cannot be proven is not kept', () => {
     const [, bytes] = files[0]!;
-    expect(salvage(bytes, undefined, 200)).toEqual({
+    expect(salvageRowGroups(bytes, undefined, 200)).toEqual({
       whole: null,
       kept: [],
       readable: null,

@@ -2,13 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decodeFlatRows } from '../../src/archive/parquet/row-reader.ts';
 import {
+  type CellValue,
   decodeRows,
-  decodeRowsPlain,
+  decodeRowsWithArrow,
   encodeRows,
-  encodeRowsPlain,
-  type Value,
+  encodeRowsWithArrow,
 } from '../../src/archive/parquet/rows.ts';
-import { type Column, type ColumnType, coverageColumns, datasets } from '../../src/archive/parquet/schema.ts';
+import { type Column, type ColumnType, datasets, readCoverageColumns } from '../../src/archive/parquet/schema.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { share } from '../harness/share.ts';
 import { day0 } from './scratch.ts';
@@ -21,9 +21,9 @@ console.log(`row-pages: SEED=${seed}`);
 const types = ['string', 'timestamp', 'double', 'int32', 'int64'] as const satisfies readonly ColumnType[];
 const columns: readonly Column[] = types.map((type) => ({ name: `a_${type}`, type, nullable: false, meaning: '' }));
 
-function rowsOf(count: number, distinct: number, wide: boolean, from: number): Value[][] {
+function rowsOf(count: number, distinct: number, wide: boolean, from: number): CellValue[][] {
   const draw = drawFrom(from);
-  const drawnOf = (type: ColumnType): Value => {
+  const drawnOf = (type: ColumnType): CellValue => {
     const n = draw.below(distinct);
     if (type === 'string') return ['', '🚀', 'é', `${n}`, 'A.B C?', 'x'.repeat(n % 300)][n % 6]!;
     if (type === 'timestamp') return wide ? [Date.UTC(2000, 0), Date.UTC(2100, 0) - 1, 0][n % 3]! : day0 + n * 60_000;
@@ -49,10 +49,10 @@ describe('rows without nulls', () => {
         const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
         const bytes = encodeRows(columns, rows, of.group);
         expect(decodeFlatRows(columns, bytes)).toEqual(rows);
-        expect(decodeFlatRows(some, bytes)).toEqual(decodeRowsPlain(some, bytes));
+        expect(decodeFlatRows(some, bytes)).toEqual(decodeRowsWithArrow(some, bytes));
         const last = Math.ceil(of.count / of.group) - 1;
         for (const groups of [[], ...(last < 0 ? [] : [[0], [last], [0, last]])])
-          expect(decodeFlatRows(columns, bytes, groups)).toEqual(decodeRowsPlain(columns, bytes, groups));
+          expect(decodeFlatRows(columns, bytes, groups)).toEqual(decodeRowsWithArrow(columns, bytes, groups));
       }),
       { seed, numRuns: Math.ceil(share * 60) },
     );
@@ -62,7 +62,7 @@ describe('rows without nulls', () => {
     fc.assert(
       fc.property(made, (of) => {
         const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
-        expect(decodeRows(columns, encodeRowsPlain(columns, rows, of.group))).toEqual(rows);
+        expect(decodeRows(columns, encodeRowsWithArrow(columns, rows, of.group))).toEqual(rows);
       }),
       { seed, numRuns: Math.ceil(share * 60) },
     );
@@ -106,7 +106,7 @@ describe('what is not stored so goes the plain way', () => {
 });
 
 test('a day of coverage needs no plain way', () => {
-  const rows: Value[][] = Array.from({ length: 3000 }, (_, i) => [
+  const rows: CellValue[][] = Array.from({ length: 3000 }, (_, i) => [
     'ticks',
     `S${String(i).padStart(5, '0')}`,
     day0,
@@ -118,11 +118,11 @@ test('a day of coverage needs no plain way', () => {
     null,
   ]);
   const read = rows.map((row) => row.slice(0, -1));
-  expect(decodeFlatRows(coverageColumns, encodeRows(datasets.coverage, rows))).toEqual(read);
+  expect(decodeFlatRows(readCoverageColumns, encodeRows(datasets.coverage, rows))).toEqual(read);
   // Files of an older format have no evidence.
   const older = datasets.coverage.slice(0, 7);
   const bytes = encodeRows(older, rows);
   const inferred = read.map((row) => row.with(7, 'inferred'));
-  expect(decodeFlatRows(coverageColumns, bytes)).toEqual(inferred);
-  expect(decodeRowsPlain(datasets.coverage, bytes)).toEqual(inferred.map((row) => [...row, null]));
+  expect(decodeFlatRows(readCoverageColumns, bytes)).toEqual(inferred);
+  expect(decodeRowsWithArrow(datasets.coverage, bytes)).toEqual(inferred.map((row) => [...row, null]));
 });

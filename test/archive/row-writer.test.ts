@@ -4,7 +4,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { encodeCandles } from '../../src/archive/parquet/candles-file.ts';
-import { decodeRows, encodeRows, encodeRowsPlain, type Value } from '../../src/archive/parquet/rows.ts';
+import { type CellValue, decodeRows, encodeRows, encodeRowsWithArrow } from '../../src/archive/parquet/rows.ts';
 import { type Column, type ColumnType, datasets } from '../../src/archive/parquet/schema.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { share } from '../harness/share.ts';
@@ -33,9 +33,9 @@ interface Kind {
   readonly wide: boolean;
 }
 
-function rowsOf(count: number, { nulls, distinct, wide }: Kind, from: number): Value[][] {
+function rowsOf(count: number, { nulls, distinct, wide }: Kind, from: number): CellValue[][] {
   const draw = drawFrom(from);
-  const drawnOf = (type: ColumnType): Value => {
+  const drawnOf = (type: ColumnType): CellValue => {
     const n = draw.below(distinct);
     if (type === 'string') return ['', '🚀', 'é', `${n}`, 'A.B C?', 'x'.repeat(n % 300)][n % 6]!;
     if (type === 'boolean') return n % 2 === 0;
@@ -45,7 +45,7 @@ function rowsOf(count: number, { nulls, distinct, wide }: Kind, from: number): V
     return wide ? [-0, 0, 1e300, Number.NEGATIVE_INFINITY, n / 7][n % 5]! : n / 1000;
   };
   return Array.from({ length: count }, () =>
-    columns.map(({ type, nullable }): Value => {
+    columns.map(({ type, nullable }): CellValue => {
       if (nullable && (nulls === 'all' || (nulls === 'some' && draw.below(3) === 0))) return null;
       return drawnOf(type);
     }),
@@ -97,7 +97,7 @@ describe('rows of every type but lists', () => {
         const rows = rowsOf(count, made, from);
         const [own, plain] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
         writeFileSync(own, encodeRows(columns, rows, group));
-        writeFileSync(plain, encodeRowsPlain(columns, rows, group));
+        writeFileSync(plain, encodeRowsWithArrow(columns, rows, group));
         for (const query of [
           `describe from '%'`,
           `from '%'`,
@@ -147,6 +147,6 @@ test('candles come back as they went in, whatever row groups cut them', () => {
   for (const group of [1, 59, 60, 61, 122_880]) {
     const bytes = encodeCandles(candles, group);
     expect(decodeRows(datasets.candles_1h, bytes)).toEqual(rows);
-    expect(decodeRows(datasets.candles_1h, encodeRowsPlain(datasets.candles_1h, rows, group))).toEqual(rows);
+    expect(decodeRows(datasets.candles_1h, encodeRowsWithArrow(datasets.candles_1h, rows, group))).toEqual(rows);
   }
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/rows.ts';
+import { type CellValue, decodeRows, encodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
 import {
   type Column,
   type ColumnType,
@@ -23,7 +23,7 @@ console.log(`parquet: SEED=${seed}`);
 const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', '🚀', 'é', 'a\'b"c', '\u0000x', 'A.B-C?'));
 /** The years 2000 to 2100 in epoch ms. */
 const time = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2100, 0) });
-const values: Record<ColumnType, fc.Arbitrary<Value>> = {
+const values: Record<ColumnType, fc.Arbitrary<CellValue>> = {
   string: text,
   timestamp: time,
   double: fc.double({ noNaN: true }),
@@ -32,7 +32,7 @@ const values: Record<ColumnType, fc.Arbitrary<Value>> = {
   boolean: fc.boolean(),
   strings: fc.array(text, { maxLength: 4 }),
 };
-const rowOf = (columns: readonly Column[]): fc.Arbitrary<Value[]> =>
+const rowOf = (columns: readonly Column[]): fc.Arbitrary<CellValue[]> =>
   fc.tuple(...columns.map((c) => (c.nullable ? fc.option(values[c.type]) : values[c.type])));
 
 describe('every dataset', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { salvage } from '../../src/archive/repair/salvage-row-groups.ts';
+import { salvageRowGroups } from '../../src/archive/repair/salvage-row-groups.ts';
 import type { FileRecord, RowGroup } from '../../src/state/file-metadata.ts';
 
 /** A file of three row groups, as the record of it tells: what they hold does not matter here. */
@@ -17,7 +17,7 @@ const groups: readonly RowGroup[] = [first!, second!, third!].map((bytes, i) => 
 });
 const record: FileRecord = { path: 'ticks/x', sha256: sha256(file), footer, groups };
 const of = (...bytes: readonly (string | Uint8Array)[]) =>
-  salvage(Buffer.concat(bytes.map((piece) => Buffer.from(piece))), record, 6);
+  salvageRowGroups(Buffer.concat(bytes.map((piece) => Buffer.from(piece))), record, 6);
 
 const lostOf = (i: number) => ({ keys: { first: groups[i]!.first, last: groups[i]!.last }, rows: groups[i]!.rows });
 
@@ -32,44 +32,48 @@ describe('a file is had again to the byte', () => {
     ['with bytes between its row groups', [magic, first!, 'xx', second!, third!, footer]],
     ['with bytes between its row groups and another footer', [magic, first!, 'xx', second!, third!, 'footer????']],
   ])('%s', (_, bytes) => {
-    const { whole, kept, readable, lost } = of(...bytes);
-    expect(Buffer.from(whole!)).toEqual(file);
-    expect(readable).toEqual(whole);
-    expect([kept, lost]).toEqual([[0, 1, 2], []]);
+    const { wholeFile, intactGroups, readableFile, lostRanges } = of(...bytes);
+    expect(Buffer.from(wholeFile!)).toEqual(file);
+    expect(readableFile).toEqual(wholeFile);
+    expect([intactGroups, lostRanges]).toEqual([[0, 1, 2], []]);
   });
 });
 
 describe('of a damaged file', () => {
   test('each row group that is intact is kept in its place, and the rest is told', () => {
-    const { whole, kept, readable, lost } = of(magic, first!, 'SECOND', third!, footer);
-    expect(whole).toBeNull();
-    expect([kept, lost]).toEqual([[0, 2], [lostOf(1)]]);
-    expect(Buffer.from(readable!)).toEqual(Buffer.concat([magic, first!, Buffer.alloc(6), third!, footer]));
+    const { wholeFile, intactGroups, readableFile, lostRanges } = of(magic, first!, 'SECOND', third!, footer);
+    expect(wholeFile).toBeNull();
+    expect([intactGroups, lostRanges]).toEqual([[0, 2], [lostOf(1)]]);
+    expect(Buffer.from(readableFile!)).toEqual(Buffer.concat([magic, first!, Buffer.alloc(6), third!, footer]));
   });
 
   test('what was moved is found behind a place where bytes were taken out', () => {
-    const { kept, lost } = of(magic, 'first', second!, third!, footer);
-    expect([kept, lost]).toEqual([[1, 2], [lostOf(0)]]);
+    const { intactGroups, lostRanges } = of(magic, 'first', second!, third!, footer);
+    expect([intactGroups, lostRanges]).toEqual([[1, 2], [lostOf(0)]]);
   });
 
   test('what is cut off is lost from the row group on that the cut is in', () => {
-    expect(of(magic, first!, second!, 'the thir').lost).toEqual([lostOf(2)]);
-    expect(of(magic, 'firs').lost).toEqual([0, 1, 2].map(lostOf));
+    expect(of(magic, first!, second!, 'the thir').lostRanges).toEqual([lostOf(2)]);
+    expect(of(magic, 'firs').lostRanges).toEqual([0, 1, 2].map(lostOf));
   });
 
   test('nothing can be read where no row group is intact, nor where it is missing', () => {
     const all = [0, 1, 2].map(lostOf);
     expect(of('nothing of it')).toEqual({ whole: null, kept: [], readable: null, lost: all });
-    expect(salvage(null, record, 6)).toEqual({ whole: null, kept: [], readable: null, lost: all });
+    expect(salvageRowGroups(null, record, 6)).toEqual({ whole: null, kept: [], readable: null, lost: all });
   });
 
   test('that nobody knows all is lost, whichever rows they were', () => {
     const lost = [{ keys: null, rows: 6 }];
-    expect(salvage(file, undefined, 6)).toEqual({ whole: null, kept: [], readable: null, lost });
+    expect(salvageRowGroups(file, undefined, 6)).toEqual({ whole: null, kept: [], readable: null, lost });
   });
 
   test('whose row groups make another file than the published one it is not given out as that', () => {
-    const { whole, kept, lost } = salvage(file, { ...record, footer: Buffer.from('foot') }, 6);
-    expect([whole, kept, lost]).toEqual([null, [0, 1, 2], []]);
+    const { wholeFile, intactGroups, lostRanges } = salvageRowGroups(
+      file,
+      { ...record, footer: Buffer.from('foot') },
+      6,
+    );
+    expect([wholeFile, intactGroups, lostRanges]).toEqual([null, [0, 1, 2], []]);
   });
 });

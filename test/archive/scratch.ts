@@ -7,14 +7,14 @@ import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { type Published, type PublishOptions, publish } from '../../src/archive/publish/publish.ts';
+import { type PublishOptions, type PublishResult, publish } from '../../src/archive/publish/publish.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
-import { ranks } from '../../src/core/merge.ts';
+import { precedenceRanks } from '../../src/core/merge.ts';
 import type { Window } from '../../src/core/window.ts';
 import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';
-import { notePolledFrom } from '../../src/state/symbols.ts';
+import { recordPolledFrom } from '../../src/state/symbols.ts';
 import { systemClock } from '../../src/system.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
@@ -74,10 +74,10 @@ export function answer(symbol: string, pairs: Pairs, rest: Partial<TickRecord> &
   const record: TickRecord = {
     runId: 'run',
     symbol,
-    asked: span,
+    requestedWindow: span,
     observedAt,
     origin: 'poll',
-    rank: ranks.poll,
+    rank: precedenceRanks.poll,
     rejected: [],
     ticks: { t: Float64Array.from(times), p: Float64Array.from(pairs, ([, p]) => p) },
     covered: (windows ?? (pairs.length === 0 ? [] : [span])).map((w) => ({
@@ -99,14 +99,14 @@ export function append(archive: Archive, ...records: TickRecord[]): void {
   appendTicks(archive.state, records);
   // Each is a poll that was carried through.
   for (const { symbol, origin, covered } of records)
-    for (const { from } of origin === 'poll' ? covered : []) notePolledFrom(archive.state.db, symbol, from);
+    for (const { from } of origin === 'poll' ? covered : []) recordPolledFrom(archive.state.db, symbol, from);
 }
 
 /** By what these archives are judged: no list decides. */
 export const judged = {
-  named: null,
+  namedSymbols: null,
   views: [],
-  rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
+  lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
 };
 
 export const publishNow = (
@@ -114,7 +114,7 @@ export const publishNow = (
   nowMs = now,
   runId = 'run',
   rest: Partial<PublishOptions> = {},
-): Promise<Published> =>
+): Promise<PublishResult> =>
   publish(archive, {
     runId,
     clock: clockAt(nowMs),

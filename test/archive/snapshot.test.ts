@@ -11,11 +11,11 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { draftOf, endDraft } from '../../src/archive/copies/atomic-write.ts';
+import { closeDraft, openDraft } from '../../src/archive/copies/atomic-write.ts';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
-import { allFiles } from '../../src/archive/manifest.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
@@ -44,13 +44,13 @@ test('a snapshot keeps its bytes through the publishes after it, and verifies as
   expect(taken).toMatchObject({
     folder,
     generation: 1,
-    files: allFiles(archive.manifest()).length,
+    files: listManifestFiles(archive.readManifest()).length,
     copied: 0,
   });
   const before = hashes(folder, everything);
   const root = hashes(archive.layout.root, everything);
   expect(before).toEqual(root);
-  const part = archive.manifest().datasets.ticks.files[0]!.path;
+  const part = archive.readManifest().datasets.ticks.files[0]!.path;
   expect(statSync(join(folder, part)).ino).toBe(statSync(join(archive.layout.root, part)).ino);
 
   append(archive, answer('AAA', [[day0 + 1, 0.6]]), answer('BBB', [[day0 + 2 * dayMs, 0.6]]));
@@ -58,7 +58,7 @@ test('a snapshot keeps its bytes through the publishes after it, and verifies as
   expect(hashes(archive.layout.root, everything)).not.toEqual(root);
   expect(hashes(folder, everything)).toEqual(before);
   const copy = opened({ root: folder, create: false });
-  expect(await verify(copy, null)).toMatchObject({ generation: 1, findings: [] });
+  expect(await verifyArchive(copy, null)).toMatchObject({ generation: 1, findings: [] });
   // Written to, it goes its own way and leaves the archive alone.
   const now = hashes(archive.layout.root, everything);
   append(copy, answer('AAA', [[day0 + 5, 0.1]]));
@@ -83,7 +83,7 @@ test.each([0, 1, 2, 3])(
     expect((await takeSnapshot(archive, folder, { id: 'a' })).generation).toBe(2);
     expect(publishedTicks(folder)).toHaveLength(5);
     expect(readFileSync(join(folder, 'README.md'), 'utf8')).toContain('generation 2');
-    expect((await verify(opened({ root: folder, create: false }), null)).findings).toEqual([]);
+    expect((await verifyArchive(opened({ root: folder, create: false }), null)).findings).toEqual([]);
   },
 );
 
@@ -98,7 +98,7 @@ test('on another device the files are copied, each checked against the manifest'
   const taken = await takeSnapshot(apart, folder, { id: 'a' });
   expect(taken.copied).toBe(taken.files);
   expect(hashes(folder, everything)).toEqual(hashes(archive.layout.root, everything));
-  const { path, bytes } = archive.manifest().datasets.ticks.files[0]!;
+  const { path, bytes } = archive.readManifest().datasets.ticks.files[0]!;
   writeFileSync(join(archive.layout.root, path), Buffer.alloc(bytes));
   const second = join(scratchFolder(), 'snap');
   await expect(takeSnapshot(apart, second, { id: 'a' })).rejects.toMatchObject({ exitCode: 6 });
@@ -108,7 +108,7 @@ test('on another device the files are copied, each checked against the manifest'
 test('a damaged part is not kept for later, be it of the size that it had', async () => {
   const archive = await published();
   const parent = scratchFolder();
-  const { path } = archive.manifest().datasets.candles_1h.files[0]!;
+  const { path } = archive.readManifest().datasets.candles_1h.files[0]!;
   const bytes = readFileSync(join(archive.layout.root, path));
   bytes[bytes.length >> 1]! ^= 1;
   writeFileSync(join(archive.layout.root, path), bytes);
@@ -127,7 +127,7 @@ describe('nothing is left of a snapshot', () => {
     const stop = new AbortController();
     const options = { id: 'a', signal: stop.signal, onProgress: () => stop.abort(new Error('stopped')) };
     await expect(takeSnapshot(archive, join(parent, 'snap'), options)).rejects.toThrow('stopped');
-    truncateSync(join(archive.layout.root, archive.manifest().datasets.coverage.files[0]!.path), 5);
+    truncateSync(join(archive.layout.root, archive.readManifest().datasets.coverage.files[0]!.path), 5);
     await expect(takeSnapshot(archive, join(parent, 'snap'), { id: 'a' })).rejects.toMatchObject({ exitCode: 6 });
     expect(readdirSync(parent)).toEqual([]);
     expect(readdirSync(join(archive.layout.root, '.oddslake/pins'))).toEqual([]);
@@ -136,14 +136,14 @@ describe('nothing is left of a snapshot', () => {
   test('of a process that was killed, once another is taken to the same folder', async () => {
     const archive = await published();
     const parent = scratchFolder();
-    const other = draftOf(join(parent, 'snap'), 'other');
+    const other = openDraft(join(parent, 'snap'), 'other');
     // One has our number and was not begun here: in a container every process may have it.
     for (const name of ['.snap.oddslake-2147483646-x', `.snap.oddslake-${process.pid}-before`, basename(other)])
       mkdirSync(join(parent, name, 'ticks'), { recursive: true });
     mkdirSync(join(parent, 'snap'));
     await takeSnapshot(archive, join(parent, 'snap'), { id: 'a' });
     expect(readdirSync(parent).sort()).toEqual([`.snap.oddslake-${process.pid}-other`, 'snap']);
-    endDraft(other);
+    closeDraft(other);
   });
 });
 
@@ -182,7 +182,7 @@ describe('a snapshot', () => {
     const told: [number, number][] = [];
     const watched = { ...archive, disk: { ...archive.disk, syncFolder, rename } };
     const taken = await takeSnapshot(watched, folder, { id: 'a', onProgress: (...args) => told.push(args) });
-    const files = allFiles(archive.manifest());
+    const files = listManifestFiles(archive.readManifest());
     const folders = new Set(['', ...files.map(({ path }) => dirname(path))].map((path) => join(draft, path)));
     expect(done.slice(-2)).toEqual(['renamed', '']);
     expect(new Set(done.slice(0, -2))).toEqual(folders);
@@ -233,7 +233,7 @@ describe('a snapshot', () => {
     const archive = opened({ parts: 1, mends: true });
     append(archive, answer('AAA', [[day0, 0.5]], { windows: [] }));
     await publishNow(archive);
-    for (const { path } of allFiles(archive.manifest())) rmSync(join(archive.layout.root, path));
+    for (const { path } of listManifestFiles(archive.readManifest())) rmSync(join(archive.layout.root, path));
     archive.state.db.run('delete from symbols');
     await repairNow(archive);
     const folder = join(scratchFolder(), 'snap');

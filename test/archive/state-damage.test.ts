@@ -1,10 +1,10 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { dayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { stateFile } from '../../src/state/state.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { toStateFilePath } from '../../src/state/state.ts';
 import { repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder } from './scratch.ts';
 
@@ -25,10 +25,10 @@ async function filled(root: string): Promise<Archive> {
   return archive;
 }
 
-const stateOf = async (archive: Archive): Promise<string | null> => (await verify(archive, null)).state;
+const stateOf = async (archive: Archive): Promise<string | null> => (await verifyArchive(archive, null)).state;
 
 function removeState({ layout }: Archive): void {
-  for (const end of ['', '-wal', '-shm']) rmSync(`${stateFile(layout.private)}${end}`, { force: true });
+  for (const end of ['', '-wal', '-shm']) rmSync(`${toStateFilePath(layout.privateFolder)}${end}`, { force: true });
 }
 
 test.each([
@@ -57,7 +57,7 @@ test('a verification that is stopped while it looks at the state tells nothing',
   const onProgress = (done: number, total: number): void => {
     if (done === total) stop.abort(new Error('stopped'));
   };
-  await expect(verify(archive, null, onProgress, stop.signal)).rejects.toThrow('stopped');
+  await expect(verifyArchive(archive, null, onProgress, stop.signal)).rejects.toThrow('stopped');
 });
 
 test('verify notices what is broken in the file of the state itself', async () => {
@@ -65,7 +65,7 @@ test('verify notices what is broken in the file of the state itself', async () =
   const archive = await filled(root);
   archive.state.db.script('pragma wal_checkpoint(truncate)');
   archive.close();
-  const path = stateFile(archive.layout.private);
+  const path = toStateFilePath(archive.layout.privateFolder);
   const bytes = readFileSync(path);
   for (let at = bytes.indexOf('AAA'); at >= 0; at = bytes.indexOf('AAA', at)) bytes.write('ZZZ', at);
   writeFileSync(path, bytes);
@@ -75,13 +75,13 @@ test('verify notices what is broken in the file of the state itself', async () =
 test('a damaged file of coverage is no fault of the state, and a repair mends what it can before it tells of the state', async () => {
   const root = scratchFolder();
   const archive = await filled(root);
-  const path = dayPath('coverage', day0, 0);
+  const path = toDayPath('coverage', day0, 0);
   const bytes = readFileSync(join(root, path));
   bytes[bytes.length >> 1]! ^= 4;
   writeFileSync(join(root, path), bytes);
-  expect(await verify(archive, null)).toMatchObject({ findings: [{ path, what: 'differs' }], state: null });
+  expect(await verifyArchive(archive, null)).toMatchObject({ findings: [{ path, what: 'differs' }], state: null });
   await repairNow(archive);
-  expect(await verify(archive, null)).toMatchObject({ findings: [], state: null });
+  expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
 
   archive.state.db.script("update segments set t_to = t_to - 8192 where symbol = 'AAA'");
   writeFileSync(join(root, 'views.sql'), 'mine');

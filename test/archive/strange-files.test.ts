@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 
 // What a search for damage has found, told one by one.
@@ -19,7 +19,7 @@ async function published(): Promise<{ archive: Archive; at: (path: string) => st
   return { archive, at: (path) => join(root, path) };
 }
 
-const findings = async (archive: Archive) => (await verify(archive, null)).findings;
+const findings = async (archive: Archive) => (await verifyArchive(archive, null)).findings;
 
 describe('verify', () => {
   test('finds a manifest whose generation is none, which a single bit may do', async () => {

@@ -1,14 +1,14 @@
 import { type Table, tableFromIPC } from 'apache-arrow';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decode, decodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/rows.ts';
+import { type CellValue, decodeArrowTable, decodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
 import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
-import { arrowPieces, parquetPieces, type RowChunk } from '../../src/archive/parquet/streaming-writer.ts';
+import { type RowChunk, streamArrow, streamParquet } from '../../src/archive/parquet/streaming-writer.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`stream-file: SEED=${seed}`);
 
-const noDelta = () => ({ delta: [] });
+const noDelta = () => ({ deltaColumns: [] });
 
 async function whole(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const all: Uint8Array[] = [];
@@ -17,12 +17,12 @@ async function whole(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
 }
 
 /** Rows as chunks of columns, `size` rows each. */
-async function* chunked(columns: readonly Column[], rows: readonly (readonly Value[])[], size: number) {
+async function* chunked(columns: readonly Column[], rows: readonly (readonly CellValue[])[], size: number) {
   for (let at = 0; at < rows.length; at += size)
     yield columns.map((_, c) => rows.slice(at, at + size).map((row) => row[c]!));
 }
 
-const values: Record<Column['type'], fc.Arbitrary<Value>> = {
+const values: Record<Column['type'], fc.Arbitrary<CellValue>> = {
   string: fc.string({ unit: 'grapheme', maxLength: 9 }),
   timestamp: fc.integer({ min: -1e12, max: 4.1e12 }),
   double: fc.double(),
@@ -47,11 +47,11 @@ describe('a file written piece by piece', () => {
   test('holds every value of every type, nulls included, in Parquet and Arrow', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(rowOf, { maxLength: 70 }), fc.integer({ min: 1, max: 30 }), async (rows, size) => {
-        const parquet = await whole(parquetPieces(everyType, chunked(everyType, rows, size), noDelta));
+        const parquet = await whole(streamParquet(everyType, chunked(everyType, rows, size), noDelta));
         expect(decodeRows(everyType, parquet)).toEqual(rows);
-        const table = tableFromIPC(await whole(arrowPieces(everyType, chunked(everyType, rows, size))));
+        const table = tableFromIPC(await whole(streamArrow(everyType, chunked(everyType, rows, size))));
         expect(table.numRows).toBe(rows.length);
-        const asParquet = decode(parquet);
+        const asParquet = decodeArrowTable(parquet);
         expect(table.schema.fields.map(String)).toEqual(asParquet.schema.fields.map(String));
         expect(told(table)).toEqual(told(asParquet));
       }),
@@ -61,8 +61,8 @@ describe('a file written piece by piece', () => {
 
   test.each(Object.entries(datasets))('of no rows has the schema of %s', async (_, columns) => {
     const none = () => chunked(columns, [], 1);
-    expect(decodeRows(columns, await whole(parquetPieces(columns, none(), noDelta)))).toEqual([]);
-    const { schema, numRows } = tableFromIPC(await whole(arrowPieces(columns, none())));
+    expect(decodeRows(columns, await whole(streamParquet(columns, none(), noDelta)))).toEqual([]);
+    const { schema, numRows } = tableFromIPC(await whole(streamArrow(columns, none())));
     expect(numRows).toBe(0);
     expect(schema.fields.map(({ name, nullable }) => [name, nullable])).toEqual(
       columns.map(({ name, nullable }) => [name, nullable]),
@@ -83,7 +83,7 @@ describe('a file written piece by piece', () => {
         isEnded = true;
       }
     }
-    const pieces = parquetPieces(datasets.ticks, endless(), noDelta);
+    const pieces = streamParquet(datasets.ticks, endless(), noDelta);
     let bytes = 0;
     while (bytes < 100_000) bytes += (await pieces.next()).value!.length;
     expect(given).toBeGreaterThan(rowGroupRows);
@@ -99,7 +99,7 @@ describe('a file written piece by piece', () => {
       for (let i = 0; i < good; i++) yield chunk;
       throw new Error('the disk is gone');
     }
-    await expect(whole(parquetPieces(datasets.ticks, breaking(), noDelta))).rejects.toThrow('the disk is gone');
-    await expect(whole(arrowPieces(datasets.ticks, breaking()))).rejects.toThrow('the disk is gone');
+    await expect(whole(streamParquet(datasets.ticks, breaking(), noDelta))).rejects.toThrow('the disk is gone');
+    await expect(whole(streamArrow(datasets.ticks, breaking()))).rejects.toThrow('the disk is gone');
   });
 });

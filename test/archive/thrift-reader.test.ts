@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { readStruct } from '../../src/archive/parquet/thrift-reader.ts';
+import { readThriftStruct } from '../../src/archive/parquet/thrift-reader.ts';
 import { binary, bool, i16, i32, i64, list, struct, text } from '../../src/archive/parquet/thrift-writer.ts';
 
 // Written by hand after the protocol's own description, so that what is read is not what this project would write.
 
 const types = { yes: 1, no: 2, byte: 3, i16: 4, i32: 5, i64: 6, double: 7, binary: 8, list: 9, set: 10, struct: 12 };
-const read = (...bytes: number[]) => readStruct(Uint8Array.from(bytes), 0);
+const read = (...bytes: number[]) => readThriftStruct(Uint8Array.from(bytes), 0);
 /** The head of a field `delta` numbers after the one before it. */
 const head = (delta: number, type: number): number => (delta << 4) | type;
 const stop = 0;
@@ -50,7 +50,7 @@ describe('a struct', () => {
 
   test('is read from where it begins, over doubles, which are of no use here', () => {
     const bytes = Uint8Array.of(255, 255, head(1, types.double), 1, 2, 3, 4, 5, 6, 7, 8, head(1, types.byte), 9, stop);
-    expect(readStruct(bytes, 2)).toEqual({ value: [undefined, 0, 9], end: bytes.length });
+    expect(readThriftStruct(bytes, 2)).toEqual({ value: [undefined, 0, 9], end: bytes.length });
   });
 
   test('has texts as their bytes, and structs in it', () => {
@@ -106,9 +106,9 @@ describe('what is no struct of ours', () => {
       stop,
       stop,
     );
-    expect(readStruct(whole, 0).end).toBe(whole.length);
+    expect(readThriftStruct(whole, 0).end).toBe(whole.length);
     for (let length = 0; length < whole.length; length++)
-      expect(() => readStruct(whole.subarray(0, length), 0), `${length} bytes`).toThrow(/ends too early/);
+      expect(() => readThriftStruct(whole.subarray(0, length), 0), `${length} bytes`).toThrow(/ends too early/);
   });
 
   test('is refused with a field numbered below 0 or above 1000', () => {
@@ -158,7 +158,7 @@ describe('what is written', () => {
       // As far from the one before as a head can tell.
       24: list([]),
     });
-    expect(readStruct(Uint8Array.from([9, ...written.bytes]), 1)).toEqual({
+    expect(readThriftStruct(Uint8Array.from([9, ...written.bytes]), 1)).toEqual({
       value: [
         undefined,
         -3,

@@ -2,10 +2,10 @@ import { Table, tableToIPC } from 'apache-arrow';
 import fc from 'fast-check';
 import { Compression, Table as WasmTable, WriterPropertiesBuilder, WriterVersion, writeParquet } from 'parquet-wasm';
 import { describe, expect, test } from 'vitest';
-import { batchOf, dataOf, schemaOf } from '../../src/archive/parquet/arrow-data.ts';
+import { createRecordBatch, toArrowData, toArrowSchema } from '../../src/archive/parquet/arrow-data.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
-import { indexTicks, ticksOf, ticksOfWhole } from '../../src/archive/parquet/tick-page-index.ts';
+import { decodeSymbolTicks, indexTickFile, readSymbolTicks } from '../../src/archive/parquet/tick-page-index.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { compareUtf8 } from '../../src/core/compare-utf8.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
@@ -51,17 +51,17 @@ function draws(from: number): () => number {
 
 function expectSame(part: PartColumns): void {
   const file = encodeTicks(part);
-  const index = indexTicks(file);
+  const index = indexTickFile(file);
   const plain = decodeTicks(file);
-  expect([...index.symbols.keys()]).toEqual(plain.symbols);
+  expect([...index.symbolIndexes.keys()]).toEqual(plain.symbols);
   plain.symbols.forEach((symbol, i) => {
     const [from, to] = [plain.offsets[i]!, plain.offsets[i + 1]!];
     const wanted = { t: plain.t.subarray(from, to), p: plain.p.subarray(from, to) };
-    const found = ticksOf(file, index, symbol)!;
+    const found = readSymbolTicks(file, index, symbol)!;
     expect(Buffer.from(found.t.buffer).equals(Buffer.from(wanted.t.slice().buffer))).toBe(true);
     expect(Buffer.from(found.p.buffer).equals(Buffer.from(wanted.p.slice().buffer))).toBe(true);
   });
-  expect(ticksOf(file, index, 'none')).toBeUndefined();
+  expect(readSymbolTicks(file, index, 'none')).toBeUndefined();
 }
 
 test('the pages of a symbol give what decoding the whole part gives', () => {
@@ -96,8 +96,8 @@ test('a file cut short or changed anywhere is an error or some ticks, and never 
     const bad = Uint8Array.from(file.subarray(0, round % 2 === 0 ? file.length : Math.floor(random() * file.length)));
     if (bad.length > 0) bad[Math.floor(random() * bad.length)]! ^= 1 << Math.floor(random() * 8);
     try {
-      const index = indexTicks(bad);
-      for (const symbol of index.symbols.keys()) ticksOf(bad, index, symbol);
+      const index = indexTickFile(bad);
+      for (const symbol of index.symbolIndexes.keys()) readSymbolTicks(bad, index, symbol);
     } catch (error) {
       expect(error).toBeInstanceOf(Error);
     }
@@ -110,14 +110,14 @@ function storedAs(
   properties: (builder: WriterPropertiesBuilder) => WriterPropertiesBuilder,
   columns: readonly Column[] = datasets.ticks,
 ): Uint8Array {
-  const schema = schemaOf(columns);
+  const schema = toArrowSchema(columns);
   const children = columns.map(({ type }, c) =>
-    dataOf(
+    toArrowData(
       type,
       rows.map((row) => row[c]!),
     ),
   );
-  const table = WasmTable.fromIPCStream(tableToIPC(new Table(schema, [batchOf(schema, children)]), 'stream'));
+  const table = WasmTable.fromIPCStream(tableToIPC(new Table(schema, [createRecordBatch(schema, children)]), 'stream'));
   return writeParquet(table, properties(new WriterPropertiesBuilder().setCompression(Compression.ZSTD)).build());
 }
 
@@ -132,15 +132,15 @@ describe('a file that is stored as our writer stores none', () => {
     const file = storedAs(rows, (builder) =>
       builder.setDictionaryEnabled(false).setColumnDictionaryEnabled('symbol', true),
     );
-    const index = indexTicks(file);
-    expect(ticksOf(file, index, 'B')).toEqual({ t: Float64Array.of(1), p: Float64Array.of(0.25) });
-    expect(index.bytes).toBe(2 * 200 + 2 * 150);
+    const index = indexTickFile(file);
+    expect(readSymbolTicks(file, index, 'B')).toEqual({ t: Float64Array.of(1), p: Float64Array.of(0.25) });
+    expect(index.memoryBytes).toBe(2 * 200 + 2 * 150);
   });
 
   test('says what it holds in memory: its pages, its symbols, and the dictionaries that are kept', () => {
-    const index = indexTicks(storedAs(rows, usual));
+    const index = indexTickFile(storedAs(rows, usual));
     // Two pages of times and prices, two symbols, one time and two prices of eight bytes.
-    expect(index.bytes).toBe(2 * 200 + 2 * 150 + 3 * 8);
+    expect(index.memoryBytes).toBe(2 * 200 + 2 * 150 + 3 * 8);
   });
 
   test.each<[string, Uint8Array, string]>([
@@ -160,15 +160,15 @@ describe('a file that is stored as our writer stores none', () => {
     ['of other columns', encodeRows(datasets.conflicts, [['A', 1, 0.5, 0.25, 2]]), 'other columns than ticks have'],
     ['of nothing', new Uint8Array(7), ''],
   ])('%s is refused', (_, file, sentence) => {
-    expect(() => indexTicks(file)).toThrow(sentence);
+    expect(() => indexTickFile(file)).toThrow(sentence);
   });
 });
 
 test('the plain way finds a symbol too, or none', () => {
   const part = partOf({ sizes: [3, 4], step: 10, prices: 5, start: 1_780_272_000_000 }, draws(seed));
   const file = encodeTicks(part);
-  const found = ticksOfWhole(file, part.symbols[1]!)!;
+  const found = decodeSymbolTicks(file, part.symbols[1]!)!;
   expect([...found.t]).toEqual([...part.t.subarray(3, 7)]);
   expect([...found.p]).toEqual([...part.p.subarray(3, 7)]);
-  expect(ticksOfWhole(file, 'none')).toBeUndefined();
+  expect(decodeSymbolTicks(file, 'none')).toBeUndefined();
 });

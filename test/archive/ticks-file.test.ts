@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { indexTicks, ticksOf } from '../../src/archive/parquet/tick-page-index.ts';
-import { decodeTicksPlain, encodeTicksPlain } from '../../src/archive/parquet/ticks-arrow.ts';
-import { decodeTicks, decodeTicksOurs, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { indexTickFile, readSymbolTicks } from '../../src/archive/parquet/tick-page-index.ts';
+import { decodeTicksWithArrow, encodeTicksWithArrow } from '../../src/archive/parquet/ticks-arrow.ts';
+import { decodeTicks, decodeTicksStrict, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { compareUtf8 } from '../../src/core/compare-utf8.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
 import { share } from '../harness/share.ts';
@@ -74,13 +74,13 @@ function expectEqual(found: PartColumns, wanted: PartColumns): void {
 /** Every reader of ours gives back what went in, and the next writing the same bytes. */
 function expectSame(part: PartColumns, groupRows?: number): Uint8Array {
   const bytes = encodeTicks(part, groupRows);
-  expectEqual(decodeTicksPlain(bytes), part);
+  expectEqual(decodeTicksWithArrow(bytes), part);
   expectEqual(decodeTicks(bytes), part);
-  for (const file of [bytes, encodeTicksPlain(part, groupRows)]) expectEqual(decodeTicksOurs(file), part);
-  const index = indexTicks(bytes);
-  expect([...index.symbols.keys()]).toEqual(part.symbols);
+  for (const file of [bytes, encodeTicksWithArrow(part, groupRows)]) expectEqual(decodeTicksStrict(file), part);
+  const index = indexTickFile(bytes);
+  expect([...index.symbolIndexes.keys()]).toEqual(part.symbols);
   part.symbols.forEach((symbol, i) => {
-    const { t, p } = ticksOf(bytes, index, symbol)!;
+    const { t, p } = readSymbolTicks(bytes, index, symbol)!;
     expect(bits(t).equals(bits(part.t.subarray(part.offsets[i], part.offsets[i + 1])))).toBe(true);
     expect(bits(p).equals(bits(part.p.subarray(part.offsets[i], part.offsets[i + 1])))).toBe(true);
   });
@@ -166,7 +166,7 @@ describe('a part of ticks', () => {
   test('takes less than by parquet-wasm, whether times differ or are shared', () => {
     for (const times of ['random', 'shared'] as const) {
       const part = partOf({ sizes: Array(300).fill(700), names: ['A'], times, distinct: 500 }, draws(seed));
-      expect(encodeTicks(part).length).toBeLessThan(encodeTicksPlain(part).length);
+      expect(encodeTicks(part).length).toBeLessThan(encodeTicksWithArrow(part).length);
     }
   });
 });
@@ -181,7 +181,7 @@ test('DuckDB reads the rows and the types of the plain way, and its bounds leave
       const part = partOf(made, draws(from));
       const [own, plain] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
       writeFileSync(own, encodeTicks(part, rows));
-      writeFileSync(plain, encodeTicksPlain(part, rows));
+      writeFileSync(plain, encodeTicksWithArrow(part, rows));
       expect(await rowsOf(`describe from '${own}'`)).toEqual(await rowsOf(`describe from '${plain}'`));
       expect(await rowsOf(`from '${own}'`)).toEqual(await rowsOf(`from '${plain}'`));
       const row = Math.floor(part.t.length / 2);

@@ -1,17 +1,17 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { inferredCost } from '../../src/app/inferred-cost.ts';
+import { estimateRecheckCost } from '../../src/app/inferred-cost.ts';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { formatVersion } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { decode } from '../../src/archive/parquet/rows.ts';
+import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { journaledTicks } from '../../src/state/journal.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { countJournaledTicks } from '../../src/state/journal.ts';
 import { evidenceSinceKey, getMeta } from '../../src/state/meta.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { turnedBack } from './older.ts';
 import {
   answer,
@@ -32,7 +32,7 @@ import {
 /** An archive of format 1 with two generations, opened by today's code, and the text of its manifest. */
 async function older(): Promise<{ archive: Archive; text: string }> {
   const first = opened();
-  observeMarkets(first.state.db, [market('AAA')], now, true);
+  recordMarkets(first.state.db, [market('AAA')], now, true);
   append(first, answer('AAA', [[day0, 0.5]]), answer('BBB', [[day0 + dayMs, 0.5]]));
   await publishNow(first);
   append(first, answer('AAA', [[day0 + 1, 0.6]]));
@@ -48,11 +48,11 @@ const upgrade = (archive: Archive) =>
     runId: 'upgrade',
     clock: clockAt(now),
     waitMs: 10_000,
-    named: null,
+    namedSymbols: null,
     views: [],
     upgrades: true,
     candles: ['1h', '1d'],
-    rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
+    lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
   });
 
 const both = ['ticks', 'symbols', 'markets', 'conflicts'] as const;
@@ -61,13 +61,13 @@ const both = ['ticks', 'symbols', 'markets', 'conflicts'] as const;
 const coverageNames = (root: string): string[][] =>
   globSync(join(root, 'coverage/*/*.parquet'))
     .sort()
-    .map((path) => decode(readFileSync(path)).schema.fields.map(({ name }) => name));
+    .map((path) => decodeArrowTable(readFileSync(path)).schema.fields.map(({ name }) => name));
 
 test('an older archive is read as it is, and nothing is published onto it', async () => {
   const { archive, text } = await older();
-  expect(archive.manifest().format_version).toBe(1);
-  for (const name of datasetNames) expect(archive.manifest().datasets[name].files).toBeInstanceOf(Array);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect(archive.readManifest().format_version).toBe(1);
+  for (const name of datasetNames) expect(archive.readManifest().datasets[name].files).toBeInstanceOf(Array);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
   append(archive, answer('AAA', [[day0 + 2, 0.7]]));
   const before = hashes(archive.layout.root, '**/*');
   await expect(publishNow(archive)).rejects.toMatchObject({
@@ -75,15 +75,15 @@ test('an older archive is read as it is, and nothing is published onto it', asyn
     message: expect.stringMatching(/oddslake upgrade/),
   });
   expect(hashes(archive.layout.root, '**/*')).toEqual(before);
-  expect(readFileSync(archive.layout.manifest, 'utf8')).toBe(text);
-  expect(journaledTicks(archive.state.db)).toBe(1);
+  expect(readFileSync(archive.layout.manifestPath, 'utf8')).toBe(text);
+  expect(countJournaledTicks(archive.state.db)).toBe(1);
 });
 
 test('upgrade publishes one generation of the current format and leaves ticks and journal alone', async () => {
   const { archive, text } = await older();
   append(archive, answer('AAA', [[day0 + 2, 0.7]]));
-  observeMarkets(archive.state.db, [market('CCC')], now + 1, true);
-  const was = archive.manifest();
+  recordMarkets(archive.state.db, [market('CCC')], now + 1, true);
+  const was = archive.readManifest();
   const before = hashes(archive.layout.root, `{${both}}/**/*`);
   const coverage = publishedRows(archive.layout.root, 'coverage');
   const { manifest } = await upgrade(archive);
@@ -93,7 +93,7 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   expect(manifest.previous_sha256).toBe(sha256(Buffer.from(text)));
   for (const name of both) expect(manifest.datasets[name]).toEqual(was.datasets[name]);
   expect(hashes(archive.layout.root, `{${both}}/**/*`)).toEqual(before);
-  expect(Object.keys(JSON.parse(readFileSync(archive.layout.manifest, 'utf8')).datasets)).toEqual(datasetNames);
+  expect(Object.keys(JSON.parse(readFileSync(archive.layout.manifestPath, 'utf8')).datasets)).toEqual(datasetNames);
   // Nothing of an older format tells why it counts as covered.
   expect(manifest.datasets.coverage.files.map(({ path }) => path)).toEqual(
     was.datasets.coverage.files.map(({ path }) => path),
@@ -102,8 +102,8 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   expect(columns).toEqual(manifest.datasets.coverage.files.map(() => datasets.coverage.map(({ name }) => name)));
   expect(publishedRows(archive.layout.root, 'coverage')).toEqual(coverage);
   expect(coverage.map((row) => row.slice(7))).toEqual(coverage.map(() => ['inferred', null]));
-  expect((await verify(archive, null)).findings).toEqual([]);
-  expect(journaledTicks(archive.state.db)).toBe(1);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
+  expect(countJournaledTicks(archive.state.db)).toBe(1);
   // From here on it is an archive like any other.
   expect((await publishNow(archive)).manifest.generation).toBe(was.generation + 2);
   expect(publishedTicks(archive.layout.root)).toHaveLength(4);
@@ -130,19 +130,19 @@ test('the chain of manifests holds over the upgrade and after it', async () => {
 
 test('what was complete is provisional after an upgrade, as nothing tells why its windows count as covered', async () => {
   const first = opened();
-  observeMarkets(first.state.db, [market('AAA', { opensAt: day0 })], now, true);
+  recordMarkets(first.state.db, [market('AAA', { opensAt: day0 })], now, true);
   append(first, answer('AAA', [[day0, 0.5]], { windows: [{ from: day0, to: day0 + 2 * dayMs }] }));
   await publishNow(first);
-  expect(Object.values(first.manifest().days).map(({ state }) => state)).toEqual(['complete', 'complete']);
+  expect(Object.values(first.readManifest().days).map(({ state }) => state)).toEqual(['complete', 'complete']);
   first.close();
   turnedBack(first.layout.root);
   const archive = opened({ root: first.layout.root, create: false });
-  const states = () => Object.values(archive.manifest().days).map(({ state }) => state);
+  const states = () => Object.values(archive.readManifest().days).map(({ state }) => state);
   expect(states()).toEqual(['provisional', 'provisional']);
   const { manifest } = await upgrade(archive);
   expect(states()).toEqual(['provisional', 'provisional']);
   expect(manifest).toMatchObject({ watermark: day0, reached: day0 + 2 * dayMs });
-  expect(inferredCost(archive.state.db, 1000)).toEqual({
+  expect(estimateRecheckCost(archive.state.db, 1000)).toEqual({
     windows: 1,
     symbols: 1,
     from: day0,
@@ -155,5 +155,5 @@ test('what was complete is provisional after an upgrade, as nothing tells why it
   append(archive, answer('AAA', [], { windows, observedAt: now + 1 }));
   await publishNow(archive);
   expect(states()).toEqual(['complete', 'complete']);
-  expect(inferredCost(archive.state.db, 1000)).toMatchObject({ windows: 0, symbols: 0, expected_requests: 0 });
+  expect(estimateRecheckCost(archive.state.db, 1000)).toMatchObject({ windows: 0, symbols: 0, expected_requests: 0 });
 });

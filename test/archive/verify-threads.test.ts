@@ -3,10 +3,10 @@ import { appendFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateS
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { allFiles, type PublishedFile } from '../../src/archive/manifest.ts';
+import { listManifestFiles, type PublishedFile } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { hashAhead } from '../../src/archive/verify/prefetch-hashes.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { openHashPrefetcher } from '../../src/archive/verify/prefetch-hashes.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { share } from '../harness/share.ts';
 import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';
 
@@ -67,14 +67,14 @@ describe('hashing in threads', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(damaged, { maxLength: 6 }), forgotten, async (all, unnoted) => {
         const archive = await published();
-        const files = allFiles(archive.manifest());
+        const files = listManifestFiles(archive.readManifest());
         const struck = new Map(all.map((one) => [files[one.file % files.length]!.path, one]));
         for (const [path, { kind, where }] of struck) damages[kind]!(at(archive, path), where);
         const { db } = archive.state;
         const looked = async (threadedBytes: number) => {
           for (const n of unnoted) db.run('delete from row_groups where path = ?', files[n % files.length]!.path);
           const told: number[] = [];
-          const found = await verify(archive, null, (done) => told.push(done), undefined, threadedBytes);
+          const found = await verifyArchive(archive, null, (done) => told.push(done), undefined, threadedBytes);
           return { found, told, noted: db.all('select * from row_groups order by path') };
         };
         const inThreads = await looked(0);
@@ -94,18 +94,22 @@ describe('hashing in threads', () => {
       told.push(done);
       stop.abort(new Error('stopped'));
     };
-    await expect(verify(archive, null, onProgress, stop.signal, 0)).rejects.toThrow('stopped');
+    await expect(verifyArchive(archive, null, onProgress, stop.signal, 0)).rejects.toThrow('stopped');
     expect(told).toEqual([1]);
   });
 
   test('takes nothing for intact where its place cannot be told, or there is nothing', async () => {
     const archive = await published();
-    const [first, second, third] = allFiles(archive.manifest()) as [PublishedFile, PublishedFile, PublishedFile];
+    const [first, second, third] = listManifestFiles(archive.readManifest()) as [
+      PublishedFile,
+      PublishedFile,
+      PublishedFile,
+    ];
     const place = (file: PublishedFile): string | null => {
       if (file === first) throw new Error('no');
       return file === second ? null : at(archive, file.path);
     };
-    const ahead = await hashAhead([first, second, third], place);
+    const ahead = await openHashPrefetcher([first, second, third], place);
     expect([await ahead.isNextIntact(), await ahead.isNextIntact(), await ahead.isNextIntact()]).toEqual([
       false,
       false,
@@ -116,8 +120,8 @@ describe('hashing in threads', () => {
 
   test('takes nothing for intact once the threads are ended', async () => {
     const archive = await published();
-    const files = allFiles(archive.manifest());
-    const ahead = await hashAhead(files, ({ path }) => at(archive, path));
+    const files = listManifestFiles(archive.readManifest());
+    const ahead = await openHashPrefetcher(files, ({ path }) => at(archive, path));
     expect(await ahead.isNextIntact()).toBe(true);
     await ahead.close();
     const rest = [];

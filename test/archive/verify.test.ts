@@ -1,9 +1,9 @@
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { allFiles } from '../../src/archive/manifest.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { skippedFor } from '../harness/needs.ts';
 import { repairNow } from './damaged.ts';
 import { loseTicks } from './losses.ts';
@@ -33,9 +33,9 @@ const withRead = (archive: Archive, read: (path: string) => Uint8Array): Archive
 describe('a verification', () => {
   test('tells how far it is, and what it looked at', async () => {
     const archive = await published();
-    const files = allFiles(archive.manifest());
+    const files = listManifestFiles(archive.readManifest());
     const told: [number, number][] = [];
-    const verified = await verify(archive, null, (done, total) => told.push([done, total]));
+    const verified = await verifyArchive(archive, null, (done, total) => told.push([done, total]));
     expect(told).toEqual(files.map((_, i) => [i + 1, files.length]));
     const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
     expect(verified).toEqual({ generation: 1, files: files.length, bytes, findings: [], state: null });
@@ -49,20 +49,20 @@ describe('a verification', () => {
       told.push(done);
       stop.abort(new Error('stopped'));
     };
-    await expect(verify(archive, null, onProgress, stop.signal)).rejects.toThrow('stopped');
+    await expect(verifyArchive(archive, null, onProgress, stop.signal)).rejects.toThrow('stopped');
     expect(told).toEqual([1]);
   });
 
   test('of some files looks at these alone, as they are published now', async () => {
     const archive = await published();
-    const before = archive.manifest().datasets.ticks.files;
+    const before = archive.readManifest().datasets.ticks.files;
     writeFileSync(at(archive, 'README.md'), 'mine');
     writeFileSync(at(archive, 'ticks/x'), 'mine');
     rmSync(at(archive, 'symbols/part-00.parquet'));
     append(archive, answer('AAA', [[day0 + 2, 0.5]]));
     archive.state.db.run('delete from row_groups');
     const [first] = before;
-    expect(await verify(archive, [first!])).toEqual({
+    expect(await verifyArchive(archive, [first!])).toEqual({
       generation: 1,
       files: 1,
       bytes: first!.bytes,
@@ -71,7 +71,7 @@ describe('a verification', () => {
     });
     expect(archive.state.db.all('select * from row_groups')).toEqual([]);
     await publishNow(archive, now + 1);
-    expect(await verify(archive, before)).toMatchObject({ generation: 2, files: 2, findings: [] });
+    expect(await verifyArchive(archive, before)).toMatchObject({ generation: 2, files: 2, findings: [] });
   });
 
   test('speaks of the generation that was published meanwhile, and reads again only what that changed', async () => {
@@ -82,14 +82,20 @@ describe('a verification', () => {
       reads.set(path, (reads.get(path) ?? 0) + 1);
       return archive.disk.read(path);
     });
-    expect(await verify(watched, null)).toMatchObject({ generation: 2, findings: [] });
+    expect(await verifyArchive(watched, null)).toMatchObject({ generation: 2, findings: [] });
     expect(reads.get(at(archive, 'ticks/date=2026-06-02/part-00.parquet'))).toBe(1);
     expect(reads.get(at(archive, part))).toBe(2);
   });
 
   test('of an archive that has published nothing finds nothing, and notes nothing', async () => {
     const archive = opened();
-    expect(await verify(archive, null)).toEqual({ generation: 0, files: 0, bytes: 0, findings: [], state: null });
+    expect(await verifyArchive(archive, null)).toEqual({
+      generation: 0,
+      files: 0,
+      bytes: 0,
+      findings: [],
+      state: null,
+    });
     expect(archive.state.db.all("select * from meta where key in ('manifest_text', 'root_texts_sha256')")).toEqual([]);
   });
 });
@@ -102,11 +108,11 @@ describe('what cannot be read', () => {
     rmSync(at(archive, part));
     // Nothing is at the beginning of a process's memory: EIO, as of a bad sector.
     symlinkSync('/proc/self/mem', at(archive, part));
-    expect((await verify(archive, null)).findings).toEqual([{ path: part, what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: part, what: 'differs' }]);
     const { mended, lost } = await repairNow(archive);
     expect(mended).toEqual([expect.objectContaining({ path: part, outcome: 'removed', rowsLost: 2 })]);
     expect(lost).toEqual([expect.objectContaining({ symbol: 'AAA', from: day0, to: day0 + 2, ticks: 2 })]);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
   test.each(['EISDIR', 'ENOTDIR', 'ELOOP', 'ERR_FS_FILE_TOO_LARGE'])('with %s is found', async (code) => {
@@ -115,7 +121,7 @@ describe('what cannot be read', () => {
       if (path === at(archive, part)) throw Object.assign(new Error('no'), { code });
       return archive.disk.read(path);
     });
-    expect((await verify(failing, null)).findings).toEqual([{ path: part, what: 'differs' }]);
+    expect((await verifyArchive(failing, null)).findings).toEqual([{ path: part, what: 'differs' }]);
   });
 
   test.each(['EMFILE', undefined])('for another reason (%s) is no finding', async (code) => {
@@ -123,7 +129,7 @@ describe('what cannot be read', () => {
     const failing = withRead(archive, () => {
       throw Object.assign(new Error('no'), { code });
     });
-    await expect(verify(failing, null)).rejects.toThrow('no');
+    await expect(verifyArchive(failing, null)).rejects.toThrow('no');
   });
 });
 
@@ -134,7 +140,7 @@ describe('the texts at the root', () => {
     const archive = await published();
     writeFileSync(at(archive, 'README.md'), 'mine');
     rmSync(at(archive, 'views.sql'));
-    expect((await verify(archive, null)).findings).toEqual([
+    expect((await verifyArchive(archive, null)).findings).toEqual([
       { path: 'README.md', what: 'differs' },
       { path: 'views.sql', what: 'missing' },
     ]);
@@ -147,13 +153,13 @@ describe('the texts at the root', () => {
     const text = readFileSync(at(archive, 'README.md'));
     archive.state.db.run("delete from meta where key = 'root_texts_sha256'");
     writeFileSync(at(archive, 'README.md'), 'older words');
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
     expect(noted(archive)).toEqual([]);
     rmSync(at(archive, 'README.md'));
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
     expect(noted(archive)).toEqual([]);
     writeFileSync(at(archive, 'README.md'), text);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
     expect(noted(archive)).toEqual(known);
   });
 
@@ -162,9 +168,9 @@ describe('the texts at the root', () => {
     const manifest = readFileSync(at(archive, 'manifest.json'), 'utf8');
     writeFileSync(at(archive, 'manifest.json'), manifest.replace('oddslake test', 'oddslake text'));
     writeFileSync(at(archive, 'SHA256SUMS'), 'mine');
-    expect((await verify(archive, null)).findings).toEqual([{ path: 'manifest.json', what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'manifest.json', what: 'differs' }]);
     // Nobody knows its hash: then it is taken for what it is, and the sums are held against it.
     archive.state.db.run("delete from meta where key = 'manifest_sha256'");
-    expect((await verify(archive, null)).findings).toEqual([{ path: 'SHA256SUMS', what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'SHA256SUMS', what: 'differs' }]);
   });
 });

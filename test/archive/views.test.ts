@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
-import { noteRootTexts } from '../../src/archive/texts/root-files.ts';
-import { definitions, definitionsFor } from '../../src/archive/texts/views-sql.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { recordRootFileHashes } from '../../src/archive/texts/root-files.ts';
+import { listViewDefinitions, selectViewDefinitions } from '../../src/archive/texts/views-sql.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { rootTextsKey } from '../../src/state/meta.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { loseTicks } from './losses.ts';
 import {
   answer,
@@ -38,7 +38,7 @@ const ms = (column: string): string => `epoch_ms(${column})::DOUBLE`;
 function poll(archive: Archive, at: number, ...markets: MarketFacts[]): void {
   archive.state.db.transaction(() => {
     appendMarkets(archive.state, { runId: 'run', observedAt: at, markets }, []);
-    observeMarkets(archive.state.db, markets, at, true);
+    recordMarkets(archive.state.db, markets, at, true);
   });
 }
 
@@ -104,10 +104,10 @@ describe('views.sql', () => {
     const { root, archive } = await archiveOf();
     const older = readFileSync(join(root, 'views.sql'), 'utf8').replaceAll('ticks', 'tick');
     writeFileSync(join(root, 'views.sql'), older);
-    noteRootTexts(archive.state.db, { 'views.sql': older });
-    expect((await verify(archive, null)).findings).toEqual([]);
+    recordRootFileHashes(archive.state.db, { 'views.sql': older });
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
     writeFileSync(join(root, 'views.sql'), 'SELECT 1');
-    expect((await verify(archive, null)).findings).toEqual([{ path: 'views.sql', what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'views.sql', what: 'differs' }]);
   });
 
   test('is not judged where nothing tells how it was written, and is once it was seen to be as this oddslake writes it', async () => {
@@ -116,11 +116,11 @@ describe('views.sql', () => {
     const written = readFileSync(join(root, 'views.sql'));
     db.run('delete from meta where key = ?', rootTextsKey);
     writeFileSync(join(root, 'views.sql'), 'SELECT 1');
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
     writeFileSync(join(root, 'views.sql'), written);
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
     writeFileSync(join(root, 'views.sql'), 'SELECT 1');
-    expect((await verify(archive, null)).findings).toEqual([{ path: 'views.sql', what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'views.sql', what: 'differs' }]);
   });
 });
 
@@ -281,7 +281,7 @@ describe('what is known of time', () => {
     expect(values(inFolder(root, [sql])[0]!)).toEqual(told);
     const { query, close } = await openArchiveQuery(archive, sql, () => 0.5);
     try {
-      expect((await query.rows(sql)).map((row) => Object.values(row))).toEqual(told);
+      expect((await query.readRows(sql)).map((row) => Object.values(row))).toEqual(told);
     } finally {
       await close();
     }
@@ -376,12 +376,12 @@ describe('ticks_with_markets', () => {
 describe('each view and macro', () => {
   test('names what it uses and reads, which stands before it, so that a statement gets all it means', () => {
     for (const daily of [true, false]) {
-      const all = definitions(daily);
+      const all = listViewDefinitions(daily);
       const names = all.map(({ name }) => name);
       for (const [i, { name, uses, needs, sql }] of all.entries()) {
         const text = sql.replace(/--.*$/gm, '').replace(new RegExp(`(MACRO|VIEW) ${name}\\b`), '');
         const called = names.filter((other) => new RegExp(`\\b${other}\\(|(FROM|JOIN|,) ${other} AS\\b`).test(text));
-        const behind = definitionsFor(name, daily).map((definition) => definition.name);
+        const behind = selectViewDefinitions(name, daily).map((definition) => definition.name);
         expect(
           called.filter((other) => !behind.includes(other)),
           name,
@@ -398,7 +398,7 @@ describe('each view and macro', () => {
         ).toEqual([]);
       }
     }
-    expect(definitionsFor('SELECT 1 FROM candles_1h', true)).toEqual([]);
-    expect(definitionsFor('FROM GAPS', true).map(({ name }) => name)).toEqual(['lives', 'gaps']);
+    expect(selectViewDefinitions('SELECT 1 FROM candles_1h', true)).toEqual([]);
+    expect(selectViewDefinitions('FROM GAPS', true).map(({ name }) => name)).toEqual(['lives', 'gaps']);
   });
 });

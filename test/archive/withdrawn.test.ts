@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { type Evidence, evidences } from '../../src/core/coverage.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { type Evidence, evidenceKinds } from '../../src/core/coverage.ts';
 import { union, type Window } from '../../src/core/window.ts';
-import { coverageIn, coverageOf, findInferred, segmentsOf } from '../../src/state/coverage.ts';
-import { journalEnd } from '../../src/state/journal.ts';
+import { findInferred, readCoverageIn, readSegments, readSymbolCoverage } from '../../src/state/coverage.ts';
+import { readJournalEnd } from '../../src/state/journal.ts';
 import { share } from '../harness/share.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishedRows, publishNow } from './scratch.ts';
 
@@ -21,33 +21,33 @@ const published = (archive: Archive, symbol: string): Window[] =>
   );
 
 const withdrawal = (symbol: string, ...withdrawn: Window[]) =>
-  answer(symbol, [], { asked: withdrawn[0]!, windows: [], withdrawn });
+  answer(symbol, [], { requestedWindow: withdrawn[0]!, windows: [], withdrawn });
 
 test('takes back what is published and what was journaled before, and keeps the ticks', async () => {
   const archive = opened();
   const { db } = archive.state;
   append(archive, answer('A', [[day0 + hourMs, 0.5]], { windows: [hours(0, 12)] }));
   await publishNow(archive);
-  append(archive, answer('A', [], { asked: hours(12, 24), windows: [hours(12, 24)] }));
+  append(archive, answer('A', [], { requestedWindow: hours(12, 24), windows: [hours(12, 24)] }));
   append(archive, withdrawal('A', hours(10, 14)));
   const left = [hours(0, 10), hours(14, 24)];
-  expect(coverageOf(db, 'A')).toEqual(left);
-  expect(coverageIn(db, whole).get('A')).toEqual(left);
+  expect(readSymbolCoverage(db, 'A')).toEqual(left);
+  expect(readCoverageIn(db, whole).get('A')).toEqual(left);
   await publishNow(archive);
-  expect(coverageOf(db, 'A')).toEqual(left);
+  expect(readSymbolCoverage(db, 'A')).toEqual(left);
   expect(published(archive, 'A')).toEqual(left);
-  expect(union(segmentsOf(db, 'A'))).toEqual(left);
-  expect(archive.manifest().datasets.ticks.files[0]!.rows).toBe(1);
-  expect(archive.manifest().days['2026-06-01']!.state).toBe('incomplete');
-  expect(journalEnd(db)).toBe(0);
+  expect(union(readSegments(db, 'A'))).toEqual(left);
+  expect(archive.readManifest().datasets.ticks.files[0]!.rows).toBe(1);
+  expect(archive.readManifest().days['2026-06-01']!.state).toBe('incomplete');
+  expect(readJournalEnd(db)).toBe(0);
 });
 
 test('comes before what its own record covers', async () => {
   const archive = opened();
-  append(archive, answer('A', [], { asked: hours(0, 6), windows: [hours(0, 6)] }));
-  append(archive, answer('A', [], { asked: hours(0, 6), windows: [hours(2, 3)], withdrawn: [hours(1, 4)] }));
+  append(archive, answer('A', [], { requestedWindow: hours(0, 6), windows: [hours(0, 6)] }));
+  append(archive, answer('A', [], { requestedWindow: hours(0, 6), windows: [hours(2, 3)], withdrawn: [hours(1, 4)] }));
   const left = [hours(0, 1), hours(2, 3), hours(4, 6)];
-  expect(coverageOf(archive.state.db, 'A')).toEqual(left);
+  expect(readSymbolCoverage(archive.state.db, 'A')).toEqual(left);
   await publishNow(archive);
   expect(published(archive, 'A')).toEqual(left);
 });
@@ -74,14 +74,14 @@ test('of all that a day was covered leaves no file of coverage', async () => {
   const { manifest } = await publishNow(archive);
   expect(manifest.datasets.coverage.files).toEqual([]);
   expect(manifest.removed).toEqual([{ path: 'coverage/date=2026-06-01/part-00.parquet', generation: 2 }]);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
 test('finds what only inferred evidence speaks for, published or journaled', async () => {
   const archive = opened();
   const { db } = archive.state;
   const covering = (evidence: Evidence, window: Window) =>
-    answer('A', [], { asked: window, covered: [{ ...window, fetchedAt: now, evidence }] });
+    answer('A', [], { requestedWindow: window, covered: [{ ...window, fetchedAt: now, evidence }] });
   append(archive, covering('inferred', hours(0, 6)), covering('confirmed', hours(2, 3)));
   await publishNow(archive);
   append(archive, covering('inferred', hours(8, 9)), covering('stated', hours(4, 5)));
@@ -111,7 +111,7 @@ const anyStep: fc.Arbitrary<Step> = fc.record({
   kind: fc.constantFrom('cover', 'cover', 'cover', 'withdraw', 'withdraw', 'publish'),
   window: anyWindow,
   symbol: fc.nat(1),
-  evidence: fc.constantFrom(...evidences),
+  evidence: fc.constantFrom(...evidenceKinds),
   turns: fc.nat(12),
 });
 
@@ -137,19 +137,19 @@ test('gives the same coverage however appends, withdrawals and publishes come be
         model[step.symbol]!.fill(step.kind === 'cover', step.window.from, step.window.to);
         const covered = [{ ...window, fetchedAt: now + n, evidence: step.evidence }];
         const rest = step.kind === 'cover' ? { covered } : { covered: [], withdrawn: [window] };
-        append(archive, answer(symbols[step.symbol]!, [], { asked: window, ...rest }));
-        for (const [i, symbol] of symbols.entries()) expect(coverageOf(db, symbol)).toEqual(wanted(i));
+        append(archive, answer(symbols[step.symbol]!, [], { requestedWindow: window, ...rest }));
+        for (const [i, symbol] of symbols.entries()) expect(readSymbolCoverage(db, symbol)).toEqual(wanted(i));
       }
       await publishing;
       await publishNow(archive);
       for (const [i, symbol] of symbols.entries()) {
-        expect(coverageOf(db, symbol)).toEqual(wanted(i));
-        expect(union(segmentsOf(db, symbol))).toEqual(wanted(i));
+        expect(readSymbolCoverage(db, symbol)).toEqual(wanted(i));
+        expect(union(readSegments(db, symbol))).toEqual(wanted(i));
         expect(published(archive, symbol)).toEqual(wanted(i));
-        expect(coverageIn(db, whole).get(symbol) ?? []).toEqual(wanted(i));
+        expect(readCoverageIn(db, whole).get(symbol) ?? []).toEqual(wanted(i));
       }
       expect(db.one('select count(*) as n from journal_withdrawn')).toEqual({ n: 0 });
-      expect(await verify(archive, null)).toMatchObject({ findings: [], state: null });
+      expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
       archive.close();
     }),
     { numRuns: Math.ceil(100 * share) },

@@ -1,16 +1,23 @@
 import { stripVTControlCharacters } from 'node:util';
 import stringWidth from 'string-width';
 import { expect, test } from 'vitest';
-import { backtestText } from '../../src/cli/format-backtest.ts';
-import { sparkline } from '../../src/cli/sparkline.ts';
-import { amount, decimals, dollars, parametersText, plain, share } from '../../src/report/backtest-figures.ts';
+import { formatBacktest } from '../../src/cli/format-backtest.ts';
+import { formatSparkline } from '../../src/cli/sparkline.ts';
+import {
+  formatAmount,
+  formatDecimals,
+  formatDollars,
+  formatParameters,
+  formatPlainNumber,
+  formatShare,
+} from '../../src/report/backtest-figures.ts';
 import { rubbish } from '../page/lake.ts';
 import { madeResult } from '../report/made-result.ts';
 
-const away = { width: null, colour: false };
+const away = { width: null, hasColour: false };
 
 test('tells in a block what a backtest came to, and in tables where it came from', () => {
-  const text = backtestText(madeResult({ grid: { buy_below: [0.1, 0.2] }, lacking: 0.25 }), away);
+  const text = formatBacktest(madeResult({ grid: { buy_below: [0.1, 0.2] }, lacking: 0.25 }), away);
   expect(text).toBe(
     `  strategy   threshold
              contracts 1, fee_per_contract 0, slippage 0, buy_below 0.1, sell_above 0.5
@@ -60,14 +67,14 @@ price       ticks  mean price  share of yes   off by   brier
 
 test.each([80, 120])('fits a terminal of %i columns, whatever symbols are called', (width) => {
   const making = { grid: { buy_below: [0.1, 0.2], sell_above: [0.5, 0.6] }, symbols: rubbish.slice(1), lacking: 0.25 };
-  const text = backtestText(madeResult(making), { width, colour: true });
+  const text = formatBacktest(madeResult(making), { width, hasColour: true });
   const [esc, bell] = ['\u001b', '\u0007'];
   const result = madeResult();
   const named = {
     ...result.asked,
     entry_executable: { ...result.asked.entry_executable, name: `mine${esc}[2J${bell}` },
   };
-  expect(backtestText({ ...result, asked: named }, { width, colour: false })).toMatch(
+  expect(formatBacktest({ ...result, asked: named }, { width, hasColour: false })).toMatch(
     /^ {2}strategy +mine\\u001b\[2J\\u0007$/m,
   );
   for (const line of stripVTControlCharacters(text).split('\n'))
@@ -78,30 +85,35 @@ test.each([80, 120])('fits a terminal of %i columns, whatever symbols are called
 });
 
 test('a curve in one line goes from its least to its greatest, and ends where it ends', () => {
-  expect(sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8)).toBe('▁▂▃▄▅▆▇█');
-  expect(sparkline([3, 3, 3], 8)).toBe('▁▁▁');
-  expect(sparkline([], 8)).toBe('');
-  const long = sparkline([...Array.from({ length: 999 }, () => 0), 1], 10);
+  expect(formatSparkline([0, 1, 2, 3, 4, 5, 6, 7], 8)).toBe('▁▂▃▄▅▆▇█');
+  expect(formatSparkline([3, 3, 3], 8)).toBe('▁▁▁');
+  expect(formatSparkline([], 8)).toBe('');
+  const long = formatSparkline([...Array.from({ length: 999 }, () => 0), 1], 10);
   expect([long.length, long.at(-1), long.at(0)]).toEqual([10, '█', '▁']);
 });
 
 test('numbers are told with as many digits as they need', () => {
-  expect([dollars(1234.5), dollars(-0.031_25), dollars(0), dollars(null), dollars(-1e-9)]).toEqual([
-    '+1,234.50',
-    '-0.0313',
-    '0.00',
+  expect([
+    formatDollars(1234.5),
+    formatDollars(-0.031_25),
+    formatDollars(0),
+    formatDollars(null),
+    formatDollars(-1e-9),
+  ]).toEqual(['+1,234.50', '-0.0313', '0.00', '–', '0.0000']);
+  expect([formatAmount(-12), formatAmount(0.5), formatShare(0.125), formatShare(null)]).toEqual([
+    '12.00',
+    '0.5000',
+    '12.5 %',
     '–',
-    '0.0000',
   ]);
-  expect([amount(-12), amount(0.5), share(0.125), share(null)]).toEqual(['12.00', '0.5000', '12.5 %', '–']);
-  expect([decimals(-0.001, 2), decimals(-1234.567, 2), decimals(5, 0), decimals(1e16, 2)]).toEqual([
-    '0.00',
-    '-1,234.57',
-    '5',
-    '1.000e+16',
-  ]);
-  expect([plain(0.1 + 0.2), plain(3)]).toEqual(['0.3', '3']);
-  expect(parametersText({ window_ms: 5_400_000, other_ms: 1500, x: 0.25 })).toBe(
+  expect([
+    formatDecimals(-0.001, 2),
+    formatDecimals(-1234.567, 2),
+    formatDecimals(5, 0),
+    formatDecimals(1e16, 2),
+  ]).toEqual(['0.00', '-1,234.57', '5', '1.000e+16']);
+  expect([formatPlainNumber(0.1 + 0.2), formatPlainNumber(3)]).toEqual(['0.3', '3']);
+  expect(formatParameters({ window_ms: 5_400_000, other_ms: 1500, x: 0.25 })).toBe(
     'window_ms 90m, other_ms 1500ms, x 0.25',
   );
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { gapsText } from '../../src/cli/format-gaps.ts';
+import { formatGaps } from '../../src/cli/format-gaps.ts';
 
 const provisional = { windows: 0, symbols: 0 };
 
@@ -8,20 +8,20 @@ test('a window that was lost says so, and how many ticks it had', () => {
     { symbol: 'A', from: 0, to: 1000, reason: 'never asked' as const },
     { symbol: 'A', from: 1000, to: 2000, reason: 'lost' as const, ticks: 1234 },
   ];
-  const lines = gapsText({ from: 0, to: 2000, count: 2, gaps, provisional }).split('\n');
+  const lines = formatGaps({ from: 0, to: 2000, count: 2, gaps, provisional }).split('\n');
   expect(lines[0]).toMatch(/ A {2}never asked$/);
   expect(lines[1]).toMatch(/ A {2}lost: 1,234 ticks once$/);
 });
 
 test('a window that was asked for in vain says since when, and what came of it', () => {
   const gap = { symbol: 'A', from: 0, to: 1000, reason: 'failed' as const, detail: 'answered 500', since: 86_400_000 };
-  const [line] = gapsText({ from: 0, to: 1000, count: 1, gaps: [gap], provisional }).split('\n');
+  const [line] = formatGaps({ from: 0, to: 1000, count: 1, gaps: [gap], provisional }).split('\n');
   expect(line).toMatch(/ A {2}failed since 1970-01-02T00:00:00Z: answered 500$/);
 });
 
 test('a symbol breaks no line and moves no cursor', () => {
   const gap = { symbol: 'a\nb\u001b[2J', from: 0, to: 1000, reason: 'never asked' as const };
-  expect(gapsText({ from: 0, to: 1000, count: 1, gaps: [gap], provisional }).split('\n')[0]).toMatch(
+  expect(formatGaps({ from: 0, to: 1000, count: 1, gaps: [gap], provisional }).split('\n')[0]).toMatch(
     /a\\nb\\u001b\[2J {2}never asked$/,
   );
 });

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { statusText } from '../../src/cli/format-status.ts';
+import { formatStatus } from '../../src/cli/format-status.ts';
 import { madeGathered } from '../report/made-gathered.ts';
 
 test('a symbol breaks no line and moves no cursor', () => {
   const { status } = madeGathered();
-  const text = statusText({ ...status, cursors: [{ symbol: 'a\nb\u001b[2J', cursor: 0 }] });
+  const text = formatStatus({ ...status, cursors: [{ symbol: 'a\nb\u001b[2J', cursor: 0 }] });
   expect(text).toMatch(/ 1970-01-01T00:00:00Z {2}a\\nb\\u001b\[2J\n$/);
 });

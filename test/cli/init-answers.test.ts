@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { gather } from '../../src/cli/init-answers.ts';
-import { layerFromText } from '../../src/settings/source.ts';
+import { collectAnswers } from '../../src/cli/init-answers.ts';
+import { parseTextLayer } from '../../src/settings/source.ts';
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'oddslake-init-'));
@@ -24,16 +24,16 @@ function person(...answers: string[]) {
       if (answer === undefined) throw new Error(`asked too much: ${question}`);
       return answer;
     },
-    tell: (text: string) => void told.push(text),
+    print: (text: string) => void told.push(text),
   };
 }
 
-const url = layerFromText('upstream.base_url', 'https://example.org', '--base-url');
+const url = parseTextLayer('upstream.base_url', 'https://example.org', '--base-url');
 
 describe('a person at a terminal', () => {
   test('is asked for what was not told, with defaults shown, and only what was chosen goes into the config', async () => {
     const someone = person('https://example.org/', '', '', '', '');
-    const { chosen, settings } = await gather('/base', [], someone);
+    const { chosen, settings } = await collectAnswers('/base', [], someone);
     expect(someone.asked).toEqual([
       'URL of the market data service, e.g. https://example.org: ',
       'File that holds the market data key [none, ODDSLAKE_API_KEY will be set]: ',
@@ -52,7 +52,7 @@ describe('a person at a terminal', () => {
     const base = folder();
     writeFileSync(join(base, 'key'), 'secret-1234\n');
     const someone = person('', 'ftp://x', ' https://example.org ', 'nokey', 'key', '0', '2.5', 'lake', 'box');
-    const { chosen, settings } = await gather(base, [], someone);
+    const { chosen, settings } = await collectAnswers(base, [], someone);
     expect(someone.told).toEqual([
       'It is needed.',
       expect.stringMatching(/^your answer: upstream\.base_url is "ftp:\/\/x": expected an http or https URL/),
@@ -70,9 +70,9 @@ describe('a person at a terminal', () => {
   });
 
   test('is not asked for what was told, nor for the file of a key that was', async () => {
-    const key = layerFromText('upstream.api_key', 'secret-1234', 'ODDSLAKE_API_KEY');
+    const key = parseTextLayer('upstream.api_key', 'secret-1234', 'ODDSLAKE_API_KEY');
     const someone = person('', '', '');
-    const { chosen } = await gather('/base', [url, key], someone);
+    const { chosen } = await collectAnswers('/base', [url, key], someone);
     expect(someone.asked).toHaveLength(3);
     expect([...chosen.keys()]).toEqual(['upstream.base_url', 'archive.output']);
   });
@@ -80,8 +80,8 @@ describe('a person at a terminal', () => {
 
 describe('without a terminal', () => {
   test('what was told is enough where it says where the service is', async () => {
-    const rate = layerFromText('upstream.requests_per_second', '20', '--rate');
-    const { chosen } = await gather('/base', [url, rate], null);
+    const rate = parseTextLayer('upstream.requests_per_second', '20', '--rate');
+    const { chosen } = await collectAnswers('/base', [url, rate], null);
     expect(Object.fromEntries(chosen)).toEqual({
       'upstream.base_url': 'https://example.org',
       'upstream.requests_per_second': 20,
@@ -90,6 +90,6 @@ describe('without a terminal', () => {
   });
 
   test('what is missing is named', async () => {
-    await expect(gather('/base', [], null)).rejects.toThrow(/--base-url.*ODDSLAKE_BASE_URL/);
+    await expect(collectAnswers('/base', [], null)).rejects.toThrow(/--base-url.*ODDSLAKE_BASE_URL/);
   });
 });

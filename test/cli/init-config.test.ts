@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { configText } from '../../src/cli/init-config.ts';
-import { layerFromDocument, leaves } from '../../src/settings/source.ts';
+import { formatConfig } from '../../src/cli/init-config.ts';
+import { parseDocumentLayer, settingSchemas } from '../../src/settings/source.ts';
 import { isValid } from '../../src/settings/validate-value.ts';
 
 test('a config of init holds what was chosen, says what it is, and points to every other setting', () => {
-  const text = configText(
+  const text = formatConfig(
     new Map<string, unknown>([
       ['upstream.base_url', 'https://example.org:8443/api'],
       ['upstream.api_key_file', '../key file'],
@@ -37,7 +37,7 @@ test('a config of init holds what was chosen, says what it is, and points to eve
 });
 
 test('without a file for the key it says where the key comes from', () => {
-  expect(configText(new Map([['upstream.base_url', 'http://h']]))).toContain('key comes from ODDSLAKE_API_KEY');
+  expect(formatConfig(new Map([['upstream.base_url', 'http://h']]))).toContain('key comes from ODDSLAKE_API_KEY');
 });
 
 test('a config of init reads back as what was chosen, whatever the texts are', () => {
@@ -64,13 +64,13 @@ test('a config of init reads back as what was chosen, whatever the texts are', (
     fc.array(text, { maxLength: 3 }),
   );
   const choice = fc
-    .tuple(fc.constantFrom(...leaves), value)
+    .tuple(fc.constantFrom(...settingSchemas), value)
     .filter(([[, leaf], any]) => isValid(leaf, any))
     .map(([[path], any]): [string, unknown] => [path, any]);
   fc.assert(
     fc.property(fc.array(choice, { maxLength: 6 }), (choices) => {
       const chosen = new Map(choices);
-      const { values } = layerFromDocument(parse(configText(chosen), { stringKeys: true }), 'test');
+      const { values } = parseDocumentLayer(parse(formatConfig(chosen), { stringKeys: true }), 'test');
       expect(new Map(values)).toEqual(chosen);
     }),
     { numRuns: 500 },
@@ -78,7 +78,7 @@ test('a config of init reads back as what was chosen, whatever the texts are', (
 });
 
 test('sections stand in the order of default.yaml, whatever was told first', () => {
-  const text = configText(
+  const text = formatConfig(
     new Map<string, unknown>([
       ['poll.page_limit', 10],
       ['archive.output', 'lake'],

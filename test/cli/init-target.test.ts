@@ -2,10 +2,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { type Disk, diskOver, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { type FileCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
-import { isArchive, openArchive } from '../../src/archive/open-archive.ts';
-import { placeConfig } from '../../src/cli/init-target.ts';
+import { createDisk, type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
+import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
+import { writeConfig } from '../../src/cli/init-target.ts';
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'oddslake-place-'));
@@ -16,9 +16,9 @@ function folder(): string {
 const text = 'upstream:\n  base_url: https://box.test\n';
 
 function init(disk: Disk, at: string): boolean {
-  return placeConfig(disk, join(at, 'oddslake.yaml'), text, () => {
+  return writeConfig(disk, join(at, 'oddslake.yaml'), text, () => {
     const root = join(at, 'lake');
-    const isNew = !isArchive(root, disk);
+    const isNew = !archiveExists(root, disk);
     const upstream = 'https://box.test';
     openArchive({ root, create: true, upstream, parts: 2, writer: 'test', settleMs: 0 }, disk).close();
     return isNew;
@@ -38,8 +38,8 @@ function dying(at: number): { disk: Disk; changes: () => number } {
         return (call as (...given: unknown[]) => unknown)(...args);
       },
     ]),
-  ) as unknown as FileCalls;
-  return { disk: diskOver(calls), changes: () => changes };
+  ) as unknown as FileSystemCalls;
+  return { disk: createDisk(calls), changes: () => changes };
 }
 
 test('an init that is killed anywhere is done by the next one, or was done', () => {
@@ -53,7 +53,7 @@ test('an init that is killed anywhere is done by the next one, or was done', () 
     const place = folder();
     expect(() => init(dying(at).disk, place), `killed at ${at}`).toThrow();
     if (readdirSync(place).includes('oddslake.yaml')) {
-      expect(isArchive(join(place, 'lake'), systemDisk), `killed at ${at}`).toBe(true);
+      expect(archiveExists(join(place, 'lake'), systemDisk), `killed at ${at}`).toBe(true);
       expect(() => init(systemDisk, place)).toThrow(/is there already/);
       refused++;
     } else init(systemDisk, place);
@@ -70,10 +70,10 @@ test('a file that is there stays as it is, and where the archive cannot be made 
   const broken = (): never => {
     throw new Error('no archive');
   };
-  expect(() => placeConfig(systemDisk, file, text, broken)).toThrow('no archive');
+  expect(() => writeConfig(systemDisk, file, text, broken)).toThrow('no archive');
   expect(readdirSync(at)).toEqual([]);
   writeFileSync(file, 'mine');
-  expect(() => placeConfig(systemDisk, file, text, () => null)).toThrow(/is there already/);
+  expect(() => writeConfig(systemDisk, file, text, () => null)).toThrow(/is there already/);
   expect([readFileSync(file, 'utf8'), readdirSync(at)]).toEqual(['mine', ['oddslake.yaml']]);
 });
 
@@ -82,7 +82,7 @@ test('a full disk is told as that, and nothing is left on it', () => {
   const write = (): never => {
     throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
   };
-  expect(() => placeConfig(diskOver({ ...systemCalls, write }), join(at, 'a.yaml'), text, () => null)).toThrow(
+  expect(() => writeConfig(createDisk({ ...systemCalls, write }), join(at, 'a.yaml'), text, () => null)).toThrow(
     expect.objectContaining({ exitCode: 1, message: expect.stringContaining('The disk is full') }),
   );
   expect(readdirSync(at)).toEqual([]);
@@ -93,6 +93,6 @@ test('a file system without hard links takes it too', () => {
   const link = (): never => {
     throw Object.assign(new Error('no links'), { code: 'EPERM' });
   };
-  expect(placeConfig(diskOver({ ...systemCalls, link }), join(at, 'a.yaml'), text, () => 7)).toBe(7);
+  expect(writeConfig(createDisk({ ...systemCalls, link }), join(at, 'a.yaml'), text, () => 7)).toBe(7);
   expect([readFileSync(join(at, 'a.yaml'), 'utf8'), readdirSync(at)]).toEqual([text, ['a.yaml']]);
 });

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { createLog, type LogOptions } from '../../src/cli/log.ts';
+import { type CliLogOptions, createLog } from '../../src/cli/log.ts';
 
 /** A stream that keeps what is written. */
 function sink(isTTY = false) {
@@ -15,7 +15,10 @@ function sink(isTTY = false) {
   return { stream: Object.assign(stream, { isTTY }), text: () => written.join('') };
 }
 
-async function logged(write: (log: Awaited<ReturnType<typeof createLog>>) => void, options: Partial<LogOptions> = {}) {
+async function logged(
+  write: (log: Awaited<ReturnType<typeof createLog>>) => void,
+  options: Partial<CliLogOptions> = {},
+) {
   const { stream, text } = sink(options.stream?.isTTY);
   write(await createLog({ level: 'info', ...options, stream }));
   return text();

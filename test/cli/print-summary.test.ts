@@ -1,11 +1,11 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
-import type { FailureLine, NightFacts, RunFacts, Summary } from '../../src/app/summary.ts';
-import { noBooks, summarize } from '../../src/app/summary.ts';
-import { summaryText } from '../../src/cli/print-summary.ts';
+import type { FailureLine, NightSummary, RunFacts, Summary } from '../../src/app/summary.ts';
+import { emptyBookCounts, summarize } from '../../src/app/summary.ts';
+import { formatSummary } from '../../src/cli/print-summary.ts';
 
 const textOf = (failures: readonly FailureLine[]): string =>
-  summaryText(
+  formatSummary(
     summarize({
       version: '0',
       job: 'nightly',
@@ -24,10 +24,10 @@ const textOf = (failures: readonly FailureLine[]): string =>
       failures,
       ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
       symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-      books: noBooks,
+      books: emptyBookCounts,
       files: [],
       strict: false,
-      reached: true,
+      hasUpstreamResponded: true,
       thrown: undefined,
     }),
     '/lake',
@@ -64,7 +64,7 @@ test('one window is told as one, and of ticks nothing is said where none were as
 });
 
 const none = { count: 0, names: [] };
-const nightFacts: NightFacts = {
+const nightFacts: NightSummary = {
   nights: 7,
   ticks: {
     new: { count: 12_403, median: 11_980 },
@@ -99,10 +99,10 @@ const night = (facts: Partial<RunFacts> = {}): Summary => ({
     failures: [],
     ticks: { fetched: 60_614, accepted: 12_403, duplicates: 48_211, conflicts: 0, quarantined: 0 },
     symbols: { planned: 20_000, done: 19_980, failed: 20, suspended: 0 },
-    books: noBooks,
+    books: emptyBookCounts,
     files: [],
     strict: false,
-    reached: true,
+    hasUpstreamResponded: true,
     thrown: undefined,
     rate: { allowed_per_second: 5, used: 0.981, waited_ms: 4_080_000 },
     night: nightFacts,
@@ -111,7 +111,7 @@ const night = (facts: Partial<RunFacts> = {}): Summary => ({
   next_action: 'Look at it: oddslake symbols KXOLD',
 });
 const linesOf = (summary: Summary, width: number | null, colour = false): string[] =>
-  summaryText(summary, '/lake', { width, colour }).split('\n');
+  formatSummary(summary, '/lake', { width, hasColour: colour }).split('\n');
 
 test('a night is told in aligned lines, beside the median, and of nothing that there is nothing of', () => {
   expect(linesOf(night(), 80)).toEqual([

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { type ProgressFacts, progressLine, timeText } from '../../src/cli/progress-line.ts';
+import { formatProgressLine, formatRemaining, type ProgressState } from '../../src/cli/progress-line.ts';
 
-const ticks: ProgressFacts = {
+const ticks: ProgressState = {
   label: 'ticks',
   done: 5000,
   total: 20_000,
@@ -9,30 +9,30 @@ const ticks: ProgressFacts = {
   ticks: 1_234_567,
   ticksPerSecond: 3120,
   asking: { perSecond: 4.83, allowed: 5, heldBackMs: 0 },
-  leftMs: 200_000,
+  remainingMs: 200_000,
 };
 
 test('a wide line tells all there is: what is done, ticks a second, requests against the limit, time left', () => {
-  expect(progressLine(ticks, 140)).toBe(
+  expect(formatProgressLine(ticks, 140)).toBe(
     'ticks ███████░░░░░░░░░░░░░░░░░░░░░░░  25 %  5,000/20,000 symbols  1.2M ticks  3.1K ticks/s  4.8 of 5 requests/s  3m20s left',
   );
 });
 
 test('at 80 columns the line is shorter and leaves out nothing that moves', () => {
-  const line = progressLine(ticks, 79);
+  const line = formatProgressLine(ticks, 79);
   expect(line).toBe('ticks ██░░░░░░  5,000/20,000 symbols  3.1K ticks/s  4.8 of 5 req/s  3m20s left');
   expect(line.length).toBeLessThanOrEqual(79);
 });
 
 test('at 60 columns it still says how far, how fast it asks and how long', () => {
-  expect(progressLine(ticks, 59)).toBe('ticks █░░░░░  5,000/20,000  4.8 of 5 req/s  3m20s left');
+  expect(formatProgressLine(ticks, 59)).toBe('ticks █░░░░░  5,000/20,000  4.8 of 5 req/s  3m20s left');
 });
 
 test('no width is overrun, and each has the name of the work', () => {
   const held = { ...ticks, asking: { perSecond: 0, allowed: 5, heldBackMs: 42_000 } };
   for (let width = 10; width < 160; width++) {
     for (const facts of [ticks, held, { ...ticks, leftMs: null }]) {
-      const line = progressLine(facts, width);
+      const line = formatProgressLine(facts, width);
       expect(line.length).toBeLessThanOrEqual(width);
       expect(line.startsWith('ticks')).toBe(true);
     }
@@ -41,26 +41,26 @@ test('no width is overrun, and each has the name of the work', () => {
 
 test('what the service holds back is said as long as it does', () => {
   const held = { ...ticks, asking: { perSecond: 0.2, allowed: 5, heldBackMs: 42_000 } };
-  expect(progressLine(held, 140)).toContain('  0.2 of 5 requests/s  held back 42s  ');
-  expect(progressLine(ticks, 140)).not.toContain('held back');
+  expect(formatProgressLine(held, 140)).toContain('  0.2 of 5 requests/s  held back 42s  ');
+  expect(formatProgressLine(ticks, 140)).not.toContain('held back');
 });
 
 test('work without ticks and requests says nothing of them, and bytes are told as sizes', () => {
-  const publish = { label: 'publish', done: 1, total: 8, unit: 'parts', leftMs: null };
-  expect(progressLine(publish, 79)).toBe('publish ███░░░░░░░░░░░░░░░░░░░░░░░░░░░  12 %  1/8 parts');
+  const publish = { label: 'publish', done: 1, total: 8, unit: 'parts', remainingMs: null };
+  expect(formatProgressLine(publish, 79)).toBe('publish ███░░░░░░░░░░░░░░░░░░░░░░░░░░░  12 %  1/8 parts');
   const bytes = {
     label: 'import',
     done: 1_200_000,
     total: 3_400_000_000,
     unit: 'bytes',
     note: '3/10 files',
-    leftMs: 0,
+    remainingMs: 0,
   };
-  expect(progressLine(bytes, 100)).toContain('  1.2 MB of 3.4 GB  3/10 files');
+  expect(formatProgressLine(bytes, 100)).toContain('  1.2 MB of 3.4 GB  3/10 files');
 });
 
 test('the time left is told the coarser the longer it is', () => {
-  expect([900, 59_000, 60_001, 200_000, 599_000, 600_000, 3_599_000, 7_500_000].map(timeText)).toEqual([
+  expect([900, 59_000, 60_001, 200_000, 599_000, 600_000, 3_599_000, 7_500_000].map(formatRemaining)).toEqual([
     '1s',
     '59s',
     '1m10s',

@@ -22,8 +22,8 @@ function setup(isTTY: boolean, shown = true) {
     clock: { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} },
     log,
     stream: Object.assign(stream, { isTTY, columns: 120 }),
-    draws: isTTY,
-    shown,
+    canDraw: isTTY,
+    isShown: shown,
   };
   return {
     options,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { sandboxFlags, sandboxOptionsOf } from '../../src/cli/sandbox-flags.ts';
+import { parseSandboxOptions, sandboxFlags } from '../../src/cli/sandbox-flags.ts';
 import { sandboxDefaults } from '../../src/sandbox/options.ts';
-import { expectedOf } from '../../src/sandbox/options-check.ts';
+import { describeExpected } from '../../src/sandbox/options-check.ts';
 
 test('every default that help names is the one that holds', () => {
   const words = new Map<unknown, unknown>([
@@ -22,10 +22,10 @@ test('every default that help names is the one that holds', () => {
   ]);
   const named = sandboxFlags.filter(({ text }) => text.includes('(default: '));
   expect(named).toHaveLength(sandboxFlags.length - 3);
-  for (const { flags, text, option, read } of named) {
+  for (const { flags, text, option, parse } of named) {
     const told = /\(default: (.*)\)$/.exec(text)![1]!;
     const isWord = words.has(told) && typeof sandboxDefaults[option] !== 'string';
-    expect(isWord ? words.get(told) : read(told, flags), flags).toEqual(sandboxDefaults[option]);
+    expect(isWord ? words.get(told) : parse(told, flags), flags).toEqual(sandboxDefaults[option]);
   }
 });
 
@@ -45,18 +45,18 @@ test.each([
   [{ gaps: '2026-07-02' }, /^--gaps "": expected/],
   [{ reshape: 'nowhere:count=gone' }, /expected fields as route:path/],
 ])('a bad value is told with its flag: %j', (given, sentence) => {
-  expect(() => sandboxOptionsOf(given, expectedOf)).toThrow(sentence);
+  expect(() => parseSandboxOptions(given, describeExpected)).toThrow(sentence);
 });
 
 test('flags that take no value turn their option over', () => {
-  expect(sandboxOptionsOf({ fromExclusive: true, toInclusive: true }, expectedOf)).toEqual({
+  expect(parseSandboxOptions({ fromExclusive: true, toInclusive: true }, describeExpected)).toEqual({
     fromInclusive: false,
     toInclusive: true,
   });
 });
 
 test('fields that are to look otherwise are read with what becomes of them', () => {
-  expect(sandboxOptionsOf({ reshape: 'markets:markets/*/question=gone,ticks:count==n' }, expectedOf)).toEqual({
+  expect(parseSandboxOptions({ reshape: 'markets:markets/*/question=gone,ticks:count==n' }, describeExpected)).toEqual({
     reshape: { 'markets:markets/*/question': 'gone', 'ticks:count': '=n' },
   });
 });
@@ -82,7 +82,7 @@ test('how ticks are paged is asked for by flags, one each', () => {
     gaps: '2026-07-01..2026-07-02,2026-07-03T00:00:00Z..2026-07-03T01:00:00Z',
   };
   const [day1, day3] = [Date.UTC(2026, 6, 1), Date.UTC(2026, 6, 3)];
-  expect(sandboxOptionsOf(given, expectedOf)).toEqual({
+  expect(parseSandboxOptions(given, describeExpected)).toEqual({
     capUnit: 'bytes',
     capVariation: 0.05,
     capBySymbol: true,

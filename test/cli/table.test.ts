@@ -15,18 +15,18 @@ const ticks: ResultTable = {
     ['😀漢字', '2026-07-01T12:02:00Z', '0.125'],
     [null, '2026-07-01T12:04:00Z', null],
   ],
-  complete: true,
+  isComplete: true,
   plan: null,
 };
 
 const one = (text: string, name = 'question'): ResultTable => ({
   columns: [{ name, kind: 'text' }],
   rows: [[text]],
-  complete: true,
+  isComplete: true,
   plan: null,
 });
 
-const away = { width: null, colour: false };
+const away = { width: null, hasColour: false };
 
 test('stands in columns, numbers right, wide characters counted as wide', () => {
   expect(renderTable(ticks, away)).toBe(`symbol       t                         p
@@ -47,12 +47,12 @@ test('the last line says how much there is', () => {
   const lastLine = (table: ResultTable): string => renderTable(table, away).trimEnd().split('\n').at(-1)!;
   expect(lastLine({ ...ticks, rows: [] })).toBe('no rows');
   expect(lastLine({ ...ticks, rows: ticks.rows.slice(0, 1) })).toBe('1 row');
-  expect(lastLine({ ...ticks, complete: false })).toBe('first 3 of more rows');
+  expect(lastLine({ ...ticks, isComplete: false })).toBe('first 3 of more rows');
 });
 
 test('only colour brings escape codes: the head bold, rules and NULL faint', () => {
   expect(renderTable(ticks, away)).not.toContain('\u001b');
-  const coloured = renderTable(ticks, { width: 80, colour: true });
+  const coloured = renderTable(ticks, { width: 80, hasColour: true });
   expect(coloured).toContain('\u001b[1msymbol\u001b[0m');
   expect(coloured).toContain('\u001b[2mNULL\u001b[0m');
   expect(stripVTControlCharacters(coloured)).toBe(renderTable(ticks, away));
@@ -75,20 +75,20 @@ describe('on a narrow terminal', () => {
   };
 
   test('long text is cut, numbers and times never', () => {
-    const text = renderTable(wide, { width: 70, colour: false });
+    const text = renderTable(wide, { width: 70, hasColour: false });
     expect(widest(text)).toBeLessThanOrEqual(70);
     expect(text).toContain('2026-07-01T12:00:00Z  0.123456789  Will 漢字');
     expect(text).toContain('…');
   });
 
   test('columns that cannot fit are left out, and the last line says so', () => {
-    const text = renderTable(wide, { width: 50, colour: false });
+    const text = renderTable(wide, { width: 50, hasColour: false });
     expect(widest(text)).toBeLessThanOrEqual(50);
     expect(text).toContain('1 row, 3 of 4 columns');
   });
 
   test('one column is always shown, however narrow', () => {
-    expect(renderTable(one('x'.repeat(100)), { width: 5, colour: false })).toContain('…');
+    expect(renderTable(one('x'.repeat(100)), { width: 5, hasColour: false })).toContain('…');
   });
 });
 
@@ -102,5 +102,5 @@ test('text from outside cannot move the cursor or break a line', () => {
 });
 
 test('a plan is printed as it was drawn', () => {
-  expect(renderTable({ ...one('x'), plan: '┌──┐\n└──┘\n' }, { width: 2, colour: true })).toBe('┌──┐\n└──┘\n');
+  expect(renderTable({ ...one('x'), plan: '┌──┐\n└──┘\n' }, { width: 2, hasColour: true })).toBe('┌──┐\n└──┘\n');
 });

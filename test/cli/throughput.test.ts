@@ -1,36 +1,36 @@
 import { expect, test } from 'vitest';
-import { createSpeed, leftMs } from '../../src/cli/throughput.ts';
+import { createSpeedMeter, estimateRemainingMs } from '../../src/cli/throughput.ts';
 
 test('an even growth is told as it is, from the first step on', () => {
-  const speed = createSpeed(1000, 10_000);
+  const speed = createSpeedMeter(1000, 10_000);
   expect(speed.perSecond(5000)).toBe(0);
   for (let s = 1; s <= 100; s++) {
-    speed.note(1000 + s * 1000, s * 7);
+    speed.record(1000 + s * 1000, s * 7);
     expect(speed.perSecond(1000 + s * 1000)).toBeCloseTo(7, 9);
   }
 });
 
 test('steps of any length count by how long they took', () => {
-  const [fine, coarse] = [createSpeed(0, 10_000), createSpeed(0, 10_000)];
-  for (let ms = 10; ms <= 60_000; ms += 10) fine.note(ms, ms / 10);
-  for (let ms = 7500; ms <= 60_000; ms += 7500) coarse.note(ms, ms / 10);
+  const [fine, coarse] = [createSpeedMeter(0, 10_000), createSpeedMeter(0, 10_000)];
+  for (let ms = 10; ms <= 60_000; ms += 10) fine.record(ms, ms / 10);
+  for (let ms = 7500; ms <= 60_000; ms += 7500) coarse.record(ms, ms / 10);
   expect(fine.perSecond(60_000)).toBeCloseTo(100, 6);
   expect(coarse.perSecond(60_000)).toBeCloseTo(100, 6);
 });
 
 test('a standstill lowers it while it goes on, and what is long ago hardly counts', () => {
-  const speed = createSpeed(0, 10_000);
-  for (let s = 1; s <= 60; s++) speed.note(s * 1000, s * 10);
+  const speed = createSpeedMeter(0, 10_000);
+  for (let s = 1; s <= 60; s++) speed.record(s * 1000, s * 10);
   expect(speed.perSecond(70_000)).toBeGreaterThan(3);
   expect(speed.perSecond(70_000)).toBeLessThan(4);
-  for (let s = 61; s <= 120; s++) speed.note(s * 1000, 600 + (s - 60) * 100);
+  for (let s = 61; s <= 120; s++) speed.record(s * 1000, 600 + (s - 60) * 100);
   expect(speed.perSecond(120_000)).toBeGreaterThan(99);
 });
 
 test('several steps within one moment are not lost', () => {
-  const speed = createSpeed(0, 10_000);
-  for (const value of [1, 2, 3, 4]) speed.note(1000, value);
-  speed.note(2000, 4);
+  const speed = createSpeedMeter(0, 10_000);
+  for (const value of [1, 2, 3, 4]) speed.record(1000, value);
+  speed.record(2000, 4);
   expect(speed.perSecond(2000)).toBeGreaterThan(1.5);
 });
 
@@ -39,10 +39,10 @@ function estimates(items: number, msOf: (item: number) => number): { at: number;
   const ends: number[] = [];
   for (let i = 0; i < items; i++) ends.push((ends.at(-1) ?? 0) + msOf(i));
   const total = ends.at(-1)!;
-  const speed = createSpeed(0, 60_000);
+  const speed = createSpeedMeter(0, 60_000);
   return ends.flatMap((ms, i) => {
-    speed.note(ms, i + 1);
-    const left = leftMs({ done: i + 1, total: items }, ms, speed.perSecond(ms));
+    speed.record(ms, i + 1);
+    const left = estimateRemainingMs({ done: i + 1, total: items }, ms, speed.perSecond(ms));
     return left === null ? [] : [{ at: ms / total, ratio: left / (total - ms) }];
   });
 }
@@ -69,8 +69,8 @@ test('where the service slows down to a third, the time left follows within some
 });
 
 test('nothing is said of it at the very beginning and at the end', () => {
-  expect(leftMs({ done: 5, total: 10 }, 1000, 5)).toBeNull();
-  expect(leftMs({ done: 0, total: 10 }, 60_000, 0)).toBeNull();
-  expect(leftMs({ done: 10, total: 10 }, 60_000, 1)).toBeNull();
-  expect(leftMs({ done: 5, total: 10 }, 5000, 1)).toBe(5000);
+  expect(estimateRemainingMs({ done: 5, total: 10 }, 1000, 5)).toBeNull();
+  expect(estimateRemainingMs({ done: 0, total: 10 }, 60_000, 0)).toBeNull();
+  expect(estimateRemainingMs({ done: 10, total: 10 }, 60_000, 1)).toBeNull();
+  expect(estimateRemainingMs({ done: 5, total: 10 }, 5000, 1)).toBe(5000);
 });

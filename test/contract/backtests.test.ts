@@ -3,8 +3,8 @@ import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { BacktestRequest, BacktestResult, objectives } from '../../src/contract/backtests.ts';
 import { strategySchemas } from '../../src/contract/strategies.ts';
-import { readAsked } from '../../src/research/backtest-request.ts';
-import { executables } from '../../src/research/builtin-strategies.ts';
+import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
+import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
 import { objectiveNames } from '../../src/research/objectives.ts';
 import { runDirectly, threshold, traded } from '../service/backtesting.ts';
 
@@ -31,12 +31,12 @@ function compiled(schema: object, closed = false) {
 test('objectives and strategies that everybody has are named as the engine names them', () => {
   expect(objectives).toEqual(objectiveNames);
   const told = JSON.stringify(BacktestRequest.properties.entry_executable);
-  for (const { name } of executables) expect(told).toContain(name);
+  for (const { name } of builtinStrategies) expect(told).toContain(name);
 });
 
 test('a request is one by the schema where it is one by the reader', () => {
   const { parameters, ...plain } = threshold;
-  const [hold] = executables;
+  const [hold] = builtinStrategies;
   const inline = { name: 'mine', strategy: hold!.strategy };
   const schema = compiled(BacktestRequest);
   for (const [body, isGood] of [
@@ -72,7 +72,7 @@ test('a request is one by the schema where it is one by the reader', () => {
     [{ ...plain, more: 1 }, false],
   ] as const) {
     const told = JSON.stringify(body).slice(0, 200);
-    expect([told, schema(body), 'asked' in readAsked(body)]).toEqual([told, isGood, isGood]);
+    expect([told, schema(body), 'asked' in parseBacktestSpec(body)]).toEqual([told, isGood, isGood]);
   }
 });
 

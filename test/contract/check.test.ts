@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { leaves } from '../../src/settings/source.ts';
+import { settingSchemas } from '../../src/settings/source.ts';
 import {
   columns,
   commands,
@@ -41,7 +41,7 @@ const promised: readonly Promised[] = [
   ),
   ...rowsOf('Exit codes', Object.keys(exitCodes), (code) => proofs.exitCodes[Number(code)]),
   ...rowsOf('Variables of the environment', Object.keys(variables), (name) => proofs.variables[name]),
-  ...rowsOf('Settings', [...leaves.keys()], (name) => proofs.settings[name]),
+  ...rowsOf('Settings', [...settingSchemas.keys()], (name) => proofs.settings[name]),
   ...Object.entries(columns).flatMap(([dataset, ofDataset]) =>
     rowsOf(
       'Columns',

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import type { Jobs } from '../../src/app/job.ts';
+import type { JobLoaders } from '../../src/app/job.ts';
 import { createProgram } from '../../src/cli/program.ts';
 import { exitCodes } from '../../src/core/errors.ts';
-import { environmentLayers } from '../../src/settings/environment.ts';
+import { readEnvironmentLayers } from '../../src/settings/environment.ts';
 import { commands, commonFlags, exitCodes as promisedCodes, variables } from './promises.ts';
 
 const noJob = () => Promise.reject(new Error('nothing is run here'));
-const jobs = new Proxy({}, { get: () => noJob }) as Jobs;
+const jobs = new Proxy({}, { get: () => noJob }) as JobLoaders;
 const program = createProgram('0.0.0', jobs, () => {});
 /** What does something, by how it is called: `serve`, `keys create`. */
 const byName = new Map(
@@ -86,7 +86,7 @@ test('the exit codes are those promised', () => {
 test('every promised variable of the environment sets its setting', () => {
   for (const [name, path] of Object.entries(variables)) {
     if (path === null) continue;
-    const [layer] = environmentLayers({ [name]: name.endsWith('SECOND') ? '7' : 'x'.repeat(32) });
+    const [layer] = readEnvironmentLayers({ [name]: name.endsWith('SECOND') ? '7' : 'x'.repeat(32) });
     expect([...layer!.values.keys()], name).toEqual([path]);
   }
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/app/summary.ts';
-import { decode } from '../../src/archive/parquet/rows.ts';
+import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { systemClock } from '../../src/system.ts';
 import { access, jobArgs, manifestOf, minuteMs, run } from '../e2e/lake.ts';
@@ -41,7 +41,7 @@ describe.each(Object.entries(columns))('published %s', (dataset, promised) => {
   test('have exactly the promised columns, types and nulls', () => {
     expect(files(dataset).length).toBeGreaterThan(0);
     for (const path of files(dataset)) {
-      const { fields } = decode(readFileSync(join(output, path))).schema;
+      const { fields } = decodeArrowTable(readFileSync(join(output, path))).schema;
       const found = fields.map(({ name, type, nullable }) => [name, `${nullable ? '?' : ''}${type}`]);
       expect(found, path).toEqual(Object.entries(promised));
     }
@@ -60,7 +60,7 @@ describe.each(Object.entries(columns))('published %s', (dataset, promised) => {
 type Key = readonly (string | number | bigint | null)[];
 
 function rowsOf(path: string, names: readonly string[]): Key[] {
-  const table = decode(readFileSync(join(output, path)));
+  const table = decodeArrowTable(readFileSync(join(output, path)));
   const vectors = names.map((name) => table.getChild(name)!);
   return Array.from({ length: table.numRows }, (_, r) => vectors.map((vector) => vector.get(r) as string | number));
 }
@@ -92,7 +92,7 @@ test('the manifest says of every file what it holds', () => {
     const time = dataset === 'coverage' ? 't_from' : 't';
     for (const file of files) {
       const bytes = readFileSync(join(output, file.path));
-      const table = decode(bytes);
+      const table = decodeArrowTable(bytes);
       expect([table.numRows, bytes.length], file.path).toEqual([file.rows, file.bytes]);
       const times = [...(table.getChild(time)?.toArray() ?? [])].map(Number);
       if (times.length > 0) expect(Math.min(...times), file.path).toBe(file.t_min);

@@ -1,14 +1,14 @@
 import { Value } from 'typebox/value';
 import { expect, test } from 'vitest';
 import { paths } from '../../src/contract/paths.ts';
-import { MarketsAnswer, TicksAnswer, TicksQuery } from '../../src/contract/schemas.ts';
+import { MarketsResponse, TicksQuery, TicksResponse } from '../../src/contract/schemas.ts';
 
 const ticks = { symbol: 'X', ticks: [{ t: 1, p: 0.5 }], count: 1, from: 0, to: 2, generated_at: 3 };
 const market = { canonical_id: 'm', confidence: 0.9, category: 'crypto', is_active: true };
 
 test('the documented answers fit, with and without extensions', () => {
-  expect(Value.Check(TicksAnswer, ticks)).toBe(true);
-  expect(Value.Check(TicksAnswer, { ...ticks, gaps: [{ from: 0, to: 1 }], more: 'x' })).toBe(true);
+  expect(Value.Check(TicksResponse, ticks)).toBe(true);
+  expect(Value.Check(TicksResponse, { ...ticks, gaps: [{ from: 0, to: 1 }], more: 'x' })).toBe(true);
   const answer = {
     markets: [market, { ...market, symbol: 'X' }],
     count: 2,
@@ -16,13 +16,13 @@ test('the documented answers fit, with and without extensions', () => {
     view: 'matched',
     generated_at: 1,
   };
-  expect(Value.Check(MarketsAnswer, answer)).toBe(true);
+  expect(Value.Check(MarketsResponse, answer)).toBe(true);
 });
 
 test('answers of other types do not', () => {
-  expect(Value.Check(TicksAnswer, { ...ticks, ticks: [{ t: '1', p: 0.5 }] })).toBe(false);
-  expect(Value.Check(TicksAnswer, { ...ticks, from: 0.5 })).toBe(false);
-  expect(Value.Check(MarketsAnswer, { markets: [{ ...market, is_active: 'yes' }] })).toBe(false);
+  expect(Value.Check(TicksResponse, { ...ticks, ticks: [{ t: '1', p: 0.5 }] })).toBe(false);
+  expect(Value.Check(TicksResponse, { ...ticks, from: 0.5 })).toBe(false);
+  expect(Value.Check(MarketsResponse, { markets: [{ ...market, is_active: 'yes' }] })).toBe(false);
 });
 
 test('a tick query needs a symbol only', () => {

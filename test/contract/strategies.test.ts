@@ -3,8 +3,8 @@ import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { strategySchemas } from '../../src/contract/strategies.ts';
-import { executables } from '../../src/research/builtin-strategies.ts';
-import { readStrategy } from '../../src/research/parse-strategy.ts';
+import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
+import { parseStrategy } from '../../src/research/parse-strategy.ts';
 import { strategyLimits } from '../../src/research/strategy.ts';
 import { changedStrategy, goodStrategy } from './strategy-values.ts';
 
@@ -21,7 +21,7 @@ console.log(`strategies: SEED=${seed} CASES=${numRuns}`);
 
 const told = (json: unknown) => {
   const valid = schema(json);
-  const read = readStrategy(json);
+  const read = parseStrategy(json);
   return { valid, why: valid ? '' : ajv.errorsText(schema.errors), faults: 'faults' in read ? read.faults : [], read };
 };
 
@@ -80,7 +80,8 @@ test('what the reader takes the schema does, and what only the reader refuses is
 });
 
 test('every strategy that everybody has is one by the schema', () => {
-  for (const { name, strategy } of executables) expect(told(strategy), name).toMatchObject({ valid: true, faults: [] });
+  for (const { name, strategy } of builtinStrategies)
+    expect(told(strategy), name).toMatchObject({ valid: true, faults: [] });
 });
 
 test('the bounds that the schema tells are those of the reader', () => {

@@ -1,5 +1,11 @@
 import fc from 'fast-check';
-import { bounds, measureNames, ofPosition, windowed, windowMsMax } from '../../src/research/strategy.ts';
+import {
+  boundNames,
+  measureNames,
+  positionMeasures,
+  windowedMeasures,
+  windowMsMax,
+} from '../../src/research/strategy.ts';
 
 // Strategies as JSON: good ones, made by the rules of the language, and such with something changed.
 
@@ -34,16 +40,16 @@ const quantity = ({ min, max }: Range): fc.Arbitrary<unknown> => {
 /** A measure that may stand where there is a position, or none. */
 const measure = (held: boolean): fc.Arbitrary<Record<string, unknown>> =>
   fc
-    .constantFrom(...measureNames.filter((name) => held || !ofPosition.has(name)))
+    .constantFrom(...measureNames.filter((name) => held || !positionMeasures.has(name)))
     .chain((name) =>
-      windowed.has(name)
+      windowedMeasures.has(name)
         ? quantity({ min: 1, max: windowMsMax }).map((window_ms) => ({ measure: name, window_ms }))
         : fc.constant({ measure: name }),
     );
 
 const numberTest = (held: boolean): fc.Arbitrary<unknown> => {
   const operand = fc.oneof(quantity(any), measure(held));
-  const bounding = fc.uniqueArray(fc.tuple(fc.constantFrom(...bounds), operand), {
+  const bounding = fc.uniqueArray(fc.tuple(fc.constantFrom(...boundNames), operand), {
     minLength: 1,
     maxLength: 4,
     selector: ([bound]: [string, unknown]) => bound,
@@ -160,7 +166,7 @@ const names = [
   'in',
   'measure',
   'window_ms',
-  ...bounds,
+  ...boundNames,
   'not_in',
   'parameter',
   'times',

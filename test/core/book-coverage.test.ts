@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type BookCoverage, coverMoments } from '../../src/core/book-coverage.ts';
+import { type BookCoverage, overlayBookCoverage } from '../../src/core/book-coverage.ts';
 
 const row = (from: number, to: number, ticks: number, rest: Partial<BookCoverage> = {}): BookCoverage => ({
   from,
@@ -17,7 +17,7 @@ describe('the coverage of order books', () => {
       { at: 9, snapshots: 0 },
       { at: 3, snapshots: 2 },
     ];
-    expect(coverMoments([row(5, 6, 1)], answers)).toEqual([row(3, 4, 2), row(5, 6, 1), row(9, 10, 0)]);
+    expect(overlayBookCoverage([row(5, 6, 1)], answers)).toEqual([row(3, 4, 2), row(5, 6, 1), row(9, 10, 0)]);
   });
 
   test('of two answers of one moment counts the one that brought more', () => {
@@ -25,27 +25,27 @@ describe('the coverage of order books', () => {
       { at: 3, snapshots: 1 },
       { at: 3, snapshots: 4 },
     ];
-    expect(coverMoments([], [less, more])).toEqual([row(3, 4, 4)]);
-    expect(coverMoments([], [more, less])).toEqual([row(3, 4, 4)]);
-    expect(coverMoments([row(3, 4, 2)], [more])).toEqual([row(3, 4, 4)]);
-    expect(coverMoments([row(3, 4, 2)], [less])).toEqual([row(3, 4, 2)]);
-    expect(coverMoments([row(3, 4, 2)], [])).toEqual([row(3, 4, 2)]);
+    expect(overlayBookCoverage([], [less, more])).toEqual([row(3, 4, 4)]);
+    expect(overlayBookCoverage([], [more, less])).toEqual([row(3, 4, 4)]);
+    expect(overlayBookCoverage([row(3, 4, 2)], [more])).toEqual([row(3, 4, 4)]);
+    expect(overlayBookCoverage([row(3, 4, 2)], [less])).toEqual([row(3, 4, 2)]);
+    expect(overlayBookCoverage([row(3, 4, 2)], [])).toEqual([row(3, 4, 2)]);
   });
 
   test('of several milliseconds stays as it is, whatever is answered within', () => {
     const wide = row(3, 5, 2);
     const answers = [3, 4].map((at) => ({ at, snapshots: 7 }));
-    expect(coverMoments([wide], answers)).toEqual([wide]);
-    expect(coverMoments([wide], [{ at: 5, snapshots: 7 }])).toEqual([row(3, 6, 9)]);
-    expect(coverMoments([wide], [{ at: 2, snapshots: 7 }])).toEqual([row(2, 5, 9)]);
+    expect(overlayBookCoverage([wide], answers)).toEqual([wide]);
+    expect(overlayBookCoverage([wide], [{ at: 5, snapshots: 7 }])).toEqual([row(3, 6, 9)]);
+    expect(overlayBookCoverage([wide], [{ at: 2, snapshots: 7 }])).toEqual([row(2, 5, 9)]);
   });
 
   test('is one row where milliseconds of one origin and evidence adjoin, under the earliest time', () => {
     const late = row(3, 4, 1, { fetchedAt: 90 });
-    expect(coverMoments([late], [{ at: 4, snapshots: 2 }])).toEqual([row(3, 5, 3, { fetchedAt: 4 })]);
+    expect(overlayBookCoverage([late], [{ at: 4, snapshots: 2 }])).toEqual([row(3, 5, 3, { fetchedAt: 4 })]);
     const imported = row(3, 4, 1, { origin: 'import' });
-    expect(coverMoments([imported], [{ at: 4, snapshots: 2 }])).toEqual([imported, row(4, 5, 2)]);
+    expect(overlayBookCoverage([imported], [{ at: 4, snapshots: 2 }])).toEqual([imported, row(4, 5, 2)]);
     const stated = row(3, 4, 1, { evidence: 'stated' });
-    expect(coverMoments([stated], [{ at: 4, snapshots: 2 }])).toEqual([stated, row(4, 5, 2)]);
+    expect(overlayBookCoverage([stated], [{ at: 4, snapshots: 2 }])).toEqual([stated, row(4, 5, 2)]);
   });
 });

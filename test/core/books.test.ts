@@ -1,23 +1,23 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compareContent, levelsOf, type Snapshot, sideOf } from '../../src/core/book.ts';
-import { type BookColumns, mergeBooks, noBooks, type SeenSnapshot } from '../../src/core/merge-books.ts';
+import { compareSnapshots, countLevels, type OrderBookSnapshot, toBookSide } from '../../src/core/book.ts';
+import { type BookColumns, emptyBooks, mergeBooks, type ObservedSnapshot } from '../../src/core/merge-books.ts';
 
 type Pairs = readonly (readonly [price: number, quantity: number])[];
 
 const side = (pairs: Pairs, best: 'highest' | 'lowest') =>
-  sideOf(
+  toBookSide(
     pairs.map(([price, quantity]) => ({ price, quantity })),
     best,
   );
 
-const snapshot = (t: number, bids: Pairs, asks: Pairs): Snapshot => ({
+const snapshot = (t: number, bids: Pairs, asks: Pairs): OrderBookSnapshot => ({
   t,
   bids: side(bids, 'highest'),
   asks: side(asks, 'lowest'),
 });
 
-const seen = (symbol: string, t: number, bids: Pairs, asks: Pairs, observedAt = 100): SeenSnapshot => ({
+const seen = (symbol: string, t: number, bids: Pairs, asks: Pairs, observedAt = 100): ObservedSnapshot => ({
   ...snapshot(t, bids, asks),
   symbol,
   observedAt,
@@ -81,12 +81,12 @@ test.each<[string, Pairs, Pairs]>([
 ])('of two books the one is greater in which %s', (_, bids, asks) => {
   const base = snapshot(0, [[0.4, 2]], [[0.6, 2]]);
   const greater = snapshot(0, bids, asks);
-  expect(compareContent(greater, base)).toBeGreaterThan(0);
-  expect(compareContent(base, greater)).toBeLessThan(0);
-  expect(compareContent(greater, snapshot(1, bids, asks))).toBe(0);
+  expect(compareSnapshots(greater, base)).toBeGreaterThan(0);
+  expect(compareSnapshots(base, greater)).toBeLessThan(0);
+  expect(compareSnapshots(greater, snapshot(1, bids, asks))).toBe(0);
 });
 
-function pairsOf({ prices, quantities }: Snapshot['bids']): Pairs {
+function pairsOf({ prices, quantities }: OrderBookSnapshot['bids']): Pairs {
   return [...prices].map((price, i) => [price, quantities[i]!]);
 }
 
@@ -98,16 +98,16 @@ const anySeen = fc
 const anyBatches = fc.array(fc.array(anySeen, { maxLength: 6 }), { maxLength: 4 });
 
 /** What is there after a batch: key by key, the latest observation and then the greatest book. */
-function model(batches: readonly (readonly SeenSnapshot[])[]): unknown[][] {
-  const held = new Map<string, SeenSnapshot>();
+function model(batches: readonly (readonly ObservedSnapshot[])[]): unknown[][] {
+  const held = new Map<string, ObservedSnapshot>();
   for (const batch of batches) {
-    const inOrder = batch.toSorted((a, b) => a.observedAt - b.observedAt || compareContent(a, b));
+    const inOrder = batch.toSorted((a, b) => a.observedAt - b.observedAt || compareSnapshots(a, b));
     for (const book of inOrder) held.set(`${book.symbol} ${book.t}`, book);
   }
   const kept = [...held.values()];
   kept.sort((a, b) => symbols.indexOf(a.symbol) - symbols.indexOf(b.symbol) || a.t - b.t);
   return kept.flatMap(({ symbol, t, asks, bids }) => {
-    if (levelsOf({ t, asks, bids }) === 0) return [[symbol, t, 'bid', -1, Number.NaN, 0]];
+    if (countLevels({ t, asks, bids }) === 0) return [[symbol, t, 'bid', -1, Number.NaN, 0]];
     return [
       ...pairsOf(asks).map((pair, level) => [symbol, t, 'ask', level, ...pair]),
       ...pairsOf(bids).map((pair, level) => [symbol, t, 'bid', level, ...pair]),
@@ -119,13 +119,13 @@ describe('merging order books', () => {
   test('keeps of each moment the last one published, and of one publish the one seen last, then the greatest', () => {
     fc.assert(
       fc.property(anyBatches, (batches) => {
-        let columns = noBooks;
+        let columns = emptyBooks;
         batches.forEach((batch, n) => {
           const before = rowsOf(columns);
           const merged = mergeBooks(columns, batch);
           columns = merged.columns;
           expect(rowsOf(columns)).toEqual(model(batches.slice(0, n + 1)));
-          expect(merged.changed).toBe(JSON.stringify(rowsOf(columns)) !== JSON.stringify(before));
+          expect(merged.isChanged).toBe(JSON.stringify(rowsOf(columns)) !== JSON.stringify(before));
           const { t, side, level, price, quantity } = columns;
           for (const column of [t, side, level, price, quantity]) expect(column).toHaveLength(columns.offsets.at(-1)!);
         });
@@ -137,14 +137,14 @@ describe('merging order books', () => {
   test('does not mind the order in which the snapshots of one publish came', () => {
     fc.assert(
       fc.property(fc.array(anySeen, { maxLength: 8 }), (batch) => {
-        expect(rowsOf(mergeBooks(noBooks, batch.toReversed()).columns)).toEqual(
-          rowsOf(mergeBooks(noBooks, batch).columns),
+        expect(rowsOf(mergeBooks(emptyBooks, batch.toReversed()).columns)).toEqual(
+          rowsOf(mergeBooks(emptyBooks, batch).columns),
         );
       }),
     );
   });
 
-  const old = () => mergeBooks(noBooks, [seen('A', 1, [[0.4, 2]], [[0.6, 2]]), seen('A', 3, [], [])]).columns;
+  const old = () => mergeBooks(emptyBooks, [seen('A', 1, [[0.4, 2]], [[0.6, 2]]), seen('A', 3, [], [])]).columns;
 
   test.each<[string, Pairs, Pairs]>([
     ['price', [[0.5, 2]], [[0.6, 2]]],
@@ -152,18 +152,18 @@ describe('merging order books', () => {
     ['number of levels', [], [[0.6, 2]]],
     ['level, being none', [], []],
   ])('says that a book has changed by another %s', (_, bids, asks) => {
-    expect(mergeBooks(old(), [seen('A', 1, bids, asks)]).changed).toBe(true);
+    expect(mergeBooks(old(), [seen('A', 1, bids, asks)]).isChanged).toBe(true);
   });
 
   test('says that a book has changed where what was asked is bid', () => {
-    const asked = mergeBooks(noBooks, [seen('A', 1, [], [[0.5, 2]])]).columns;
-    expect(mergeBooks(asked, [seen('A', 1, [[0.5, 2]], [])]).changed).toBe(true);
+    const asked = mergeBooks(emptyBooks, [seen('A', 1, [], [[0.5, 2]])]).columns;
+    expect(mergeBooks(asked, [seen('A', 1, [[0.5, 2]], [])]).isChanged).toBe(true);
   });
 
   test('says that nothing has changed where the same came again, an empty book too', () => {
     const again = [seen('A', 1, [[0.4, 2]], [[0.6, 2]], 999), seen('A', 3, [], [], 999)];
-    const { columns, changed } = mergeBooks(old(), again);
-    expect(changed).toBe(false);
+    const { columns, isChanged } = mergeBooks(old(), again);
+    expect(isChanged).toBe(false);
     expect(rowsOf(columns)).toEqual(rowsOf(old()));
   });
 });

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  aggregateCandles,
   type CandleColumns,
   candleIntervals,
-  candlesOf,
-  candlesOfAll,
-  coarserCandles,
+  computeAllCandles,
+  computeCandles,
 } from '../../src/core/candles.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
 import { union, type Window } from '../../src/core/window.ts';
@@ -85,7 +85,7 @@ describe('candles', () => {
     fc.assert(
       fc.property(anyTicks, anyCoverage, fc.constantFrom(...Object.values(candleIntervals)), (ticks, windows, ms) => {
         const coverage = new Map([...ticks.keys()].slice(1).map((symbol) => [symbol, windows]));
-        expect(rowsOf(candlesOf(partOf(ticks), coverage, ms))).toEqual(model(ticks, coverage, ms));
+        expect(rowsOf(computeCandles(partOf(ticks), coverage, ms))).toEqual(model(ticks, coverage, ms));
       }),
       { seed, numRuns: 500 },
     );
@@ -103,14 +103,14 @@ describe('candles', () => {
       ],
     ]);
     const covered = new Map([['AAA', [{ from: day + hourMs / 2, to: day + hourMs }]]]);
-    expect(rowsOf(candlesOf(partOf(ticks), covered, hourMs))).toEqual([
+    expect(rowsOf(computeCandles(partOf(ticks), covered, hourMs))).toEqual([
       { symbol: 'AAA', t: day, open: 0.5, high: 0.5, low: 0.25, close: 0.25, ticks: 2, covered: 0.5 },
       { symbol: 'AAA', t: day + hourMs, open: 0.75, high: 0.75, low: 0.75, close: 0.75, ticks: 1, covered: 0 },
     ]);
   });
 
   test('of no ticks are none', () => {
-    expect(rowsOf(candlesOf(partOf(new Map()), new Map(), hourMs))).toEqual([]);
+    expect(rowsOf(computeCandles(partOf(new Map()), new Map(), hourMs))).toEqual([]);
   });
 
   test('of a longer interval are the same from those of a shorter one as from the ticks', () => {
@@ -123,14 +123,14 @@ describe('candles', () => {
           [hourMs / 4, hourMs],
           [hourMs, 6 * hourMs],
         ] as const) {
-          const fine = candlesOf(part, coverage, short);
-          expect(coarserCandles(fine, coverage, long)).toEqual(candlesOf(part, coverage, long));
+          const fine = computeCandles(part, coverage, short);
+          expect(aggregateCandles(fine, coverage, long)).toEqual(computeCandles(part, coverage, long));
         }
         const asked = [24 * hourMs, hourMs, hourMs * 1.5];
-        expect(candlesOfAll(part, coverage, asked)).toEqual(asked.map((ms) => candlesOf(part, coverage, ms)));
+        expect(computeAllCandles(part, coverage, asked)).toEqual(asked.map((ms) => computeCandles(part, coverage, ms)));
       }),
       { seed },
     );
-    expect(candlesOfAll(partOf(new Map()), new Map(), [])).toEqual([]);
+    expect(computeAllCandles(partOf(new Map()), new Map(), [])).toEqual([]);
   });
 });

@@ -1,23 +1,23 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { judge, type KnownState, type Verdict } from '../../src/core/completeness.ts';
-import { type Covered, type Evidence, isProven, overlayLayers } from '../../src/core/coverage.ts';
+import { type Completeness, type CompletenessInput, computeCompleteness } from '../../src/core/completeness.ts';
+import { type CoveredWindow, type Evidence, isProven, overlayLayers } from '../../src/core/coverage.ts';
 import type { SymbolFacts } from '../../src/core/market.ts';
-import { isLive, lifetimeOf, mayBeLive } from '../../src/core/symbol-lifetime.ts';
+import { canBeLive, computeLifetime, isLive } from '../../src/core/symbol-lifetime.ts';
 import { dayMs, type Window } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
 
-interface Question extends KnownState {
+interface Question extends CompletenessInput {
   readonly days: readonly number[];
   /** Accepted windows. */
   readonly excepted?: ReadonlyMap<string, readonly Window[]>;
 }
 
 /** What the judge says of these days. */
-function completeness({ days, excepted = new Map(), ...state }: Question): Verdict {
+function completeness({ days, excepted = new Map(), ...state }: Question): Completeness {
   const why = { reason: 'accepted', acceptedAt: 0 };
   const accepted = new Map([...excepted].map(([symbol, list]) => [symbol, list.map((w) => ({ ...w, ...why }))]));
-  return judge({ ...state, accepted }, { days });
+  return computeCompleteness({ ...state, accepted }, { days });
 }
 
 /** All times are quarters of a day, so that a model can look at every one of them. */
@@ -41,11 +41,11 @@ const anySymbol = fc.record({
   ticks: fc.nat(1),
 });
 const anyEvidence = fc.constantFrom<Evidence>('confirmed', 'stated', 'inferred', 'inferred');
-const anyCovered: fc.Arbitrary<Covered[]> = fc
+const anyCovered: fc.Arbitrary<CoveredWindow[]> = fc
   .array(fc.tuple(moment, moment, moment, anyEvidence), { maxLength: 4 })
   .map((list) => {
     // In layers, as the state keeps it; each answered at its end or later.
-    const out: Covered[] = [];
+    const out: CoveredWindow[] = [];
     for (const [from, length, delay, evidence] of list) {
       const to = Math.min(size * step, from + length);
       if (from < to) out.push({ from, to, fetchedAt: to + (delay % dayMs), origin: 'poll', evidence });
@@ -69,10 +69,10 @@ const anyQuestion: fc.Arbitrary<Question> = fc
     excepted: Map.groupBy<string, Window & { symbol: string }>(exceptions, ({ symbol }) => symbol),
     symbols: symbols.map(([known], i) => factsOf({ ...known, symbol: `S${i}` })),
     coverage: new Map(symbols.map(([, covered], i) => [`S${i}`, covered])),
-    named: named === null ? null : new Set(named),
+    namedSymbols: named === null ? null : new Set(named),
     days,
     nowMs,
-    rules,
+    lifetimeRules: rules,
   }));
 
 const quarters = (day: number) => [0, 1, 2, 3].map((n) => day + n * step);
@@ -83,7 +83,7 @@ const inOrder = (windows: readonly Window[]): Window[] => windows.toSorted((a, b
 
 /** The model, quarter by quarter. */
 function modelDay(question: Question, day: number) {
-  const { symbols, coverage, named, nowMs } = question;
+  const { symbols, coverage, namedSymbols, nowMs } = question;
   const all = [...coverage.values()].flat();
   const newest = all.length === 0 ? nowMs : Math.max(...all.map((c) => c.to));
   const expected: string[] = [];
@@ -93,16 +93,16 @@ function modelDay(question: Question, day: number) {
   let exceptions = 0;
   for (const facts of symbols) {
     const answers = coverage.get(facts.symbol)!;
-    const wanted = named === null ? facts.listed : named.has(facts.symbol);
+    const wanted = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
     const unasked = answers.length === 0 && !wanted;
     if (unasked && facts.ticks === 0) continue;
-    const life = lifetimeOf(facts, inOrder(answers), rules);
+    const life = computeLifetime(facts, inOrder(answers), rules);
     const alive = quarters(day).filter((t) => life.from <= t && t < life.to);
     if (alive.length === 0) continue;
     expected.push(facts.symbol);
     if (alive.every((t) => (t >= newest && !unasked) || holding(answers, t))) covered.push(facts.symbol);
     const excepted = exceptedOf(question, facts.symbol);
-    const isFinal = (t: number, list: readonly Covered[]) =>
+    const isFinal = (t: number, list: readonly CoveredWindow[]) =>
       list.some((c) => c.from <= t && t < c.to && c.fetchedAt - rules.settleMs >= t + step);
     const groundOf = (t: number) =>
       isFinal(t, answers.filter(isProven)) ? 'proven' : isFinal(t, answers) ? 'inferred' : 'nothing';
@@ -133,20 +133,20 @@ function modelDay(question: Question, day: number) {
 }
 
 /** The first quarter from where a symbol's lifetime began that none of the windows holds. */
-function modelCursor(facts: SymbolFacts, answers: readonly Covered[], windows: readonly Window[]): number {
-  let t = lifetimeOf(facts, inOrder(answers), rules).from;
+function modelCursor(facts: SymbolFacts, answers: readonly CoveredWindow[], windows: readonly Window[]): number {
+  let t = computeLifetime(facts, inOrder(answers), rules).from;
   while (holding(windows, t)) t += step;
   return t;
 }
 
-function modelReach(question: Question, isCounted: (covered: Covered) => boolean): number | null {
-  const { symbols, coverage, named, nowMs } = question;
+function modelReach(question: Question, isCounted: (covered: CoveredWindow) => boolean): number | null {
+  const { symbols, coverage, namedSymbols, nowMs } = question;
   const cursors = symbols.flatMap((facts) => {
     const answers = coverage.get(facts.symbol)!;
     const live =
-      named === null
+      namedSymbols === null
         ? isLive(facts, modelCursor(facts, answers, answers), nowMs, rules)
-        : named.has(facts.symbol) && facts.suspendedAt === null;
+        : namedSymbols.has(facts.symbol) && facts.suspendedAt === null;
     const windows = [...answers.filter(isCounted), ...exceptedOf(question, facts.symbol)];
     return live ? [modelCursor(facts, answers, windows)] : [];
   });
@@ -195,10 +195,10 @@ describe('completeness', () => {
     completeness({
       symbols: [factsOf({ polledFrom: 0 })],
       coverage: new Map([['S', [{ ...all, fetchedAt, evidence }]]]),
-      named: null,
+      namedSymbols: null,
       days: [0],
       nowMs,
-      rules,
+      lifetimeRules: rules,
     }).days.get(0)!;
 
   test('takes a day for complete only by answers that came long enough after it', () => {
@@ -215,14 +215,14 @@ describe('completeness', () => {
   test('is not held up by a suspended symbol', () => {
     const well = factsOf({ symbol: 'well', polledFrom: 0 });
     const gone = factsOf({ symbol: 'gone', polledFrom: 0, suspendedAt: 5 * dayMs });
-    const answered = (to: number): Covered[] => [
+    const answered = (to: number): CoveredWindow[] => [
       { from: 0, to, fetchedAt: to + dayMs, origin: 'poll', evidence: 'confirmed' },
     ];
     const coverage = new Map([
       ['well', answered(3 * dayMs)],
       ['gone', answered(1.5 * dayMs)],
     ]);
-    const asked = { coverage, named: null, days, nowMs: 5 * dayMs, rules };
+    const asked = { coverage, namedSymbols: null, days, nowMs: 5 * dayMs, lifetimeRules: rules };
     const states = (facts: SymbolFacts) => [...completeness({ ...asked, symbols: [well, facts] }).days.values()];
     expect(states(gone).map(({ state, expected, exceptions }) => [state, expected, exceptions])).toEqual([
       ['complete', 2, 0],
@@ -239,7 +239,7 @@ describe('completeness', () => {
 
   test('what is lost or accepted holds back no watermark and no day, and is counted', () => {
     const symbols = [factsOf({ symbol: 'A', polledFrom: 0 }), factsOf({ symbol: 'B', polledFrom: 0 })];
-    const answered = (from: number, to: number): Covered => ({
+    const answered = (from: number, to: number): CoveredWindow => ({
       from,
       to,
       fetchedAt: 9 * dayMs,
@@ -250,7 +250,7 @@ describe('completeness', () => {
       ['A', [answered(0, dayMs / 2), answered(0.75 * dayMs, 3 * dayMs)]],
       ['B', [answered(0, 2.5 * dayMs)]],
     ]);
-    const question = { symbols, coverage, named: null, days, nowMs: 9 * dayMs, rules };
+    const question = { symbols, coverage, namedSymbols: null, days, nowMs: 9 * dayMs, lifetimeRules: rules };
     const loss = { dataset: 'ticks', symbol: 'A', from: dayMs / 2, to: 0.75 * dayMs, ticks: 1 };
     expect(completeness(question)).toMatchObject({ watermark: dayMs / 2, reached: dayMs / 2 });
     const excepted = completeness({ ...question, lost: [loss] });
@@ -280,7 +280,7 @@ describe('completeness', () => {
     const told = { symbol: 'FILE', listed: false, firstTick: 0, lastTick: dayMs / 2, ticks: 2 };
     const symbols = [factsOf({ polledFrom: 0 }), factsOf(told)];
     const coverage = new Map([['S', [{ ...all, fetchedAt: 9 * dayMs }]]]);
-    const question = { symbols, named: null, days: [0, dayMs], nowMs: 9 * dayMs, rules };
+    const question = { symbols, namedSymbols: null, days: [0, dayMs], nowMs: 9 * dayMs, lifetimeRules: rules };
     expect(completeness({ ...question, coverage }).days.get(0)).toEqual({
       state: 'incomplete',
       expected: 2,
@@ -297,17 +297,17 @@ describe('completeness', () => {
 
   describe('where ticks of a day were lost before a symbol is known to have lived', () => {
     const lost = [{ dataset: 'ticks', symbol: 'S', from: 10, to: 20, ticks: 1 }];
-    const state = (coverage: Covered[], windows = lost, day = 0) =>
+    const state = (coverage: CoveredWindow[], windows = lost, day = 0) =>
       completeness({
         symbols: [factsOf({ opensAt: dayMs, polledFrom: dayMs }), factsOf({ symbol: 'T', opensAt: dayMs })],
         coverage: new Map([['S', coverage]]),
-        named: null,
+        namedSymbols: null,
         lost: windows,
         days: [0, dayMs],
         nowMs: 9 * dayMs,
-        rules,
+        lifetimeRules: rules,
       }).days.get(day)!;
-    const answer = (from: number, to: number): Covered => ({
+    const answer = (from: number, to: number): CoveredWindow => ({
       from,
       to,
       fetchedAt: 9 * dayMs,
@@ -340,7 +340,14 @@ describe('completeness', () => {
   test('lists at most twenty of the missing, and counts them all', () => {
     const symbols = Array.from({ length: 30 }, (_, i) => factsOf({ symbol: `S${i}` }));
     const coverage = new Map([['other', [{ ...all, fetchedAt: dayMs }]]]);
-    const { days: states } = completeness({ symbols, coverage, named: null, days: [0], nowMs: dayMs, rules });
+    const { days: states } = completeness({
+      symbols,
+      coverage,
+      namedSymbols: null,
+      days: [0],
+      nowMs: dayMs,
+      lifetimeRules: rules,
+    });
     expect(states.get(0)).toMatchObject({ expected: 30, covered: 0, state: 'incomplete' });
     expect(states.get(0)!.missing).toHaveLength(20);
   });
@@ -353,7 +360,7 @@ test('a symbol that is live with some coverage may be live, and one that is with
       const live = [...cursors, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY].map((cursor) =>
         isLive(facts, cursor, nowMs, rules),
       );
-      expect(mayBeLive(facts, nowMs, rules)).toBe(live.includes(true));
+      expect(canBeLive(facts, nowMs, rules)).toBe(live.includes(true));
     }),
     { numRuns: 1000 },
   );
@@ -361,16 +368,16 @@ test('a symbol that is live with some coverage may be live, and one that is with
 
 describe('the lists of a day', () => {
   const facts = factsOf({ symbol: 'A', listed: true, firstSeen: 0, opensAt: 0, polledFrom: 0 });
-  const answered = (to: number): Covered[] => [
+  const answered = (to: number): CoveredWindow[] => [
     { from: 0, to, fetchedAt: to + step, origin: 'poll', evidence: 'confirmed' },
   ];
   const question = (rest: Partial<Question> = {}): Question => ({
     symbols: [facts],
     coverage: new Map([['A', answered(3 * dayMs)]]),
-    named: null,
+    namedSymbols: null,
     days,
     nowMs: 4 * dayMs,
-    rules,
+    lifetimeRules: rules,
     ...rest,
   });
   const complete = (asked: Question) => [...completeness(asked).days.values()].map((day) => day.state === 'complete');
@@ -378,11 +385,15 @@ describe('the lists of a day', () => {
   test('make a day incomplete that they were not had whole within', () => {
     const listedWhole = (day: number): boolean => day !== dayMs;
     expect(complete(question())).toEqual([true, true, true]);
-    expect(complete(question({ listedWhole }))).toEqual([true, false, true]);
+    expect(complete(question({ hasWholeLists: listedWhole }))).toEqual([true, false, true]);
   });
 
   test('decide nothing where symbols are named by hand', () => {
-    expect(complete(question({ listedWhole: () => false, named: new Set(['A']) }))).toEqual([true, true, true]);
+    expect(complete(question({ hasWholeLists: () => false, namedSymbols: new Set(['A']) }))).toEqual([
+      true,
+      true,
+      true,
+    ]);
   });
 
   test('make a complete day incomplete again by a symbol that is listed late with an early opening', () => {

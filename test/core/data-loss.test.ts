@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Covered } from '../../src/core/coverage.ts';
-import { compareLost, cutAtLost, judgeAnswers, type LostWindow } from '../../src/core/data-loss.ts';
+import type { CoveredWindow } from '../../src/core/coverage.ts';
+import {
+  assessLostWindows,
+  compareLostWindows,
+  type LostWindow,
+  splitAtLostWindows,
+} from '../../src/core/data-loss.ts';
 import { covers, intersect, isEmpty, subtract, union, type Window } from '../../src/core/window.ts';
 
 const lostAt = (from: number, to: number, ticks: number): LostWindow => ({
@@ -11,7 +16,7 @@ const lostAt = (from: number, to: number, ticks: number): LostWindow => ({
   to,
   ticks,
 });
-const answer = (from: number, to: number, fetchedAt = 1000): Covered => ({
+const answer = (from: number, to: number, fetchedAt = 1000): CoveredWindow => ({
   from,
   to,
   fetchedAt,
@@ -26,35 +31,35 @@ const among =
     times.filter((t) => from <= t && t < to).length;
 
 test('a lost window is had again by an answer that covers it and as many ticks', () => {
-  const judged = judgeAnswers([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3, 5]));
+  const judged = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3, 5]));
   expect(judged).toEqual({ claimed: [answer(0, 10)], restored: [lostAt(2, 6, 3)], lacking: [] });
 });
 
 test('fewer ticks claim nothing of the window, and all of what is around it', () => {
-  const judged = judgeAnswers([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3]));
+  const judged = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3]));
   expect(judged).toEqual({ claimed: [answer(0, 2), answer(6, 10)], restored: [], lacking: [lostAt(2, 6, 3)] });
 });
 
 test('no ticks at all are no quiet window, and a window that was quiet is had again by an answer without ticks', () => {
-  expect(judgeAnswers([answer(2, 6)], [lostAt(2, 6, 1)], among([])).claimed).toEqual([]);
-  expect(judgeAnswers([answer(2, 6)], [lostAt(2, 6, 0)], among([])).restored).toEqual([lostAt(2, 6, 0)]);
+  expect(assessLostWindows([answer(2, 6)], [lostAt(2, 6, 1)], among([])).covered).toEqual([]);
+  expect(assessLostWindows([answer(2, 6)], [lostAt(2, 6, 0)], among([])).restored).toEqual([lostAt(2, 6, 0)]);
 });
 
 test('an answer for a part of it brings a window back by no number of ticks, nor is it called lacking', () => {
-  const judged = judgeAnswers([answer(0, 5)], [lostAt(2, 6, 1)], among([2, 3, 4, 5]));
+  const judged = assessLostWindows([answer(0, 5)], [lostAt(2, 6, 1)], among([2, 3, 4, 5]));
   expect(judged).toEqual({ claimed: [answer(0, 2)], restored: [], lacking: [] });
 });
 
 test('of windows that adjoin each is judged by itself', () => {
   const lost = [lostAt(2, 4, 2), lostAt(4, 6, 2), lostAt(6, 8, 1)];
-  const judged = judgeAnswers([answer(0, 10)], lost, among([2, 3, 4, 6]));
+  const judged = assessLostWindows([answer(0, 10)], lost, among([2, 3, 4, 6]));
   expect(judged.restored).toEqual([lost[0], lost[2]]);
-  expect(judged.lacking).toEqual([lost[1]]);
-  expect(judged.claimed).toEqual([answer(0, 4), answer(6, 10)]);
+  expect(judged.stillLost).toEqual([lost[1]]);
+  expect(judged.covered).toEqual([answer(0, 4), answer(6, 10)]);
 });
 
 test('a lost window that no answer touches is nobody’s concern', () => {
-  const judged = judgeAnswers([answer(6, 9)], [lostAt(2, 6, 3)], among([]));
+  const judged = assessLostWindows([answer(6, 9)], [lostAt(2, 6, 3)], among([]));
   expect(judged).toEqual({ claimed: [answer(6, 9)], restored: [], lacking: [] });
 });
 
@@ -68,8 +73,8 @@ test('lost windows are listed by dataset, then symbol, then time', () => {
     window('ticks', '\u{e000}', 5),
     window('ticks', '😀', 1),
   ];
-  expect(inOrder.toReversed().sort(compareLost)).toEqual(inOrder);
-  expect(inOrder.toSorted(compareLost)).toEqual(inOrder);
+  expect(inOrder.toReversed().sort(compareLostWindows)).toEqual(inOrder);
+  expect(inOrder.toSorted(compareLostWindows)).toEqual(inOrder);
 });
 
 test('gaps are cut where lost windows begin and end', () => {
@@ -78,7 +83,7 @@ test('gaps are cut where lost windows begin and end', () => {
     { from: 0, to: 5 },
     { from: 8, to: 9 },
   ];
-  expect(cutAtLost(windows, [a, b])).toEqual([
+  expect(splitAtLostWindows(windows, [a, b])).toEqual([
     { from: 0, to: 2, loss: null },
     { from: 2, to: 4, loss: a },
     { from: 4, to: 5, loss: b },
@@ -106,15 +111,15 @@ const times = fc.uniqueArray(fc.integer({ min: 0, max: 90 }), { maxLength: 60 })
 test('whatever the answers: no lost window is claimed but wholly, and with as many ticks; nothing else is held back', () => {
   fc.assert(
     fc.property(answers, losses, times, (given, lost, held) => {
-      const { claimed, restored, lacking } = judgeAnswers(given, lost, among(held));
+      const { covered, restored, stillLost } = assessLostWindows(given, lost, among(held));
       const staying = lost.filter((window) => !restored.includes(window));
-      expect(intersect(claimed, staying)).toEqual([]);
-      expect(union([...claimed])).toEqual(subtract(given, staying));
+      expect(intersect(covered, staying)).toEqual([]);
+      expect(union([...covered])).toEqual(subtract(given, staying));
       for (const window of restored) {
         expect(covers(given, window)).toBe(true);
         expect(among(held)(window)).toBeGreaterThanOrEqual(window.ticks);
       }
-      for (const window of staying) expect(lacking.includes(window)).toBe(covers(given, window) && !isEmpty(window));
+      for (const window of staying) expect(stillLost.includes(window)).toBe(covers(given, window) && !isEmpty(window));
     }),
     { numRuns: 500 },
   );
@@ -132,11 +137,11 @@ test('order and cutting of the answers change nothing', () => {
         .map((piece) => ({ piece, key: order.next().value }))
         .sort((a, b) => a.key - b.key)
         .map(({ piece }) => piece);
-      const whole = judgeAnswers(given, lost, among(held));
-      const cut = judgeAnswers(pieces, lost, among(held));
+      const whole = assessLostWindows(given, lost, among(held));
+      const cut = assessLostWindows(pieces, lost, among(held));
       expect(cut.restored).toEqual(whole.restored);
-      expect(cut.lacking).toEqual(whole.lacking);
-      expect(union([...cut.claimed])).toEqual(union([...whole.claimed]));
+      expect(cut.stillLost).toEqual(whole.stillLost);
+      expect(union([...cut.covered])).toEqual(union([...whole.covered]));
     }),
     { numRuns: 500 },
   );

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { duration, size } from '../../src/core/format-quantity.ts';
-import { lengthOf, sizeOf } from '../../src/report/time-spans.ts';
+import { formatBytes, formatDuration } from '../../src/core/format-quantity.ts';
+import { formatLength, formatBytes as formatReportBytes } from '../../src/report/time-spans.ts';
 
 test('a duration has no sixtieth second and no thousandth millisecond', () => {
-  expect([0, 850.4, 999.4, 999.6, 59_949, 59_950, 60_000].map(duration)).toEqual([
+  expect([0, 850.4, 999.4, 999.6, 59_949, 59_950, 60_000].map(formatDuration)).toEqual([
     '0 ms',
     '850 ms',
     '999 ms',
@@ -12,17 +12,17 @@ test('a duration has no sixtieth second and no thousandth millisecond', () => {
     '1 min 0 s',
     '1 min 0 s',
   ]);
-  expect([119_600, 245_000, 3_599_600, 7_500_000].map(duration)).toEqual([
+  expect([119_600, 245_000, 3_599_600, 7_500_000].map(formatDuration)).toEqual([
     '2 min 0 s',
     '4 min 5 s',
     '1 h 0 min',
     '2 h 5 min',
   ]);
-  expect([59_400, 59_600, 119_600].map(lengthOf)).toEqual(['59 s', '1 min', '2 min']);
+  expect([59_400, 59_600, 119_600].map(formatLength)).toEqual(['59 s', '1 min', '2 min']);
 });
 
 test('a size has fewer than a thousand of its unit', () => {
-  for (const of of [size, sizeOf])
+  for (const of of [formatBytes, formatReportBytes])
     expect([999, 1000, 999_940, 999_950, 1e6, 999_960_000].map(of)).toEqual([
       '999 B',
       '1.0 kB',

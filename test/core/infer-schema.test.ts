@@ -1,20 +1,20 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { startShape } from '../../src/core/infer-schema.ts';
+import { createShapeSample } from '../../src/core/infer-schema.ts';
 
 const pathsOf = (...records: unknown[]): string[] => {
-  const sample = startShape();
+  const sample = createShapeSample();
   for (const record of records) sample.add(record);
-  return [...sample.shape()!.keys()].sort();
+  return [...sample.inferShape()!.keys()].sort();
 };
 
 test('fields are counted by path, of those objects that could have them', () => {
-  const sample = startShape();
+  const sample = createShapeSample();
   sample.add({ a: 1, list: [{ x: 'one' }, { x: 2 }, {}] });
   sample.add({ a: null, list: [] });
   sample.add(7);
   sample.add(true);
-  expect(Object.fromEntries(sample.shape()!)).toEqual({
+  expect(Object.fromEntries(sample.inferShape()!)).toEqual({
     '': { of: 4, types: { object: 2, number: 1, boolean: 1 }, isMap: false },
     a: { of: 2, types: { number: 1, null: 1 }, isMap: false },
     list: { of: 2, types: { array: 2 }, isMap: false },
@@ -32,23 +32,23 @@ test('an object with too many names is a map; too many fields over all are none 
   const wide = (from: number, count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${from + i}`, { z: 1 }]));
   expect(pathsOf({ fine: 1, map: wide(0, 60) }, { fine: 1, map: wide(60, 60) })).toEqual(['', 'fine', 'map']);
-  const sample = startShape();
+  const sample = createShapeSample();
   sample.add(wide(0, 60));
   for (let i = 0; i < 60; i++) sample.add({ [`k${i}`]: wide(100 * i, 60) });
-  expect(sample.shape()).toBeNull();
+  expect(sample.inferShape()).toBeNull();
 });
 
 test('any JSON at all can be added, and a long list costs no more than a short one', () => {
   fc.assert(
     fc.property(fc.array(fc.jsonValue()), (values) => {
-      const sample = startShape();
+      const sample = createShapeSample();
       for (const value of values) sample.add(value);
-      expect(sample.shape()?.get('')?.of ?? 0).toBe(values.length);
+      expect(sample.inferShape()?.get('')?.of ?? 0).toBe(values.length);
     }),
   );
-  const sample = startShape();
+  const sample = createShapeSample();
   sample.add(Array.from({ length: 100_000 }, (_, i) => ({ i })));
-  expect(sample.shape()!.get('*')!.of).toBe(16);
+  expect(sample.inferShape()!.get('*')!.of).toBe(16);
 });
 
 /** An object of `count` names, each as `value` says. */
@@ -76,19 +76,19 @@ test('an object of 64 names has fields, one of 65 has none, and those beside it 
     'mapped',
     'mapped/map',
   ]);
-  const sample = startShape();
+  const sample = createShapeSample();
   sample.add({ map: wide(65) });
-  expect(sample.shape()!.get('map')).toEqual({ of: 1, types: { object: 1 }, isMap: true });
+  expect(sample.inferShape()!.get('map')).toEqual({ of: 1, types: { object: 1 }, isMap: true });
   sample.add({ map: wide(3), other: 1 });
-  expect([...sample.shape()!.keys()]).toEqual(['', 'map', 'other']);
+  expect([...sample.inferShape()!.keys()]).toEqual(['', 'map', 'other']);
 });
 
 test('2,000 fields are looked at, and of one more nothing is said', () => {
   const shapeOf = (fields: number) => {
-    const sample = startShape();
+    const sample = createShapeSample();
     // The record, 40 fields, and 49 in each: 2,001.
     sample.add(wide(40, (i) => wide(i === 0 ? 49 - (2001 - fields) : 49)));
-    return sample.shape();
+    return sample.inferShape();
   };
   expect(shapeOf(2000)!.size).toBe(2000);
   expect(shapeOf(2001)).toBeNull();

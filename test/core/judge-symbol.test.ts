@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { judgeSymbol } from '../../src/core/judge-symbol.ts';
+import { computeSymbolCompleteness } from '../../src/core/judge-symbol.ts';
 import { union, type Window } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
 
@@ -16,9 +16,17 @@ describe('gaps of a symbol', () => {
     const { asked = { from: 0, to: 100 }, fromNamed = false, isEndOpen = false, owed = [], damaged = [] } = given;
     const answers = covered.map((w) => ({ ...w, fetchedAt: w.to, origin: 'poll', evidence: 'confirmed' }) as const);
     const mark = { kind: 'failed', reason: 'answered 500', since: 1 } as const;
-    const known = { answers, lost: [], accepted: [], owed: owed.map((w) => ({ ...w, ...mark })), damaged };
-    const by = { named: null, nowMs: 100, rules, asked, fromNamed, isEndOpen, byName: false };
-    return judgeSymbol(factsOf(facts), known, by);
+    const known = { coverage: answers, lost: [], accepted: [], owed: owed.map((w) => ({ ...w, ...mark })), damaged };
+    const by = {
+      namedSymbols: null,
+      nowMs: 100,
+      lifetimeRules: rules,
+      window: asked,
+      isStartExplicit: fromNamed,
+      isEndOpen,
+      isRequestedByName: false,
+    };
+    return computeSymbolCompleteness(factsOf(facts), known, by);
   };
   const gaps = (facts: Parameters<typeof factsOf>[0], covered: readonly Window[], given: Given): Window[] =>
     union(judged(facts, covered, given)?.gaps ?? []);

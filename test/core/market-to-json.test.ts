@@ -11,8 +11,8 @@ import {
 } from 'fast-check';
 import { expect, test } from 'vitest';
 import type { MarketFacts } from '../../src/core/market.ts';
-import { giveRecords } from '../../src/core/market-to-json.ts';
-import { type RecordPaths, readMarket } from '../../src/core/parse-market.ts';
+import { rebuildMarketRecords } from '../../src/core/market-to-json.ts';
+import { parseMarket, type RecordPaths } from '../../src/core/parse-market.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { market } from '../archive/scratch.ts';
 
@@ -35,12 +35,12 @@ console.log(`market-given: SEED=${seed}`);
 const noon = Date.UTC(2026, 6, 1, 12);
 
 function read(record: object, views: readonly string[] = ['matched']): MarketFacts[] {
-  const facts = readMarket(record, views, paths);
+  const facts = parseMarket(record, views, paths);
   if ('reason' in facts) throw new Error(facts.reason);
   return facts;
 }
 
-const given = (rows: readonly MarketFacts[]) => giveRecords(rows, paths).map(({ record }) => record);
+const given = (rows: readonly MarketFacts[]) => rebuildMarketRecords(rows, paths).map(({ record }) => record);
 
 test('a record comes back as it came, its symbols together', () => {
   const received = {
@@ -59,7 +59,7 @@ test('a record comes back as it came, its symbols together', () => {
     outcome: 1,
     volume: [1, { b: null }],
   };
-  const [only, ...others] = giveRecords(read(received), paths);
+  const [only, ...others] = rebuildMarketRecords(read(received), paths);
   expect(others).toEqual([]);
   expect(only!.record).toEqual(received);
   expect([...only!.sources]).toEqual(['kalshi', 'poly']);
@@ -74,7 +74,7 @@ test('a record of one symbol has it back under a name that is free', () => {
     { canonical_id: 'M', symbol: 7, ticker: 'A' },
   ]);
   expect(given(read({ canonical_id: 'M' }))).toEqual([{ canonical_id: 'M' }]);
-  expect([...giveRecords(read({ canonical_id: 'M' }), paths)[0]!.sources]).toEqual([]);
+  expect([...rebuildMarketRecords(read({ canonical_id: 'M' }), paths)[0]!.sources]).toEqual([]);
 });
 
 test('records of two venues that share a canonical_id stay two', () => {

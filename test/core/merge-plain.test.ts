@@ -1,8 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Chunk, type KnownStandings, type Merged, mergePart, noPart, ranks } from '../../src/core/merge.ts';
-import { orderByTime, startAside } from '../../src/core/merge-order.ts';
-import type { Stretch } from '../../src/core/precedence.ts';
+import {
+  emptyPart,
+  type KnownPrecedence,
+  type MergedPart,
+  mergePart,
+  precedenceRanks,
+  type TickChunk,
+} from '../../src/core/merge.ts';
+import { createMergeScratch, sortTicksInPlace } from '../../src/core/merge-order.ts';
+import type { PrecedenceWindow } from '../../src/core/precedence.ts';
 import { plainMergePart } from './plain-merge.ts';
 import { rowsOf } from './publishing.ts';
 
@@ -13,10 +20,13 @@ console.log(`merge against the plain one: SEED=${seed}`);
 const timeMax = 150;
 const symbols = ['A', 'B', '\u{e000}', '😀'];
 const prices = [0, -0, 0.25, 0.5, 0.1 + 0.2];
-const rank = fc.oneof({ weight: 3, arbitrary: fc.constant(ranks.poll) }, fc.constantFrom(...Object.values(ranks)));
+const rank = fc.oneof(
+  { weight: 3, arbitrary: fc.constant(precedenceRanks.poll) },
+  fc.constantFrom(...Object.values(precedenceRanks)),
+);
 const standing = fc.record({ rank, observedAt: fc.nat(4) });
 
-const unknownStanding = { rank: ranks.poll, observedAt: Number.NEGATIVE_INFINITY };
+const unknownStanding = { rank: precedenceRanks.poll, observedAt: Number.NEGATIVE_INFINITY };
 
 /** A page of a window, so that neighbours overlap, with gaps; then perhaps turned round, mixed up or with repeats. */
 const page = fc
@@ -38,7 +48,7 @@ const page = fc
 const chunk = fc
   .record({ symbol: fc.constantFrom(...symbols), page, standing, runId: fc.constantFrom('one', 'two', 'three') })
   .map(
-    ({ symbol, page: rows, standing: how, runId }): Chunk => ({
+    ({ symbol, page: rows, standing: how, runId }): TickChunk => ({
       symbol,
       runId,
       ...how,
@@ -63,8 +73,8 @@ const known = fc
     ),
     standIns: fc.array(fc.oneof(standing, fc.constant(unknownStanding)), { minLength: 1, maxLength: 4 }),
   })
-  .map(({ stretches, standIns }): KnownStandings => {
-    const bySymbol = new Map<string, Stretch[]>();
+  .map(({ stretches, standIns }): KnownPrecedence => {
+    const bySymbol = new Map<string, PrecedenceWindow[]>();
     for (const [symbol, from, length, how] of stretches.toSorted((a, b) => a[1] - b[1])) {
       const list = bySymbol.get(symbol) ?? [];
       bySymbol.set(symbol, list);
@@ -72,13 +82,13 @@ const known = fc
       list.push({ symbol, from: start, to: start + length, ...how });
     }
     return {
-      stretches: (symbol) => bySymbol.get(symbol) ?? [],
-      standIn: (_, t) => standIns[t % standIns.length]!,
+      getWindows: (symbol) => bySymbol.get(symbol) ?? [],
+      inferPrecedence: (_, t) => standIns[t % standIns.length]!,
     };
   });
 
 /** All that a merge says, in an order that does not depend on which run was met first. */
-const told = ({ columns, tallies, added, ...rest }: Merged) => ({
+const told = ({ columns, tallies, added, ...rest }: MergedPart) => ({
   ...rest,
   symbols: columns.symbols,
   offsets: [...columns.offsets],
@@ -89,16 +99,16 @@ const told = ({ columns, tallies, added, ...rest }: Merged) => ({
   added: [...added].sort(),
 });
 
-const nobodyKnows: KnownStandings = {
-  stretches: () => [],
-  standIn: () => ({ rank: ranks.poll, observedAt: 2 }),
+const nobodyKnows: KnownPrecedence = {
+  getWindows: () => [],
+  inferPrecedence: () => ({ rank: precedenceRanks.poll, observedAt: 2 }),
 };
 
 describe('a merge in whole runs', () => {
   test('says to the last bit what one key by key does, of any chunks, old rows and standings', () => {
     fc.assert(
       fc.property(chunks, chunks, known, (before, fresh, standings) => {
-        const old = plainMergePart(noPart, before, nobodyKnows).columns;
+        const old = plainMergePart(emptyPart, before, nobodyKnows).columns;
         expect(told(mergePart(old, fresh, standings))).toEqual(told(plainMergePart(old, fresh, standings)));
       }),
       { seed, numRuns: 500 },
@@ -116,7 +126,7 @@ describe('a merge in whole runs', () => {
       })
       .map(({ starts, length, sorted, how, correction }) =>
         (sorted ? starts.toSorted((a, b) => a - b) : starts).map(
-          (start, i): Chunk => ({
+          (start, i): TickChunk => ({
             symbol: 'A',
             runId: 'run',
             rank: how.rank,
@@ -128,8 +138,8 @@ describe('a merge in whole runs', () => {
       );
     fc.assert(
       fc.property(pages, pages, (before, fresh) => {
-        const first = mergePart(noPart, before, nobodyKnows);
-        expect(told(first)).toEqual(told(plainMergePart(noPart, before, nobodyKnows)));
+        const first = mergePart(emptyPart, before, nobodyKnows);
+        expect(told(first)).toEqual(told(plainMergePart(emptyPart, before, nobodyKnows)));
         const { columns } = first;
         expect(told(mergePart(columns, fresh, nobodyKnows))).toEqual(told(plainMergePart(columns, fresh, nobodyKnows)));
       }),
@@ -140,7 +150,7 @@ describe('a merge in whole runs', () => {
   test('leaves what it was given as it was', () => {
     fc.assert(
       fc.property(chunks, chunks, known, (before, fresh, standings) => {
-        const old = mergePart(noPart, before, nobodyKnows).columns;
+        const old = mergePart(emptyPart, before, nobodyKnows).columns;
         const rows = rowsOf(old);
         const ticks = fresh.map(({ t, p }) => [[...t], [...p]]);
         mergePart(old, fresh, standings);
@@ -152,23 +162,23 @@ describe('a merge in whole runs', () => {
   });
 
   test('looks at no symbol that nothing came for', () => {
-    const of = (symbol: string): Chunk => ({
+    const of = (symbol: string): TickChunk => ({
       symbol,
-      rank: ranks.poll,
+      rank: precedenceRanks.poll,
       observedAt: 0,
       runId: 'run',
       t: Float64Array.from({ length: 100 }, (_, i) => i),
       p: new Float64Array(100),
     });
-    const old = mergePart(noPart, symbols.map(of), nobodyKnows).columns;
+    const old = mergePart(emptyPart, symbols.map(of), nobodyKnows).columns;
     const asked: string[] = [];
-    const stretches = (symbol: string): Stretch[] => {
+    const stretches = (symbol: string): PrecedenceWindow[] => {
       asked.push(symbol);
       return [];
     };
-    const { columns, changed } = mergePart(old, [of('B')], { ...nobodyKnows, stretches });
+    const { columns, isChanged } = mergePart(old, [of('B')], { ...nobodyKnows, getWindows: stretches });
     expect(asked).toEqual(['B']);
-    expect(changed).toBe(false);
+    expect(isChanged).toBe(false);
     expect(rowsOf(columns)).toEqual(rowsOf(old));
   });
 });
@@ -193,7 +203,7 @@ describe('ordering by time', () => {
       fc.property(runs, (lists) => {
         const times = lists.flat();
         const ticks = columns(times);
-        orderByTime(ticks, startAside());
+        sortTicksInPlace(ticks, createMergeScratch());
         const order = times.map((_, i) => i).sort((a, b) => times[a]! - times[b]! || a - b);
         expect([...ticks.p]).toEqual(order);
         expect([...ticks.t]).toEqual(order.map((i) => times[i]));
@@ -204,11 +214,11 @@ describe('ordering by time', () => {
   });
 
   test('needs no room aside for what is in order, and as much as overlaps for what overlaps', () => {
-    const aside = startAside();
-    orderByTime(columns(Array.from({ length: 5000 }, (_, i) => i)), aside);
-    orderByTime(columns(Array.from({ length: 5000 }, (_, i) => -i)), aside);
+    const aside = createMergeScratch();
+    sortTicksInPlace(columns(Array.from({ length: 5000 }, (_, i) => i)), aside);
+    sortTicksInPlace(columns(Array.from({ length: 5000 }, (_, i) => -i)), aside);
     expect(aside.ticks.t.length).toBe(0);
-    orderByTime(columns(Array.from({ length: 5000 }, (_, i) => (i < 2500 ? i : i - 50))), aside);
+    sortTicksInPlace(columns(Array.from({ length: 5000 }, (_, i) => (i < 2500 ? i : i - 50))), aside);
     expect(aside.ticks.t.length).toBeGreaterThan(0);
     expect(aside.ticks.t.length).toBeLessThanOrEqual(100);
   });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Chunk, mergePart, noPart, ranks } from '../../src/core/merge.ts';
-import { noTicks } from '../../src/core/tick.ts';
+import { emptyPart, mergePart, precedenceRanks, type TickChunk } from '../../src/core/merge.ts';
+import { emptyTicks } from '../../src/core/tick.ts';
 import { type Observation, plainly, publish, rowsOf, winners } from './publishing.ts';
 
 const symbols = ['A', '\u{e000}', '😀'];
@@ -18,7 +18,10 @@ const anyObservation = fc.record({
   length: fc.integer({ min: 1, max: size }),
   observedAt: fc.integer({ min: 0, max: 5 }),
   run: fc.constantFrom('one', 'two'),
-  rank: fc.oneof({ weight: 4, arbitrary: fc.constant(ranks.poll) }, fc.constantFrom(ranks.import, ranks.preferred)),
+  rank: fc.oneof(
+    { weight: 4, arbitrary: fc.constant(precedenceRanks.poll) },
+    fc.constantFrom(precedenceRanks.import, precedenceRanks.preferred),
+  ),
   hasRow: fc.array(fc.boolean(), { minLength: size, maxLength: size }),
   covered: fc.option(fc.integer({ min: 0, max: 5 })),
   price: fc.array(fc.constantFrom(...prices), { minLength: size, maxLength: size }),
@@ -38,7 +41,7 @@ const anyObservations = fc.array(anyObservation, { minLength: 1, maxLength: 9 })
       from: o.from,
       to,
       fetchedAt: o.covered ?? 0,
-      origin: o.rank === ranks.poll ? ('poll' as const) : ('import' as const),
+      origin: o.rank === precedenceRanks.poll ? ('poll' as const) : ('import' as const),
       evidence: 'confirmed' as const,
     };
     return {
@@ -70,18 +73,22 @@ const regrouped = anyObservations.chain((list) =>
     }),
 );
 
-const chunk = (symbol: string, ticks: readonly (readonly [number, number])[], more: Partial<Chunk> = {}): Chunk => ({
+const chunk = (
+  symbol: string,
+  ticks: readonly (readonly [number, number])[],
+  more: Partial<TickChunk> = {},
+): TickChunk => ({
   symbol,
   t: Float64Array.from(ticks, ([t]) => t),
   p: Float64Array.from(ticks, ([, p]) => p),
-  rank: ranks.poll,
+  rank: precedenceRanks.poll,
   observedAt: 100,
   runId: 'run',
   ...more,
 });
 const unknown = {
-  stretches: () => [],
-  standIn: () => ({ rank: ranks.poll, observedAt: 0 }),
+  getWindows: () => [],
+  inferPrecedence: () => ({ rank: precedenceRanks.poll, observedAt: 0 }),
 };
 
 describe('merging', () => {
@@ -158,9 +165,9 @@ describe('merging', () => {
     fc.assert(
       fc.property(anyObservations, anyObservations, (first, second) => {
         const old = publish([first]).columns;
-        const { columns, changed, added } = mergePart(old, second, unknown);
+        const { columns, isChanged, added } = mergePart(old, second, unknown);
         const same = JSON.stringify(rowsOf(columns)) === JSON.stringify(rowsOf(old));
-        expect(changed).toBe(!same);
+        expect(isChanged).toBe(!same);
         const brought = second.filter((o) => o.t.length > 0).map(({ symbol }) => symbol);
         expect(new Set(added.keys())).toEqual(new Set(brought));
       }),
@@ -190,7 +197,7 @@ describe('merging', () => {
           [3, 0.5],
           [5, 0.5],
         ],
-        { rank: ranks.import },
+        { rank: precedenceRanks.import },
       ),
       covers: null,
     };
@@ -203,15 +210,15 @@ describe('merging', () => {
   });
 
   test('changes nothing for an answer without ticks, nor names its symbol', () => {
-    const quiet = { ...chunk('B', []), ...noTicks };
-    const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
-    expect(mergePart(noPart, [quiet], unknown)).toMatchObject({ columns: noPart, changed: false });
+    const quiet = { ...chunk('B', []), ...emptyTicks };
+    const old = mergePart(emptyPart, [chunk('A', [[1, 0.5]])], unknown).columns;
+    expect(mergePart(emptyPart, [quiet], unknown)).toMatchObject({ columns: emptyPart, changed: false });
     expect(mergePart(old, [quiet], unknown)).toMatchObject({ columns: old, changed: false, added: new Map() });
   });
 
   test('keeps -0 as 0, and every other price as it came', () => {
     const { columns } = mergePart(
-      noPart,
+      emptyPart,
       [
         chunk('A', [
           [1, -0],
@@ -226,16 +233,16 @@ describe('merging', () => {
   });
 
   test('takes 0 and -0 for one price', () => {
-    const old = mergePart(noPart, [chunk('A', [[1, 0]])], unknown).columns;
-    const { changed, tallies } = mergePart(old, [chunk('A', [[1, -0]])], unknown);
-    expect(changed).toBe(false);
+    const old = mergePart(emptyPart, [chunk('A', [[1, 0]])], unknown).columns;
+    const { isChanged, tallies } = mergePart(old, [chunk('A', [[1, -0]])], unknown);
+    expect(isChanged).toBe(false);
     expect(tallies.get('run')).toEqual({ accepted: 0, duplicates: 1, conflicts: 0 });
   });
 
   test('keeps a polled price against an import, and gives way to a preferred one', () => {
-    const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
-    const imported = chunk('A', [[1, 0.6]], { rank: ranks.import, observedAt: 999 });
-    const preferred = chunk('A', [[1, 0.7]], { rank: ranks.preferred, observedAt: -5 });
+    const old = mergePart(emptyPart, [chunk('A', [[1, 0.5]])], unknown).columns;
+    const imported = chunk('A', [[1, 0.6]], { rank: precedenceRanks.import, observedAt: 999 });
+    const preferred = chunk('A', [[1, 0.7]], { rank: precedenceRanks.preferred, observedAt: -5 });
     expect([...mergePart(old, [imported], unknown).columns.p]).toEqual([0.5]);
     expect([...mergePart(old, [preferred, imported], unknown).columns.p]).toEqual([0.7]);
   });
@@ -243,19 +250,19 @@ describe('merging', () => {
   test('notes nothing again of what is known already, be it of many keys or of one', () => {
     for (const times of [[1, 3, 5], [1]]) {
       const rows = times.map((t) => [t, 0.5] as const);
-      const file = chunk('A', rows, { rank: ranks.import });
-      const first = mergePart(noPart, [file], unknown);
-      expect(first.stretches).toHaveLength(1);
-      const known = { ...unknown, stretches: () => first.stretches };
-      const { stretches, changed } = mergePart(first.columns, [file], known);
-      expect({ stretches, changed }).toEqual({ stretches: [], changed: false });
+      const file = chunk('A', rows, { rank: precedenceRanks.import });
+      const first = mergePart(emptyPart, [file], unknown);
+      expect(first.precedence).toHaveLength(1);
+      const known = { ...unknown, getWindows: () => first.precedence };
+      const { precedence, isChanged } = mergePart(first.columns, [file], known);
+      expect({ stretches: precedence, changed: isChanged }).toEqual({ stretches: [], changed: false });
     }
   });
 
   test('holds a price that was imported and then polled against a later import', () => {
     const file = (p: number, observedAt: number) => {
       const rows = [1, 2].map((t) => [t, p] as const);
-      return { ...chunk('A', rows, { rank: ranks.import, observedAt }), covers: null };
+      return { ...chunk('A', rows, { rank: precedenceRanks.import, observedAt }), covers: null };
     };
     const polled = {
       ...chunk('A', [[1, 0.5]]),
@@ -272,15 +279,15 @@ describe('merging', () => {
     };
     const file = (observedAt: number, p: number, ...times: number[]) => {
       const rows = times.map((t) => [t, p] as const);
-      return { ...chunk('A', rows, { rank: ranks.import, observedAt }), covers: null };
+      return { ...chunk('A', rows, { rank: precedenceRanks.import, observedAt }), covers: null };
     };
     const { columns } = publish([[polled], [file(10, 0.5, 1, 3), polled], [file(999, 0.6, 2)]]);
     expect([...columns.p]).toEqual([0.5, 0.5, 0.5]);
   });
 
   test('needs no stand-in where the standing of each published tick was noted', () => {
-    const first = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown);
-    const strict = { stretches: () => first.stretches, standIn: () => expect.fail('asked for a stand-in') };
+    const first = mergePart(emptyPart, [chunk('A', [[1, 0.5]])], unknown);
+    const strict = { getWindows: () => first.precedence, inferPrecedence: () => expect.fail('asked for a stand-in') };
     const { tallies } = mergePart(
       first.columns,
       [

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  compared,
-  isTooLate,
+  compareWithPast,
+  computeMarketChanges,
+  computeMedian,
+  computeNightCoverage,
+  isThinnedBeforeFetch,
   type ListedState,
-  marketChanges,
-  medianOf,
-  nightCoverage,
 } from '../../src/core/nightly-stats.ts';
 
 const day = 86_400_000;
@@ -15,11 +15,11 @@ const always = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
 describe('the median', () => {
   test('is the middle one, or halfway between the middle two, whatever their order', () => {
-    expect(medianOf([5, 1, 9])).toBe(5);
-    expect(medianOf([8, 1, 9, 2])).toBe(5);
+    expect(computeMedian([5, 1, 9])).toBe(5);
+    expect(computeMedian([8, 1, 9, 2])).toBe(5);
     fc.assert(
       fc.property(fc.array(fc.nat(1000), { minLength: 1, maxLength: 9 }), (values) => {
-        const median = medianOf(values);
+        const median = computeMedian(values);
         expect(values.filter((v) => v < median).length).toBeLessThanOrEqual(values.length / 2);
         expect(values.filter((v) => v > median).length).toBeLessThanOrEqual(values.length / 2);
       }),
@@ -27,10 +27,10 @@ describe('the median', () => {
   });
 
   test('leaves out nights that nobody counted, and is null where none was', () => {
-    expect(compared(7, [null, 3, null, 5])).toEqual({ count: 7, median: 4 });
-    expect(compared(7, [null])).toEqual({ count: 7, median: null });
-    expect(compared(7, [])).toEqual({ count: 7, median: null });
-    expect(compared(0, [0, 0, 0])).toEqual({ count: 0, median: 0 });
+    expect(compareWithPast(7, [null, 3, null, 5])).toEqual({ count: 7, median: 4 });
+    expect(compareWithPast(7, [null])).toEqual({ count: 7, median: null });
+    expect(compareWithPast(7, [])).toEqual({ count: 7, median: null });
+    expect(compareWithPast(0, [0, 0, 0])).toEqual({ count: 0, median: 0 });
   });
 });
 
@@ -46,7 +46,7 @@ describe('what changed among the markets', () => {
   });
 
   test('by hand: each is new, resolved or gone at most once, and overdue beside that', () => {
-    const changes = marketChanges(
+    const changes = computeMarketChanges(
       [
         state('OLD'),
         state('NEW', { firstSeen: 101 }),
@@ -72,7 +72,7 @@ describe('what changed among the markets', () => {
 
   test('twenty are named and all are counted', () => {
     const states = Array.from({ length: 33 }, (_, i) => state(`S${i}`, { firstSeen: 101 }));
-    const { new: fresh } = marketChanges(states, 100, 200);
+    const { new: fresh } = computeMarketChanges(states, 100, 200);
     expect(fresh.count).toBe(33);
     expect(fresh.names).toEqual(states.slice(0, 20).map(({ symbol }) => symbol));
   });
@@ -80,7 +80,7 @@ describe('what changed among the markets', () => {
 
 describe('what of a night is covered', () => {
   const night = { from: 0, to: day };
-  const lacking = (symbol: string, from: number, to: number, life = always) => ({ symbol, from, to, life });
+  const lacking = (symbol: string, from: number, to: number, life = always) => ({ symbol, from, to, lifetime: life });
 
   test('by hand: minutes are summed over symbols, counted once, inside of the night and of a life', () => {
     const windows = [
@@ -91,12 +91,12 @@ describe('what of a night is covered', () => {
       lacking('DEAD', 10 * minute, day, { from: -day, to: 10 * minute }),
       lacking('OLD', -day, 0),
     ];
-    expect(nightCoverage(100, windows, night)).toEqual({ symbols: 97, gap_minutes: 15 + 5 + 7 });
+    expect(computeNightCoverage(100, windows, night)).toEqual({ symbols: 97, gap_minutes: 15 + 5 + 7 });
   });
 
   test('a gap of a moment is a minute, and none is none', () => {
-    expect(nightCoverage(1, [lacking('A', 5, 6)], night)).toEqual({ symbols: 0, gap_minutes: 1 });
-    expect(nightCoverage(3, [], night)).toEqual({ symbols: 3, gap_minutes: 0 });
+    expect(computeNightCoverage(1, [lacking('A', 5, 6)], night)).toEqual({ symbols: 0, gap_minutes: 1 });
+    expect(computeNightCoverage(3, [], night)).toEqual({ symbols: 3, gap_minutes: 0 });
   });
 
   test('never more than all of all lives in the night', () => {
@@ -106,7 +106,7 @@ describe('what of a night is covered', () => {
         const list = windows.map(([symbol, from, length]) =>
           lacking(symbol, from * minute, (from + length) * minute, { from: 0, to: 12 * minute }),
         );
-        const { symbols, gap_minutes } = nightCoverage(3, list, { from: 0, to: 20 * minute });
+        const { symbols, gap_minutes } = computeNightCoverage(3, list, { from: 0, to: 20 * minute });
         expect(gap_minutes).toBeLessThanOrEqual(12 * (3 - symbols));
         expect(gap_minutes > 0).toBe(symbols < 3);
       }),
@@ -119,14 +119,14 @@ describe('what is asked for too late', () => {
 
   test('is a day that ended longer ago than the service keeps its past fine, and was not covered before', () => {
     const asked = [{ from: 10 * day, to: 20 * day }];
-    expect(isTooLate(asked, [], now, 7 * day)).toBe(true);
-    expect(isTooLate(asked, [{ from: 0, to: 13 * day }], now, 7 * day)).toBe(false);
-    expect(isTooLate(asked, [{ from: 0, to: 12.9 * day }], now, 7 * day)).toBe(true);
-    expect(isTooLate([{ from: 13 * day, to: 20 * day }], [], now, 7 * day)).toBe(false);
-    expect(isTooLate([{ from: 13 * day - 1, to: 20 * day }], [], now, 7 * day)).toBe(true);
+    expect(isThinnedBeforeFetch(asked, [], now, 7 * day)).toBe(true);
+    expect(isThinnedBeforeFetch(asked, [{ from: 0, to: 13 * day }], now, 7 * day)).toBe(false);
+    expect(isThinnedBeforeFetch(asked, [{ from: 0, to: 12.9 * day }], now, 7 * day)).toBe(true);
+    expect(isThinnedBeforeFetch([{ from: 13 * day, to: 20 * day }], [], now, 7 * day)).toBe(false);
+    expect(isThinnedBeforeFetch([{ from: 13 * day - 1, to: 20 * day }], [], now, 7 * day)).toBe(true);
   });
 
   test('a first look back by as many days as the service keeps is in time', () => {
-    expect(isTooLate([{ from: now - 7 * day, to: now }], [], now + 90_000, 7 * day)).toBe(false);
+    expect(isThinnedBeforeFetch([{ from: now - 7 * day, to: now }], [], now + 90_000, 7 * day)).toBe(false);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { MarketFacts } from '../../src/core/market.ts';
-import { type RecordPaths, readMarket } from '../../src/core/parse-market.ts';
+import { parseMarket, type RecordPaths } from '../../src/core/parse-market.ts';
 
 /** As config/default.yaml has them. */
 const paths: RecordPaths = {
@@ -18,7 +18,7 @@ const paths: RecordPaths = {
 const noon = Date.UTC(2026, 6, 1, 12);
 
 function read(fields: object, views: readonly string[] = []): MarketFacts[] {
-  const facts = readMarket({ canonical_id: 'M', ...fields }, views, paths);
+  const facts = parseMarket({ canonical_id: 'M', ...fields }, views, paths);
   if ('reason' in facts) throw new Error(facts.reason);
   return facts;
 }
@@ -90,7 +90,7 @@ describe('symbols', () => {
   test('are found by paths that the config names', () => {
     const nested = { ...paths, symbolPaths: ['legs/*/outcomes/*/id'] };
     const record = { canonical_id: 'M', legs: [{ outcomes: { yes: { id: 'Y' }, no: { id: 'N' } } }] };
-    expect(readMarket(record, [], nested)).toMatchObject([{ symbol: 'Y' }, { symbol: 'N' }]);
+    expect(parseMarket(record, [], nested)).toMatchObject([{ symbol: 'Y' }, { symbol: 'N' }]);
   });
 });
 
@@ -198,5 +198,5 @@ test.each([
     'canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark',
   ],
 ])('refuses %s with a reason', (_, record, reason) => {
-  expect(readMarket(record, [], paths)).toEqual({ reason });
+  expect(parseMarket(record, [], paths)).toEqual({ reason });
 });

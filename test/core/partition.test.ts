@@ -1,24 +1,24 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { partOf } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
 
 describe('the part of a symbol', () => {
   test('is what anyone gets from sha256sum: the first eight hex digits, modulo the parts', () => {
     // printf %s BTC | sha256sum begins with da8562e7.
     expect(createHash('sha256').update('BTC').digest('hex').slice(0, 8)).toBe('da8562e7');
-    expect(partOf('BTC', 4)).toBe(0xda8562e7 % 4);
+    expect(computePartNumber('BTC', 4)).toBe(0xda8562e7 % 4);
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.integer({ min: 1, max: 256 }), (symbol, parts) => {
         const hex = createHash('sha256').update(Buffer.from(symbol)).digest('hex');
-        expect(partOf(symbol, parts)).toBe(Number.parseInt(hex.slice(0, 8), 16) % parts);
+        expect(computePartNumber(symbol, parts)).toBe(Number.parseInt(hex.slice(0, 8), 16) % parts);
       }),
     );
   });
 
   test('spreads symbols about evenly', () => {
     const counts = [0, 0, 0, 0];
-    for (let i = 0; i < 4000; i++) counts[partOf(`KX-${i}`, 4)]!++;
+    for (let i = 0; i < 4000; i++) counts[computePartNumber(`KX-${i}`, 4)]!++;
     for (const count of counts) expect(count).toBeGreaterThan(850);
   });
 });

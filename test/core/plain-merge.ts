@@ -1,12 +1,25 @@
 /** What merging means, key after key with an object for whatever is weighed: mergePart only gets there sooner. */
 
 import { compareUtf8 } from '../../src/core/compare-utf8.ts';
-import type { Chunk, Conflict, KnownStandings, Merged, PartColumns, Standing, Tally } from '../../src/core/merge.ts';
-import { type StandingNotes, type Stretch, sameStanding, startNotes } from '../../src/core/precedence.ts';
+import type {
+  Conflict,
+  KnownPrecedence,
+  MergedPart,
+  PartColumns,
+  Precedence,
+  RunTally,
+  TickChunk,
+} from '../../src/core/merge.ts';
+import {
+  createPrecedenceRecorder,
+  hasSamePrecedence,
+  type PrecedenceRecorder,
+  type PrecedenceWindow,
+} from '../../src/core/precedence.ts';
 import type { TickColumns } from '../../src/core/tick.ts';
 
-export function plainMergePart(old: PartColumns, chunks: readonly Chunk[], known: KnownStandings): Merged {
-  const bySymbol = new Map<string, Chunk[]>();
+export function plainMergePart(old: PartColumns, chunks: readonly TickChunk[], known: KnownPrecedence): MergedPart {
+  const bySymbol = new Map<string, TickChunk[]>();
   for (const chunk of chunks) {
     if (chunk.t.length === 0) continue;
     const list = bySymbol.get(chunk.symbol);
@@ -22,7 +35,7 @@ export function plainMergePart(old: PartColumns, chunks: readonly Chunk[], known
     length: 0,
     changed: false,
     conflicts: new Map(),
-    notes: startNotes(),
+    notes: createPrecedenceRecorder(),
     tallies: new Map(),
     known,
   };
@@ -39,9 +52,9 @@ export function plainMergePart(old: PartColumns, chunks: readonly Chunk[], known
   });
   return {
     columns: { symbols, offsets, t: out.t.subarray(0, out.length), p: out.p.subarray(0, out.length) },
-    changed: out.changed,
+    isChanged: out.changed,
     conflicts: [...out.conflicts.values()],
-    stretches: out.notes.stretches,
+    precedence: out.notes.windows,
     tallies: out.tallies,
     added,
   };
@@ -53,18 +66,18 @@ interface Output {
   length: number;
   changed: boolean;
   readonly conflicts: Map<string, Conflict>;
-  readonly notes: StandingNotes;
-  readonly tallies: Map<string, Tally>;
-  readonly known: KnownStandings;
+  readonly notes: PrecedenceRecorder;
+  readonly tallies: Map<string, RunTally>;
+  readonly known: KnownPrecedence;
 }
 
 /** Ticks of several chunks in order of time; ties keep the order of the chunks. `chunk[i]` is where tick i came from. */
 interface Sorted extends TickColumns {
-  readonly chunk: readonly Chunk[];
+  readonly chunk: readonly TickChunk[];
   readonly source: Uint32Array;
 }
 
-function sortByTime(chunks: readonly Chunk[]): Sorted {
+function sortByTime(chunks: readonly TickChunk[]): Sorted {
   const length = chunks.reduce((sum, c) => sum + c.t.length, 0);
   const t = new Float64Array(length);
   const p = new Float64Array(length);
@@ -94,7 +107,7 @@ function copy(out: Output, old: PartColumns, from: number, to: number): void {
 }
 
 function mergeSymbol(out: Output, symbol: string, old: PartColumns, from: number, to: number, fresh: Sorted): void {
-  const stretches = out.known.stretches(symbol);
+  const stretches = out.known.getWindows(symbol);
   let s = 0;
   let o = from;
   out.notes.begin(symbol);
@@ -130,7 +143,7 @@ function settleKey(
   symbol: string,
   t: number,
   held: number | undefined,
-  around: Stretch | undefined,
+  around: PrecedenceWindow | undefined,
   fresh: Sorted,
   i: number,
   end: number,
@@ -138,12 +151,12 @@ function settleKey(
   const first = fresh.chunk[fresh.source[i]!]!;
   if (end === i + 1 && held === undefined) {
     tallyOf(out, first.runId).accepted++;
-    out.notes.note(t, first, !sameStanding(around, first));
+    out.notes.record(t, first, !hasSamePrecedence(around, first));
     return fresh.p[i]!;
   }
-  let best: (Standing & { p: number }) | undefined;
+  let best: (Precedence & { p: number }) | undefined;
   if (held !== undefined) {
-    const { rank, observedAt }: Standing = around ?? out.known.standIn(symbol, t);
+    const { rank, observedAt }: Precedence = around ?? out.known.inferPrecedence(symbol, t);
     best = { p: held, rank, observedAt };
   }
   for (let k = i; k < end; k++) {
@@ -174,19 +187,19 @@ function settleKey(
       );
   }
   if (held !== undefined && held !== winner.p) addConflict(out, symbol, t, winner.p, held, winner.observedAt);
-  if (Number.isFinite(winner.observedAt)) out.notes.note(t, winner, !sameStanding(around, winner));
+  if (Number.isFinite(winner.observedAt)) out.notes.record(t, winner, !hasSamePrecedence(around, winner));
   else out.notes.pause();
   return winner.p;
 }
 
-const outranks = (a: Standing & { p: number }, b: Standing & { p: number }): boolean =>
+const outranks = (a: Precedence & { p: number }, b: Precedence & { p: number }): boolean =>
   a.rank !== b.rank ? a.rank > b.rank : a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : a.p > b.p;
 
 function addConflict(out: Output, symbol: string, t: number, kept: number, dropped: number, seenAt: number): void {
   out.conflicts.set(`${symbol}\n${t}\n${seenAt}\n${dropped}`, { symbol, t, kept, dropped, seenAt });
 }
 
-function tallyOf(out: Output, runId: string): Tally {
+function tallyOf(out: Output, runId: string): RunTally {
   let tally = out.tallies.get(runId);
   if (tally === undefined) {
     tally = { accepted: 0, duplicates: 0, conflicts: 0 };

@@ -1,27 +1,27 @@
 /** Successive merges as a publish makes them, with the standings kept as the state keeps them; and the plain model. */
-import { type Covered, overlay } from '../../src/core/coverage.ts';
+import { type CoveredWindow, overlayCoverage } from '../../src/core/coverage.ts';
 import {
-  type Chunk,
   type Conflict,
+  emptyPart,
   mergePart,
-  noPart,
   type PartColumns,
-  ranks,
-  type Standing,
-  type Tally,
+  type Precedence,
+  precedenceRanks,
+  type RunTally,
+  type TickChunk,
 } from '../../src/core/merge.ts';
-import { layStretches, type Stretch } from '../../src/core/precedence.ts';
-import { within } from '../../src/core/window.ts';
+import { overlayPrecedence, type PrecedenceWindow } from '../../src/core/precedence.ts';
+import { isWithin } from '../../src/core/window.ts';
 
 /** What one answer or file brought; null where it covers nothing: rows of a file cover only what they are said to. */
-export interface Observation extends Chunk {
-  readonly covers: Covered | null;
+export interface Observation extends TickChunk {
+  readonly covers: CoveredWindow | null;
 }
 
 export interface Published {
   readonly columns: PartColumns;
   readonly conflicts: readonly Conflict[];
-  readonly tallies: ReadonlyMap<string, Tally>;
+  readonly tallies: ReadonlyMap<string, RunTally>;
   /** Rows added, by all merges. */
   readonly added: number;
   /** Stretches that the state would hold. */
@@ -30,25 +30,25 @@ export interface Published {
 
 /** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/state/precedence.ts do. */
 export function publish(batches: readonly (readonly Observation[])[]): Published {
-  let columns = noPart;
-  const stretches = new Map<string, readonly Stretch[]>();
-  const coverage = new Map<string, Covered[]>();
+  let columns = emptyPart;
+  const stretches = new Map<string, readonly PrecedenceWindow[]>();
+  const coverage = new Map<string, CoveredWindow[]>();
   const conflicts: Conflict[] = [];
-  const tallies = new Map<string, Tally>();
+  const tallies = new Map<string, RunTally>();
   let added = 0;
   for (const batch of batches) {
     const merged = mergePart(columns, batch, {
-      stretches: (symbol) => stretches.get(symbol) ?? [],
-      standIn: (symbol, t) => {
-        const answer = coverage.get(symbol)?.find((w) => within(t, w));
-        return { rank: ranks.poll, observedAt: answer?.fetchedAt ?? Number.NEGATIVE_INFINITY };
+      getWindows: (symbol) => stretches.get(symbol) ?? [],
+      inferPrecedence: (symbol, t) => {
+        const answer = coverage.get(symbol)?.find((w) => isWithin(t, w));
+        return { rank: precedenceRanks.poll, observedAt: answer?.fetchedAt ?? Number.NEGATIVE_INFINITY };
       },
     });
     columns = merged.columns;
-    for (const [symbol, fresh] of Map.groupBy(merged.stretches, (stretch) => stretch.symbol))
-      stretches.set(symbol, layStretches(stretches.get(symbol) ?? [], fresh));
+    for (const [symbol, fresh] of Map.groupBy(merged.precedence, (stretch) => stretch.symbol))
+      stretches.set(symbol, overlayPrecedence(stretches.get(symbol) ?? [], fresh));
     for (const { symbol, covers } of batch) {
-      if (covers !== null) coverage.set(symbol, overlay([...(coverage.get(symbol) ?? []), covers]));
+      if (covers !== null) coverage.set(symbol, overlayCoverage([...(coverage.get(symbol) ?? []), covers]));
     }
     conflicts.push(...merged.conflicts);
     for (const [runId, tally] of merged.tallies) {
@@ -64,7 +64,7 @@ export function publish(batches: readonly (readonly Observation[])[]): Published
   return { columns, conflicts, tallies, added, stretches: count };
 }
 
-export interface Price extends Standing {
+export interface Price extends Precedence {
   readonly p: number;
 }
 
@@ -99,7 +99,7 @@ function isGreater(a: Price, b: Price): boolean {
 export function plainly(batches: readonly (readonly Observation[])[]) {
   const held = new Map<string, Price>();
   const conflicts = new Set<string>();
-  const tallies = new Map<string, Tally>();
+  const tallies = new Map<string, RunTally>();
   for (const batch of batches) {
     const seen = new Map<string, (Price & { run: string })[]>();
     for (const { symbol, t, p, rank, observedAt, runId } of batch) {

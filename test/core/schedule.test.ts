@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Decision, decide, type Entry, entryOf, type Rhythm } from '../../src/core/schedule.ts';
+import {
+  createScheduleEntry,
+  decideRuns,
+  type ScheduleDecision,
+  type ScheduleEntry,
+  type Timetable,
+} from '../../src/core/schedule.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -8,15 +14,15 @@ const day = 24 * hour;
 const start = Date.UTC(2026, 6, 10);
 
 /** A moment every `period`, beginning with the epoch. */
-const every = (period: number): Rhythm => ({
-  last: (ms) => Math.floor(ms / period) * period,
-  next: (ms) => (Math.floor(ms / period) + 1) * period,
+const every = (period: number): Timetable => ({
+  findLast: (ms) => Math.floor(ms / period) * period,
+  findNext: (ms) => (Math.floor(ms / period) + 1) * period,
 });
 const rules = { jitterMs: 0, catchUpMs: 6 * hour };
 const nobody: ReadonlySet<string> = new Set();
-const look = (entry: Entry, nowMs: number, running = nobody, own = rules, chance = 0.5): Decision =>
-  decide([entry], running, nowMs, own, () => chance);
-const hourly = (lastStart: number | null, nowMs = start) => entryOf('job', every(hour), lastStart, nowMs);
+const look = (entry: ScheduleEntry, nowMs: number, running = nobody, own = rules, chance = 0.5): ScheduleDecision =>
+  decideRuns([entry], running, nowMs, own, () => chance);
+const hourly = (lastStart: number | null, nowMs = start) => createScheduleEntry('job', every(hour), lastStart, nowMs);
 
 describe('a scheduled job', () => {
   test('starts when its moment comes, once, and is looked at every minute until then', () => {
@@ -45,7 +51,7 @@ describe('a scheduled job', () => {
   });
 
   test('says that a moment was missed for too long, and goes on with the next one', () => {
-    const daily = entryOf('job', every(day), start - 3 * day, start + 7 * hour);
+    const daily = createScheduleEntry('job', every(day), start - 3 * day, start + 7 * hour);
     const decision = look(daily, start + 7 * hour);
     expect(decision).toMatchObject({ start: [], skipped: [{ name: 'job', moment: start, why: 'missed' }] });
     expect(look(decision.entries[0]!, start + day).start).toEqual([{ name: 'job', moment: start + day }]);
@@ -89,12 +95,15 @@ describe('a scheduled job', () => {
     const right = look(future, start + 30 * minute);
     expect(right.start).toEqual([]);
     expect(look(right.entries[0]!, start + hour).start).toEqual([{ name: 'job', moment: start + hour }]);
-    expect(look(hourly(start + 4000 * day), start + 30 * minute).entries[0]!.through).toBe(start + 30 * minute);
+    expect(look(hourly(start + 4000 * day), start + 30 * minute).entries[0]!.handledThrough).toBe(start + 30 * minute);
   });
 
   test('whose moments have all passed is left alone', () => {
-    const over: Rhythm = { last: () => start - 50 * day, next: () => null };
-    expect(look(entryOf('job', over, start - day, start), start)).toMatchObject({ start: [], wakeAt: start + minute });
+    const over: Timetable = { findLast: () => start - 50 * day, findNext: () => null };
+    expect(look(createScheduleEntry('job', over, start - day, start), start)).toMatchObject({
+      start: [],
+      wakeAt: start + minute,
+    });
   });
 });
 
@@ -112,13 +121,15 @@ function play(periods: readonly number[], steps: readonly Step[], own: typeof ru
     random = (random * 16807) % 2147483647;
     return random / 2147483647;
   };
-  let entries: readonly Entry[] = periods.map((period, i) => entryOf(`J${i}`, every(period), null, nowMs));
+  let entries: readonly ScheduleEntry[] = periods.map((period, i) =>
+    createScheduleEntry(`J${i}`, every(period), null, nowMs),
+  );
   const busyUntil = new Map<string, number>();
   const log: { name: string; moment: number; at: number; what: string; overlap: boolean }[] = [];
   let elapsed = 0;
   for (const { jumpMs, runMs } of steps) {
     const running = new Set([...busyUntil].filter(([, until]) => elapsed < until).map(([name]) => name));
-    const decision = decide(entries, running, nowMs, own, chance);
+    const decision = decideRuns(entries, running, nowMs, own, chance);
     entries = decision.entries;
     expect(decision.wakeAt).toBeGreaterThan(nowMs);
     expect(decision.wakeAt).toBeLessThanOrEqual(nowMs + minute);
@@ -167,7 +178,7 @@ describe('any schedule', () => {
         const { log, end } = play(lengths, steps, own, n);
         lengths.forEach((period, i) => {
           const turns = log.filter(({ name }) => name === `J${i}`);
-          const first = every(period).next(start)!;
+          const first = every(period).findNext(start)!;
           // The last moment may still be waiting for its jitter.
           expect(turns.map(({ moment }) => moment)).toEqual(turns.map((_, k) => first + k * period));
           expect(first + turns.length * period).toBeGreaterThan(end - period - minute);

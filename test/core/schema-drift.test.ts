@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type JsonType, type Shape, startShape } from '../../src/core/infer-schema.ts';
-import { compareShapes, type Drift, driftText, recordsMin } from '../../src/core/schema-drift.ts';
+import { createShapeSample, type JsonType, type Shape } from '../../src/core/infer-schema.ts';
+import { compareShapes, type Drift, formatDrift, recordsMin } from '../../src/core/schema-drift.ts';
 
 const shapeOf = (records: readonly unknown[]): Shape => {
-  const sample = startShape();
+  const sample = createShapeSample();
   for (const record of records) sample.add(record);
-  return sample.shape()!;
+  return sample.inferShape()!;
 };
 
 const times = (count: number, record: (i: number) => unknown): unknown[] =>
@@ -259,15 +259,17 @@ test('a sentence names a few fields and counts the others', () => {
     ...rest,
   });
   expect(
-    driftText('ticks', [drift('a'), drift('b', { change: 'appeared', before: [], now: ['string', 'null'] })]),
+    formatDrift('ticks', [drift('a'), drift('b', { change: 'appeared', before: [], now: ['string', 'null'] })]),
   ).toBe("The service's answers changed their shape (ticks): a is gone, b is new (string or null).");
   const many = times(8, (i) => drift(`f${i}`, { change: 'retyped', now: ['string'] })) as Drift[];
-  expect(driftText('markets', many.slice(0, 5))).toMatch(/f3 was number and is string, f4 was number and is string\.$/);
-  expect(driftText('markets', [drift('a', { change: 'retyped', before: [], now: ['string'] })])).toContain(
+  expect(formatDrift('markets', many.slice(0, 5))).toMatch(
+    /f3 was number and is string, f4 was number and is string\.$/,
+  );
+  expect(formatDrift('markets', [drift('a', { change: 'retyped', before: [], now: ['string'] })])).toContain(
     'a was null and is string',
   );
-  expect(driftText('markets', many)).toMatch(/f4 was number and is string, and 3 fields more\.$/);
-  expect(driftText('markets', [drift('', { change: 'retyped', before: ['object'], now: ['string'] })])).toContain(
+  expect(formatDrift('markets', many)).toMatch(/f4 was number and is string, and 3 fields more\.$/);
+  expect(formatDrift('markets', [drift('', { change: 'retyped', before: ['object'], now: ['string'] })])).toContain(
     'a whole record was object',
   );
 });

@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { unknownSymbol } from '../../src/core/market.ts';
-import { areManySuspended, cursorOf, isActive, isDue, isLive, lifetimeOf } from '../../src/core/symbol-lifetime.ts';
+import { createUnknownSymbol } from '../../src/core/market.ts';
+import {
+  computeCursor,
+  computeLifetime,
+  hasTooManySuspended,
+  isActive,
+  isLive,
+  isRequestDue,
+} from '../../src/core/symbol-lifetime.ts';
 import type { Window } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
 
@@ -9,7 +16,7 @@ const ever = Number.POSITIVE_INFINITY;
 describe("a symbol's lifetime", () => {
   const lookback = { lookbackMs: 7 };
   const of = (known: Parameters<typeof factsOf>[0], ...covered: Window[]) =>
-    lifetimeOf(factsOf(known), covered, lookback);
+    computeLifetime(factsOf(known), covered, lookback);
 
   test('begins when it opened, whatever was seen before', () => {
     expect(of({ opensAt: 50, firstTick: 20, firstSeen: 10 }, { from: 5, to: 6 }).from).toBe(50);
@@ -31,9 +38,9 @@ describe("a symbol's lifetime", () => {
   });
 
   test('begins, where it is named by hand and nothing else is known, so long before, and has no end', () => {
-    const named = unknownSymbol('S', 30);
+    const named = createUnknownSymbol('S', 30);
     expect(named).toEqual(factsOf({ symbol: 'S', firstSeen: 30, lastSeen: 30, listed: false }));
-    expect(lifetimeOf(named, [], lookback)).toEqual({ from: 23, to: ever });
+    expect(computeLifetime(named, [], lookback)).toEqual({ from: 23, to: ever });
   });
 
   test('has no end while it is active', () => {
@@ -129,20 +136,21 @@ describe('the cursor', () => {
   const rules = { lookbackMs: 0 };
 
   test('is the end of the coverage that goes on from the start of the lifetime', () => {
-    expect(cursorOf(factsOf({ opensAt: 10 }), coverage, rules)).toBe(20);
-    expect(cursorOf(factsOf({ opensAt: 30 }), coverage, rules)).toBe(40);
-    expect(cursorOf(factsOf({ firstSeen: 15 }), coverage, rules)).toBe(20);
+    expect(computeCursor(factsOf({ opensAt: 10 }), coverage, rules)).toBe(20);
+    expect(computeCursor(factsOf({ opensAt: 30 }), coverage, rules)).toBe(40);
+    expect(computeCursor(factsOf({ firstSeen: 15 }), coverage, rules)).toBe(20);
   });
 
   test('stands at the start of the lifetime where nothing covers it', () => {
-    expect(cursorOf(factsOf({ opensAt: 25 }), coverage, rules)).toBe(25);
-    expect(cursorOf(factsOf({ opensAt: 5 }), coverage, rules)).toBe(5);
+    expect(computeCursor(factsOf({ opensAt: 25 }), coverage, rules)).toBe(25);
+    expect(computeCursor(factsOf({ opensAt: 5 }), coverage, rules)).toBe(5);
   });
 });
 
 describe('a suspended symbol', () => {
   const day = 86_400_000;
-  const due = (triedAt: number | null, nowMs: number): boolean => isDue(factsOf({ suspendedAt: 5, triedAt }), nowMs);
+  const due = (triedAt: number | null, nowMs: number): boolean =>
+    isRequestDue(factsOf({ suspendedAt: 5, triedAt }), nowMs);
 
   test('is asked for once a UTC day, whatever the hour', () => {
     expect([due(100 * day, 100 * day), due(100 * day, 101 * day - 1), due(101 * day - 1, 101 * day)]).toEqual([
@@ -150,7 +158,7 @@ describe('a suspended symbol', () => {
       false,
       true,
     ]);
-    expect(isDue(factsOf({ triedAt: 100 * day }), 100 * day)).toBe(true);
+    expect(isRequestDue(factsOf({ triedAt: 100 * day }), 100 * day)).toBe(true);
   });
 
   test('is asked for at once where that is wanted, and where a clock that was ahead asked last', () => {
@@ -159,10 +167,10 @@ describe('a suspended symbol', () => {
 
   test('is too much from more than one in a hundred on', () => {
     expect([
-      areManySuspended(0, 0),
-      areManySuspended(1, 100),
-      areManySuspended(2, 100),
-      areManySuspended(1, 99),
+      hasTooManySuspended(0, 0),
+      hasTooManySuspended(1, 100),
+      hasTooManySuspended(2, 100),
+      hasTooManySuspended(1, 99),
     ]).toEqual([false, false, true, true]);
   });
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { addDays, dayOf, parseTime } from '../../src/core/time.ts';
+import { addDays, formatDay, parseTime } from '../../src/core/time.ts';
 
 // Sets the zone of the whole process, which a thread cannot: so these stand apart.
 describe('times and days are the same in every time zone', () => {
@@ -15,7 +15,7 @@ describe('times and days are the same in every time zone', () => {
     // New York skips 2:30 that night.
     expect(parseTime('2026-03-08T02:30:00Z', '--from')).toBe(Date.UTC(2026, 2, 8, 2, 30));
     expect(parseTime('2026-03-08', '--from')).toBe(Date.UTC(2026, 2, 8));
-    expect(dayOf(Date.UTC(2026, 2, 8))).toBe('2026-03-08');
+    expect(formatDay(Date.UTC(2026, 2, 8))).toBe('2026-03-08');
     expect(addDays('2026-03-08', 1)).toBe('2026-03-09');
   });
 });

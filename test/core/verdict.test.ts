@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { GapReason } from '../../src/core/gap-reasons.ts';
-import { type Counts, countVerdict, type DayState, verdictOfPublished } from '../../src/core/verdict.ts';
-import { verdictText } from '../../src/core/verdict-text.ts';
+import {
+  type CompletenessCounts,
+  countCompleteness,
+  type DayState,
+  updatePublishedCompleteness,
+} from '../../src/core/verdict.ts';
+import { formatCompleteness } from '../../src/core/verdict-text.ts';
 import { dayMs } from '../../src/core/window.ts';
 
 const day = (state: DayState['state']): DayState => ({ state, expected: 1, covered: 1, missing: [], exceptions: 0 });
@@ -17,8 +22,8 @@ function counted(
   }: Partial<Record<'provisional' | 'suspended' | 'damaged', number>> & {
     readonly gaps?: readonly GapReason[];
   } = {},
-): Counts {
-  return countVerdict({
+): CompletenessCounts {
+  return countCompleteness({
     days: new Map(states.map((state, i) => [i * dayMs, { state }])),
     gaps: gaps.map((reason) => ({ reason })),
     provisional: { windows: provisional },
@@ -31,7 +36,7 @@ function counted(
 }
 
 describe('the state of an archive', () => {
-  test.each<[string, Counts]>([
+  test.each<[string, CompletenessCounts]>([
     ['complete', counted(['complete', 'empty'])],
     ['complete', counted([])],
     ['complete with exceptions: 1 symbol suspended', counted(['complete'], { suspended: 1 })],
@@ -47,7 +52,7 @@ describe('the state of an archive', () => {
     ],
     ['damaged: 1 file not as published', counted(['complete'], { damaged: 1 })],
   ])('%s', (text, verdict) => {
-    expect(verdictText(verdict)).toBe(text);
+    expect(formatCompleteness(verdict)).toBe(text);
   });
 
   test('is not that of a day that is not over', () => {
@@ -63,25 +68,25 @@ describe('what was published, at a later moment', () => {
   const unharmed = { files: 0, days: new Set<number>() };
 
   test('is what it was, as long as nothing was found and no day has ended', () => {
-    expect(verdictOfPublished(published, unharmed, 3 * dayMs - 1)).toEqual(verdict);
+    expect(updatePublishedCompleteness(published, unharmed, 3 * dayMs - 1)).toEqual(verdict);
   });
 
   test('lacks every day that has ended since and that nobody has judged', () => {
-    const later = verdictOfPublished(published, unharmed, 5 * dayMs);
+    const later = updatePublishedCompleteness(published, unharmed, 5 * dayMs);
     expect(later).toMatchObject({ state: 'incomplete', days: { complete: 2, incomplete: 3 } });
     const past = { ...published, verdict: { ...verdict, live: 0 } };
-    expect(verdictOfPublished(past, unharmed, 5 * dayMs)).toMatchObject({ state: 'complete' });
+    expect(updatePublishedCompleteness(past, unharmed, 5 * dayMs)).toMatchObject({ state: 'complete' });
   });
 
   test('is damaged once damage is found, and so is no complete day of it', () => {
     const found = { files: 1, days: new Set([dayMs]) };
-    const later = verdictOfPublished(published, found, 2 * dayMs);
+    const later = updatePublishedCompleteness(published, found, 2 * dayMs);
     expect(later).toMatchObject({ state: 'damaged', days: { complete: 1, incomplete: 1 } });
     expect(later.damaged).toEqual({ files: 1, dates: ['1970-01-02'] });
   });
 
   test('of an older oddslake is judged by its days alone', () => {
     const older = { days: { '1970-01-01': day('provisional') }, reached: dayMs };
-    expect(verdictOfPublished(older, unharmed, dayMs).state).toBe('provisional');
+    expect(updatePublishedCompleteness(older, unharmed, dayMs).state).toBe('provisional');
   });
 });

@@ -1,13 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { fallsOf, type Night, newlyPolledMs, suddenlyShort } from '../../src/core/volume-drop.ts';
+import {
+  computeNewlyPolledMs,
+  describeShortLists,
+  describeVolumeDrops,
+  type NightVolume,
+} from '../../src/core/volume-drop.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;
 const rules = { marketsShareMax: 0.5, ticksShareMax: 0.8 };
 
 /** The last of `n` nights, each a day long. */
-const night = (n: number, markets: number | null, ticks: number, polledMs = day): Night => ({
+const night = (n: number, markets: number | null, ticks: number, polledMs = day): NightVolume => ({
   polledTo: n * day,
   polledMs,
   markets,
@@ -25,55 +30,55 @@ test.each<[string, number, number[], number, boolean]>([
   ['none after none', 0, [0, 0], 0.5, false],
   ['as few as on most of the last days', 40, [40, 40, 40, 40, 100, 100, 100], 0.5, false],
 ])('lists are suddenly short: %s', (_, count, past, shareMax, isShort) => {
-  expect(suddenlyShort(count, past, shareMax) !== null).toBe(isShort);
+  expect(describeShortLists(count, past, shareMax) !== null).toBe(isShort);
 });
 
 describe('a night', () => {
   test('like the last ones raises nothing', () => {
-    expect(fallsOf(usual, night(6, 96, 2200), rules)).toEqual([]);
+    expect(describeVolumeDrops(usual, night(6, 96, 2200), rules)).toEqual([]);
   });
 
   test('whose markets or ticks are many more raises nothing', () => {
-    expect(fallsOf(usual, night(6, 1000, 99_000), rules)).toEqual([]);
+    expect(describeVolumeDrops(usual, night(6, 1000, 99_000), rules)).toEqual([]);
   });
 
   test('whose markets fell by more than the share says so', () => {
-    expect(fallsOf(usual, night(6, 50, 2400), rules)).toEqual([]);
-    expect(fallsOf(usual, night(6, 49, 2400), rules)).toEqual([
+    expect(describeVolumeDrops(usual, night(6, 50, 2400), rules)).toEqual([]);
+    expect(describeVolumeDrops(usual, night(6, 49, 2400), rules)).toEqual([
       'markets fell by 51 %: the lists name 49, and 100 in the median of the last 5 nights (falls.markets_share_max is 0.5)',
     ]);
   });
 
   test('whose ticks fell by more than the share says so, by the hour and not by the night', () => {
-    expect(fallsOf(usual, night(6, 100, 480), rules)).toEqual([]);
-    expect(fallsOf(usual, night(6, 100, 479), rules)).toEqual([
+    expect(describeVolumeDrops(usual, night(6, 100, 480), rules)).toEqual([]);
+    expect(describeVolumeDrops(usual, night(6, 100, 479), rules)).toEqual([
       'ticks fell by 80 %: 20 new ones an hour, and 100 in the median of the last 5 nights (falls.ticks_share_max is 0.8)',
     ]);
-    expect(fallsOf(usual, night(6, 100, 480, 2 * day), rules)).toHaveLength(1);
-    expect(fallsOf(usual, night(6, 100, 90, 2 * hour), rules)).toEqual([]);
+    expect(describeVolumeDrops(usual, night(6, 100, 480, 2 * day), rules)).toHaveLength(1);
+    expect(describeVolumeDrops(usual, night(6, 100, 90, 2 * hour), rules)).toEqual([]);
   });
 
   test('that brought nothing at all says both', () => {
-    const [markets, ticks] = fallsOf(usual, night(6, 0, 0), rules);
+    const [markets, ticks] = describeVolumeDrops(usual, night(6, 0, 0), rules);
     expect(markets).toContain('fell by 100 %: the lists name 0,');
     expect(ticks).toContain('fell by 100 %: 0 new ones');
   });
 
   test('is judged by nobody before three others are known', () => {
-    expect(fallsOf(usual.slice(0, 2), night(6, 0, 0), rules)).toEqual([]);
-    expect(fallsOf(usual.slice(0, 3), night(6, 0, 0), rules)).toHaveLength(2);
+    expect(describeVolumeDrops(usual.slice(0, 2), night(6, 0, 0), rules)).toEqual([]);
+    expect(describeVolumeDrops(usual.slice(0, 3), night(6, 0, 0), rules)).toHaveLength(2);
   });
 
   test('without whole lists is judged by its ticks only, and tells the next ones nothing of markets', () => {
-    expect(fallsOf(usual, night(6, null, 2400), rules)).toEqual([]);
+    expect(describeVolumeDrops(usual, night(6, null, 2400), rules)).toEqual([]);
     const unknown = usual.map((past) => ({ ...past, markets: null }));
-    expect(fallsOf([...usual.slice(0, 2), ...unknown.slice(2)], night(6, 0, 2400), rules)).toEqual([]);
+    expect(describeVolumeDrops([...usual.slice(0, 2), ...unknown.slice(2)], night(6, 0, 2400), rules)).toEqual([]);
   });
 
   test('is compared with the median: the one in the middle, or halfway between two', () => {
     const past = (...counts: number[]) => counts.map((n, i) => night(9 - i, n, 24 * n));
     const told = (...counts: number[]) =>
-      fallsOf(past(...counts), night(10, 0, 0), rules).map((line) => /and (\S+) in/.exec(line)?.[1]);
+      describeVolumeDrops(past(...counts), night(10, 0, 0), rules).map((line) => /and (\S+) in/.exec(line)?.[1]);
     expect(told(100, 10, 30)).toEqual(['30', '30']);
     expect(told(100, 30, 10, 50)).toEqual(['40', '40']);
     // What is less than ten is told with its tenths.
@@ -84,34 +89,34 @@ describe('a night', () => {
 
   test('is compared with at least three lists that were whole, wherever others stand between them', () => {
     const past = [null, 100, null].map((markets, i) => night(9 - i, markets, 0));
-    expect(fallsOf(past, night(10, 0, 0), rules)).toEqual([]);
+    expect(describeVolumeDrops(past, night(10, 0, 0), rules)).toEqual([]);
   });
 
   test('is judged where five markets, or twenty ticks, are usual', () => {
     const least = [5, 4, 3].map((n) => night(n, 5, 20, hour));
-    expect(fallsOf(least, night(6, 0, 0, hour), rules)).toHaveLength(2);
+    expect(describeVolumeDrops(least, night(6, 0, 0, hour), rules)).toHaveLength(2);
   });
 
   test('is not judged by what may be missing by chance', () => {
     const few = [5, 4, 3].map((n) => night(n, 4, 19));
-    expect(fallsOf(few, night(6, 0, 0), rules)).toEqual([]);
+    expect(describeVolumeDrops(few, night(6, 0, 0), rules)).toEqual([]);
   });
 
   test('is judged by nobody where the shares are 1, and strictly where they are 0', () => {
-    expect(fallsOf(usual, night(6, 0, 0), { marketsShareMax: 1, ticksShareMax: 1 })).toEqual([]);
-    expect(fallsOf(usual, night(6, 99, 2399), { marketsShareMax: 0, ticksShareMax: 0 })).toHaveLength(2);
+    expect(describeVolumeDrops(usual, night(6, 0, 0), { marketsShareMax: 1, ticksShareMax: 1 })).toEqual([]);
+    expect(describeVolumeDrops(usual, night(6, 99, 2399), { marketsShareMax: 0, ticksShareMax: 0 })).toHaveLength(2);
   });
 
   test('that stays low is the usual one after four of them, and one odd night among seven moves nothing', () => {
-    let past: Night[] = [7, 6, 5, 4, 3, 2, 1].map((n) => night(n, 100, 2400));
+    let past: NightVolume[] = [7, 6, 5, 4, 3, 2, 1].map((n) => night(n, 100, 2400));
     const raised = [8, 9, 10, 11, 12, 13].map((n) => {
       const low = night(n, 20, 100);
-      const falls = fallsOf(past, low, rules).length;
+      const falls = describeVolumeDrops(past, low, rules).length;
       past = [low, ...past];
       return falls;
     });
     expect(raised).toEqual([2, 2, 2, 2, 0, 0]);
-    expect(fallsOf([night(7, 1, 1), ...usual], night(8, 90, 2300), rules)).toEqual([]);
+    expect(describeVolumeDrops([night(7, 1, 1), ...usual], night(8, 90, 2300), rules)).toEqual([]);
   });
 
   test('is compared with the last seven only, and their order does not matter', () => {
@@ -120,9 +125,9 @@ describe('a night', () => {
       fc.property(fc.array(any, { minLength: 7, maxLength: 12 }), any, (list, last) => {
         const past = list.map(({ markets, ticks }, i) => night(50 - i, markets, ticks));
         const tonight = night(51, last.markets, last.ticks);
-        const told = fallsOf(past, tonight, rules);
-        expect(fallsOf(past.slice(0, 7), tonight, rules)).toEqual(told);
-        expect(fallsOf(past.slice(0, 7).toReversed(), tonight, rules)).toEqual(told);
+        const told = describeVolumeDrops(past, tonight, rules);
+        expect(describeVolumeDrops(past.slice(0, 7), tonight, rules)).toEqual(told);
+        expect(describeVolumeDrops(past.slice(0, 7).toReversed(), tonight, rules)).toEqual(told);
       }),
     );
   });
@@ -130,14 +135,14 @@ describe('a night', () => {
 
 describe('the time that a night adds', () => {
   test('is what lies beyond the last night, and the look back for the first one', () => {
-    expect(newlyPolledMs(undefined, 10 * day, 7 * day)).toBe(7 * day);
-    expect(newlyPolledMs(night(9, 1, 1), 10 * day, 7 * day)).toBe(day);
+    expect(computeNewlyPolledMs(undefined, 10 * day, 7 * day)).toBe(7 * day);
+    expect(computeNewlyPolledMs(night(9, 1, 1), 10 * day, 7 * day)).toBe(day);
   });
 
   test('is no night where it is less than an hour, as when a run is repeated or polls a past day', () => {
-    expect(newlyPolledMs(night(9, 1, 1), 9 * day + hour, day)).toBe(hour);
-    expect(newlyPolledMs(night(9, 1, 1), 9 * day + hour - 1, day)).toBe(null);
-    expect(newlyPolledMs(night(9, 1, 1), 5 * day, day)).toBe(null);
-    expect(newlyPolledMs(undefined, 10 * day, 0)).toBe(null);
+    expect(computeNewlyPolledMs(night(9, 1, 1), 9 * day + hour, day)).toBe(hour);
+    expect(computeNewlyPolledMs(night(9, 1, 1), 9 * day + hour - 1, day)).toBe(null);
+    expect(computeNewlyPolledMs(night(9, 1, 1), 5 * day, day)).toBe(null);
+    expect(computeNewlyPolledMs(undefined, 10 * day, 0)).toBe(null);
   });
 });

@@ -1,18 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  contiguousEnd,
   covers,
-  dayFloor,
   dayMs,
+  findContiguousEnd,
+  floorToDay,
   intersect,
-  intersection,
+  intersectTwo,
   isEmpty,
+  isWithin,
   splitByDay,
   subtract,
   union,
   type Window,
-  within,
 } from '../../src/core/window.ts';
 
 const size = 24;
@@ -38,7 +38,7 @@ function expectTidy(windows: readonly Window[]): void {
 
 describe('windows', () => {
   test('hold their start and not their end', () => {
-    expect([4, 5, 6, 7].map((t) => within(t, { from: 5, to: 7 }))).toEqual([false, true, true, false]);
+    expect([4, 5, 6, 7].map((t) => isWithin(t, { from: 5, to: 7 }))).toEqual([false, true, true, false]);
     expect(isEmpty({ from: 5, to: 5 })).toBe(true);
     expect(isEmpty({ from: 6, to: 5 })).toBe(true);
     expect(isEmpty({ from: 5, to: 6 })).toBe(false);
@@ -74,7 +74,7 @@ describe('windows', () => {
     );
     fc.assert(
       fc.property(anyWindow, anyWindow, (a, b) => {
-        expect(moments([intersection(a, b)])).toEqual(both(moments([a]), moments([b]), (x, y) => x && y));
+        expect(moments([intersectTwo(a, b)])).toEqual(both(moments([a]), moments([b]), (x, y) => x && y));
       }),
     );
   });
@@ -94,7 +94,7 @@ describe('windows', () => {
         const set = moments(windows);
         let end = start;
         while (set[end] === true) end++;
-        expect(contiguousEnd(windows, start)).toBe(end);
+        expect(findContiguousEnd(windows, start)).toBe(end);
       }),
     );
   });
@@ -116,7 +116,7 @@ describe('windows', () => {
         expect(union(pieces)).toEqual(from < to ? [{ from, to }] : []);
         for (const piece of pieces) {
           expect(isEmpty(piece)).toBe(false);
-          expect(dayFloor(piece.from)).toBe(dayFloor(piece.to - 1));
+          expect(floorToDay(piece.from)).toBe(floorToDay(piece.to - 1));
         }
         expect(pieces.slice(1).every((piece, i) => piece.from === pieces[i]!.to && piece.from % dayMs === 0)).toBe(
           true,

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
-import type { Jobs } from '../../src/app/job.ts';
+import type { JobLoaders } from '../../src/app/job.ts';
 import { createProgram } from '../../src/cli/program.ts';
-import { setLayer } from '../../src/settings/load.ts';
-import { leaves } from '../../src/settings/source.ts';
+import { parseSetOption } from '../../src/settings/load.ts';
+import { settingSchemas } from '../../src/settings/source.ts';
 import { variables } from '../contract/promises.ts';
 
 /** What a command line of an example gets wrong; none where it would be taken. */
@@ -38,14 +38,14 @@ function wrongFor(command: Command, args: readonly string[]): string[] {
 function wrongValue(flag: string, value: string | undefined): string[] {
   if (value === undefined || value.startsWith('--')) return [`${flag} needs a value`];
   try {
-    if (flag === '--set') setLayer(value);
+    if (flag === '--set') parseSetOption(value);
     return [];
   } catch (error) {
     return [(error as Error).message];
   }
 }
 
-const program = createProgram('0.0.0', {} as Jobs, () => {});
+const program = createProgram('0.0.0', {} as JobLoaders, () => {});
 
 /** Every command line in a shell text that calls the program, up to where the shell ends it; one in a comment of a crontab, too. */
 export const callsIn = (text: string): string[][] =>
@@ -62,11 +62,11 @@ const wordsOf = (call: string): string[] =>
 
 /** Settings, variables and metrics that a text names and that are none. */
 export function unknownNames(text: string, metrics: ReadonlySet<string>): string[] {
-  const sections = new Set([...leaves.keys()].map((path) => path.split('.')[0]!));
+  const sections = new Set([...settingSchemas.keys()].map((path) => path.split('.')[0]!));
   const settings = [...text.matchAll(/(?<![\w./-])([a-z]+)\.([a-z_]+(?:\.[a-z_]+)*)(?![\w/*-]|\.[a-z])/g)]
     .filter(([, section, rest]) => sections.has(section!) && !/^(ya?ml|sqlite|md|json|prom)$/.test(rest!))
     .map(([path]) => path)
-    .filter((path) => !leaves.has(path));
+    .filter((path) => !settingSchemas.has(path));
   const named = [...text.matchAll(/\bODDSLAKE_[A-Z_]+[A-Z]\b/g)].map(([name]) => name);
   const told = [...text.matchAll(/\boddslake_[a-z]+_[a-z_]+[a-z]\b/g)].map(([name]) => name);
   return [

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { families } from '../../src/metrics/metric-definitions.ts';
+import { metricFamilies } from '../../src/metrics/metric-definitions.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { needsCommands } from '../harness/needs.ts';
@@ -17,7 +17,7 @@ const names = globSync('deploy/**/*', { cwd: root, withFileTypes: true })
   .filter((entry) => entry.isFile() && !entry.parentPath.includes('__pycache__'))
   .map((entry) => join(entry.parentPath, entry.name).slice(root.length))
   .sort();
-const metrics = new Set([...Object.keys(families), 'oddslake_schedule_runs_total']);
+const metrics = new Set([...Object.keys(metricFamilies), 'oddslake_schedule_runs_total']);
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'oddslake-deploy-'));
@@ -122,7 +122,7 @@ describe('cron', () => {
   test('understands every line', () => {
     expect(jobs.map(([, user]) => user)).toEqual(['oddslake', 'oddslake']);
     for (const [moments, , command] of jobs) {
-      expect(parseCron(moments).next(0)).not.toBe(null);
+      expect(parseCron(moments).findNext(0)).not.toBe(null);
       // To cron an unescaped % ends the command.
       expect(command).not.toContain('%');
     }
@@ -221,7 +221,7 @@ describe('the cluster', () => {
   });
 
   test('its moments are ones of a schedule', () => {
-    expect(parseCron(job.spec!.schedule!).next(0)).not.toBe(null);
+    expect(parseCron(job.spec!.schedule!).findNext(0)).not.toBe(null);
   });
 });
 

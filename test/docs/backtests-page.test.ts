@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { executableTerms } from '../../src/cli/backtest-flags.ts';
-import { parametersText } from '../../src/report/backtest-figures.ts';
-import { executables } from '../../src/research/builtin-strategies.ts';
+import { describeExecutables } from '../../src/cli/backtest-flags.ts';
+import { formatParameters } from '../../src/report/backtest-figures.ts';
+import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
 import { objectives } from '../../src/research/objectives.ts';
 import { textOf } from './blocks.ts';
 import { project } from './kept-current.ts';
@@ -11,14 +11,15 @@ import { project } from './kept-current.ts';
 const text = textOf('docs/BACKTESTS.md');
 
 test('docs/BACKTESTS.md names every strategy and objective as it is, and links to what is there', () => {
-  for (const { name, says, strategy } of executables) {
+  for (const { name, says, strategy } of builtinStrategies) {
     const { contracts, fee_per_contract, slippage, ...own } = strategy.parameters;
     expect([contracts, fee_per_contract, slippage]).toEqual([1, 0, 0]);
-    const told = parametersText(own);
+    const told = formatParameters(own);
     expect(text).toContain(`| \`${name}\` | ${says} |${told === '' ? '' : ` ${told}`} |\n`);
   }
-  for (const [name, { says }] of Object.entries(objectives)) expect(text).toContain(`| \`${name}\` | ${says} |\n`);
-  expect(Object.keys(executableTerms(executables))).toContain('each of them');
+  for (const [name, { description }] of Object.entries(objectives))
+    expect(text).toContain(`| \`${name}\` | ${description} |\n`);
+  expect(Object.keys(describeExecutables(builtinStrategies))).toContain('each of them');
   for (const [, link] of text.matchAll(/\]\(([\w./-]+)\)/g))
     expect(existsSync(join(project, 'docs', link!)), link).toBe(true);
 });

@@ -1,11 +1,12 @@
 import type { Command } from 'commander';
-import type { Jobs } from '../../src/app/job.ts';
+import type { JobLoaders } from '../../src/app/job.ts';
 import { createProgram } from '../../src/cli/program.ts';
 
 const noJob = () => Promise.reject(new Error('nothing is run here'));
 
 /** The whole command line, to be looked at. */
-export const program = (): Command => createProgram('0.0.0', new Proxy({}, { get: () => noJob }) as Jobs, () => {});
+export const program = (): Command =>
+  createProgram('0.0.0', new Proxy({}, { get: () => noJob }) as JobLoaders, () => {});
 
 /** What does something, by how it is called: `serve`, `keys create`. */
 export const commandsOf = (root: Command): Map<string, Command> =>

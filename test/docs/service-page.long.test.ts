@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/system.ts';
-import { issueToken } from '../../src/workspace/user-tokens.ts';
+import { issueUserToken } from '../../src/workspace/user-tokens.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { folder, hashes } from '../e2e/lake.ts';
 import { keyOf, serve } from '../e2e/served-archive.ts';
@@ -89,7 +89,7 @@ test(
     env.KEY = key;
     const nowMs = systemClock.nowMs();
     const user = { user: 'alice', workspace: null, scopes: ['research'], expiresAt: nowMs + hourMs };
-    env.TOKEN = await issueToken({ ...tokens, secret }, user, nowMs);
+    env.TOKEN = await issueUserToken({ ...tokens, secret }, user, nowMs);
     const read = await run(python, ['-W', 'error', '-c', [...code, found].join('\n')], { cwd, env });
     expect(JSON.parse(read.stdout)).toEqual([
       ticks.length,

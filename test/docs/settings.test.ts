@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { settingOf } from '../../src/settings/environment.ts';
+import { settingByVariable } from '../../src/settings/environment.ts';
 import type { LeafSchema } from '../../src/settings/schema.ts';
-import { leaves } from '../../src/settings/source.ts';
-import { expected } from '../../src/settings/validate-value.ts';
+import { settingSchemas } from '../../src/settings/source.ts';
+import { describeExpected } from '../../src/settings/validate-value.ts';
 import { expectCurrent, project } from './kept-current.ts';
 import { type Commented, commentsOf } from './yaml-comments.ts';
 
@@ -26,7 +26,7 @@ const units: readonly (readonly [RegExp, string])[] = [
 ];
 
 const flagOf: Readonly<Record<string, string>> = { 'archive.output': '--output', 'log.level': '--log-level' };
-const variableOf = new Map(Object.entries(settingOf).map(([name, path]) => [path, name]));
+const variableOf = new Map(Object.entries(settingByVariable).map(([name, path]) => [path, name]));
 
 const cell = (text: string): string => text.replaceAll('|', '\\|');
 const isNumber = ({ type, anyOf = [] }: LeafSchema): boolean =>
@@ -36,13 +36,13 @@ const unitOf = (path: string, leaf: LeafSchema): string =>
 
 function rowOf(path: string, leaf: LeafSchema): string {
   const unit = unitOf(path, leaf);
-  const takes = `${expected(leaf)}${unit === '' ? '' : `, ${unit}`}`;
+  const takes = `${describeExpected(leaf)}${unit === '' ? '' : `, ${unit}`}`;
   const ways = [variableOf.get(path), flagOf[path]].flatMap((way) => (way === undefined ? [] : [`\`${way}\``]));
   return `| \`${path}\` | ${cell(settings.get(path)!.says)} | ${cell(takes)} | \`${cell(JSON.stringify(leaf.default))}\` | ${ways.join(', ')} |`;
 }
 
 function page(): string {
-  const bySection = Map.groupBy(leaves, ([path]) => path.split('.').slice(0, -1).join('.'));
+  const bySection = Map.groupBy(settingSchemas, ([path]) => path.split('.').slice(0, -1).join('.'));
   const tables = [...bySection].map(([section, rows]) => {
     const says = sections.get(section);
     const head = section === '' ? '## At the top' : `## ${section}`;
@@ -66,12 +66,12 @@ test('docs/SETTINGS.md is made of the settings as they are', () => {
 });
 
 test('every setting has a meaning of its own in config/default.yaml', () => {
-  const lacking = [...leaves.keys()].filter((path) => !settings.get(path)?.says);
+  const lacking = [...settingSchemas.keys()].filter((path) => !settings.get(path)?.says);
   expect(lacking).toEqual([]);
 });
 
 test('a number that a unit ends the name of has that unit', () => {
-  for (const [path, leaf] of leaves)
+  for (const [path, leaf] of settingSchemas)
     if (/_(seconds|minutes|hours|days|bytes|ms)(_max|_min)?$/.test(path)) expect(unitOf(path, leaf), path).not.toBe('');
 });
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { bounds, measureNames, strategyLimits } from '../../src/research/strategy.ts';
+import { boundNames, measureNames, strategyLimits } from '../../src/research/strategy.ts';
 import { serviceLimits } from '../../src/service/http-limits.ts';
 import { opened } from '../archive/scratch.ts';
 import { serving } from '../service/serving.ts';
@@ -32,7 +32,7 @@ test('the refusal that docs/STRATEGIES.md shows is the one that is answered', as
 });
 
 test('docs/STRATEGIES.md names every measure, bound and limit, and its links lead somewhere', () => {
-  for (const name of [...measureNames, ...bounds, 'category']) expect(text).toContain(`\`${name}\``);
+  for (const name of [...measureNames, ...boundNames, 'category']) expect(text).toContain(`\`${name}\``);
   const { rules, conditions, depth, parameters } = strategyLimits;
   for (const told of [`1 to ${rules};`, `depth of ${depth}`, `at most ${conditions}`, `up to ${parameters} numbers`])
     expect(text).toContain(told);

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, hourMs, market, now, opened, type Pairs, publishNow } from '../archive/scratch.ts';
 import { folder } from './lake.ts';
 
@@ -38,7 +38,7 @@ export async function backtestLake(beside = folder()): Promise<string> {
     const pairs: Pairs = prices.map((p, i) => [day0 + i * hourMs, p]);
     append(archive, answer(symbol, pairs, { windows: covered }));
   }
-  observeMarkets(archive.state.db, markets, now, true);
+  recordMarkets(archive.state.db, markets, now, true);
   appendMarkets(archive.state, { runId: 'run', observedAt: now, markets }, []);
   await publishNow(archive);
   archive.close();

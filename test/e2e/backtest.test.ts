@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { readStrategy } from '../../src/research/parse-strategy.ts';
+import { parseStrategy } from '../../src/research/parse-strategy.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { strategies } from '../../src/workspace/strategies.ts';
+import { createStrategyStore } from '../../src/workspace/strategies.ts';
 import { answer, append, day0, hourMs, opened, publishNow } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
 import { backtestLake, settledAt } from './backtest-lake.ts';
@@ -217,7 +217,7 @@ test('a strategy that a user keeps is run by its name for that user, before one 
   const db = await openWorkspaceDatabase({ kind: 'sqlite', path: join(lake, '.oddslake/service.sqlite') });
   const rule = { side: 'no', entry: { all: [] }, exit: null, entries_max: 1, size: { contracts: 1 } };
   for (const name of ['mine', 'buy_and_hold'])
-    await strategies(db).add(
+    await createStrategyStore(db).add(
       { owner: 'alice', workspace: 'desk' },
       {
         id: `of${name.replaceAll('_', '')}`,
@@ -244,7 +244,7 @@ test('a strategy that a user keeps is run by its name for that user, before one 
 });
 
 function readOrThrow(json: unknown) {
-  const read = readStrategy(json);
+  const read = parseStrategy(json);
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   return read.strategy;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/system.ts';
-import { issueToken } from '../../src/workspace/user-tokens.ts';
+import { issueUserToken } from '../../src/workspace/user-tokens.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
 import { type Kept, kept, long, path, runDirectly } from '../service/backtesting.ts';
@@ -46,7 +46,7 @@ const underWay = async (service: ServeProcess): Promise<number> => {
 test('a service that is killed, or told to stop, in the middle of a backtest runs it after its next start', async () => {
   const { root, wanted } = await large();
   const asked = { user: 'alice', workspace: null, scopes: ['research'], expiresAt: systemClock.nowMs() + 3_600_000 };
-  const token = await issueToken(tokens, asked, systemClock.nowMs());
+  const token = await issueUserToken(tokens, asked, systemClock.nowMs());
   const start = () => serve(root, token, '--set', `service.tokens.secret=${secret}`);
   const jobOf = async (service: ServeProcess, id: string) =>
     (await (await service.ask(`${kept}/${id}`)).json()) as Kept;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { olderByMs } from '../../src/sandbox/book-shapes.ts';
+import { olderSnapshotAgeMs } from '../../src/sandbox/book-shapes.ts';
 import { allLive, bookCoverage, bookRequests, booksOf, input, truth, understood } from './books.ts';
 import { jobHere as job } from './here.ts';
 import { addsUp, dayMs, fixedDay, fixedNow, folder, hashes, sandbox, start, totalTicks } from './lake.ts';
@@ -22,7 +22,7 @@ describe('nightly', () => {
       const book = await truth(box, symbol);
       empty += book.flat().length === 0 ? 1 : 0;
       // A list brings an older snapshot, too; a book without a time has the moment of asking, which is ours.
-      const older = JSON.stringify([fixedNow - olderByMs, [], []]);
+      const older = JSON.stringify([fixedNow - olderSnapshotAgeMs, [], []]);
       const now = told.filter((text) => text !== older);
       expect(now.length).toBeLessThanOrEqual(1);
       const at = (JSON.parse(now[0] ?? '[0]') as number[])[0]!;

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { tableFromIPC } from 'apache-arrow';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { decode, decodeRows } from '../../src/archive/parquet/rows.ts';
+import { decodeArrowTable, decodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -81,7 +81,9 @@ describe('one slice, the same rows in every format, sorted as the dataset', () =
     expect((await exported(file, ...windowFlags)).rows).toBe(wanted.length);
     expect(ticksIn(readFileSync(file))).toEqual(wanted);
     const part = join(lake, manifestOf(lake).datasets.ticks.files[0]!.path);
-    expect(types(decode(readFileSync(file)).schema)).toEqual(types(decode(readFileSync(part)).schema));
+    expect(types(decodeArrowTable(readFileSync(file)).schema)).toEqual(
+      types(decodeArrowTable(readFileSync(part)).schema),
+    );
     // Written again it is the same file.
     const { sha256 } = await exported(join(base, 'again.parquet'), ...windowFlags);
     expect(sha256).toBe((await exported(file, ...windowFlags)).sha256);

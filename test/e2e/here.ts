@@ -1,4 +1,4 @@
-import type { Jobs } from '../../src/app/job.ts';
+import type { JobLoaders } from '../../src/app/job.ts';
 import { main } from '../../src/cli/main.ts';
 import { access, type Ended, endedOf, jobArgs, type Variables } from './lake.ts';
 
@@ -6,7 +6,7 @@ import { access, type Ended, endedOf, jobArgs, type Variables } from './lake.ts'
 // not of the process that does it. It starts in a few milliseconds where a process takes half a second.
 
 /** As bin/main.ts hands them over. */
-const jobs: Jobs = {
+const jobs: JobLoaders = {
   nightly: async () => (await import('../../jobs/nightly.ts')).job,
   markets: async () => (await import('../../jobs/markets.ts')).job,
   ticks: async () => (await import('../../jobs/ticks.ts')).job,

@@ -24,7 +24,7 @@ const today = Date.UTC(2025, 5, 14);
 const yesterday = today - dayMs;
 
 const truthOf = (box: Sandbox, symbol: string, from: number, to: number): Tick[] => {
-  const { t, p } = box.truth(symbol, { from, to });
+  const { t, p } = box.readTruth(symbol, { from, to });
   return [...t].map((time, i) => ({ symbol, t: time, p: p[i]! }));
 };
 

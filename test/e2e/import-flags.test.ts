@@ -1,7 +1,7 @@
 import { existsSync, globSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { plainRows, type RowRules, readPriceScale } from '../../src/ingest/import-rows.ts';
+import { defaultRowRules, parsePriceScale, type TickRowRules } from '../../src/ingest/import-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { runHere as run } from './here.ts';
 import { day0, importInto, pageOf, put, sample, type Tick, writeParquet } from './import-lake.ts';
@@ -11,7 +11,7 @@ const rowsOf = (ticks: readonly Tick[], t: (ms: number) => string): string =>
   `symbol,t,p\n${ticks.map((tick) => `"${tick.symbol.replaceAll('"', '""')}",${t(tick.t)},${tick.p}\n`).join('')}`;
 const withMicroseconds = (ms: number): string => new Date(ms).toISOString().replace('Z', '789Z');
 const strict = { rejectedShareMax: null };
-const rules = (more: Partial<RowRules>): RowRules => ({ ...plainRows, ...more });
+const rules = (more: Partial<TickRowRules>): TickRowRules => ({ ...defaultRowRules, ...more });
 
 describe('an import', () => {
   test('of a file that is mostly rejected publishes nothing of any file, and says the flag that helps', async () => {
@@ -125,7 +125,7 @@ describe('an import', () => {
     ] as const;
     for (const path of paths) {
       const output = folder();
-      const flags = { ...strict, renames, rows: rules({ priceScale: readPriceScale('0.01')! }) };
+      const flags = { ...strict, renames, rows: rules({ priceScale: parsePriceScale('0.01')! }) };
       expect(await importInto(output, [path], flags), path).toMatchObject({ exit_code: 0, ticks: { accepted: 99 } });
       expect(ticksOf(output).get('A'), path).toEqual(wanted);
       const lacking = importInto(folder(), [path], { renames: [['t', 'when']] });

@@ -8,7 +8,7 @@ import type { ImportFlags } from '../../src/app/import/import-step.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { createLog } from '../../src/cli/log.ts';
-import { plainRows } from '../../src/ingest/import-rows.ts';
+import { defaultRowRules } from '../../src/ingest/import-rows.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemClock, systemRandom } from '../../src/system.ts';
@@ -43,7 +43,7 @@ export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {
   format: null,
   covers: null,
   preferred: false,
-  rows: plainRows,
+  rows: defaultRowRules,
   renames: [],
   rejectedShareMax: 1,
   showCheck: null,
@@ -67,7 +67,7 @@ export async function importInto(
     waitMs: 0,
     strict: false,
     threads,
-    mayCreate: false,
+    canCreateArchive: false,
     disk: systemDisk,
     log: await createLog({ level: 'silent', stream: process.stderr }),
     signal: new AbortController().signal,

@@ -2,8 +2,8 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
-import { openZone, utcZone } from '../../src/core/time-zone.ts';
-import { plainRows } from '../../src/ingest/import-rows.ts';
+import { openTimeZone, utcZone } from '../../src/core/time-zone.ts';
+import { defaultRowRules } from '../../src/ingest/import-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {
   csvOf,
@@ -200,7 +200,9 @@ describe('an import', () => {
     const parquet = await writeParquet(join(files, 'a.parquet'), select);
     for (const path of [csv, parquet]) {
       const output = folder();
-      const summary = await importInto(output, [path], { rows: { ...plainRows, zone: openZone('America/New_York') } });
+      const summary = await importInto(output, [path], {
+        rows: { ...defaultRowRules, zone: openTimeZone('America/New_York') },
+      });
       expect(summary.ticks).toMatchObject({ fetched: 4, accepted: 2, quarantined: 2 });
       expect(published(output)).toEqual([
         { symbol: 'A', t: Date.UTC(2026, 2, 8, 7, 0, 0, 500), p: 0.4 },
@@ -288,7 +290,7 @@ describe('an import', () => {
     ];
     const csv = put(files, 'a.csv', `symbol,t,p\n${bad.join('\n')}\nA,2026-07-11T02:00:00+02:00,1e-3\n`);
     const output = folder();
-    const summary = await importInto(output, [csv], { rows: { ...plainRows, zone: utcZone } });
+    const summary = await importInto(output, [csv], { rows: { ...defaultRowRules, zone: utcZone } });
     expect(summary).toMatchObject({ exit_code: 0, ticks: { fetched: 12, accepted: 1, quarantined: 11 } });
     expect(published(output)).toEqual([{ symbol: 'A', t: day0, p: 0.001 }]);
     const lines = quarantineLines(output).join('\n');

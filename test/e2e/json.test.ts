@@ -1,14 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Jobs } from '../../src/app/job.ts';
+import type { JobLoaders } from '../../src/app/job.ts';
 import { createProgram } from '../../src/cli/program.ts';
 import { jobHere } from './here.ts';
 import { access, dayMs, fixedDay, fixedNow, folder, job, jobArgs, run, sandbox, start, startStanding } from './lake.ts';
 
 // What --json prints: one JSON object as the last line, whatever the command and however it ends.
 
-const jobs = new Proxy({}, { get: () => () => Promise.reject(new Error('nothing is run here')) }) as Jobs;
+const jobs = new Proxy({}, { get: () => () => Promise.reject(new Error('nothing is run here')) }) as JobLoaders;
 const names = createProgram('0', jobs, () => {}).commands.flatMap((command) => [
   // One with subcommands may do something by itself, too.
   ...(command.commands.length === 0 || ['gaps', 'symbols'].includes(command.name()) ? [[command.name()]] : []),

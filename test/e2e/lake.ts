@@ -253,7 +253,7 @@ export const rowsOf = ({ t, p }: TickColumns): { t: number; p: number }[] =>
 export function untruths(output: string, box: Sandbox, asOfMs?: number): string[] {
   const published = ticksOf(output);
   return coverageOf(output).flatMap(({ symbol, from, to, ticks }) => {
-    const wanted = rowsOf(box.truth(symbol, { from, to }, asOfMs));
+    const wanted = rowsOf(box.readTruth(symbol, { from, to }, asOfMs));
     const held = (published.get(symbol) ?? []).filter(({ t }) => from <= t && t < to);
     const told = `${symbol} ${new Date(from).toISOString()} … ${new Date(to).toISOString()}`;
     if (ticks !== held.length) return [`${told}: coverage counts ${ticks}, published are ${held.length}`];

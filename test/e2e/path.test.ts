@@ -35,7 +35,7 @@ test('an archive is collected, read, verified and served', async () => {
   await oddslake(night, box.url);
   expect(untruths(lake, box)).toEqual([]);
   const wanted = coverageOf(lake).reduce(
-    (sum, { symbol, from, to }) => sum + box.truth(symbol, { from, to }).t.length,
+    (sum, { symbol, from, to }) => sum + box.readTruth(symbol, { from, to }).t.length,
     0,
   );
   expect(wanted).toBeGreaterThan(1000);

@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { pin } from '../../src/archive/copies/pin-generation.ts';
+import { pinGeneration } from '../../src/archive/copies/pin-generation.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
@@ -42,9 +42,9 @@ function readGlob(): void {
 }
 
 async function readPinned(): Promise<void> {
-  const pinned = pin(archive, ['ticks'], `${rounds}`);
+  const pinned = pinGeneration(archive, ['ticks'], `${rounds}`);
   try {
-    const files = pinned.paths('ticks').map((path) => `'${path}'`);
+    const files = pinned.listPaths('ticks').map((path) => `'${path}'`);
     const seen = await duckdb.runAndReadAll(
       `select symbol || ' ' || date, count(*)::int, count(distinct t)::int
        from read_parquet([${files}], hive_partitioning = true) group by 1`,

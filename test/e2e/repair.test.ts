@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Repaired } from '../../src/archive/repair/repair-report.ts';
+import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { access, fixedNow, folder, hashes, manifestOf, quick, run as runApart, sandbox } from './lake.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
@@ -38,8 +38,8 @@ const repairArgs = (output: string, ...flags: string[]): string[] => [
 ];
 
 /** What `--json` says before the summary. */
-const repairedOf = (stdout: string): Repaired =>
-  (JSON.parse(stdout.trimEnd().split('\n').at(-2)!) as { repaired: Repaired }).repaired;
+const repairedOf = (stdout: string): RepairReport =>
+  (JSON.parse(stdout.trimEnd().split('\n').at(-2)!) as { repaired: RepairReport }).repaired;
 
 describe('verify --repair', () => {
   test('fetches again what a damaged file lost, from the upstream, to the byte', async () => {

@@ -4,10 +4,10 @@ import { expect, test } from 'vitest';
 import { job as nightlyJob } from '../../jobs/nightly.ts';
 import type { Context } from '../../src/app/context.ts';
 import { writeReport } from '../../src/app/report.ts';
-import { diskOver } from '../../src/archive/disk/file-system.ts';
+import { createDisk } from '../../src/archive/disk/file-system.ts';
 import { systemCalls } from '../../src/archive/disk/syscalls.ts';
 import { finishRun, startRun } from '../../src/state/runs.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { contextOf } from '../app/one-process.ts';
 import { answer, append, day0, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { jobHere as job, runHere as run } from './here.ts';
@@ -60,7 +60,7 @@ test('what the service says moves no cursor where the report, the status or a pl
   const root = folder();
   const archive = opened({ root });
   const symbol = 'a\u001b[2J';
-  observeMarkets(archive.state.db, [market(symbol)], day0, true);
+  recordMarkets(archive.state.db, [market(symbol)], day0, true);
   append(archive, answer(symbol, [[day0, 0.5]], { windows: [{ from: day0, to: day0 + hourMs }] }));
   await publishNow(archive, day0 + hourMs);
   startRun(archive.state.db, 'z', 'nightly', process.pid, Date.now());
@@ -93,7 +93,7 @@ test('report --out writes elsewhere, and nowhere that readers of the archive loo
 
 test('report of an archive that is only readable says that --out names another place', async () => {
   const { output, box } = await lake();
-  const refusing = diskOver({
+  const refusing = createDisk({
     ...systemCalls,
     create(path) {
       if (path.startsWith(join(output, '.report.html')))

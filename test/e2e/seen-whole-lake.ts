@@ -5,7 +5,7 @@ import { job as backfill } from '../../jobs/backfill.ts';
 import { job as nightly } from '../../jobs/nightly.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { type Evidence, isProven } from '../../src/core/coverage.ts';
-import { dayMs, type Window, within } from '../../src/core/window.ts';
+import { dayMs, isWithin, type Window } from '../../src/core/window.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { isUsable } from '../../src/sandbox/tick-behavior.ts';
@@ -77,13 +77,13 @@ export async function seenLake(options: Partial<SandboxOptions>, set: readonly s
       if (symbol === null) continue;
       const mine = coverage.filter((row) => row.symbol === symbol);
       const had = new Set(published.get(symbol)?.map(({ t }) => t));
-      const { t, p } = box.truth(symbol, { from: window.from, to: Math.min(window.to, summary.started_at) });
+      const { t, p } = box.readTruth(symbol, { from: window.from, to: Math.min(window.to, summary.started_at) });
       for (const [i, time] of t.entries()) {
         if (!isUsable({ t: time, p: p[i]! }, { unusableShare: options.unusableShare ?? 0 })) continue;
         sums.there++;
         if (had.has(time)) continue;
         sums.missing++;
-        const around = mine.filter((row) => within(time, row));
+        const around = mine.filter((row) => isWithin(time, row));
         if (around.length > 0) sums.missingCovered++;
         if (around.some((row) => isProven({ evidence: row.evidence as Evidence }))) sums.missingProven++;
       }

@@ -153,7 +153,7 @@ describe('nothing is called whole that was not seen whole', () => {
     });
     const day = fixedNow - (fixedNow % dayMs);
     const window = { from: day - 2 * dayMs, to: day };
-    const ticksIn = (symbol: string, { from, to } = window): number => box.truth(symbol, { from, to }).t.length;
+    const ticksIn = (symbol: string, { from, to } = window): number => box.readTruth(symbol, { from, to }).t.length;
     const isFull = (symbol: string, from: number): boolean => ticksIn(symbol, { from, to: from + dayMs }) > 1000;
     const symbol = box.symbols().find((name) => isFull(name, window.from) && isFull(name, window.from + dayMs))!;
     const files = folder();
@@ -172,7 +172,7 @@ describe('nothing is called whole that was not seen whole', () => {
       ticksOf(output)
         .get(symbol)!
         .map(({ t }) => t),
-    ).toEqual([...box.truth(symbol, window).t]);
+    ).toEqual([...box.readTruth(symbol, window).t]);
   });
 });
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { decodeRows, type Value } from '../../src/archive/parquet/rows.ts';
+import { type CellValue, decodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { limitMs, until } from '../harness/limits.ts';
 import { jobHere as job, runHere } from './here.ts';
@@ -16,7 +16,7 @@ const now = Date.now() - minuteMs;
 const set = (...settings: string[]): string[] => settings.flatMap((setting) => ['--set', setting]);
 const briefly = set('source.first_lookback_days=1');
 
-function rows(output: string, dataset: 'symbols' | 'markets' | 'coverage'): Record<string, Value>[] {
+function rows(output: string, dataset: 'symbols' | 'markets' | 'coverage'): Record<string, CellValue>[] {
   const columns = datasets[dataset];
   return globSync(`${dataset}/**/*.parquet`, { cwd: output })
     .sort()

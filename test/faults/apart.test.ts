@@ -1,9 +1,9 @@
 import { cpSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { diskOver, sha256 } from '../../src/archive/disk/file-system.ts';
-import { recover } from '../../src/archive/publish/publish.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { createDisk, sha256 } from '../../src/archive/disk/file-system.ts';
+import { recoverPublish } from '../../src/archive/publish/publish.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import {
   apartCalls,
   apartDisk,
@@ -35,7 +35,7 @@ test('a publish to another file system that is struck as it copies is finished b
     symlinkSync(moved, join(root, dayFolder));
     const folders = [join(root, dayFolder)];
     const faults = startFaults({ at, kind });
-    const dying = start(root, diskOver(faultCalls(faults, apartCalls(folders))));
+    const dying = start(root, createDisk(faultCalls(faults, apartCalls(folders))));
     append(dying, ...second);
     await publishNow(dying).catch(() => {});
     dying.close();
@@ -43,8 +43,8 @@ test('a publish to another file system that is struck as it copies is finished b
     expect([before, whole[part()]]).toContain(sha256(readFileSync(join(root, part()))));
     const next = start(root, apartDisk(folders));
     // What lies beside its place, half of it, is nobody's stranger while it is still to be finished.
-    expect((await verify(next, null)).findings, `${kind} at ${at}`).toEqual([]);
-    await recover(next, 0, clockAt(now));
+    expect((await verifyArchive(next, null)).findings, `${kind} at ${at}`).toEqual([]);
+    await recoverPublish(next, 0, clockAt(now));
     await publishNow(next);
     expect(filesOf(root), `${kind} at ${at}`).toEqual(whole);
     next.close();

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { allFiles } from '../../src/archive/manifest.ts';
-import { isArchive, openArchive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
+import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openDatabase } from '../../src/state/database.ts';
 import { hashes, manifestOf, ticksOf, totalTicks, untruths } from '../e2e/lake.ts';
@@ -105,12 +105,12 @@ export const archiveFaults = (archive: string, box: Sandbox, before: number | nu
 
 /** What the program's own check finds; nothing where there is no archive yet. */
 export async function verified(archive: string): Promise<string[]> {
-  if (!isArchive(archive, systemDisk)) return [];
+  if (!archiveExists(archive, systemDisk)) return [];
   const options = { root: archive, create: false, upstream: null, parts: 4, writer: 'oddslake', settleMs: 0 };
   const opened = openArchive(options, systemDisk);
   try {
-    const { findings, files } = await verify(opened, null);
-    const listed = allFiles(opened.manifest()).length;
+    const { findings, files } = await verifyArchive(opened, null);
+    const listed = listManifestFiles(opened.readManifest()).length;
     return [
       ...findings.map(({ path, what }) => `verify: ${path} ${what}`),
       ...(files === listed ? [] : [`verify looked at ${files} of ${listed} files`]),

@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/app/summary.ts';
-import { indexTicks } from '../../src/archive/parquet/tick-page-index.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { indexTickFile } from '../../src/archive/parquet/tick-page-index.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { DamageError, UsageError } from '../../src/core/errors.ts';
 import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
 import { answer, append, day0, opened, publishedTicks, publishNow } from '../archive/scratch.ts';
@@ -91,7 +91,7 @@ test('each in place of a published part is named by verify, and refused by a pub
   const path = 'ticks/date=2026-06-01/part-00.parquet';
   for (const [name, bytes] of badFiles) {
     writeFileSync(join(root, path), bytes);
-    expect((await verify(archive, null)).findings, name).toEqual([{ path, what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings, name).toEqual([{ path, what: 'differs' }]);
     expect((await publishNow(archive)).refused, name).toEqual([expect.stringContaining(`${path} is damaged`)]);
     await expect(openArchiveQuery(archive, 'FROM ticks', Math.random), name).rejects.toThrow(DamageError);
   }
@@ -101,8 +101,8 @@ test.each(unreadable)('a part with %s gives no index of its ticks, were its hash
   // What it finds is never more than the file says, and it says so at once.
   const began = process.memoryUsage().rss;
   try {
-    const { symbols, offsets } = indexTicks(bytes);
-    expect(offsets.length).toBe(symbols.size + 1);
+    const { symbolIndexes, offsets } = indexTickFile(bytes);
+    expect(offsets.length).toBe(symbolIndexes.size + 1);
   } catch (error) {
     expect(error).toBeInstanceOf(Error);
     expect(error).not.toBeInstanceOf(TypeError);

@@ -1,10 +1,10 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { allFiles } from '../../src/archive/manifest.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { datasetNames } from '../../src/archive/parquet/schema.ts';
-import { type Verified, verify } from '../../src/archive/verify/verify.ts';
+import { type VerifyResult, verifyArchive } from '../../src/archive/verify/verify.ts';
 import { exitCodes, OddslakeError } from '../../src/core/errors.ts';
 import { bytesOf, damageLake, guarded } from './damage-lake.ts';
 import { type Damage, flipped, kindsOfFile, kindsOfStranger, overwritten, swapped, truncated } from './damages.ts';
@@ -16,9 +16,9 @@ import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 const long = process.env.LONG === '1';
 
 /** What verify says: findings, or that it refuses the archive and why. */
-async function told(archive: Archive): Promise<Verified | OddslakeError> {
+async function told(archive: Archive): Promise<VerifyResult | OddslakeError> {
   try {
-    return await verify(archive, null);
+    return await verifyArchive(archive, null);
   } catch (error) {
     if (error instanceof OddslakeError) return error;
     throw error;
@@ -45,11 +45,11 @@ async function expectFound(archive: Archive, damage: Damage): Promise<void> {
 const expectWhole = async (archive: Archive): Promise<void> =>
   expect(await told(archive)).toMatchObject({ findings: [] });
 
-const anyFile = (archive: Archive, draw: Draw): string => draw.one(guarded(archive.manifest()));
+const anyFile = (archive: Archive, draw: Draw): string => draw.one(guarded(archive.readManifest()));
 
 test('the archive has something of every dataset, and is found whole', async () => {
   const archive = await damageLake();
-  const { datasets } = archive.manifest();
+  const { datasets } = archive.readManifest();
   for (const name of datasetNames) expect(datasets[name].files.length, name).toBeGreaterThan(0);
   expect(datasets.ticks.files.length).toBe(4);
   expect(Math.max(...datasets.ticks.files.map(({ bytes }) => bytes))).toBeGreaterThan(8192);
@@ -59,7 +59,7 @@ test('the archive has something of every dataset, and is found whole', async () 
 describe('verify', { timeout: searchMsMax }, () => {
   test('finds every single flipped bit', async () => {
     const archive = await damageLake();
-    const paths = guarded(archive.manifest());
+    const paths = guarded(archive.readManifest());
     const sizes = paths.map((path) => bytesOf(archive, path).length);
     const total = sizes.reduce((a, b) => a + b);
     await search({ name: 'flipped bits', least: long ? 10_000 : 1_500, share: 0.05 }, async (seed) => {
@@ -75,7 +75,7 @@ describe('verify', { timeout: searchMsMax }, () => {
     const archive = await damageLake();
     const { root } = archive.layout;
     let cases = 0;
-    for (const path of guarded(archive.manifest())) {
+    for (const path of guarded(archive.readManifest())) {
       const { length } = bytesOf(archive, path);
       const stride = long ? 1 : Math.max(1, Math.floor(length / 40));
       for (let to = 0; to < length; to += to < 12 || to > length - 12 ? 1 : stride) {
@@ -100,7 +100,7 @@ describe('verify', { timeout: searchMsMax }, () => {
   test('finds files at each other’s places, and one that holds what another holds', async () => {
     const archive = await damageLake();
     const { root } = archive.layout;
-    const files = allFiles(archive.manifest());
+    const files = listManifestFiles(archive.readManifest());
     let cases = 0;
     for (const [i, a] of files.entries()) {
       for (const b of files.slice(i + 1)) {
@@ -117,7 +117,7 @@ describe('verify', { timeout: searchMsMax }, () => {
 
   test('finds what no publish has put into a dataset’s folder, under any name and however deep', async () => {
     const archive = await damageLake();
-    const [like] = allFiles(archive.manifest());
+    const [like] = listManifestFiles(archive.readManifest());
     await search({ name: 'strangers', least: long ? 2_000 : 300, share: 0.05 }, async (seed) => {
       const draw = drawFrom(seed);
       const [, make] = draw.one(Object.entries(kindsOfStranger));
@@ -130,7 +130,9 @@ describe('verify', { timeout: searchMsMax }, () => {
     const archive = await damageLake();
     const { root } = archive.layout;
     for (const folder of ['ticks', 'symbols', 'ticks/date=2026-06-01', 'coverage/date=2026-06-02']) {
-      const paths = allFiles(archive.manifest()).flatMap(({ path }) => (path.startsWith(`${folder}/`) ? [path] : []));
+      const paths = listManifestFiles(archive.readManifest()).flatMap(({ path }) =>
+        path.startsWith(`${folder}/`) ? [path] : [],
+      );
       for (const instead of [null, '', 'a file']) {
         renameSync(join(root, folder), join(root, '.oddslake/aside'));
         if (instead !== null) writeFileSync(join(root, folder), instead);
@@ -178,7 +180,7 @@ describe('verify', { timeout: searchMsMax }, () => {
 test('an archive whose manifest is none any more is refused with 6', async () => {
   const archive = await damageLake();
   for (const text of ['', '{}', '{"format_version": 2}', 'null']) {
-    writeFileSync(archive.layout.manifest, text);
+    writeFileSync(archive.layout.manifestPath, text);
     expect(await told(archive)).toMatchObject({ exitCode: exitCodes.damaged });
   }
 });

@@ -1,13 +1,13 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, onTestFinished } from 'vitest';
-import { allFiles, type Manifest } from '../../src/archive/manifest.ts';
+import { listManifestFiles, type Manifest } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { rowGroupRows } from '../../src/archive/parquet/rows.ts';
-import { sideOf } from '../../src/core/book.ts';
+import { toBookSide } from '../../src/core/book.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { drawFrom } from './seeds.ts';
@@ -72,12 +72,12 @@ export function journalDay(archive: Archive, day: number, round: number): void {
   append(archive, ...ticks);
   const markets = symbols.map((symbol) => market(symbol, { question: `${symbol}?`, category: `round ${round}` }));
   appendMarkets(archive.state, { runId: 'run', observedAt: start + hourMs + round, markets }, []);
-  observeMarkets(archive.state.db, markets, start + hourMs + round, true);
+  recordMarkets(archive.state.db, markets, start + hourMs + round, true);
   const levels = (price: number) => [{ price, quantity: round + 1 }];
   const snapshots = [0, 1, 2].map((i) => ({
     t: start + i * hourMs + round,
-    bids: sideOf(levels(0.4), 'highest'),
-    asks: sideOf(levels(0.6), 'lowest'),
+    bids: toBookSide(levels(0.4), 'highest'),
+    asks: toBookSide(levels(0.6), 'lowest'),
   }));
   appendBooks(
     archive.state,
@@ -87,7 +87,7 @@ export function journalDay(archive: Archive, day: number, round: number): void {
 
 /** The published files and the texts at the root that verify holds to the last publish. */
 export const guarded = (manifest: Manifest): string[] => [
-  ...allFiles(manifest).map(({ path }) => path),
+  ...listManifestFiles(manifest).map(({ path }) => path),
   'manifest.json',
   'SHA256SUMS',
   'views.sql',

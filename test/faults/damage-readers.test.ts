@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { job as publishJob } from '../../jobs/publish.ts';
 import type { Context } from '../../src/app/context.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { allFiles } from '../../src/archive/manifest.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import type { DatasetName } from '../../src/archive/parquet/schema.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { startProgress } from '../../src/cli/progress.ts';
 import { exitCodes } from '../../src/core/errors.ts';
 import { loadSettings } from '../../src/settings/load.ts';
@@ -33,11 +33,11 @@ async function publishOf(archive: Archive) {
     waitMs: 0,
     strict: false,
     threads: 1,
-    mayCreate: false,
+    canCreateArchive: false,
     disk: systemDisk,
     random: Math.random,
     startDisplay: (label, total, unit) =>
-      startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
+      startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, isShown: false }),
   };
   return publishJob.run(context, undefined);
 }
@@ -76,7 +76,7 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
       const draw = drawFrom(seed);
       const archive = await damageLake();
       const { root } = archive.layout;
-      const { path } = draw.one(archive.manifest().datasets[draw.one(merged)].files);
+      const { path } = draw.one(archive.readManifest().datasets[draw.one(merged)].files);
       const damage = damageOf(root, path, draw);
       for (const day of [0, 1]) journalDay(archive, day, 2);
       const refused = await publishOf(archive);
@@ -91,17 +91,17 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
       ).toBe(true);
       // It was not replaced, nor anything taken for what it held.
       expect(
-        (await verify(archive, null)).findings.map((finding) => finding.path),
+        (await verifyArchive(archive, null)).findings.map((finding) => finding.path),
         damage.told,
       ).toEqual([path]);
       damage.undo();
       // It is remembered until somebody has looked at all of it.
       expect(await publishOf(archive), damage.told).toMatchObject({ exit_code: exitCodes.damaged });
-      expect((await verify(archive, null)).findings).toEqual([]);
+      expect((await verifyArchive(archive, null)).findings).toEqual([]);
       replaceDamage(archive.state.db, [], 'verify', now);
       expect(await publishOf(archive), damage.told).toMatchObject({ exit_code: exitCodes.done });
       expect(rowsOf(root), damage.told).toEqual(wanted);
-      expect((await verify(archive, null)).findings).toEqual([]);
+      expect((await verifyArchive(archive, null)).findings).toEqual([]);
       archive.close();
     });
   });
@@ -149,7 +149,7 @@ describe.each([
   }, async () => {
     const archive = await damageLake();
     const { root } = archive.layout;
-    const files = allFiles(archive.manifest());
+    const files = listManifestFiles(archive.readManifest());
     const start = () => serving(archive, { set: [`service.cache_bytes_max=${bytes}`] });
     const calm = await start();
     const paths = [...routes, ...files.map(({ path }) => urlOf(path))];

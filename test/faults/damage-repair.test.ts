@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { allFiles } from '../../src/archive/manifest.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
 import { datasetNames } from '../../src/archive/parquet/schema.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { repairNow } from '../archive/damaged.ts';
 import { publishedTicks } from '../archive/scratch.ts';
 import { bytesOf, damageLake, guarded } from './damage-lake.ts';
@@ -40,15 +40,15 @@ test('after a repair verify is content, no tick is wrong, and a flipped bit cost
     const draw = drawFrom(seed);
     const archive = await damageLake(undefined, groupRows);
     const { root } = archive.layout;
-    const files = allFiles(archive.manifest());
+    const files = listManifestFiles(archive.readManifest());
     const before = publishedTicks(root);
-    const ticks = archive.manifest().datasets.ticks.files.map(({ path }) => path);
-    const paths = draw.chance(0.5) ? ticks : guarded(archive.manifest());
+    const ticks = archive.readManifest().datasets.ticks.files.map(({ path }) => path);
+    const paths = draw.chance(0.5) ? ticks : guarded(archive.readManifest());
     const [kind, damaged] = draw.one(Object.entries(kinds));
     const damage = damaged(root, kind === 'swapped files' ? files.map(({ path }) => path) : paths, draw);
     const { mended, lost, gone } = await repairNow(archive);
     expect(mended.length, damage.told).toBeGreaterThan(0);
-    expect((await verify(archive, null)).findings, damage.told).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings, damage.told).toEqual([]);
     const after = publishedTicks(root);
     const held = new Set(before);
     expect(
@@ -69,7 +69,7 @@ test('after a repair verify is content, no tick is wrong, and a flipped bit cost
 
 test('the archive that is damaged has parts of several row groups', async () => {
   const archive = await damageLake(undefined, groupRows);
-  const { files } = archive.manifest().datasets.ticks;
+  const { files } = archive.readManifest().datasets.ticks;
   expect(Math.max(...files.map(({ rows }) => rows))).toBeGreaterThan(2 * groupRows);
   for (const { path, bytes } of files) expect(bytesOf(archive, path).length, join(path)).toBe(bytes);
 });

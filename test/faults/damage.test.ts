@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { dayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/layout.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
-import type { Repaired } from '../../src/archive/repair/repair-report.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { intersect, union, type Window } from '../../src/core/window.ts';
-import { segmentsOf } from '../../src/state/coverage.ts';
-import { lostWindows } from '../../src/state/data-loss.ts';
-import { oneSymbol } from '../../src/state/symbols.ts';
+import { readSegments } from '../../src/state/coverage.ts';
+import { readLostWindows } from '../../src/state/data-loss.ts';
+import { readSymbol } from '../../src/state/symbols.ts';
 import { filledArchive, groupRows, repairNow, symbols } from '../archive/damaged.ts';
 import {
   answer,
@@ -120,7 +120,7 @@ async function silent(seed: number): Promise<void> {
     const paths = [...globSync('*/**/*.parquet', { cwd: root }), ...texts.slice(1)].sort();
     const look = async (path: string, bytes: Buffer, changed: Uint8Array): Promise<void> => {
       writeFileSync(join(root, path), changed);
-      expect((await verify(archive, null)).findings, path).toEqual([{ path, what: 'differs' }]);
+      expect((await verifyArchive(archive, null)).findings, path).toEqual([{ path, what: 'differs' }]);
       writeFileSync(join(root, path), bytes);
     };
     for (let n = 0; n < changesEach; n++) {
@@ -135,7 +135,7 @@ async function silent(seed: number): Promise<void> {
     const from = draw.below(bytes.length);
     for (let length = from; length < Math.min(bytes.length, from + changesEach); length++)
       await look(path, bytes, bytes.subarray(0, length));
-    expect((await verify(archive, null)).findings).toEqual([]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([]);
   } finally {
     archive.close();
     rmSync(root, { recursive: true, force: true });
@@ -171,7 +171,7 @@ async function judge(root: string, archive: Archive): Promise<void> {
   const repaired = await repairNow(archive);
   // None is silent, and none is invented.
   expect(repaired.mended.map(({ path }) => path).sort()).toEqual(changed.sort());
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
   expectTicks(root, archive, repaired, changed);
   for (const name of others) {
     const left = publishedRows(root, name).map((row) => JSON.stringify(row));
@@ -185,7 +185,7 @@ async function judge(root: string, archive: Archive): Promise<void> {
 
 const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
 
-function expectTicks(root: string, archive: Archive, { lost, gone }: Repaired, changed: readonly string[]): void {
+function expectTicks(root: string, archive: Archive, { lost, gone }: RepairReport, changed: readonly string[]): void {
   const left = publishedTicks(root);
   const there = new Set(left);
   expect(there.size).toBe(left.length);
@@ -208,7 +208,7 @@ function expectTicks(root: string, archive: Archive, { lost, gone }: Repaired, c
     for (const [day, windows] of Map.groupBy(mine, ({ from }) => Math.floor(from / dayMs) * dayMs)) {
       const had = windows.map(({ from, to }) => before.filter((t) => from <= t && t < to).length);
       const told = windows.map(({ ticks }) => ticks);
-      const isGone = (name: 'coverage' | 'candles_1d'): boolean => changed.includes(dayPath(name, day, 0));
+      const isGone = (name: 'coverage' | 'candles_1d'): boolean => changed.includes(toDayPath(name, day, 0));
       // Without coverage nobody knows in which of its windows the ticks of a day were, without candles not how many.
       if (isGone('coverage') && isGone('candles_1d')) expect(Math.min(...told)).toBeGreaterThan(0);
       else if (isGone('coverage')) expect(sum(told)).toBe(sum(had));
@@ -219,8 +219,8 @@ function expectTicks(root: string, archive: Archive, { lost, gone }: Repaired, c
       expect(ticks, symbol).toBe(after.filter((t) => from <= t && t < to).length);
     expect(intersect(covered, mine)).toEqual([]);
     expect(union([...covered, ...mine])).toEqual(truth.covered.get(symbol));
-    expect(union(segmentsOf(archive.state.db, symbol))).toEqual(union(covered));
-    expect(oneSymbol(archive.state.db, symbol)).toMatchObject({
+    expect(union(readSegments(archive.state.db, symbol))).toEqual(union(covered));
+    expect(readSymbol(archive.state.db, symbol)).toMatchObject({
       ticks: after.length,
       firstTick: after[0] ?? null,
       lastTick: after.at(-1) ?? null,
@@ -231,7 +231,7 @@ function expectTicks(root: string, archive: Archive, { lost, gone }: Repaired, c
 /** Gives the archive what it lost: it is as it was, but for what no request brings back. */
 async function refetch(root: string, archive: Archive): Promise<void> {
   const lines = truth.ticks.map((line) => line.split(' '));
-  for (const { symbol, from, to } of lostWindows(archive.state.db)) {
+  for (const { symbol, from, to } of readLostWindows(archive.state.db)) {
     const pairs = lines
       .filter(([s, t]) => s === symbol && from <= Number(t) && Number(t) < to)
       .map(([, t, p]) => [Number(t), Number(p)] as const);
@@ -240,6 +240,6 @@ async function refetch(root: string, archive: Archive): Promise<void> {
   await publishNow(archive, now + 9);
   const same = '{ticks,candles_1h,candles_1d,symbols}/**/*.parquet';
   expect(hashes(root, same)).toEqual(hashes(template, same));
-  expect(lostWindows(archive.state.db)).toEqual([]);
-  expect((await verify(archive, null)).findings).toEqual([]);
+  expect(readLostWindows(archive.state.db)).toEqual([]);
+  expect((await verifyArchive(archive, null)).findings).toEqual([]);
 }

@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { type OpenDatabase, openDatabase } from '../../src/state/database.ts';
-import { stateFile } from '../../src/state/state.ts';
+import { toStateFilePath } from '../../src/state/state.ts';
 import type { Faults } from './fault-points.ts';
 
 const errcodes = { ENOSPC: 13, EIO: 778 } as const;
@@ -71,17 +71,17 @@ const endings = ['', '-wal', '-journal'];
 /** Copies the state database of an archive's private folder as a kill or a power cut at this moment would leave it. */
 export function copyState(fromPrivate: string, toPrivate: string): void {
   for (const ending of endings) {
-    const at = stateFile(fromPrivate) + ending;
-    if (existsSync(at)) copyFileSync(at, stateFile(toPrivate) + ending);
-    else rmSync(stateFile(toPrivate) + ending, { force: true });
+    const at = toStateFilePath(fromPrivate) + ending;
+    if (existsSync(at)) copyFileSync(at, toStateFilePath(toPrivate) + ending);
+    else rmSync(toStateFilePath(toPrivate) + ending, { force: true });
   }
   // It is made anew from the log; one of another moment would lie.
-  rmSync(`${stateFile(toPrivate)}-shm`, { force: true });
+  rmSync(`${toStateFilePath(toPrivate)}-shm`, { force: true });
 }
 
 /** Makes whatever this process began in a state the work of one that is gone, as it is after a crash. */
 export function disown(root: string, deadPid: number): void {
-  const path = stateFile(join(root, '.oddslake'));
+  const path = toStateFilePath(join(root, '.oddslake'));
   if (!existsSync(path)) return;
   const db = new DatabaseSync(path);
   if (db.prepare("select 1 from sqlite_master where name = 'runs'").get() !== undefined)

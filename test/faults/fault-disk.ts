@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import type { FileCalls } from '../../src/archive/disk/syscalls.ts';
+import type { FileSystemCalls } from '../../src/archive/disk/syscalls.ts';
 import type { Call, Faults } from './fault-points.ts';
 import type { PowerCalls } from './power-loss.ts';
 
@@ -14,7 +14,7 @@ export const systemError = (code: keyof typeof codes, syscall: string): Error =>
  * File calls that a fault strikes. Only what changes something is a point; what is open is closed even by the dead.
  * With the calls of a power model below, a failed sync is told to it: what it was of stays undurable.
  */
-export function faultCalls(faults: Faults, over: FileCalls | PowerCalls): FileCalls {
+export function faultCalls(faults: Faults, over: FileSystemCalls | PowerCalls): FileSystemCalls {
   const names = new Map<number, string>();
   const point = <T>(syscall: string, path: string, work: () => T, rest: Partial<Call<T>> = {}): T =>
     faults.point({

@@ -3,29 +3,29 @@ import { join } from 'node:path';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as publishJob } from '../../jobs/publish.ts';
 import type { Context } from '../../src/app/context.ts';
-import { sentence } from '../../src/app/error-message.ts';
+import { formatErrorMessage } from '../../src/app/error-message.ts';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import { runJob } from '../../src/app/run.ts';
-import { booksStep } from '../../src/app/steps/order-books-step.ts';
-import { marketsStep, ticksStep } from '../../src/app/steps/poll-steps.ts';
-import { publishStep } from '../../src/app/steps/publish-step.ts';
-import { exitCodeOfError } from '../../src/app/summary.ts';
-import { requireWritable } from '../../src/archive/copies/export-file.ts';
+import { pollRequestedBooks } from '../../src/app/steps/order-books-step.ts';
+import { pollMarketLists, pollTicks } from '../../src/app/steps/poll-steps.ts';
+import { publishJournal } from '../../src/app/steps/publish-step.ts';
+import { toExitCode } from '../../src/app/summary.ts';
+import { requireWritableTarget } from '../../src/archive/copies/export-file.ts';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { allFiles } from '../../src/archive/manifest.ts';
+import { listManifestFiles } from '../../src/archive/manifest.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
-import { repair } from '../../src/archive/repair/repair.ts';
-import { sideOf } from '../../src/core/book.ts';
-import { plainRows } from '../../src/ingest/import-rows.ts';
+import { repairArchive } from '../../src/archive/repair/repair.ts';
+import { toBookSide } from '../../src/core/book.ts';
+import { defaultRowRules } from '../../src/ingest/import-rows.ts';
 import { writeExport } from '../../src/reading/export.ts';
-import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
-import { judgedBy } from '../../src/settings/judged-by.ts';
-import { rowGroupsOf } from '../../src/state/file-metadata.ts';
+import { readLeaseId } from '../../src/reading/export-jobs/export-folder.ts';
+import { toCompletenessRules } from '../../src/settings/judged-by.ts';
+import { readRowGroups } from '../../src/state/file-metadata.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { turnedBack } from '../archive/older.ts';
 import { answer, append, day0, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { archiveOf, contextIn, type Parts, privateOf } from './place.ts';
@@ -100,9 +100,13 @@ async function journaled(place: string): Promise<void> {
     const markets = symbols.map((symbol) => market(symbol));
     archive.state.db.transaction(() => {
       appendMarkets(archive.state, { runId: 'second', observedAt: now, markets }, [{ reason: 'no id', raw: '{}' }]);
-      observeMarkets(archive.state.db, markets, now, true);
+      recordMarkets(archive.state.db, markets, now, true);
     });
-    const book = { t: day0, bids: sideOf([{ price: 0.4, quantity: 1 }], 'highest'), asks: sideOf([], 'lowest') };
+    const book = {
+      t: day0,
+      bids: toBookSide([{ price: 0.4, quantity: 1 }], 'highest'),
+      asks: toBookSide([], 'lowest'),
+    };
     const told = { runId: 'second', observedAt: day0, snapshots: [book], rejected: [], understood: true };
     appendBooks(archive.state, [{ symbol: 'AAA', ...told }]);
   });
@@ -111,20 +115,20 @@ async function journaled(place: string): Promise<void> {
 /** One row group of several of a part of ticks, a file of candles, and a text at the root. */
 async function damagedForGood(place: string): Promise<void> {
   await published(place, 4);
-  await inArchive(place, ({ layout: { root }, manifest, state }) => {
-    const [ticks] = manifest().datasets.ticks.files;
-    const { groups } = rowGroupsOf(state.db, ticks!.path, ticks!.sha256)!;
+  await inArchive(place, ({ layout: { root }, readManifest, state }) => {
+    const [ticks] = readManifest().datasets.ticks.files;
+    const { groups } = readRowGroups(state.db, ticks!.path, ticks!.sha256)!;
     flip(join(root, ticks!.path), groups[1]!.start + 1);
     flip(join(root, 'SHA256SUMS'), 3);
-    rmSync(join(root, manifest().datasets.candles_1h.files[0]!.path));
+    rmSync(join(root, readManifest().datasets.candles_1h.files[0]!.path));
   });
 }
 
 /** The footers of every file, and the manifest. */
 async function damaged(place: string): Promise<void> {
   await published(place);
-  await inArchive(place, ({ layout: { root }, manifest }) => {
-    for (const { path, bytes } of allFiles(manifest())) flip(join(root, path), bytes - 9);
+  await inArchive(place, ({ layout: { root }, readManifest }) => {
+    for (const { path, bytes } of listManifestFiles(readManifest())) flip(join(root, path), bytes - 9);
     flip(join(root, 'manifest.json'), 300);
   });
 }
@@ -133,11 +137,11 @@ const repairing = (parts: Parts): Promise<Ended> =>
   over(
     parts,
     (archive, context) =>
-      repair(archive, {
+      repairArchive(archive, {
         clock: context.clock,
         waitMs: 0,
         signal: context.signal,
-        ...judgedBy(context.settings),
+        ...toCompletenessRules(context.settings),
       }),
     true,
   );
@@ -161,11 +165,11 @@ const poll =
   (publishes: boolean, keeps = false) =>
   async (parts: Parts): Promise<Ended> => {
     const context = await contextIn({ ...parts, openWire, keepDays: keeps ? 7 : 0 });
-    const { exit_code: exitCode, error } = await runJob(context, 'nightly', { upstream: true }, async (run) => {
-      await marketsStep(run);
-      await ticksStep(run, now, []);
-      await booksStep(run, booked);
-      if (publishes) await publishStep(run);
+    const { exit_code: exitCode, error } = await runJob(context, 'nightly', { usesUpstream: true }, async (run) => {
+      await pollMarketLists(run);
+      await pollTicks(run, now, []);
+      await pollRequestedBooks(run, booked);
+      if (publishes) await publishJournal(run);
     });
     return { exitCode, error };
   };
@@ -191,7 +195,7 @@ async function over(
     }
     return { exitCode: 0, error: null };
   } catch (error) {
-    return { exitCode: exitCodeOfError(error, false), error: sentence(error) };
+    return { exitCode: toExitCode(error, false), error: formatErrorMessage(error) };
   }
 }
 
@@ -237,7 +241,7 @@ export const flows: readonly Flow[] = [
     },
     run: (parts) =>
       over(parts, async (archive, context) => {
-        const file = requireWritable(archive.disk, archive.layout.root, join(parts.place, 'beside/ticks.csv'));
+        const file = requireWritableTarget(archive.disk, archive.layout.root, join(parts.place, 'beside/ticks.csv'));
         const asked = { file, format: 'csv', dataset: 'ticks', symbols: [], from: null, to: null } as const;
         await writeExport(archive, asked, { ...context, progress: () => {} });
       }),
@@ -245,7 +249,7 @@ export const flows: readonly Flow[] = [
   {
     name: 'folder of exports',
     prepare: (place) => published(place),
-    run: (parts) => over(parts, async (archive) => placeOf(archive, () => 0.5)),
+    run: (parts) => over(parts, async (archive) => readLeaseId(archive, () => 0.5)),
   },
   {
     name: 'snapshot',
@@ -289,7 +293,7 @@ export const flows: readonly Flow[] = [
           clock: context.clock,
           waitMs: 0,
           upgrades: true,
-          ...judgedBy(context.settings),
+          ...toCompletenessRules(context.settings),
           candles: context.settings.archive.candles,
         }),
       ),
@@ -312,7 +316,7 @@ export const flows: readonly Flow[] = [
       const flags = {
         dataset: null,
         format: null,
-        rows: plainRows,
+        rows: defaultRowRules,
         renames: [],
         rejectedShareMax: 1,
         showCheck: null,

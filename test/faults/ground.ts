@@ -156,11 +156,11 @@ function writeInput(folder: string, box: Sandbox, symbols: readonly string[]): v
     return { from, to: from + dayMs };
   };
   const lines = symbols.flatMap((symbol) =>
-    rowsOf(box.truth(symbol, day(2))).map(({ t, p }, i) => `${symbol},${t},${i % 7 === 0 ? p / 2 : p}\n`),
+    rowsOf(box.readTruth(symbol, day(2))).map(({ t, p }, i) => `${symbol},${t},${i % 7 === 0 ? p / 2 : p}\n`),
   );
   put('rows.csv', `symbol,t,p\n${lines.join('')}`);
   symbols.forEach((symbol, i) => {
-    const ticks = rowsOf(box.truth(symbol, day(4)));
+    const ticks = rowsOf(box.readTruth(symbol, day(4)));
     const page = { symbol, ticks, count: ticks.length, ...day(4), generated_at: fixedNow };
     put(`page-${i}.json`, JSON.stringify(page));
   });

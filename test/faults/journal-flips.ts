@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
-import { sideOf } from '../../src/core/book.ts';
+import { toBookSide } from '../../src/core/book.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
-import { journalRows } from '../../src/state/journal-checksum.ts';
-import { stateFile } from '../../src/state/state.ts';
+import { journalRowColumns } from '../../src/state/journal-checksum.ts';
+import { toStateFilePath } from '../../src/state/state.ts';
 import {
   answer,
   append,
@@ -57,7 +57,7 @@ export async function flipLake(folder: string): Promise<FlipLake> {
   const clean = join(folder, 'clean');
   const place = join(folder, 'place');
   makeBase(base);
-  const database = stateFile(join(base, '.oddslake'));
+  const database = toStateFilePath(join(base, '.oddslake'));
   const pages = journalPages(database);
   const bytes = readFileSync(database);
   fresh(database, clean);
@@ -84,18 +84,18 @@ export async function flipLake(folder: string): Promise<FlipLake> {
       const flipped = Buffer.from(bytes);
       flipped[at]! ^= 1 << bit;
       fresh(database, place);
-      writeFileSync(stateFile(join(place, '.oddslake')), flipped);
+      writeFileSync(toStateFilePath(join(place, '.oddslake')), flipped);
       return look(`bit ${bit} of byte ${at % pageBytes} of page ${page} (${name})`);
     },
     flipValue(draw) {
       fresh(database, place);
       const tables = {
-        ...journalRows,
+        ...journalRowColumns,
         journal: ['run_id', 'symbol', 'asked_from', 'observed_at', 'rank', 'rows', 'origin'],
       };
       const table = draw.one(Object.keys(tables)) as keyof typeof tables;
       const column = draw.one([...tables[table], 'checksum']);
-      const db = new DatabaseSync(stateFile(join(place, '.oddslake')));
+      const db = new DatabaseSync(toStateFilePath(join(place, '.oddslake')));
       const rows = db.prepare(`select rowid as id, ${column} as value from ${table} where ${column} is not null`).all();
       const row = draw.one(rows) as { id: number; value: string | number | Uint8Array } | undefined;
       if (row !== undefined)
@@ -122,8 +122,8 @@ function makeBase(root: string): void {
     }
   }
   const sides = {
-    bids: sideOf([{ price: 0.3, quantity: 5 }], 'highest'),
-    asks: sideOf([{ price: 0.4, quantity: 7 }], 'lowest'),
+    bids: toBookSide([{ price: 0.3, quantity: 5 }], 'highest'),
+    asks: toBookSide([{ price: 0.4, quantity: 7 }], 'lowest'),
   };
   appendBooks(
     archive.state,
@@ -152,7 +152,7 @@ function journalPages(path: string): { page: number; name: string }[] {
 function fresh(database: string, root: string): void {
   rmSync(root, { recursive: true, force: true });
   mkdirSync(join(root, '.oddslake'), { recursive: true });
-  copyFileSync(database, stateFile(join(root, '.oddslake')));
+  copyFileSync(database, toStateFilePath(join(root, '.oddslake')));
 }
 
 /** Publishes; whether something was quarantined. */

@@ -5,7 +5,7 @@ import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { type KnownLoss, lostWindows } from '../../src/state/data-loss.ts';
+import { type RecordedLoss, readLostWindows } from '../../src/state/data-loss.ts';
 import { dayMs, firstNight, hourMs, type Nights, startNights } from '../app/nights.ts';
 import { publishedRows, publishedTicks } from '../archive/scratch.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
@@ -43,10 +43,10 @@ interface Memory {
 
 const keyOf = ({ symbol, from }: { symbol: string | null; from: number | null }): string => `${from} ${symbol}`;
 
-async function lostIn(nights: Nights, nowMs: number): Promise<KnownLoss[]> {
+async function lostIn(nights: Nights, nowMs: number): Promise<RecordedLoss[]> {
   const archive = openConfiguredArchive(await nights.contextAt(nowMs, ...few), false);
   try {
-    return lostWindows(archive.state.db);
+    return readLostWindows(archive.state.db);
   } finally {
     archive.close();
   }

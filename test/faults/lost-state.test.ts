@@ -2,11 +2,11 @@ import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import type { Covered } from '../../src/core/coverage.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import type { CoveredWindow } from '../../src/core/coverage.ts';
 import { DamageError } from '../../src/core/errors.ts';
 import { union } from '../../src/core/window.ts';
-import { allSegments } from '../../src/state/coverage.ts';
+import { readAllSegments } from '../../src/state/coverage.ts';
 import { hashes, opened, publishedRows, publishedTicks, publishNow } from '../archive/scratch.ts';
 import { fastScratch, journalDay } from './damage-lake.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
@@ -63,7 +63,7 @@ async function toldAgain(archive: Archive): Promise<void> {
 
 const segments = (archive: Archive): Record<string, unknown> =>
   Object.fromEntries(
-    [...allSegments(archive.state.db)].map(([symbol, list]: [string, Covered[]]) => [symbol, union(list)]),
+    [...readAllSegments(archive.state.db)].map(([symbol, list]: [string, CoveredWindow[]]) => [symbol, union(list)]),
   );
 
 test('what is published stands, and what was not comes with the next answers', { timeout: searchMsMax }, async () => {
@@ -98,13 +98,13 @@ test('what is published stands, and what was not comes with the next answers', {
     let findings: readonly { path: string }[];
     try {
       await publishNow(archive);
-      ({ findings } = await verify(archive, null));
+      ({ findings } = await verifyArchive(archive, null));
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       // The state is older than the tree: it is said what to do, and that helps.
       expect(error.message, told).toMatch(/manifest\.json is not the one that the last publish wrote.*remove/);
       expect(
-        (await verify(archive, null)).findings.map(({ path }) => path),
+        (await verifyArchive(archive, null)).findings.map(({ path }) => path),
         told,
       ).toContain('manifest.json');
       archive.close();
@@ -112,7 +112,7 @@ test('what is published stands, and what was not comes with the next answers', {
       archive = opened({ root, parts: 2 });
       note('was to be removed');
       await publishNow(archive);
-      ({ findings } = await verify(archive, null));
+      ({ findings } = await verifyArchive(archive, null));
     }
     if (findings.length > 0) {
       // Files of a publish that nobody can finish any more: named, every one of them, and left as they are.
@@ -132,7 +132,7 @@ test('what is published stands, and what was not comes with the next answers', {
       expect(segments(archive), told).toEqual(Object.fromEntries(windows));
       await toldAgain(archive);
       expect(publishedTicks(root), told).toEqual(wanted);
-      expect((await verify(archive, null)).findings, told).toEqual([]);
+      expect((await verifyArchive(archive, null)).findings, told).toEqual([]);
       note('went on');
     }
     archive.close();

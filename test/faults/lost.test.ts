@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { intersect, union } from '../../src/core/window.ts';
-import { segmentsOf } from '../../src/state/coverage.ts';
-import { lostWindows } from '../../src/state/data-loss.ts';
+import { readSegments } from '../../src/state/coverage.ts';
+import { readLostWindows } from '../../src/state/data-loss.ts';
 import { covered, fetched, hours, pairsIn, withLosses } from '../archive/losses.ts';
 import { append, opened, publishedTicks, publishNow } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
@@ -26,10 +26,10 @@ async function trial(seed: number, root: string): Promise<void> {
   const { db } = archive.state;
   await withLosses(archive, symbol, gone);
   const check = (): void => {
-    const claims = union(segmentsOf(db, symbol));
+    const claims = union(readSegments(db, symbol));
     expect(covered(root)).toEqual(claims);
-    expect(intersect(claims, lostWindows(db))).toEqual([]);
-    expect(union([...claims, ...lostWindows(db)])).toEqual([hours(0, 24)]);
+    expect(intersect(claims, readLostWindows(db))).toEqual([]);
+    expect(union([...claims, ...readLostWindows(db)])).toEqual([hours(0, 24)]);
     const held = publishedTicks(root).map((line) => Number(line.split(' ')[1]));
     for (const w of gone) {
       if (intersect(claims, [w]).length === 0) continue;
@@ -51,7 +51,7 @@ async function trial(seed: number, root: string): Promise<void> {
   const cut = 1 + draw.below(23);
   append(archive, fetched(symbol, hours(cut, 24)), fetched(symbol, hours(0, cut)));
   await publishNow(archive);
-  expect(lostWindows(db)).toEqual([]);
+  expect(readLostWindows(db)).toEqual([]);
   expect(covered(root)).toEqual([hours(0, 24)]);
   archive.close();
 }

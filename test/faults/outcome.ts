@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
-import { stateFile } from '../../src/state/state.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { toStateFilePath } from '../../src/state/state.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
 
@@ -26,7 +26,7 @@ export function keptBy(db: DatabaseSync): Kept {
 }
 
 export function keptIn(place: string): Kept {
-  const path = stateFile(privateOf(place));
+  const path = toStateFilePath(privateOf(place));
   if (!existsSync(path)) return noneKept;
   const db = new DatabaseSync(path);
   try {
@@ -65,7 +65,7 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
          accepted + duplicates + conflicts + quarantined + (select coalesce(sum(n), 0) from journal_ticks k join journal j
            on j.id = k.record_id where j.run_id = runs.run_id) as sum from runs`,
     );
-    const rows = archive.manifest().datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
+    const rows = archive.readManifest().datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
     return {
       files,
       counts: counts.filter((run) => runs.includes(run.run_id)),
@@ -76,7 +76,7 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
       lost: db.all('select dataset, symbol, t_from, t_to, ticks from lost'),
       aside: setAside(root),
       quarantine: quarantineLines(root),
-      findings: (await verify(archive, null)).findings,
+      findings: (await verifyArchive(archive, null)).findings,
       journaled: keptIn(place).journaled,
       uncounted: rows - db.one<{ n: number }>('select coalesce(sum(ticks), 0) as n from symbols')!.n,
       open: db.all('select generation from intents'),
@@ -87,8 +87,8 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
 }
 
 export const runsIn = (place: string): string[] => {
-  if (!existsSync(stateFile(privateOf(place)))) return [];
-  const db = new DatabaseSync(stateFile(privateOf(place)));
+  if (!existsSync(toStateFilePath(privateOf(place)))) return [];
+  const db = new DatabaseSync(toStateFilePath(privateOf(place)));
   const runs = db.prepare('select run_id from runs').all();
   db.close();
   return runs.map(({ run_id }) => String(run_id));

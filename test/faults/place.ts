@@ -13,12 +13,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Context } from '../../src/app/context.ts';
 import type { Disk } from '../../src/archive/disk/file-system.ts';
-import type { FileCalls } from '../../src/archive/disk/syscalls.ts';
+import type { FileSystemCalls } from '../../src/archive/disk/syscalls.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import type { OpenDatabase } from '../../src/state/database.ts';
-import type { OpenWire } from '../../src/upstream/transport.ts';
+import type { OpenTransport } from '../../src/upstream/transport.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // A place is a folder with an archive in it and whatever belongs to the flow beside it: what it reads, what it makes.
@@ -73,7 +73,7 @@ export const hashOf = (path: string): string =>
 export const deadPid = 2 ** 22 + 1;
 
 /** Makes what this process left under its number the leavings of one that is gone. */
-export function disownFiles(path: string, rename: FileCalls['rename'] = renameSync): void {
+export function disownFiles(path: string, rename: FileSystemCalls['rename'] = renameSync): void {
   for (const name of readdirSync(path)) {
     const at = join(path, name);
     // It is held by us, who live on: one that was never there is nobody's.
@@ -114,7 +114,7 @@ export interface Parts {
   readonly disk: Disk;
   readonly openDatabase: OpenDatabase | undefined;
   readonly nowMs: number;
-  readonly openWire?: OpenWire;
+  readonly openWire?: OpenTransport;
   /** Tells the runs of one place apart. */
   readonly turn: number;
   /** `archive.candles`. */
@@ -148,7 +148,7 @@ export async function contextIn({
     waitMs: 0,
     strict: false,
     threads: 1,
-    mayCreate: true,
+    canCreateArchive: true,
     disk,
     openDatabase,
     openWire,

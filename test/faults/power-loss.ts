@@ -1,6 +1,6 @@
 import { linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, sep } from 'node:path';
-import { type FileCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
+import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
 
 // What a power cut leaves: a file has what its last sync found in it, a folder the names that its last sync found.
 // Files are told apart as the system does it, by what they are and not by name, so that a renamed one takes its bytes
@@ -33,7 +33,7 @@ interface FolderNode {
 type Node = FileNode | FolderNode;
 
 /** File calls whose failed syncs can be told. */
-export interface PowerCalls extends FileCalls {
+export interface PowerCalls extends FileSystemCalls {
   /** The sync of this open file failed. */
   failSync(file: number): void;
 }
@@ -55,7 +55,7 @@ export interface PowerModel {
 const isForeign = (name: string): boolean => /\.sqlite|\.lock/.test(name);
 
 /** What is below `root` now is durable; from here on it is followed through these calls. Holds all of it in memory. */
-export function powerModel(root: string, over: FileCalls = systemCalls): PowerModel {
+export function powerModel(root: string, over: FileSystemCalls = systemCalls): PowerModel {
   const home = realpathSync(root);
   const top = scanned(home);
   const open = new Map<number, Node>();

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, onTestFinished, test } from 'vitest';
 import { openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
-import { watchCurrent } from '../../src/reading/manifest-watcher.ts';
-import { openTicks } from '../../src/reading/read-ticks.ts';
+import { watchManifest } from '../../src/reading/manifest-watcher.ts';
+import { openTickReader } from '../../src/reading/read-ticks.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 
 const rounds = 45;
@@ -16,7 +16,7 @@ test.each([
   const archive = opened({ root, parts: 1 });
   append(archive, ...[day0, day0 + dayMs].map((day) => answer('S', [[day, 0]], { observedAt: day0 + 3 * dayMs })));
   await publishNow(archive);
-  const read = openTicks(archive, watchCurrent(archive), openVerifiedFiles(archive, bytesMax), bytesMax);
+  const read = openTickReader(archive, watchManifest(archive), openVerifiedFiles(archive, bytesMax), bytesMax);
   const program = new URL('../reading/publisher.ts', import.meta.url).pathname;
   const flags = ['--disable-warning=ExperimentalWarning', program, root, String(day0), String(rounds)];
   const publisher = spawn(process.execPath, flags, { stdio: ['ignore', 'ignore', 'pipe'] });

@@ -1,19 +1,19 @@
 import type { Feed } from '../../src/sandbox/data-source.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { checkSandboxOptions } from '../../src/sandbox/options-check.ts';
-import { paths } from '../../src/sandbox/paths.ts';
-import { marketsRoute, orderbookRoute, type RouteContext, ticksRoute } from '../../src/sandbox/routes.ts';
-import { simulatedFeed } from '../../src/sandbox/simulated-feed.ts';
-import type { OpenWire } from '../../src/upstream/transport.ts';
+import { sandboxPaths } from '../../src/sandbox/paths.ts';
+import { handleMarkets, handleOrderbook, handleTicks, type RouteContext } from '../../src/sandbox/routes.ts';
+import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
+import type { OpenTransport } from '../../src/upstream/transport.ts';
 
 /** The sandbox's own routes at one moment, without a network between them and who asks. */
-export function sandboxWire(given: Partial<SandboxOptions>, nowMs: number): OpenWire {
+export function sandboxWire(given: Partial<SandboxOptions>, nowMs: number): OpenTransport {
   const options = checkSandboxOptions(given);
-  const feed: Feed = simulatedFeed(options);
+  const feed: Feed = createSimulatedFeed(options);
   const routes = new Map([
-    [paths.markets as string, marketsRoute],
-    [paths.ticks, ticksRoute],
-    [paths.orderbook, orderbookRoute],
+    [sandboxPaths.markets as string, handleMarkets],
+    [sandboxPaths.ticks, handleTicks],
+    [sandboxPaths.orderbook, handleOrderbook],
   ]);
   // A symbol is known to the feed once the lists named it.
   feed.markets(nowMs);
@@ -21,7 +21,14 @@ export function sandboxWire(given: Partial<SandboxOptions>, nowMs: number): Open
     async get(asked, signal, onHead) {
       signal.throwIfAborted();
       const { pathname, searchParams } = new URL(asked, 'http://sandbox.test');
-      const context: RouteContext = { feed, options, nowMs, n: 0, nOfSymbol: 1, untruth: undefined };
+      const context: RouteContext = {
+        feed,
+        options,
+        nowMs,
+        requestNumber: 0,
+        symbolRequestNumber: 1,
+        bodyFault: undefined,
+      };
       const { status, headers, body } = routes.get(pathname)!(searchParams, context);
       const head = { status, headers: { ...headers } };
       onHead(head);

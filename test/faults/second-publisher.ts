@@ -1,11 +1,11 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
-import { diskOver } from '../../src/archive/disk/file-system.ts';
+import { createDisk } from '../../src/archive/disk/file-system.ts';
 import { systemCalls } from '../../src/archive/disk/syscalls.ts';
-import { layoutOf } from '../../src/archive/layout.ts';
+import { createLayout } from '../../src/archive/layout.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { type PublishOptions, publish } from '../../src/archive/publish/publish.ts';
-import { ranks } from '../../src/core/precedence.ts';
+import { precedenceRanks } from '../../src/core/precedence.ts';
 import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';
 import { systemClock } from '../../src/system.ts';
@@ -60,7 +60,7 @@ export function openThrough(root: string, faults: Faults) {
   const open = faultDatabase(faults);
   return openArchive(
     { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 3_600_000 },
-    diskOver(faultCalls(faults, systemCalls)),
+    createDisk(faultCalls(faults, systemCalls)),
     (path) => open(path, busyMs),
   );
 }
@@ -68,11 +68,11 @@ export function openThrough(root: string, faults: Faults) {
 export const publishOptions = (runId: string, nowMs: number): PublishOptions => ({
   runId,
   waitMs: 0,
-  named: null,
+  namedSymbols: null,
   views: [],
   candles: ['1h'],
   clock: { ...systemClock, nowMs: () => nowMs },
-  rules: { lingerMs: 7 * 86_400_000, lookbackMs: 0, settleMs: 3_600_000 },
+  lifetimeRules: { lingerMs: 7 * 86_400_000, lookbackMs: 0, settleMs: 3_600_000 },
 });
 
 /** An answer of one tick, as a poll journals it. */
@@ -83,10 +83,10 @@ export const oneTick = (
 ): TickRecord => ({
   runId,
   symbol,
-  asked: { from: t, to: t + 1 },
+  requestedWindow: { from: t, to: t + 1 },
   observedAt: nowMs,
   origin: 'poll',
-  rank: ranks.poll,
+  rank: precedenceRanks.poll,
   rejected: [],
   ticks: { t: Float64Array.of(t), p: Float64Array.of(p) },
   covered: [{ from: t, to: t + 1, fetchedAt: nowMs, evidence: 'inferred' }],
@@ -100,7 +100,7 @@ async function work(job: SecondJob, shared: Int32Array): Promise<SecondOutcome> 
     Atomics.wait(shared, mayGoOn, 0);
   });
   // The lock that somebody else holds is removed under him.
-  rmSync(layoutOf(job.root).lock, { force: true });
+  rmSync(createLayout(job.root).lockPath, { force: true });
   let archive: ReturnType<typeof openThrough> | undefined;
   try {
     archive = openThrough(job.root, faults);

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
-import { type OpenWire, openWire as openSystemWire, type Wire } from '../../src/upstream/transport.ts';
+import { type OpenTransport, openTransport as openSystemWire, type Transport } from '../../src/upstream/transport.ts';
 import { archiveFolder, contextOf } from '../app/one-process.ts';
 import { type Reply, type Script, startScripted } from '../app/scripted-service.ts';
 import { bomb, endless } from '../app/wire-replies.ts';
@@ -27,17 +27,17 @@ const megabytes = 1024 * 1024;
 
 /** Requests for the bad symbol have this deadline, all others the usual one: no slow machine reaches that. */
 const badDeadlineMs = 500;
-const openWire: OpenWire = (options, clock) => {
+const openWire: OpenTransport = (options, clock) => {
   const [usual, bad] = [options.requestDeadlineMs, badDeadlineMs].map((requestDeadlineMs) =>
     openSystemWire({ ...options, requestDeadlineMs }, clock),
-  ) as [Wire, Wire];
+  ) as [Transport, Transport];
   return {
     get: (path, ...rest) => (path.includes('symbol=BAD&') ? bad : usual).get(path, ...rest),
     close: async () => void (await Promise.all([usual.close(), bad.close()])),
   };
 };
 
-test.each<[string, Reply, OpenWire | undefined, RegExp]>([
+test.each<[string, Reply, OpenTransport | undefined, RegExp]>([
   ['a gzip bomb of a gigabyte', bomb(1024 * megabytes), undefined, /more than 67108864 bytes/],
   ['a body without end', endless, undefined, /more than 67108864 bytes/],
   ['a body that trickles', trickle, openWire, /no whole answer within 0.5 s/],

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { expect } from 'vitest';
-import { diskOver } from '../../src/archive/disk/file-system.ts';
+import { createDisk } from '../../src/archive/disk/file-system.ts';
 import { now } from '../archive/scratch.ts';
 import { copyState, disown, faultDatabase } from './fault-database.ts';
 import { faultCalls } from './fault-disk.ts';
@@ -52,7 +52,7 @@ export async function tellStory(flow: Flow, ground: Ground): Promise<Story> {
   const calm = ground.fresh();
   copyTree(before, calm);
   const whole = startFaults();
-  const parts = { place: calm, disk: diskOver(faultCalls(whole, powerModel(calm).calls)), nowMs: now, turn: 1 };
+  const parts = { place: calm, disk: createDisk(faultCalls(whole, powerModel(calm).calls)), nowMs: now, turn: 1 };
   await expectDone(flow.run({ ...parts, openDatabase: faultDatabase(whole) }), 'undisturbed');
   await expectDone(runAgain(flow, calm, powerModel(calm)), 'undisturbed, once more');
   const wanted = await outcomeOf(calm, runs);
@@ -66,7 +66,7 @@ export async function expectDone(ending: Promise<Ended>, when: string): Promise<
 
 /** The next command on a place. */
 export const runAgain = (flow: Flow, place: string, power: PowerModel): Promise<Ended> =>
-  (flow.again ?? flow.run)({ place, disk: diskOver(power.calls), openDatabase: undefined, nowMs: now, turn: 99 });
+  (flow.again ?? flow.run)({ place, disk: createDisk(power.calls), openDatabase: undefined, nowMs: now, turn: 99 });
 
 /**
  * Runs the flow in a place until the fault strikes, and to its end where it goes on; a process that died leaves its
@@ -89,7 +89,7 @@ export async function runInto(
     place,
     nowMs: now,
     turn,
-    disk: diskOver(faultCalls(faults, power.calls)),
+    disk: createDisk(faultCalls(faults, power.calls)),
     openDatabase: faultDatabase(faults, (db) => {
       kept = { ...keptBy(db), changes: kept.changes + 1 };
     }),

@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
-import { verify } from '../../src/archive/verify/verify.ts';
+import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { appendTicks } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';
 import { day0, dayMs, now, publishedTicks, upstreamName } from '../archive/scratch.ts';
@@ -173,7 +173,7 @@ async function faultsAfter(root: string): Promise<string[]> {
   try {
     const { db } = archive.state;
     await publish(archive, publishOptions('third', now + 2));
-    const found = await verify(archive, null);
+    const found = await verifyArchive(archive, null);
     const ticks = publishedTicks(root).sort();
     const wanted = all.filter((tick) => ticks.includes(tick) || wasAppended(archive, tick));
     const waiting = db.one<{ n: number }>('select count(*) as n from journal')!.n;

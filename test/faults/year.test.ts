@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { isWhole } from '../../src/core/verdict.ts';
+import { isDayWhole } from '../../src/core/verdict.ts';
 import { systemClock } from '../../src/system.ts';
 import { dayMs, firstNight, startNights } from '../app/nights.ts';
 import { manifestOf, untruths } from '../e2e/lake.ts';
@@ -55,7 +55,7 @@ test('a night asks in proportion to the live symbols, not to all ever known, how
   // The lists name about as many markets late as early, and as many requests are made.
   expect(late).toBeLessThan(1.5 * early);
   expect(Math.max(...perSymbol.slice(1))).toBeLessThan(2);
-  const whole = Object.values(days).filter(isWhole).length;
+  const whole = Object.values(days).filter(isDayWhole).length;
   expect(whole).toBeGreaterThanOrEqual(Object.keys(days).length - 9);
   expect(untruths(nights.output, nights.box())).toEqual([]);
 });

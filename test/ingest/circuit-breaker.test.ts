@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { openLine } from '../../src/ingest/circuit-breaker.ts';
-import { inParallel } from '../../src/ingest/for-each-concurrent.ts';
+import { createCircuitBreaker } from '../../src/ingest/circuit-breaker.ts';
+import { forEachConcurrent } from '../../src/ingest/for-each-concurrent.ts';
 
 const minute = 60_000;
 
 function lineAt() {
   const hand = { nowMs: 5 * minute };
-  const line = openLine({ monotonicMs: () => hand.nowMs });
-  const answer = () => line.listen(async () => 'page');
+  const line = createCircuitBreaker({ monotonicMs: () => hand.nowMs });
+  const answer = () => line.trackRequest(async () => 'page');
   const fail = async (failure: UpstreamFailure, status?: number) => {
     const error = new UpstreamError('page', { failure, reason: failure, ...(status === undefined ? {} : { status }) });
-    await expect(line.listen(() => Promise.reject(error))).rejects.toBe(error);
+    await expect(line.trackRequest(() => Promise.reject(error))).rejects.toBe(error);
     return error;
   };
   return { hand, line, answer, fail };
@@ -23,60 +23,60 @@ describe('a line', () => {
     expect(await answer()).toBe('page');
     await fail('refused', 404);
     await fail('transient', 503);
-    expect(line.answers()).toBe(3);
+    expect(line.countResponses()).toBe(3);
     await fail('unreachable');
     await fail('transient');
-    expect(line.answers()).toBe(3);
+    expect(line.countResponses()).toBe(3);
     const strange = new TypeError('a fault of ours');
-    await expect(line.listen(() => Promise.reject(strange))).rejects.toBe(strange);
-    expect(line.answers()).toBe(3);
+    await expect(line.trackRequest(() => Promise.reject(strange))).rejects.toBe(strange);
+    expect(line.countResponses()).toBe(3);
   });
 
   test('is silent from a request that reached nobody on, until one is answered', async () => {
     const { line, answer, fail } = lineAt();
-    expect(line.silence()).toBeNull();
+    expect(line.getUnreachableError()).toBeNull();
     await fail('transient');
-    expect(line.silence()).toBeNull();
+    expect(line.getUnreachableError()).toBeNull();
     const down = await fail('unreachable');
-    expect(line.silence()).toBe(down);
+    expect(line.getUnreachableError()).toBe(down);
     await fail('transient');
-    expect(line.silence()).toBe(down);
+    expect(line.getUnreachableError()).toBe(down);
     await fail('transient', 500);
-    expect(line.silence()).toBeNull();
+    expect(line.getUnreachableError()).toBeNull();
     await fail('unreachable');
     await answer();
-    expect(line.silence()).toBeNull();
+    expect(line.getUnreachableError()).toBeNull();
   });
 
   test('is not silent where another request was answered meanwhile', async () => {
     const { line, answer } = lineAt();
     const down = new UpstreamError('page', { failure: 'unreachable', reason: 'refused' });
-    const late = line.listen(async () => {
+    const late = line.trackRequest(async () => {
       await answer();
       throw down;
     });
     await expect(late).rejects.toBe(down);
-    expect(line.silence()).toBeNull();
+    expect(line.getUnreachableError()).toBeNull();
   });
 
   test('is out of order after twenty failures in a row and ten minutes, and in order once one is served or refused', async () => {
     const { hand, line, answer, fail } = lineAt();
     for (let i = 0; i < 19; i++) await fail('transient', 503);
     hand.nowMs += 10 * minute;
-    expect(line.isOutOfOrder()).toBe(false);
+    expect(line.isOpen()).toBe(false);
     await fail('unreachable');
-    expect(line.isOutOfOrder()).toBe(true);
+    expect(line.isOpen()).toBe(true);
     hand.nowMs -= 1;
-    expect(line.isOutOfOrder()).toBe(false);
+    expect(line.isOpen()).toBe(false);
     hand.nowMs += 1;
     for (const well of [answer, () => fail('refused', 404)]) {
       await well();
-      expect(line.isOutOfOrder()).toBe(false);
+      expect(line.isOpen()).toBe(false);
       hand.nowMs += 10 * minute;
       for (let i = 0; i < 19; i++) await fail('transient');
-      expect(line.isOutOfOrder()).toBe(false);
+      expect(line.isOpen()).toBe(false);
       await fail('transient');
-      expect(line.isOutOfOrder()).toBe(true);
+      expect(line.isOpen()).toBe(true);
     }
   });
 
@@ -163,7 +163,7 @@ describe('work in parallel', () => {
       let [now, seen] = [0, 0];
       const done: number[] = [];
       const list = Array.from({ length: items }, (_, i) => i);
-      await inParallel(concurrency, list, async (item) => {
+      await forEachConcurrent(concurrency, list, async (item) => {
         done.push(item);
         seen = Math.max(seen, ++now);
         for (let i = item % 3; i >= 0; i--) await Promise.resolve();
@@ -176,7 +176,7 @@ describe('work in parallel', () => {
   test('stops at the first error, which is thrown once what is under way is over', async () => {
     const log: string[] = [];
     const broken = new Error('broken');
-    const work = inParallel(2, [0, 1, 2, 3, 4], async (item) => {
+    const work = forEachConcurrent(2, [0, 1, 2, 3, 4], async (item) => {
       log.push(`begin ${item}`);
       if (item === 1) throw broken;
       for (let i = 0; i < 10; i++) await Promise.resolve();

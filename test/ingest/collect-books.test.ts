@@ -3,7 +3,12 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { type BooksContext, collectBooks, readBookAnswer, spreadFirst } from '../../src/ingest/collect-books.ts';
+import {
+  type BookCollectContext,
+  collectBooks,
+  moveSampleToFront,
+  toBookRecord,
+} from '../../src/ingest/collect-books.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { BookRecord } from '../../src/state/journal-books.ts';
@@ -36,7 +41,7 @@ async function polled(
         signal: (stop ?? new AbortController()).signal,
         append: async (record) => void records.push(record),
         drain: async () => {},
-        onAnswer: () => stop?.abort(new Error('stopped')),
+        onResponse: () => stop?.abort(new Error('stopped')),
         onSymbol() {},
       },
       names,
@@ -75,14 +80,14 @@ describe('polling order books', () => {
 
   test('stops where nobody answers, after trying one symbol alone', async () => {
     const { collected, requests } = await polled({}, symbols, 'http://127.0.0.1:9');
-    expect(collected.stopped).toMatchObject({ failure: 'unreachable' });
+    expect(collected.stopError).toMatchObject({ failure: 'unreachable' });
     expect(collected.done).toEqual([]);
     expect(requests).toBeLessThanOrEqual(2 * 5);
   });
 
   test('stops at once where the key is refused', async () => {
     const { collected, requests } = await polled({ forbidden: true });
-    expect(collected.stopped).toMatchObject({ failure: 'credential' });
+    expect(collected.stopError).toMatchObject({ failure: 'credential' });
     expect(requests).toBeLessThanOrEqual(4);
   });
 
@@ -108,12 +113,12 @@ describe('polling order books', () => {
 });
 
 test('the first symbols asked for come from all over the list, and each is asked for once', () => {
-  const spread = spreadFirst(symbols, 20);
+  const spread = moveSampleToFront(symbols, 20);
   expect(spread.slice(0, 20).map((symbol) => Number(symbol.slice(1)))).toEqual(
     Array.from({ length: 20 }, (_, i) => i * 3),
   );
   expect([...spread].sort()).toEqual([...symbols].sort());
-  expect(spreadFirst(['A', 'B'], 20)).toEqual(['A', 'B']);
+  expect(moveSampleToFront(['A', 'B'], 20)).toEqual(['A', 'B']);
 });
 
 /** Symbols of the sandbox with seed 3. */
@@ -142,12 +147,12 @@ describe('order books from answers in hand', () => {
   async function collected(
     names: readonly string[],
     answer: (symbol: string, nth: number) => object | Promise<object>,
-    rest: Partial<BooksContext> = {},
+    rest: Partial<BookCollectContext> = {},
   ) {
     const records: BookRecord[] = [];
     const told: number[] = [];
     const log: string[] = [];
-    const context: BooksContext = {
+    const context: BookCollectContext = {
       upstream: {
         async orderbook({ symbol, askedAt }) {
           const nth = log.push(symbol);
@@ -164,7 +169,7 @@ describe('order books from answers in hand', () => {
       signal: new AbortController().signal,
       append: async (record) => void records.push(record),
       drain: async () => void log.push('drained'),
-      onAnswer: () => void log.push('answered'),
+      onResponse: () => void log.push('answered'),
       onSymbol: (done) => void told.push(done),
       ...rest,
     };
@@ -203,20 +208,20 @@ describe('order books from answers in hand', () => {
   test('are asked for no more once twenty symbols were refused and none answered', async () => {
     const refusing = (symbol: string) => Promise.reject(failure('refused', `no ${symbol}`, 404));
     const all = await collected(symbols, refusing);
-    expect([all.log.length - 1, all.missing.length, all.refused]).toEqual([
+    expect([all.log.length - 1, all.missing.length, all.refusedReason]).toEqual([
       20,
       20,
-      `no ${spreadFirst(symbols, 20)[19]}`,
+      `no ${moveSampleToFront(symbols, 20)[19]}`,
     ]);
     // Neither failures in passing, nor refusals after an answer, say that all are refused.
     const failing = await collected(symbols, () => Promise.reject(failure('transient', 'answered 500', 500)));
-    expect([failing.failures.length, failing.refused]).toEqual([60, null]);
+    expect([failing.failures.length, failing.refusedReason]).toEqual([60, null]);
     const one = await collected(symbols, (symbol, nth) => (nth === 1 ? fullBook : refusing(symbol)));
-    expect([one.missing.length, one.refused]).toEqual([59, null]);
+    expect([one.missing.length, one.refusedReason]).toEqual([59, null]);
     const mixed = await collected(symbols, (symbol, nth) =>
       nth <= 10 ? Promise.reject(failure('transient', 'answered 500', 500)) : refusing(symbol),
     );
-    expect([mixed.failures.length, mixed.missing.length, mixed.refused !== null]).toEqual([10, 10, true]);
+    expect([mixed.failures.length, mixed.missing.length, mixed.refusedReason !== null]).toEqual([10, 10, true]);
   });
 
   test('are asked for on where one symbol reaches nobody, and no more where the next one does not either', async () => {
@@ -226,7 +231,7 @@ describe('order books from answers in hand', () => {
     const two = await collected(['A', 'B', 'C', 'D'], (_, nth) => (nth > 1 ? Promise.reject(down) : fullBook));
     expect(two).toMatchObject({ done: ['A'], stopped: down, failures: [{ symbol: 'B' }, { symbol: 'C' }] });
     const only = await collected(['A'], () => Promise.reject(down));
-    expect(only.stopped).toBe(down);
+    expect(only.stopError).toBe(down);
     const last = await collected(['A', 'B'], (symbol) => (symbol === 'B' ? Promise.reject(down) : fullBook));
     expect(last).toMatchObject({ done: ['A'], stopped: null });
   });
@@ -238,7 +243,7 @@ describe('order books from answers in hand', () => {
       () => Promise.reject(failure('credential', `answered 401 (${++nth})`, 401)),
       { concurrency: 3 },
     );
-    expect([refused.stopped?.reason, nth]).toEqual(['answered 401 (1)', 3]);
+    expect([refused.stopError?.reason, nth]).toEqual(['answered 401 (1)', 3]);
   });
 
   test('throw what is no failure of the service, and return what was had when the signal comes', async () => {
@@ -272,7 +277,7 @@ test('an answer with several flaws tells the first and how many more, and how mu
   const t = Date.UTC(2026, 6, 1);
   const books = (...bodies: object[]) => {
     const body = { snapshots: bodies };
-    return readBookAnswer('S', { body, text: 'as received', generatedAt: t + 5 }, { sentAt: t, futureMs: t + 9 });
+    return toBookRecord('S', { body, text: 'as received', generatedAt: t + 5 }, { sentAt: t, futureMs: t + 9 });
   };
   const whole = { t, bids: [[0.4, 1]], asks: [] };
   const cents = (price: number) => ({ t, bids: [[price, 1]], asks: [] });

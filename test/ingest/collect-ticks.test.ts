@@ -1,9 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { union, type Window, within } from '../../src/core/window.ts';
-import { allEmptyReason, type CollectContext, type Collected, collect } from '../../src/ingest/collect-ticks.ts';
+import { isWithin, union, type Window } from '../../src/core/window.ts';
+import {
+  allEmptyReason,
+  collectTicks,
+  type TickCollectContext,
+  type TickCollectOutcome,
+} from '../../src/ingest/collect-ticks.ts';
 import type { SymbolPlan } from '../../src/ingest/plan.ts';
-import { unknownBehavior } from '../../src/ingest/server-behavior.ts';
+import { createServerBehavior } from '../../src/ingest/server-behavior.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
 
@@ -28,7 +33,7 @@ const failure = (kind: UpstreamFailure, reason: string, status?: number): Upstre
   new UpstreamError('tick page', { failure: kind, reason, ...(status === undefined ? {} : { status }) });
 
 const plansOf = (count: number, first = false): SymbolPlan[] =>
-  Array.from({ length: count }, (_, i) => ({ symbol: `S${i}`, windows: [window], first }));
+  Array.from({ length: count }, (_, i) => ({ symbol: `S${i}`, windows: [window], isFirst: first }));
 
 interface Given {
   readonly answer: (query: TicksQuery, nth: number) => TickPage | Promise<TickPage>;
@@ -36,11 +41,11 @@ interface Given {
   readonly concurrency?: number;
   readonly signal?: AbortSignal;
   readonly monotonicMs?: () => number;
-  readonly origin?: CollectContext['origin'];
-  readonly behavior?: CollectContext['behavior'];
+  readonly origin?: TickCollectContext['origin'];
+  readonly behavior?: TickCollectContext['behavior'];
 }
 
-interface Done extends Collected {
+interface Done extends TickCollectOutcome {
   readonly asked: string[];
   readonly covered: Map<string, Window[]>;
   readonly claims: TickRecord['covered'][number][];
@@ -55,7 +60,7 @@ async function collecting(given: Given): Promise<Done> {
   const told: number[] = [];
   let taken: TickRecord[] = [];
   const claims: TickRecord['covered'][number][] = [];
-  const context: CollectContext = {
+  const context: TickCollectContext = {
     upstream: {
       async ticks(query) {
         const nth = asked.push(query.symbol);
@@ -66,7 +71,7 @@ async function collecting(given: Given): Promise<Done> {
     clock: { nowMs: () => later, monotonicMs: given.monotonicMs ?? (() => later), sleep: async () => {} },
     runId: 'run',
     origin: given.origin ?? 'poll',
-    behavior: given.behavior ?? unknownBehavior(),
+    behavior: given.behavior ?? createServerBehavior(),
     pageLimit: 5000,
     futureSkewMs: 60_000,
     signal: given.signal ?? new AbortController().signal,
@@ -80,10 +85,10 @@ async function collecting(given: Given): Promise<Done> {
       for (const { symbol, covered: more } of taken) covered.set(symbol, [...(covered.get(symbol) ?? []), ...more]);
       taken = [];
     },
-    coverageOf: (symbol) => covered.get(symbol) ?? [],
+    getCoverage: (symbol) => covered.get(symbol) ?? [],
     onSymbol: (done) => void told.push(done),
   };
-  return { ...(await collect(context, given.plans)), asked, covered, told, claims };
+  return { ...(await collectTicks(context, given.plans)), asked, covered, told, claims };
 }
 
 describe('a run', () => {
@@ -93,7 +98,7 @@ describe('a run', () => {
       plans: plansOf(3),
     });
     expect(collected).toMatchObject({ told: [1, 2, 3], done: ['S0', 'S2'], failed: ['S1'], stopped: null, behind: [] });
-    expect(collected.unbrought.size).toBe(0);
+    expect(collected.notServed.size).toBe(0);
   });
 
   test('says of a symbol that fails what of it is not covered', async () => {
@@ -103,20 +108,26 @@ describe('a run', () => {
     ];
     const { failures, failed, done } = await collecting({
       answer: (_, nth) => (nth > 1 ? Promise.reject(failure('transient', 'answered 500', 500)) : page([])),
-      plans: [{ symbol: 'S0', windows: halves, first: false }],
+      plans: [{ symbol: 'S0', windows: halves, isFirst: false }],
     });
     expect(failures).toEqual([{ symbol: 'S0', ...halves[1], reason: 'answered 500' }]);
     expect([failed, done]).toEqual([['S0'], []]);
   });
 
   test('fetches again what was taken for whole by its size, where sizes turned out to mean nothing', async () => {
-    const behavior = { ...unknownBehavior(), largestWhole: 50, truncatedPages: 1, truncatedMin: 90, truncatedMax: 90 };
+    const behavior = {
+      ...createServerBehavior(),
+      largestWhole: 50,
+      truncatedPages: 1,
+      truncatedMin: 90,
+      truncatedMax: 90,
+    };
     const tail = { lastTick: null, knownTick: null, inferred: [], confirm: 'next' as const };
     const one = async (isErratic: boolean) =>
       collecting({
         answer: (query, nth) => {
           if (nth === 2) behavior.isErratic = isErratic;
-          return page([1, 2, 3].map((i) => start + i * hour).filter((t) => within(t, query)));
+          return page([1, 2, 3].map((i) => start + i * hour).filter((t) => isWithin(t, query)));
         },
         plans: plansOf(2).map((plan) => ({ ...plan, tail })),
         behavior,
@@ -156,24 +167,24 @@ describe('a run', () => {
 describe('the past that a service does not have of a new symbol', () => {
   test('is no failure where something later was covered', async () => {
     const keptFrom = start + 12 * hour;
-    const { failures, shortened } = await collecting({
+    const { failures, shortHistories } = await collecting({
       answer: ({ to }) => page([], { from: keptFrom, to: Math.max(to, keptFrom) }),
       plans: plansOf(1, true),
     });
     expect(failures).toEqual([]);
-    expect(shortened).toEqual([{ symbol: 'S0', from: expect.any(Number) }]);
+    expect(shortHistories).toEqual([{ symbol: 'S0', from: expect.any(Number) }]);
   });
 
   test('is a failure where it does not reach back to the start, or lies after all that was covered', async () => {
     const hole = { from: start + hour, to: start + 2 * hour };
     for (const gaps of [[hole], [{ from: start + 23 * hour, to: window.to - 1 }]]) {
-      const { failures, shortened, unbrought } = await collecting({
+      const { failures, shortHistories, notServed } = await collecting({
         answer: (query) => page([], { ...query, gaps }),
         plans: plansOf(1, true),
       });
       expect(failures).toMatchObject([{ symbol: 'S0', ...gaps[0] }]);
-      expect([...unbrought]).toEqual(failures);
-      expect(shortened).toEqual([]);
+      expect([...notServed]).toEqual(failures);
+      expect(shortHistories).toEqual([]);
     }
   });
 
@@ -182,7 +193,7 @@ describe('the past that a service does not have of a new symbol', () => {
       { from: start, to: start + 12 * hour },
       { from: start + 12 * hour, to: window.to },
     ];
-    const { shortened } = await collecting({
+    const { shortHistories } = await collecting({
       answer: (query) =>
         page([], {
           ...query,
@@ -191,28 +202,28 @@ describe('the past that a service does not have of a new symbol', () => {
             { from: start + hour, to: start + 2 * hour },
           ],
         }),
-      plans: [{ symbol: 'S0', windows: halves, first: true }],
+      plans: [{ symbol: 'S0', windows: halves, isFirst: true }],
     });
-    expect(shortened).toEqual([{ symbol: 'S0', from: expect.any(Number) }]);
+    expect(shortHistories).toEqual([{ symbol: 'S0', from: expect.any(Number) }]);
   });
 
   test('is a failure where nothing was covered at all', async () => {
-    const { failures, shortened } = await collecting({
+    const { failures, shortHistories } = await collecting({
       answer: () => page([], { from: 0, to: 0 }),
       plans: plansOf(1, true),
     });
     expect(failures).toMatchObject([{ symbol: 'S0', from: window.from, to: window.to }]);
-    expect(shortened).toEqual([]);
+    expect(shortHistories).toEqual([]);
   });
 
   test('is a failure of a symbol that was covered before', async () => {
     const earlier = { from: start - 48 * hour, to: start - 47 * hour };
-    const { failures, shortened } = await collecting({
+    const { failures, shortHistories } = await collecting({
       answer: ({ from, to }) => page([], { from: from < start - hour ? from : start + 12 * hour, to }),
-      plans: [{ symbol: 'S0', windows: [earlier, window], first: false }],
+      plans: [{ symbol: 'S0', windows: [earlier, window], isFirst: false }],
     });
     expect(failures).toMatchObject([{ symbol: 'S0', from: window.from }]);
-    expect(shortened).toEqual([]);
+    expect(shortHistories).toEqual([]);
   });
 });
 
@@ -279,7 +290,7 @@ describe('a service that cannot be reached', () => {
         plans: plansOf(60),
         concurrency,
       });
-      expect(collected.stopped).toBeNull();
+      expect(collected.stopError).toBeNull();
       expect(collected.failed).toEqual(['S7']);
       expect(collected.done).toHaveLength(59);
       expect(collected.failures).toMatchObject([{ symbol: 'S7', ...window, reason: 'connection refused' }]);
@@ -292,12 +303,12 @@ describe('a service that cannot be reached', () => {
       plans: plansOf(20),
       concurrency: 4,
     });
-    expect(collected.stopped).toBeNull();
+    expect(collected.stopError).toBeNull();
     expect(collected.done).toHaveLength(16);
   });
 
   test('any more stops the run once another symbol, tried alone, has found it so', async () => {
-    const { stopped, done, failed, failures, asked } = await collecting({
+    const { stopError, done, failed, failures, asked } = await collecting({
       answer(_, nth) {
         if (nth > 8) throw down;
         return page([]);
@@ -305,7 +316,7 @@ describe('a service that cannot be reached', () => {
       plans: plansOf(60),
       concurrency: 4,
     });
-    expect(stopped).toBe(down);
+    expect(stopError).toBe(down);
     expect(done).toHaveLength(8);
     expect(failed).toHaveLength(52);
     expect(failures).toHaveLength(52);
@@ -318,7 +329,7 @@ describe('a service that cannot be reached', () => {
         nth === 1 ? Promise.reject(down) : nth === 2 ? Promise.reject(failure('transient', 'x')) : page([]),
       plans: plansOf(4),
     });
-    expect([otherwise.stopped, otherwise.done]).toEqual([null, ['S2', 'S3']]);
+    expect([otherwise.stopError, otherwise.done]).toEqual([null, ['S2', 'S3']]);
     const halves = [
       { from: start, to: start + hour },
       { from: start + 2 * hour, to: start + 3 * hour },
@@ -327,17 +338,17 @@ describe('a service that cannot be reached', () => {
       answer: (_, nth) => (nth === 1 || nth === 3 ? Promise.reject(down) : page([])),
       plans: plansOf(4).map((plan) => ({ ...plan, windows: halves })),
     });
-    expect([halfway.stopped, halfway.done]).toEqual([null, ['S2', 'S3']]);
+    expect([halfway.stopError, halfway.done]).toEqual([null, ['S2', 'S3']]);
   });
 
   test('at all is told, though there is no other symbol to try', async () => {
-    const { stopped, done } = await collecting({
+    const { stopError, done } = await collecting({
       answer() {
         throw down;
       },
       plans: plansOf(1),
     });
-    expect(stopped).toBe(down);
+    expect(stopError).toBe(down);
     expect(done).toEqual([]);
   });
 
@@ -349,19 +360,19 @@ describe('a service that cannot be reached', () => {
       throw failure('transient', 'answered 503', 503);
     };
     const ended = await collecting({ plans: plansOf(60), answer: broken, monotonicMs });
-    expect(ended.stopped).toMatchObject({ reason: 'answered 503' });
+    expect(ended.stopError).toMatchObject({ reason: 'answered 503' });
     expect(ended.asked).toHaveLength(20);
     expect([ended.failed.length, ended.failures.length]).toEqual([60, 60]);
     minute = 0;
     const picky = (_: TicksQuery, nth: number) =>
       nth % 10 === 0 ? Promise.reject(failure('refused', 'answered 404', 404)) : broken();
-    expect((await collecting({ plans: plansOf(60), answer: picky, monotonicMs })).stopped).toBeNull();
+    expect((await collecting({ plans: plansOf(60), answer: picky, monotonicMs })).stopError).toBeNull();
     // Failures that follow one another quickly are no long time.
     const quick = await collecting({
       plans: plansOf(60),
       answer: () => Promise.reject(failure('transient', 'x', 500)),
     });
-    expect([quick.stopped, quick.asked.length]).toEqual([null, 60]);
+    expect([quick.stopError, quick.asked.length]).toEqual([null, 60]);
   });
 
   test('while others are answered does not stop the run', async () => {
@@ -373,32 +384,32 @@ describe('a service that cannot be reached', () => {
       },
       plans: plansOf(20),
     });
-    expect(collected.stopped).toBeNull();
+    expect(collected.stopError).toBeNull();
     expect(collected.done).toHaveLength(10);
   });
 
   test('any more leaves what was answered empty before as covered', async () => {
-    const { stopped, done, covered } = await collecting({
+    const { stopError, done, covered } = await collecting({
       answer(_, nth) {
         if (nth > 5) throw down;
         return page([]);
       },
       plans: plansOf(9),
     });
-    expect(stopped).toBe(down);
+    expect(stopError).toBe(down);
     expect(done).toEqual(['S0', 'S1', 'S2', 'S3', 'S4']);
     for (const symbol of done) expect(union(covered.get(symbol)!)).toEqual([window]);
   });
 
   test('with this credential stops the run at once', async () => {
     const refused = failure('credential', 'answered 401', 401);
-    const { stopped, asked } = await collecting({
+    const { stopError, asked } = await collecting({
       answer() {
         throw refused;
       },
       plans: plansOf(10),
     });
-    expect(stopped).toBe(refused);
+    expect(stopError).toBe(refused);
     expect(asked).toHaveLength(1);
   });
 });
@@ -450,7 +461,7 @@ describe('empty responses', () => {
     const { claims } = await collecting({
       answer: () => page([]),
       plans: plansOf(1),
-      behavior: unknownBehavior(oldestTick),
+      behavior: createServerBehavior(oldestTick),
     });
     expect(claims).toEqual([
       { from: start, to: oldestTick, evidence: 'inferred', fetchedAt: later },

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { compareSide, isCutInside, medianTick, outermostTick, tickNearEnd } from '../../src/ingest/compare-pages.ts';
+import {
+  comparePagesAtSide,
+  findMedianTick,
+  findOutermostTick,
+  findTickNearEnd,
+  isTruncatedInside,
+} from '../../src/ingest/compare-pages.ts';
 
 const page = (...times: number[]) => Float64Array.from(times);
 
@@ -16,7 +22,7 @@ test.each([
   // What lies inward of the tick that both begin at is not compared: a service may bring the tick before a window.
   ['same', [1, 2, 3, 4], [0, 3, 4], 3, 'high'],
 ] as const)('two pages are %s: %j and %j from %d on, at the %s side', (relation, a, b, begin, side) => {
-  expect(compareSide(page(...a), page(...b), begin, side)).toBe(relation);
+  expect(comparePagesAtSide(page(...a), page(...b), begin, side)).toBe(relation);
 });
 
 test.each([
@@ -28,17 +34,17 @@ test.each([
   ['of one tick', [1, 2, 3, 4], [4], 2, 'high', false],
   ['empty', [1, 2, 3, 4], [], 2, 'high', false],
 ] as const)('a second page is %s: %j and %j from %d on, at the %s side', (_, a, b, begin, side, isCut) => {
-  expect(isCutInside(page(...a), page(...b), begin, side)).toBe(isCut);
+  expect(isTruncatedInside(page(...a), page(...b), begin, side)).toBe(isCut);
 });
 
 test('the median of an even number of ticks is the one further in', () => {
-  expect(medianTick(page(1, 2, 3, 4), 'high')).toBe(2);
-  expect(medianTick(page(1, 2, 3, 4), 'low')).toBe(3);
-  expect([medianTick(page(7), 'high'), medianTick(page(7), 'low')]).toEqual([7, 7]);
+  expect(findMedianTick(page(1, 2, 3, 4), 'high')).toBe(2);
+  expect(findMedianTick(page(1, 2, 3, 4), 'low')).toBe(3);
+  expect([findMedianTick(page(7), 'high'), findMedianTick(page(7), 'low')]).toEqual([7, 7]);
 });
 
 test('a tick near the end of a page is a fiftieth of it inside', () => {
   const times = Float64Array.from({ length: 100 }, (_, i) => i);
-  expect([tickNearEnd(times, 'high'), tickNearEnd(times, 'low')]).toEqual([97, 2]);
-  expect([outermostTick(times, 'high'), outermostTick(times, 'low')]).toEqual([99, 0]);
+  expect([findTickNearEnd(times, 'high'), findTickNearEnd(times, 'low')]).toEqual([97, 2]);
+  expect([findOutermostTick(times, 'high'), findOutermostTick(times, 'low')]).toEqual([99, 0]);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError } from '../../src/core/errors.ts';
 import { union, type Window } from '../../src/core/window.ts';
-import { cover } from '../../src/ingest/fetch-symbol.ts';
+import { fetchSymbol } from '../../src/ingest/fetch-symbol.ts';
 import { minute, plainly, refusal, served, start, window } from './served.ts';
 
 describe('what is lost', () => {
@@ -9,30 +9,32 @@ describe('what is lost', () => {
     const gaps = [{ from: start - minute, to: start + minute }];
     const { context } = served(() => ({ gaps }));
     const reason = 'the service says that it lacks this window';
-    expect((await cover(context, 'S', plainly(window))).lost).toEqual([{ from: start, to: start + minute, reason }]);
+    expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([
+      { from: start, to: start + minute, reason },
+    ]);
   });
 
   test('is an answer of which nothing can be used, whatever it states to cover', async () => {
     const rejected = [{ reason: 'p is missing', raw: '{}' }];
     const { context, records, behavior } = served(() => ({ received: 1, rejected }));
-    expect((await cover(context, 'S', plainly(window))).lost).toEqual([
+    expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([
       { ...window, reason: 'none of 1 tick can be used: p is missing' },
     ]);
     expect(records).toMatchObject([{ rejected, covered: [] }]);
     expect(behavior.largestWhole).toBe(0);
     const two = served(() => ({ received: 2, rejected: [...rejected, ...rejected] }));
-    expect((await cover(two.context, 'S', plainly(window))).lost[0]!.reason).toBe(
+    expect((await fetchSymbol(two.context, 'S', plainly(window))).lost[0]!.reason).toBe(
       'none of 2 ticks can be used: p is missing',
     );
   });
 
   test('is what lies after the moment of an answer that is an hour old, and nothing after a younger one', async () => {
     const stale = served(() => ({ generatedAt: start }));
-    expect((await cover(stale.context, 'S', plainly(window))).lost).toEqual([
+    expect((await fetchSymbol(stale.context, 'S', plainly(window))).lost).toEqual([
       { ...window, reason: 'the service answers as of an earlier moment' },
     ]);
     const fresh = served(() => ({ generatedAt: start + 1 }));
-    expect((await cover(fresh.context, 'S', plainly(window))).lost).toEqual([]);
+    expect((await fetchSymbol(fresh.context, 'S', plainly(window))).lost).toEqual([]);
   });
 
   test('is a window that is refused where another is answered; a symbol refused for all fails with the first refusal', async () => {
@@ -41,7 +43,7 @@ describe('what is lost', () => {
       if (to === windows[1]!.to) throw refusal();
       return {};
     });
-    expect((await cover(some.context, 'S', plainly(...windows))).lost).toEqual([
+    expect((await fetchSymbol(some.context, 'S', plainly(...windows))).lost).toEqual([
       { ...windows[1], reason: 'answered 400' },
     ]);
     const errors: UpstreamError[] = [];
@@ -49,14 +51,14 @@ describe('what is lost', () => {
       errors.push(refusal());
       throw errors.at(-1)!;
     });
-    const failed: unknown = await cover(none.context, 'S', plainly(...windows)).catch((error: unknown) => error);
+    const failed: unknown = await fetchSymbol(none.context, 'S', plainly(...windows)).catch((error: unknown) => error);
     expect(failed).toBe(errors[0]);
   });
 
   test('is nothing where nothing is to be asked, and a silent answer tells nothing of the past of others', async () => {
-    expect(await cover(served(() => ({})).context, 'S', [])).toEqual({ empties: [], presumed: [], lost: [] });
+    expect(await fetchSymbol(served(() => ({})).context, 'S', [])).toEqual({ empties: [], presumed: [], lost: [] });
     const silent = served(() => ({ from: 0, to: 0 }));
-    expect((await cover(silent.context, 'S', plainly(window))).lost).toMatchObject([window]);
+    expect((await fetchSymbol(silent.context, 'S', plainly(window))).lost).toMatchObject([window]);
     expect(silent.behavior.refusesEarlier).toBe(false);
   });
 
@@ -66,7 +68,7 @@ describe('what is lost', () => {
       if (nth > 1) throw failing;
       return { from: from + minute, to };
     });
-    await expect(cover(context, 'S', plainly(window))).rejects.toBe(failing);
+    await expect(fetchSymbol(context, 'S', plainly(window))).rejects.toBe(failing);
   });
 
   test('is not asked again where it lies before the start that the service states', async () => {
@@ -81,7 +83,7 @@ describe('what is lost', () => {
         { fromInclusive: true },
       );
       for (const symbol of ['A', 'B']) {
-        const { lost } = await cover(context, symbol, plainly(window));
+        const { lost } = await fetchSymbol(context, symbol, plainly(window));
         // A stated start may be excluded.
         const reason = 'the service does not answer for this window';
         expect(lost).toEqual([{ from: start, to: keptFrom + 1, reason, isTooOld: true }]);
@@ -102,7 +104,7 @@ describe('a service that brings hardly anything', () => {
 
   test('is given up after twenty such answers and one more, with all that is still to be asked', async () => {
     const { context, queries, records } = served(creeping, { fromInclusive: true });
-    const { lost, empties } = await cover(context, 'S', plainly(window));
+    const { lost, empties } = await fetchSymbol(context, 'S', plainly(window));
     expect(queries).toHaveLength(21);
     const to = start + 21 * 1001 - 1;
     expect(union(empties)).toEqual([{ from: start, to }]);
@@ -116,7 +118,7 @@ describe('a service that brings hardly anything', () => {
         nth % 20 === 0 ? { from: query.from, to: Math.min(query.to, query.from + 20 * minute) } : creeping(query),
       { fromInclusive: true },
     );
-    expect((await cover(context, 'S', plainly(window))).lost).toEqual([]);
+    expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([]);
     expect(queries.length).toBeGreaterThan(40);
   });
 });

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { claimEmpty, cover } from '../../src/ingest/fetch-symbol.ts';
+import { claimEmptyResponse, fetchSymbol } from '../../src/ingest/fetch-symbol.ts';
 import { among, every, later, minute, plainly, refusal, served, start, window } from './served.ts';
 
 describe('a request', () => {
   test('says what it is for, and its answer is kept as what was asked, by whom and of when', async () => {
     const { context, queries, records, pages } = served(() => ({ times: [], generatedAt: later - 5 }));
-    const outcome = await cover(context, 'S', plainly(window));
+    const outcome = await fetchSymbol(context, 'S', plainly(window));
     const asked = window;
     expect(queries).toEqual([
       {
@@ -37,7 +37,7 @@ describe('a request', () => {
 
   test('is for as many ticks as the service is known to take', async () => {
     const { context, queries } = served(() => ({}), { limit: 100 });
-    await cover(context, 'S', plainly(window));
+    await fetchSymbol(context, 'S', plainly(window));
     expect(queries[0]!.limit).toBe(100);
   });
 
@@ -47,7 +47,7 @@ describe('a request', () => {
       [minute + 1001, later],
     ] as const) {
       const { context, records } = served(() => ({ generatedAt: later + ahead }));
-      await cover(context, 'S', plainly(window));
+      await fetchSymbol(context, 'S', plainly(window));
       expect(records[0]!.observedAt).toBe(observedAt);
     }
   });
@@ -55,7 +55,7 @@ describe('a request', () => {
   test('that goes on at a side says so, begins in the page before, and is claimed by what both brought', async () => {
     const all = every(minute / 2, 120);
     const { context, queries, records } = served((query) => ({ times: among(all, query, 50) }));
-    expect((await cover(context, 'S', plainly(window))).lost).toEqual([]);
+    expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([]);
     expect(queries[0]!.meaning!.kind).toBe('whole');
     // The last of all, for the widest gap between two ticks, is a whole one.
     expect(new Set(queries.slice(1, -1).map(({ meaning }) => meaning!.kind))).toEqual(new Set(['low', 'high']));
@@ -74,7 +74,7 @@ describe('a request', () => {
     const { context, records } = served((query, nth) => ({
       times: among(all, query, 25).filter((t) => t !== all[30] || nth > 4),
     }));
-    expect((await cover(context, 'S', plainly(window))).lost).toEqual([]);
+    expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([]);
     const withdrawnAt = records.findIndex(({ withdrawn = [] }) => withdrawn.length > 0);
     expect(records[withdrawnAt]).toMatchObject({ covered: [], withdrawn: [window] });
     expect(records.slice(0, withdrawnAt).flatMap(({ covered }) => covered)).not.toEqual([]);
@@ -87,7 +87,7 @@ describe('a request', () => {
       if (nth > 1) throw new TypeError('a fault of ours');
       return { times: among(all, query, 50) };
     });
-    await expect(cover(context, 'S', plainly(window))).rejects.toThrow('a fault of ours');
+    await expect(fetchSymbol(context, 'S', plainly(window))).rejects.toThrow('a fault of ours');
   });
 
   test('that is refused leaves what it was for as a gap, and the ticks that are there', async () => {
@@ -97,7 +97,7 @@ describe('a request', () => {
       return { times: among(all, query) };
     });
     const reason = 'the service does not answer for this window';
-    expect((await cover(context, 'S', plainly(window))).lost).toEqual([
+    expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([
       { from: all.at(-1)! + 1, to: window.to, reason },
     ]);
     expect([...records[0]!.ticks.t]).toEqual(all);
@@ -111,7 +111,7 @@ describe('an empty response', () => {
   test('confirms its window from the oldest tick on that the server ever showed, and is provisional before it', async () => {
     const { context, records } = served(() => ({}));
     const oldest = start + 10 * minute;
-    await claimEmpty(context, empty, oldest);
+    await claimEmptyResponse(context, empty, oldest);
     expect(records.flatMap(({ covered }) => covered)).toEqual([
       { from: start, to: oldest, evidence: 'inferred', fetchedAt: later },
       { from: oldest, to: window.to, evidence: 'confirmed', fetchedAt: later },
@@ -120,7 +120,7 @@ describe('an empty response', () => {
 
   test('confirms nothing where it lacks the tick that it was to begin with', async () => {
     const { context, records } = served(() => ({}));
-    await claimEmpty(context, { ...empty, lacksKnownTick: true }, start);
+    await claimEmptyResponse(context, { ...empty, lacksKnownTick: true }, start);
     expect(records.flatMap(({ covered }) => covered)).toMatchObject([{ ...window, evidence: 'inferred' }]);
   });
 });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UpstreamError } from '../../src/core/errors.ts';
-import { subtract, type Window, within } from '../../src/core/window.ts';
+import { isWithin, subtract, type Window } from '../../src/core/window.ts';
 import type { TickPage, TicksQuery, Upstream } from '../../src/upstream/upstream.ts';
 import { type Hand, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
 import { forgotten, type Run, run } from './run.ts';
@@ -34,7 +34,7 @@ async function bill(truth: Map<string, Row[]>, ways: Ways, windows: readonly Win
   const plans = new Map([...truth.keys()].map((symbol) => [symbol, windows]));
   const done = await run({ upstream: service, hand, truth, plans, workers });
   const counts = [...truth.values()].flatMap((rows) =>
-    windows.map((w) => rows.filter((row) => within(row.t, w)).length),
+    windows.map((w) => rows.filter((row) => isWithin(row.t, w)).length),
   );
   const cap = Math.min(ways.cap, Math.max(1, ...counts));
   const minimum = counts.reduce((sum, n) => sum + Math.max(1, Math.ceil(n / cap)) + (n > 0 ? 2 : 0), 0);

@@ -1,22 +1,22 @@
 /** The generator that decides what to request and what to claim, driven by hand. */
 import { describe, expect, test } from 'vitest';
-import type { Covered } from '../../src/core/coverage.ts';
+import type { CoveredWindow } from '../../src/core/coverage.ts';
 import { intersect, subtract, type Window } from '../../src/core/window.ts';
-import { crowdedReason, type FetchOptions, plainFetch, type Step } from '../../src/ingest/fetch-steps.ts';
+import { crowdedReason, defaultFetchOptions, type FetchOptions, type FetchStep } from '../../src/ingest/fetch-steps.ts';
 import { fetchWindow } from '../../src/ingest/fetch-window.ts';
-import { type Observation, observe } from '../../src/ingest/observation.ts';
-import { requestedWindow, unknownBehavior } from '../../src/ingest/server-behavior.ts';
+import { type Observation, observePage } from '../../src/ingest/observation.ts';
+import { createServerBehavior, toRequestedWindow } from '../../src/ingest/server-behavior.ts';
 import type { TickPage } from '../../src/upstream/upstream.ts';
 import { among, every, later, minute, start, window } from './served.ts';
 
 type Said = Partial<TickPage> & { readonly times?: readonly number[] };
-type Request = Extract<Step, { kind: 'request' }>;
+type Request = Extract<FetchStep, { kind: 'request' }>;
 
 /** All steps of a fetch; a response is generated a second after the one before, unless it says otherwise. */
 function drive(respond: (request: Request, nth: number) => Said | null, options: Partial<FetchOptions> = {}) {
-  const behavior = unknownBehavior();
-  const fetch = fetchWindow(behavior, window, { ...plainFetch, ...options });
-  const steps: Step[] = [];
+  const behavior = createServerBehavior();
+  const fetch = fetchWindow(behavior, window, { ...defaultFetchOptions, ...options });
+  const steps: FetchStep[] = [];
   let requests = 0;
   let answer: Observation | null | undefined;
   for (;;) {
@@ -32,12 +32,12 @@ function drive(respond: (request: Request, nth: number) => Said | null, options:
     const t = Float64Array.from(times);
     const columns = { t, p: t.map((_, i) => i / 1000), received: times.length, rejected: [], gaps: [] };
     const page = { ...columns, from: null, to: null, generatedAt: later + requests * 1000, ...rest };
-    const requested = requestedWindow(behavior, step.window, step.isExact);
+    const requested = toRequestedWindow(behavior, step.window, step.isExact);
     const sent = { requested, limit: 5000, sentAt: later, futureMs: later + minute * 60 };
-    answer = said === null ? null : observe(page, step.window, sent).observation;
+    answer = said === null ? null : observePage(page, step.window, sent).observation;
   }
-  const of = <K extends Step['kind']>(kind: K) =>
-    steps.filter((step) => step.kind === kind) as Extract<Step, { kind: K }>[];
+  const of = <K extends FetchStep['kind']>(kind: K) =>
+    steps.filter((step) => step.kind === kind) as Extract<FetchStep, { kind: K }>[];
   const proven = of('claim').filter(({ evidence }) => evidence !== 'inferred');
   return {
     steps,
@@ -54,7 +54,7 @@ function drive(respond: (request: Request, nth: number) => Said | null, options:
 const all = every(minute, 40);
 const whole = ({ window: w }: Request): Said => ({ times: among(all, w) });
 /** What is left of the claims once withdrawals took effect. */
-function standing(steps: readonly Step[]): Window[] {
+function standing(steps: readonly FetchStep[]): Window[] {
   let out: Window[] = [];
   for (const step of steps) {
     if (step.kind === 'claim' && step.evidence !== 'inferred') out = subtract([...out, step.window], []);
@@ -150,11 +150,11 @@ describe('a window', () => {
 
 describe('a poll that goes on from a known tick', () => {
   const knownTick = all[10]!;
-  const inferred: Covered[] = [
+  const inferred: CoveredWindow[] = [
     { from: start, to: knownTick + minute / 2, fetchedAt: later - minute, origin: 'poll', evidence: 'inferred' },
   ];
   const options: FetchOptions = { confirm: 'next', lastTick: knownTick, knownTick, inferred };
-  const earlier = (steps: readonly Step[]) => intersect(standing(steps), inferred);
+  const earlier = (steps: readonly FetchStep[]) => intersect(standing(steps), inferred);
 
   test('confirms what the poll before left inferred, by one request, and leaves its own end inferred', () => {
     const { behavior: known } = drive(whole);
@@ -171,7 +171,7 @@ describe('a poll that goes on from a known tick', () => {
       ({ window: w }) => ({ times: among([...all.slice(0, 11), late, ...all.slice(11)], w) }),
       options,
     );
-    const first = steps.filter(({ kind }) => kind === 'claim')[0] as Extract<Step, { kind: 'claim' }>;
+    const first = steps.filter(({ kind }) => kind === 'claim')[0] as Extract<FetchStep, { kind: 'claim' }>;
     expect(first).toMatchObject({ evidence: 'confirmed', window: { to: knownTick + 1 } });
     const gone = drive(() => ({}), options);
     expect(gone.of('claim')).toEqual([]);

@@ -1,6 +1,6 @@
 /** A service that is honest about a known truth, in every way of paging that the interface leaves open. */
-import type { Rejected } from '../../src/core/tick.ts';
-import { type Window, within } from '../../src/core/window.ts';
+import type { RejectedInput } from '../../src/core/tick.ts';
+import { isWithin, type Window } from '../../src/core/window.ts';
 import type { TickPage, TicksQuery, Upstream } from '../../src/upstream/upstream.ts';
 
 /** One stored tick: it can be seen from `seenFrom` on; one that is not usable is an element without a number. */
@@ -102,7 +102,7 @@ function pageOf(rows: readonly Row[], query: TicksQuery, ways: Ways, asOfMs: num
   const asked = answeredWindow(query, ways);
   const from = ways.heeds === 'window' ? asked.from + (ways.fromInclusive ? 0 : 1) : Number.NEGATIVE_INFINITY;
   const to = ways.heeds === 'nothing' ? Number.POSITIVE_INFINITY : asked.to + (ways.toInclusive ? 1 : 0);
-  const matching = visible(rows, { from, to }, asOfMs).filter((row) => !ways.gaps.some((gap) => within(row.t, gap)));
+  const matching = visible(rows, { from, to }, asOfMs).filter((row) => !ways.gaps.some((gap) => isWithin(row.t, gap)));
   const rowsMax = Math.min(ways.cap, query.limit);
   const truncated = matching.length > rowsMax;
   const kept = ways.side === 'earliest' ? matching.slice(0, rowsMax) : matching.slice(-rowsMax);
@@ -113,7 +113,7 @@ function pageOf(rows: readonly Row[], query: TicksQuery, ways: Ways, asOfMs: num
     received: kept.length,
     rejected: kept
       .filter((row) => !row.usable)
-      .map((row): Rejected => ({ reason: 'p is missing', raw: `{"t":${row.t}}` })),
+      .map((row): RejectedInput => ({ reason: 'p is missing', raw: `{"t":${row.t}}` })),
     ...echoOf(asked, kept, truncated, ways),
     generatedAt: ways.behindMs === null ? null : asOfMs,
     gaps: ways.gaps.filter((gap) => gap.to > from && gap.from < to),

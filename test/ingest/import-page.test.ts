@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { timeMin } from '../../src/core/time.ts';
-import { openZone, utcZone } from '../../src/core/time-zone.ts';
-import { readMarketRow, typedOf } from '../../src/ingest/import-market.ts';
+import { openTimeZone, utcZone } from '../../src/core/time-zone.ts';
+import { parseTypedColumns, readMarketRow } from '../../src/ingest/import-market.ts';
 import { readSavedPage } from '../../src/ingest/import-page.ts';
-import { UnreadableAnswer } from '../../src/upstream/json-response.ts';
+import { UnreadableResponseError } from '../../src/upstream/json-response.ts';
 
 const day = Date.UTC(2026, 6, 11);
 const times = { writtenAt: day + 9000, futureMs: day + 20_000 };
@@ -119,13 +119,13 @@ describe('a saved page', () => {
 
   test('of ticks that cannot be read is no page of markets, though it has a list of that name', () => {
     const torn = { symbol: 'A', ticks: [], count: 3, markets: [{ canonical_id: 'a' }] };
-    expect(() => readSavedPage(bytes(torn), null, times)).toThrow(UnreadableAnswer);
+    expect(() => readSavedPage(bytes(torn), null, times)).toThrow(UnreadableResponseError);
   });
 
   test.each([['[]'], ['{"ticks": ['], ['{"hello": 1}'], [''], ['{"symbol":"A","ticks":[],"count":3}']])(
     'is none: %s',
     (text) => {
-      expect(() => readSavedPage(Buffer.from(text), null, times)).toThrow(UnreadableAnswer);
+      expect(() => readSavedPage(Buffer.from(text), null, times)).toThrow(UnreadableResponseError);
     },
   );
 });
@@ -258,7 +258,7 @@ describe('a row of markets', () => {
   });
 
   test('has only the numbers of columns of wall-clock times moved into the zone', () => {
-    const zone = openZone('America/New_York');
+    const zone = openTimeZone('America/New_York');
     const row = { symbol: 'A', end: day, resolved_at: day + 1 };
     expect(read(row, { zone })).toMatchObject({ facts: [{ closesAt: day + 4 * 3_600_000, resolvedAt: day + 1 }] });
     expect(read({ ...row, end: '2026-07-11T00:00:00Z' }, { zone })).toMatchObject({ facts: [{ closesAt: day }] });
@@ -279,12 +279,12 @@ describe('a row of markets', () => {
   });
 
   test('of text has numbers and truth values where a column is known to hold them', () => {
-    expect(typedOf({ is_active: 'FALSE', closes_at: true, won: null }, rules.paths)).toEqual({
+    expect(parseTypedColumns({ is_active: 'FALSE', closes_at: true, won: null }, rules.paths)).toEqual({
       is_active: false,
       closes_at: true,
       won: null,
     });
-    const row = typedOf(
+    const row = parseTypedColumns(
       { symbol: '12', is_active: 'True', confidence: '0.5', won: '1', end: `${day}`, category: '7', closes_at: 'soon' },
       rules.paths,
     );

@@ -1,24 +1,24 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../src/core/time.ts';
-import { openZone, utcZone } from '../../src/core/time-zone.ts';
-import { csvHead, datasetOf } from '../../src/ingest/import-columns.ts';
+import { openTimeZone, utcZone } from '../../src/core/time-zone.ts';
+import { detectDataset, parseCsvHeader } from '../../src/ingest/import-columns.ts';
 import {
-  cutRaw,
-  plainRows,
-  type RawRows,
-  type RowRules,
+  createTickBuffer,
+  defaultRowRules,
+  parsePriceScale,
+  type RawTickRows,
   rawCharsMax,
-  readPriceScale,
   readRows,
-  startHeap,
+  type TickRowRules,
+  truncateRaw,
 } from '../../src/ingest/import-rows.ts';
-import { lacksZone, localTime, readTimeText } from '../../src/ingest/import-time.ts';
+import { lacksZone, parseTimeText, resolveLocalTime } from '../../src/ingest/import-time.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);
 
-const utc = { ...plainRows, zone: utcZone };
+const utc = { ...defaultRowRules, zone: utcZone };
 
 describe('a time as text', () => {
   const noon = Date.UTC(2026, 6, 11, 12);
@@ -37,7 +37,7 @@ describe('a time as text', () => {
     ['2026-07-11 12:00:00', noon],
     ['2024-02-29 00:00:00', Date.UTC(2024, 1, 29)],
   ])('%s is read', (text, wanted) => {
-    expect(readTimeText(text, utc)).toBe(wanted);
+    expect(parseTimeText(text, utc)).toBe(wanted);
   });
 
   test.each([
@@ -57,11 +57,11 @@ describe('a time as text', () => {
     ['2026-07-11 12:00:00.0001', 'is finer than a millisecond (see --truncate-time)'],
     ['2026-07-11 12:00:00.123000001Z', 'is finer than a millisecond (see --truncate-time)'],
   ])('%j %s', (text, reason) => {
-    expect(readTimeText(text, utc)).toEqual({ reason });
+    expect(parseTimeText(text, utc)).toEqual({ reason });
   });
 
   test('without a zone is none where nobody says which it is', () => {
-    expect(readTimeText('2026-07-11 12:00:00', plainRows)).toEqual({ reason: 'has no zone (see --tz)' });
+    expect(parseTimeText('2026-07-11 12:00:00', defaultRowRules)).toEqual({ reason: 'has no zone (see --tz)' });
     expect(lacksZone('2026-07-11 12:00:00')).toBe(true);
     expect(lacksZone('2026-07-11')).toBe(true);
     expect(lacksZone(' 2026-07-11 ')).toBe(true);
@@ -73,9 +73,9 @@ describe('a time as text', () => {
     fc.assert(
       fc.property(fc.integer({ min: 946_684_800_000, max: 4_133_980_799_999 }), (ms) => {
         const iso = new Date(ms).toISOString();
-        expect(readTimeText(iso, plainRows)).toBe(ms);
-        expect(readTimeText(iso.replace('T', ' ').replace('Z', ''), utc)).toBe(ms);
-        expect(readTimeText(iso.replace('Z', '+05:30'), plainRows)).toBe(Date.parse(iso.replace('Z', '+05:30')));
+        expect(parseTimeText(iso, defaultRowRules)).toBe(ms);
+        expect(parseTimeText(iso.replace('T', ' ').replace('Z', ''), utc)).toBe(ms);
+        expect(parseTimeText(iso.replace('Z', '+05:30'), defaultRowRules)).toBe(Date.parse(iso.replace('Z', '+05:30')));
       }),
       { seed },
     );
@@ -84,16 +84,16 @@ describe('a time as text', () => {
 
 describe('rows', () => {
   const read = (
-    rows: Partial<RawRows> & Pick<RawRows, 'symbol' | 't' | 'p'>,
+    rows: Partial<RawTickRows> & Pick<RawTickRows, 'symbol' | 't' | 'p'>,
     zone = utcZone,
-    rules: Partial<RowRules> = {},
+    rules: Partial<TickRowRules> = {},
   ) => {
     const out: { taken: unknown[]; rejected: unknown[] } = { taken: [], rejected: [] };
     readRows(
-      { local: false, textPrices: true, ...rows },
-      { ...plainRows, zone, ...rules },
+      { isLocalTime: false, hasTextPrices: true, ...rows },
+      { ...defaultRowRules, zone, ...rules },
       {
-        take: (...tick) => out.taken.push(tick),
+        accept: (...tick) => out.taken.push(tick),
         reject: (symbol, { reason, raw }) => out.rejected.push([symbol, reason, raw]),
       },
     );
@@ -139,7 +139,7 @@ describe('rows', () => {
   });
 
   test('take no text for a price where the format has numbers', () => {
-    const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['0.5'], textPrices: false });
+    const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['0.5'], hasTextPrices: false });
     expect(rejected).toEqual([['A', 'p is not a number', '{"symbol":"A","t":1000000000000,"p":"0.5"}']]);
   });
 
@@ -150,36 +150,38 @@ describe('rows', () => {
     expect(read(rows, utcZone, { truncates: true })).toEqual({ taken: t.map(() => ['A', 1e12, 1]), rejected: [] });
   });
 
-  test.each<[RowRules['unit'], string, string]>([
+  test.each<[TickRowRules['unit'], string, string]>([
     ['s', '1000000000.001', '1000000000.0010001'],
     ['ms', '1000000000001', '1000000000001.1'],
     ['us', '1000000000001000', '1000000000001001'],
     ['ns', '1000000000001000000', '1000000000001000001'],
   ])('have times in %s by their digits', (unit, text, finer) => {
-    expect(readTimeText(text, { ...plainRows, unit })).toBe(1e12 + 1);
-    expect(readTimeText(finer, { ...plainRows, unit })).toEqual({
+    expect(parseTimeText(text, { ...defaultRowRules, unit })).toBe(1e12 + 1);
+    expect(parseTimeText(finer, { ...defaultRowRules, unit })).toEqual({
       reason: 'is finer than a millisecond (see --truncate-time)',
     });
-    expect(readTimeText(finer, { ...plainRows, unit, truncates: true })).toBe(1e12 + 1);
-    expect(readTimeText('5', { ...plainRows, unit, truncates: true })).toBe({ s: 5000, ms: 5, us: 0, ns: 0 }[unit]);
+    expect(parseTimeText(finer, { ...defaultRowRules, unit, truncates: true })).toBe(1e12 + 1);
+    expect(parseTimeText('5', { ...defaultRowRules, unit, truncates: true })).toBe(
+      { s: 5000, ms: 5, us: 0, ns: 0 }[unit],
+    );
   });
 
   test('of cents have the prices that their decimals are', () => {
     const cents = Array.from({ length: 101 }, (_, i) => i);
     const rows = { symbol: cents.map(() => 'A'), t: cents.map(() => 1e12), p: cents };
     for (const text of ['0.01', '.01']) {
-      const { taken } = read(rows, utcZone, { priceScale: readPriceScale(text)! });
+      const { taken } = read(rows, utcZone, { priceScale: parsePriceScale(text)! });
       expect(taken).toEqual(cents.map((p) => ['A', 1e12, Number((p / 100).toFixed(2))]));
     }
-    expect(read(rows, utcZone, { priceScale: readPriceScale('0.5')! }).taken[3]).toEqual(['A', 1e12, 1.5]);
+    expect(read(rows, utcZone, { priceScale: parsePriceScale('0.5')! }).taken[3]).toEqual(['A', 1e12, 1.5]);
     for (const text of ['', '.', '0', '0.00', '-1', '1e-2', '0,01', 'x', '1234567890.123456'])
-      expect(readPriceScale(text)).toBeUndefined();
+      expect(parsePriceScale(text)).toBeUndefined();
   });
 
   test('of wall-clock times are instants of their zone', () => {
     const shown = [Date.UTC(2026, 6, 11, 12), Date.UTC(2026, 10, 1, 1, 30), Date.UTC(2026, 2, 8, 2, 30), 1e300];
-    const rows = { symbol: ['A', 'A', 'A', 'A'], t: shown, p: [1, 1, 1, 1], local: true };
-    const { taken, rejected } = read(rows, openZone('America/New_York'));
+    const rows = { symbol: ['A', 'A', 'A', 'A'], t: shown, p: [1, 1, 1, 1], isLocalTime: true };
+    const { taken, rejected } = read(rows, openTimeZone('America/New_York'));
     expect(taken).toEqual([
       ['A', Date.UTC(2026, 6, 11, 16), 1],
       ['A', 1e300, 1],
@@ -192,32 +194,37 @@ describe('rows', () => {
 
   test('of instants stay what they are, whatever zone is told', () => {
     const rows = { symbol: ['A', 'A'], t: [1e12, 1e12 + 0.5], p: [1, 1] };
-    expect(read(rows, openZone('America/New_York')).taken).toEqual([['A', 1e12, 1]]);
-    expect(read({ ...rows, local: true }, openZone('America/New_York'))).toEqual({
+    expect(read(rows, openTimeZone('America/New_York')).taken).toEqual([['A', 1e12, 1]]);
+    expect(read({ ...rows, isLocalTime: true }, openTimeZone('America/New_York'))).toEqual({
       taken: [['A', 1e12 + 4 * 3_600_000, 1]],
       rejected: [['A', 't is finer than a millisecond (see --truncate-time)', expect.any(String)]],
     });
   });
 
   test('of wall-clock times near the ends of all recordings are instants too, and none further out', () => {
-    const zone = openZone('America/New_York');
+    const zone = openTimeZone('America/New_York');
     const hour = 3_600_000;
     for (const t of [timeMin - 12 * hour, timeMin + 12 * hour, timeEnd - 12 * hour, timeEnd + 12 * hour])
-      expect(localTime(t, zone)).toBe(t + 5 * hour);
-    for (const t of [-1e300, timeMin - 48 * hour, timeEnd + 48 * hour, 1e300]) expect(localTime(t, zone)).toBe(t);
+      expect(resolveLocalTime(t, zone)).toBe(t + 5 * hour);
+    for (const t of [-1e300, timeMin - 48 * hour, timeEnd + 48 * hour, 1e300])
+      expect(resolveLocalTime(t, zone)).toBe(t);
   });
 
-  test.each<[string, Partial<RawRows>, unknown]>([
+  test.each<[string, Partial<RawTickRows>, unknown]>([
     [
       'numbers that JSON has no sign for',
       { t: [Number.NaN], p: [Number.POSITIVE_INFINITY] },
       { t: 'NaN', p: 'Infinity' },
     ],
     ['whole numbers of any length', { p: [2n ** 70n] }, { p: '1180591620717411303424' }],
-    ['a time of a wall clock as one', { local: true, t: [0], p: [null] }, { t: '1970-01-01T00:00:00.000', p: null }],
-    ['a time that no clock shows as its number', { local: true, t: [1e300], p: [null] }, { t: 1e300, p: null }],
+    [
+      'a time of a wall clock as one',
+      { isLocalTime: true, t: [0], p: [null] },
+      { t: '1970-01-01T00:00:00.000', p: null },
+    ],
+    ['a time that no clock shows as its number', { isLocalTime: true, t: [1e300], p: [null] }, { t: 1e300, p: null }],
     ['the text of a time where that says more', { t: [null], tText: ['12:00:00.0001'] }, { t: '12:00:00.0001' }],
-    ['text as text', { local: true, t: ['noon'] }, { t: 'noon' }],
+    ['text as text', { isLocalTime: true, t: ['noon'] }, { t: 'noon' }],
   ])('set aside show %s', (_, rest, shown) => {
     const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['x'], ...rest });
     const [, , raw] = rejected[0] as [string, string, string];
@@ -225,7 +232,7 @@ describe('rows', () => {
   });
 
   test('set aside show the row as received where that is known', () => {
-    const { rejected } = read({ symbol: ['A', 'A'], t: [1e12, null], p: [1, 1], rawOf: (i) => `line ${i}` });
+    const { rejected } = read({ symbol: ['A', 'A'], t: [1e12, null], p: [1, 1], formatRaw: (i) => `line ${i}` });
     expect(rejected).toEqual([['A', 't is missing', 'line 1']]);
   });
 
@@ -235,8 +242,8 @@ describe('rows', () => {
   });
 
   test('set aside keep no more of their text than is reasonable', () => {
-    expect(cutRaw('x'.repeat(rawCharsMax))).toHaveLength(rawCharsMax);
-    expect(cutRaw('x'.repeat(1e6))).toHaveLength(rawCharsMax + 1);
+    expect(truncateRaw('x'.repeat(rawCharsMax))).toHaveLength(rawCharsMax);
+    expect(truncateRaw('x'.repeat(1e6))).toHaveLength(rawCharsMax + 1);
   });
 });
 
@@ -247,7 +254,7 @@ describe('the heap', () => {
     });
     fc.assert(
       fc.property(anyTicks, anyTicks, (first, second) => {
-        const heap = startHeap(50);
+        const heap = createTickBuffer(50);
         for (const ticks of [first, second]) {
           for (const { symbol, t, p } of ticks) heap.add(symbol, t, p);
           expect(heap.length).toBe(ticks.length);
@@ -264,7 +271,7 @@ describe('the heap', () => {
   });
 
   test('takes no more than it has room for', () => {
-    const heap = startHeap(1);
+    const heap = createTickBuffer(1);
     heap.add('A', 1, 1);
     expect(() => heap.add('A', 2, 1)).toThrow(RangeError);
   });
@@ -303,11 +310,11 @@ describe('the columns of a file', () => {
     [numbers(13), null, { lacks: expect.stringMatching(/\(it has 1, 2, .*, 11, 12, …\)/) }],
     [[], null, { lacks: expect.stringMatching(/\(it has none\)/) }],
   ])('%j, said to be %s', (names, given, wanted) => {
-    expect(datasetOf(names, given, paths)).toEqual(wanted);
+    expect(detectDataset(names, given, paths)).toEqual(wanted);
   });
 
   test.each(['symbol', 'canonical_id'])('of a list of markets have a %s, whatever the paths say', (name) => {
-    expect(datasetOf([name], 'markets', { ...paths, symbolPaths: ['ticker'] })).toBe('markets');
+    expect(detectDataset([name], 'markets', { ...paths, symbolPaths: ['ticker'] })).toBe('markets');
   });
 
   test.each<[string, unknown]>([
@@ -324,6 +331,6 @@ describe('the columns of a file', () => {
     ['', undefined],
     ['x'.repeat(70_000), undefined],
   ])('%.30j are found in the first line', (text, wanted) => {
-    expect(csvHead(text)).toEqual(wanted);
+    expect(parseCsvHeader(text)).toEqual(wanted);
   });
 });

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
-import { openBookSink, openSink } from '../../src/ingest/journal-writer.ts';
-import { journalBins, journalEnd, journaledTicks, type TickRecord } from '../../src/state/journal.ts';
+import { openBookJournalWriter, openTickJournalWriter } from '../../src/ingest/journal-writer.ts';
+import { countJournaledTicks, listJournalBins, readJournalEnd, type TickRecord } from '../../src/state/journal.ts';
 import type { BookRecord } from '../../src/state/journal-books.ts';
-import { consume } from '../../src/state/journal-consume.ts';
+import { consumeJournal } from '../../src/state/journal-consume.ts';
 import { answer, day0, now, opened } from '../archive/scratch.ts';
 
 /** A clock whose sleepers wait until they are woken. */
@@ -44,17 +44,18 @@ function journalOf() {
   return {
     state: { ...state, db },
     clock: sleepingClock(),
-    ticks: () => journaledTicks(state.db),
+    ticks: () => countJournaledTicks(state.db),
     transactions: () => transactions,
     /** As a publish does. */
-    empty: () => consume(state.db, journalBins(state.db, journalEnd(state.db)), journalEnd(state.db), []),
+    empty: () =>
+      consumeJournal(state.db, listJournalBins(state.db, readJournalEnd(state.db)), readJournalEnd(state.db), []),
   };
 }
 
 describe('the sink', () => {
   test('writes the answers that come within a moment in one transaction, and takes more meanwhile', async () => {
     const { state, clock, ticks, transactions } = journalOf();
-    const sink = openSink(state, clock, 1000, nothing);
+    const sink = openTickJournalWriter(state, clock, 1000, nothing);
     for (let i = 0; i < 63; i++) await sink.append(one(i));
     expect([ticks(), transactions()]).toEqual([0, 0]);
     expect(clock.slept).toEqual([50]);
@@ -70,7 +71,7 @@ describe('the sink', () => {
   /** Appends a last answer after others that each found room; tells whether it had to wait until all were written. */
   async function lastWaits(count: number, record: (i: number) => TickRecord): Promise<boolean> {
     const { state, clock, ticks } = journalOf();
-    const sink = openSink(state, clock, 10_000_000, nothing);
+    const sink = openTickJournalWriter(state, clock, 10_000_000, nothing);
     for (let i = 0; i < count - 1; i++) await sink.append(record(i));
     let taken = false;
     const last = sink.append(record(count - 1)).then(() => {
@@ -101,7 +102,7 @@ describe('the sink', () => {
   test('is drained only once all is written that came while it was being drained', async () => {
     const { state, clock, ticks } = journalOf();
     const gates: (() => void)[] = [];
-    const sink = openSink(state, clock, 0, () => new Promise((resolve) => void gates.push(resolve)));
+    const sink = openTickJournalWriter(state, clock, 0, () => new Promise((resolve) => void gates.push(resolve)));
     await sink.append(one(0));
     let drained = false;
     const draining = sink.drain().then(() => {
@@ -121,13 +122,13 @@ describe('the sink', () => {
 
   test('publishes once the journal weighs more than it may, with what lay in it before', async () => {
     const { state, clock, ticks, empty } = journalOf();
-    const before = openSink(state, clock, 1000, nothing);
+    const before = openTickJournalWriter(state, clock, 1000, nothing);
     await before.append(one(0));
     clock.wake();
     await before.drain();
     const published: number[] = [];
     // An answer weighs its tick, and eight for what it covers.
-    const sink = openSink(state, clock, 27, async () => {
+    const sink = openTickJournalWriter(state, clock, 27, async () => {
       published.push(ticks());
       empty();
     });
@@ -143,7 +144,7 @@ describe('the sink', () => {
   test('counts anew what a publish has left in the journal', async () => {
     const { state, clock } = journalOf();
     let published = 0;
-    const sink = openSink(state, clock, 27, async () => void published++);
+    const sink = openTickJournalWriter(state, clock, 27, async () => void published++);
     for (let i = 0; i < 6; i++) {
       await sink.append(one(i));
       clock.wake();
@@ -156,7 +157,7 @@ describe('the sink', () => {
     const { state, clock, ticks } = journalOf();
     const full = new Error('the disk is full');
     let publishes = 0;
-    const sink = openSink(state, clock, 0, async () => {
+    const sink = openTickJournalWriter(state, clock, 0, async () => {
       publishes++;
       throw full;
     });
@@ -168,7 +169,7 @@ describe('the sink', () => {
     await expect(sink.append(one(1))).rejects.toBe(full);
     await expect(sink.drain()).rejects.toBe(full);
     expect([ticks(), publishes]).toEqual([1, 1]);
-    const other = openSink(state, clock, 0, async () => {
+    const other = openTickJournalWriter(state, clock, 0, async () => {
       // By now as many wait as may.
       for (let i = 0; i < 1023; i++) void other.append(one(i)).catch(() => {});
       waiting = other.append(one(1023)).catch((error: unknown) => error);
@@ -197,7 +198,7 @@ describe('the sink', () => {
     const published: number[] = [];
     const count = () => state.db.one<{ n: number }>('select count(*) as n from journal_books')!.n;
     // A snapshot and what it covers weigh 8 each, its levels 3.
-    const sink = openBookSink(state, clock, 45, async () => void published.push(count()));
+    const sink = openBookJournalWriter(state, clock, 45, async () => void published.push(count()));
     for (let i = 0; i < 3; i++) {
       await sink.append(book(i));
       clock.wake();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { lagOf } from '../../src/ingest/fetch-failures.ts';
-import { momentOf } from '../../src/ingest/observation-time.ts';
+import { findStalePart } from '../../src/ingest/fetch-failures.ts';
+import { resolveObservedAt } from '../../src/ingest/observation-time.ts';
 
 const sentAt = Date.UTC(2026, 6, 1, 12);
 const futureMs = sentAt + 300_000;
@@ -17,18 +17,18 @@ test.each<[string, number | null, number | null, number]>([
   ['when it was asked for, where its head says what cannot be', null, 0, sentAt],
   ['what its head says, where our clock is ahead of it', null, sentAt - hourMs, sentAt - hourMs],
 ])('the moment of an answer is %s', (_, generatedAt, servedAt, wanted) => {
-  expect(momentOf(generatedAt, sentAt, futureMs, servedAt)).toBe(wanted);
+  expect(resolveObservedAt(generatedAt, sentAt, futureMs, servedAt)).toBe(wanted);
 });
 
 test('the moment of an answer is no later than what our clock lets pass, which was set back since it was asked for', () => {
   const setBackMs = sentAt - hourMs;
-  expect(momentOf(sentAt + 5, sentAt, setBackMs)).toBe(setBackMs);
-  expect(momentOf(null, sentAt, setBackMs, sentAt - 2 * hourMs)).toBe(sentAt - 2 * hourMs);
+  expect(resolveObservedAt(sentAt + 5, sentAt, setBackMs)).toBe(setBackMs);
+  expect(resolveObservedAt(null, sentAt, setBackMs, sentAt - 2 * hourMs)).toBe(sentAt - 2 * hourMs);
 });
 
 test('an answer is behind where it is an hour older than the end of what was asked, and then only of what came after it', () => {
   const ask = { from: sentAt - 2 * hourMs, to: sentAt };
-  expect(lagOf(ask, sentAt - hourMs + 1)).toBe(null);
-  expect(lagOf(ask, sentAt - hourMs)).toMatchObject({ from: sentAt - hourMs, to: sentAt });
-  expect(lagOf(ask, sentAt - 9 * hourMs)).toMatchObject({ from: ask.from, to: sentAt });
+  expect(findStalePart(ask, sentAt - hourMs + 1)).toBe(null);
+  expect(findStalePart(ask, sentAt - hourMs)).toMatchObject({ from: sentAt - hourMs, to: sentAt });
+  expect(findStalePart(ask, sentAt - 9 * hourMs)).toMatchObject({ from: ask.from, to: sentAt });
 });

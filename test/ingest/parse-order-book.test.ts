@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Level, Snapshot } from '../../src/core/book.ts';
-import { complement } from '../../src/ingest/parse-book-levels.ts';
-import { readBooks } from '../../src/ingest/parse-order-book.ts';
+import type { OrderBookSnapshot, PriceLevel } from '../../src/core/book.ts';
+import { computeComplement } from '../../src/ingest/parse-book-levels.ts';
+import { parseOrderBooks } from '../../src/ingest/parse-order-book.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`book-record: SEED=${seed}`);
@@ -10,11 +10,11 @@ console.log(`book-record: SEED=${seed}`);
 const t = Date.UTC(2026, 10, 19, 12);
 const answeredAt = t + 5000;
 const futureMs = answeredAt + 300_000;
-const read = (body: unknown) => readBooks(body, { symbol: 'S', answeredAt, futureMs });
+const read = (body: unknown) => parseOrderBooks(body, { symbol: 'S', observedAt: answeredAt, futureMs });
 
-const pairsOf = ({ prices, quantities }: Snapshot['bids']): number[][] =>
+const pairsOf = ({ prices, quantities }: OrderBookSnapshot['bids']): number[][] =>
   [...prices].map((p, i) => [p, quantities[i]!]);
-const plain = (snapshot: Snapshot) => [snapshot.t, pairsOf(snapshot.bids), pairsOf(snapshot.asks)];
+const plain = (snapshot: OrderBookSnapshot) => [snapshot.t, pairsOf(snapshot.bids), pairsOf(snapshot.asks)];
 /** What is read of a body, as `[t, bids, asks]`; flaws count as none. */
 const books = (body: unknown) => {
   const { snapshots, flaws } = read(body);
@@ -309,14 +309,14 @@ describe('is set aside, and no part of it kept', () => {
   });
 });
 
-const anyLevel: fc.Arbitrary<Level> = fc.record({
+const anyLevel: fc.Arbitrary<PriceLevel> = fc.record({
   price: fc.integer({ min: 1, max: 9999 }).map((n) => n / 10_000),
   quantity: fc.oneof(fc.integer({ min: 1, max: 1_000_000 }), fc.double({ min: 0.001, max: 1e9, noNaN: true })),
 });
 const anySide = fc.array(anyLevel, { maxLength: 12 });
 
 /** Ways of writing a side; each says the same. */
-const notations: ((levels: readonly Level[]) => unknown)[] = [
+const notations: ((levels: readonly PriceLevel[]) => unknown)[] = [
   (levels) => levels.map(({ price, quantity }) => [price, quantity]),
   (levels) => levels.map(({ price, quantity }) => [String(price), String(quantity)]),
   (levels) => levels.map(({ price, quantity }) => ({ price, size: quantity })),
@@ -327,7 +327,7 @@ test('neither the order of levels nor the notation changes a snapshot', () => {
   const cases = fc.tuple(anySide, anySide, fc.nat(), fc.nat(notations.length - 1), fc.nat(notations.length - 1));
   fc.assert(
     fc.property(cases, ([buys, sells, turn, one, other]) => {
-      const mixed = (levels: readonly Level[]) =>
+      const mixed = (levels: readonly PriceLevel[]) =>
         [...levels.slice(turn % (levels.length + 1)), ...levels.slice(0, turn % (levels.length + 1))].reverse();
       const first = books({ t, bids: notations[0]!(buys), asks: notations[0]!(sells) });
       const again = books({ t, book: { buys: notations[one]!(mixed(buys)), sells: notations[other]!(mixed(sells)) } });
@@ -342,7 +342,7 @@ test('neither the order of levels nor the notation changes a snapshot', () => {
 test('asks told as bids of NO are the same asks, to the bit', () => {
   fc.assert(
     fc.property(anySide, anySide, (buys, sells) => {
-      const told = (levels: readonly Level[]) => levels.map(({ price, quantity }) => [price, quantity]);
+      const told = (levels: readonly PriceLevel[]) => levels.map(({ price, quantity }) => [price, quantity]);
       const no = sells.map(({ price, quantity }) => [(10_000 - Math.round(price * 10_000)) / 10_000, quantity]);
       expect(books({ t, yes: told(buys), no })).toEqual(books({ t, bids: told(buys), asks: told(sells) }));
     }),
@@ -351,8 +351,8 @@ test('asks told as bids of NO are the same asks, to the bit', () => {
 });
 
 test('the complement of a price is a decimal one, and its own inverse', () => {
-  expect([0.42, 0.001, 0, 1, 0.1 + 0.2].map(complement)).toEqual([0.58, 0.999, 1, 0, 1 - (0.1 + 0.2)]);
-  for (let n = 0; n <= 10_000; n++) expect(complement(complement(n / 10_000))).toBe(n / 10_000);
+  expect([0.42, 0.001, 0, 1, 0.1 + 0.2].map(computeComplement)).toEqual([0.58, 0.999, 1, 0, 1 - (0.1 + 0.2)]);
+  for (let n = 0; n <= 10_000; n++) expect(computeComplement(computeComplement(n / 10_000))).toBe(n / 10_000);
 });
 
 test('whatever JSON comes is read without a crash, and what is kept is a book', () => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { lifetimeOf } from '../../src/core/symbol-lifetime.ts';
+import { computeLifetime } from '../../src/core/symbol-lifetime.ts';
 import { dayMs, intersect, subtract, union, type Window } from '../../src/core/window.ts';
-import { expectedRequests, isWanted, planBackfill, planPoll, withWholeLost } from '../../src/ingest/plan.ts';
+import { estimateRequests, extendToLostWindows, isWanted, planBackfill, planPoll } from '../../src/ingest/plan.ts';
 import { factsOf } from '../core/facts.ts';
 
 const end = Date.UTC(2026, 6, 10);
@@ -13,15 +13,15 @@ const polled = factsOf({ polledFrom: end - 5 * dayMs, opensAt: end - 5 * dayMs }
 const until = (to: number): Window[] => [{ from: end - 5 * dayMs, to }];
 
 test('a lost window is asked for whole, or not at all', () => {
-  const plan = { symbol: 'S', windows: [{ from: 10, to: 20 }], first: false };
+  const plan = { symbol: 'S', windows: [{ from: 10, to: 20 }], isFirst: false };
   const lost = [
     { from: 0, to: 5 },
     { from: 8, to: 11 },
     { from: 19, to: 25 },
     { from: 25, to: 30 },
   ];
-  expect(withWholeLost(plan, lost).windows).toEqual([{ from: 8, to: 25 }]);
-  expect(withWholeLost(plan, [lost[0]!, lost[3]!])).toBe(plan);
+  expect(extendToLostWindows(plan, lost).windows).toEqual([{ from: 8, to: 25 }]);
+  expect(extendToLostWindows(plan, [lost[0]!, lost[3]!])).toBe(plan);
 });
 
 describe('a poll', () => {
@@ -98,9 +98,9 @@ describe('a poll', () => {
     fc.assert(
       fc.property(known, fc.array(anyWindow, { maxLength: 5 }), (facts, list) => {
         const coverage = union(list);
-        const { windows, first } = planPoll(factsOf(facts), coverage, end, rules);
-        const { from } = lifetimeOf(factsOf(facts), coverage, rules);
-        expect(first).toBe(coverage.length === 0);
+        const { windows, isFirst } = planPoll(factsOf(facts), coverage, end, rules);
+        const { from } = computeLifetime(factsOf(facts), coverage, rules);
+        expect(isFirst).toBe(coverage.length === 0);
         expect(subtract(subtract([{ from, to: end }], coverage), windows)).toEqual([]);
         expect(union(windows)).toEqual(windows);
         for (const w of windows) expect(from <= w.from && w.to <= end).toBe(true);
@@ -187,12 +187,12 @@ describe('the expected requests', () => {
         { from: 0, to: 1000 },
         { from: 2000, to: 2010 },
       ],
-      first: false,
+      isFirst: false,
     };
-    expect(expectedRequests(plan, factsOf(), 100)).toBe(2);
-    expect(expectedRequests(plan, factsOf({ firstTick: 0, lastTick: 1000, ticks: 1000 }), 100)).toBe(11);
-    expect(expectedRequests(plan, factsOf({ firstTick: 5000, lastTick: 6000, ticks: 1000 }), 100)).toBe(11);
+    expect(estimateRequests(plan, factsOf(), 100)).toBe(2);
+    expect(estimateRequests(plan, factsOf({ firstTick: 0, lastTick: 1000, ticks: 1000 }), 100)).toBe(11);
+    expect(estimateRequests(plan, factsOf({ firstTick: 5000, lastTick: 6000, ticks: 1000 }), 100)).toBe(11);
     for (const known of [{ firstTick: 1000 }, { lastTick: 1000 }, { firstTick: 1000, lastTick: 1000 }])
-      expect(expectedRequests(plan, factsOf({ ...known, ticks: 1000 }), 100)).toBe(2);
+      expect(estimateRequests(plan, factsOf({ ...known, ticks: 1000 }), 100)).toBe(2);
   });
 });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { type MarketsContext, type MarketsPoll, pollMarkets } from '../../src/ingest/poll-markets.ts';
+import { type MarketsPoll, type MarketsPollContext, pollMarkets } from '../../src/ingest/poll-markets.ts';
 import type { MarketsPage, MarketsQuery } from '../../src/upstream/upstream.ts';
 
 const nowMs = Date.UTC(2026, 6, 1, 12);
@@ -26,7 +26,7 @@ interface Polled extends MarketsPoll {
   readonly asked: readonly MarketsQuery[];
 }
 
-async function poll(service: Service, options: Partial<MarketsContext> = {}): Promise<Polled> {
+async function poll(service: Service, options: Partial<MarketsPollContext> = {}): Promise<Polled> {
   const asked: MarketsQuery[] = [];
   const upstream = {
     markets: async ({ askedAt, ...query }: MarketsQuery) => {

@@ -1,9 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import type { Covered } from '../../src/core/coverage.ts';
-import { generator } from '../../src/core/random.ts';
+import type { CoveredWindow } from '../../src/core/coverage.ts';
+import { createRandom } from '../../src/core/random.ts';
 import { dayMs } from '../../src/core/window.ts';
-import { judgeFound } from '../../src/ingest/recheck.ts';
-import { countRechecks, drawMoment, drawSymbol, placeWindow, recheckMsMax } from '../../src/ingest/recheck-plan.ts';
+import { judgeNewTicks } from '../../src/ingest/recheck.ts';
+import {
+  countRechecks,
+  drawMoment,
+  drawSymbol,
+  placeWindow,
+  recheckWindowMsMax,
+} from '../../src/ingest/recheck-plan.ts';
 
 const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);
@@ -11,7 +17,7 @@ const settleMs = hourMs;
 /** Thirty nightly responses, one after another. */
 const coverage = Array.from(
   { length: 30 },
-  (_, n): Covered => ({
+  (_, n): CoveredWindow => ({
     from: day + n * dayMs,
     to: day + (n + 1) * dayMs,
     fetchedAt: day + (n + 1) * dayMs,
@@ -33,7 +39,7 @@ describe('the sample', () => {
   });
 
   test('is drawn from symbols by their ticks, and reaches the quiet ones', () => {
-    const random = generator(1);
+    const random = createRandom(1);
     const symbols = [
       { symbol: 'BUSY', ticks: 990 },
       { symbol: 'QUIET', ticks: 10 },
@@ -49,7 +55,7 @@ describe('the sample', () => {
   });
 
   test('is settled, with bounds of its own, most of it recent and some of it old', () => {
-    const random = generator(2);
+    const random = createRandom(2);
     const windows = Array.from({ length: 2000 }, () => {
       const moment = drawMoment(coverage, settleMs, random)!;
       return placeWindow(moment, coverage, settleMs, Float64Array.of(moment.t - 5000), random);
@@ -57,7 +63,7 @@ describe('the sample', () => {
     const bounds = new Set(coverage.flatMap(({ from, to }) => [from, to]));
     for (const { from, to } of windows) {
       expect(from).toBeLessThan(to);
-      expect(to - from).toBeLessThanOrEqual(recheckMsMax);
+      expect(to - from).toBeLessThanOrEqual(recheckWindowMsMax);
       expect(from).toBeGreaterThanOrEqual(day);
       expect(to).toBeLessThanOrEqual(end - settleMs);
     }
@@ -72,7 +78,7 @@ describe('the sample', () => {
 
   test('is the same from the same seed', () => {
     const drawn = (seed: number) => {
-      const random = generator(seed);
+      const random = createRandom(seed);
       return Array.from({ length: 20 }, () => drawMoment(coverage, settleMs, random));
     };
     expect(drawn(3)).toEqual(drawn(3));
@@ -81,8 +87,8 @@ describe('the sample', () => {
 
   test('has nothing of what was fetched too soon to be settled', () => {
     const fresh = { ...coverage[0]!, fetchedAt: day + 1000 };
-    expect(drawMoment([fresh], settleMs, generator(5))).toBeNull();
-    expect(drawMoment([], settleMs, generator(5))).toBeNull();
+    expect(drawMoment([fresh], settleMs, createRandom(5))).toBeNull();
+    expect(drawMoment([], settleMs, createRandom(5))).toBeNull();
   });
 });
 
@@ -90,17 +96,17 @@ describe('new ticks inside coverage', () => {
   const fetchedAt = end;
 
   test('shortly before their response are late by that much at least', () => {
-    expect(judgeFound(coverage, [fetchedAt - 3 * hourMs, fetchedAt - 2 * hourMs])).toEqual({
+    expect(judgeNewTicks(coverage, [fetchedAt - 3 * hourMs, fetchedAt - 2 * hourMs])).toEqual({
       latenessMs: 3 * hourMs,
       isLeftOut: false,
     });
   });
 
   test('far from it were left out', () => {
-    expect(judgeFound(coverage, [fetchedAt - 20 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
+    expect(judgeNewTicks(coverage, [fetchedAt - 20 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
   });
 
   test('in windows of long ago tell no lateness, as their responses are joined', () => {
-    expect(judgeFound(coverage, [day + 5 * dayMs - 2 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
+    expect(judgeNewTicks(coverage, [day + 5 * dayMs - 2 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
   });
 });

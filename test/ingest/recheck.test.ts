@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import type { Covered } from '../../src/core/coverage.ts';
-import { generator } from '../../src/core/random.ts';
-import { noRechecks } from '../../src/core/rechecks.ts';
-import { dayMs, type Window, within } from '../../src/core/window.ts';
-import { type CoverContext, requestOnce } from '../../src/ingest/fetch-symbol.ts';
+import type { CoveredWindow } from '../../src/core/coverage.ts';
+import { createRandom } from '../../src/core/random.ts';
+import { emptyRecheckMemory } from '../../src/core/rechecks.ts';
+import { dayMs, isWithin, type Window } from '../../src/core/window.ts';
+import { type FetchContext, requestOnce } from '../../src/ingest/fetch-symbol.ts';
 import { recheck } from '../../src/ingest/recheck.ts';
 import { type RecheckNightContext, recheckNight } from '../../src/ingest/recheck-night.ts';
-import { unknownBehavior } from '../../src/ingest/server-behavior.ts';
+import { createServerBehavior } from '../../src/ingest/server-behavior.ts';
 import { randomOf } from './adversary/random.ts';
 import { adversary, honest, type Row, type Traits } from './adversary/server.ts';
 
@@ -22,12 +22,12 @@ function dayOf(has: (t: number) => boolean, traits: Partial<Traits> = {}, isRefu
   const service = adversary(new Map([['A', rows]]), { ...honest, cap: 1000, ...traits }, hand, randomOf(1));
   const withdrawn: Window[] = [];
   const refetched: Window[] = [];
-  const demotedWindows: Covered[] = [];
-  const cover: CoverContext = {
+  const demotedWindows: CoveredWindow[] = [];
+  const cover: FetchContext = {
     upstream: service,
     runId: 'run',
     origin: 'backfill',
-    behavior: unknownBehavior(),
+    behavior: createServerBehavior(),
     pageLimit: 5000,
     clock: { nowMs: () => hand.nowMs, monotonicMs: () => hand.nowMs, sleep: async () => {} },
     futureSkewMs: 60_000,
@@ -41,12 +41,12 @@ function dayOf(has: (t: number) => boolean, traits: Partial<Traits> = {}, isRefu
     symbols: [{ symbol: 'A', ticks: times.size }],
     settleMs: hourMs,
     endMs: end,
-    random: generator(1),
+    random: createRandom(1),
     nowMs: () => hand.nowMs,
-    requests: () => service.requests,
-    coverageOf: () => [{ from: day, to: end, fetchedAt: end + hourMs, origin: 'poll', evidence: 'confirmed' }],
-    timesOf: async (_, window) => Float64Array.from([...times].filter((t) => within(t, window))).sort(),
-    request: async (symbol, window) => (isRefused ? null : requestOnce(cover, symbol, window)),
+    countRequests: () => service.requests,
+    getCoverage: () => [{ from: day, to: end, fetchedAt: end + hourMs, origin: 'poll', evidence: 'confirmed' }],
+    loadTickTimes: async (_, window) => Float64Array.from([...times].filter((t) => isWithin(t, window))).sort(),
+    requestPage: async (symbol, window) => (isRefused ? null : requestOnce(cover, symbol, window)),
     withdraw: async (_, windows) => void withdrawn.push(...windows),
     refetch: async (plans) => void refetched.push(...plans.flatMap(({ windows }) => windows)),
     demote: async (_, windows) => void demotedWindows.push(...windows),
@@ -88,8 +88,8 @@ test('a wide response that lacks again what a narrow one brought proves that the
 test('a service that is caught has all that it was believed counted as inferred, and read again', async () => {
   const has = (t: number): boolean => t % 2 === 0 || t % 3 === 0;
   const { context, demotedWindows, refetched } = dayOf(has, { sample: 40 });
-  const limits = { windows: 20, rereadRequestsMax: 32, overlapOf: () => hourMs };
-  const { memory, at, withdrawn, reread, doubtful } = await recheckNight(context, noRechecks, limits, false);
+  const limits = { windows: 20, rereadRequestsMax: 32, computeOverlapMs: () => hourMs };
+  const { memory, at, withdrawn, reread, doubtful } = await recheckNight(context, emptyRecheckMemory, limits, false);
   expect(memory.caughtAt).toBeGreaterThanOrEqual(at);
   expect(demotedWindows).toMatchObject([{ from: day, to: end }]);
   expect([withdrawn, reread, doubtful]).toEqual([2, 1, 0]);

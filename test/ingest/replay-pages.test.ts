@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { RawPage, TicksMeaning } from '../../src/core/raw-page.ts';
-import { subtract, type Window, within } from '../../src/core/window.ts';
-import { decodeRawTicks, openRereader, readBookAgain } from '../../src/ingest/replay-pages.ts';
+import type { RawPage, TickRequestPurpose } from '../../src/core/raw-page.ts';
+import { isWithin, subtract, type Window } from '../../src/core/window.ts';
+import { createPageReplayer, decodeRawTickResponse, replayBook } from '../../src/ingest/replay-pages.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { TickPage, Upstream } from '../../src/upstream/upstream.ts';
 import { type HonestService, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
@@ -61,11 +61,11 @@ function keeping(
 
 /** What all answers of a run say, read again: ticks and coverage by symbol. */
 function readAll(pages: readonly RawPage[]) {
-  const raws = pages.map((page) => decodeRawTicks(page)!);
-  const rereader = openRereader(skewMs);
+  const raws = pages.map((page) => decodeRawTickResponse(page)!);
+  const rereader = createPageReplayer(skewMs);
   const kept = new Map<string, Set<string>>();
   const covered = new Map<string, Covered[]>();
-  const records = raws.map((raw) => rereader.take(raw)).filter((record) => record !== undefined);
+  const records = raws.map((raw) => rereader.replay(raw)).filter((record) => record !== undefined);
   for (const record of [...records, ...rereader.finish()]) {
     const { symbol, ticks } = record;
     const mine = kept.get(symbol) ?? new Set();
@@ -118,7 +118,7 @@ describe('answers read again', () => {
           const covered = again.covered.get(symbol) ?? [];
           expect(subtract(covered, [window])).toEqual([]);
           for (const row of truth.get(symbol)!)
-            if (row.usable && covered.some((w) => within(row.t, w)))
+            if (row.usable && covered.some((w) => isWithin(row.t, w)))
               expect(again.kept.get(symbol)).toContain(keyOf(row));
         }
       }),
@@ -128,8 +128,8 @@ describe('answers read again', () => {
 });
 
 describe('a kept answer', () => {
-  const meaning: TicksMeaning = { origin: 'backfill', asked: window, kind: 'whole' };
-  const raw = (said: object, rest: Partial<RawPage> = {}, means: TicksMeaning | null = meaning): RawPage => ({
+  const meaning: TickRequestPurpose = { origin: 'backfill', asked: window, kind: 'whole' };
+  const raw = (said: object, rest: Partial<RawPage> = {}, means: TickRequestPurpose | null = meaning): RawPage => ({
     run: 'run',
     askedAt: later,
     receivedAt: later + 500,
@@ -141,17 +141,17 @@ describe('a kept answer', () => {
     ...rest,
   });
   const reread = (page: RawPage) => {
-    const rereader = openRereader(skewMs);
-    const record = rereader.take(decodeRawTicks(page)!)!;
+    const rereader = createPageReplayer(skewMs);
+    const record = rereader.replay(decodeRawTickResponse(page)!)!;
     return { ...record, covered: rereader.finish().flatMap(({ covered }) => covered) };
   };
 
   test('is none of ticks where another route was asked, or nobody asked for ticks', () => {
     const markets = { route: 'markets', view: null, source: null, limit: null } as const;
-    expect(decodeRawTicks(raw({}, { asked: markets }))).toBeUndefined();
-    expect(decodeRawTicks(raw({}, { asked: { route: 'orderbook', symbol: 'S' } }))).toBeUndefined();
-    expect(decodeRawTicks(raw({}, {}, null))).toBeUndefined();
-    expect(() => decodeRawTicks(raw({ symbol: 'X' }))).toThrow('another symbol');
+    expect(decodeRawTickResponse(raw({}, { asked: markets }))).toBeUndefined();
+    expect(decodeRawTickResponse(raw({}, { asked: { route: 'orderbook', symbol: 'S' } }))).toBeUndefined();
+    expect(decodeRawTickResponse(raw({}, {}, null))).toBeUndefined();
+    expect(() => decodeRawTickResponse(raw({ symbol: 'X' }))).toThrow('another symbol');
   });
 
   test('is a record as the collector makes it, of the moment that it was generated at', () => {
@@ -172,7 +172,7 @@ describe('a kept answer', () => {
     ['when it was asked for, where it says nothing', {}, {}, later],
     ['when it left the service, where our clock was ahead', {}, { servedAt: later - 60_001 }, later - 60_001],
   ])('is of the moment of %s', (_, said, rest, observedAt) => {
-    const wide: TicksMeaning = { ...meaning, asked: { from: start, to: later + 3_600_000 } };
+    const wide: TickRequestPurpose = { ...meaning, asked: { from: start, to: later + 3_600_000 } };
     const record = reread(raw(said, rest, wide));
     expect(record.observedAt).toBe(observedAt);
     expect(record.covered).toEqual([{ from: start, to: observedAt, fetchedAt: observedAt, evidence: 'inferred' }]);
@@ -184,14 +184,14 @@ describe('a kept answer', () => {
   });
 
   test('to a probe of an older version brings nothing', () => {
-    const probe: TicksMeaning = { origin: 'poll', asked: { from: start, to: start + 101 }, kind: 'probe' };
-    const rereader = openRereader(skewMs);
-    expect(rereader.take(decodeRawTicks(raw({ ticks: [{ t: start, p: 0.5 }] }, {}, probe))!)).toBeUndefined();
+    const probe: TickRequestPurpose = { origin: 'poll', asked: { from: start, to: start + 101 }, kind: 'probe' };
+    const rereader = createPageReplayer(skewMs);
+    expect(rereader.replay(decodeRawTickResponse(raw({ ticks: [{ t: start, p: 0.5 }] }, {}, probe))!)).toBeUndefined();
     expect(rereader.finish()).toEqual([]);
   });
 
-  const page = (from: number, count: number, asked: Window, kind: TicksMeaning['kind']) =>
-    decodeRawTicks(
+  const page = (from: number, count: number, asked: Window, kind: TickRequestPurpose['kind']) =>
+    decodeRawTickResponse(
       raw(
         { ticks: Array.from({ length: count }, (_, i) => ({ t: start + (from + i) * 1000, p: 0.5 })) },
         {},
@@ -199,8 +199,8 @@ describe('a kept answer', () => {
       ),
     )!;
   const claimsOf = (...raws: readonly ReturnType<typeof page>[]) => {
-    const rereader = openRereader(skewMs);
-    const taken = raws.flatMap((one) => rereader.take(one)?.covered ?? []);
+    const rereader = createPageReplayer(skewMs);
+    const taken = raws.flatMap((one) => rereader.replay(one)?.covered ?? []);
     return [...taken, ...rereader.finish().flatMap(({ covered }) => covered)];
   };
 
@@ -223,14 +223,14 @@ describe('a kept answer', () => {
   test('of the order-book route is read as the collector reads it', () => {
     const book = { bids: [[0.4, 1]], asks: [] };
     const kept = (said: object) => raw({}, { body: Buffer.from(JSON.stringify({ ...book, ...said })) });
-    expect(readBookAgain(kept({ generated_at: later + 60_500 }), 'S', skewMs)).toMatchObject({
+    expect(replayBook(kept({ generated_at: later + 60_500 }), 'S', skewMs)).toMatchObject({
       symbol: 'S',
       observedAt: later + 60_500,
       snapshots: [{ t: later + 60_500 }],
       rejected: [],
       understood: true,
     });
-    expect(readBookAgain(kept({ generated_at: later + 60_501 }), 'S', skewMs).observedAt).toBe(later);
-    expect(() => readBookAgain(kept({ symbol: 'X' }), 'S', skewMs)).toThrow('another symbol');
+    expect(replayBook(kept({ generated_at: later + 60_501 }), 'S', skewMs).observedAt).toBe(later);
+    expect(() => replayBook(kept({ symbol: 'X' }), 'S', skewMs)).toThrow('another symbol');
   });
 });

@@ -1,10 +1,16 @@
 /** A run over several symbols as the collector makes it, with every answer checked against the truth as it is kept. */
 import type { Clock } from '../../src/core/clock.ts';
 import type { TickColumns } from '../../src/core/tick.ts';
-import { subtract, union, type Window, within } from '../../src/core/window.ts';
-import { plainFetch } from '../../src/ingest/fetch-steps.ts';
-import { type CoverContext, type CoverOutcome, claimEmpty, cover, type Empty } from '../../src/ingest/fetch-symbol.ts';
-import { type ServerBehavior, unknownBehavior } from '../../src/ingest/server-behavior.ts';
+import { isWithin, subtract, union, type Window } from '../../src/core/window.ts';
+import { defaultFetchOptions } from '../../src/ingest/fetch-steps.ts';
+import {
+  claimEmptyResponse,
+  type EmptyResponse,
+  type FetchContext,
+  type FetchOutcome,
+  fetchSymbol,
+} from '../../src/ingest/fetch-symbol.ts';
+import { createServerBehavior, type ServerBehavior } from '../../src/ingest/server-behavior.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
 import { type Hand, type Row, visible } from './honest-service.ts';
@@ -62,7 +68,7 @@ export async function run(options: RunOptions): Promise<Run> {
     if (options.everyPrice) for (const key of keysOf(ticks)) mine.add(key);
     for (const t of ticks.t) {
       moments.add(t);
-      if (!within(t, record.asked)) lies.push(`${symbol}: kept ${t}, which nobody asked for`);
+      if (!isWithin(t, record.requestedWindow)) lies.push(`${symbol}: kept ${t}, which nobody asked for`);
     }
     for (const gone of record.withdrawn ?? []) {
       covered.set(symbol, subtract(covered.get(symbol) ?? [], [gone]));
@@ -80,20 +86,20 @@ export async function run(options: RunOptions): Promise<Run> {
     }
     await Promise.resolve();
   }
-  const context: CoverContext = {
+  const context: FetchContext = {
     upstream: options.upstream,
     clock,
     runId: 'run',
     origin: 'poll',
-    behavior: unknownBehavior(),
+    behavior: createServerBehavior(),
     pageLimit: options.pageLimit ?? 5000,
     futureSkewMs: 60_000,
     signal: options.signal ?? new AbortController().signal,
     append,
     onPage: () => {},
   };
-  const empties: Empty[] = [];
-  const take = (symbol: string, outcome: CoverOutcome): void => {
+  const empties: EmptyResponse[] = [];
+  const take = (symbol: string, outcome: FetchOutcome): void => {
     empties.push(...outcome.empties);
     listOf(lost, symbol, () => []).push(...outcome.lost);
     const why = listOf(reasons, symbol, () => []);
@@ -103,15 +109,15 @@ export async function run(options: RunOptions): Promise<Run> {
   await inTurn(workers, [...plans], async ([symbol, windows]) =>
     take(
       symbol,
-      await cover(
+      await fetchSymbol(
         context,
         symbol,
-        windows.map((w) => ({ ...w, options: plainFetch })),
+        windows.map((w) => ({ ...w, options: defaultFetchOptions })),
       ),
     ),
   );
   // What lies before the oldest tick that was shown is proven by nothing; the tests of this harness ask for it all the same.
-  for (const empty of empties) await claimEmpty(context, empty, Number.NEGATIVE_INFINITY);
+  for (const empty of empties) await claimEmptyResponse(context, empty, Number.NEGATIVE_INFINITY);
   const keptOf = (symbol: string) => new Set((kept.get(symbol) ?? []).flatMap(keysOf));
   return { keptOf, covered: joined(covered), lost: joined(lost), reasons, lies, behavior: context.behavior };
 }

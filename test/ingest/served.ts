@@ -1,9 +1,9 @@
 /** Covering one window by the answers of a test, with all that is asked and kept. */
 import { UpstreamError } from '../../src/core/errors.ts';
-import { type Window, within } from '../../src/core/window.ts';
-import { plainFetch } from '../../src/ingest/fetch-steps.ts';
-import type { CoverContext, FetchPlan } from '../../src/ingest/fetch-symbol.ts';
-import { type ServerBehavior, unknownBehavior } from '../../src/ingest/server-behavior.ts';
+import { isWithin, type Window } from '../../src/core/window.ts';
+import { defaultFetchOptions } from '../../src/ingest/fetch-steps.ts';
+import type { FetchContext, FetchPlan } from '../../src/ingest/fetch-symbol.ts';
+import { createServerBehavior, type ServerBehavior } from '../../src/ingest/server-behavior.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
 
@@ -15,13 +15,13 @@ export const later = window.to + 60 * minute;
 type Answers = (query: TicksQuery, nth: number) => Partial<TickPage> & { readonly times?: readonly number[] };
 
 /** A service and its clock, which moves on by a second for each answer, with all that is asked and made durable. */
-export function served(answers: Answers, known: Partial<ServerBehavior> = {}, rest: Partial<CoverContext> = {}) {
+export function served(answers: Answers, known: Partial<ServerBehavior> = {}, rest: Partial<FetchContext> = {}) {
   const queries: TicksQuery[] = [];
   const records: TickRecord[] = [];
   const pages: number[] = [];
-  const behavior: ServerBehavior = { ...unknownBehavior(), ...known };
+  const behavior: ServerBehavior = { ...createServerBehavior(), ...known };
   let nowMs = later;
-  const context: CoverContext = {
+  const context: FetchContext = {
     upstream: {
       async ticks(query) {
         const nth = queries.push(query);
@@ -52,9 +52,9 @@ export const every = (stepMs: number, count: number): number[] =>
   Array.from({ length: count }, (_, i) => start + i * stepMs);
 /** Those of the window asked for, of a service that keeps the earliest. */
 export const among = (times: readonly number[], { from, to }: Window, cap = 5000) =>
-  times.filter((t) => within(t, { from, to })).slice(0, cap);
+  times.filter((t) => isWithin(t, { from, to })).slice(0, cap);
 export const refusal = (status = 400): UpstreamError =>
   new UpstreamError('tick page', { failure: 'refused', reason: `answered ${status}`, status });
 /** Windows that are fetched on their own, as a backfill does. */
 export const plainly = (...windows: readonly Window[]): FetchPlan[] =>
-  windows.map(({ from, to }) => ({ from, to, options: plainFetch }));
+  windows.map(({ from, to }) => ({ from, to, options: defaultFetchOptions }));

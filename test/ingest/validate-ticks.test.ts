@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../src/core/time.ts';
-import { judge, timeFlaw } from '../../src/ingest/validate-ticks.ts';
+import { findTimeFlaw, validateTicks } from '../../src/ingest/validate-ticks.ts';
 
 const from = Date.UTC(2026, 6, 1);
 const asked = { from, to: from + 1000 };
@@ -14,7 +14,7 @@ const page = (ticks: readonly (readonly [number, number])[], rejected: { reason:
 
 describe('a page of ticks', () => {
   test('keeps what lies in the window that was asked for, in the order it came', () => {
-    const { ticks, rejected, outside } = judge(
+    const { ticks, rejected, outsideCount } = validateTicks(
       page([
         [from + 5, 0.5],
         [from, 0.4],
@@ -28,7 +28,7 @@ describe('a page of ticks', () => {
     expect([...ticks.t]).toEqual([from + 5, from, asked.to - 1]);
     expect([...ticks.p]).toEqual([0.5, 0.4, 0.1]);
     expect(rejected).toEqual([]);
-    expect(outside).toBe(2);
+    expect(outsideCount).toBe(2);
   });
 
   test.each<[string, number, number]>([
@@ -42,7 +42,7 @@ describe('a page of ticks', () => {
     ['p is not finite', from, Number.POSITIVE_INFINITY],
     ['p is not finite', from, Number.NaN],
   ])('sets a tick aside when %s', (reason, t, p) => {
-    const { ticks, rejected } = judge(
+    const { ticks, rejected } = validateTicks(
       page([
         [t, p],
         [from + 1, 0.5],
@@ -56,7 +56,7 @@ describe('a page of ticks', () => {
 
   test('believes a tick of the last moment of the skew, and any finite price', () => {
     const wide = { from, to: future + 10 };
-    const { ticks } = judge(
+    const { ticks } = validateTicks(
       page([
         [future, -3],
         [from, 5e-324],
@@ -70,7 +70,7 @@ describe('a page of ticks', () => {
 
   test('passes on what could not be read', () => {
     const unread = [{ reason: 'p is missing', raw: '{"t":1}' }];
-    expect(judge(page([], unread), asked, future).rejected).toEqual(unread);
+    expect(validateTicks(page([], unread), asked, future).rejected).toEqual(unread);
   });
 
   test('accounts for every tick as usable, unusable or not asked for', () => {
@@ -80,8 +80,8 @@ describe('a page of ticks', () => {
     );
     fc.assert(
       fc.property(fc.array(anyTick), (ticks) => {
-        const { ticks: usable, rejected, outside } = judge(page(ticks), asked, future);
-        expect(usable.t.length + rejected.length + outside).toBe(ticks.length);
+        const { ticks: usable, rejected, outsideCount } = validateTicks(page(ticks), asked, future);
+        expect(usable.t.length + rejected.length + outsideCount).toBe(ticks.length);
         expect(usable.t.length).toBe(usable.p.length);
         for (const t of usable.t) expect(asked.from <= t && t < asked.to).toBe(true);
       }),
@@ -99,12 +99,12 @@ describe('a page of ticks', () => {
     fc.assert(
       fc.property(ticks, (list) => {
         const reasonOf = ([t, p]: readonly [number, number]) =>
-          timeFlaw(t, future) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
+          findTimeFlaw(t, future) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
         const usable = list.filter((tick) => reasonOf(tick) === undefined);
         const inside = usable.filter(([t]) => asked.from <= t && t < asked.to);
         const times = usable.map(([t]) => t);
         const given = page(list, unread);
-        const judged = judge(given, asked, future);
+        const judged = validateTicks(given, asked, future);
         expect([...judged.ticks.t]).toEqual(inside.map(([t]) => t));
         expect([...judged.ticks.p]).toEqual(inside.map(([, p]) => p));
         expect(judged.rejected).toEqual([
@@ -114,8 +114,8 @@ describe('a page of ticks', () => {
             return reason === undefined ? [] : [{ reason, raw: JSON.stringify({ t: tick[0], p: tick[1] }) }];
           }),
         ]);
-        expect(judged.outside).toBe(usable.length - inside.length);
-        expect(judged.brought).toEqual(
+        expect(judged.outsideCount).toBe(usable.length - inside.length);
+        expect(judged.span).toEqual(
           times.length === 0 ? null : { first: Math.min(...times), last: Math.max(...times) },
         );
         // What was given stays as it was: the page's own columns may be handed on.

@@ -1,13 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import type { Ask } from '../../src/ingest/page-request.ts';
-import { type ServerBehavior, unknownBehavior } from '../../src/ingest/server-behavior.ts';
-import { cutToLength, instead, isAboutSize, learnSize, withoutOlder } from '../../src/ingest/window-bisection.ts';
+import type { WindowRequest } from '../../src/ingest/page-request.ts';
+import { createServerBehavior, type ServerBehavior } from '../../src/ingest/server-behavior.ts';
+import {
+  isSizeRefusal,
+  noteAcceptedSize,
+  partitionOlder,
+  planSmallerRequests,
+  splitToLength,
+} from '../../src/ingest/window-bisection.ts';
 import type { TicksQuery } from '../../src/upstream/upstream.ts';
 
 const hour = 3_600_000;
 const start = Date.UTC(2026, 6, 1);
-const whole = (fromHours: number, toHours: number, part?: Ask['part']): Ask => ({
+const whole = (fromHours: number, toHours: number, part?: WindowRequest['part']): WindowRequest => ({
   from: start + fromHours * hour,
   to: start + toHours * hour,
   ...(part === undefined ? {} : { part }),
@@ -21,7 +27,7 @@ const failure = (kind: UpstreamFailure, status?: number): UpstreamError =>
 
 /** What to ask in place of an ask that was refused, by a service that takes what `takes` says. */
 function refusing(takes: (query: TicksQuery) => boolean, known: Partial<ServerBehavior> = {}) {
-  const behavior: ServerBehavior = { ...unknownBehavior(), ...known };
+  const behavior: ServerBehavior = { ...createServerBehavior(), ...known };
   const asked: string[] = [];
   const page = { t: new Float64Array(0), p: new Float64Array(0), received: 0, rejected: [], gaps: [] };
   const upstream = {
@@ -33,9 +39,14 @@ function refusing(takes: (query: TicksQuery) => boolean, known: Partial<ServerBe
     },
   };
   const { signal } = new AbortController();
-  const heard = { answers: 0, refusal: null };
-  const ask = async (one: Ask, limit = 5000, symbol = 'S', its: { answers: number; refusal: null } = heard) =>
-    (await instead({ upstream, behavior, signal }, symbol, one, limit, its))?.map(
+  const heard = { responses: 0, refusal: null };
+  const ask = async (
+    one: WindowRequest,
+    limit = 5000,
+    symbol = 'S',
+    its: { responses: number; refusal: null } = heard,
+  ) =>
+    (await planSmallerRequests({ upstream, behavior, signal }, symbol, one, limit, its))?.map(
       ({ from, to, part }) => `${(from - start) / hour} to ${(to - start) / hour}, ${part}`,
     ) ?? null;
   return { behavior, asked, heard, ask };
@@ -43,9 +54,9 @@ function refusing(takes: (query: TicksQuery) => boolean, known: Partial<ServerBe
 
 describe('a refusal', () => {
   test('may be about how much was asked for, or how old it is', () => {
-    for (const status of [400, 413, 416, 422]) expect(isAboutSize(failure('refused', status))).toBe(true);
+    for (const status of [400, 413, 416, 422]) expect(isSizeRefusal(failure('refused', status))).toBe(true);
     for (const error of [failure('refused', 404), failure('refused'), failure('transient', 400), new Error('400')])
-      expect(isAboutSize(error)).toBe(false);
+      expect(isSizeRefusal(error)).toBe(false);
   });
 
   const edges = {};
@@ -54,8 +65,8 @@ describe('a refusal', () => {
     const { behavior, asked, heard, ask } = refusing(({ from, to }) => to - from <= 12 * hour, edges);
     expect(await ask(whole(0, 24))).toEqual(['12 to 24, some', '0 to 12, older half']);
     expect(asked).toEqual(['S 23 to 24, 5000']);
-    expect(heard.answers).toBe(1);
-    expect(behavior).toEqual({ ...unknownBehavior(), ...edges });
+    expect(heard.responses).toBe(1);
+    expect(behavior).toEqual({ ...createServerBehavior(), ...edges });
     // What a symbol has been answered for needs no more proof.
     expect(await ask(whole(12, 24))).toEqual(['18 to 24, some', '12 to 18, older half']);
     expect(asked).toHaveLength(1);
@@ -70,7 +81,7 @@ describe('a refusal', () => {
     const lower = refusing(({ limit }) => limit <= 100, edges);
     await lower.ask(whole(0, 24), 1000);
     expect(lower.asked).toEqual(['S 23 to 24, 1000', 'S 23 to 24, 100']);
-    expect(lower.behavior).toEqual({ ...unknownBehavior(), ...edges, limit: 100 });
+    expect(lower.behavior).toEqual({ ...createServerBehavior(), ...edges, limit: 100 });
     // Of an hour the same would be the same again.
     const short = refusing(({ limit }) => limit <= 100, edges);
     await short.ask(whole(0, 1));
@@ -78,7 +89,7 @@ describe('a refusal', () => {
   });
 
   test('is not about the limit once one so large was answered', async () => {
-    const { behavior, asked, ask } = refusing(({ limit }) => limit < 5000, { ...edges, limitHeard: true });
+    const { behavior, asked, ask } = refusing(({ limit }) => limit < 5000, { ...edges, isLimitConfirmed: true });
     expect(await ask(whole(0, 24))).toBeNull();
     expect(asked).toEqual(['S 23 to 24, 5000']);
     expect(await ask(whole(0, 1))).toBeNull();
@@ -90,12 +101,12 @@ describe('a refusal', () => {
     const { behavior, asked, heard, ask } = refusing(() => false, edges);
     for (let i = 0; i < 6; i++) expect(await ask(whole(0, 24), 5000, `S${i}`)).toBeNull();
     expect(asked).toHaveLength(4 * 3);
-    expect([behavior.sizingsLeft, heard.answers, behavior.sizing]).toEqual([0, 0, null]);
+    expect([behavior.sizeSearchesLeft, heard.responses, behavior.sizeSearch]).toEqual([0, 0, null]);
   });
 
   test('of several symbols at a time is looked into once, and the others ask for less at once', async () => {
     const { asked, ask } = refusing(({ limit }) => limit <= 1000, edges);
-    const fresh = () => ({ answers: 0, refusal: null });
+    const fresh = () => ({ responses: 0, refusal: null });
     const all = await Promise.all(['A', 'B', 'C'].map((symbol) => ask(whole(0, 24), 5000, symbol, fresh())));
     expect(all).toEqual(all.map(() => ['0 to 24, undefined']));
     expect(asked).toEqual(['A 23 to 24, 5000', 'A 23 to 24, 1000']);
@@ -111,14 +122,14 @@ describe('a refusal', () => {
 
   test('of an hour is not about its length', async () => {
     const { ask, heard } = refusing(() => true, edges);
-    heard.answers = 1;
+    heard.responses = 1;
     expect(await ask(whole(0, 1))).toBeNull();
     expect(await ask({ ...whole(0, 1), to: start + hour + 1 })).toHaveLength(2);
   });
 
   test('is cut where another symbol was refused what is older, with an hour more', async () => {
-    const { ask, heard } = refusing(() => true, { ...edges, oldestFrom: start + 10 * hour });
-    heard.answers = 1;
+    const { ask, heard } = refusing(() => true, { ...edges, refusedBefore: start + 10 * hour });
+    heard.responses = 1;
     expect(await ask(whole(0, 24))).toEqual(['10 to 24, some', '9 to 10, some', '0 to 9, some']);
     for (const one of [whole(9, 24), whole(0, 10)]) expect(await ask(one)).toHaveLength(2);
     expect(await ask({ ...whole(9, 24), from: start + 9 * hour - 1 })).toHaveLength(3);
@@ -127,7 +138,7 @@ describe('a refusal', () => {
 
   test('throws what has nothing to do with size, and leaves the next one free to look', async () => {
     const down = failure('unreachable');
-    const behavior = unknownBehavior();
+    const behavior = createServerBehavior();
     let requests = 0;
     const upstream = {
       ticks: async () => {
@@ -136,55 +147,56 @@ describe('a refusal', () => {
       },
     };
     const { signal } = new AbortController();
-    const ask = () => instead({ upstream, behavior, signal }, 'S', whole(0, 24), 5000, { answers: 0, refusal: null });
+    const ask = () =>
+      planSmallerRequests({ upstream, behavior, signal }, 'S', whole(0, 24), 5000, { responses: 0, refusal: null });
     const both = await Promise.allSettled([ask(), ask()]);
     expect(both).toEqual([down, down].map((reason) => ({ status: 'rejected', reason })));
-    expect([requests, behavior.sizing, behavior.sizingsLeft]).toEqual([2, null, 4]);
+    expect([requests, behavior.sizeSearch, behavior.sizeSearchesLeft]).toEqual([2, null, 4]);
   });
 });
 
 describe('what is too long', () => {
   test('is cut at the recent end, where it is a window as planned', () => {
-    const behavior = { ...unknownBehavior(), windowMsMax: 6 * hour };
-    expect(cutToLength(behavior, whole(0, 24))).toEqual([whole(18, 24, 'some'), whole(0, 18)]);
-    expect(cutToLength(behavior, whole(0, 6))).toBeUndefined();
-    expect(cutToLength(unknownBehavior(), whole(0, 24))).toBeUndefined();
+    const behavior = { ...createServerBehavior(), windowMsMax: 6 * hour };
+    expect(splitToLength(behavior, whole(0, 24))).toEqual([whole(18, 24, 'some'), whole(0, 18)]);
+    expect(splitToLength(behavior, whole(0, 6))).toBeUndefined();
+    expect(splitToLength(createServerBehavior(), whole(0, 24))).toBeUndefined();
   });
 
   test('is known once both halves were answered, unless something longer has been', () => {
-    const behavior = unknownBehavior();
-    learnSize(behavior, whole(12, 24, 'some'), 5000);
+    const behavior = createServerBehavior();
+    noteAcceptedSize(behavior, whole(12, 24, 'some'), 5000);
     expect(behavior).toMatchObject({ windowMsMax: Number.POSITIVE_INFINITY, windowMsHeard: 12 * hour });
-    learnSize(behavior, whole(0, 12, 'older half'), 5000);
+    noteAcceptedSize(behavior, whole(0, 12, 'older half'), 5000);
     expect(behavior.windowMsMax).toBe(12 * hour);
-    learnSize(behavior, whole(0, 3, 'older half'), 5000);
+    noteAcceptedSize(behavior, whole(0, 3, 'older half'), 5000);
     expect(behavior).toMatchObject({ windowMsMax: 12 * hour, windowMsHeard: 12 * hour });
     // An odd number of milliseconds makes halves that differ by one.
-    const odd = unknownBehavior();
-    learnSize(odd, { ...whole(12, 24, 'some'), to: start + 24 * hour + 1 }, 5000);
-    learnSize(odd, whole(0, 12, 'older half'), 5000);
+    const odd = createServerBehavior();
+    noteAcceptedSize(odd, { ...whole(12, 24, 'some'), to: start + 24 * hour + 1 }, 5000);
+    noteAcceptedSize(odd, whole(0, 12, 'older half'), 5000);
     expect(odd.windowMsMax).toBe(12 * hour);
-    const longer = { ...unknownBehavior(), windowMsHeard: 12 * hour + 2 };
-    learnSize(longer, whole(0, 12, 'older half'), 5000);
+    const longer = { ...createServerBehavior(), windowMsAcceptedMax: 12 * hour + 2 };
+    noteAcceptedSize(longer, whole(0, 12, 'older half'), 5000);
     expect(longer.windowMsMax).toBe(Number.POSITIVE_INFINITY);
   });
 
   test('is no longer the limit once one was answered that is as large as may be', () => {
-    const behavior = unknownBehavior();
-    learnSize(behavior, whole(0, 1), 5000);
-    expect(behavior.limitHeard).toBe(true);
-    const lowered = { ...unknownBehavior(), limit: 1000 };
-    learnSize(lowered, whole(0, 1), 999);
-    expect(lowered.limitHeard).toBe(false);
-    learnSize(lowered, whole(0, 1), 1000);
-    expect(lowered.limitHeard).toBe(true);
-    learnSize(lowered, whole(0, 1), 1);
-    expect(lowered.limitHeard).toBe(true);
+    const behavior = createServerBehavior();
+    noteAcceptedSize(behavior, whole(0, 1), 5000);
+    expect(behavior.isLimitConfirmed).toBe(true);
+    const lowered = { ...createServerBehavior(), limit: 1000 };
+    noteAcceptedSize(lowered, whole(0, 1), 999);
+    expect(lowered.isLimitConfirmed).toBe(false);
+    noteAcceptedSize(lowered, whole(0, 1), 1000);
+    expect(lowered.isLimitConfirmed).toBe(true);
+    noteAcceptedSize(lowered, whole(0, 1), 1);
+    expect(lowered.isLimitConfirmed).toBe(true);
   });
 });
 
 test('what is older than a part that was refused is not asked for; remainders and what overlaps it are', () => {
   const asks = [whole(0, 5), whole(0, 6), whole(10, 12)];
-  expect(withoutOlder(asks, whole(5, 10, 'some'))).toEqual({ older: [asks[0]], rest: asks.slice(1) });
-  expect(withoutOlder(asks, whole(5, 10))).toEqual({ older: [], rest: asks });
+  expect(partitionOlder(asks, whole(5, 10, 'some'))).toEqual({ older: [asks[0]], rest: asks.slice(1) });
+  expect(partitionOlder(asks, whole(5, 10))).toEqual({ older: [], rest: asks });
 });

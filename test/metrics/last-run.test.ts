@@ -1,20 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { samplesAfter } from '../../src/app/after-run/textfile-metrics.ts';
+import { mergeSamples } from '../../src/app/after-run/textfile-metrics.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { notStarted } from '../../src/cli/run-job.ts';
+import { summarizeNotStarted } from '../../src/cli/run-job.ts';
 import { UsageError } from '../../src/core/errors.ts';
-import { textOf } from '../../src/metrics/exposition-format.ts';
+import { formatExposition } from '../../src/metrics/exposition-format.ts';
 import {
-  buildSample,
   type LastRun,
   outcomes,
-  samplesOfArchive,
-  samplesOfRun,
-  successSample,
+  toArchiveSamples,
+  toBuildInfoSample,
+  toRunSamples,
+  toSuccessSamples,
 } from '../../src/metrics/last-run.ts';
-import { families, type Sample } from '../../src/metrics/metric-definitions.ts';
-import { readSamples } from '../../src/metrics/parse-exposition.ts';
+import { metricFamilies, type Sample } from '../../src/metrics/metric-definitions.ts';
+import { parseExposition } from '../../src/metrics/parse-exposition.ts';
 import { readExposition, sampleOf } from './exposition.ts';
 
 const run: LastRun = {
@@ -49,7 +49,9 @@ const run: LastRun = {
 };
 
 test('a run is told in base units, each figure in a family of its own', async () => {
-  const told = readExposition(await textOf([...samplesOfRun(run), ...samplesOfArchive([run]), buildSample('1.2.3')]));
+  const told = readExposition(
+    await formatExposition([...toRunSamples(run), ...toArchiveSamples([run]), toBuildInfoSample('1.2.3')]),
+  );
   const of = (name: string, labels = '') => sampleOf(told, `oddslake_job_last_run_${name}`, `name="nightly"${labels}`);
   expect(of('duration_seconds')).toBe(90.25);
   expect(of('end_timestamp_seconds')).toBe(1090.75);
@@ -71,14 +73,14 @@ test('a run is told in base units, each figure in a family of its own', async ()
 
 test('of all outcomes one is 1, whichever it is', () => {
   for (const outcome of outcomes) {
-    const told = samplesOfRun({ ...run, outcome }).filter(({ name }) => name.endsWith('_outcome'));
+    const told = toRunSamples({ ...run, outcome }).filter(({ name }) => name.endsWith('_outcome'));
     expect(told.filter(({ value }) => value === 1).map(({ labels }) => labels.outcome)).toEqual([outcome]);
     expect(told).toHaveLength(outcomes.length);
   }
 });
 
 test('names and units of every family are as Prometheus asks for', () => {
-  for (const [name, { help, labels }] of Object.entries(families)) {
+  for (const [name, { help, labels }] of Object.entries(metricFamilies)) {
     expect(name).toMatch(/^oddslake_[a-z]+(_[a-z]+)*$/);
     // Milliseconds, minutes or kilobytes are no base units; a gauge is no _total; job and instance are Prometheus' own.
     expect(name).not.toMatch(/_(ms|millis\w*|minutes|hours|days|kb|mb|kilobytes|percent|total|count|sum|bucket)(_|$)/);
@@ -96,10 +98,10 @@ test('what was written is read again, whatever the labels hold, and what is not 
       const samples = names.map(
         (name): Sample => ({ name: 'oddslake_job_last_run_ticks', labels: { name, kind: 'new' }, value: at }),
       );
-      const written = await textOf(samples);
+      const written = await formatExposition(samples);
       if (samples.length > 0) readExposition(written);
       const others = 'node_load1 0.5\noddslake_job_last_run_ticks{name="x"} 1\noddslake_generation x\n{}\n';
-      expect(readSamples(written + others)).toEqual(samples.map((one) => ({ ...one, value: one.value + 0 })));
+      expect(parseExposition(written + others)).toEqual(samples.map((one) => ({ ...one, value: one.value + 0 })));
     }),
     { numRuns: 200 },
   );
@@ -112,30 +114,32 @@ describe('after a run', () => {
   test('other jobs stand as the state has them, and those that it does not know as the file had them', async () => {
     const verify: LastRun = { ...run, job: 'verify', run_id: null, finished_at: 500_000 };
     const old: LastRun = { ...run, exit_code: 7, finished_at: 400_000 };
-    const file = await textOf([verify, old].flatMap((one) => samplesOfRun(one)));
-    const told = samplesAfter(summary, [{ run, succeededAt: null }], file);
-    expect(of(told, 'ticks')).toEqual(samplesOfRun(summary));
-    expect(of(told, 'nightly')).toEqual(samplesOfRun(run));
-    expect(of(told, 'verify')).toEqual(samplesOfRun(verify));
-    readExposition(await textOf(told));
+    const file = await formatExposition([verify, old].flatMap((one) => toRunSamples(one)));
+    const told = mergeSamples(summary, [{ run, succeededAt: null }], file);
+    expect(of(told, 'ticks')).toEqual(toRunSamples(summary));
+    expect(of(told, 'nightly')).toEqual(toRunSamples(run));
+    expect(of(told, 'verify')).toEqual(toRunSamples(verify));
+    readExposition(await formatExposition(told));
   });
 
   test('when a job last succeeded stays, though the runs of that time are forgotten, and moves with a success', async () => {
-    const file = await textOf(successSample('ticks', 1_000));
-    expect(of(samplesAfter(summary, [], file), 'ticks')).toContainEqual(successSample('ticks', 1_000)[0]);
-    const well = samplesAfter({ ...summary, exit_code: 0 }, [], file);
-    expect(of(well, 'ticks').filter(({ name }) => name.includes('success'))).toEqual(successSample('ticks', 2_000_000));
+    const file = await formatExposition(toSuccessSamples('ticks', 1_000));
+    expect(of(mergeSamples(summary, [], file), 'ticks')).toContainEqual(toSuccessSamples('ticks', 1_000)[0]);
+    const well = mergeSamples({ ...summary, exit_code: 0 }, [], file);
+    expect(of(well, 'ticks').filter(({ name }) => name.includes('success'))).toEqual(
+      toSuccessSamples('ticks', 2_000_000),
+    );
   });
 
   test('a success in the time to come, told by a clock that was wrong, does not stay', async () => {
-    const file = await textOf(successSample('ticks', summary.finished_at + 7_200_000));
-    expect(of(samplesAfter(summary, [], file), 'ticks')).toEqual(samplesOfRun(summary));
+    const file = await formatExposition(toSuccessSamples('ticks', summary.finished_at + 7_200_000));
+    expect(of(mergeSamples(summary, [], file), 'ticks')).toEqual(toRunSamples(summary));
   });
 
   test('a run that never had the archive says nothing of work or generation, and wipes nothing of others', async () => {
-    const failed = notStarted('nightly', '1', 3_000_000, new UsageError('no key'), 3_000_001);
-    const file = await textOf([...samplesOfRun(run), ...samplesOfArchive([run])]);
-    const told = samplesAfter(failed, [], file);
+    const failed = summarizeNotStarted('nightly', '1', 3_000_000, new UsageError('no key'), 3_000_001);
+    const file = await formatExposition([...toRunSamples(run), ...toArchiveSamples([run])]);
+    const told = mergeSamples(failed, [], file);
     expect(told).toContainEqual({ name: 'oddslake_generation', labels: {}, value: 7 });
     expect(told.filter(({ name }) => name.endsWith('_ticks'))).toEqual([]);
     expect(told).toContainEqual(expect.objectContaining({ name: 'oddslake_job_last_run_exit_code', value: 2 }));

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { archiveReport } from '../../src/report/archive-page.ts';
+import { renderArchiveReport } from '../../src/report/archive-page.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { madeGathered, madeTroubled } from '../report/made-gathered.ts';
 import { needsBrowser, visitFile, withBrowser } from './browser.ts';
@@ -12,7 +12,7 @@ withBrowser();
 
 function written(gathered = madeTroubled(rubbish)): string {
   const file = join(scratchFolder(), 'report.html');
-  writeFileSync(file, archiveReport(gathered, '1.2.3').text);
+  writeFileSync(file, renderArchiveReport(gathered, '1.2.3').text);
   return file;
 }
 

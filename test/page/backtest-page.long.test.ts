@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { backtestPage } from '../../src/report/backtest-page.ts';
+import { renderBacktestPage } from '../../src/report/backtest-page.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { madeResult } from '../report/made-result.ts';
 import { needsBrowser, visitFile, withBrowser } from './browser.ts';
@@ -14,7 +14,7 @@ withBrowser();
 function written(): string {
   const file = join(scratchFolder(), 'page.html');
   const grid = { buy_below: [0.1, 0.2, 0.3], sell_above: [0.5, 0.6] };
-  writeFileSync(file, backtestPage(madeResult({ grid, symbols: rubbish, lacking: 0.2 }), '1.2.3'));
+  writeFileSync(file, renderBacktestPage(madeResult({ grid, symbols: rubbish, lacking: 0.2 }), '1.2.3'));
   return file;
 }
 

@@ -35,7 +35,7 @@ describe('the catalogue page', needsBrowser, () => {
     const archive = await lakeWith();
     const { page, asked, complaints } = await visit(await serving(archive), { key: null });
     await page.getByLabel('Market data key').waitFor();
-    const { datasets, generation } = archive.manifest();
+    const { datasets, generation } = archive.readManifest();
     const files = Object.values(datasets).flatMap((dataset) => dataset.files);
     const sum = (of: readonly number[]) => of.reduce((a, b) => a + b).toLocaleString('en-US');
     const said = await page.locator('#totals').innerText();
@@ -154,7 +154,7 @@ describe('the catalogue page', needsBrowser, () => {
     await last.press('ArrowLeft');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();
-    const file = archive.manifest().datasets.ticks.files[0]!;
+    const file = archive.readManifest().datasets.ticks.files[0]!;
     const name = file.path.replace('/date=', '-').replace('/', '-');
     const [download] = await Promise.all([
       page.waitForEvent('download'),

@@ -22,7 +22,7 @@ test('a visitor gives a key, finds a symbol, sees its chart and downloads a file
   expect(await page.evaluate('location.hash')).toBe(`#symbol=${rain}`);
   expect(await page.locator('article').innerText()).toContain(question);
   await page.getByRole('button', { name: /^2026-06-01: / }).click();
-  const file = archive.manifest().datasets.ticks.files[0]!;
+  const file = archive.readManifest().datasets.ticks.files[0]!;
   const name = file.path.replace('/date=', '-').replace('/', '-');
   const [download] = await Promise.all([
     page.waitForEvent('download'),

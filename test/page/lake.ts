@@ -1,7 +1,7 @@
 import type { Archive } from '../../src/archive/open-archive.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 
 // The archive that the tests of the page look at: two whole days of a symbol, with a gap and a quiet stretch each.
@@ -47,7 +47,7 @@ export async function lakeWith(
       ),
     );
   }
-  observeMarkets(archive.state.db, markets, now, true);
+  recordMarkets(archive.state.db, markets, now, true);
   appendMarkets(archive.state, { runId: 'run', observedAt: now, markets }, []);
   await publishNow(archive);
   return archive;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { axisLabels } from '../../src/service/page/client/chart-axis.ts';
-import { candleColumns, gapsWithin, stepsOf } from '../../src/service/page/client/lines.ts';
+import { formatAxisLabels } from '../../src/service/page/client/chart-axis.ts';
+import { clipGaps, toCandleColumns, toStepLine } from '../../src/service/page/client/lines.ts';
 
 const at = (t: number, p = t / 10) => ({ t, p });
 
@@ -16,11 +16,11 @@ function stretches({ x, y }: { x: number[]; y: (number | null)[] }): number[][] 
 
 describe('the steps of a price', () => {
   test('go on through a quiet stretch, to where the answer reaches', () => {
-    expect(stepsOf([at(10), at(20), at(900)], [], 1000)).toEqual({ x: [10, 20, 900, 1000], y: [1, 2, 90, 90] });
+    expect(toStepLine([at(10), at(20), at(900)], [], 1000)).toEqual({ x: [10, 20, 900, 1000], y: [1, 2, 90, 90] });
   });
 
   test('end where a gap begins, and begin again with the tick behind it', () => {
-    const line = stepsOf([at(10), at(20), at(90)], [{ from: 30, to: 60 }], 100);
+    const line = toStepLine([at(10), at(20), at(90)], [{ from: 30, to: 60 }], 100);
     expect(stretches(line)).toEqual([
       [10, 20, 30],
       [90, 100],
@@ -29,7 +29,7 @@ describe('the steps of a price', () => {
   });
 
   test('join no ticks inside of a gap, as rows of files without coverage are', () => {
-    expect(stretches(stepsOf([at(10), at(40), at(50)], [{ from: 30, to: 60 }], 70))).toEqual([
+    expect(stretches(toStepLine([at(10), at(40), at(50)], [{ from: 30, to: 60 }], 70))).toEqual([
       [10, 30],
       [40],
       [50],
@@ -43,7 +43,7 @@ describe('the steps of a price', () => {
       { from: 16, to: 18 },
       { from: 25, to: 30 },
     ];
-    expect(stretches(stepsOf([at(10), at(20), at(40)], gaps, 41))).toEqual([
+    expect(stretches(toStepLine([at(10), at(20), at(40)], gaps, 41))).toEqual([
       [10, 12],
       [20, 25],
       [40, 41],
@@ -51,17 +51,17 @@ describe('the steps of a price', () => {
   });
 
   test('rise in time, whatever the gaps', () => {
-    const line = stepsOf([at(10), at(11), at(12)], [{ from: 10, to: 12 }], 12);
+    const line = toStepLine([at(10), at(11), at(12)], [{ from: 10, to: 12 }], 12);
     expect(line.x).toEqual(line.x.toSorted((a, b) => a - b));
     expect(new Set(line.x).size).toBe(line.x.length);
   });
 
-  test('of no tick are none', () => expect(stepsOf([], [{ from: 0, to: 5 }], 10)).toEqual({ x: [], y: [] }));
+  test('of no tick are none', () => expect(toStepLine([], [{ from: 0, to: 5 }], 10)).toEqual({ x: [], y: [] }));
 });
 
 test('candles on both sides of a gap are not joined, those beside a blank interval are', () => {
   const candle = (t: number) => ({ t, open: 1, high: 3, low: 0, close: 2, ticks: 1, covered: 1 });
-  const { x, close } = candleColumns([candle(0), candle(30), candle(70)], [{ from: 45, to: 60 }], 10);
+  const { x, close } = toCandleColumns([candle(0), candle(30), candle(70)], [{ from: 45, to: 60 }], 10);
   expect([x, close]).toEqual([
     [5, 35, 55, 75],
     [2, 2, null, 2],
@@ -76,7 +76,7 @@ test('gaps are cut to the range and joined where they touch', () => {
     { from: 95, to: 120 },
     { from: 200, to: 300 },
   ];
-  expect(gapsWithin(gaps, { from: 10, to: 100 })).toEqual([
+  expect(clipGaps(gaps, { from: 10, to: 100 })).toEqual([
     { from: 10, to: 30 },
     { from: 50, to: 60 },
     { from: 95, to: 100 },
@@ -86,11 +86,11 @@ test('gaps are cut to the range and joined where they touch', () => {
 test('the time axis is of UTC and names a day once', () => {
   const hour = 3_600_000;
   const noon = Date.UTC(2026, 5, 1, 12);
-  expect(axisLabels([noon, noon + 6 * hour, noon + 12 * hour], 6 * hour)).toEqual([
+  expect(formatAxisLabels([noon, noon + 6 * hour, noon + 12 * hour], 6 * hour)).toEqual([
     '12:00\n1 Jun 2026',
     '18:00',
     '00:00\n2 Jun 2026',
   ]);
-  expect(axisLabels([noon - 12 * hour, noon + 12 * hour], 24 * hour)).toEqual(['1 Jun\n2026', '2 Jun']);
-  expect(axisLabels([Date.UTC(2026, 11), Date.UTC(2027, 0)], 31 * 24 * hour)).toEqual(['Dec\n2026', 'Jan\n2027']);
+  expect(formatAxisLabels([noon - 12 * hour, noon + 12 * hour], 24 * hour)).toEqual(['1 Jun\n2026', '2 Jun']);
+  expect(formatAxisLabels([Date.UTC(2026, 11), Date.UTC(2027, 0)], 31 * 24 * hour)).toEqual(['Dec\n2026', 'Jan\n2027']);
 });

@@ -1,14 +1,14 @@
 import { type DuckDBDoubleVector, DuckDBInstance } from '@duckdb/node-api';
 import { expect, onTestFinished, test } from 'vitest';
 import { openQuery } from '../../src/query/open-query.ts';
-import { gathered, itemsOf } from '../../src/query/result-batches.ts';
+import { copyVectorItems, readVectorItems } from '../../src/query/result-batches.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 
 async function doubles(sql: string): Promise<number[][]> {
   const query = await openQuery([], { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() });
   onTestFinished(() => query.close());
   const rows: number[][] = [];
-  for await (const columns of query.doubles(sql))
+  for await (const columns of query.readDoubles(sql))
     for (const row of columns[0]!.keys()) rows.push(columns.map((column) => column[row]!));
   return rows;
 }
@@ -47,8 +47,8 @@ test('the values that are had at once are those that the library gives one by on
   for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
     const vector = chunk.getColumnVector(0) as DuckDBDoubleVector;
     // Where the library keeps them elsewhere one day, this says so: all would be right still, and slow.
-    expect(itemsOf(vector)).not.toBeNull();
-    expect(itemsOf(vector)).toEqual(gathered(vector, ''));
+    expect(readVectorItems(vector)).not.toBeNull();
+    expect(readVectorItems(vector)).toEqual(copyVectorItems(vector, ''));
     seen += chunk.rowCount;
   }
   expect(seen).toBe(2500);

@@ -2,11 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Writable } from 'node:stream';
-import { encodeRows, type Value } from '../../src/archive/parquet/rows.ts';
+import { type CellValue, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { openQuery } from '../../src/query/open-query.ts';
-import type { Query, Source } from '../../src/query/query.ts';
+import type { DatasetFiles, Query } from '../../src/query/query.ts';
 
 /** A folder with Parquet files as the archive writes them; the name holds all that SQL and globs could stumble on. */
 export function archiveFolder(name = "it's [a] date=2020-01-01") {
@@ -23,7 +23,7 @@ export function archiveFolder(name = "it's [a] date=2020-01-01") {
     scratch: join(root, '.oddslake/tmp'),
     put,
     ticks: (day: string, rows: readonly Tick[]) => put(`ticks/date=${day}/part-00.parquet`, ticksFile(rows)),
-    rows: (dataset: 'symbols' | 'markets', path: string, rows: readonly (readonly Value[])[]) =>
+    rows: (dataset: 'symbols' | 'markets', path: string, rows: readonly (readonly CellValue[])[]) =>
       put(path, encodeRows(datasets[dataset], rows)),
     remove: () => rmSync(base, { recursive: true, force: true }),
   };
@@ -45,7 +45,7 @@ function ticksFile(rows: readonly Tick[]): Uint8Array {
 
 export type Paths = Partial<Record<keyof typeof datasets, readonly string[]>>;
 
-export const sourcesOf = (paths: Paths): Source[] =>
+export const sourcesOf = (paths: Paths): DatasetFiles[] =>
   (Object.keys(datasets) as (keyof typeof datasets)[]).map((dataset) => ({
     dataset,
     columns: datasets[dataset],

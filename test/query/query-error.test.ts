@@ -1,12 +1,15 @@
 import { expect, test } from 'vitest';
 import { DamageError, UsageError } from '../../src/core/errors.ts';
-import { failureOf } from '../../src/query/query-error.ts';
+import { translateDuckDBError } from '../../src/query/query-error.ts';
 
 test('what cannot be read of a Parquet file is damage, though DuckDB names no file', () => {
   for (const told of ['TProtocolException: Invalid data', "don't know what type: "]) {
-    const failure = failureOf(new Error(`Invalid Error: ${told}`), new Set(['/lake/coverage/part-00.parquet']));
+    const failure = translateDuckDBError(
+      new Error(`Invalid Error: ${told}`),
+      new Set(['/lake/coverage/part-00.parquet']),
+    );
     expect(failure).toBeInstanceOf(DamageError);
     expect((failure as Error).message).toMatch(/oddslake verify says which/);
   }
-  expect(failureOf(new Error('Invalid Input Error: no such step'), new Set())).toBeInstanceOf(UsageError);
+  expect(translateDuckDBError(new Error('Invalid Input Error: no such step'), new Set())).toBeInstanceOf(UsageError);
 });

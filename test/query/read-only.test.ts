@@ -46,7 +46,7 @@ describe('statements that only read are accepted:', () => {
     'EXPLAIN SELECT * FROM ticks',
     'explain analyze\nfrom ticks;',
   ])('%s', async (sql) => {
-    expect((await query.table(sql, 5)).rows.length).toBeGreaterThan(0);
+    expect((await query.readTable(sql, 5)).rows.length).toBeGreaterThan(0);
   });
 });
 
@@ -97,7 +97,7 @@ describe('all others are bad usage, and touch nothing:', () => {
     'SELECT CAST(symbol AS INTEGER) FROM ticks',
     'SELECT $1',
   ])('%s', async (sql) => {
-    await expect(query.table(sql, 5)).rejects.toThrow(UsageError);
+    await expect(query.readTable(sql, 5)).rejects.toThrow(UsageError);
     await expect(query.write(sql, 'parquet', collector().out)).rejects.toThrow(UsageError);
     expect(state()).toBe(before);
   });
@@ -126,22 +126,22 @@ describe('no other file can be read:', () => {
     "FROM query('FROM read_text(''/etc/passwd'')')",
     "SELECT getenv('HOME')",
   ])('%s', async (sql) => {
-    await expect(query.rows(sql)).rejects.toThrow(UsageError);
+    await expect(query.readRows(sql)).rejects.toThrow(UsageError);
   });
 
   test('not even beside the published ones', async () => {
     const neighbour = folder.put('manifest.json', Buffer.from('{}'));
-    await expect(query.rows(`FROM read_text('${neighbour}')`)).rejects.toThrow('Only the datasets can be read');
-    await expect(query.rows(`FROM read_text('${path}/../../../manifest.json')`)).rejects.toThrow(UsageError);
+    await expect(query.readRows(`FROM read_text('${neighbour}')`)).rejects.toThrow('Only the datasets can be read');
+    await expect(query.readRows(`FROM read_text('${path}/../../../manifest.json')`)).rejects.toThrow(UsageError);
   });
 });
 
 test("bad SQL is told in DuckDB's words", async () => {
-  await expect(query.rows('SELECT pp FROM ticks')).rejects.toThrow(/"pp" not found[\s\S]*LINE 1/);
-  await expect(query.rows('SELEC 1')).rejects.toThrow(/syntax error at or near "SELEC"/);
+  await expect(query.readRows('SELECT pp FROM ticks')).rejects.toThrow(/"pp" not found[\s\S]*LINE 1/);
+  await expect(query.readRows('SELEC 1')).rejects.toThrow(/syntax error at or near "SELEC"/);
 });
 
 test('a statement leaves nothing set for the next', async () => {
-  await query.rows('SELECT setseed(0.5)');
-  expect(await query.rows("SELECT current_setting('TimeZone') AS zone")).toEqual([{ zone: 'UTC' }]);
+  await query.readRows('SELECT setseed(0.5)');
+  expect(await query.readRows("SELECT current_setting('TimeZone') AS zone")).toEqual([{ zone: 'UTC' }]);
 });

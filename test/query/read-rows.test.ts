@@ -7,8 +7,8 @@ import {
   canBePrice,
   canBeSymbol,
   canBeTime,
+  type EpochUnit,
   isLocalTime,
-  type NumberUnit,
   openRowReader,
   type RowFile,
   type RowReader,
@@ -38,15 +38,15 @@ async function parquet(select: string): Promise<RowFile> {
 }
 
 /** Every row of a file as [symbol, t, text of t, p]. */
-async function rowsOf(file: RowFile, unit: NumberUnit = 'ms'): Promise<unknown[][]> {
+async function rowsOf(file: RowFile, unit: EpochUnit = 'ms'): Promise<unknown[][]> {
   const rows: unknown[][] = [];
-  for await (const { symbol, t, tText, p } of reader.ticks(file, await reader.columns(file), unit))
+  for await (const { symbol, t, tText, p } of reader.readTicks(file, await reader.readColumns(file), unit))
     rows.push(...symbol.map((name, i) => [name, t[i], tText[i], p[i]]));
   return rows;
 }
 
 const typeOf = async (file: RowFile, name: string): Promise<string> =>
-  (await reader.columns(file)).find((column) => column.name === name)!.type;
+  (await reader.readColumns(file)).find((column) => column.name === name)!.type;
 
 /** One row, A, 1, 0.1, the price a decimal256(50, 18); written by PyArrow. */
 const wideDecimal = [
@@ -150,12 +150,12 @@ describe('rows of CSV', () => {
       ['007', '3', null, 'nan'],
     ]);
     const bad: string[] = [];
-    for await (const line of reader.badLines()) bad.push(line.text);
+    for await (const line of reader.readBadLines()) bad.push(line.text);
     expect(bad.slice(0, 2)).toEqual(['A,1', 'A,1,2,3']);
     expect(bad.at(-1)).toBe('"A,4,5');
     // They belong to the file that was read last.
     await rowsOf(csv('p;t;symbol\n1;2;A\n', ['p', 't', 'symbol'], ';'));
-    for await (const line of reader.badLines()) expect.fail(line.text);
+    for await (const line of reader.readBadLines()) expect.fail(line.text);
   });
 
   test('that are not UTF-8 are told, not read', async () => {
@@ -164,7 +164,7 @@ describe('rows of CSV', () => {
     const file: RowFile = { format: 'csv', path, compression: 'none', delimiter: ',', names: ['symbol', 't', 'p'] };
     expect(await rowsOf(file)).toEqual([['A', '3', null, '4']]);
     let bad = 0;
-    for await (const _ of reader.badLines()) bad++;
+    for await (const _ of reader.readBadLines()) bad++;
     expect(bad).toBe(1);
   });
 });

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import type { Query } from '../../src/query/query.ts';
 import type { Chunk } from '../../src/query/result-batches.ts';
-import { rangesSql, rowsSql, type Slice, sliceChunks } from '../../src/query/slice-query.ts';
+import { buildRangesSql, buildRowsSql, type DatasetSlice, readSliceChunks } from '../../src/query/slice-query.ts';
 import { archiveFolder, open, type Tick } from './files.ts';
 
 const archive = archiveFolder();
@@ -16,18 +16,18 @@ const day = (date: string): Tick[] =>
   );
 const paths = ['2026-06-01', '2026-06-02'].map((date) => archive.ticks(date, day(date)));
 
-const slice = (rest: Partial<Slice> = {}): Slice => ({
+const slice = (rest: Partial<DatasetSlice> = {}): DatasetSlice => ({
   dataset: 'ticks',
   columns: datasets.ticks,
   keys: ['symbol', 't'],
   symbols: [],
   from: null,
   to: null,
-  span: { first: 't', last: 't', closed: true },
+  timeColumns: { first: 't', last: 't', isLastIncluded: true },
   ...rest,
 });
 
-const rowsOf = (query: Query, statements: readonly string[]) => rowsIn(query.chunks(statements));
+const rowsOf = (query: Query, statements: readonly string[]) => rowsIn(query.readChunks(statements));
 
 async function rowsIn(chunks: AsyncIterable<Chunk>): Promise<unknown[][]> {
   const rows: unknown[][] = [];
@@ -37,23 +37,27 @@ async function rowsIn(chunks: AsyncIterable<Chunk>): Promise<unknown[][]> {
 
 test('range after range gives what one statement gives, each symbol in one range, none larger than it must be', async () => {
   const query = await open({ ticks: paths }, archive.scratch);
-  const whole = await rowsOf(query, [rowsSql(slice(), null, true)]);
+  const whole = await rowsOf(query, [buildRowsSql(slice(), null, true)]);
   expect(whole).toHaveLength(2 * 21);
   expect(whole.map(([symbol]) => symbol)).toEqual(symbols.flatMap((symbol, s) => Array(2 * (s + 1)).fill(symbol)));
   for (const rowsMax of [1, 5, 12, 1000]) {
-    const ranges = (await query.rows(rangesSql(slice(), rowsMax))) as { first: string; last: string; n: number }[];
+    const ranges = (await query.readRows(buildRangesSql(slice(), rowsMax))) as {
+      first: string;
+      last: string;
+      n: number;
+    }[];
     expect(ranges.reduce((sum, { n }) => sum + n, 0)).toBe(whole.length);
     for (const { first, last, n } of ranges) if (first !== last) expect(n).toBeLessThan(rowsMax + 12);
     expect(
       await rowsOf(
         query,
-        ranges.map((range) => rowsSql(slice(), range, true)),
+        ranges.map((range) => buildRowsSql(slice(), range, true)),
       ),
     ).toEqual(whole);
-    expect(await rowsIn(sliceChunks(query, slice(), ranges))).toEqual(whole);
+    expect(await rowsIn(readSliceChunks(query, slice(), ranges))).toEqual(whole);
   }
-  expect(await rowsIn(sliceChunks(query, slice(), [null]))).toEqual(whole);
-  expect(await query.rows(rangesSql(slice(), 1))).toHaveLength(symbols.length);
+  expect(await rowsIn(readSliceChunks(query, slice(), [null]))).toEqual(whole);
+  expect(await query.readRows(buildRangesSql(slice(), 1))).toHaveLength(symbols.length);
   await query.close();
 });
 
@@ -62,7 +66,7 @@ test('symbols and a half-open window choose the rows; texts have one head over a
   const at = (iso: string): number => Date.parse(iso);
   const window = { from: at('2026-06-01T01:00:00Z'), to: at('2026-06-02T01:00:00Z') };
   const chosen = slice({ symbols: ["O'Neil", '🚀'], ...window });
-  expect(await rowsOf(query, [rowsSql(chosen, null, true)])).toEqual([
+  expect(await rowsOf(query, [buildRowsSql(chosen, null, true)])).toEqual([
     ...["O'Neil", '🚀'].flatMap((symbol) =>
       day('2026-06-01')
         .concat(day('2026-06-02'))
@@ -72,9 +76,9 @@ test('symbols and a half-open window choose the rows; texts have one head over a
         }),
     ),
   ]);
-  const ranges = symbols.map((symbol) => rowsSql(slice(window), { first: symbol, last: symbol }, false));
+  const ranges = symbols.map((symbol) => buildRowsSql(slice(window), { first: symbol, last: symbol }, false));
   let text = '';
-  for await (const piece of query.texts(ranges, 'csv')) text += piece;
+  for await (const piece of query.readTexts(ranges, 'csv')) text += piece;
   const lines = text.trimEnd().split('\n');
   expect(lines.filter((line) => line === 'symbol,t,p')).toHaveLength(1);
   expect(lines[1]).toBe('A,2026-06-02T00:00:00.000Z,0');
@@ -83,12 +87,12 @@ test('symbols and a half-open window choose the rows; texts have one head over a
 
 test('a reader that stops, or is stopped, ends the query; the next one runs', async () => {
   const query = await open({ ticks: paths }, archive.scratch);
-  for await (const _ of query.chunks([rowsSql(slice(), null, true)])) break;
+  for await (const _ of query.readChunks([buildRowsSql(slice(), null, true)])) break;
   const stop = new AbortController();
   stop.abort(new Error('enough'));
-  await expect(query.chunks([rowsSql(slice(), null, true)], stop.signal).next()).rejects.toThrow('enough');
-  await expect(query.chunks(['SELECT now()']).next()).rejects.toThrow(TypeError);
-  await expect(query.chunks(['DROP VIEW ticks']).next()).rejects.toMatchObject({ exitCode: 2 });
-  expect(await rowsOf(query, [rowsSql(slice(), null, true)])).toHaveLength(42);
+  await expect(query.readChunks([buildRowsSql(slice(), null, true)], stop.signal).next()).rejects.toThrow('enough');
+  await expect(query.readChunks(['SELECT now()']).next()).rejects.toThrow(TypeError);
+  await expect(query.readChunks(['DROP VIEW ticks']).next()).rejects.toMatchObject({ exitCode: 2 });
+  expect(await rowsOf(query, [buildRowsSql(slice(), null, true)])).toHaveLength(42);
   await query.close();
 });

@@ -34,15 +34,15 @@ afterAll(async () => {
 
 test('every dataset is a view with its columns, and the day where it has days', async () => {
   const types = async (dataset: string) =>
-    (await query.rows(`DESCRIBE ${dataset}`)).map((row) => `${row.column_name} ${row.column_type}`);
+    (await query.readRows(`DESCRIBE ${dataset}`)).map((row) => `${row.column_name} ${row.column_type}`);
   expect(await types('ticks')).toEqual(['symbol VARCHAR', 't TIMESTAMP WITH TIME ZONE', 'p DOUBLE', 'date DATE']);
   expect(await types('symbols')).not.toContain('date DATE');
   expect(await types('markets')).toContain('views VARCHAR[]');
 });
 
 test('a dataset without files is empty, with the same column types', async () => {
-  expect(await query.rows('SELECT count(*) AS n FROM coverage')).toEqual([{ n: 0 }]);
-  expect((await query.rows('DESCRIBE conflicts')).map((row) => row.column_type)).toEqual([
+  expect(await query.readRows('SELECT count(*) AS n FROM coverage')).toEqual([{ n: 0 }]);
+  expect((await query.readRows('DESCRIBE conflicts')).map((row) => row.column_type)).toEqual([
     'VARCHAR',
     'TIMESTAMP WITH TIME ZONE',
     'DOUBLE',
@@ -53,29 +53,29 @@ test('a dataset without files is empty, with the same column types', async () =>
 });
 
 test('rows come as plain values: times as milliseconds, days as text, wide integers and lists', async () => {
-  expect(await query.rows("SELECT * FROM ticks WHERE symbol = 'A.B-😀' ORDER BY t DESC LIMIT 1")).toEqual([
+  expect(await query.readRows("SELECT * FROM ticks WHERE symbol = 'A.B-😀' ORDER BY t DESC LIMIT 1")).toEqual([
     { symbol: 'A.B-😀', t: Date.parse('2026-07-01T23:59:59.999Z'), p: 0.5, date: '2026-07-01' },
   ]);
-  expect(await query.rows('SELECT ticks, is_active, source FROM symbols')).toEqual([
+  expect(await query.readRows('SELECT ticks, is_active, source FROM symbols')).toEqual([
     { ticks: 5_000_000_000, is_active: true, source: null },
   ]);
-  expect(await query.rows('SELECT views, question FROM markets')).toEqual([
+  expect(await query.readRows('SELECT views, question FROM markets')).toEqual([
     { views: ['a', 'b "c"'], question: 'Q, "quoted"?' },
   ]);
 });
 
 test('values stand for placeholders, whatever they hold', async () => {
   const sql = 'SELECT p FROM ticks WHERE symbol = $1 AND t >= epoch_ms(CAST($2 AS BIGINT))';
-  expect(await query.rows(sql, ['A.B-😀', Date.parse('2026-07-01T12:00:00Z')])).toEqual([{ p: 0.5 }]);
-  expect(await query.rows(sql, ["'; --", 0])).toEqual([]);
+  expect(await query.readRows(sql, ['A.B-😀', Date.parse('2026-07-01T12:00:00Z')])).toEqual([{ p: 0.5 }]);
+  expect(await query.readRows(sql, ["'; --", 0])).toEqual([]);
 });
 
 test('integers beyond what a number holds are refused instead of rounded', async () => {
-  await expect(query.rows('SELECT 9007199254740993 AS n')).rejects.toThrow(RangeError);
+  await expect(query.readRows('SELECT 9007199254740993 AS n')).rejects.toThrow(RangeError);
 });
 
 test('the day is that of the file, though the archive stands in a folder named like one', async () => {
-  expect(await query.rows('SELECT DISTINCT date FROM ticks ORDER BY ALL')).toEqual(
+  expect(await query.readRows('SELECT DISTINCT date FROM ticks ORDER BY ALL')).toEqual(
     ['2026-07-01', '2026-07-02', '2026-07-03'].map((date) => ({ date })),
   );
 });
@@ -85,7 +85,7 @@ test.each([
   ["date BETWEEN '2026-07-01' AND DATE '2026-07-02' AND p > 0", '2/3'],
   ["date < '2020-01-01'", '0/3'],
 ])('a condition on the day leaves files out: %s', async (condition, files) => {
-  const { plan } = await query.table(`EXPLAIN ANALYZE SELECT * FROM ticks WHERE ${condition}`, 10);
+  const { plan } = await query.readTable(`EXPLAIN ANALYZE SELECT * FROM ticks WHERE ${condition}`, 10);
   expect(plan).toMatch(new RegExp(`Scanning Files:\\D*${files}`));
 });
 
@@ -113,7 +113,7 @@ test('thousands of files open and answer', async () => {
     many.put(`ticks/date=${addDays('2018-01-01', i)}/part-00.parquet`, bytes),
   );
   const large = await open({ ticks: paths }, many.scratch);
-  expect(await large.rows("SELECT count(*) AS n, sum(p) AS s FROM ticks WHERE date >= '2018-01-02'")).toEqual([
+  expect(await large.readRows("SELECT count(*) AS n, sum(p) AS s FROM ticks WHERE date >= '2018-01-02'")).toEqual([
     { n: 2999, s: 2999 / 2 },
   ]);
   await large.close();
@@ -125,10 +125,10 @@ test('a file that cannot be read is damage, one that went away is not', async ()
   const paths = ['2026-07-01', '2026-07-02'].map((day) => other.ticks(day, [['A', `${day}T00:00:00Z`, 0]]));
   const damaged = await open({ ticks: paths }, other.scratch);
   writeFileSync(paths[1]!, 'PAR1 no more');
-  await expect(damaged.rows('SELECT count(p) FROM ticks')).rejects.toThrow(DamageError);
-  await expect(damaged.rows('SELECT count(p) FROM ticks')).rejects.toThrow(paths[1]!);
+  await expect(damaged.readRows('SELECT count(p) FROM ticks')).rejects.toThrow(DamageError);
+  await expect(damaged.readRows('SELECT count(p) FROM ticks')).rejects.toThrow(paths[1]!);
   other.remove();
-  const gone = await damaged.rows('SELECT count(p) FROM ticks').catch((error: unknown) => error);
+  const gone = await damaged.readRows('SELECT count(p) FROM ticks').catch((error: unknown) => error);
   expect(gone).toBeInstanceOf(OddslakeError);
   expect(gone).toMatchObject({ exitCode: 1 });
   await damaged.close();

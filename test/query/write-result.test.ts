@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { decode } from '../../src/archive/parquet/rows.ts';
+import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import type { Query, WriteFormat } from '../../src/query/query.ts';
 import { archiveFolder, collector, open } from './files.ts';
@@ -118,7 +118,7 @@ describe('parquet', () => {
   test('holds the rows in their order, and leaves no file behind', async () => {
     const { out, bytes } = collector();
     await query.write('SELECT symbol, t, p FROM ticks ORDER BY p DESC LIMIT 3; -- the last; three\n', 'parquet', out);
-    const table = decode(new Uint8Array(bytes()));
+    const table = decodeArrowTable(new Uint8Array(bytes()));
     expect(table.schema.fields.map((field) => `${field.name} ${field.type}`)).toEqual([
       'symbol Utf8',
       't Timestamp<MICROSECOND, UTC>',
@@ -133,7 +133,7 @@ describe('parquet', () => {
   test('is possible for what describes, not for EXPLAIN', async () => {
     const { out, bytes } = collector();
     await query.write('DESCRIBE ticks', 'parquet', out);
-    expect(decode(new Uint8Array(bytes())).numRows).toBe(4);
+    expect(decodeArrowTable(new Uint8Array(bytes())).numRows).toBe(4);
     await expect(query.write('EXPLAIN FROM ticks', 'parquet', out)).rejects.toThrow('no rows');
   });
 });
@@ -160,15 +160,15 @@ describe('an abort', () => {
   });
 
   test('stops a table and a computation for use inside', async () => {
-    await expect(query.table(endless, 5, abortedAmid(new Error('SIGINT')))).rejects.toThrow('SIGINT');
-    await expect(query.rows(endless, [], abortedAmid(new Error('SIGINT')))).rejects.toThrow('SIGINT');
+    await expect(query.readTable(endless, 5, abortedAmid(new Error('SIGINT')))).rejects.toThrow('SIGINT');
+    await expect(query.readRows(endless, [], abortedAmid(new Error('SIGINT')))).rejects.toThrow('SIGINT');
   });
 
   test('is never taken for the end of the rows', async () => {
     const rows = 'SELECT range AS n, sin(range) AS x FROM range(200000)';
     const readers = {
-      texts: (signal: AbortSignal) => query.texts([rows], 'csv', signal),
-      chunks: (signal: AbortSignal) => query.chunks(['SELECT range::DOUBLE AS n FROM range(200000)'], signal),
+      texts: (signal: AbortSignal) => query.readTexts([rows], 'csv', signal),
+      chunks: (signal: AbortSignal) => query.readChunks(['SELECT range::DOUBLE AS n FROM range(200000)'], signal),
     };
     for (const read of Object.values(readers)) {
       for (let pieces = 1; pieces <= 8; pieces++) {
@@ -190,7 +190,7 @@ describe('an abort', () => {
     const stuck = new Writable({ write() {}, highWaterMark: 1 });
     const signal = abortedAmid(new Error('SIGINT'));
     await expect(query.write('FROM ticks', 'csv', stuck, signal)).rejects.toThrow('SIGINT');
-    expect(await query.rows('SELECT 1 AS one')).toEqual([{ one: 1 }]);
+    expect(await query.readRows('SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 });
 
@@ -204,15 +204,15 @@ test('a reader that goes away ends the query with its error', async () => {
 });
 
 test('several statements may run at a time', async () => {
-  const counts = await Promise.all([1, 2, 3].map((n) => query.rows(`SELECT count(*) + ${n} AS n FROM ticks`)));
+  const counts = await Promise.all([1, 2, 3].map((n) => query.readRows(`SELECT count(*) + ${n} AS n FROM ticks`)));
   expect(counts).toEqual([1, 2, 3].map((n) => [{ n: rows + n }]));
 });
 
 test('what does not fit into memory spills to scratch, and closing clears it', async () => {
   const scratch = join(folder.root, 'spilled');
   const small = await open({}, scratch, 40);
-  const sorted = small.table('SELECT md5(CAST(range AS VARCHAR)) AS m FROM range(2000000) ORDER BY m', 2);
-  expect((await sorted).complete).toBe(false);
+  const sorted = small.readTable('SELECT md5(CAST(range AS VARCHAR)) AS m FROM range(2000000) ORDER BY m', 2);
+  expect((await sorted).isComplete).toBe(false);
   expect(existsSync(scratch)).toBe(true);
   await small.close();
   expect(readdirSync(scratch)).toEqual([]);
@@ -221,7 +221,7 @@ test('what does not fit into memory spills to scratch, and closing clears it', a
 test('more than memory holds, where nothing can spill, is no bad usage', async () => {
   const small = await open({}, folder.scratch, 20);
   const failure = await small
-    .rows('SELECT len(string_agg(md5(CAST(range AS VARCHAR)))) FROM range(4000000)')
+    .readRows('SELECT len(string_agg(md5(CAST(range AS VARCHAR)))) FROM range(4000000)')
     .catch((e) => e);
   expect(failure).toMatchObject({ exitCode: 1, message: expect.stringContaining('more memory') });
   await small.close();
@@ -230,16 +230,16 @@ test('more than memory holds, where nothing can spill, is no bad usage', async (
 describe('a table', () => {
   test('ends at the rows asked for and says whether there are more', async () => {
     const sql = "SELECT symbol, t, p, date FROM ticks WHERE symbol = 'A' ORDER BY t";
-    const { columns, rows, complete } = await query.table(`${sql} LIMIT 3`, 2);
+    const { columns, rows, isComplete } = await query.readTable(`${sql} LIMIT 3`, 2);
     expect(columns.map(({ kind }) => kind)).toEqual(['text', 'fixed', 'number', 'fixed']);
     expect(rows[1]).toEqual(['A', '2026-07-01T00:00:00.500Z', String(1 / 300_000), '2026-07-01']);
-    expect(complete).toBe(false);
-    expect((await query.table(`${sql} LIMIT 2`, 2)).complete).toBe(true);
+    expect(isComplete).toBe(false);
+    expect((await query.readTable(`${sql} LIMIT 2`, 2)).isComplete).toBe(true);
   });
 
   test('shows whole seconds without fraction, and NULL as such', async () => {
     const sql = "SELECT TIMESTAMPTZ '2026-07-01 00:00:00Z' AS t, NULL AS n UNION ALL SELECT NULL, 1 ORDER BY n";
-    expect((await query.table(sql, 5)).rows).toEqual([
+    expect((await query.readTable(sql, 5)).rows).toEqual([
       [null, '1'],
       ['2026-07-01T00:00:00Z', null],
     ]);

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { startJobRunner } from '../../src/reading/job-runner.ts';
 import { systemClock } from '../../src/system.ts';
-import { WorkspaceUnavailable } from '../../src/workspace/database-unavailable.ts';
+import { WorkspaceUnavailableError } from '../../src/workspace/database-unavailable.ts';
 
 /** A queue of one job in memory, whose finish cannot be written down the first so many times. */
 async function ran(lost: number): Promise<string[]> {
@@ -17,7 +17,7 @@ async function ran(lost: number): Promise<string[]> {
       async releaseAll() {
         if (state === 'running') state = 'waiting';
       },
-      tidy: async () => {},
+      cleanUp: async () => {},
       async take() {
         if (state !== 'waiting') return null;
         state = 'running';
@@ -25,10 +25,10 @@ async function ran(lost: number): Promise<string[]> {
       },
       progress: async () => true,
       release: async () => {},
-      async make() {
+      async run() {
         told.push('made');
         return async () => {
-          if (left-- > 0) throw new WorkspaceUnavailable('not now');
+          if (left-- > 0) throw new WorkspaceUnavailableError('not now');
           told.push('finished');
           state = 'done';
           over.resolve();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { failedBacktest } from '../../src/reading/backtest-jobs/backtest-in-thread.ts';
-import { isFullDisk, ThreadFailed } from '../../src/reading/job-thread.ts';
+import { toBacktestFailure } from '../../src/reading/backtest-jobs/backtest-in-thread.ts';
+import { isFullDisk, JobThreadError } from '../../src/reading/job-thread.ts';
 
 test('a full disk is known by the error itself, by what caused it, and by what DuckDB says', () => {
   const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
@@ -19,11 +19,11 @@ test('a full disk is known by the error itself, by what caused it, and by what D
 
 test('what a thread said of its failure is known, and all else is unexpected', () => {
   const faults = [{ name: 'from', reason: 'is late' }];
-  expect(failedBacktest(new ThreadFailed({ why: 'unfit', message: 'x', faults }))).toEqual({
+  expect(toBacktestFailure(new JobThreadError({ why: 'unfit', message: 'x', faults }))).toEqual({
     why: 'unfit',
     message: 'x',
     faults,
   });
-  for (const error of [new ThreadFailed({ why: 'unexpected', message: 'y' }), new Error('y'), 'y'])
-    expect(failedBacktest(error)).toMatchObject({ why: 'unexpected', faults: [] });
+  for (const error of [new JobThreadError({ why: 'unexpected', message: 'y' }), new Error('y'), 'y'])
+    expect(toBacktestFailure(error)).toMatchObject({ why: 'unexpected', faults: [] });
 });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { DamageError } from '../../src/core/errors.ts';
-import { openShelf, ReplacedError } from '../../src/reading/history/pin-pool.ts';
+import { openPinPool, ReplacedError } from '../../src/reading/history/pin-pool.ts';
 import { answer, append, day0, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 
 const { signal } = new AbortController();
@@ -12,24 +12,24 @@ async function archiveOf(root = scratchFolder()) {
   let reads = 0;
   const disk: Disk = {
     ...systemDisk,
-    pieces(path) {
+    readStream(path) {
       reads++;
-      return systemDisk.pieces(path);
+      return systemDisk.readStream(path);
     },
   };
   const archive = opened({ root, disk });
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
-  const [file] = archive.manifest().datasets.ticks.files;
-  return { root, archive, file: file!, shelf: openShelf(archive, 'test'), reads: () => reads };
+  const [file] = archive.readManifest().datasets.ticks.files;
+  return { root, archive, file: file!, shelf: openPinPool(archive, 'test'), reads: () => reads };
 }
 
 test('a file is read against its hash once, for however many readers, at once and later', async () => {
   const { shelf, file, reads } = await archiveOf();
-  const taken = await Promise.all([1, 2, 3].map(() => shelf.take(file, signal)));
+  const taken = await Promise.all([1, 2, 3].map(() => shelf.acquire(file, signal)));
   expect(new Set(taken.map(({ path }) => path)).size).toBe(1);
-  for (const one of taken) one.give();
-  (await shelf.take(file, signal)).give();
+  for (const one of taken) one.release();
+  (await shelf.acquire(file, signal)).release();
   expect(reads()).toBe(1);
   shelf.close();
   expect(existsSync(shelf.folder)).toBe(false);
@@ -39,11 +39,11 @@ test('a file that somebody wrote into is read again, and refused where it is ano
   const { root, shelf, file, reads } = await archiveOf();
   const path = join(root, file.path);
   const bytes = readFileSync(path);
-  (await shelf.take(file, signal)).give();
+  (await shelf.acquire(file, signal)).release();
   writeFileSync(path, bytes.toReversed());
-  await expect(shelf.take(file, signal)).rejects.toBeInstanceOf(DamageError);
+  await expect(shelf.acquire(file, signal)).rejects.toBeInstanceOf(DamageError);
   writeFileSync(path, bytes);
-  (await shelf.take(file, signal)).give();
+  (await shelf.acquire(file, signal)).release();
   expect(reads()).toBe(3);
   shelf.close();
 });
@@ -51,26 +51,26 @@ test('a file that somebody wrote into is read again, and refused where it is ano
 test('what was taken stays as it is when a later generation replaces it, and goes once it is given back', async () => {
   const { root, archive, shelf, file } = await archiveOf();
   const bytes = readFileSync(join(root, file.path));
-  const taken = await shelf.take(file, signal);
+  const taken = await shelf.acquire(file, signal);
   append(archive, answer('AAA', [[day0 + 1, 0.6]]));
   await publishNow(archive, now + 1);
   expect(readFileSync(join(root, file.path)).equals(bytes)).toBe(false);
   expect(readFileSync(taken.path).equals(bytes)).toBe(true);
-  shelf.settle(archive.manifest());
+  shelf.releaseStale(archive.readManifest());
   expect(existsSync(taken.path)).toBe(true);
-  taken.give();
+  taken.release();
   expect(globSync('**/*.parquet', { cwd: shelf.folder })).toEqual([]);
-  await expect(shelf.take(file, signal)).rejects.toBeInstanceOf(ReplacedError);
+  await expect(shelf.acquire(file, signal)).rejects.toBeInstanceOf(ReplacedError);
   shelf.close();
 });
 
 test('one reader that is stopped while a file is checked takes it from nobody else', async () => {
   const { shelf, file } = await archiveOf();
   const stopped = new AbortController();
-  const first = shelf.take(file, stopped.signal);
-  const second = shelf.take(file, signal);
+  const first = shelf.acquire(file, stopped.signal);
+  const second = shelf.acquire(file, signal);
   stopped.abort(new Error('stopped'));
   await expect(first).rejects.toThrow('stopped');
-  (await second).give();
+  (await second).release();
   shelf.close();
 });

@@ -2,8 +2,8 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { diskOver } from '../../src/archive/disk/file-system.ts';
-import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
+import { createDisk } from '../../src/archive/disk/file-system.ts';
+import { readLeaseId } from '../../src/reading/export-jobs/export-folder.ts';
 import { apartDisk } from '../archive/apart.ts';
 import { opened } from '../archive/scratch.ts';
 import { powerModel } from '../faults/power-loss.ts';
@@ -16,7 +16,7 @@ test('the word of an archive that its maker died over is durable once it was rea
   const power = powerModel(root);
   const { calls } = power;
   let isDead = false;
-  const dying = diskOver({
+  const dying = createDisk({
     ...calls,
     link(from, to) {
       calls.link(from, to);
@@ -28,12 +28,12 @@ test('the word of an archive that its maker died over is durable once it was rea
     },
   });
   const archive = opened({ root, parts: 1 });
-  expect(() => placeOf({ ...archive, disk: dying }, () => 0.25)).toThrow('killed');
-  const word = placeOf({ ...archive, disk: diskOver(calls) }, () => 0.75);
+  expect(() => readLeaseId({ ...archive, disk: dying }, () => 0.25)).toThrow('killed');
+  const word = readLeaseId({ ...archive, disk: createDisk(calls) }, () => 0.75);
   archive.close();
   power.cut(`${root}.kept`, 'vanished');
   const after = opened({ root: `${root}.kept`, parts: 1 });
-  expect(placeOf(after, () => 0.5)).toBe(word);
+  expect(readLeaseId(after, () => 0.5)).toBe(word);
   after.close();
 });
 
@@ -41,8 +41,8 @@ test('an archive whose exports are on another file system has a word, and keeps 
   const archive = opened({ parts: 1 });
   const { root } = archive.layout;
   const apart = { ...archive, disk: apartDisk([join(root, '.oddslake/exports')]) };
-  const word = placeOf(apart, () => 0.25);
-  expect(placeOf(apart, () => 0.75)).toBe(word);
+  const word = readLeaseId(apart, () => 0.25);
+  expect(readLeaseId(apart, () => 0.75)).toBe(word);
   expect(readdirSync(join(root, '.oddslake/exports'))).toEqual(['place']);
   expect(readdirSync(join(root, '.oddslake')).filter((name) => name.startsWith('next-'))).toEqual([]);
 });

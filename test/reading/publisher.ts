@@ -1,7 +1,7 @@
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
-import { ranks } from '../../src/core/merge.ts';
+import { precedenceRanks } from '../../src/core/merge.ts';
 import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';
 import { systemClock } from '../../src/system.ts';
@@ -19,10 +19,10 @@ for (let round = 1; round <= rounds; round++) {
     (start): TickRecord => ({
       runId: 'publisher',
       symbol: 'S',
-      asked: { from: start, to: start + dayMs },
+      requestedWindow: { from: start, to: start + dayMs },
       origin: 'poll',
       observedAt: day + 3 * dayMs + round,
-      rank: ranks.poll,
+      rank: precedenceRanks.poll,
       rejected: [],
       covered: [],
       ticks: { t: Float64Array.of(start, start + round), p: Float64Array.of(round, round) },
@@ -36,9 +36,9 @@ for (let round = 1; round <= rounds; round++) {
       runId: 'publisher',
       clock: systemClock,
       waitMs: 10_000,
-      named: null,
+      namedSymbols: null,
       views: [],
-      rules,
+      lifetimeRules: rules,
       candles: [],
     });
   }

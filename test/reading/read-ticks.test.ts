@@ -6,9 +6,15 @@ import type { Archive } from '../../src/archive/open-archive.ts';
 import { DamageError } from '../../src/core/errors.ts';
 import { subtract } from '../../src/core/window.ts';
 import { openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
-import { watchCurrent } from '../../src/reading/manifest-watcher.ts';
-import { daysMax, gapsMax, openTicks, type ReadTicks, type TicksFound } from '../../src/reading/read-ticks.ts';
-import { coverageOf } from '../../src/state/coverage.ts';
+import { watchManifest } from '../../src/reading/manifest-watcher.ts';
+import {
+  daysMax,
+  gapsMax,
+  openTickReader,
+  type ReadTicks,
+  type TickRangeResult,
+} from '../../src/reading/read-ticks.ts';
+import { readSymbolCoverage } from '../../src/state/coverage.ts';
 import {
   answer,
   append,
@@ -27,14 +33,14 @@ const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`ticks: SEED=${seed}`);
 
 const reading = (archive: Archive, bytesMax = 1 << 20): ReadTicks =>
-  openTicks(archive, watchCurrent(archive), openVerifiedFiles(archive, bytesMax), bytesMax);
+  openTickReader(archive, watchManifest(archive), openVerifiedFiles(archive, bytesMax), bytesMax);
 
-const pairsOf = (found: TicksFound | null): [number, number][] =>
+const pairsOf = (found: TickRangeResult | null): [number, number][] =>
   found!.slices.flatMap(({ t, p, from, to }) =>
     Array.from({ length: to - from }, (_, i): [number, number] => [t[from + i]!, p[from + i]!]),
   );
 
-const lines = (symbol: string, found: TicksFound | null): string[] =>
+const lines = (symbol: string, found: TickRangeResult | null): string[] =>
   found === null ? [] : pairsOf(found).map(([t, p]) => `${symbol} ${t} ${p}`);
 
 const symbols = ['AAA', 'BBB', '🚀 x'];
@@ -58,7 +64,9 @@ test('what is published and what is journaled are read as one, as a publish woul
           expect(symbols.flatMap((symbol, i) => lines(symbol, found[i]!)).sort()).toEqual(wanted);
         for (const [i, symbol] of symbols.entries()) {
           if (after[i] === null) continue;
-          expect(before[i]!.gaps).toEqual(subtract([{ from: 0, to: now }], coverageOf(writer.state.db, symbol)));
+          expect(before[i]!.gaps).toEqual(
+            subtract([{ from: 0, to: now }], readSymbolCoverage(writer.state.db, symbol)),
+          );
           expect(after[i]!.gaps).toEqual(before[i]!.gaps);
         }
       }
@@ -179,7 +187,7 @@ test('a manifest that is not the one last published is damage, not waited for', 
   const archive = opened({ root, parts: 1 });
   append(archive, answer('A', [[day0, 1]]));
   await publishNow(archive);
-  const older = archive.manifestText();
+  const older = archive.readManifestText();
   append(archive, answer('A', [[day0 + 1, 1]]));
   await publishNow(archive);
   writeFileSync(join(root, 'manifest.json'), older);
@@ -192,10 +200,10 @@ test('a manifest of another generation than the state is not believed: the read 
   const { manifest: older } = await publishNow(archive);
   append(archive, answer('A', [[day0 + 1, 2]]));
   await publishNow(archive);
-  const current = watchCurrent(archive);
+  const current = watchManifest(archive);
   let looks = 0;
-  const late = { ...current, manifest: () => (looks++ < 3 ? older : current.manifest()) };
-  const found = await openTicks(archive, late, openVerifiedFiles(archive, 0), 0)({ ...all, symbol: 'A' });
+  const late = { ...current, getManifest: () => (looks++ < 3 ? older : current.getManifest()) };
+  const found = await openTickReader(archive, late, openVerifiedFiles(archive, 0), 0)({ ...all, symbol: 'A' });
   expect(lines('A', found)).toEqual([`A ${day0} 1`, `A ${day0 + 1} 2`]);
   expect(looks).toBe(4);
 });

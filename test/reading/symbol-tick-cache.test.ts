@@ -2,10 +2,10 @@ import { expect, test } from 'vitest';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
-import { indexTicks } from '../../src/archive/parquet/tick-page-index.ts';
+import { indexTickFile } from '../../src/archive/parquet/tick-page-index.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { DamageError } from '../../src/core/errors.ts';
-import { openSymbolParts } from '../../src/reading/symbol-tick-cache.ts';
+import { openSymbolTickCache } from '../../src/reading/symbol-tick-cache.ts';
 import { day0 } from '../archive/scratch.ts';
 
 const rows = [
@@ -41,9 +41,9 @@ function over(bytes: Uint8Array, bytesMax: number) {
       return bytes;
     },
   };
-  const parts = openSymbolParts(files as unknown as Parameters<typeof openSymbolParts>[0], bytesMax);
+  const parts = openSymbolTickCache(files as unknown as Parameters<typeof openSymbolTickCache>[0], bytesMax);
   const pairs = (symbol: string) => {
-    const { t, p } = parts.ticks(file, symbol);
+    const { t, p } = parts.readTicks(file, symbol);
     return [...t].map((time, i) => [time - day0, p[i]]);
   };
   return { asked, pairs };
@@ -72,7 +72,7 @@ test('a file that is stored in another way than our writer stores ticks is read 
     datasets.ticks.map((column) => ({ ...column, nullable: true })),
     rows,
   );
-  expect(() => indexTicks(bytes)).toThrow();
+  expect(() => indexTickFile(bytes)).toThrow();
   const { pairs } = over(bytes, 1 << 20);
   expect(pairs('B')).toEqual([
     [0, 0.25],

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { symbolsText } from '../../src/cli/format-symbols.ts';
+import { formatSymbols } from '../../src/cli/format-symbols.ts';
 import { listSymbols } from '../../src/reading/symbols.ts';
-import { ensureSymbols, noteRecognition, observeMarkets } from '../../src/state/symbols.ts';
+import { ensureSymbols, recordMarkets, recordRecognition } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 
 async function archiveOfAll() {
@@ -15,9 +15,9 @@ async function archiveOfAll() {
     market('D-to-come', { resolvedAt: now + dayMs }),
     market('E-unknown'),
   ];
-  observeMarkets(db, facts, now, true);
+  recordMarkets(db, facts, now, true);
   ensureSymbols(db, ['F-by-hand'], now);
-  noteRecognition(db, { answered: ['Z-live'], unknown: ['E-unknown'], failed: ['E-unknown'] }, 1, now);
+  recordRecognition(db, { answered: ['Z-live'], unknown: ['E-unknown'], failed: ['E-unknown'] }, 1, now);
   append(
     archive,
     answer('Z-live', [[day0, 0.5]]),
@@ -54,11 +54,11 @@ test('words are looked for in question, category, market id and venue too', asyn
 
 test('a narrow terminal keeps the symbol whole and leaves out what is least needed; none cuts nothing', async () => {
   const list = listSymbols(await archiveOfAll(), '', now);
-  const narrow = symbolsText(list, 50, { width: 70, colour: false }).split('\n');
+  const narrow = formatSymbols(list, 50, { width: 70, hasColour: false }).split('\n');
   expect(narrow[0]).toMatch(/^symbol +question +state +ticks +last tick$/);
   for (const line of narrow) expect(line.length).toBeLessThanOrEqual(70);
   expect(narrow.some((line) => line.startsWith('E-unknown '))).toBe(true);
-  const wide = symbolsText(list, 50, { width: null, colour: false });
+  const wide = formatSymbols(list, 50, { width: null, hasColour: false });
   expect(wide).toMatch(/B-resolved .* resolved 1 +0\n/);
   expect(wide).toContain('2026-06-01 … 2026-06-02');
   expect(wide).toContain('Will it rain in São Paulo?');

@@ -3,20 +3,20 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { DamageError } from '../../src/core/errors.ts';
-import { atOnce } from '../../src/reading/files/lru-bytes.ts';
-import type { ListedFile } from '../../src/reading/files/open-file.ts';
+import { createConcurrencyLimiter } from '../../src/reading/files/lru-bytes.ts';
+import type { FileEntry } from '../../src/reading/files/open-file.ts';
 import { type OpenedFile, openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 
 /** Files of 1,000 bytes and more in an archive's folder, each with its hash. */
 function filed(count: number, size = 1000) {
   const archive = opened();
-  const files = Array.from({ length: count }, (_, i): ListedFile => {
+  const files = Array.from({ length: count }, (_, i): FileEntry => {
     const bytes = Buffer.alloc(size, i + 1);
     writeFileSync(join(archive.layout.root, `file-${i}`), bytes);
     return { path: `file-${i}`, bytes: size, sha256: sha256(bytes) };
   });
-  const at = (file: ListedFile): string => join(archive.layout.root, file.path);
+  const at = (file: FileEntry): string => join(archive.layout.root, file.path);
   return { archive, files, at };
 }
 
@@ -65,7 +65,7 @@ test('others have their turn while a large file is checked', async () => {
 
 test('a reader keeps the file that was there when it was opened, though another takes its place', async () => {
   const { archive, files, at } = filed(1);
-  const [file] = files as [ListedFile];
+  const [file] = files as [FileEntry];
   const verified = openVerifiedFiles(archive, 0);
   const before = await verified.open(file);
   const other = Buffer.alloc(1000, 9);
@@ -104,14 +104,17 @@ test('what was read at once is there for those that send it, and the other way r
   const archive = opened({ parts: 1 });
   append(archive, answer('KX A', [[day0, 0.5]]));
   await publishNow(archive);
-  const [ticks, symbols] = [archive.manifest().datasets.ticks.files[0]!, archive.manifest().datasets.symbols.files[0]!];
+  const [ticks, symbols] = [
+    archive.readManifest().datasets.ticks.files[0]!,
+    archive.readManifest().datasets.symbols.files[0]!,
+  ];
   const verified = openVerifiedFiles(archive, 1_000_000);
-  const bytes = verified.bytes(ticks);
+  const bytes = verified.readBytes(ticks);
   const one = await verified.open(ticks);
   expect(one.bytes).toBe(bytes);
   expect(one.modifiedMs).not.toBeNull();
   const other = await verified.open(symbols);
-  expect(verified.bytes(symbols)).toBe(other.bytes);
+  expect(verified.readBytes(symbols)).toBe(other.bytes);
   for (const opened of [one, other]) opened.close();
 });
 
@@ -130,7 +133,7 @@ test('a file that was refused is looked at again', async () => {
 });
 
 test('no more than so many are at work at once, in the order in which they came, also where some fail', async () => {
-  const bounded = atOnce(2);
+  const bounded = createConcurrencyLimiter(2);
   const started: number[] = [];
   let [running, most] = [0, 0];
   const work = (i: number) => async (): Promise<number> => {

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { dayOf } from '../../src/core/time.ts';
-import { growthOf, slopeOf } from '../../src/report/archive-growth.ts';
+import { formatDay } from '../../src/core/time.ts';
+import { computeGrowth, estimateSlope } from '../../src/report/archive-growth.ts';
 
 const dayMs = 86_400_000;
 const first = Date.UTC(2026, 5, 1);
 const daysOf = (bytes: readonly (number | null)[]) =>
-  bytes.flatMap((value, i) => (value === null ? [] : [{ date: dayOf(first + i * dayMs), bytes: value }]));
+  bytes.flatMap((value, i) => (value === null ? [] : [{ date: formatDay(first + i * dayMs), bytes: value }]));
 const space = { freeBytes: 1000, totalBytes: 5000 };
 const at = (days: number) => ({
   nowMs: first + days * dayMs,
@@ -14,32 +14,32 @@ const at = (days: number) => ({
 });
 
 test('a line through points is the one that lies nearest to them', () => {
-  expect(slopeOf([0, 10, 20, 30])).toBe(10);
+  expect(estimateSlope([0, 10, 20, 30])).toBe(10);
   // By hand: mean 3, deviations -1.5, -0.5, 0.5, 1.5 times -2, 1, -1, 2 make 5, and 5 by 5 is 1.
-  expect(slopeOf([1, 4, 2, 5])).toBe(1);
-  expect(slopeOf([7])).toBe(0);
+  expect(estimateSlope([1, 4, 2, 5])).toBe(1);
+  expect(estimateSlope([7])).toBe(0);
 });
 
 test('a disk is full when what is free is used up by days as large as the last whole ones', () => {
   // Four whole days of 100 bytes, and half of today.
-  const growth = growthOf(daysOf([100, 100, 100, 100, 30]), space, at(4.5));
+  const growth = computeGrowth(daysOf([100, 100, 100, 100, 30]), space, at(4.5));
   expect(growth).toMatchObject({ bytesPerDay: 100, days: 4, fullAt: first + 14.5 * dayMs });
   expect(growth.sizes.map(({ bytes }) => bytes)).toEqual([100, 200, 300, 400, 430]);
 });
 
 test('a day without a file is one that did not grow', () => {
   // Sizes 90, 90, 180, 180, 270 by day: deviations -2 to 2 times -72, -72, 18, 18, 108 make 450, and 450 by 10 is 45.
-  expect(growthOf(daysOf([90, null, 90, null, 90]), space, at(5)).bytesPerDay).toBe(45);
+  expect(computeGrowth(daysOf([90, null, 90, null, 90]), space, at(5)).bytesPerDay).toBe(45);
 });
 
 test('what does not grow, grows slowly, or is too young, is not full in the next 10 years', () => {
-  expect(growthOf(daysOf([100, 100, 1]), space, at(2.5))).toMatchObject({ bytesPerDay: null, fullAt: null });
-  expect(growthOf(daysOf([0.1, 0.1, 0.1, 0.1]), space, at(4))).toMatchObject({ fullAt: null });
+  expect(computeGrowth(daysOf([100, 100, 1]), space, at(2.5))).toMatchObject({ bytesPerDay: null, fullAt: null });
+  expect(computeGrowth(daysOf([0.1, 0.1, 0.1, 0.1]), space, at(4))).toMatchObject({ fullAt: null });
   // Forty days after the last one.
-  expect(growthOf(daysOf([100, 100, 100]), space, { ...at(43), shownTo: first + 3 * dayMs })).toMatchObject({
+  expect(computeGrowth(daysOf([100, 100, 100]), space, { ...at(43), shownTo: first + 3 * dayMs })).toMatchObject({
     bytesPerDay: 0,
     fullAt: null,
   });
-  expect(growthOf(daysOf([100, 100, 100]), null, at(3))).toMatchObject({ bytesPerDay: 100, fullAt: null });
-  expect(growthOf([], space, at(3))).toEqual({ sizes: [], bytesPerDay: null, days: 0, fullAt: null });
+  expect(computeGrowth(daysOf([100, 100, 100]), null, at(3))).toMatchObject({ bytesPerDay: 100, fullAt: null });
+  expect(computeGrowth([], space, at(3))).toEqual({ sizes: [], bytesPerDay: null, days: 0, fullAt: null });
 });

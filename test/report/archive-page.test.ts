@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import type { Gathered } from '../../src/reading/report/report-data.ts';
-import { archiveReport } from '../../src/report/archive-page.ts';
+import type { ReportData } from '../../src/reading/report/report-data.ts';
+import { renderArchiveReport } from '../../src/report/archive-page.ts';
 import { rubbish } from '../page/lake.ts';
 import { madeGathered, madeRun, madeTroubled } from './made-gathered.ts';
 
-const page = (rest: Partial<Gathered> = {}) => archiveReport(madeGathered(rest), '1.2.3').text;
+const page = (rest: Partial<ReportData> = {}) => renderArchiveReport(madeGathered(rest), '1.2.3').text;
 const headings = (text: string) => [...text.matchAll(/<h2>(.*?)<\/h2>/g)].map(([, heading]) => heading);
 
 test('tells first whether all is well, and shows what there is, the rest in a line each', () => {
@@ -27,7 +27,7 @@ test('tells first whether all is well, and shows what there is, the rest in a li
 });
 
 test('tells of all that can be wrong, in the order in which it is wanted', () => {
-  const text = archiveReport(madeTroubled(['A', 'B', 'C', 'D']), '1').text;
+  const text = renderArchiveReport(madeTroubled(['A', 'B', 'C', 'D']), '1').text;
   expect(headings(text)).toEqual([
     'Runs',
     'Ticks and bytes',
@@ -49,7 +49,7 @@ test('tells of all that can be wrong, in the order in which it is wanted', () =>
 });
 
 test('every plot says what is seen, for wide and for narrow pages, and has its units', () => {
-  const text = archiveReport(madeTroubled(['A', 'B']), '1').text;
+  const text = renderArchiveReport(madeTroubled(['A', 'B']), '1').text;
   const labels = [
     ...text.matchAll(/<svg [^>]*aria-label="([^"]+)"[^>]*role="img"|<svg [^>]*role="img"[^>]*aria-label="([^"]+)"/g),
   ];
@@ -74,7 +74,7 @@ test('one gap of one symbol is told as one', () => {
   expect(text).toContain('1 in the lives of 1 symbol, ');
   expect(text).toContain('of 1 symbol, ');
   const reason = { reason: 'not a number', count: 1, symbol: null, lastAt: null };
-  expect(page({ quarantine: { count: 1, reasons: [reason], reasonsCount: 1, isCut: false } })).toContain(
+  expect(page({ quarantine: { count: 1, reasons: [reason], reasonsCount: 1, isTruncated: false } })).toContain(
     '1 was set aside as received',
   );
 });
@@ -85,12 +85,12 @@ test('of a single run and an empty archive there is no plot of nothing', () => {
   expect(one).toContain(
     'The only run that asked made 2.0 requests a second while it had something to ask and was not held back; 5 are allowed.',
   );
-  const { status, coverage, habits } = madeGathered();
+  const { status, coverage, cadence } = madeGathered();
   const empty = page({
     runs: [],
     days: [],
     coverage: { ...coverage, rows: [] },
-    habits: { ...habits, busiest: [] },
+    cadence: { ...cadence, busiest: [] },
     space: null,
     status: { ...status, generation: 0, upstream: '', lag_ms: null, watermark: null },
   });
@@ -100,14 +100,14 @@ test('of a single run and an empty archive there is no plot of nothing', () => {
 });
 
 test('texts from outside are text, in tables, plots and titles', () => {
-  const text = archiveReport(madeTroubled(rubbish), '</style><script>alert(1)</script>').text;
+  const text = renderArchiveReport(madeTroubled(rubbish), '</style><script>alert(1)</script>').text;
   expect(text).not.toMatch(/<script|<img src=x|<b>bold/);
   expect(text).toContain('&lt;script&gt;globalThis.hit = 1&lt;/script&gt;');
   expect(text).not.toMatch(/NaN|undefined|Infinity/);
 });
 
 test('nothing is asked of anywhere, and no script could run', () => {
-  const text = archiveReport(madeTroubled(rubbish), '1').text;
+  const text = renderArchiveReport(madeTroubled(rubbish), '1').text;
   expect(text).toContain(`content="default-src 'none'; style-src 'unsafe-inline'; img-src data:"`);
   expect(text.replaceAll(/xmlns(:\w+)?="[^"]*"/g, '')).not.toMatch(/(src|href|url)\s*[=(]\s*["']?\s*(https?:)?\/\//);
 });
@@ -123,7 +123,7 @@ test('however much there is, the page stays small', () => {
   const rows = Array.from({ length: 12 }, (_, g) => ({
     group: `group ${g}`,
     symbols: 9,
-    livedMs: Array.from({ length: steps }, () => 100),
+    lifetimeMs: Array.from({ length: steps }, () => 100),
     // No two hours side by side look alike.
     coveredMs: Array.from({ length: steps }, (_, i) => [0, 100, 60, 95, 10][i % 5]!),
   }));

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { backtestPage } from '../../src/report/backtest-page.ts';
+import { renderBacktestPage } from '../../src/report/backtest-page.ts';
 import { rubbish } from '../page/lake.ts';
 import { madeResult } from './made-result.ts';
 
-const page = (making: Parameters<typeof madeResult>[0]) => backtestPage(madeResult(making), '1.2.3');
+const page = (making: Parameters<typeof madeResult>[0]) => renderBacktestPage(madeResult(making), '1.2.3');
 
 test('says what a backtest came to, and what it rests on', () => {
   const text = page({});
@@ -60,7 +60,7 @@ test('texts from outside are text, in tables, plots and code', () => {
   expect(text).toContain('&lt;script&gt;globalThis.hit = 1&lt;/script&gt;');
   const result = madeResult();
   const named = { ...result.asked, entry_executable: { ...result.asked.entry_executable, name: rubbish[0]! } };
-  const evil = backtestPage({ ...result, asked: { ...named, grid: {} } }, '</style><script>alert(1)</script>');
+  const evil = renderBacktestPage({ ...result, asked: { ...named, grid: {} } }, '</style><script>alert(1)</script>');
   expect(evil).not.toMatch(/<script/);
 });
 
@@ -68,6 +68,6 @@ test('a value that nobody has is no number', () => {
   const result = madeResult();
   const { summary } = result;
   const none = { avg_pnl: null, sharpe: null, max_drawdown: null, win_rate: null, brier: null };
-  const text = backtestPage({ ...result, value: null, summary: { ...summary, ...none } }, '1');
+  const text = renderBacktestPage({ ...result, value: null, summary: { ...summary, ...none } }, '1');
   expect(text.replaceAll(/<pre>[^<]*<\/pre>/g, '')).not.toMatch(/NaN|null|undefined|Infinity/);
 });

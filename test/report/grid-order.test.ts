@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bestPointsFirst } from '../../src/report/grid-order.ts';
+import { sortBestFirst } from '../../src/report/grid-order.ts';
 
 test('the best points come first: the least of a drawdown, the greatest of a gain, those without a value last', () => {
   const values = [2, null, 3, 1, 2];
@@ -11,7 +11,7 @@ test('the best points come first: the least of a drawdown, the greatest of a gai
     held_out_trades: 0,
   }));
   const order = (objective: 'total_pnl' | 'max_drawdown' | 'brier') =>
-    bestPointsFirst({ split_at: 0, best: 0, points }, objective).map(({ parameters }) => parameters.i);
+    sortBestFirst({ split_at: 0, best: 0, points }, objective).map(({ parameters }) => parameters.i);
   expect(order('total_pnl')).toEqual([2, 0, 4, 3, 1]);
   expect(order('max_drawdown')).toEqual([3, 0, 4, 2, 1]);
   expect(order('brier')).toEqual([3, 0, 4, 2, 1]);

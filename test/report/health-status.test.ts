@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import type { Gathered } from '../../src/reading/report/report-data.ts';
-import { growthOf } from '../../src/report/archive-growth.ts';
-import { verdictOf } from '../../src/report/health-status.ts';
-import { markOf, storyOf } from '../../src/report/run-marks.ts';
+import type { ReportData } from '../../src/reading/report/report-data.ts';
+import { computeGrowth } from '../../src/report/archive-growth.ts';
+import { assessHealth } from '../../src/report/health-status.ts';
+import { describeRun, toRunMark } from '../../src/report/run-marks.ts';
 import { madeGathered, madeRun, nowMs } from './made-gathered.ts';
 
 const hourMs = 3_600_000;
-const verdict = (rest: Partial<Gathered> = {}) => {
+const verdict = (rest: Partial<ReportData> = {}) => {
   const gathered = madeGathered(rest);
   const { shown, days, space } = gathered;
-  return verdictOf(gathered, growthOf(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to }));
+  return assessHealth(gathered, computeGrowth(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to }));
 };
-const { status, runs, gaps, habits } = madeGathered();
+const { status, runs, gaps, cadence } = madeGathered();
 
 describe('whether all is well', () => {
   test('a fortnight without a flaw is, and nothing has to be done', () => {
@@ -127,9 +127,9 @@ describe('whether all is well', () => {
   });
 
   test('a file that cannot be read is urgent, a symbol that is silent good to know', () => {
-    expect(verdict({ habits: { ...habits, error: 'x is damaged.' } })).toMatchObject({ state: 'act' });
-    const silent = [{ ...habits.busiest[0]!, lastTick: 1, quietMs: 1 }];
-    expect(verdict({ habits: { ...habits, silent } })).toMatchObject({
+    expect(verdict({ cadence: { ...cadence, error: 'x is damaged.' } })).toMatchObject({ state: 'act' });
+    const silent = [{ ...cadence.busiest[0]!, lastTick: 1, quietMs: 1 }];
+    expect(verdict({ cadence: { ...cadence, silent } })).toMatchObject({
       state: 'well',
       findings: [{ severity: 'note' }],
     });
@@ -146,9 +146,9 @@ test('every end of a run has a sign of its own, so that colour is not needed', (
     madeRun(1, { exitCode: 130 }),
   ];
   const open = madeRun(1, { state: 'under way', finishedAt: null, summary: null });
-  expect([...all, open].map((run) => markOf(run).sign).join('')).toBe('✓!◐✕–…');
-  expect(storyOf(warned)).toBe('w (and 1 more)');
-  expect(storyOf(madeRun(1, { exitCode: 4 }, { failures: [{ symbol: 'A', reason: 'no' }], failuresCount: 1 }))).toBe(
-    'A: no',
-  );
+  expect([...all, open].map((run) => toRunMark(run).sign).join('')).toBe('✓!◐✕–…');
+  expect(describeRun(warned)).toBe('w (and 1 more)');
+  expect(
+    describeRun(madeRun(1, { exitCode: 4 }, { failures: [{ symbol: 'A', reason: 'no' }], failuresCount: 1 })),
+  ).toBe('A: no');
 });

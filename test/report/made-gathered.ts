@@ -1,8 +1,8 @@
-import { noRechecks, sumRechecks } from '../../src/core/rechecks.ts';
-import { dayOf } from '../../src/core/time.ts';
-import type { Counts } from '../../src/core/verdict.ts';
-import { type PastRun, type PastSummary, readSummary } from '../../src/reading/report/past-run.ts';
-import type { Gathered } from '../../src/reading/report/report-data.ts';
+import { emptyRecheckMemory, sumRechecks } from '../../src/core/rechecks.ts';
+import { formatDay } from '../../src/core/time.ts';
+import type { CompletenessCounts } from '../../src/core/verdict.ts';
+import { type PastRun, type PastSummary, parsePastSummary } from '../../src/reading/report/past-run.ts';
+import type { ReportData } from '../../src/reading/report/report-data.ts';
 
 // What is gathered of an archive, without one: for tests of what people are shown of it.
 
@@ -21,7 +21,7 @@ export const madeRun = (hoursAgo: number, rest: Partial<PastRun> = {}, told: Par
   state: 'ended',
   finishedAt: nowMs - hoursAgo * hourMs + 600_000,
   summary: {
-    ...readSummary('{}')!,
+    ...parsePastSummary('{}')!,
     requests: 1200,
     accepted: 5000,
     watermark: nowMs - hoursAgo * hourMs,
@@ -43,7 +43,7 @@ const none = {
 };
 
 /** Nothing is missing, provisional or excepted. */
-export const wholeVerdict: Counts = {
+export const wholeVerdict: CompletenessCounts = {
   state: 'complete',
   days: { complete: 13, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
   gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
@@ -55,10 +55,10 @@ export const wholeVerdict: Counts = {
 };
 
 /** A fortnight in which all was well. */
-export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
+export const madeGathered = (rest: Partial<ReportData> = {}): ReportData => ({
   nowMs,
   rules: {
-    judged: { named: null, views: [], rules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs } },
+    judged: { namedSymbols: null, views: [], lifetimeRules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs } },
     overlapMs: hourMs,
     overlapMsMax: dayMs,
     days: 60,
@@ -80,8 +80,8 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
       days: 14,
     },
     days: {
-      first: dayOf(firstDay),
-      last: dayOf(firstDay + 13 * dayMs),
+      first: formatDay(firstDay),
+      last: formatDay(firstDay + 13 * dayMs),
     },
     verified_through: nowMs - dayMs,
     damaged: [],
@@ -95,7 +95,7 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
   lastNight: null,
   runs: Array.from({ length: 14 }, (_, i) => madeRun(24 * (13 - i) + 6)),
   days: Array.from({ length: 14 }, (_, i) => ({
-    date: dayOf(firstDay + i * dayMs),
+    date: formatDay(firstDay + i * dayMs),
     ticks: 10_000 + i,
     bytes: 1_000_000,
     conflicts: 0,
@@ -112,14 +112,14 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
     rows: [madeHeat('crypto', 1), madeHeat('weather', 1)],
   },
   gaps: none,
-  rechecks: { ...sumRechecks(noRechecks), overlapMs: hourMs },
-  habits: {
+  rechecks: { ...sumRechecks(emptyRecheckMemory), overlapMs: hourMs },
+  cadence: {
     days: 14,
     silent: [],
     error: null,
-    busiest: [{ symbol: 'KXBTC-1', ticks: 9000, hours: 300, longestPause: 2, question: 'Will it be?' }],
+    busiest: [{ symbol: 'KXBTC-1', ticks: 9000, hours: 300, longestPauseMs: 2, question: 'Will it be?' }],
   },
-  quarantine: { count: 0, reasons: [], reasonsCount: 0, isCut: false },
+  quarantine: { count: 0, reasons: [], reasonsCount: 0, isTruncated: false },
   space: { freeBytes: 1e12, totalBytes: 2e12 },
   ...rest,
 });
@@ -128,11 +128,16 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
 export function madeHeat(group: string, share: number) {
   const steps = Math.round((nowMs - firstDay) / hourMs);
   const livedMs = Array.from({ length: steps }, () => 2 * hourMs);
-  return { group, symbols: 2, livedMs, coveredMs: livedMs.map((ms, i) => (i === steps - 1 ? 0 : share * ms)) };
+  return {
+    group,
+    symbols: 2,
+    lifetimeMs: livedMs,
+    coveredMs: livedMs.map((ms, i) => (i === steps - 1 ? 0 : share * ms)),
+  };
 }
 
 /** One that everything stands in that can: names are those given, by turns. */
-export function madeTroubled(names: readonly string[]): Gathered {
+export function madeTroubled(names: readonly string[]): ReportData {
   const name = (i: number): string => names[i % names.length]!;
   const gap = {
     from: nowMs - 50 * hourMs,
@@ -182,15 +187,21 @@ export function madeTroubled(names: readonly string[]): Gathered {
       isCaught: true,
       overlapMs: 3 * hourMs,
     },
-    habits: {
+    cadence: {
       days: 14,
       error: null,
-      busiest: names.map((symbol, i) => ({ symbol, ticks: 10 - i, hours: 5, longestPause: 1, question: name(i + 1) })),
+      busiest: names.map((symbol, i) => ({
+        symbol,
+        ticks: 10 - i,
+        hours: 5,
+        longestPauseMs: 1,
+        question: name(i + 1),
+      })),
       silent: names.map((symbol, i) => ({
         symbol,
         ticks: 10,
         hours: 50,
-        longestPause: 3,
+        longestPauseMs: 3,
         question: name(i + 2),
         lastTick: nowMs - 30 * hourMs,
         quietMs: 29 * hourMs,
@@ -199,7 +210,7 @@ export function madeTroubled(names: readonly string[]): Gathered {
     quarantine: {
       count: 12,
       reasonsCount: names.length,
-      isCut: true,
+      isTruncated: true,
       reasons: names.map((reason, i) => ({ reason, count: 2, symbol: name(i + 1), lastAt: i === 0 ? null : nowMs })),
     },
     space: { freeBytes: 20_000_000, totalBytes: 2e12 },

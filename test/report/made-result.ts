@@ -1,6 +1,6 @@
-import { readAsked } from '../../src/research/backtest-request.ts';
-import { bind } from '../../src/research/bind-parameters.ts';
-import { executables } from '../../src/research/builtin-strategies.ts';
+import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
+import { bindParameters } from '../../src/research/bind-parameters.ts';
+import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import type { SymbolRow } from '../../src/research/run-series.ts';
 import type { Trade } from '../../src/research/simulate.ts';
@@ -50,13 +50,15 @@ export interface Making {
 
 /** Half of what it trades gains; with a grid the value of a point falls from the first to the last. */
 export function madeResult({ grid = {}, symbols = [], lacking = 0, trades = 60 }: Making = {}): BacktestResult {
-  const read = readAsked({
+  const read = parseBacktestSpec({
     entry_executable: { name: 'threshold' },
     objective: 'total_pnl',
     grid,
     filter: { categories: ['weather'] },
   });
-  const bound = bind(executables.find(({ name }) => name === 'threshold')!.strategy, { buy_below: 0.1 });
+  const bound = bindParameters(builtinStrategies.find(({ name }) => name === 'threshold')!.strategy, {
+    buy_below: 0.1,
+  });
   if (!('asked' in read) || !('strategy' in bound)) throw new Error('what is made here is unfit');
   const points = Object.entries(grid).reduce<Record<string, number>[]>(
     (some, [name, values]) => some.flatMap((point) => values.map((value) => ({ ...point, [name]: value }))),

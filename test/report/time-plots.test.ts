@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { levelOf, runsOf, short } from '../../src/report/time-plots.ts';
-import { lengthOf, momentOf, shortened, sizeOf } from '../../src/report/time-spans.ts';
+import { findHeatLevel, formatShortNumber, mergeHeatRuns } from '../../src/report/time-plots.ts';
+import { formatBytes, formatLength, formatMinute, shortenText } from '../../src/report/time-spans.ts';
 
 test('what lacks anything at all is never as dark as what is whole', () => {
-  expect([0, 1e-9, 0.01, 0.5, 0.9, 0.999_999, 1].map(levelOf)).toEqual([0, 0, 1, 2, 3, 3, 4]);
+  expect([0, 1e-9, 0.01, 0.5, 0.9, 0.999_999, 1].map(findHeatLevel)).toEqual([0, 0, 1, 2, 3, 3, 4]);
 });
 
 test('steps that look alike are one mark, cut at the end of the span', () => {
-  expect(runsOf([1, 1, null, 0.5, 0.6, 1], 3, { from: 0, to: 55 }, 10)).toEqual([
+  expect(mergeHeatRuns([1, 1, null, 0.5, 0.6, 1], 3, { from: 0, to: 55 }, 10)).toEqual([
     { row: 3, level: 4, from: 0, to: 20 },
     { row: 3, level: 2, from: 30, to: 50 },
     { row: 3, level: 4, from: 50, to: 55 },
@@ -15,9 +15,16 @@ test('steps that look alike are one mark, cut at the end of the span', () => {
 });
 
 test('numbers, lengths and sizes are short', () => {
-  expect([0, 0.25, 7, 1500, 20_000_000, 3.2e9].map(short)).toEqual(['0', '0.25', '7', '1.5k', '20M', '3.2G']);
+  expect([0, 0.25, 7, 1500, 20_000_000, 3.2e9].map(formatShortNumber)).toEqual([
+    '0',
+    '0.25',
+    '7',
+    '1.5k',
+    '20M',
+    '3.2G',
+  ]);
   const lengths = [400, 8000, 720_000, 7_200_000, 18_720_000, 172_800_000, 273_600_000, 2.2e10, 1e11, 2e11];
-  expect(lengths.map(lengthOf)).toEqual([
+  expect(lengths.map(formatLength)).toEqual([
     '0 s',
     '8 s',
     '12 min',
@@ -29,11 +36,11 @@ test('numbers, lengths and sizes are short', () => {
     '3.2 years',
     '6.3 years',
   ]);
-  expect([12, 1000, 1_234_567].map(sizeOf)).toEqual(['12 B', '1.0 kB', '1.2 MB']);
-  expect(momentOf(Date.UTC(2026, 10, 22, 3, 17, 59))).toBe('2026-11-22 03:17');
+  expect([12, 1000, 1_234_567].map(formatBytes)).toEqual(['12 B', '1.0 kB', '1.2 MB']);
+  expect(formatMinute(Date.UTC(2026, 10, 22, 3, 17, 59))).toBe('2026-11-22 03:17');
 });
 
 test('a name is cut at whole characters, and stands in one line', () => {
-  expect(shortened('🦆🦆🦆🦆', 3)).toBe('🦆🦆…');
-  expect(shortened('two\nlines', 20)).toBe('two lines');
+  expect(shortenText('🦆🦆🦆🦆', 3)).toBe('🦆🦆…');
+  expect(shortenText('two\nlines', 20)).toBe('two lines');
 });

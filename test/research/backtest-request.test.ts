@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
-import { readAsked } from '../../src/research/backtest-request.ts';
-import { bind, countPoints, gridPoints } from '../../src/research/bind-parameters.ts';
-import { splitOf } from '../../src/research/result.ts';
+import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
+import { bindParameters, countPoints, expandGrid } from '../../src/research/bind-parameters.ts';
+import { splitWindow } from '../../src/research/result.ts';
 import { strategyOf } from './made.ts';
 
 const least = { entry_executable: { name: 'threshold' }, objective: 'avg_pnl' };
 const faultsOf = (json: object): Record<string, string> => {
-  const read = readAsked({ ...least, ...json });
+  const read = parseBacktestSpec({ ...least, ...json });
   return 'faults' in read ? Object.fromEntries(read.faults.map(({ name, reason }) => [name, reason])) : {};
 };
 
 test('what a backtest is not asked for has a default', () => {
-  expect(readAsked(least)).toEqual({
+  expect(parseBacktestSpec(least)).toEqual({
     asked: {
       entry_executable: { name: 'threshold', version: null, strategy: null },
       objective: 'avg_pnl',
@@ -29,7 +29,7 @@ test('what a backtest is not asked for has a default', () => {
 test('what was asked is the same once it is written and read again', () => {
   const rule = { side: 'no', entry: { all: [] }, exit: null, size: { dollars: 3 }, entries_max: 1 };
   const entry_executable = { name: 'mine', strategy: { rules: [rule] } };
-  const read = readAsked({
+  const read = parseBacktestSpec({
     ...least,
     entry_executable,
     symbols: ['b', 'a', 'b'],
@@ -39,13 +39,13 @@ test('what was asked is the same once it is written and read again', () => {
   });
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   expect(read.asked).toMatchObject({ symbols: ['b', 'a'], grid: { x: [2, 1] } });
-  expect(readAsked(JSON.parse(JSON.stringify(read.asked)))).toEqual(read);
-  const plain = readAsked(least);
-  expect(readAsked(JSON.parse(JSON.stringify('asked' in plain && plain.asked)))).toEqual(plain);
+  expect(parseBacktestSpec(JSON.parse(JSON.stringify(read.asked)))).toEqual(read);
+  const plain = parseBacktestSpec(least);
+  expect(parseBacktestSpec(JSON.parse(JSON.stringify('asked' in plain && plain.asked)))).toEqual(plain);
 });
 
 test('names the field of each fault', () => {
-  expect(readAsked({})).toEqual({
+  expect(parseBacktestSpec({})).toEqual({
     faults: [
       { name: 'entry_executable', reason: 'is missing' },
       { name: 'objective', reason: 'is missing' },
@@ -82,14 +82,14 @@ test('a grid is bounded before any of it is made', () => {
 
 test('the points of a grid are every combination, the last name changing first', () => {
   const grid = { a: [1, 2], b: [3, 4] };
-  expect(gridPoints(grid)).toEqual([
+  expect(expandGrid(grid)).toEqual([
     { a: 1, b: 3 },
     { a: 1, b: 4 },
     { a: 2, b: 3 },
     { a: 2, b: 4 },
   ]);
   expect(countPoints(grid)).toBe(4);
-  expect(gridPoints({})).toEqual([{}]);
+  expect(expandGrid({})).toEqual([{}]);
 });
 
 test('binds values of parameters, and refuses such as do not fit', () => {
@@ -103,16 +103,16 @@ test('binds values of parameters, and refuses such as do not fit', () => {
       },
     ],
   });
-  expect(bind(strategy, { level: 0.4 })).toEqual({
+  expect(bindParameters(strategy, { level: 0.4 })).toEqual({
     strategy: { ...strategy, parameters: { level: 0.4, window: 60_000 } },
   });
-  expect(bind(strategy, { levle: 1, constructor: 2 })).toEqual({
+  expect(bindParameters(strategy, { levle: 1, constructor: 2 })).toEqual({
     faults: [
       { name: 'parameters.levle', reason: 'the strategy has only level, window' },
       { name: 'parameters.constructor', reason: 'the strategy has only level, window' },
     ],
   });
-  expect(bind(strategy, { window: 0 })).toEqual({
+  expect(bindParameters(strategy, { window: 0 })).toEqual({
     faults: [
       {
         name: 'parameters.window',
@@ -123,9 +123,9 @@ test('binds values of parameters, and refuses such as do not fit', () => {
 });
 
 test('a span is split where its end is held out', () => {
-  expect(splitOf({ from: 0, to: 1000 }, 0.3)).toEqual([
+  expect(splitWindow({ from: 0, to: 1000 }, 0.3)).toEqual([
     { from: 0, to: 700 },
     { from: 700, to: 1000 },
   ]);
-  expect(splitOf({ from: 0, to: 1 }, 0.3)).toBeUndefined();
+  expect(splitWindow({ from: 0, to: 1 }, 0.3)).toBeUndefined();
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { intersect, union } from '../../src/core/window.ts';
 import { simulate, type Trade } from '../../src/research/simulate.ts';
-import type { Series, Venue } from '../../src/research/symbol-series.ts';
+import type { SymbolSeries, Venue } from '../../src/research/symbol-series.ts';
 import { strategyOf } from './made.ts';
 import { listed, plainTrades } from './plain-engine.ts';
 import { strategyJson } from './strategies.ts';
@@ -70,18 +70,18 @@ function filledNext(trades: readonly Trade[], moment: number): Map<string, numbe
 }
 
 /** One past with another future. */
-function spliced(past: Series, future: Series, moment: number): Series {
-  const join = (a: Pick<Series, 't' | 'p'>, b: Pick<Series, 't' | 'p'>) => {
+function spliced(past: SymbolSeries, future: SymbolSeries, moment: number): SymbolSeries {
+  const join = (a: Pick<SymbolSeries, 't' | 'p'>, b: Pick<SymbolSeries, 't' | 'p'>) => {
     const rows = (one: typeof a, wanted: (t: number) => boolean) =>
       [...one.t].flatMap((t, i) => (wanted(t) ? [[t, one.p[i]!] as const] : []));
     const all = [...rows(a, (t) => t < moment), ...rows(b, (t) => t >= moment)];
     return { t: Float64Array.from(all, ([t]) => t), p: Float64Array.from(all, ([, p]) => p) };
   };
-  const none: Venue = { t: new Float64Array(0), p: new Float64Array(0), together: [] };
+  const none: Venue = { t: new Float64Array(0), p: new Float64Array(0), sharedWindows: [] };
   const known = (a: Venue, b: Venue) =>
     union([
-      ...intersect(a.together, [{ from: 0, to: moment }]),
-      ...intersect(b.together, [{ from: moment, to: Number.POSITIVE_INFINITY }]),
+      ...intersect(a.sharedWindows, [{ from: 0, to: moment }]),
+      ...intersect(b.sharedWindows, [{ from: moment, to: Number.POSITIVE_INFINITY }]),
     ]);
   return {
     symbol: past.symbol,
@@ -93,14 +93,14 @@ function spliced(past: Series, future: Series, moment: number): Series {
     ],
     // What is settled before the moment is past.
     settlement: past.settlement !== null && past.settlement.at < moment ? past.settlement : laterOf(future, moment),
-    others: past.others.map((other, i) => {
-      const then = future.others[i] ?? none;
-      return { ...join(other, then), together: known(other, then) };
+    otherVenues: past.otherVenues.map((other, i) => {
+      const then = future.otherVenues[i] ?? none;
+      return { ...join(other, then), sharedWindows: known(other, then) };
     }),
   };
 }
 
-const laterOf = ({ settlement }: Series, moment: number): Series['settlement'] =>
+const laterOf = ({ settlement }: SymbolSeries, moment: number): SymbolSeries['settlement'] =>
   settlement === null ? null : { ...settlement, at: Math.max(settlement.at, moment) };
 
 test('decides and fills before a moment whatever comes after it', () => {

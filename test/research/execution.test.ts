@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { buyAtTick, buyFromBook, costsOf, sellAtTick, sellToBook } from '../../src/research/execution.ts';
-import type { Book } from '../../src/research/symbol-series.ts';
+import { buyAtTick, buyFromBook, createTradingCosts, sellAtTick, sellToBook } from '../../src/research/execution.ts';
+import type { OrderBook } from '../../src/research/symbol-series.ts';
 import { ruled } from './made.ts';
 
-const book: Book = {
+const book: OrderBook = {
   t: 0,
   bids: [
     [0.4, 10],
@@ -17,7 +17,7 @@ const book: Book = {
 };
 /** But for rounding. */
 const near = (value: number): number => expect.closeTo(value, 12) as number;
-const costs = (rest: object = {}) => costsOf(ruled({}, rest));
+const costs = (rest: object = {}) => createTradingCosts(ruled({}, rest));
 
 test('a buyer of yes takes the asks from the cheapest on', () => {
   expect(buyFromBook('yes', book, { contracts: 2 })).toEqual({ contracts: 2, each: 0.5 });
@@ -41,9 +41,9 @@ test('who sells yes takes the bids, who sells no the asks', () => {
 
 test('money buys at every level what it pays for', () => {
   // One dollar for the first two, then 0.6 for one more.
-  const { contracts, each } = buyFromBook('yes', book, { dollars: 1.6 });
+  const { contracts, contractPrice } = buyFromBook('yes', book, { dollars: 1.6 });
   expect(contracts).toBeCloseTo(3, 12);
-  expect(each * contracts).toBeCloseTo(1.6, 12);
+  expect(contractPrice * contracts).toBeCloseTo(1.6, 12);
   expect(buyAtTick('yes', 0.25, { dollars: 10 }, costs())).toEqual({ contracts: 40, each: 0.25 });
   expect(buyAtTick('no', 0.75, { dollars: 10 }, costs())).toEqual({ contracts: 40, each: 0.25 });
 });
@@ -52,19 +52,19 @@ test('money buys nothing at no price, and of what costs next to nothing no more 
   expect(buyAtTick('yes', 0, { dollars: 10 }, costs())).toEqual({ contracts: 0, each: 0 });
   expect(buyAtTick('yes', 0, { contracts: 10 }, costs())).toEqual({ contracts: 10, each: 0 });
   expect(buyAtTick('yes', 1e-300, { dollars: 10 }, costs()).contracts).toBe(1e9);
-  const free: Book = { ...book, asks: [[0, 3], ...book.asks] };
+  const free: OrderBook = { ...book, asks: [[0, 3], ...book.asks] };
   expect(buyFromBook('yes', free, { dollars: 1 })).toEqual({ contracts: 2, each: 0.5 });
   expect(buyFromBook('yes', free, { contracts: 6 })).toEqual({ contracts: 6, each: near((2 * 0.5 + 0.6) / 6) });
 });
 
 test('what is wanted is got to the digit, that no rest of rounding is left to be sold', () => {
-  const tenths: Book = { t: 0, bids: Array.from({ length: 9 }, () => [0.5, 0.1] as const), asks: [] };
+  const tenths: OrderBook = { t: 0, bids: Array.from({ length: 9 }, () => [0.5, 0.1] as const), asks: [] };
   expect(sellToBook('yes', tenths, 0.3).contracts).toBe(0.3);
   expect(sellToBook('yes', tenths, 0.7).contracts).toBe(0.7);
 });
 
 test('levels that no contract can have are passed over', () => {
-  const odd: Book = {
+  const odd: OrderBook = {
     t: 0,
     bids: [],
     asks: [
@@ -82,17 +82,17 @@ test('levels that no contract can have are passed over', () => {
 
 test('slippage is paid either way, and no contract costs more than a dollar or brings less than nothing', () => {
   const slow = costs({ slippage: 0.25 });
-  expect(buyAtTick('yes', 0.5, { contracts: 1 }, slow).each).toBe(0.75);
-  expect(buyAtTick('no', 0.5, { contracts: 1 }, slow).each).toBe(0.75);
-  expect(buyAtTick('yes', 0.9, { contracts: 1 }, slow).each).toBe(1);
-  expect(sellAtTick('yes', 0.5, 1, slow).each).toBe(0.25);
-  expect(sellAtTick('no', 0.9, 1, slow).each).toBe(0);
+  expect(buyAtTick('yes', 0.5, { contracts: 1 }, slow).contractPrice).toBe(0.75);
+  expect(buyAtTick('no', 0.5, { contracts: 1 }, slow).contractPrice).toBe(0.75);
+  expect(buyAtTick('yes', 0.9, { contracts: 1 }, slow).contractPrice).toBe(1);
+  expect(sellAtTick('yes', 0.5, 1, slow).contractPrice).toBe(0.25);
+  expect(sellAtTick('no', 0.9, 1, slow).contractPrice).toBe(0);
 });
 
 test('fees are of each contract: flat, a share of its price, and of its variance', () => {
   const fees = { per_contract: 0.01, of_notional: 0.1, of_variance: 0.07 };
-  expect(costs({ fees }).feeOf(0.4)).toBeCloseTo(0.01 + 0.04 + 0.07 * 0.24, 15);
-  expect(costs().feeOf(0.4)).toBe(0);
+  expect(costs({ fees }).computeFee(0.4)).toBeCloseTo(0.01 + 0.04 + 0.07 * 0.24, 15);
+  expect(costs().computeFee(0.4)).toBe(0);
   const named = { parameters: { fee: 0.02 }, fees: { per_contract: { parameter: 'fee', times: 2 } } };
-  expect(costs(named).feeOf(0.4)).toBe(0.04);
+  expect(costs(named).computeFee(0.4)).toBe(0.04);
 });

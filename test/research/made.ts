@@ -1,6 +1,6 @@
-import { readStrategy } from '../../src/research/parse-strategy.ts';
+import { parseStrategy } from '../../src/research/parse-strategy.ts';
 import type { Strategy } from '../../src/research/strategy.ts';
-import type { Series } from '../../src/research/symbol-series.ts';
+import type { SymbolSeries } from '../../src/research/symbol-series.ts';
 
 export const minute = 60_000;
 export const hour = 60 * minute;
@@ -9,12 +9,12 @@ export const day = 24 * hour;
 export const start = Date.UTC(2026, 5, 1);
 
 /** A symbol with a tick a minute. */
-export const priced = (prices: readonly number[], rest: Partial<Series> = {}): Series => ({
+export const priced = (prices: readonly number[], rest: Partial<SymbolSeries> = {}): SymbolSeries => ({
   symbol: 'S',
   states: [],
   books: [],
   settlement: null,
-  others: [],
+  otherVenues: [],
   t: Float64Array.from(prices, (_, i) => start + i * minute),
   p: Float64Array.from(prices),
   ...rest,
@@ -26,7 +26,7 @@ export const at = (minutes: number): number => start + minutes * minute;
 export const everything = { from: start - day, to: start + 100 * day };
 
 export function strategyOf(json: unknown): Strategy {
-  const read = readStrategy(json);
+  const read = parseStrategy(json);
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   return read.strategy;
 }

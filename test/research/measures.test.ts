@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
-import { holds } from '../../src/research/conditions.ts';
-import { looksOf } from '../../src/research/data-dependencies.ts';
-import { measuresOf, type Position, windowValuesMax } from '../../src/research/measures.ts';
+import { compileCondition } from '../../src/research/conditions.ts';
+import { findDataDependencies } from '../../src/research/data-dependencies.ts';
+import { createMeasures, type Position, windowValuesMax } from '../../src/research/measures.ts';
 import type { Measure } from '../../src/research/strategy.ts';
-import type { MarketState, Series } from '../../src/research/symbol-series.ts';
+import type { MarketState, SymbolSeries } from '../../src/research/symbol-series.ts';
 import { at, minute, priced, ruled } from './made.ts';
 
-const position: Position = { since: at(1), cost: 0.3, sign: 1, base: 0 };
+const position: Position = { boughtAt: at(1), cost: 0.3, sign: 1, offset: 0 };
 const none = ruled({});
 
 /** A measure at every tick. */
-function values(series: Series, measure: Measure, held = position): number[] {
-  const read = measuresOf(series, none).read(measure, held);
+function values(series: SymbolSeries, measure: Measure, held = position): number[] {
+  const read = createMeasures(series, none).createReader(measure, held);
   return [...series.t.keys()].map((i) => read(i));
 }
 
@@ -45,14 +45,14 @@ test('windows come to the same where there is room to keep them and where there 
   const prices = Array.from({ length: 4000 }, (_, i) => ((i * 7919) % 1000) / 1000);
   const series = priced(prices);
   const windows = Math.floor(windowValuesMax / prices.length);
-  const measures = measuresOf(series, none);
+  const measures = createMeasures(series, none);
   const of = (window_ms: number): Measure => ({ measure: 'z_score', window_ms: window_ms * minute });
-  for (let n = 1; n < windows; n++) measures.column({ measure: 'moving_average', window_ms: n });
-  const kept = measures.column(of(50))!;
-  expect(measures.column(of(50))).toBe(kept);
-  expect(measures.column(of(51))).toBeNull();
+  for (let n = 1; n < windows; n++) measures.getColumn({ measure: 'moving_average', window_ms: n });
+  const kept = measures.getColumn(of(50))!;
+  expect(measures.getColumn(of(50))).toBe(kept);
+  expect(measures.getColumn(of(51))).toBeNull();
   // The same prices elsewhere: nothing is kept of them yet.
-  const other = measuresOf(priced(prices), none).column(of(51))!;
+  const other = createMeasures(priced(prices), none).getColumn(of(51))!;
   const made = values(series, of(51));
   for (const [i, value] of made.entries()) expect(Object.is(value, other[i]), `at ${i}`).toBe(true);
   expect(kept.findIndex((value) => !Number.isNaN(value))).toBe(50);
@@ -65,9 +65,9 @@ test('a spread is against venues only while they are known to have the market', 
     { from: at(1), to: at(2) },
     { from: at(3), to: at(4) },
   ];
-  const others = [{ t: Float64Array.of(at(0)), p: Float64Array.of(0.4), together }];
+  const others = [{ t: Float64Array.of(at(0)), p: Float64Array.of(0.4), sharedWindows: together }];
   const measure = { measure: 'venue_spread', window_ms: 10 * minute } as const;
-  const spread = values(priced([0.5, 0.5, 0.5, 0.5, 0.5], { others }), measure);
+  const spread = values(priced([0.5, 0.5, 0.5, 0.5, 0.5], { otherVenues: others }), measure);
   expect(spread.map((value) => (Number.isNaN(value) ? null : Math.round(value * 10)))).toEqual([
     null,
     1,
@@ -79,12 +79,12 @@ test('a spread is against venues only while they are known to have the market', 
 
 test('a spread is against the mean of what the other venues last said within the window', () => {
   const others = [
-    { t: Float64Array.of(at(0), at(2)), p: Float64Array.of(0.4, 0.8), together: [always] },
-    { t: Float64Array.of(at(1)), p: Float64Array.of(0.6), together: [always] },
-    { t: new Float64Array(0), p: new Float64Array(0), together: [always] },
-    { t: Float64Array.of(at(0)), p: Float64Array.of(0.9), together: [] },
+    { t: Float64Array.of(at(0), at(2)), p: Float64Array.of(0.4, 0.8), sharedWindows: [always] },
+    { t: Float64Array.of(at(1)), p: Float64Array.of(0.6), sharedWindows: [always] },
+    { t: new Float64Array(0), p: new Float64Array(0), sharedWindows: [always] },
+    { t: Float64Array.of(at(0)), p: Float64Array.of(0.9), sharedWindows: [] },
   ];
-  const spread = values(priced([0.5, 0.5, 0.5, 0.5, 0.5], { others }), {
+  const spread = values(priced([0.5, 0.5, 0.5, 0.5, 0.5], { otherVenues: others }), {
     measure: 'venue_spread',
     window_ms: 2 * minute,
   });
@@ -109,8 +109,13 @@ test('of a market it is known what was known then', () => {
   const series = priced(prices, { states });
   expect(values(series, { measure: 'confidence' })).toEqual([unknown, 0.5, 0.5, unknown, unknown]);
   expect(values(series, { measure: 'time_to_close_ms' })).toEqual([unknown, 9 * minute, 8 * minute, unknown, unknown]);
-  const among = holds({ measure: 'category', in: ['sports'] }, none, measuresOf(series, none), position);
-  const notAmong = holds({ measure: 'category', not_in: ['sports'] }, none, measuresOf(series, none), position);
+  const among = compileCondition({ measure: 'category', in: ['sports'] }, none, createMeasures(series, none), position);
+  const notAmong = compileCondition(
+    { measure: 'category', not_in: ['sports'] },
+    none,
+    createMeasures(series, none),
+    position,
+  );
   expect([0, 1, 2, 3].map(among)).toEqual([false, true, true, false]);
   // What is not known is not among them, nor is it not.
   expect([0, 1, 2, 3].map(notAmong)).toEqual([false, false, false, true]);
@@ -118,7 +123,7 @@ test('of a market it is known what was known then', () => {
 
 test('a gain is of what is held: of no it is what yes lost', () => {
   expect(values(priced([0.4]), { measure: 'gain' })[0]).toBeCloseTo(0.1, 15);
-  const no: Position = { since: 0, cost: 0.3, sign: -1, base: 1 };
+  const no: Position = { boughtAt: 0, cost: 0.3, sign: -1, offset: 1 };
   expect(values(priced([0.4]), { measure: 'gain' }, no)[0]).toBeCloseTo(0.3, 15);
   expect(values(priced(prices), { measure: 'held_ms' }).slice(1)).toEqual([0, 1, 2, 3].map((n) => n * minute));
 });
@@ -127,7 +132,7 @@ test('what is not known fails every test, whatever its bound', () => {
   const series = priced([0.5]);
   for (const bound of ['above', 'at_least', 'below', 'at_most'] as const) {
     const on = (measure: Measure, operand: number | Measure): boolean =>
-      holds({ ...measure, [bound]: operand }, none, measuresOf(series, none), position)(0);
+      compileCondition({ ...measure, [bound]: operand }, none, createMeasures(series, none), position)(0);
     expect(on({ measure: 'confidence' }, 0.5), bound).toBe(false);
     expect(on({ measure: 'price' }, { measure: 'confidence' }), bound).toBe(false);
     expect(on({ measure: 'price' }, 0.5), bound).toBe(bound === 'at_least' || bound === 'at_most');
@@ -135,8 +140,8 @@ test('what is not known fails every test, whatever its bound', () => {
 });
 
 test('all of none holds always, any of none never; of several bounds every one has to', () => {
-  const on = (condition: Parameters<typeof holds>[0]): boolean =>
-    holds(condition, none, measuresOf(priced([0.5]), none), position)(0);
+  const on = (condition: Parameters<typeof compileCondition>[0]): boolean =>
+    compileCondition(condition, none, createMeasures(priced([0.5]), none), position)(0);
   const [yes, no] = [{ measure: 'price', above: 0.4 } as const, { measure: 'price', above: 0.6 } as const];
   expect([on({ all: [] }), on({ any: [] })]).toEqual([true, false]);
   expect([
@@ -155,15 +160,17 @@ test('all of none holds always, any of none never; of several bounds every one h
 });
 
 test('tells what a strategy looks at, so that no more is loaded', () => {
-  expect(looksOf(none)).toEqual({ backMs: 0, states: false, venues: false });
+  expect(findDataDependencies(none)).toEqual({ backMs: 0, states: false, venues: false });
   const entry = {
     any: [
       { measure: 'price', above: { measure: 'moving_average', window_ms: 7 * minute } },
       { all: [{ measure: 'return', window_ms: { parameter: 'w', times: 3 }, above: 0 }] },
     ],
   };
-  expect(looksOf(ruled({ entry }, { parameters: { w: 4 * minute } }))).toMatchObject({ backMs: 12 * minute });
+  expect(findDataDependencies(ruled({ entry }, { parameters: { w: 4 * minute } }))).toMatchObject({
+    backMs: 12 * minute,
+  });
   const exit = { any: [{ measure: 'venue_spread', window_ms: 1, above: { measure: 'confidence' } }] };
-  expect(looksOf(ruled({ exit }))).toEqual({ backMs: 1, states: true, venues: true });
-  expect(looksOf(ruled({ entry: { measure: 'category', in: ['a'] } })).states).toBe(true);
+  expect(findDataDependencies(ruled({ exit }))).toEqual({ backMs: 1, states: true, venues: true });
+  expect(findDataDependencies(ruled({ entry: { measure: 'category', in: ['a'] } })).needsStates).toBe(true);
 });

@@ -1,24 +1,24 @@
 import { expect, test } from 'vitest';
-import { samplesOf } from '../../src/research/equity-samples.ts';
-import { bestOf, type ObjectiveName, objectives } from '../../src/research/objectives.ts';
-import { emptyTally, type Tally } from '../../src/research/trade-totals.ts';
+import { computeSampleTimes } from '../../src/research/equity-samples.ts';
+import { findBest, type ObjectiveName, objectives } from '../../src/research/objectives.ts';
+import { createTradeTotals, type TradeTotals } from '../../src/research/trade-totals.ts';
 import { day, start } from './made.ts';
 
 /** A run of days that gained so much each, in its last hours. */
-function run(days: readonly number[], rest: Partial<Tally> = {}) {
-  const samples = samplesOf({ from: start, to: start + days.length * day });
-  const tally = emptyTally(samples);
+function run(days: readonly number[], rest: Partial<TradeTotals> = {}) {
+  const samples = computeSampleTimes({ from: start, to: start + days.length * day });
+  const tally = createTradeTotals(samples);
   for (const [d, gain] of days.entries())
-    tally.gained[samples.t.findIndex((t) => t === start + (d + 1) * day)]! += gain;
+    tally.gainedSamples[samples.t.findIndex((t) => t === start + (d + 1) * day)]! += gain;
   return { samples, tally: { ...tally, ...rest } };
 }
-const objectiveOf = (name: ObjectiveName, days: readonly number[], rest: Partial<Tally> = {}): number | null => {
+const objectiveOf = (name: ObjectiveName, days: readonly number[], rest: Partial<TradeTotals> = {}): number | null => {
   const { samples, tally } = run(days, rest);
-  return objectives[name].of(tally, samples);
+  return objectives[name].compute(tally, samples);
 };
 
 test('averages and shares are of what there is, and null of nothing', () => {
-  const some: Partial<Tally> = { trades: 4, wins: 1, pnl: -2, settled: 2, brier: 0.5 };
+  const some: Partial<TradeTotals> = { trades: 4, wins: 1, pnl: -2, settled: 2, brier: 0.5 };
   expect(objectiveOf('avg_pnl', [0], some)).toBe(-0.5);
   expect(objectiveOf('total_pnl', [0], some)).toBe(-2);
   expect(objectiveOf('win_rate', [0], some)).toBe(0.25);
@@ -58,10 +58,10 @@ test('the deepest fall is below the highest point before it, nothing being the f
 });
 
 test('the best is the greatest, or the least where less is better; the first of equals, none of nulls', () => {
-  expect(bestOf('avg_pnl', [1, null, 3, 3])).toBe(2);
-  expect(bestOf('max_drawdown', [null, 2, 1, 1])).toBe(2);
-  expect(bestOf('brier', [0.3, 0.2])).toBe(1);
-  expect(bestOf('sharpe', [null, null])).toBe(-1);
-  expect(bestOf('win_rate', [])).toBe(-1);
-  expect(bestOf('total_pnl', [-3, -2])).toBe(1);
+  expect(findBest('avg_pnl', [1, null, 3, 3])).toBe(2);
+  expect(findBest('max_drawdown', [null, 2, 1, 1])).toBe(2);
+  expect(findBest('brier', [0.3, 0.2])).toBe(1);
+  expect(findBest('sharpe', [null, null])).toBe(-1);
+  expect(findBest('win_rate', [])).toBe(-1);
+  expect(findBest('total_pnl', [-3, -2])).toBe(1);
 });

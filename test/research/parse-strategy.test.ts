@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readAsked } from '../../src/research/backtest-request.ts';
-import { executables } from '../../src/research/builtin-strategies.ts';
-import { readStrategy } from '../../src/research/parse-strategy.ts';
+import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
+import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
+import { parseStrategy } from '../../src/research/parse-strategy.ts';
 import { strategyLimits } from '../../src/research/strategy.ts';
 import { strategyOf } from './made.ts';
 import { strategyJson } from './strategies.ts';
@@ -11,7 +11,7 @@ const rule = { side: 'yes', entry: { measure: 'price', below: 0.2 }, size: { con
 
 /** What is said to be wrong, by field. */
 function faultsOf(json: unknown): Record<string, string> {
-  const read = readStrategy(json);
+  const read = parseStrategy(json);
   return 'faults' in read ? Object.fromEntries(read.faults.map(({ name, reason }) => [name, reason])) : {};
 }
 const ofRule = (rest: object) => faultsOf({ rules: [{ ...rule, ...rest }] });
@@ -57,7 +57,7 @@ test('names the field of each fault', () => {
     'parameters.b': 'must be a number',
   });
   // Of what is inside another object, the fields are those of the whole.
-  expect(readStrategy({}, 'entry_executable.strategy')).toEqual({
+  expect(parseStrategy({}, 'entry_executable.strategy')).toEqual({
     faults: [{ name: 'entry_executable.strategy.rules', reason: 'is missing' }],
   });
 });
@@ -116,7 +116,7 @@ test('bounds how many conditions there are, and how deep they stand', () => {
 });
 
 test('tells no more than fifty faults, and one of each field', () => {
-  const read = readStrategy({
+  const read = parseStrategy({
     rules: [rule],
     ...Object.fromEntries(Array.from({ length: 99 }, (_, i) => [`x${i}`, 1])),
   });
@@ -124,7 +124,7 @@ test('tells no more than fifty faults, and one of each field', () => {
 });
 
 test('every built-in strategy is one that could be sent', () => {
-  for (const { name, strategy } of executables) expect(readStrategy(strategy), name).toEqual({ strategy });
+  for (const { name, strategy } of builtinStrategies) expect(parseStrategy(strategy), name).toEqual({ strategy });
 });
 
 test('what was read is the same once it is written and read again', () => {
@@ -174,11 +174,11 @@ const asked = {
 test('rubbish is a list of faults, and never thrown', () => {
   const isRead = (read: object): boolean => ('faults' in read ? (read.faults as unknown[]).length > 0 : true);
   fc.assert(
-    fc.property(fc.oneof(rubbish, nearly(strategyJson)), (json) => isRead(readStrategy(json))),
+    fc.property(fc.oneof(rubbish, nearly(strategyJson)), (json) => isRead(parseStrategy(json))),
     { numRuns: 2000 },
   );
   fc.assert(
-    fc.property(fc.oneof(rubbish, nearly(fc.constant(asked))), (json) => isRead(readAsked(json))),
+    fc.property(fc.oneof(rubbish, nearly(fc.constant(asked))), (json) => isRead(parseBacktestSpec(json))),
     { numRuns: 2000 },
   );
 });

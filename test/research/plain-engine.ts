@@ -9,7 +9,7 @@ import {
   type Rule,
   type Strategy,
 } from '../../src/research/strategy.ts';
-import type { Book, Books, Level, MarketState, Series } from '../../src/research/symbol-series.ts';
+import type { Level, MarketState, OrderBook, OrderBookSeries, SymbolSeries } from '../../src/research/symbol-series.ts';
 
 // The engine once more, as plainly as can be: at each tick it is handed copies that end there, and computes everything
 // from the beginning.
@@ -20,14 +20,15 @@ interface Known {
   readonly t: readonly number[];
   readonly p: readonly number[];
   readonly states: readonly MarketState[];
-  readonly books: readonly Book[];
+  readonly books: readonly OrderBook[];
   /** Those that are known to have its market. */
   readonly others: readonly { readonly t: readonly number[]; readonly p: readonly number[] }[];
 }
 
-export const listed = (books: Books): Book[] => Array.from({ length: books.length }, (_, i) => books.at(i)!);
+export const listed = (books: OrderBookSeries): OrderBook[] =>
+  Array.from({ length: books.length }, (_, i) => books.at(i)!);
 
-function knownAt({ t, p, states, books, others }: Series, now: number): Known {
+function knownAt({ t, p, states, books, otherVenues }: SymbolSeries, now: number): Known {
   const cut = (times: Float64Array, prices: Float64Array) => {
     const kept = [...times].flatMap((time, i) => (time <= now ? [[time, prices[i]!] as const] : []));
     return { t: kept.map(([time]) => time), p: kept.map(([, price]) => price) };
@@ -37,8 +38,8 @@ function knownAt({ t, p, states, books, others }: Series, now: number): Known {
     ...cut(t, p),
     states: structuredClone(states.filter(({ from }) => from <= now)),
     books: structuredClone(listed(books).filter((book) => book.t <= now)),
-    others: others
-      .filter(({ together }) => together.some(({ from, to }) => from <= now && now < to))
+    others: otherVenues
+      .filter(({ sharedWindows }) => sharedWindows.some(({ from, to }) => from <= now && now < to))
       .map((other) => cut(other.t, other.p)),
   };
 }
@@ -139,10 +140,10 @@ function filled(order: Order, levels: readonly Level[]): { contracts: number; ea
   return { contracts, each: prices.size === 1 ? [...prices][0]! : money / contracts };
 }
 
-export const plainTrades = (series: Series, strategy: Strategy, span: Window): Trade[] =>
+export const plainTrades = (series: SymbolSeries, strategy: Strategy, span: Window): Trade[] =>
   strategy.rules.flatMap((rule, index) => playedRule(series, strategy, rule, index, span));
 
-function playedRule(series: Series, strategy: Strategy, rule: Rule, index: number, span: Window): Trade[] {
+function playedRule(series: SymbolSeries, strategy: Strategy, rule: Rule, index: number, span: Window): Trade[] {
   const { side, size } = rule;
   const number = (quantity: Quantity): number => numberOf(quantity, strategy);
   const { per_contract, of_notional, of_variance } = strategy.fees;

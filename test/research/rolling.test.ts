@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { rolling } from '../../src/research/rolling.ts';
+import { createRollingWindow } from '../../src/research/rolling.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`rolling: SEED=${seed}`);
@@ -16,14 +16,14 @@ function directly(t: Float64Array, p: Float64Array, windowMs: number, i: number)
 
 /** Each tick's, of ticks that are asked for; others are passed over. */
 function expectDirect(t: Float64Array, p: Float64Array, windowMs: number, asked: (i: number) => boolean): void {
-  const window = rolling(t, p, windowMs);
+  const window = createRollingWindow(t, p, windowMs);
   for (let i = 0; i < t.length; i++) {
     if (!asked(i)) continue;
-    window.to(i);
+    window.advanceTo(i);
     const { mean, deviation, full } = directly(t, p, windowMs, i);
     expect(window.isFull(), `full at ${i}`).toBe(full);
-    expect(Math.abs(window.deviation() - deviation), `deviation at ${i}`).toBeLessThan(1e-12 + 1e-8 * deviation);
-    expect(Math.abs(window.mean() - mean), `mean at ${i}`).toBeLessThan(1e-13);
+    expect(Math.abs(window.getDeviation() - deviation), `deviation at ${i}`).toBeLessThan(1e-12 + 1e-8 * deviation);
+    expect(Math.abs(window.getMean() - mean), `mean at ${i}`).toBeLessThan(1e-13);
   }
 }
 
@@ -60,12 +60,12 @@ test('mean and deviation are those of the prices in the window', () => {
 test('where nothing moves the deviation is exactly zero, and the mean is exactly the price', () => {
   const p = Float64Array.from({ length: 5000 }, (_, i) => (i < 1000 ? ((i * 7919) % 1000) / 1000 : 0.1 + 0.2));
   const t = Float64Array.from(p, (_, i) => i);
-  const window = rolling(t, p, 100);
+  const window = createRollingWindow(t, p, 100);
   for (let i = 0; i < p.length; i++) {
-    window.to(i);
+    window.advanceTo(i);
     if (i < 1099) continue;
-    expect(window.deviation()).toBe(0);
-    expect(window.mean()).toBe(0.1 + 0.2);
+    expect(window.getDeviation()).toBe(0);
+    expect(window.getMean()).toBe(0.1 + 0.2);
   }
 });
 
@@ -83,10 +83,10 @@ test('a small deviation is not lost in a long series with jumps', () => {
 test('a window that was passed over between two looks begins anew', () => {
   const t = Float64Array.of(0, 1, 2, 1000, 1001, 1002);
   const p = Float64Array.of(0.9, 0.8, 0.7, 0.1, 0.2, 0.3);
-  const window = rolling(t, p, 10);
-  window.to(1);
-  window.to(5);
-  expect(window.mean()).toBeCloseTo(0.2, 14);
-  expect(window.deviation()).toBeCloseTo(Math.sqrt(2 / 300), 14);
+  const window = createRollingWindow(t, p, 10);
+  window.advanceTo(1);
+  window.advanceTo(5);
+  expect(window.getMean()).toBeCloseTo(0.2, 14);
+  expect(window.getDeviation()).toBeCloseTo(Math.sqrt(2 / 300), 14);
   expect(window.isFull()).toBe(true);
 });

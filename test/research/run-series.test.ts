@@ -1,23 +1,28 @@
 import { expect, test } from 'vitest';
-import { readAsked } from '../../src/research/backtest-request.ts';
-import { addCalibration, addSeries, deciles, emptyCalibration } from '../../src/research/calibration.ts';
-import { gridResult, resultOf } from '../../src/research/result.ts';
-import { addRun, type RunPlan, runSeries, tradesMax } from '../../src/research/run-series.ts';
-import type { Series } from '../../src/research/symbol-series.ts';
+import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
+import {
+  addCalibration,
+  addSeriesCalibration,
+  createCalibration,
+  decilesCount,
+} from '../../src/research/calibration.ts';
+import { createBacktestResult, createGridResult } from '../../src/research/result.ts';
+import { mergeRunTotals, type RunPlan, runSeries, tradesMax } from '../../src/research/run-series.ts';
+import type { SymbolSeries } from '../../src/research/symbol-series.ts';
 import { at, everything, minute, priced, ruled } from './made.ts';
 
 test('calibration counts prices of settled symbols by decile, before their settlement and in the span', () => {
-  const calibration = emptyCalibration();
+  const calibration = createCalibration();
   const prices = [0, 0.05, 0.1, 0.95, 1, 1.2, -0.1, 0.5, 0.5];
   const series = priced(prices, { settlement: { at: at(8), outcome: 1 } });
-  addSeries(calibration, series, { from: at(1), to: at(100) });
+  addSeriesCalibration(calibration, series, { from: at(1), to: at(100) });
   expect([...calibration.ticks]).toEqual([1, 1, 0, 0, 0, 1, 0, 0, 0, 2]);
   expect(calibration.prices[9]).toBeCloseTo(1.95, 12);
   expect(calibration.outcomes[9]).toBe(2);
   expect(calibration.brier[9]).toBeCloseTo(0.05 ** 2, 12);
-  addSeries(calibration, priced(prices), everything);
+  addSeriesCalibration(calibration, priced(prices), everything);
   expect(calibration.ticks.reduce((sum, n) => sum + n)).toBe(5);
-  const both = emptyCalibration();
+  const both = createCalibration();
   addCalibration(both, calibration);
   addCalibration(both, calibration);
   expect([...both.ticks]).toEqual([2, 2, 0, 0, 0, 2, 0, 0, 0, 4]);
@@ -30,17 +35,17 @@ test('a decile begins with its lower bound, to the last digit', () => {
     view.setBigUint64(0, view.getBigUint64(0) - 1n);
     return view.getFloat64(0);
   };
-  for (let k = 1; k < deciles; k++) {
-    const calibration = emptyCalibration();
-    const series = priced([k / deciles, below(k / deciles)], { settlement: { at: at(5), outcome: 0 } });
-    addSeries(calibration, series, everything);
+  for (let k = 1; k < decilesCount; k++) {
+    const calibration = createCalibration();
+    const series = priced([k / decilesCount, below(k / decilesCount)], { settlement: { at: at(5), outcome: 0 } });
+    addSeriesCalibration(calibration, series, everything);
     expect([calibration.ticks[k - 1], calibration.ticks[k]], `${k}`).toEqual([1, 1]);
   }
 });
 
 const span = { from: at(0), to: at(100) };
-const plan: RunPlan = { strategies: [ruled({ exit: { all: [] } })], spans: [span], detailed: true };
-const named = (symbol: string, prices: readonly number[], rest: Partial<Series> = {}) =>
+const plan: RunPlan = { strategies: [ruled({ exit: { all: [] } })], spans: [span], isDetailed: true };
+const named = (symbol: string, prices: readonly number[], rest: Partial<SymbolSeries> = {}) =>
   priced(prices, { symbol, ...rest });
 
 test('tells what became of each symbol', () => {
@@ -73,7 +78,7 @@ test('keeps the first trades by their fill, whichever symbols come first', () =>
     t: Float64Array.from(prices, (_, k) => at(0) + k * 1000 + (2 - i)),
   }));
   const both = runSeries(plan, all);
-  expect(both.tallies[0]![0]!.trades).toBe(4500);
+  expect(both.totals[0]![0]!.trades).toBe(4500);
   expect(both.trades).toHaveLength(tradesMax);
   expect(both.trades.slice(0, 4).map(({ symbol, filled_at }) => [symbol, filled_at - at(0)])).toEqual([
     ['C', 1000],
@@ -81,14 +86,17 @@ test('keeps the first trades by their fill, whichever symbols come first', () =>
     ['A', 1002],
     ['C', 3000],
   ]);
-  const parts = addRun(addRun(runSeries(plan, [all[0]!]), runSeries(plan, [all[1]!])), runSeries(plan, [all[2]!]));
+  const parts = mergeRunTotals(
+    mergeRunTotals(runSeries(plan, [all[0]!]), runSeries(plan, [all[1]!])),
+    runSeries(plan, [all[2]!]),
+  );
   expect(parts.trades).toEqual(both.trades);
   expect(parts.symbols).toEqual(both.symbols);
-  expect(parts.tallies[0]![0]!.pnl).toBeCloseTo(both.tallies[0]![0]!.pnl, 9);
+  expect(parts.totals[0]![0]!.pnl).toBeCloseTo(both.totals[0]![0]!.pnl, 9);
 });
 
 const askedFor = (rest: object = {}) => {
-  const read = readAsked({ entry_executable: { name: 'x' }, objective: 'total_pnl', ...rest });
+  const read = parseBacktestSpec({ entry_executable: { name: 'x' }, objective: 'total_pnl', ...rest });
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   return read.asked;
 };
@@ -103,8 +111,8 @@ test('of a grid the best point is the one of the first span, whatever the second
     { from: at(4), to: at(8) },
   ] as const;
   const gridOn = (later: readonly number[]) => {
-    const done = runSeries({ strategies, spans, detailed: false }, [named('A', [0.3, 0.3, 0.6, 0.6, ...later])]);
-    return gridResult(askedFor(), points, spans, done);
+    const done = runSeries({ strategies, spans, isDetailed: false }, [named('A', [0.3, 0.3, 0.6, 0.6, ...later])]);
+    return createGridResult(askedFor(), points, spans, done);
   };
   const [up, down] = [gridOn([0.3, 0.3, 0.6, 0.6]), gridOn([0.3, 0.3, 0, 0])];
   expect(up).toEqual({
@@ -125,7 +133,7 @@ test('a result lists symbols by what they gained, equal ones by name', () => {
   const archive = { generation: 1, manifest_sha256: '', files: 0, files_sha256: '' };
   const coverage = { asked_ms: 0, lacking_ms: 0, lacking_share: null };
   const framed = { asked: askedFor(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
-  const result = resultOf(framed, span, done);
+  const result = createBacktestResult(framed, span, done);
   expect(result.symbols.listed.map(({ symbol }) => symbol)).toEqual(['a', 'b', 'c', 'd']);
   expect(result).toMatchObject({
     ...span,
@@ -154,7 +162,7 @@ test('of more than a thousand symbols a result lists the five hundred that gaine
   const archive = { generation: 1, manifest_sha256: '', files: 0, files_sha256: '' };
   const coverage = { asked_ms: 0, lacking_ms: 0, lacking_share: null };
   const framed = { asked: askedFor(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
-  const { count, listed } = resultOf(framed, span, done).symbols;
+  const { count, listed } = createBacktestResult(framed, span, done).symbols;
   const gainedLess = Array.from({ length: 1001 }, (_, i) => `S${1000 - i}`);
   expect(count).toBe(1001);
   expect(listed.map(({ symbol }) => symbol)).toEqual([...gainedLess.slice(0, 500), ...gainedLess.slice(501)]);

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { bookAgeMsMax, simulate, type Trade } from '../../src/research/simulate.ts';
-import type { Book, Series } from '../../src/research/symbol-series.ts';
+import type { OrderBook, SymbolSeries } from '../../src/research/symbol-series.ts';
 import { at, everything, minute, priced, ruled, strategyOf } from './made.ts';
 
-const play = (series: Series, ...rule: Parameters<typeof ruled>): Trade[] =>
+const play = (series: SymbolSeries, ...rule: Parameters<typeof ruled>): Trade[] =>
   simulate(series, ruled(...rule), everything);
 
 const cheap = { measure: 'price', below: 0.3 };
@@ -135,7 +135,11 @@ test('every rule has a position of its own', () => {
   ]);
 });
 
-const bookAt = (minutes: number, bids: Book['bids'], asks: Book['asks']): Book => ({ t: at(minutes), bids, asks });
+const bookAt = (minutes: number, bids: OrderBook['bids'], asks: OrderBook['asks']): OrderBook => ({
+  t: at(minutes),
+  bids,
+  asks,
+});
 
 test('fills from the order book that was there at the tick, and knows none that came later', () => {
   const books = [bookAt(1, [[0.2, 50]], [[0.45, 50]]), bookAt(1.5, [], [[0.99, 50]])];

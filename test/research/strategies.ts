@@ -1,5 +1,11 @@
 import fc from 'fast-check';
-import { bounds, type MeasureName, measureNames, ofPosition, windowed } from '../../src/research/strategy.ts';
+import {
+  boundNames,
+  type MeasureName,
+  measureNames,
+  positionMeasures,
+  windowedMeasures,
+} from '../../src/research/strategy.ts';
 
 // Strategies that could be asked for, as JSON.
 
@@ -25,8 +31,8 @@ const windowMs = fc.oneof(fc.integer({ min: 1, max: 20 * 60_000 }), few<object>(
 
 const measure = (held: boolean) =>
   fc
-    .record({ name: few(...measureNames.filter((name) => held || !ofPosition.has(name))), windowMs })
-    .map(({ name, windowMs }) => ({ measure: name, ...(windowed.has(name) && { window_ms: windowMs }) }));
+    .record({ name: few(...measureNames.filter((name) => held || !positionMeasures.has(name))), windowMs })
+    .map(({ name, windowMs }) => ({ measure: name, ...(windowedMeasures.has(name) && { window_ms: windowMs }) }));
 
 /** Two different prices have scores of exactly 1, and two windows may hold the same prices: both but for rounding. */
 const isFine = (...pair: readonly { measure: MeasureName }[]): boolean =>
@@ -43,7 +49,7 @@ const test = (held: boolean) =>
             { weight: 2, arbitrary: measure(held).filter((other) => isFine(one, other)) },
           );
     return fc
-      .uniqueArray(few(...bounds), { minLength: 1, maxLength: 2 })
+      .uniqueArray(few(...boundNames), { minLength: 1, maxLength: 2 })
       .chain((chosen) =>
         fc
           .tuple(...chosen.map(() => operand))

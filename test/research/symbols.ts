@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { union } from '../../src/core/window.ts';
-import type { Book, Level, MarketState, Series, Venue } from '../../src/research/symbol-series.ts';
+import type { Level, MarketState, OrderBook, SymbolSeries, Venue } from '../../src/research/symbol-series.ts';
 import { at, minute } from './made.ts';
 
 // Symbols as they could be: prices that rest and jump, now and then one that no contract can have; books, some of them
@@ -48,7 +48,7 @@ const orderOf = <T>(rows: readonly T[], of: (row: T) => number): T[] => {
 const level = fc.tuple(price, millionths(0, 8));
 const levels = (sign: number) =>
   fc.array(level, { maxLength: 4 }).map((rows): Level[] => rows.sort((a, b) => sign * (a[0] - b[0])));
-const book: fc.Arbitrary<Book> = fc.record({ t: moment, bids: levels(-1), asks: levels(1) });
+const book: fc.Arbitrary<OrderBook> = fc.record({ t: moment, bids: levels(-1), asks: levels(1) });
 
 const state: fc.Arbitrary<MarketState> = fc.record({
   from: moment,
@@ -64,16 +64,16 @@ const together = fc.oneof(
     .array(fc.tuple(moment, moment), { maxLength: 3 })
     .map((pairs) => union(pairs.map(([a, b]) => ({ from: Math.min(a, b), to: Math.max(a, b) })))),
 );
-const venue: fc.Arbitrary<Venue> = fc.tuple(ticks, together).map(([of, known]) => ({ ...of, together: known }));
+const venue: fc.Arbitrary<Venue> = fc.tuple(ticks, together).map(([of, known]) => ({ ...of, sharedWindows: known }));
 
-export const symbol: fc.Arbitrary<Series> = fc
+export const symbol: fc.Arbitrary<SymbolSeries> = fc
   .record({
     symbol: fc.constant('S'),
     ticks,
     states: fc.array(state, { maxLength: 4 }).map((rows) => orderOf(rows, ({ from }) => from)),
     books: fc.array(book, { maxLength: 20, size: 'max' }).map((rows) => orderOf(rows, ({ t }) => t)),
     settlement: fc.option(fc.record({ at: ending, outcome: fc.constantFrom(0, 1, 0.5) })),
-    others: fc.array(venue, { maxLength: 2, size: 'max' }),
+    otherVenues: fc.array(venue, { maxLength: 2, size: 'max' }),
   })
   .map(({ ticks: { t, p }, ...rest }) => ({ t, p, ...rest }));
 

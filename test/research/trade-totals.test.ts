@@ -1,22 +1,22 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dayEnds, samplesOf } from '../../src/research/equity-samples.ts';
+import { computeSampleTimes, findDayEnds } from '../../src/research/equity-samples.ts';
 import { simulate, type Trade } from '../../src/research/simulate.ts';
-import { addTally, addTrades, emptyTally, equityOf } from '../../src/research/trade-totals.ts';
+import { addTrades, computeEquity, createTradeTotals, mergeTradeTotals } from '../../src/research/trade-totals.ts';
 import { at, day, hour, minute, priced, ruled, start, strategyOf } from './made.ts';
 import { strategyJson } from './strategies.ts';
 import { span, symbol } from './symbols.ts';
 
 test('samples are the multiples of a step inside a span, and its end', () => {
-  const { stepMs, t } = samplesOf({ from: at(0), to: at(3) });
+  const { stepMs, t } = computeSampleTimes({ from: at(0), to: at(3) });
   expect(stepMs).toBe(minute);
   expect([...t]).toEqual([at(1), at(2), at(3)]);
-  expect([...samplesOf({ from: at(0) - 1, to: at(2) + 1 }).t]).toEqual([at(0), at(1), at(2), at(2) + 1]);
-  expect([...samplesOf({ from: at(0), to: at(0) + 1 }).t]).toEqual([at(0) + 1]);
+  expect([...computeSampleTimes({ from: at(0) - 1, to: at(2) + 1 }).t]).toEqual([at(0), at(1), at(2), at(2) + 1]);
+  expect([...computeSampleTimes({ from: at(0), to: at(0) + 1 }).t]).toEqual([at(0) + 1]);
 });
 
 test('the step grows with the span, so that there are a thousand samples at most, or one a day', () => {
-  const stepOf = (ms: number) => samplesOf({ from: start, to: start + ms }).stepMs;
+  const stepOf = (ms: number) => computeSampleTimes({ from: start, to: start + ms }).stepMs;
   expect([1000 * minute, 1001 * minute, 1001 * hour, 100 * day, 400 * day].map(stepOf)).toEqual([
     minute,
     5 * minute,
@@ -24,20 +24,20 @@ test('the step grows with the span, so that there are a thousand samples at most
     6 * hour,
     day,
   ]);
-  expect(samplesOf({ from: start, to: start + 2000 * day }).t).toHaveLength(2000);
+  expect(computeSampleTimes({ from: start, to: start + 2000 * day }).t).toHaveLength(2000);
 });
 
 test('days end at UTC midnight, the last with the span', () => {
-  const samples = samplesOf({ from: start + 20 * hour, to: start + 50 * hour });
-  expect(dayEnds(samples).map((k) => samples.t[k]! - start)).toEqual([day, 2 * day, 50 * hour]);
+  const samples = computeSampleTimes({ from: start + 20 * hour, to: start + 50 * hour });
+  expect(findDayEnds(samples).map((k) => samples.t[k]! - start)).toEqual([day, 2 * day, 50 * hour]);
 });
 
 const tallied = (...[series, strategy, window]: Parameters<typeof simulate>) => {
-  const samples = samplesOf(window);
-  const tally = emptyTally(samples);
+  const samples = computeSampleTimes(window);
+  const tally = createTradeTotals(samples);
   const trades = simulate(series, strategy, window);
   addTrades(tally, series, trades, samples);
-  return { tally, trades, samples, equity: [...equityOf(tally)] };
+  return { tally, trades, samples, equity: [...computeEquity(tally)] };
 };
 
 test('equity follows the last price of what is held, its entry paid for', () => {
@@ -101,9 +101,9 @@ test('tallies add up', () => {
   const [one, two] = [priced([0.1, 0.2, 0.3]), priced([0.9, 0.5, 0.4])].map((series) =>
     tallied(series, ruled({}), window),
   );
-  const both = emptyTally(one!.samples);
-  addTally(both, one!.tally);
-  addTally(both, two!.tally);
+  const both = createTradeTotals(one!.samples);
+  mergeTradeTotals(both, one!.tally);
+  mergeTradeTotals(both, two!.tally);
   expect(both.trades).toBe(2);
-  expect([...equityOf(both)]).toEqual(one!.equity.map((value, k) => expect.closeTo(value + two!.equity[k]!, 12)));
+  expect([...computeEquity(both)]).toEqual(one!.equity.map((value, k) => expect.closeTo(value + two!.equity[k]!, 12)));
 });

@@ -133,7 +133,7 @@ test('refuses options that mean nothing, at the start and while it runs', async 
   const box = await sandbox();
   expect(() => box.set({ truncate: 'middle' as 'latest' })).toThrow('expected one of earliest, latest');
   expect(() => box.set({ seed: 2 } as object)).toThrow('seed cannot change while it runs');
-  expect(() => box.truth('none', { from: 0, to: 1 })).toThrow('unknown symbol none');
+  expect(() => box.readTruth('none', { from: 0, to: 1 })).toThrow('unknown symbol none');
 });
 
 test('stops at once, amid an answer too', async () => {

@@ -63,7 +63,7 @@ export function symbolsOf(market: SandboxMarket): string[] {
 
 /** The symbol with most ticks in the window (by default the last day), and that window. */
 export function busiest(box: Sandbox, window = { from: noon - dayMs, to: noon }) {
-  const counted = box.symbols().map((symbol) => ({ symbol, rows: box.truth(symbol, window).t.length }));
+  const counted = box.symbols().map((symbol) => ({ symbol, rows: box.readTruth(symbol, window).t.length }));
   const most = counted.reduce((a, b) => (b.rows > a.rows ? b : a));
   return { symbol: most.symbol, ...window, rows: most.rows };
 }

@@ -82,7 +82,7 @@ test('shows an order book around the last price, and an empty one once the marke
     bids: { price: number; quantity: number }[];
     asks: { price: number; quantity: number }[];
   };
-  const price = box.truth(symbol, { from: noon - dayMs, to: noon }).p.at(-1)!;
+  const price = box.readTruth(symbol, { from: noon - dayMs, to: noon }).p.at(-1)!;
   expect(book.symbol).toBe(symbol);
   expect(book.bids[0]!.price).toBeLessThan(price);
   expect(book.asks[0]!.price).toBeGreaterThan(price);

@@ -15,7 +15,7 @@ test('brings the whole truth by pages from the earliest on', async () => {
     cursor = part.to;
   }
   expect(ticks.length).toBe(rows);
-  expect(columns(ticks)).toEqual(box.truth(symbol, { from, to }));
+  expect(columns(ticks)).toEqual(box.readTruth(symbol, { from, to }));
 });
 
 test('brings the whole truth by pages from the latest back', async () => {
@@ -28,7 +28,7 @@ test('brings the whole truth by pages from the latest back', async () => {
     ticks.unshift(...part.ticks);
     end = part.from;
   }
-  expect(columns(ticks)).toEqual(box.truth(symbol, { from, to }));
+  expect(columns(ticks)).toEqual(box.readTruth(symbol, { from, to }));
 });
 
 test('caps a page silently: the window is echoed as it was asked', async () => {
@@ -45,7 +45,7 @@ test('caps a page silently: the window is echoed as it was asked', async () => {
 test('sends the documented keys in the documented order without a space', async () => {
   const box = await sandbox({ cap: 2 });
   const { symbol, from, to } = busiest(box);
-  const { t, p } = box.truth(symbol, { from, to });
+  const { t, p } = box.readTruth(symbol, { from, to });
   expect(await (await ask(box, 'ticks', { symbol, from, to })).text()).toBe(
     `{"symbol":"${symbol}","ticks":[{"t":${t[0]},"p":${p[0]}},{"t":${t[1]},"p":${p[1]}}],"count":2,"from":${from},"to":${to},"generated_at":${noon}}`,
   );
@@ -95,7 +95,7 @@ test('repeats ticks inside a page, counts them, and keeps to the cap with them',
 test('takes either end of a window as part of it or not', async () => {
   const box = await sandbox();
   const { symbol, from: start, to: end } = busiest(box);
-  const { t } = box.truth(symbol, { from: start, to: end });
+  const { t } = box.readTruth(symbol, { from: start, to: end });
   const [from, to] = [t[5]!, t[9]!];
   const answered = async (fromInclusive: boolean, toInclusive: boolean) => {
     box.set({ fromInclusive, toInclusive });
@@ -119,7 +119,7 @@ test('cuts windows at now and where retention ends, and says so', async () => {
   box.set({ retentionMs: 3 * hourMs });
   const kept = await page(box, { symbol, from: noon - dayMs });
   expect(kept.from).toBe(noon - 3 * hourMs);
-  expect(columns(kept.ticks)).toEqual(box.truth(symbol, { from: noon - 3 * hourMs, to: noon }));
+  expect(columns(kept.ticks)).toEqual(box.readTruth(symbol, { from: noon - 3 * hourMs, to: noon }));
   const before = noon - 5 * hourMs;
   expect(await page(box, { symbol, from: before - hourMs, to: before })).toMatchObject({
     from: before,
@@ -132,14 +132,14 @@ test('shows late ticks only after their delay, and every one in the end', async 
   const box = await sandbox({ lateShare: 0.3, lateDelayMsMax: 2 * hourMs });
   const window = { from: noon - hourMs, to: noon };
   const { symbol } = busiest(box, window);
-  const truth = box.truth(symbol, window, noon + dayMs);
+  const truth = box.readTruth(symbol, window, noon + dayMs);
   const first = columns((await page(box, { symbol, ...window })).ticks);
-  expect(first).toEqual(box.truth(symbol, window));
+  expect(first).toEqual(box.readTruth(symbol, window));
   expect(first.t.length).toBeLessThan(truth.t.length);
   box.set({ nowMs: noon + hourMs });
   const second = columns((await page(box, { symbol, ...window })).ticks);
   expect(second.t.length).toBeGreaterThan(first.t.length);
-  expect(box.truth(symbol, { from: 0, to: Number.MAX_SAFE_INTEGER }).t.length).toBeGreaterThan(truth.t.length);
+  expect(box.readTruth(symbol, { from: 0, to: Number.MAX_SAFE_INTEGER }).t.length).toBeGreaterThan(truth.t.length);
   box.set({ nowMs: noon + 3 * hourMs });
   expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(truth);
 });
@@ -148,7 +148,7 @@ test('changes the price of some ticks once, some time after them', async () => {
   const box = await sandbox({ reviseShare: 0.3, reviseAfterMs: 2 * hourMs });
   const window = { from: noon - hourMs, to: noon };
   const { symbol } = busiest(box, window);
-  const final = box.truth(symbol, window, noon + dayMs);
+  const final = box.readTruth(symbol, window, noon + dayMs);
   const first = columns((await page(box, { symbol, ...window })).ticks);
   expect(first.t).toEqual(final.t);
   const changed = first.p.filter((price, i) => price !== final.p[i]).length;
@@ -163,7 +163,7 @@ test('thins out what is old, the same ticks for everybody, and keeps what is you
   const box = await sandbox({ ticksPerDay: 400 });
   const window = { from: noon - 12 * hourMs, to: noon };
   const { symbol } = busiest(box, window);
-  const whole = box.truth(symbol, window);
+  const whole = box.readTruth(symbol, window);
   box.set({ thinShare: 0.5, thinAfterMs: 6 * hourMs });
   const left = columns((await page(box, { symbol, ...window })).ticks);
   expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(left);

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { type LimiterKind, limiterKinds, rateHeaders, rateLimit } from '../../src/sandbox/rate-limit.ts';
+import { createRateLimit, formatRateHeaders, type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts';
 import { systemClock } from '../../src/system.ts';
 import { ask, sandbox } from './asking.ts';
 
 /** Moments at which a limit of 4 a second lets a request through that comes every 50 ms for 3 s. */
 function passedAt(kind: LimiterKind): number[] {
-  const limit = rateLimit();
+  const limit = createRateLimit();
   return Array.from({ length: 60 }, (_, i) => 10_300 + i * 50).filter((at) => limit.take(at, 4, kind).waitMs === 0);
 }
 
@@ -35,7 +35,7 @@ describe('a limit of four a second', () => {
   });
 
   test.each(limiterKinds)('says when to come back and what is left, %s', (kind) => {
-    const limit = rateLimit();
+    const limit = createRateLimit();
     const verdicts = Array.from({ length: 5 }, () => limit.take(10_300, 4, kind));
     expect(verdicts.map(({ remaining }) => remaining)).toEqual([3, 2, 1, 0, 0]);
     const { waitMs } = verdicts[4]!;
@@ -60,7 +60,7 @@ test('tells of its limit in every form, on answers and refusals', async () => {
   box.set({ rateHeaders: 'none' });
   expect(await told(...draft, ...old)).toEqual([429, null, null, null, null, null, null]);
   const verdict = { waitMs: 0, quota: 2, spanMs: 1000, remaining: 1, resetMs: 700 };
-  expect(rateHeaders(verdict, 'x', 5_000_400)).toMatchObject({
+  expect(formatRateHeaders(verdict, 'x', 5_000_400)).toMatchObject({
     'x-ratelimit-reset': '5002',
     'x-ratelimit-remaining': '1',
   });

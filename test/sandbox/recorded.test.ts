@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Recording, recordedFeed } from '../../src/sandbox/recorded-feed.ts';
+import { createRecordedFeed, type Recording } from '../../src/sandbox/recorded-feed.ts';
 import { ask, columns, markets, noon, page, sandbox } from './asking.ts';
 
 const start = Date.UTC(2026, 6, 11);
@@ -17,7 +17,7 @@ const recording: Recording = {
 };
 
 test('plays a recording at its own dates and names all of its symbols', async () => {
-  const box = await sandbox({}, { feed: recordedFeed(recording, { shift: 'own', nowMs: noon }) });
+  const box = await sandbox({}, { feed: createRecordedFeed(recording, { shift: 'own', nowMs: noon }) });
   const { ticks } = await page(box, { symbol: 'first one?', from: start, to: minute(10) });
   expect(columns(ticks)).toEqual({ t: recording.t.slice(0, 3), p: recording.p.slice(0, 3) });
   expect((await page(box, { symbol: 'second&', from: minute(1), to: minute(9) })).count).toBe(1);
@@ -41,21 +41,24 @@ test('plays a recording at its own dates and names all of its symbols', async ()
 
 test('shifts a recording by whole minutes so that it ends now', async () => {
   const nowMs = noon + 45_678;
-  const box = await sandbox({ nowMs }, { feed: recordedFeed(recording, { shift: 'end-now', nowMs }) });
+  const box = await sandbox({ nowMs }, { feed: createRecordedFeed(recording, { shift: 'end-now', nowMs }) });
   const { ticks } = await page(box, { symbol: 'second&', from: noon - 3_600_000 });
   expect(ticks.map(({ p }) => p)).toEqual([0.25, 0.3]);
   expect(ticks[1]!.t).toBe(noon + 123);
   expect(ticks[0]!.t % 60_000).toBe(0);
-  expect(columns(ticks)).toEqual(box.truth('second&', { from: 0, to: nowMs }));
+  expect(columns(ticks)).toEqual(box.readTruth('second&', { from: 0, to: nowMs }));
 });
 
 test('shows no tick before its time and keeps a market active until its last one', async () => {
-  const box = await sandbox({ nowMs: minute(3) }, { feed: recordedFeed(recording, { shift: 'own', nowMs: noon }) });
+  const box = await sandbox(
+    { nowMs: minute(3) },
+    { feed: createRecordedFeed(recording, { shift: 'own', nowMs: noon }) },
+  );
   expect((await page(box, { symbol: 'first one?', from: start })).count).toBe(2);
   expect((await markets(box)).markets[0]).toMatchObject({ is_active: true });
 });
 
 test('refuses columns that do not fit one another', () => {
   const broken = { ...recording, offsets: [0, 3, 5] };
-  expect(() => recordedFeed(broken, { shift: 'own', nowMs: noon })).toThrow('do not fit one another');
+  expect(() => createRecordedFeed(broken, { shift: 'own', nowMs: noon })).toThrow('do not fit one another');
 });

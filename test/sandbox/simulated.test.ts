@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import type { TickColumns } from '../../src/core/tick.ts';
 import { checkSandboxOptions } from '../../src/sandbox/options-check.ts';
-import { simulatedFeed } from '../../src/sandbox/simulated-feed.ts';
+import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
 import { busiest, columns, dayMs, hourMs, noon, page, sandbox } from './asking.ts';
 
-const feedOf = (seed: number, ticksPerDay = 400) => simulatedFeed(checkSandboxOptions({ seed, ticksPerDay }));
+const feedOf = (seed: number, ticksPerDay = 400) => createSimulatedFeed(checkSandboxOptions({ seed, ticksPerDay }));
 const lastDay = { from: noon - dayMs, to: noon };
 
 test('gives the same ticks when a window is asked again, whole or in pieces, by another sandbox of the seed', async () => {
@@ -18,7 +18,7 @@ test('gives the same ticks when a window is asked again, whole or in pieces, by 
   const late = await page(other, { symbol, from: middle, to });
   const early = await page(other, { symbol, from, to: middle });
   expect([...early.ticks, ...late.ticks]).toEqual(whole.ticks);
-  expect(columns(whole.ticks)).toEqual(one.truth(symbol, { from, to }));
+  expect(columns(whole.ticks)).toEqual(one.readTruth(symbol, { from, to }));
 });
 
 test('gives other markets and ticks to another seed', () => {
@@ -99,7 +99,7 @@ test('ends every market with its last ticks at exactly the outcome', () => {
       expect(t[t.indexOf(market.resolved_at!)]).toBe(market.resolved_at);
       expect(p.at(-1)).toBe(market.outcome);
       expect(t.at(-1)).toBeGreaterThanOrEqual(market.resolved_at!);
-      expect(feed.life(symbol, noon)!.from).toBeLessThanOrEqual(t[0]!);
+      expect(feed.getLifetime(symbol, noon)!.from).toBeLessThanOrEqual(t[0]!);
     }
   }
   expect(new Set(resolved.map(({ outcome }) => outcome))).toEqual(new Set([0, 1]));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { RunningOptions } from '../../src/sandbox/options.ts';
+import type { ChangeableOptions } from '../../src/sandbox/options.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { busiest, columns, dayMs, hourMs, noon, type Page, page, sandbox } from './asking.ts';
 
@@ -16,10 +16,10 @@ interface Asking {
   get(window?: { readonly from: number; readonly to: number }): Promise<Page>;
 }
 
-async function asking(options: RunningOptions & { readonly seed?: number }): Promise<Asking> {
+async function asking(options: ChangeableOptions & { readonly seed?: number }): Promise<Asking> {
   const box = await sandbox(options);
   const { symbol, from, to } = busiest(box);
-  const truth = [...box.truth(symbol, { from, to }).t];
+  const truth = [...box.readTruth(symbol, { from, to }).t];
   return { box, symbol, from, to, truth, get: (window) => page(box, { symbol, from, to, ...window }) };
 }
 
@@ -52,7 +52,7 @@ describe('the room of a page', () => {
 
   test('differs from symbol to symbol', async () => {
     const { box, from, to } = await asking({ cap: 60, capBySymbol: true });
-    const busy = box.symbols().filter((symbol) => box.truth(symbol, { from, to }).t.length > 60);
+    const busy = box.symbols().filter((symbol) => box.readTruth(symbol, { from, to }).t.length > 60);
     const counts = await Promise.all(busy.map(async (symbol) => (await page(box, { symbol, from, to })).count));
     expect([...new Set(counts)].sort((a, b) => b - a)).toEqual([60, 30, 20, 15]);
     expect(await Promise.all(busy.map(async (symbol) => (await page(box, { symbol, from, to })).count))).toEqual(
@@ -96,7 +96,7 @@ describe('of the window', () => {
     ['nothing', 0, Number.POSITIVE_INFINITY],
   ] as const)('%s is heeded', async (heeds, first, end) => {
     const { box, symbol, get, truth } = await asking({ heeds, cap: 1_000_000, defaultLimit: 1_000_000 });
-    const all = [...box.truth(symbol, { from: 0, to: noon }).t];
+    const all = [...box.readTruth(symbol, { from: 0, to: noon }).t];
     const offset = all.indexOf(truth[0]!);
     const answered = times(await get({ from: truth[20]!, to: truth[40]! }));
     expect(answered).toEqual(all.slice(first === 0 ? 0 : offset + first, offset + end));
@@ -189,7 +189,7 @@ describe('among the elements', () => {
     expect([...byTime.keys()]).toEqual(truth);
     const sizes = [...byTime.values()].map((group) => group.length);
     expect(new Set(sizes)).toEqual(new Set([1, 7]));
-    expect(columns([...byTime.values()].map((group) => group.at(-1)!))).toEqual(box.truth(symbol, { from, to }));
+    expect(columns([...byTime.values()].map((group) => group.at(-1)!))).toEqual(box.readTruth(symbol, { from, to }));
     const crowd = [...byTime.values()].find((group) => group.length === 7)!;
     expect(new Set(crowd.map(({ p }) => p)).size).toBe(7);
     expect(Math.max(...crowd.map(({ p }) => p))).toBe(crowd.at(-1)!.p);

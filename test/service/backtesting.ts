@@ -1,7 +1,7 @@
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { findStrategy } from '../../src/reading/backtests/find-strategy.ts';
+import { resolveStrategy } from '../../src/reading/backtests/find-strategy.ts';
 import { runBacktest } from '../../src/reading/backtests/run-backtest.ts';
-import { readAsked } from '../../src/research/backtest-request.ts';
+import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import { systemRandom } from '../../src/system.ts';
 import { answer, append, day0, dayMs, publishNow } from '../archive/scratch.ts';
@@ -137,9 +137,9 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
 
 /** What the engine gives without a service, as JSON has it. */
 export async function runDirectly(archive: Archive, body: unknown): Promise<BacktestResult> {
-  const read = readAsked(body);
+  const read = parseBacktestSpec(body);
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
-  const one = await findStrategy(read.asked.entry_executable, async () => null);
+  const one = await resolveStrategy(read.asked.entry_executable, async () => null);
   if ('faults' in one) throw new Error(JSON.stringify(one.faults));
   const watching = { random: systemRandom, signal: new AbortController().signal, threads: 1, progress() {} };
   return JSON.parse(JSON.stringify(await runBacktest(archive, read.asked, one.found, watching))) as BacktestResult;

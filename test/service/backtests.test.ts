@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { executables } from '../../src/research/builtin-strategies.ts';
-import { strategies } from '../../src/workspace/strategies.ts';
+import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
+import { createStrategyStore } from '../../src/workspace/strategies.ts';
 import { now } from '../archive/scratch.ts';
 import { asking, brief, kept, type Listed, runDirectly, saved, slow, threshold, traded } from './backtesting.ts';
 
@@ -80,7 +80,7 @@ describe('a backtest that is kept', () => {
       result: null,
       error: expect.stringMatching(/^It cannot be run as asked: from leaves no tick/),
     });
-    writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');
+    writeFileSync(join(archive.layout.root, archive.readManifest().datasets.ticks.files[0]!.path), 'not what it was');
     const { body: damaged } = await alice.post(saved);
     expect((await alice.becomes(damaged, 'done', 'failed')).error).toBe(
       'Files that it needs are damaged in the archive. Ask again once they are repaired.',
@@ -121,12 +121,12 @@ describe('backtests that are kept', () => {
     const { alice, workspace } = await asking(await traded());
     const owner = { owner: 'alice', workspace: '' };
     const mine = { id: 's', idempotency_key: null, body_sha256: '', created_at: now, name: 'mine' };
-    const definition = JSON.stringify(executables[0]!.strategy);
-    await strategies(workspace.db).add(owner, { ...mine, definition }, 10);
+    const definition = JSON.stringify(builtinStrategies[0]!.strategy);
+    await createStrategyStore(workspace.db).add(owner, { ...mine, definition }, 10);
     const body = { ...saved, entry_executable: { name: 'mine' }, parameters: {} };
     const headers = { 'idempotency-key': 'once' };
     const first = await alice.post(body, headers);
-    expect(await strategies(workspace.db).remove(owner, 's')).toEqual({ usedBy: 0 });
+    expect(await createStrategyStore(workspace.db).remove(owner, 's')).toEqual({ usedBy: 0 });
     expect((await alice.post(body)).status).toBe(400);
     const again = await alice.post(body, headers);
     expect([again.status, again.body.id]).toEqual([202, first.body.id]);

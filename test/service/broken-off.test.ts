@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type FastifyReply, fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
-import { sendPieces } from '../../src/service/stream-response.ts';
+import { sendChunks } from '../../src/service/stream-response.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 import { connected } from './raw.ts';
 import { serving } from './serving.ts';
@@ -29,7 +29,7 @@ async function streaming(then: (reply: FastifyReply, arrived: Promise<unknown>) 
   const arrived = Promise.withResolvers<void>();
   onTestFinished(() => app.close());
   app.get('/', (request, reply) =>
-    sendPieces(
+    sendChunks(
       request,
       reply,
       (async function* () {

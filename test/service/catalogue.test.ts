@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { Html, html } from '../../src/core/html.ts';
-import { pageDocument } from '../../src/service/page/document.ts';
-import { totalsFor } from '../../src/service/page/totals.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { renderPageDocument } from '../../src/service/page/document.ts';
+import { computeTotals } from '../../src/service/page/totals.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 import { serving, sharedServing } from './serving.ts';
 
@@ -10,7 +10,7 @@ const bare = { headers: { authorization: '' } };
 
 async function published() {
   const archive = opened();
-  observeMarkets(archive.state.db, [market('AAA', { opensAt: day0 }), market('BBB')], now, true);
+  recordMarkets(archive.state.db, [market('AAA', { opensAt: day0 }), market('BBB')], now, true);
   append(
     archive,
     answer(
@@ -42,14 +42,14 @@ test('everybody gets the page, with a policy that allows only what is its own', 
 
 test('the totals are those of the manifest', async () => {
   const archive = await published();
-  const manifest = archive.manifest();
-  const totals = totalsFor(manifest, { files: 0, days: new Set() });
+  const manifest = archive.readManifest();
+  const totals = computeTotals(manifest, { files: 0, days: new Set() });
   expect(totals).toMatchObject({ ticks: 2, symbols: 2, generation: 1, days: 4, watermark: manifest.watermark });
   expect(totals.span).toEqual({ first: day0, last: day0 + dayMs });
   expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols', 'candles_1h', 'candles_1d', 'coverage']);
   const bytes = totals.datasets.reduce((sum, dataset) => sum + dataset.bytes, 0);
   expect(totals.bytes).toBe(bytes);
-  const page = pageDocument({ ...totals, reached: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
+  const page = renderPageDocument({ ...totals, reached: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
   expect(page).toContain('<dd>1 h 30 min</dd>');
 });
 

@@ -22,10 +22,10 @@ async function shortened() {
   const archive = opened({ root, parts: 1 });
   append(archive, answer('A', [[day0, 0.5]]), answer('A', [[day0 + dayMs, 0.6]]));
   await publishNow(archive);
-  const original = readFileSync(archive.layout.manifest, 'utf8');
+  const original = readFileSync(archive.layout.manifestPath, 'utf8');
   const manifest = JSON.parse(original) as Manifest;
   (manifest.datasets.ticks.files as unknown[]).shift();
-  writeFileSync(archive.layout.manifest, JSON.stringify(manifest));
+  writeFileSync(archive.layout.manifestPath, JSON.stringify(manifest));
   return { root, archive, original };
 }
 
@@ -44,18 +44,18 @@ test('an archive whose manifest.json somebody changed is not served: it would se
   const metrics = await (await service.ask('/metrics')).text();
   expect(metrics).toMatch(/^oddslake_archive_readable 0$/m);
   // Put back, all is as it was.
-  writeFileSync(archive.layout.manifest, original);
+  writeFileSync(archive.layout.manifestPath, original);
   expect(await statuses(service)).toEqual(paths.map(() => 200));
   expect((await service.json<{ count: number }>(paths[0]!)).body.count).toBe(2);
 });
 
 test('what was changed under the service is not told as the manifest, and an export of it fails', async () => {
   const { root, archive, original } = await shortened();
-  const changed = readFileSync(archive.layout.manifest);
-  writeFileSync(archive.layout.manifest, original);
+  const changed = readFileSync(archive.layout.manifestPath);
+  writeFileSync(archive.layout.manifestPath, original);
   const service = await serving(opened({ root }));
   expect(await statuses(service)).toEqual(paths.map(() => 200));
-  writeFileSync(archive.layout.manifest, changed);
+  writeFileSync(archive.layout.manifestPath, changed);
   // Ticks of both days still are what they were; a write of whoever it is makes the service look again.
   expect((await service.json<{ count: number }>(paths[0]!)).body.count).toBe(2);
   append(archive, answer('A', [[day0 + 1, 0.7]]));

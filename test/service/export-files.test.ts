@@ -28,7 +28,7 @@ const published = madeOnce(
 
 async function served(options: ServingOptions = {}): Promise<Served> {
   const archive = await published();
-  const file = archive.manifest().datasets.ticks.files[0]!;
+  const file = archive.readManifest().datasets.ticks.files[0]!;
   const bytes = readFileSync(join(archive.layout.root, file.path));
   const path = `/api/v1/export/files/ticks/${file.date}/part-00.parquet`;
   return { archive, file, bytes, path, ...(await serving(archive, options)) };
@@ -267,7 +267,7 @@ describe('paths', () => {
   test('the file of symbols has no date', async () => {
     const { ask, archive } = await served();
     const answered = await ask('/api/v1/export/files/symbols/part-00.parquet');
-    const file = archive.manifest().datasets.symbols.files[0]!;
+    const file = archive.readManifest().datasets.symbols.files[0]!;
     expect([answered.status, sha256(await bodyOf(answered))]).toEqual([200, file.sha256]);
   });
 

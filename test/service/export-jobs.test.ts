@@ -59,7 +59,7 @@ describe('an export', () => {
 
   test('whose files are damaged fails and says so, without paths', async () => {
     const archive = await archived();
-    const { path: part } = archive.manifest().datasets.ticks.files[0]!;
+    const { path: part } = archive.readManifest().datasets.ticks.files[0]!;
     writeFileSync(join(archive.layout.root, part), 'not what it was');
     const service = await serving(archive);
     const failed = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done', 'failed');

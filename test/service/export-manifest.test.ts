@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { exportFormats as writable } from '../../src/archive/copies/export-file.ts';
-import { shapes } from '../../src/archive/copies/prune-files.ts';
+import { datasetShapes } from '../../src/archive/copies/prune-files.ts';
 import { datasetNames } from '../../src/archive/parquet/schema.ts';
 import { exportDatasets, FilePath } from '../../src/contract/export.ts';
 import { exportFormats } from '../../src/contract/export-jobs.ts';
@@ -31,7 +31,7 @@ interface Changes {
 
 test('the manifest is served byte for byte, and not again where the client has it', async () => {
   const { archive, ask, add } = await grown();
-  const bytes = () => readFileSync(archive.layout.manifest);
+  const bytes = () => readFileSync(archive.layout.manifestPath);
   const first = await ask(path);
   expect(Buffer.from(await first.arrayBuffer())).toEqual(bytes());
   const tag = first.headers.get('etag')!;
@@ -57,7 +57,7 @@ test('what changed since a generation comes with addresses that serve it', async
   const { json, ask, add, archive } = await grown();
   const all = await json<Changes>(`${path}?since=0`);
   expect(all.body).toMatchObject({ since: 0, generation: 1, count: all.body.files.length });
-  expect(all.body.count).toBe(Object.values(archive.manifest().datasets).flatMap(({ files }) => files).length);
+  expect(all.body.count).toBe(Object.values(archive.readManifest().datasets).flatMap(({ files }) => files).length);
   for (const { url, sha256 } of all.body.files) {
     const answered = await ask(url);
     expect([url, answered.status, answered.headers.get('etag')]).toEqual([url, 200, `"${sha256}"`]);
@@ -86,7 +86,7 @@ test('a generation that is still to come, or none, is refused by name', async ()
 test('the contract names every dataset and format, and those that have days', () => {
   expect([...exportDatasets].sort()).toEqual([...datasetNames].sort());
   expect(exportFormats).toEqual(writable);
-  const dated = datasetNames.filter((name) => shapes[name].span !== null);
+  const dated = datasetNames.filter((name) => datasetShapes[name].timeColumns !== null);
   const { enum: named } = FilePath.properties.dataset as unknown as { enum: string[] };
   expect([...named].sort()).toEqual([...dated].sort());
 });

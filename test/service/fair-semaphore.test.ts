@@ -1,66 +1,66 @@
 import { expect, test } from 'vitest';
-import { createGate } from '../../src/service/fair-semaphore.ts';
+import { createFairSemaphore } from '../../src/service/fair-semaphore.ts';
 import { ProblemError } from '../../src/service/problem-details.ts';
 
 const { signal: never } = new AbortController();
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 test('so many are let in, the others in the order in which they came, each place once', async () => {
-  const gate = createGate(2, 10);
+  const gate = createFairSemaphore(2, 10);
   const order: number[] = [];
   const leaves: (() => void)[] = [];
   for (let i = 0; i < 5; i++)
-    void gate.enter(never).then((leave) => {
+    void gate.acquire(never).then((leave) => {
       order.push(i);
       leaves.push(leave);
     });
   await settle();
-  expect([order, gate.state()]).toEqual([[0, 1], { inside: 2, waiting: 3 }]);
+  expect([order, gate.getCounts()]).toEqual([[0, 1], { inside: 2, waiting: 3 }]);
   leaves[1]!();
   leaves[1]!();
   await settle();
-  expect([order, gate.state()]).toEqual([[0, 1, 2], { inside: 2, waiting: 2 }]);
+  expect([order, gate.getCounts()]).toEqual([[0, 1, 2], { inside: 2, waiting: 2 }]);
   for (let i = 0; i < 5; i++) {
     for (const leave of leaves) leave();
     await settle();
   }
-  expect([order, gate.state()]).toEqual([[0, 1, 2, 3, 4], { inside: 0, waiting: 0 }]);
+  expect([order, gate.getCounts()]).toEqual([[0, 1, 2, 3, 4], { inside: 0, waiting: 0 }]);
 });
 
 test('whoever finds too many waiting is turned away with 503 and told when to come again', async () => {
-  const gate = createGate(1, 1);
-  await gate.enter(never);
-  void gate.enter(never);
-  const refused = await gate.enter(never).catch((error: unknown) => error);
+  const gate = createFairSemaphore(1, 1);
+  await gate.acquire(never);
+  void gate.acquire(never);
+  const refused = await gate.acquire(never).catch((error: unknown) => error);
   expect(refused).toBeInstanceOf(ProblemError);
   expect((refused as ProblemError).status).toBe(503);
   expect(Number((refused as ProblemError).headers['retry-after'])).toBeGreaterThan(0);
-  void gate.enter(never, false);
-  expect(gate.state()).toEqual({ inside: 1, waiting: 2 });
+  void gate.acquire(never, false);
+  expect(gate.getCounts()).toEqual({ inside: 1, waiting: 2 });
 });
 
 test('whoever goes away while waiting leaves the queue, and takes nobody’s place', async () => {
-  const gate = createGate(1, 5);
-  const leave = await gate.enter(never);
+  const gate = createFairSemaphore(1, 5);
+  const leave = await gate.acquire(never);
   const gone = new AbortController();
-  const waiting = gate.enter(gone.signal);
-  const next = gate.enter(never);
+  const waiting = gate.acquire(gone.signal);
+  const next = gate.acquire(never);
   gone.abort(new Error('gone'));
   await expect(waiting).rejects.toThrow('gone');
   leave();
   (await next)();
-  expect(gate.state()).toEqual({ inside: 0, waiting: 0 });
-  await expect(gate.enter(gone.signal)).rejects.toThrow('gone');
+  expect(gate.getCounts()).toEqual({ inside: 0, waiting: 0 });
+  await expect(gate.acquire(gone.signal)).rejects.toThrow('gone');
 });
 
 test('one that fills the gate holds up nobody else for long, and leaves a place free', async () => {
-  const gate = createGate(3, 5);
+  const gate = createFairSemaphore(3, 5);
   const order: string[] = [];
   const leaves = new Map<string, () => void>();
   const come = (who: string, name: string): void =>
     void gate
-      .of(who)
-      .enter(never)
+      .forHolder(who)
+      .acquire(never)
       .then((leave) => {
         order.push(name);
         leaves.set(name, leave);
@@ -82,15 +82,15 @@ test('one that fills the gate holds up nobody else for long, and leaves a place 
 });
 
 test('one whose own queue is full is turned away, others are not', async () => {
-  const gate = createGate(1, 2);
-  const leave = await gate.of('a').enter(never);
-  for (let i = 0; i < 2; i++) void gate.of('a').enter(never);
-  await expect(gate.of('a').enter(never)).rejects.toThrow('Too many');
-  const other = gate.of('b').enter(never);
-  expect(gate.state()).toEqual({ inside: 1, waiting: 3 });
+  const gate = createFairSemaphore(1, 2);
+  const leave = await gate.forHolder('a').acquire(never);
+  for (let i = 0; i < 2; i++) void gate.forHolder('a').acquire(never);
+  await expect(gate.forHolder('a').acquire(never)).rejects.toThrow('Too many');
+  const other = gate.forHolder('b').acquire(never);
+  expect(gate.getCounts()).toEqual({ inside: 1, waiting: 3 });
   // All queues together have their bound too.
-  for (const who of ['c', 'c', 'd', 'd', 'e']) void gate.of(who).enter(never);
-  await expect(gate.of('f').enter(never)).rejects.toThrow('Too many');
+  for (const who of ['c', 'c', 'd', 'd', 'e']) void gate.forHolder(who).acquire(never);
+  await expect(gate.forHolder('f').acquire(never)).rejects.toThrow('Too many');
   leave();
   (await other)();
 });

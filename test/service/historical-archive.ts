@@ -1,10 +1,10 @@
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { sideOf } from '../../src/core/book.ts';
+import { toBookSide } from '../../src/core/book.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
 import { startRun } from '../../src/state/runs.ts';
-import { observeMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { madeOnce } from './made-once.ts';
 
@@ -30,7 +30,7 @@ export function poll(archive: Archive, atMs: number, markets: readonly MarketFac
   if (archive.state.db.one("select 1 from runs where run_id = 'run'") === undefined)
     startRun(archive.state.db, 'run', 'test', process.pid, now);
   appendMarkets(archive.state, { runId: 'run', observedAt: atMs, markets: [...markets] }, []);
-  observeMarkets(archive.state.db, markets, atMs, true);
+  recordMarkets(archive.state.db, markets, atMs, true);
 }
 
 /** The markets as they were on a day: BBB is resolved on the last, 🚀 changes its category on the second. */
@@ -49,7 +49,7 @@ export const marketsOn = (day: number): MarketFacts[] =>
 export const snapshots = (day: number, count: number) =>
   Array.from({ length: count }, (_, i) => ({
     t: day0 + day * dayMs + i * 60_000,
-    bids: sideOf(
+    bids: toBookSide(
       i === 1
         ? []
         : [
@@ -58,7 +58,7 @@ export const snapshots = (day: number, count: number) =>
           ],
       'highest',
     ),
-    asks: sideOf(i === 1 ? [] : [{ price: 0.5, quantity: 2 }], 'lowest'),
+    asks: toBookSide(i === 1 ? [] : [{ price: 0.5, quantity: 2 }], 'lowest'),
   }));
 
 export const lake = madeOnce(async (archive) => {

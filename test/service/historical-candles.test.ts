@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { partOf } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/partition.ts';
 import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow } from '../archive/scratch.ts';
 import { lake, pagesOf } from './historical-archive.ts';
@@ -18,7 +18,7 @@ test('candles of every interval are those of the archive, with symbol, window an
   try {
     for (const interval of ['1m', '5m', '15m', '30m', '1h', '4h', '6h', '12h', '1d', '1w']) {
       const source = interval === '1h' || interval === '1d' ? `candles_${interval}` : `candles('${interval}')`;
-      const wanted = await sql.query.rows(`SELECT ${columns} FROM ${source} ORDER BY symbol, t`);
+      const wanted = await sql.query.readRows(`SELECT ${columns} FROM ${source} ORDER BY symbol, t`);
       expect(wanted.length).toBeGreaterThan(0);
       const path = `${base}/candles?interval=${interval}`;
       expect((await pagesOf(json, `${path}&limit=120`, 'candles')).flat(), interval).toEqual(wanted);
@@ -59,10 +59,12 @@ test('candles that the archive does not keep are computed', async () => {
 test('candles that a damaged part of ticks kept from being made are not told as none', async () => {
   const archive = opened();
   const mine = 'AAA';
-  const other = ['BBB', 'CCC', 'DDD', 'EEE'].find((symbol) => partOf(symbol, 4) !== partOf(mine, 4))!;
+  const other = ['BBB', 'CCC', 'DDD', 'EEE'].find(
+    (symbol) => computePartNumber(symbol, 4) !== computePartNumber(mine, 4),
+  )!;
   append(archive, answer(mine, [[day0, 0.5]]), answer(other, [[day0, 0.7]]));
   await publishNow(archive, now, 'run', { candles: [] });
-  const partOfMine = `ticks/date=2026-06-01/part-0${partOf(mine, 4)}.parquet`;
+  const partOfMine = `ticks/date=2026-06-01/part-0${computePartNumber(mine, 4)}.parquet`;
   const file = join(archive.layout.root, partOfMine);
   const bytes = readFileSync(file);
   writeFileSync(file, bytes.with(20, bytes[20]! ^ 1));

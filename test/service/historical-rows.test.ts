@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { listGaps } from '../../src/reading/gaps.ts';
-import { oneSymbol } from '../../src/state/symbols.ts';
+import { readSymbol } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { lake, pagesOf, symbols, ticksOf } from './historical-archive.ts';
 import { serving } from './serving.ts';
@@ -23,9 +23,9 @@ test("one symbol's ticks come in order of time, from included and to excluded, f
     count: 2,
     next_cursor: null,
     generated_at: now,
-    generation: archive.manifest().generation,
+    generation: archive.readManifest().generation,
   });
-  expect(headers.get('oddslake-generation')).toBe(String(archive.manifest().generation));
+  expect(headers.get('oddslake-generation')).toBe(String(archive.readManifest().generation));
   expect(headers.get('vary')).toBe('accept, authorization');
 });
 
@@ -93,15 +93,15 @@ test('coverage tells what was asked for, and of one symbol the gaps that oddslak
   expect(body.gaps).toEqual([{ symbol: 'AAA', from: day0 + 1.5 * dayMs, to: day0 + 2 * dayMs, reason: 'never asked' }]);
   expect(body.gaps_count).toBe(1);
   const whole = (await json(`${base}/coverage?symbol=AAA`)).body;
-  const facts = oneSymbol(archive.state.db, 'AAA')!;
+  const facts = readSymbol(archive.state.db, 'AAA')!;
   expect(whole.gaps).toEqual(
     listGaps(
       archive,
       { from: null, to: null, symbols: [facts] },
       {
-        named: null,
+        namedSymbols: null,
         views: [],
-        rules: { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: dayMs / 24 },
+        lifetimeRules: { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: dayMs / 24 },
       },
       now,
     ).gaps,

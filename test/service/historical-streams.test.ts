@@ -3,13 +3,13 @@ import { globSync } from 'node:fs';
 import { get, type IncomingMessage } from 'node:http';
 import { type FastifyReply, fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
-import { watchCurrent } from '../../src/reading/manifest-watcher.ts';
+import { watchManifest } from '../../src/reading/manifest-watcher.ts';
 import type { ServiceContext } from '../../src/service/context.ts';
-import { openSlice } from '../../src/service/export-slice.ts';
-import { createGate } from '../../src/service/fair-semaphore.ts';
-import { openDesk } from '../../src/service/historical-service.ts';
-import { ticks } from '../../src/service/routes/historical-rows.ts';
-import { paced, sendPieces, untilGone } from '../../src/service/stream-response.ts';
+import { openSliceResponse } from '../../src/service/export-slice.ts';
+import { createFairSemaphore } from '../../src/service/fair-semaphore.ts';
+import { openHistoricalService } from '../../src/service/historical-service.ts';
+import { createTicksEndpoint } from '../../src/service/routes/historical-rows.ts';
+import { createDisconnectSignal, paceChunks, sendChunks } from '../../src/service/stream-response.ts';
 import { systemRandom } from '../../src/system.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
@@ -133,7 +133,7 @@ test('beyond those that may wait, a request is turned away with 503 and Retry-Af
 test('what fails in the middle breaks the connection: nobody takes it for the whole', async () => {
   const app = fastify();
   app.get('/', (request, reply) =>
-    sendPieces(
+    sendChunks(
       request,
       reply,
       (async function* () {
@@ -163,8 +163,8 @@ test('a client that takes nothing for too long is let go', async () => {
   })();
   let stalled = 0;
   const { signal } = new AbortController();
-  const pacing = { gate: createGate(1, 1), signal, stallMsMax: 20, onStall: () => void stalled++ };
-  const taken = await paced({ pieces, close: async () => void (await pieces.return(undefined)) }, pacing);
+  const pacing = { semaphore: createFairSemaphore(1, 1), signal, stallMsMax: 20, onStall: () => void stalled++ };
+  const taken = await paceChunks({ chunks: pieces, close: async () => void (await pieces.return(undefined)) }, pacing);
   await taken.next();
   await until(() => stalled === 1, 'a client that is let go');
   await taken.return(undefined);
@@ -177,7 +177,7 @@ test('whoever was gone before a query began is known to be gone', async () => {
   app.get('/', async (_request, reply) => {
     asked.resolve();
     await once(reply.raw, 'close');
-    told.resolve(untilGone(reply, new AbortController().signal).aborted);
+    told.resolve(createDisconnectSignal(reply, new AbortController().signal).aborted);
   });
   onTestFinished(() => app.close());
   const request = get(await app.listen({ port: 0 }), { agent: false }).on('error', () => {});
@@ -201,13 +201,13 @@ test('a client that goes as its slice is there leaves nothing open', async () =>
   const root = scratchFolder();
   const archive = await many(root);
   const settings = { service: { queriesAtOnceMax: 1 } };
-  const parts = { archive, current: watchCurrent(archive), settings, random: systemRandom };
-  const desk = openDesk(parts as unknown as ServiceContext);
+  const parts = { archive, current: watchManifest(archive), settings, random: systemRandom };
+  const desk = openHistoricalService(parts as unknown as ServiceContext);
   // Nobody tells of it again: it was told before there was somebody to hear it.
   const reply = { raw: Object.assign(new EventEmitter(), { destroyed: true }) } as unknown as FastifyReply;
-  const asked = { ...ticks(desk).slice({}), limit: null };
-  await openSlice(desk, asked, 'csv', reply, new AbortController().signal);
-  await until(() => desk.streaming.state().inside === 0, 'a slice that is closed');
+  const asked = { ...createTicksEndpoint(desk).createSlice({}), limit: null };
+  await openSliceResponse(desk, asked, 'csv', reply, new AbortController().signal);
+  await until(() => desk.streamSemaphore.getCounts().inside === 0, 'a slice that is closed');
   // It waits for queries that are open.
   await desk.history.close();
   expect(globSync('.oddslake/pins/*', { cwd: root })).toEqual([]);
@@ -217,7 +217,7 @@ test('pieces that fail as nobody reads them end no process', async () => {
   const app = fastify();
   const left = Promise.withResolvers<void>();
   app.get('/', (request, reply) =>
-    sendPieces(
+    sendChunks(
       request,
       reply,
       (async function* () {

@@ -2,7 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ensureSymbols, observeMarkets } from '../../src/state/symbols.ts';
+import { ensureSymbols, recordMarkets } from '../../src/state/symbols.ts';
 import { loseTicks } from '../archive/losses.ts';
 import { answer, append, clockAt, hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
@@ -30,7 +30,7 @@ async function served(options: ServingOptions = {}) {
 
 /** Makes one live symbol that is covered up to an hour ago. */
 async function publishLive(archive: ReturnType<typeof opened>): Promise<void> {
-  observeMarkets(archive.state.db, [market('A')], now - 3 * hourMs, true);
+  recordMarkets(archive.state.db, [market('A')], now - 3 * hourMs, true);
   const window = { from: now - 3 * hourMs, to: now - hourMs };
   append(archive, answer('A', [[now - 2 * hourMs, 0.5]], { windows: [window] }));
   await publishNow(archive);
@@ -62,7 +62,7 @@ test('what is lost, for good perhaps, makes it no less ready', async () => {
   await loseTicks(writer, [{ symbol: 'A', ...gone }]);
   append(writer, answer('A', [], { windows: [{ from: now - hourMs, to: now - hourMs / 2 }] }));
   await publishNow(writer);
-  expect(writer.manifest()).toMatchObject({ watermark: now - hourMs / 2, reached: now - hourMs / 2, lost: [gone] });
+  expect(writer.readManifest()).toMatchObject({ watermark: now - hourMs / 2, reached: now - hourMs / 2, lost: [gone] });
   expect(await ready()).toMatchObject({ status: 200, body: { lag_seconds: 1800 } });
   expect(await metric('oddslake_watermark_lag_seconds')).toBe(1800);
 });

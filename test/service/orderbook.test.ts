@@ -2,26 +2,26 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { type Level, sideOf } from '../../src/core/book.ts';
+import { type PriceLevel, toBookSide } from '../../src/core/book.ts';
 import { appendBooks, type BookRecord } from '../../src/state/journal-books.ts';
 import { ensureSymbols } from '../../src/state/symbols.ts';
 import { dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 
-const levels = (...pairs: readonly (readonly [number, number])[]): Level[] =>
+const levels = (...pairs: readonly (readonly [number, number])[]): PriceLevel[] =>
   pairs.map(([price, quantity]) => ({ price, quantity }));
 
 interface Told {
   readonly t: number;
-  readonly bids?: Level[];
-  readonly asks?: Level[];
+  readonly bids?: PriceLevel[];
+  readonly asks?: PriceLevel[];
   /** When it was observed; by default at `t`. */
   readonly at?: number;
 }
 
 function append(archive: Archive, symbol: string, ...books: readonly Told[]): void {
   const records = books.map(({ t, bids = [], asks = [], at = t }): BookRecord => {
-    const snapshot = { t, bids: sideOf(bids, 'highest'), asks: sideOf(asks, 'lowest') };
+    const snapshot = { t, bids: toBookSide(bids, 'highest'), asks: toBookSide(asks, 'lowest') };
     return { runId: 'run', symbol, observedAt: at, snapshots: [snapshot], rejected: [], understood: true };
   });
   appendBooks(archive.state, records);

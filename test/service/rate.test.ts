@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { networkOf } from '../../src/service/authenticate.ts';
-import { openWindows } from '../../src/service/rate-limit.ts';
+import { toNetworkPrefix } from '../../src/service/authenticate.ts';
+import { createFixedWindowLimiter } from '../../src/service/rate-limit.ts';
 import { systemRandom } from '../../src/system.ts';
 import { openUpstream } from '../../src/upstream/client.ts';
-import { statedRate } from '../../src/upstream/rate-headers.ts';
-import { issueToken } from '../../src/workspace/user-tokens.ts';
+import { parseRateHeaders } from '../../src/upstream/rate-headers.ts';
+import { issueUserToken } from '../../src/workspace/user-tokens.ts';
 import { now, opened } from '../archive/scratch.ts';
 import { createVirtualClock } from '../upstream/virtual-clock.ts';
 import { steppedClock } from '../workspace/stepped-clock.ts';
@@ -34,7 +34,7 @@ test('a key has the rate that it was made with, its own headers, and a new windo
   const last = await me(url, bearer(key));
   expect(last).toMatchObject({ status: 200, told: [policy, '"key";r=0;t=40', null], body: { requests_per_minute: 3 } });
   // The project's own collector reads it as it is meant.
-  expect(statedRate({ status: 200, headers: last.headers }, now)).toEqual({
+  expect(parseRateHeaders({ status: 200, headers: last.headers }, now)).toEqual({
     ratePerSecond: 3 / 60,
     remaining: 0,
     resetMs: 40_000,
@@ -67,7 +67,7 @@ test('a key without a rate of its own has that of the settings; each key and eac
   ];
   const tokens = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null };
   const tokenOf = (user: string, workspace: string | null) =>
-    issueToken(tokens, { user, workspace, scopes: [], expiresAt: now + 60_000 }, now);
+    issueUserToken(tokens, { user, workspace, scopes: [], expiresAt: now + 60_000 }, now);
   // A user has one rate, however many tokens.
   const alice = [await tokenOf('alice', null), await tokenOf('alice', 'desk'), await tokenOf('alice', null)];
   const statuses = async (credentials: readonly string[]) => {
@@ -129,7 +129,7 @@ test('a credential that was good and is no more counts as a bad one', async () =
   const clock = steppedClock(now);
   const { url, workspace } = await serving(opened(), { clock, set: [`service.tokens.secret=${secret}`] });
   const revoked = await workspace.createKey({ name: 'was', expiresAt: null, requestsPerMinute: 1_000 }, now);
-  const expired = await issueToken(
+  const expired = await issueUserToken(
     { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null },
     { user: 'alice', workspace: null, scopes: [], expiresAt: now + 1_000 },
     now,
@@ -163,16 +163,16 @@ test.each([
   ['fe80::1%eth0', 'fe80:0:0:0'],
   ['no address: a proxy passed on what it was sent', 'unknown'],
 ])('the address %s counts as %s', (ip, network) => {
-  expect(networkOf(ip)).toBe(network);
+  expect(toNetworkPrefix(ip)).toBe(network);
 });
 
 test('counts are bounded: beyond their number the one not seen for longest begins anew', () => {
-  const windows = openWindows(steppedClock(now), 2);
-  windows.take('a', 5);
-  windows.take('b', 5);
-  expect(windows.take('a', 5).remaining).toBe(3);
-  windows.take('c', 5);
-  expect([windows.take('a', 5).remaining, windows.take('b', 5).remaining]).toEqual([2, 4]);
+  const windows = createFixedWindowLimiter(steppedClock(now), 2);
+  windows.acquire('a', 5);
+  windows.acquire('b', 5);
+  expect(windows.acquire('a', 5).remaining).toBe(3);
+  windows.acquire('c', 5);
+  expect([windows.acquire('a', 5).remaining, windows.acquire('b', 5).remaining]).toEqual([2, 4]);
 });
 
 test("the project's own collector keeps to what the headers say and is never refused", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { executables } from '../../src/research/builtin-strategies.ts';
-import { strategies } from '../../src/workspace/strategies.ts';
+import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
+import { createStrategyStore } from '../../src/workspace/strategies.ts';
 import { day0, hourMs, now } from '../archive/scratch.ts';
 import { asking, errorsOf, runDirectly, threshold, traded } from './backtesting.ts';
 
@@ -8,7 +8,7 @@ describe('a backtest that is answered at once', () => {
   test('means by a name a strategy of the user first, in the version that is asked for', async () => {
     const service = await asking(await traded());
     const alice = service.as('alice', 'desk');
-    const [hold] = executables;
+    const [hold] = builtinStrategies;
     const buying = (contracts: number) => ({
       ...hold!.strategy,
       rules: [{ ...hold!.strategy.rules[0]!, size: { contracts } }],
@@ -18,7 +18,7 @@ describe('a backtest that is answered at once', () => {
       ['two', 7],
     ] as const) {
       const definition = JSON.stringify(buying(contracts));
-      await strategies(service.workspace.db).add(
+      await createStrategyStore(service.workspace.db).add(
         { owner: 'alice', workspace: 'desk' },
         { id, idempotency_key: null, body_sha256: '', created_at: now, name: 'threshold', definition },
         10,

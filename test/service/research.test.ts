@@ -98,7 +98,7 @@ describe('a backtest that is answered at once', () => {
 
   test('whose files are damaged is answered with 503, without paths', async () => {
     const archive = await traded();
-    writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');
+    writeFileSync(join(archive.layout.root, archive.readManifest().datasets.ticks.files[0]!.path), 'not what it was');
     const { alice } = await asking(archive);
     const { status, headers, body } = await alice.post<{ detail: string }>(threshold);
     expect([status, headers.get('retry-after'), body.detail]).toEqual([503, '600', expect.stringMatching(/damaged/)]);

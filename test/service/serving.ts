@@ -6,14 +6,14 @@ import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
 import { openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
-import { watchCurrent } from '../../src/reading/manifest-watcher.ts';
+import { watchManifest } from '../../src/reading/manifest-watcher.ts';
 import type { App } from '../../src/service/fastify-types.ts';
 import { type ServiceLimits, serviceLimits } from '../../src/service/http-limits.ts';
 import { createService } from '../../src/service/server.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { tryLock } from '../../src/state/lock.ts';
 import { systemClock, systemRandom, systemRandomBytes } from '../../src/system.ts';
-import type { Location } from '../../src/workspace/database-url.ts';
+import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
 import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
 import { clockAt, hourMs, now, scratchFolder, upstreamName } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
@@ -27,7 +27,7 @@ export interface ServingOptions {
   readonly clock?: Clock;
   readonly log?: Log;
   /** The service's own database; by default a SQLite file of the test's own. */
-  readonly database?: Location;
+  readonly database?: DatabaseLocation;
   /** What a client may take, where it is to be less than usual. */
   readonly limits?: Partial<ServiceLimits>;
 }
@@ -57,13 +57,14 @@ export const restless: Clock = { ...clockAt(now), sleep: (ms, signal) => systemC
 
 /** Keeps all jobs of an archive waiting, where it is called before a service of it is started; gives what ends that. */
 export function heldUp({ layout }: Archive, jobs: 'exports' | 'backtests'): () => void {
-  mkdirSync(layout.private, { recursive: true });
-  return tryLock(join(layout.private, `${jobs}.lock`))!.release;
+  mkdirSync(layout.privateFolder, { recursive: true });
+  return tryLock(join(layout.privateFolder, `${jobs}.lock`))!.release;
 }
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-const urlOf = (location: Location): string => (location.kind === 'sqlite' ? `sqlite:${location.path}` : location.url);
+const urlOf = (location: DatabaseLocation): string =>
+  location.kind === 'sqlite' ? `sqlite:${location.path}` : location.url;
 
 /** Serves an archive until the test is over. */
 export async function serving(archive: Archive, options: ServingOptions = {}): Promise<Serving> {
@@ -120,7 +121,7 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
   const app = await createService(
     {
       archive,
-      current: watchCurrent(archive),
+      current: watchManifest(archive),
       files: openVerifiedFiles(archive, settings.service.cacheBytesMax),
       workspace,
       settings,

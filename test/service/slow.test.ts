@@ -8,7 +8,7 @@ import { limitMs, until } from '../harness/limits.ts';
 import { answersIn, connected, head, received } from './raw.ts';
 import { serving } from './serving.ts';
 
-const quick = { headersMsMax: 200, requestMsMax: 300, checkEveryMs: 50 };
+const quick = { headersMsMax: 200, requestMsMax: 300, checkIntervalMs: 50 };
 
 /** Limits that no test reaches. */
 const patient = { headersMsMax: limitMs / 2, requestMsMax: limitMs, idleMsMax: limitMs, stalledMsMax: limitMs };

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { expect, test } from 'vitest';
-import { TicksAnswer } from '../../src/contract/schemas.ts';
-import { openTicksTexts } from '../../src/service/serialize-ticks.ts';
+import { TicksResponse } from '../../src/contract/schemas.ts';
+import { createTickSerializer } from '../../src/service/serialize-ticks.ts';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
 import { fetched, hours, withLosses } from '../archive/losses.ts';
 import { answer, append, day0, dayMs, now, opened, type Pairs, publishNow, scratchFolder } from '../archive/scratch.ts';
@@ -43,7 +43,7 @@ test('published and journaled ticks of a window come ascending, as documented', 
   const { status, headers, body } = await json(path({ from: start, to: end }));
   expect([status, headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8']);
   expect(body).toEqual({ symbol: 'A/B ?', ticks: items, count: 5, from: start, to: end, generated_at: now });
-  expect(Value.Check(TicksAnswer, body)).toBe(true);
+  expect(Value.Check(TicksResponse, body)).toBe(true);
 });
 
 test('windows are half-open, and gaps are what of them nobody covered', async () => {
@@ -69,7 +69,7 @@ test('a gap whose ticks were had once and are lost says so, and a journaled answ
   const gaps = [{ ...hours(6, 8), reason: 'lost' }, hours(24, 25)];
   const { body } = await json(query);
   expect(body.gaps).toEqual(gaps);
-  expect(Value.Check(TicksAnswer, body)).toBe(true);
+  expect(Value.Check(TicksResponse, body)).toBe(true);
   append(
     archive,
     fetched('A', hours(5, 9), () => false),
@@ -261,7 +261,7 @@ test('the text of ticks is what JSON.stringify makes of them', () => {
   const tick = fc.tuple(fc.oneof(fc.integer({ min: 0, max: 4_102_444_800_000 }), fc.nat(3_000_000)), price);
   fc.assert(
     fc.property(fc.array(tick, { maxLength: 30 }), fc.nat(10), fc.constantFrom(0, 10_000), (drawn, from, bytesMax) => {
-      const textOf = openTicksTexts(bytesMax);
+      const textOf = createTickSerializer(bytesMax);
       const [t, p] = [Float64Array.from(drawn, ([time]) => time), Float64Array.from(drawn, ([, value]) => value)];
       const slice = { key: 'x', t, p, from: Math.min(from, drawn.length), to: drawn.length };
       const wanted = JSON.stringify(drawn.slice(from).map(([time, value]) => ({ t: time, p: value })));

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { issueToken } from '../../src/workspace/user-tokens.ts';
+import { issueUserToken } from '../../src/workspace/user-tokens.ts';
 import { now, opened } from '../archive/scratch.ts';
 import { steppedClock } from '../workspace/stepped-clock.ts';
 import { answered, bearer, claims, crafted, hs256, part, refused, seconds, secret } from './forged-tokens.ts';
@@ -11,7 +11,7 @@ const settings = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: nu
 test('a token of the secret is good for the routes of users, and says who it is', async () => {
   const { url } = await serving(opened(), { set: withSecret });
   const asked = { user: 'alice', workspace: 'desk', scopes: ['research'], expiresAt: now + 60_000 };
-  const token = await issueToken(settings, asked, now);
+  const token = await issueUserToken(settings, asked, now);
   const me = await (await fetch(`${url}/api/v1/me`, bearer(token))).json();
   expect(me).toEqual({
     kind: 'user',

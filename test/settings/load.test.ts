@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
 import { loadSettings, type SettingSources } from '../../src/settings/load.ts';
-import { secretsOf } from '../../src/settings/secrets.ts';
-import { requireOther, requireUpstream } from '../../src/settings/settings.ts';
+import { listSecrets } from '../../src/settings/secrets.ts';
+import { requireOtherUpstream, requireUpstream } from '../../src/settings/settings.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -252,8 +252,8 @@ describe('the key', () => {
     expect(settings.upstream.apiKey).toBe('sesame-1');
     expect(settings.repair).toEqual({ fromApiKey: 'sesame-2', fromApiKeyFile: join(folder, 'other') });
     expect((await load({ env: { ODDSLAKE_FROM_API_KEY: 'sesame-3' } })).repair.fromApiKey).toBe('sesame-3');
-    expect(secretsOf(settings)).toEqual(expect.arrayContaining(['sesame-1', 'sesame-2']));
-    expect(requireOther(settings, 'https://other.example/')).toEqual({
+    expect(listSecrets(settings)).toEqual(expect.arrayContaining(['sesame-1', 'sesame-2']));
+    expect(requireOtherUpstream(settings, 'https://other.example/')).toEqual({
       baseUrl: 'https://other.example',
       apiKey: 'sesame-2',
     });
@@ -263,13 +263,15 @@ describe('the key', () => {
 
   test('of another oddslake is required by those who ask it, and its address is one', async () => {
     const settings = await load({});
-    expect(() => requireOther(settings, 'https://other.example')).toThrow(
+    expect(() => requireOtherUpstream(settings, 'https://other.example')).toThrow(
       'No key for https://other.example: set ODDSLAKE_FROM_API_KEY or ODDSLAKE_FROM_API_KEY_FILE',
     );
-    expect(() => requireOther(settings, 'https://user:hush@other.example')).toThrow(
+    expect(() => requireOtherUpstream(settings, 'https://user:hush@other.example')).toThrow(
       /^--from-url is \(hidden\): expected/,
     );
-    expect(() => requireOther(settings, 'other')).toThrow('--from-url is "other": expected an http or https URL');
+    expect(() => requireOtherUpstream(settings, 'other')).toThrow(
+      '--from-url is "other": expected an http or https URL',
+    );
   });
 
   test('of a wrong type is hidden as well', async () => {

@@ -2,24 +2,26 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
-import { environmentLayers } from '../../src/settings/environment.ts';
+import { readEnvironmentLayers } from '../../src/settings/environment.ts';
 import { readConfigFile } from '../../src/settings/files.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
-import { defaults, leaves } from '../../src/settings/source.ts';
-import { expected, isValid } from '../../src/settings/validate-value.ts';
+import { defaultLayer, settingSchemas } from '../../src/settings/source.ts';
+import { describeExpected, isValid } from '../../src/settings/validate-value.ts';
 
 const defaultFile = new URL('../../config/default.yaml', import.meta.url).pathname;
 
 describe('config/default.yaml', () => {
   test('holds every key of the schema and no other, at its default', async () => {
     const { values } = await readConfigFile(defaultFile);
-    expect([...values]).toEqual([...defaults.values]);
+    expect([...values]).toEqual([...defaultLayer.values]);
   });
 
   test('says above every key what it may be, in the words of the refusal', () => {
     const said = commentsByKey(readFileSync(defaultFile, 'utf8'));
-    for (const [path, leaf] of leaves) {
-      expect(said.get(path.split('.').at(-1)!), path).toContainEqual(expect.stringContaining(`(${expected(leaf)})`));
+    for (const [path, leaf] of settingSchemas) {
+      expect(said.get(path.split('.').at(-1)!), path).toContainEqual(
+        expect.stringContaining(`(${describeExpected(leaf)})`),
+      );
     }
   });
 });
@@ -29,13 +31,13 @@ test('config/example.env names variables that are read', () => {
   const named = [...text.matchAll(/^#?(ODDSLAKE_[A-Z_]+)=/gm)].map(([, name]) => name!);
   expect(named.length).toBe(12);
   for (const name of named.filter((name) => name !== 'ODDSLAKE_CONFIG')) {
-    expect(environmentLayers({ [name]: name.endsWith('SECOND') ? '1' : 'x'.repeat(32) }), name).toHaveLength(1);
+    expect(readEnvironmentLayers({ [name]: name.endsWith('SECOND') ? '1' : 'x'.repeat(32) }), name).toHaveLength(1);
   }
 });
 
 describe('the schema', () => {
   test('is JSON Schema that accepts its own defaults', () => {
-    for (const [path, leaf] of leaves) expect(isValid(leaf, leaf.default), path).toBe(true);
+    for (const [path, leaf] of settingSchemas) expect(isValid(leaf, leaf.default), path).toBe(true);
     expect(Value.Check(settingsSchema, {})).toBe(false);
     const poll = {
       overlap_minutes: 60,
@@ -58,7 +60,11 @@ describe('the schema', () => {
       fc.array(fc.oneof(fc.string(), fc.integer())),
     );
     fc.assert(
-      fc.property(fc.constantFrom(...leaves), value, ([, leaf], any) => isValid(leaf, any) === Value.Check(leaf, any)),
+      fc.property(
+        fc.constantFrom(...settingSchemas),
+        value,
+        ([, leaf], any) => isValid(leaf, any) === Value.Check(leaf, any),
+      ),
       { numRuns: 5000 },
     );
   });

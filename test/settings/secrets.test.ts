@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { loadSettings } from '../../src/settings/load.ts';
-import { secretsOf } from '../../src/settings/secrets.ts';
+import { listSecrets } from '../../src/settings/secrets.ts';
 
 const settingsOf = (...set: string[]) => loadSettings({ env: {}, cwd: '/w', set });
 
@@ -8,7 +8,7 @@ test('every secret of the settings is hidden from the log, in each form that it 
   const token = 'a secret of more than 32 characters, for tests';
   const database = 'service.database_url=postgres://me:p%40ss@w0rd@host:5432/db?password=o%2Fther&sslmode=disable';
   const settings = await settingsOf('upstream.api_key=key-1234', `service.tokens.secret=${token}`, database);
-  expect(new Set(secretsOf(settings))).toEqual(
+  expect(new Set(listSecrets(settings))).toEqual(
     new Set(['key-1234', token, 'p%40ss@w0rd', 'p@ss@w0rd', 'o%2Fther', 'o/ther']),
   );
 });
@@ -16,12 +16,12 @@ test('every secret of the settings is hidden from the log, in each form that it 
 test.each(['postgres://host/db', 'postgres://me@host/db', 'sqlite:service.sqlite'])(
   '%s holds no secret',
   async (url) => {
-    expect(secretsOf(await settingsOf(`service.database_url=${url}`))).toEqual([]);
+    expect(listSecrets(await settingsOf(`service.database_url=${url}`))).toEqual([]);
   },
 );
 
 test('a password that is no good as an escape is hidden as it is', async () => {
-  expect(secretsOf(await settingsOf('service.database_url=postgres://me:50%off@host/db'))).toContain('50%off');
+  expect(listSecrets(await settingsOf('service.database_url=postgres://me:50%off@host/db'))).toContain('50%off');
 });
 
 test.each([
@@ -36,10 +36,10 @@ test.each([
 
 test('the address of a webhook is hidden as a whole, and what follows its host', async () => {
   const url = 'https://hooks.example.org/services/T000/B000/abcdef?thread=1';
-  const secrets = secretsOf(await settingsOf(`notify.webhook_url=${url}`));
+  const secrets = listSecrets(await settingsOf(`notify.webhook_url=${url}`));
   expect(secrets).toEqual([url, '/services/T000/B000/abcdef?thread=1', '/services/T000/B000/abcdef']);
   // A short path guards nothing, and to hide it would eat holes into other lines.
-  expect(secretsOf(await settingsOf('notify.webhook_url=http://box/hook'))).toEqual(['http://box/hook']);
+  expect(listSecrets(await settingsOf('notify.webhook_url=http://box/hook'))).toEqual(['http://box/hook']);
 });
 
 test.each(['hooks.example', 'ftp://host/x', 'https://user:pass@host/x', 'https://host/x#part'])(

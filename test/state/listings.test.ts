@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { lastListed, noteListings, wholeListings } from '../../src/state/listings.ts';
+import { findLastListedDay, readWholeListings, recordListings } from '../../src/state/listings.ts';
 import { opened } from '../archive/scratch.ts';
 
 const hourMs = 3_600_000;
@@ -10,20 +10,20 @@ test('a list that was had whole within a day stays so, whatever comes before or 
   const { db } = archive.state;
   const note = (hour: number, reason: string | null): void => {
     const at = day + hour * hourMs;
-    noteListings(db, [{ view: 'matched', at, named: 3, total: 3, reason }], { at, named: 3, reason });
+    recordListings(db, [{ view: 'matched', at, named: 3, total: 3, reason }], { at, named: 3, reason });
   };
-  const isWhole = () => wholeListings(db, ['matched'])(day);
+  const isWhole = () => readWholeListings(db, ['matched'])(day);
   expect(isWhole()).toBe(true);
   note(1, 'cut off');
   expect(isWhole()).toBe(false);
-  expect(wholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(false);
+  expect(readWholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(false);
   note(2, null);
   expect(isWhole()).toBe(true);
   note(3, 'cut off');
   expect(isWhole()).toBe(true);
-  expect(wholeListings(db, ['matched', 'other'])(day + 24 * hourMs)).toBe(false);
+  expect(readWholeListings(db, ['matched', 'other'])(day + 24 * hourMs)).toBe(false);
   // Of a day before the first list a whole one of a later day has to do.
-  expect(wholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(true);
-  expect(lastListed(db)).toBe(day);
+  expect(readWholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(true);
+  expect(findLastListedDay(db)).toBe(day);
   archive.close();
 });

@@ -1,19 +1,19 @@
 import { once } from 'node:events';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { newPace, startsKeptMs } from '../../src/core/rate-state.ts';
-import { openSharedPace, paceFile, type SharedPace } from '../../src/state/rate-limit-store.ts';
+import { initialRateState, startsRetentionMs } from '../../src/core/rate-state.ts';
+import { openSharedRateStore, type SharedRateStore, toRateFilePath } from '../../src/state/rate-limit-store.ts';
 import { openState } from '../../src/state/state.ts';
 import { systemClock } from '../../src/system.ts';
-import { createPacer } from '../../src/upstream/sliding-window.ts';
+import { createSlidingWindow } from '../../src/upstream/sliding-window.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { seeded } from '../upstream/seeded.ts';
 import { mostWithin } from '../upstream/sliding.ts';
 import { another } from './another-process.ts';
 
-function openIn(folder: string, busyMsMax?: number): SharedPace {
+function openIn(folder: string, busyMsMax?: number): SharedRateStore {
   const state = openState(folder, { upstream: 'https://box.test', parts: 4 });
-  const pace = openSharedPace(state, folder, busyMsMax);
+  const pace = openSharedRateStore(state, folder, busyMsMax);
   state.close();
   onTestFinished(() => pace.close());
   return pace;
@@ -23,77 +23,85 @@ describe('the pace of an archive', () => {
   test('is one for all who open it, and lasts', () => {
     const folder = scratchFolder();
     const [one, two] = [openIn(folder), openIn(folder)];
-    expect(two.alone(() => two.read())).toEqual(newPace);
-    const pace = { ...newPace, count: 7, slotMs: 12.5, resumeMs: 99, lowest: 20, atMs: 13, learned: '{"rate":3}' };
-    one.alone(() => one.write(pace));
-    expect(two.alone(() => two.read())).toEqual(pace);
+    expect(two.runExclusive(() => two.read())).toEqual(initialRateState);
+    const pace = {
+      ...initialRateState,
+      count: 7,
+      slotMs: 12.5,
+      resumeMs: 99,
+      lowest: 20,
+      atMs: 13,
+      learned: '{"rate":3}',
+    };
+    one.runExclusive(() => one.write(pace));
+    expect(two.runExclusive(() => two.read())).toEqual(pace);
     const later = openIn(folder);
-    expect(later.alone(() => later.read())).toEqual(pace);
+    expect(later.runExclusive(() => later.read())).toEqual(pace);
   });
 
   test('passes on what was thrown in a turn as it is: it is none of the file', () => {
     const pace = openIn(scratchFolder());
     const thrown = new Error('paused for 1 s');
     const turn = () =>
-      pace.alone(() => {
+      pace.runExclusive(() => {
         throw thrown;
       });
     expect(turn).toThrow(thrown);
-    expect(pace.alone(() => pace.read())).toEqual(newPace);
+    expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
   });
 
   test('forgets starts that are old, and what stood in a turn that failed', () => {
     const pace = openIn(scratchFolder());
-    for (let n = 0; n < 100; n++) pace.alone(() => pace.addStart(n, n * 100));
-    pace.alone(() => {
-      expect(pace.start(0)).toBeUndefined();
-      expect(pace.start(99)).toEqual({ atMs: 9900, tookMs: null });
-      expect(pace.start(99 - startsKeptMs / 100)).toBeDefined();
+    for (let n = 0; n < 100; n++) pace.runExclusive(() => pace.addStart(n, n * 100));
+    pace.runExclusive(() => {
+      expect(pace.getStart(0)).toBeUndefined();
+      expect(pace.getStart(99)).toEqual({ atMs: 9900, tookMs: null });
+      expect(pace.getStart(99 - startsRetentionMs / 100)).toBeDefined();
       pace.endStart(98, 4, true);
       pace.endStart(97, 4, false);
-      expect(pace.letThrough(0, 100, 0)).toBe(1);
-      expect(pace.letThrough(0, 98, 0)).toBe(0);
+      expect(pace.countAccepted(0, 100, 0)).toBe(1);
+      expect(pace.countAccepted(0, 98, 0)).toBe(0);
     });
     const broken = () =>
-      pace.alone(() => {
+      pace.runExclusive(() => {
         pace.clear();
         throw new Error('amid a turn');
       });
     expect(broken).toThrow('amid a turn');
-    expect(pace.alone(() => pace.start(99))).toBeDefined();
+    expect(pace.runExclusive(() => pace.getStart(99))).toBeDefined();
   });
 
   test.each(['rubbish '.repeat(2000), '', 'SQLite format 3\0'.repeat(600)])(
     'is begun anew where its file is unreadable',
     (text) => {
       const folder = scratchFolder();
-      writeFileSync(paceFile(folder), text);
+      writeFileSync(toRateFilePath(folder), text);
       const pace = openIn(folder);
-      expect(pace.alone(() => pace.read())).toEqual(newPace);
-      expect(existsSync(paceFile(folder))).toBe(true);
+      expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
+      expect(existsSync(toRateFilePath(folder))).toBe(true);
     },
   );
 
   test('is begun anew where only its log is left', () => {
     const folder = scratchFolder();
     const lost = openIn(folder);
-    lost.alone(() => lost.write({ ...newPace, count: 5 }));
-    expect(existsSync(`${paceFile(folder)}-wal`)).toBe(true);
-    rmSync(paceFile(folder));
+    lost.runExclusive(() => lost.write({ ...initialRateState, count: 5 }));
+    expect(existsSync(`${toRateFilePath(folder)}-wal`)).toBe(true);
+    rmSync(toRateFilePath(folder));
     const pace = openIn(folder);
-    expect(pace.alone(() => pace.read())).toEqual(newPace);
+    expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
   });
 
   test('of a machine that was started anew holds nobody up, and still knows what was learned', () => {
     const pace = openIn(scratchFolder());
-    const pacer = createPacer(() => 1, pace);
+    const pacer = createSlidingWindow(() => 1, pace);
     const uptimeMs = 1e9;
-    pace.alone(() => {
+    pace.runExclusive(() => {
       pacer.start(uptimeMs);
       pace.write({ ...pace.read(), resumeMs: uptimeMs + 60_000, learned: '{}' });
     });
-    expect(pace.alone(() => pacer.earliestMs(5000))).toBe(Number.NEGATIVE_INFINITY);
-    expect(pace.alone(() => pace.read())).toMatchObject({
+    expect(pace.runExclusive(() => pacer.computeEarliestMs(5000))).toBe(Number.NEGATIVE_INFINITY);
+    expect(pace.runExclusive(() => pace.read())).toMatchObject({
       count: 1,
       resumeMs: Number.NEGATIVE_INFINITY,
       learned: '{}',
@@ -107,15 +115,15 @@ describe('the pace of an archive', () => {
     const random = seeded(3);
     const pacers = [1, 2, 3].map(() => {
       const pace = openIn(folder);
-      return { pace, pacer: createPacer(() => rate, pace), wakeAt: 0, count: 0 };
+      return { pace, pacer: createSlidingWindow(() => rate, pace), wakeAt: 0, count: 0 };
     });
     while (starts.length < 250) {
       const next = pacers.reduce((a, b) => (b.wakeAt < a.wakeAt ? b : a));
       const now = next.wakeAt;
-      next.pace.alone(() => {
-        const earliest = next.pacer.earliestMs(now);
+      next.pace.runExclusive(() => {
+        const earliest = next.pacer.computeEarliestMs(now);
         if (earliest <= now) {
-          next.pacer.answered(next.pacer.start(now), now + 1);
+          next.pacer.noteResponse(next.pacer.start(now), now + 1);
           starts.push(now);
           next.count++;
         }
@@ -145,10 +153,10 @@ describe('the pace of an archive', () => {
       exitCode: 5,
       message: expect.stringContaining('was stopped at a bad moment'),
     });
-    expect(() => pace.alone(() => 0)).toThrow(busy);
+    expect(() => pace.runExclusive(() => 0)).toThrow(busy);
     expect(systemClock.monotonicMs() - began).toBeGreaterThanOrEqual(190);
     child.kill('SIGKILL');
     await once(child, 'close');
-    expect(pace.alone(() => 1)).toBe(1);
+    expect(pace.runExclusive(() => 1)).toBe(1);
   });
 });

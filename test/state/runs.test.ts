@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { finishRun, lastEnded, latestEndOf, latestRuns, startRun } from '../../src/state/runs.ts';
+import { finishRun, readLastEndedRuns, readLatestEndedRun, readLatestRuns, startRun } from '../../src/state/runs.ts';
 import { now, opened } from '../archive/scratch.ts';
 
 const hourMs = 3_600_000;
@@ -14,10 +14,10 @@ test('of the last runs none is one that ended in the time to come', () => {
   ran('b', 'nightly', now - hourMs, 4);
   ran('c', 'nightly', now + 9000 * hourMs, 0);
   ran('d', 'ticks', now + 9000 * hourMs, 0);
-  expect(lastEnded(db, now).map(({ job, summary, succeededAt }) => ({ job, summary, succeededAt }))).toEqual([
+  expect(readLastEndedRuns(db, now).map(({ job, summary, succeededAt }) => ({ job, summary, succeededAt }))).toEqual([
     { job: 'nightly', summary: '{"run":"b"}', succeededAt: now - 2 * hourMs + 1000 },
   ]);
-  expect(latestRuns(db, 10, now).map(({ runId }) => runId)).toEqual(['a', 'b']);
+  expect(readLatestRuns(db, 10, now).map(({ runId }) => runId)).toEqual(['a', 'b']);
 });
 
 test('the last end of a job is found, however many runs of others came after it', () => {
@@ -26,7 +26,7 @@ test('the last end of a job is found, however many runs of others came after it'
   startRun(db, 'n', 'nightly', 1, now - 3 * hourMs);
   finishRun(db, 'n', now - 3 * hourMs, 4, '{}');
   startRun(db, 'under way', 'nightly', 1, now - 2 * hourMs);
-  expect(latestRuns(db, 1, now).map(({ runId }) => runId)).toEqual(['b']);
-  expect(latestEndOf(db, 'nightly', now)).toMatchObject({ runId: 'n', exitCode: 4, summary: '{}' });
-  expect(latestEndOf(db, 'nightly', now - 4 * hourMs)).toBeUndefined();
+  expect(readLatestRuns(db, 1, now).map(({ runId }) => runId)).toEqual(['b']);
+  expect(readLatestEndedRun(db, 'nightly', now)).toMatchObject({ runId: 'n', exitCode: 4, summary: '{}' });
+  expect(readLatestEndedRun(db, 'nightly', now - 4 * hourMs)).toBeUndefined();
 });

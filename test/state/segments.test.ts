@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { covers, dayFloor, dayMs } from '../../src/core/window.ts';
-import { addSegments, coverageOf, segmentsOf } from '../../src/state/coverage.ts';
-import { dayStandings } from '../../src/state/precedence.ts';
+import { covers, dayMs, floorToDay } from '../../src/core/window.ts';
+import { addSegments, readSegments, readSymbolCoverage } from '../../src/state/coverage.ts';
+import { openDayPrecedence } from '../../src/state/precedence.ts';
 import { openState, type State } from '../../src/state/state.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
@@ -28,11 +28,11 @@ const night = (n: number, settleMs: number): void => {
   addSegments(state.db, 'A', [{ from, to: end, fetchedAt: end + 1, origin: 'poll', evidence: 'confirmed' }], settleMs);
 };
 
-const observed = (t: number): number => dayStandings(state.db, dayFloor(t)).standIn('A', t).observedAt;
+const observed = (t: number): number => openDayPrecedence(state.db, floorToDay(t)).inferPrecedence('A', t).observedAt;
 
 test('a year of nights leaves a handful of segments, and covers the same', () => {
   for (let n = 1; n <= 365; n++) night(n, hourMs);
-  const segments = segmentsOf(state.db, 'A');
+  const segments = readSegments(state.db, 'A');
   expect(segments.length).toBeLessThan(6);
   expect(covers(segments, { from: start, to: start + 365 * dayMs })).toBe(true);
 });
@@ -46,7 +46,7 @@ test('answers of the last days are told apart', () => {
 
 test('what was not answered late enough to be final is never joined into what was', () => {
   for (let n = 1; n <= 20; n++) night(n, 2 * hourMs);
-  expect(segmentsOf(state.db, 'A').length).toBe(20);
+  expect(readSegments(state.db, 'A').length).toBe(20);
 });
 
 test('an answer of a moment that has not been yet covers nothing, and the others do', () => {
@@ -58,8 +58,8 @@ test('an answer of a moment that has not been yet covers nothing, and the others
     [{ from: first, to: second, fetchedAt: second, origin: 'poll', evidence: 'confirmed' }],
     0,
   );
-  expect(coverageOf(state.db, 'A')).toEqual([{ from: start, to: second }]);
-  expect(coverageOf(state.db, 'A', second)).toEqual([{ from: start, to: second }]);
-  expect(coverageOf(state.db, 'A', second - 1)).toEqual([{ from: start, to: first }]);
-  expect(coverageOf(state.db, 'A', first - 1)).toEqual([]);
+  expect(readSymbolCoverage(state.db, 'A')).toEqual([{ from: start, to: second }]);
+  expect(readSymbolCoverage(state.db, 'A', second)).toEqual([{ from: start, to: second }]);
+  expect(readSymbolCoverage(state.db, 'A', second - 1)).toEqual([{ from: start, to: first }]);
+  expect(readSymbolCoverage(state.db, 'A', first - 1)).toEqual([]);
 });

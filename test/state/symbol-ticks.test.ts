@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { ranks } from '../../src/core/merge.ts';
-import { journalEnd } from '../../src/state/journal.ts';
-import { journaledDays, publishedSpan, readSymbolDay } from '../../src/state/symbol-ticks.ts';
+import { precedenceRanks } from '../../src/core/merge.ts';
+import { readJournalEnd } from '../../src/state/journal.ts';
+import { findPublishedWindow, listJournaledDays, readSymbolDayTicks } from '../../src/state/symbol-ticks.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from '../archive/scratch.ts';
 
 const days = (list: readonly { day: number }[]): number[] => list.map(({ day }) => (day - day0) / dayMs);
@@ -10,26 +10,29 @@ test('the journaled days of a symbol are its own, up to a record, and name the l
   const archive = opened();
   const { db } = archive.state;
   append(archive, answer('A', [[day0, 1]]), answer('B', [[day0 + dayMs, 1]]));
-  const first = journalEnd(db);
+  const first = readJournalEnd(db);
   append(archive, answer('A', [[day0 + 1, 2]]), answer('A', [[day0 + 2 * dayMs, 3]], { windows: [] }));
-  const [one, two] = journaledDays(db, 'A', journalEnd(db));
+  const [one, two] = listJournaledDays(db, 'A', readJournalEnd(db));
   expect(days([one!, two!])).toEqual([0, 2]);
   expect([one!.last, two!.last]).toEqual([first + 1, first + 2]);
-  expect(days(journaledDays(db, 'A', first))).toEqual([0]);
-  expect(journaledDays(db, 'C', journalEnd(db))).toEqual([]);
+  expect(days(listJournaledDays(db, 'A', first))).toEqual([0]);
+  expect(listJournaledDays(db, 'C', readJournalEnd(db))).toEqual([]);
 });
 
 test("a symbol's day comes with the standing of each answer, in the order they were accepted", () => {
   const archive = opened();
   const { db } = archive.state;
-  append(archive, answer('A', [[day0 + 1, 1]], { rank: ranks.preferred, origin: 'import', observedAt: now + 5 }));
+  append(
+    archive,
+    answer('A', [[day0 + 1, 1]], { rank: precedenceRanks.preferred, origin: 'import', observedAt: now + 5 }),
+  );
   append(archive, answer('A', [[day0, 2]]), answer('B', [[day0, 3]]));
-  const chunks = readSymbolDay(db, 'A', day0, journalEnd(db));
+  const chunks = readSymbolDayTicks(db, 'A', day0, readJournalEnd(db));
   expect(chunks.map(({ rank, observedAt, t, p }) => [rank, observedAt, [...t], [...p]])).toEqual([
-    [ranks.preferred, now + 5, [day0 + 1], [1]],
-    [ranks.poll, now, [day0], [2]],
+    [precedenceRanks.preferred, now + 5, [day0 + 1], [1]],
+    [precedenceRanks.poll, now, [day0], [2]],
   ]);
-  expect(readSymbolDay(db, 'A', day0 + dayMs, journalEnd(db))).toEqual([]);
+  expect(readSymbolDayTicks(db, 'A', day0 + dayMs, readJournalEnd(db))).toEqual([]);
 });
 
 test('neither goes through what is journaled of other symbols', () => {
@@ -46,9 +49,9 @@ test('the published span is from the first tick to behind the last; null without
   const archive = opened();
   const { db } = archive.state;
   append(archive, answer('A', [[day0, 1]]), answer('B', [], { windows: [{ from: day0, to: day0 + 1 }] }));
-  expect(publishedSpan(db, 'A')).toBeNull();
+  expect(findPublishedWindow(db, 'A')).toBeNull();
   await publishNow(archive);
-  expect(publishedSpan(db, 'A')).toEqual({ from: day0, to: day0 + 1 });
-  expect(publishedSpan(db, 'B')).toBeNull();
-  expect(publishedSpan(db, 'C')).toBeUndefined();
+  expect(findPublishedWindow(db, 'A')).toEqual({ from: day0, to: day0 + 1 });
+  expect(findPublishedWindow(db, 'B')).toBeNull();
+  expect(findPublishedWindow(db, 'C')).toBeUndefined();
 });

@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts';
-import { type Answered, type Learned, observe, rateInForce } from '../../src/upstream/adaptive-rate.ts';
+import {
+  getRateInForce,
+  type InferredRate,
+  type RateObservation,
+  updateInferredRate,
+} from '../../src/upstream/adaptive-rate.ts';
 import { share } from '../harness/share.ts';
 import { asking } from './simulated-service.ts';
 
@@ -87,19 +92,19 @@ describe('of 100 configured', () => {
 });
 
 describe('what is learned', () => {
-  const answer = (request: number, refused: boolean, nowMs: number, letThrough = 20): Answered => {
-    return { request, next: request + 1, refused, letThrough: () => letThrough, nowMs };
+  const answer = (request: number, refused: boolean, nowMs: number, letThrough = 20): RateObservation => {
+    return { request, nextRequest: request + 1, isThrottled: refused, countLetThrough: () => letThrough, nowMs };
   };
-  const refusedFourTimes = (): Learned => {
-    let learned: Learned | null = null;
-    for (let i = 0; i < 4; i++) learned = observe(learned, answer(20 + i, true, 1000 + i), 100);
+  const refusedFourTimes = (): InferredRate => {
+    let learned: InferredRate | null = null;
+    for (let i = 0; i < 4; i++) learned = updateInferredRate(learned, answer(20 + i, true, 1000 + i), 100);
     return learned!;
   };
 
   test('is nothing before the first refusal, and no less rate after a single one', () => {
-    expect(observe(null, answer(0, false, 0), 100)).toBeNull();
-    const once = observe(null, answer(90, true, 0, 90), 100);
-    expect(rateInForce(once, 100)).toBe(100);
+    expect(updateInferredRate(null, answer(0, false, 0), 100)).toBeNull();
+    const once = updateInferredRate(null, answer(90, true, 0, 90), 100);
+    expect(getRateInForce(once, 100)).toBe(100);
   });
 
   test('is what was let through, and which rate was refused', () => {
@@ -108,24 +113,25 @@ describe('what is learned', () => {
 
   test('does not count answers to what was asked at another rate', () => {
     const learned = refusedFourTimes();
-    expect(observe(learned, answer(learned.first - 1, true, 1100), 100)).toBe(learned);
+    expect(updateInferredRate(learned, answer(learned.first - 1, true, 1100), 100)).toBe(learned);
   });
 
   test('never exceeds what is configured now', () => {
-    expect(rateInForce(refusedFourTimes(), 7)).toBe(7);
-    expect(rateInForce(refusedFourTimes(), 70)).toBe(20);
+    expect(getRateInForce(refusedFourTimes(), 7)).toBe(7);
+    expect(getRateInForce(refusedFourTimes(), 70)).toBe(20);
   });
 
   test('goes on being asked for where nothing at all is let through, once a minute', () => {
-    let learned: Learned | null = null;
-    for (let i = 0; i < 200; i++) learned = observe(learned, answer(i, true, i * 1000, 0), 100);
+    let learned: InferredRate | null = null;
+    for (let i = 0; i < 200; i++) learned = updateInferredRate(learned, answer(i, true, i * 1000, 0), 100);
     expect(learned!.rate).toBe(1 / 60);
   });
 
   test('rises again though the clock was set back', () => {
-    let learned: Learned | null = { ...refusedFourTimes(), fall: null };
+    let learned: InferredRate | null = { ...refusedFourTimes(), fall: null };
     const before = learned.rate;
-    for (let i = 0; i < 100; i++) learned = observe(learned, answer(learned!.first + i, false, -1e9 + i * 50), 100);
+    for (let i = 0; i < 100; i++)
+      learned = updateInferredRate(learned, answer(learned!.first + i, false, -1e9 + i * 50), 100);
     expect(learned!.rate).toBeGreaterThan(before);
   });
 });

@@ -106,7 +106,7 @@ test('has one deadline for headers and body together', async () => {
     answers.push(response);
     response.write(' ');
   });
-  const deps = { clock, random: () => 1, openWire: tellingOfHeads(() => heads++), onCounters: () => tries++ };
+  const deps = { clock, random: () => 1, openTransport: tellingOfHeads(() => heads++), onCounters: () => tries++ };
   await using upstream = open(server.url, { retryAttemptsMax: 2, requestDeadlineMs: 250 }, deps);
   let error: Error | undefined;
   const failed = failure(upstream.ticks(asked)).then((one) => {
@@ -138,7 +138,7 @@ test('frees its slot when an error comes with a body without end', async () => {
   });
   const clock = createVirtualClock();
   let [heads, tries] = [0, 0];
-  const deps = { clock, openWire: tellingOfHeads(() => heads++), onCounters: () => tries++ };
+  const deps = { clock, openTransport: tellingOfHeads(() => heads++), onCounters: () => tries++ };
   await using upstream = open(server.url, { concurrency: 1, requestDeadlineMs: limitMs }, deps);
   const answer = upstream.ticks(asked);
   await until(() => heads === 1, 'the head of the error');

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
-import { decodeCompact } from '../../src/upstream/fast-page-decoder.ts';
-import { elementTexts } from '../../src/upstream/json-array-elements.ts';
-import { decodePlain } from '../../src/upstream/json-page-decoder.ts';
+import { decodeCompactPage } from '../../src/upstream/fast-page-decoder.ts';
+import { extractElementTexts } from '../../src/upstream/json-array-elements.ts';
+import { decodeJsonPage } from '../../src/upstream/json-page-decoder.ts';
 import type { DecodedTickPage } from '../../src/upstream/upstream.ts';
 import { share } from '../harness/share.ts';
 
@@ -95,9 +95,9 @@ const same = (left: Float64Array, right: Float64Array) =>
   left.length === right.length && left.every((value, index) => Object.is(value, right[index]));
 
 function expectSame(bytes: Uint8Array): void {
-  const plain = outcome(decodePlain, bytes);
+  const plain = outcome(decodeJsonPage, bytes);
   const page = outcome(decodeTickPage, bytes);
-  const compact = decodeCompact(bytes);
+  const compact = decodeCompactPage(bytes);
   for (const fast of compact === undefined ? [page] : [page, compact]) {
     if (typeof plain !== 'object' || typeof fast !== 'object') {
       expect(fast).toBe(plain);
@@ -113,7 +113,7 @@ test('the fast path takes every compact page and reads it as JSON.parse does', (
   fc.assert(
     fc.property(compactPage, (text) => {
       const bytes = Buffer.from(text);
-      expect(decodeCompact(bytes)).toBeDefined();
+      expect(decodeCompactPage(bytes)).toBeDefined();
       expectSame(bytes);
     }),
     { numRuns: Math.ceil(share * 5000) },
@@ -161,7 +161,7 @@ test('the texts of elements parse to the elements', () => {
       const fields = Object.entries({ ...others, ticks: 0 }).filter(([name]) => name !== 'ticks');
       const texts = fields.map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value, null, 1)}`);
       const text = `{${[...texts, `"ticks":[${elements.join(' ,')}]`].join(',\n')}}`;
-      expect(elementTexts(text, 'ticks')).toEqual(elements.map((element) => element.trim()));
+      expect(extractElementTexts(text, 'ticks')).toEqual(elements.map((element) => element.trim()));
     }),
     { numRuns: Math.ceil(share * 2000) },
   );

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { decodeMarketsPage, decodeTickPage } from '../../src/upstream/decode.ts';
-import { decodeCompact } from '../../src/upstream/fast-page-decoder.ts';
-import { elementTexts } from '../../src/upstream/json-array-elements.ts';
-import { decodePlain } from '../../src/upstream/json-page-decoder.ts';
+import { decodeCompactPage } from '../../src/upstream/fast-page-decoder.ts';
+import { extractElementTexts } from '../../src/upstream/json-array-elements.ts';
+import { decodeJsonPage } from '../../src/upstream/json-page-decoder.ts';
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const compact = (ticks: string, count: number) =>
@@ -10,13 +10,13 @@ const compact = (ticks: string, count: number) =>
 
 /** Prices of a page with one tick for each number, as text, which has to be compact. */
 function prices(texts: readonly string[]): number[] {
-  const page = decodeCompact(compact(texts.map((text) => `{"t":1,"p":${text}}`).join(), texts.length));
+  const page = decodeCompactPage(compact(texts.map((text) => `{"t":1,"p":${text}}`).join(), texts.length));
   return [...page!.p];
 }
 
 describe('the compact layout', () => {
   test('is read by the fast path', () => {
-    const page = decodeCompact(compact('{"t":1699999999999,"p":0.123},{"t":1700000000000,"p":1}', 2))!;
+    const page = decodeCompactPage(compact('{"t":1699999999999,"p":0.123},{"t":1700000000000,"p":1}', 2))!;
     expect([...page.t]).toEqual([1699999999999, 1700000000000]);
     expect([...page.p]).toEqual([0.123, 1]);
     const { t: _t, p: _p, ...rest } = page;
@@ -24,14 +24,14 @@ describe('the compact layout', () => {
   });
 
   test('may hold no tick', () => {
-    expect(decodeCompact(compact('', 0))).toMatchObject({ received: 0 });
+    expect(decodeCompactPage(compact('', 0))).toMatchObject({ received: 0 });
   });
 
   test('may lie anywhere in a buffer, and packs the least ticks without loss', () => {
     const page = compact(Array(1000).fill('{"t":0,"p":0}').join(), 1000);
     const inside = new Uint8Array(page.length + 20).fill(0x7b);
     inside.set(page, 13);
-    expect(decodeCompact(inside.subarray(13, 13 + page.length))!.t).toHaveLength(1000);
+    expect(decodeCompactPage(inside.subarray(13, 13 + page.length))!.t).toHaveLength(1000);
   });
 
   test('gives the double that JSON.parse gives', () => {
@@ -67,7 +67,7 @@ describe('the compact layout', () => {
     ['another script', bytes('{"symbol":"Ä","ticks":[],"count":0,"from":1,"to":2,"generated_at":3}')],
     ['an unsafe time', bytes('{"symbol":"A","ticks":[],"count":0,"from":1,"to":9007199254740993,"generated_at":3}')],
   ])('is not %s, which the plain path reads', (_, page) => {
-    expect(decodeCompact(page)).toBeUndefined();
+    expect(decodeCompactPage(page)).toBeUndefined();
     expect(decodeTickPage(page).received).toBeLessThan(2);
   });
 
@@ -82,7 +82,7 @@ describe('the compact layout', () => {
     '{"t":1"p":2}',
   ])('is not %s, which nobody reads', (tick) => {
     const page = compact(tick, 1);
-    expect(decodeCompact(page)).toBeUndefined();
+    expect(decodeCompactPage(page)).toBeUndefined();
     expect(() => decodeTickPage(page)).toThrow('broken JSON');
   });
 });
@@ -196,14 +196,14 @@ describe('any layout', () => {
 
   test('reads a body nested deeper than any stack', () => {
     const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
-    expect(decodePlain(bytes(`{"ticks":[${deep}]}`)).rejected[0]!.raw).toBe(deep);
+    expect(decodeJsonPage(bytes(`{"ticks":[${deep}]}`)).rejected[0]!.raw).toBe(deep);
   });
 });
 
 test('finds the text of each element', () => {
   const text = ' { "a" : "[", "k" : [ 1 , "x,]\\"" , [ 2 , 3 ] , {"k":[4]} , true ] , "z" : {"k":[9]} } ';
-  expect(elementTexts(text, 'k')).toEqual(['1', '"x,]\\""', '[ 2 , 3 ]', '{"k":[4]}', 'true']);
-  expect(elementTexts('{"k":[]}', 'k')).toEqual([]);
+  expect(extractElementTexts(text, 'k')).toEqual(['1', '"x,]\\""', '[ 2 , 3 ]', '{"k":[4]}', 'true']);
+  expect(extractElementTexts('{"k":[]}', 'k')).toEqual([]);
 });
 
 test('refuses a markets answer without markets', () => {

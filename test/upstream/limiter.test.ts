@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest';
-import { createLimiter, PausedTooLong } from '../../src/upstream/limiter.ts';
-import { createOwnMemory } from '../../src/upstream/local-rate-store.ts';
+import { createRateLimiter, PauseTooLongError } from '../../src/upstream/limiter.ts';
+import { createLocalRateStore } from '../../src/upstream/local-rate-store.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 function setUp(options: { requestsPerSecond?: number; concurrency?: number } = {}) {
   const clock = createVirtualClock();
-  const limiter = createLimiter({ requestsPerSecond: 10, concurrency: 2, pauseMsMax: 60_000, ...options }, clock);
+  const limiter = createRateLimiter({ requestsPerSecond: 10, concurrency: 2, pauseMsMax: 60_000, ...options }, clock);
   const starts: [string, number][] = [];
   const { signal } = new AbortController();
   const run = (name: string, { tookMs = 1, priority = 0 } = {}) =>
     limiter.run(
       async (turn) => {
         starts.push([name, clock.monotonicMs()]);
-        turn.answered();
+        turn.noteResponse();
         await clock.sleep(tookMs);
         return name;
       },
@@ -88,10 +88,10 @@ test('counts the wait for the pace without the pauses', async () => {
 test('fails instead of waiting for a pause beyond the limit', async () => {
   const { clock, limiter, run } = setUp();
   limiter.pause(3_600_000);
-  await expect(run('a')).rejects.toThrow(PausedTooLong);
+  await expect(run('a')).rejects.toThrow(PauseTooLongError);
   const waiting = run('b').catch((error: unknown) => error);
   await clock.pass(3_600_000 - 59_000);
-  expect(await waiting).toBeInstanceOf(PausedTooLong);
+  expect(await waiting).toBeInstanceOf(PauseTooLongError);
   const soon = run('c');
   await clock.pass(60_000);
   expect(await soon).toBe('c');
@@ -109,16 +109,16 @@ test('passes a task’s failure on and goes on', async () => {
 
 test('shares the pace, the pauses and the lowest rate with others of the same memory', async () => {
   const clock = createVirtualClock();
-  const memory = createOwnMemory();
-  const options = { concurrency: 2, pauseMsMax: 60_000, memory };
-  const [slow, quick] = [5, 50].map((requestsPerSecond) => createLimiter({ ...options, requestsPerSecond }, clock));
+  const memory = createLocalRateStore();
+  const options = { concurrency: 2, pauseMsMax: 60_000, rateStore: memory };
+  const [slow, quick] = [5, 50].map((requestsPerSecond) => createRateLimiter({ ...options, requestsPerSecond }, clock));
   const starts: number[] = [];
   const { signal } = new AbortController();
   const run = (limiter = quick!) =>
     limiter.run(
       async (turn) => {
         starts.push(clock.monotonicMs());
-        turn.answered();
+        turn.noteResponse();
       },
       { priority: 0, signal },
     );
@@ -141,22 +141,22 @@ test('shares the pace, the pauses and the lowest rate with others of the same me
 
 test('keeps a pause that is longer than it waits to itself', async () => {
   const clock = createVirtualClock();
-  const memory = createOwnMemory();
-  const options = { requestsPerSecond: 10, concurrency: 1, pauseMsMax: 1000, memory };
-  const [one, two] = [createLimiter(options, clock), createLimiter(options, clock)];
+  const memory = createLocalRateStore();
+  const options = { requestsPerSecond: 10, concurrency: 1, pauseMsMax: 1000, rateStore: memory };
+  const [one, two] = [createRateLimiter(options, clock), createRateLimiter(options, clock)];
   const { signal } = new AbortController();
   one.pause(86_400_000);
-  await expect(one.run(async () => 1, { priority: 0, signal })).rejects.toThrow(PausedTooLong);
+  await expect(one.run(async () => 1, { priority: 0, signal })).rejects.toThrow(PauseTooLongError);
   expect(await two.run(async () => 2, { priority: 0, signal })).toBe(2);
 });
 
 test('keeps to the rate that the service states, and to its own where that is less', async () => {
   const { clock, limiter, run, starts } = setUp();
-  limiter.cap(2);
+  limiter.capRate(2);
   for (const name of ['a', 'b', 'c']) void run(name);
   await clock.pass(700);
   expect(starts.map(([, at]) => at)).toEqual([0, 500]);
-  limiter.cap(1000);
+  limiter.capRate(1000);
   await clock.pass(5000);
   starts.length = 0;
   for (const name of ['d', 'e']) void run(name);

@@ -3,7 +3,7 @@ import net, { type AddressInfo } from 'node:net';
 import { systemClock, systemRandom } from '../../src/system.ts';
 import { openUpstream } from '../../src/upstream/client.ts';
 import type { UpstreamDeps, UpstreamOptions } from '../../src/upstream/options.ts';
-import { type OpenWire, openWire } from '../../src/upstream/transport.ts';
+import { type OpenTransport, openTransport } from '../../src/upstream/transport.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
 import { limitMs } from '../harness/limits.ts';
 
@@ -73,9 +73,9 @@ export function open(
 
 /** The wire of the product, which tells when the head of an answer has come. */
 export const tellingOfHeads =
-  (onHead: () => void): OpenWire =>
+  (onHead: () => void): OpenTransport =>
   (options, clock) => {
-    const wire = openWire(options, clock);
+    const wire = openTransport(options, clock);
     return {
       ...wire,
       get: (path, signal, heed) =>

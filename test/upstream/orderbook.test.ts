@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { decodeOrderbook } from '../../src/upstream/decode-orderbook.ts';
-import { UnreadableAnswer } from '../../src/upstream/json-response.ts';
+import { UnreadableResponseError } from '../../src/upstream/json-response.ts';
 
 const decode = (text: string) => decodeOrderbook(Buffer.from(text), 'S');
 
@@ -23,6 +23,6 @@ describe('an answer of the order-book route', () => {
     ['of a scalar', '0.5', 'JSON that is no object or list'],
     ['of null', 'null', 'JSON that is no object or list'],
   ])('is refused, to be asked for again: %s', (_, text, reason) => {
-    expect(() => decode(text)).toThrow(new UnreadableAnswer(reason));
+    expect(() => decode(text)).toThrow(new UnreadableResponseError(reason));
   });
 });

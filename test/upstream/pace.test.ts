@@ -17,7 +17,7 @@ test.each([5, 20, 200, 2000])(
     const options = { requestsPerSecond: rate, concurrency: Math.max(4, rate / 20) };
     await using upstream = open(server.url, options, {
       clock,
-      openWire(...told) {
+      openTransport(...told) {
         const wire = tellingOfHeads(() => answered++)(...told);
         return {
           ...wire,

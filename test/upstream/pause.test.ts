@@ -1,7 +1,7 @@
 import type http from 'node:http';
 import { expect, test } from 'vitest';
-import { backoffMs, createRetryBudget } from '../../src/upstream/retry.ts';
-import { retryAfterMs } from '../../src/upstream/retry-after.ts';
+import { computeBackoffMs, createRetryBudget } from '../../src/upstream/retry.ts';
+import { parseRetryAfterMs } from '../../src/upstream/retry-after.ts';
 import { asked, failure, open, sendJson, serve, ticksBody, what } from './loopback.ts';
 import { createLeapingClock } from './virtual-clock.ts';
 
@@ -93,29 +93,29 @@ test.each([
   ['Thursday, 19-Nov-26 12:00:05 GMT', undefined, 5000],
   ['Thu Nov 19 12:00:05 2026', undefined, 5000],
 ])('reads Retry-After %j with Date %j as %i ms', (value, date, ms) => {
-  expect(retryAfterMs(value, date, now)).toBe(ms);
+  expect(parseRetryAfterMs(value, date, now)).toBe(ms);
 });
 
 test.each([undefined, '', '-1', 'soon', '1e3', 'Thu, 99 Nov 2026 12:00:30 GMT', '2026-11-19T12:00:30Z'])(
   'reads nothing into Retry-After %j',
   (value) => {
-    expect(retryAfterMs(value, undefined, now)).toBeUndefined();
+    expect(parseRetryAfterMs(value, undefined, now)).toBeUndefined();
   },
 );
 
 test('waits anything up to a bound that doubles up to its own', () => {
-  expect([0, 1, 2, 3, 50].map((attempt) => backoffMs(attempt, 500, 3000, () => 0.5))).toEqual([
+  expect([0, 1, 2, 3, 50].map((attempt) => computeBackoffMs(attempt, 500, 3000, () => 0.5))).toEqual([
     250, 500, 1000, 1500, 1500,
   ]);
-  expect(backoffMs(3, 500, 3000, () => 0)).toBe(0);
+  expect(computeBackoffMs(3, 500, 3000, () => 0)).toBe(0);
 });
 
 test('gives half a retry back for a success, up to what there was', () => {
   const budget = createRetryBudget(2, 0.5);
   expect([budget.take(), budget.take(), budget.take()]).toEqual([true, true, false]);
-  budget.succeeded();
+  budget.noteSuccess();
   expect(budget.take()).toBe(false);
-  for (let i = 0; i < 50; i++) budget.succeeded();
+  for (let i = 0; i < 50; i++) budget.noteSuccess();
   expect([budget.take(), budget.take(), budget.take()]).toEqual([true, true, false]);
 });
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { statedRate } from '../../src/upstream/rate-headers.ts';
+import { parseRateHeaders } from '../../src/upstream/rate-headers.ts';
 
 const nowMs = Date.UTC(2026, 10, 19, 12);
-const stated = (headers: Record<string, string | string[]>) => statedRate({ status: 200, headers }, nowMs);
+const stated = (headers: Record<string, string | string[]>) => parseRateHeaders({ status: 200, headers }, nowMs);
 
 describe('the rate that headers state', () => {
   test.each<[string, Record<string, string | string[]>, object]>([

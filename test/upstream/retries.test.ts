@@ -46,7 +46,7 @@ test('asks again after a reset connection, before and in the middle of an answer
     reset = () => request.socket.resetAndDestroy();
     response.writeHead(200, { 'content-length': page.length }).write(page.slice(0, 40));
   });
-  await using upstream = open(server.url, {}, { openWire: tellingOfHeads(() => reset()) });
+  await using upstream = open(server.url, {}, { openTransport: tellingOfHeads(() => reset()) });
   expect((await upstream.ticks(asked)).received).toBe(2);
   expect(server.requests).toHaveLength(3);
 });

@@ -1,7 +1,7 @@
-import { type LimiterKind, rateLimit } from '../../src/sandbox/rate-limit.ts';
-import { createLimiter } from '../../src/upstream/limiter.ts';
-import { createOwnMemory } from '../../src/upstream/local-rate-store.ts';
-import { backoffMs } from '../../src/upstream/retry.ts';
+import { createRateLimit, type LimiterKind } from '../../src/sandbox/rate-limit.ts';
+import { createRateLimiter } from '../../src/upstream/limiter.ts';
+import { createLocalRateStore } from '../../src/upstream/local-rate-store.ts';
+import { computeBackoffMs } from '../../src/upstream/retry.ts';
 import { seeded } from './seeded.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
@@ -22,16 +22,16 @@ export interface Service {
 export function asking(service: Service, configured: number, seed: number) {
   const clock = createVirtualClock();
   const random = seeded(seed);
-  const memory = createOwnMemory();
-  const limit = rateLimit();
+  const memory = createLocalRateStore();
+  const limit = createRateLimit();
   let state = service;
   let rate = configured;
   const counts = { passed: 0, refused: 0, rates: 0 };
   const onRate = (next: number) => {
     rate = next;
   };
-  const options = { requestsPerSecond: configured, concurrency: 8, pauseMsMax: 900_000, memory, onRate };
-  const limiter = createLimiter(options, clock);
+  const options = { requestsPerSecond: configured, concurrency: 8, pauseMsMax: 900_000, rateStore: memory, onRate };
+  const limiter = createRateLimiter(options, clock);
   const { signal } = new AbortController();
   let stopped = false;
 
@@ -45,15 +45,17 @@ export function asking(service: Service, configured: number, seed: number) {
           const isRefused = limit.take(clock.monotonicMs(), allowed, kind).waitMs > 0 || random() < faultShare;
           counts[isRefused ? 'refused' : 'passed']++;
           await clock.sleep(2 + 3 * random());
-          turn.answered(!isRefused);
+          turn.noteResponse(!isRefused);
           // As the client does it: what is named, or a while.
           if (isRefused)
-            limiter.pause(retryAfter === null ? 250 + backoffMs(attempt, 250, 30_000, random) : retryAfter * 1000);
+            limiter.pause(
+              retryAfter === null ? 250 + computeBackoffMs(attempt, 250, 30_000, random) : retryAfter * 1000,
+            );
           return isRefused;
         },
         { priority: attempt, signal },
       );
-      if (refused) await clock.sleep(backoffMs(attempt, 250, 30_000, random));
+      if (refused) await clock.sleep(computeBackoffMs(attempt, 250, 30_000, random));
       attempt = refused ? attempt + 1 : 0;
     }
   }

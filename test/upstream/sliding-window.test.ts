@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { checkRate, createPacer } from '../../src/upstream/sliding-window.ts';
+import { checkRate, createSlidingWindow } from '../../src/upstream/sliding-window.ts';
 import { seeded } from './seeded.ts';
 import { mostWithin } from './sliding.ts';
 
@@ -11,16 +11,16 @@ interface Way {
 
 /** Starts requests as early as the pacer allows, on a virtual clock with late timers; arrivals at the service. */
 function arrivals(rate: number, requests: number, way: (index: number) => Way, timerLateMs: () => number): number[] {
-  const pacer = createPacer(() => rate);
+  const pacer = createSlidingWindow(() => rate);
   const arrived: number[] = [];
   let underWay: { request: number; at: number }[] = [];
   let now = 0;
   while (arrived.length < requests) {
-    const next = pacer.earliestMs(now);
+    const next = pacer.computeEarliestMs(now);
     const answered = underWay.filter(({ at }) => at <= Math.max(now, next)).sort((a, b) => a.at - b.at)[0];
     if (answered !== undefined) {
       now = Math.max(now, answered.at);
-      pacer.answered(answered.request, now);
+      pacer.noteResponse(answered.request, now);
       underWay = underWay.filter((each) => each !== answered);
     } else if (next <= now) {
       const { there, back } = way(arrived.length);
@@ -75,33 +75,33 @@ test.each([1, 5, 50, 500])('keeps to %i a second though one request in ten arriv
 });
 
 test('counts a request without an answer as late', () => {
-  const pacer = createPacer(() => 1);
+  const pacer = createSlidingWindow(() => 1);
   const request = pacer.start(0);
-  expect(pacer.earliestMs(1200)).toBe(1250);
-  pacer.lost(request, 1210);
-  expect(pacer.earliestMs(1210)).toBe(1250);
+  expect(pacer.computeEarliestMs(1200)).toBe(1250);
+  pacer.noteNoResponse(request, 1210);
+  expect(pacer.computeEarliestMs(1210)).toBe(1250);
   const next = pacer.start(1250);
-  pacer.answered(next, 1252);
-  expect(pacer.earliestMs(1252)).toBe(1250 + 1000 + 2 + 5);
+  pacer.noteResponse(next, 1252);
+  expect(pacer.computeEarliestMs(1252)).toBe(1250 + 1000 + 2 + 5);
 });
 
 test('ignores the answer to a request that the window has forgotten', () => {
-  const pacer = createPacer(() => 1);
+  const pacer = createSlidingWindow(() => 1);
   const first = pacer.start(0);
   const second = pacer.start(2000);
-  pacer.answered(second, 2002);
-  pacer.answered(first, 2300);
-  expect(pacer.earliestMs(2300)).toBe(3007);
+  pacer.noteResponse(second, 2002);
+  pacer.noteResponse(first, 2300);
+  expect(pacer.computeEarliestMs(2300)).toBe(3007);
 });
 
 test.each([
   ['catches up a late timer', 9, 9],
   ['does not catch up a silence', 500, 1],
 ])('%s', (_, nowMs, startsAtOnce) => {
-  const pacer = createPacer(() => 1000);
+  const pacer = createSlidingWindow(() => 1000);
   pacer.start(0);
   let starts = 0;
-  while (pacer.earliestMs(nowMs) <= nowMs) {
+  while (pacer.computeEarliestMs(nowMs) <= nowMs) {
     pacer.start(nowMs);
     starts++;
   }

@@ -1,5 +1,5 @@
 import type { Summary } from '../../src/app/summary.ts';
-import { type Window, within } from '../../src/core/window.ts';
+import { isWithin, type Window } from '../../src/core/window.ts';
 import type { Surfaces } from './surfaces.ts';
 import type { FileRows, Missing } from './truth.ts';
 import { dayMs } from './world.ts';
@@ -24,7 +24,7 @@ function exceptionsOf({ surfaces }: Night): (missing: Missing) => boolean {
   const isOne = ({ reason }: { reason: string }): boolean =>
     ['lost', 'accepted', 'expired', 'suspended'].includes(reason);
   const bySymbol = Map.groupBy(gaps.filter(isOne), ({ symbol }) => symbol);
-  return ({ symbol, t }) => (bySymbol.get(symbol) ?? []).some((window) => within(t, window));
+  return ({ symbol, t }) => (bySymbol.get(symbol) ?? []).some((window) => isWithin(t, window));
 }
 
 /** Every sentence is a breach. */
@@ -91,7 +91,7 @@ function* lies(night: Night): Generator<string> {
       if (moment !== null && moment > t && !excepted && !isInferred && !suspended.has(symbol))
         yield `reached of ${name}: ${at}, and it is passed`;
     if (isJournaled) continue;
-    const isGap = gaps.gaps.some((gap) => gap.symbol === symbol && within(t, gap));
+    const isGap = gaps.gaps.some((gap) => gap.symbol === symbol && isWithin(t, gap));
     if (!isGap && !isInferred) yield `gaps: ${at}, and it is in none`;
     if (isInferred && !isGap && gaps.provisional.windows === 0) yield `gaps: ${at}, and nothing is provisional`;
     if (isNightly && summary.exit_code === 0 && !isInferred && !excepted) yield `exit code: ${at}, and it is 0`;

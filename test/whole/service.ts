@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { dayFloor } from '../../src/core/window.ts';
+import { floorToDay } from '../../src/core/window.ts';
 import { type Asked, type MarketsBody, type Reply, startScripted } from '../app/scripted-service.ts';
 import type { Draw } from '../faults/draw.ts';
 import type { WorldSymbol } from './world.ts';
@@ -91,7 +91,7 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
     const isCut = lists === 'cut' || (lists === 'one view cut' && honest.view === 'matched');
     const shown = isCut ? all.slice(0, Math.max(1, all.length - 2)) : all;
     for (const { symbol } of shown) if (!listedAt.has(symbol)) listedAt.set(symbol, box.nowMs);
-    if (lists === 'well') listedWhole.add(dayFloor(box.nowMs));
+    if (lists === 'well') listedWhole.add(floorToDay(box.nowMs));
     return { ...honest, markets: shown, count: shown.length, total: all.length, generated_at: box.nowMs };
   }
 

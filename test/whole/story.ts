@@ -10,7 +10,7 @@ import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
-import { judgedBy } from '../../src/settings/judged-by.ts';
+import { toCompletenessRules } from '../../src/settings/judged-by.ts';
 import { archiveFolder, contextOf } from '../app/one-process.ts';
 import { type Draw, drawFrom } from '../faults/draw.ts';
 import { breaches, type Night } from './checks.ts';
@@ -117,7 +117,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
         trace(`  ${damage(draw, output, manifest)}`);
         return null;
       case 'verify':
-        return await verify.run(await context(), { show: () => {} });
+        return await verify.run(await context(), { onVerified: () => {} });
       case 'repair':
         return await repair.run(await context(), { fromUrl: null });
       case 'ticks': {
@@ -188,7 +188,7 @@ async function acceptOne(context: Context): Promise<void> {
   try {
     const nowMs = context.clock.nowMs();
     const asked = { from: null, to: null, symbols: [] };
-    const gap = listGaps(archive, asked, judgedBy(context.settings), nowMs).gaps.find(
+    const gap = listGaps(archive, asked, toCompletenessRules(context.settings), nowMs).gaps.find(
       ({ reason }) => reason === 'failed',
     );
     if (gap === undefined) return;

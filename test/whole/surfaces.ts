@@ -2,21 +2,21 @@ import type { Context } from '../../src/app/context.ts';
 import { judgeArchive } from '../../src/app/doctor/archive.ts';
 import { probeArchive } from '../../src/app/doctor/probe-archive.ts';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
-import { watchSchedule } from '../../src/app/schedule/health-checks.ts';
-import { openBoard } from '../../src/app/schedule/job-status.ts';
+import { openScheduleMonitor } from '../../src/app/schedule/health-checks.ts';
+import { openJobStatusBoard } from '../../src/app/schedule/job-status.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { gapsText } from '../../src/cli/format-gaps.ts';
-import { statusText } from '../../src/cli/format-status.ts';
+import { formatGaps } from '../../src/cli/format-gaps.ts';
+import { formatStatus } from '../../src/cli/format-status.ts';
 import type { Sample } from '../../src/metrics/metric-definitions.ts';
-import { readSamples } from '../../src/metrics/parse-exposition.ts';
+import { parseExposition } from '../../src/metrics/parse-exposition.ts';
 import { type GapList, listGaps } from '../../src/reading/gaps.ts';
-import { gatherReport } from '../../src/reading/report/report-data.ts';
+import { readReportData } from '../../src/reading/report/report-data.ts';
 import { readStatus } from '../../src/reading/status.ts';
-import { growthOf } from '../../src/report/archive-growth.ts';
-import { verdictOf } from '../../src/report/health-status.ts';
-import { judgedBy } from '../../src/settings/judged-by.ts';
-import { knownDamage } from '../../src/state/damage.ts';
+import { computeGrowth } from '../../src/report/archive-growth.ts';
+import { assessHealth } from '../../src/report/health-status.ts';
+import { toCompletenessRules } from '../../src/settings/judged-by.ts';
+import { readRecordedDamage } from '../../src/state/damage.ts';
 import { dayMs } from './world.ts';
 
 /** What every surface says of an archive at one moment. */
@@ -48,27 +48,27 @@ export async function readSurfaces(context: Context): Promise<Surfaces> {
 
 async function read(context: Context, archive: Archive): Promise<Surfaces> {
   const nowMs = context.clock.nowMs();
-  const by = judgedBy(context.settings);
+  const by = toCompletenessRules(context.settings);
   const status = readStatus(archive, by, nowMs);
   const gaps = listGaps(archive, { from: null, to: null, symbols: [] }, by, nowMs);
   const { overlapMinutes, overlapMinutesMax } = context.settings.poll;
   const overlaps = { overlapMs: overlapMinutes * 60_000, overlapMsMax: overlapMinutesMax * 60_000 };
   const rules = { judged: by, days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5, ...overlaps };
-  const gathered = await gatherReport(archive, rules, { nowMs, random: context.random });
+  const gathered = await readReportData(archive, rules, { nowMs, random: context.random });
   const { shown, days } = gathered;
-  const growth = growthOf(days, null, { nowMs, shownFrom: shown.from, shownTo: shown.to });
-  const { headline, findings } = verdictOf({ ...gathered, space: null }, growth);
+  const growth = computeGrowth(days, null, { nowMs, shownFrom: shown.from, shownTo: shown.to });
+  const { headline, findings } = assessHealth({ ...gathered, space: null }, growth);
   const doctor = judgeArchive(probeArchive(context).facts, nowMs, 2 * dayMs);
   return {
-    manifest: archive.manifest(),
+    manifest: archive.readManifest(),
     status,
-    statusText: statusText(status),
+    statusText: formatStatus(status),
     gaps,
-    gapsText: gapsText(gaps),
+    gapsText: formatGaps(gaps),
     report: [headline, ...findings.map(({ text }) => text)].join('\n'),
     doctor: Object.fromEntries(doctor.map(({ check, level, found }) => [check, { level, found }])),
     ...(await readPort(context)),
-    damaged: new Set(knownDamage(archive.state.db).map(({ path }) => path)),
+    damaged: new Set(readRecordedDamage(archive.state.db).map(({ path }) => path)),
   };
 }
 
@@ -78,12 +78,12 @@ async function readPort(context: Context): Promise<Pick<Surfaces, 'metrics' | 'h
     if ('url' in fields) url = String(fields.url);
   };
   const log = { ...context.log, info };
-  const board = openBoard([], dayMs, context.clock.nowMs());
-  const watch = await watchSchedule({ ...context, log }, 0, board);
+  const board = openJobStatusBoard([], dayMs, context.clock.nowMs());
+  const watch = await openScheduleMonitor({ ...context, log }, 0, board);
   try {
     const [metrics, ready] = await Promise.all([fetch(`${url}/metrics`), fetch(`${url}/readyz`)]);
     const { verdict } = (await ready.json()) as { verdict: string | null };
-    return { metrics: readSamples(await metrics.text()), health: { status: ready.status, verdict } };
+    return { metrics: parseExposition(await metrics.text()), health: { status: ready.status, verdict } };
   } finally {
     watch.close();
   }

@@ -2,11 +2,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
-import { decodeRows, type Value } from '../../src/archive/parquet/rows.ts';
+import { type CellValue, decodeRows } from '../../src/archive/parquet/rows.ts';
 import { type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
-import { dayFloor, type Window, within } from '../../src/core/window.ts';
+import { floorToDay, isWithin, type Window } from '../../src/core/window.ts';
 import { openDatabase } from '../../src/state/database.ts';
-import { doublesOf } from '../../src/state/journal.ts';
+import { toDoubles } from '../../src/state/journal.ts';
 import type { WholeService } from './service.ts';
 import type { WorldSymbol } from './world.ts';
 
@@ -39,13 +39,13 @@ export interface FileRows {
 }
 
 /** Rows of published files, by hash: most files are those of the night before. */
-export type Decoded = Map<string, readonly Value[][]>;
+export type Decoded = Map<string, readonly CellValue[][]>;
 
 export function readFiles(root: string, manifest: Manifest, decoded: Decoded): FileRows {
   const ticks = new Map<string, Set<number>>();
   const inferred = new Map<string, Window[]>();
   const damaged = new Set<string>();
-  const rowsOf = (name: DatasetName): Value[][] =>
+  const rowsOf = (name: DatasetName): CellValue[][] =>
     manifest.datasets[name].files.flatMap(({ path, sha256: wanted }) => {
       const at = join(root, path);
       const bytes = existsSync(at) ? readFileSync(at) : null;
@@ -54,8 +54,8 @@ export function readFiles(root: string, manifest: Manifest, decoded: Decoded): F
         return [];
       }
       const rows = decoded.get(wanted) ?? decodeRows(datasets[name], bytes);
-      decoded.set(wanted, rows as Value[][]);
-      return rows as Value[][];
+      decoded.set(wanted, rows as CellValue[][]);
+      return rows as CellValue[][];
     });
   for (const [symbol, t] of rowsOf('ticks') as [string, number][]) {
     const times = ticks.get(symbol) ?? new Set();
@@ -77,7 +77,7 @@ function readJournal(root: string): Pick<FileRows, 'journaled' | 'isWaiting'> {
       'select symbol, t from journal_ticks',
     );
     const isWaiting = db.one('select 1 from journal_cover limit 1') !== undefined || rows.length > 0;
-    for (const { symbol, t } of rows) out.set(symbol, new Set([...(out.get(symbol) ?? []), ...doublesOf(t)]));
+    for (const { symbol, t } of rows) out.set(symbol, new Set([...(out.get(symbol) ?? []), ...toDoubles(t)]));
     return { journaled: out, isWaiting };
   } finally {
     db.close();
@@ -108,8 +108,8 @@ export function findMissing(
     return ticks.flatMap(({ t, visibleAt }): Missing[] => {
       if (t < from || t >= rules.until || visibleAt > nowMs || had?.has(t)) return [];
       // The lists of that day named it to nobody, and were whole: whoever is named later is expected from then on.
-      if (first === undefined && service.listedWhole.has(dayFloor(t))) return [];
-      const of = responses.filter((window) => within(t, window));
+      if (first === undefined && service.listedWhole.has(floorToDay(t))) return [];
+      const of = responses.filter((window) => isWithin(t, window));
       if (of.length > 0 && of.every(({ at }) => at < visibleAt)) return [];
       const date = new Date(t).toISOString().slice(0, 10);
       return [
@@ -118,7 +118,7 @@ export function findMissing(
           t,
           isListed: first !== undefined,
           isJournaled: files.journaled.get(symbol)?.has(t) === true,
-          isInferred: inferred.some((window) => within(t, window)),
+          isInferred: inferred.some((window) => isWithin(t, window)),
           hiddenBy: hidden.find((path) => path.startsWith(`ticks/date=${date}/`)) ?? null,
         },
       ];

@@ -1,11 +1,11 @@
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import type { Location } from '../../src/workspace/database-url.ts';
-import { strategies } from '../../src/workspace/strategies.ts';
+import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
+import { createStrategyStore } from '../../src/workspace/strategies.ts';
 
 // A process that adds strategies to a service's database, one after the other, and prints what came of each as JSON.
 
 export interface Adding {
-  readonly location: Location;
+  readonly location: DatabaseLocation;
   readonly name: string;
   readonly ids: readonly string[];
   readonly idempotencyKey: string | null;
@@ -18,7 +18,7 @@ const owner = { owner: 'alice', workspace: 'desk' };
 const told: unknown[] = [];
 for (const id of ids) {
   const made = { id, idempotency_key: idempotencyKey, body_sha256: 'same', created_at: 1, name, definition: '{}' };
-  told.push(await strategies(db).add(owner, made, ownMax));
+  told.push(await createStrategyStore(db).add(owner, made, ownMax));
 }
 console.log(JSON.stringify(told));
 await db.destroy();

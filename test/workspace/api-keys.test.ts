@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import { UsageError } from '../../src/core/errors.ts';
 import { systemClock, systemRandomBytes } from '../../src/system.ts';
-import { WorkspaceUnavailable } from '../../src/workspace/database-unavailable.ts';
-import type { Location } from '../../src/workspace/database-url.ts';
+import { WorkspaceUnavailableError } from '../../src/workspace/database-unavailable.ts';
+import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
 import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
 import { administer, freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 import { steppedClock } from './stepped-clock.ts';
@@ -11,7 +11,7 @@ import { steppedClock } from './stepped-clock.ts';
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const nowMs = Date.UTC(2026, 5, 4, 12);
 
-async function workspaceAt(location: Location, clock: Clock): Promise<Workspace> {
+async function workspaceAt(location: DatabaseLocation, clock: Clock): Promise<Workspace> {
   return openWorkspace({ location, tokens: null, randomBytes: systemRandomBytes, clock, log: silent });
 }
 
@@ -34,9 +34,9 @@ overEachDatabase((kind) => {
     const { clock, service, cli, close } = await twoProcesses(kind);
     const { id, key } = await cli.createKey({ ...plain, name: 'Zoë 🚀', requestsPerMinute: 7 }, nowMs);
     const holder = { kind: 'key', id, name: 'Zoë 🚀', requestsPerMinute: 7 };
-    expect(service.isFamiliar(key)).toBe(false);
+    expect(service.isCachedCredential(key)).toBe(false);
     expect(await service.authenticate(key, nowMs)).toEqual(holder);
-    expect(service.isFamiliar(key)).toBe(true);
+    expect(service.isCachedCredential(key)).toBe(true);
     await cli.revokeKeys([id], nowMs);
     clock.forward(999);
     expect(await service.authenticate(key, nowMs)).toEqual(holder);
@@ -161,7 +161,7 @@ overEachDatabase((kind) => {
     await administer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
     clock.forward(1_000);
     const gone = (await service.authenticate(key, nowMs).catch((error: unknown) => error)) as Error;
-    expect(gone).toBeInstanceOf(WorkspaceUnavailable);
+    expect(gone).toBeInstanceOf(WorkspaceUnavailableError);
     expect(`${gone.stack} ${String(gone.cause)}`).not.toContain(new URL((location as { url: string }).url).password);
     await administer(`alter database ${name} with allow_connections true`);
     expect(await service.authenticate(key, nowMs)).toMatchObject({ kind: 'key' });

@@ -1,12 +1,12 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { type Backtests, backtests, type NewBacktest } from '../../src/workspace/backtests.ts';
+import { type BacktestStore, createBacktestStore, type NewBacktest } from '../../src/workspace/backtests.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
 async function opened(kind: Kind) {
   const db = await openWorkspaceDatabase(await freshDatabase(kind));
   onTestFinished(() => db.destroy());
-  return { jobs: backtests(db, 'here'), elsewhere: backtests(db, 'there') };
+  return { jobs: createBacktestStore(db, 'here'), elsewhere: createBacktestStore(db, 'there') };
 }
 
 const alice = { owner: 'alice', workspace: 'desk' };
@@ -23,7 +23,7 @@ const backtest = (id: string, rest: Partial<NewBacktest> = {}): NewBacktest => (
   ...rest,
 });
 /** One after another: of those that come at the same moment, PostgreSQL lets either be first. */
-async function add(jobs: Backtests, ...given: NewBacktest[]) {
+async function add(jobs: BacktestStore, ...given: NewBacktest[]) {
   for (const one of given) await jobs.add(one, 100, 100);
 }
 const page = (limit: number, before: number | null = null) => ({ limit, before });

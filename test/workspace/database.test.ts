@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { OddslakeError, UsageError } from '../../src/core/errors.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { type Location, readLocation } from '../../src/workspace/database-url.ts';
+import { type DatabaseLocation, parseDatabaseUrl } from '../../src/workspace/database-url.ts';
 import { migrations } from '../../src/workspace/migrations.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
@@ -95,7 +95,7 @@ overEachDatabase((kind) => {
 
 test('a database that is not there is told at once, without its password', async () => {
   const secret = 'hunter2-very-secret';
-  const cases: [Location, RegExp][] = [
+  const cases: [DatabaseLocation, RegExp][] = [
     [
       { kind: 'postgres', url: `postgres://me:${secret}@127.0.0.1:9/none` },
       /PostgreSQL at 127\.0\.0\.1:9.*ECONNREFUSED/,
@@ -128,7 +128,7 @@ test('a URL that is none is bad usage, and is not repeated', async () => {
     'sqlite:  ',
     'sqlite://host',
   ]) {
-    const opened = async () => openWorkspaceDatabase(readLocation(url, 'unused'));
+    const opened = async () => openWorkspaceDatabase(parseDatabaseUrl(url, 'unused'));
     const error = (await opened().catch((thrown: unknown) => thrown)) as UsageError;
     expect(error, url).toBeInstanceOf(UsageError);
     expect(error.message).toMatch(/postgres:\/\/user:password@host\/database/);

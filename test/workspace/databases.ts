@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { describe, onTestFinished } from 'vitest';
-import type { Location } from '../../src/workspace/database-url.ts';
+import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { skippedFor } from '../harness/needs.ts';
 
@@ -18,7 +18,7 @@ export const needsPostgres = skippedFor(
   postgresUrl === null ? 'no PostgreSQL: test/postgres.sh COMMAND runs one' : null,
 );
 
-export type Kind = Location['kind'];
+export type Kind = DatabaseLocation['kind'];
 
 /** The same tests over each database. */
 export function overEachDatabase(tests: (kind: Kind) => void): void {
@@ -27,7 +27,7 @@ export function overEachDatabase(tests: (kind: Kind) => void): void {
 }
 
 /** A database of the test's own, empty, gone with it. */
-export async function freshDatabase(kind: Kind): Promise<Location> {
+export async function freshDatabase(kind: Kind): Promise<DatabaseLocation> {
   if (kind === 'sqlite') return { kind, path: `${scratchFolder()}/service.sqlite` };
   const name = `t_${randomUUID().replaceAll('-', '')}`;
   await administer(`create database ${name}`);
@@ -48,5 +48,5 @@ export async function administer(sql: string): Promise<void> {
   }
 }
 
-export const urlOf = (location: Location): string =>
+export const urlOf = (location: DatabaseLocation): string =>
   location.kind === 'sqlite' ? `sqlite:${location.path}` : location.url;

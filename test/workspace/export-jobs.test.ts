@@ -1,15 +1,15 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { type ExportJobs, exportJobs, type NewJob } from '../../src/workspace/export-jobs.ts';
+import { createExportJobStore, type ExportJobStore, type NewExportJob } from '../../src/workspace/export-jobs.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
 async function opened(kind: Kind) {
   const db = await openWorkspaceDatabase(await freshDatabase(kind));
   onTestFinished(() => db.destroy());
-  return { db, jobs: exportJobs(db, 'here'), elsewhere: exportJobs(db, 'there') };
+  return { db, jobs: createExportJobStore(db, 'here'), elsewhere: createExportJobStore(db, 'there') };
 }
 
-const job = (id: string, rest: Partial<NewJob> = {}): NewJob => ({
+const job = (id: string, rest: Partial<NewExportJob> = {}): NewExportJob => ({
   id,
   key_id: 'key',
   idempotency_key: null,
@@ -22,7 +22,7 @@ const job = (id: string, rest: Partial<NewJob> = {}): NewJob => ({
   ...rest,
 });
 /** One after another: of those that come at the same moment, PostgreSQL lets either be first. */
-async function add(jobs: ExportJobs, ...given: NewJob[]) {
+async function add(jobs: ExportJobStore, ...given: NewExportJob[]) {
   for (const one of given) await jobs.add(one, 100, 100);
 }
 const done = (bytes: number) => ({
@@ -80,15 +80,19 @@ overEachDatabase((kind) => {
 
   test('bytes and expiry count the files that are there', async () => {
     const { jobs } = await opened(kind);
-    expect([await jobs.bytes(), await jobs.firstExpiry()]).toEqual([0, null]);
+    expect([await jobs.sumBytes(), await jobs.findFirstExpiry()]).toEqual([0, null]);
     await add(jobs, job('a'), job('b'));
     await jobs.take(1);
     await jobs.finish('a', 1, done(10));
     await jobs.take(1);
     await jobs.finish('b', 1, { ...done(5), expiresAt: 4000 });
-    expect([await jobs.bytes(), await jobs.firstExpiry(), await jobs.withFiles()]).toEqual([15, 3000, ['a', 'b']]);
+    expect([await jobs.sumBytes(), await jobs.findFirstExpiry(), await jobs.listWithFiles()]).toEqual([
+      15,
+      3000,
+      ['a', 'b'],
+    ]);
     await jobs.expire(3000);
-    expect([await jobs.bytes(), await jobs.firstExpiry(), await jobs.withFiles()]).toEqual([5, 4000, ['b']]);
+    expect([await jobs.sumBytes(), await jobs.findFirstExpiry(), await jobs.listWithFiles()]).toEqual([5, 4000, ['b']]);
   });
 
   test('a key has so many open jobs at most, and of its finished ones the newest stay', async () => {

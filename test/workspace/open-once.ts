@@ -1,6 +1,6 @@
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import type { Location } from '../../src/workspace/database-url.ts';
+import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
 
 // A process that opens a service's database and ends.
-const db = await openWorkspaceDatabase(JSON.parse(process.argv[2]!) as Location);
+const db = await openWorkspaceDatabase(JSON.parse(process.argv[2]!) as DatabaseLocation);
 await db.destroy();

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { backtests } from '../../src/workspace/backtests.ts';
+import { createBacktestStore } from '../../src/workspace/backtests.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { keepBacktest } from '../../src/workspace/save-backtest.ts';
+import { saveBacktest } from '../../src/workspace/save-backtest.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
 const alice = { owner: 'alice', workspace: '' };
@@ -22,15 +22,15 @@ overEachDatabase((kind) => {
   test('of the finished backtests of an owner the newest so many stay, when one was run at a terminal too', async () => {
     const db = await openWorkspaceDatabase(await freshDatabase(kind));
     onTestFinished(() => db.destroy());
-    const jobs = backtests(db, 'here');
+    const jobs = createBacktestStore(db, 'here');
     const waiting = { ...alice, id: 'waits', idempotency_key: null, body_sha256: null, created_at: 1 };
     await jobs.add({ ...waiting, asked: '{}', strategy: '{}', strategy_version: null }, 9, 9);
-    await keepBacktest(db, 'there', run('elsewhere'), 2);
-    await keepBacktest(db, 'here', run('of bob', { owner: 'bob' }), 2);
-    await keepBacktest(db, 'here', run('at a desk', { workspace: 'desk' }), 2);
-    for (const id of ['a', 'b', 'c', 'd']) await keepBacktest(db, 'here', run(id), 2);
+    await saveBacktest(db, 'there', run('elsewhere'), 2);
+    await saveBacktest(db, 'here', run('of bob', { owner: 'bob' }), 2);
+    await saveBacktest(db, 'here', run('at a desk', { workspace: 'desk' }), 2);
+    for (const id of ['a', 'b', 'c', 'd']) await saveBacktest(db, 'here', run(id), 2);
     const ids = async (place: string) =>
-      (await backtests(db, place).list(null, { limit: 100, before: null })).rows.map(({ id }) => id);
+      (await createBacktestStore(db, place).list(null, { limit: 100, before: null })).rows.map(({ id }) => id);
     expect(await ids('here')).toEqual(['d', 'c', 'at a desk', 'of bob', 'waits']);
     expect(await ids('there')).toEqual(['elsewhere']);
   });

@@ -2,11 +2,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
-import { bots, type NewBot } from '../../src/workspace/bots.ts';
+import { createBotStore, type NewBot } from '../../src/workspace/bots.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import type { Location } from '../../src/workspace/database-url.ts';
-import { ownerOf } from '../../src/workspace/owner.ts';
-import { type NewStrategy, type Strategies, strategies } from '../../src/workspace/strategies.ts';
+import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
+import { toOwnerColumns } from '../../src/workspace/owner.ts';
+import { createStrategyStore, type NewStrategy, type StrategyStore } from '../../src/workspace/strategies.ts';
 import type { OwnerColumns, StrategyRow } from '../../src/workspace/tables.ts';
 import type { Adding } from './add-strategies.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
@@ -24,7 +24,7 @@ async function opened(kind: Kind) {
   const location = await freshDatabase(kind);
   const db = await openWorkspaceDatabase(location);
   onTestFinished(() => db.destroy());
-  return { location, kept: strategies(db), running: bots(db) };
+  return { location, kept: createStrategyStore(db), running: createBotStore(db) };
 }
 
 const strategy = (id: string, name = 'mine', rest: Partial<NewStrategy> = {}): NewStrategy => ({
@@ -48,16 +48,16 @@ const bot = (id: string, strategy_id: string, rest: Partial<NewBot> = {}): NewBo
   mode: 'paper',
   ...rest,
 });
-async function made(kept: Strategies, id: string, name = 'mine', owner: OwnerColumns = alice): Promise<StrategyRow> {
+async function made(kept: StrategyStore, id: string, name = 'mine', owner: OwnerColumns = alice): Promise<StrategyRow> {
   const row = await kept.add(owner, strategy(id, name), 100);
   if (typeof row === 'string') throw new Error(row);
   return row;
 }
-const idsOf = async (kept: Strategies, name: string | null = null): Promise<string[]> =>
+const idsOf = async (kept: StrategyStore, name: string | null = null): Promise<string[]> =>
   (await kept.list(alice, { limit: 1000, before: null, name })).rows.map(({ id }) => id);
 
 /** Adds strategies in processes of their own, all at once. */
-async function addedApart(location: Location, asked: readonly Omit<Adding, 'location'>[]): Promise<unknown[]> {
+async function addedApart(location: DatabaseLocation, asked: readonly Omit<Adding, 'location'>[]): Promise<unknown[]> {
   const program = new URL('./add-strategies.ts', import.meta.url).pathname;
   const told = asked.map(async (one) => {
     const argument = JSON.stringify({ ...one, location } satisfies Adding);
@@ -141,7 +141,7 @@ overEachDatabase((kind) => {
     for (const [i, owner] of others.entries()) await made(kept, `o${i}`, 'late', owner);
     const seen: string[] = [];
     for (let before: number | null = null, turn = 0; ; turn++) {
-      const { rows, next }: Awaited<ReturnType<Strategies['list']>> = await kept.list(alice, { limit: 2, before });
+      const { rows, next }: Awaited<ReturnType<StrategyStore['list']>> = await kept.list(alice, { limit: 2, before });
       seen.push(...rows.map(({ id }) => id));
       if (next === null) break;
       before = next;
@@ -232,13 +232,17 @@ overEachDatabase((kind) => {
       Array.from({ length: 1000 }, (_, i) =>
         String.fromCharCode(0x4e00 + ((seed * 7919 + i * i * 31 + i * 7) % 20000)),
       ).join('');
-    const owners = [ownerOf(user(long(1), long(2))), ownerOf(user(long(1), long(3))), ownerOf(user(long(4), long(2)))];
+    const owners = [
+      toOwnerColumns(user(long(1), long(2))),
+      toOwnerColumns(user(long(1), long(3))),
+      toOwnerColumns(user(long(4), long(2))),
+    ];
     const name = long(5).slice(0, 200);
     for (const [i, owner] of owners.entries()) expect((await made(kept, `s${i}`, name, owner)).version).toBe(1);
     // Nobody can be called what such a one is kept as.
     const { owner, workspace } = owners[0]!;
-    expect(await kept.get(ownerOf(user(owner, workspace)), 's0')).toBeNull();
-    expect(await kept.get(ownerOf(user(long(1), long(2))), 's0')).not.toBeNull();
+    expect(await kept.get(toOwnerColumns(user(owner, workspace)), 's0')).toBeNull();
+    expect(await kept.get(toOwnerColumns(user(long(1), long(2))), 's0')).not.toBeNull();
   });
 });
 

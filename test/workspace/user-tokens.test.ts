@@ -6,17 +6,17 @@ import { expect, onTestFinished, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
 import { systemClock } from '../../src/system.ts';
 import { fetchKeySet } from '../../src/workspace/jwks.ts';
-import { issueToken, openTokens, type TokenSettings } from '../../src/workspace/user-tokens.ts';
+import { issueUserToken, openUserTokenVerifier, type UserTokenSettings } from '../../src/workspace/user-tokens.ts';
 import { now, scratchFolder } from '../archive/scratch.ts';
 import { limitMs } from '../harness/limits.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const secret = 'a secret of more than 32 characters, for tests';
-const none: TokenSettings = { issuer: 'i', audience: 'a', secret: null, jwksUrl: null, jwksFile: null };
+const none: UserTokenSettings = { issuer: 'i', audience: 'a', secret: null, jwksUrl: null, jwksFile: null };
 const asked = { user: 'alice', workspace: null, scopes: [], expiresAt: now + 60_999 };
 
 test('a token holds who, for what, from whom and until when, and no more', async () => {
-  const token = await issueToken({ ...none, secret }, { ...asked, scopes: ['research'], workspace: 'desk' }, now);
+  const token = await issueUserToken({ ...none, secret }, { ...asked, scopes: ['research'], workspace: 'desk' }, now);
   expect(decodeProtectedHeader(token)).toEqual({ alg: 'HS256', typ: 'JWT' });
   expect(decodeJwt(token)).toEqual({
     sub: 'alice',
@@ -27,7 +27,7 @@ test('a token holds who, for what, from whom and until when, and no more', async
     iat: Math.floor(now / 1000),
     exp: Math.floor(now / 1000) + 60,
   });
-  expect(Object.keys(decodeJwt(await issueToken({ ...none, secret }, asked, now)))).toEqual([
+  expect(Object.keys(decodeJwt(await issueUserToken({ ...none, secret }, asked, now)))).toEqual([
     'sub',
     'iss',
     'aud',
@@ -37,9 +37,9 @@ test('a token holds who, for what, from whom and until when, and no more', async
 });
 
 test('what was issued is good where the same secret, issuer and audience are set, and only there', async () => {
-  const token = await issueToken({ ...none, secret }, asked, now);
-  const user = async (settings: Partial<TokenSettings>) =>
-    (await openTokens({ ...none, secret, ...settings }, systemClock, silent)).user(token, now);
+  const token = await issueUserToken({ ...none, secret }, asked, now);
+  const user = async (settings: Partial<UserTokenSettings>) =>
+    (await openUserTokenVerifier({ ...none, secret, ...settings }, systemClock, silent)).verify(token, now);
   expect(await user({})).toEqual({ kind: 'user', user: 'alice', workspace: null, scopes: [] });
   for (const other of [{ secret: `${secret}.` }, { issuer: 'j' }, { audience: 'b' }, { secret: null }])
     expect(await user(other), JSON.stringify(other)).toBeNull();
@@ -52,7 +52,7 @@ test.each([
   ['for an empty workspace', { workspace: '' }, /--workspace/, {}],
   ['that is over already', { expiresAt: now }, /in the past/, {}],
 ])('no token is issued %s', async (_, token, sentence, settings) => {
-  const issuing = issueToken({ ...none, secret, ...settings }, { ...asked, ...token }, now);
+  const issuing = issueUserToken({ ...none, secret, ...settings }, { ...asked, ...token }, now);
   await expect(issuing).rejects.toThrow(UsageError);
   await expect(issuing).rejects.toThrow(sentence);
 });
@@ -63,7 +63,7 @@ test('settings that cannot check a token are refused at the start', async () => 
     writeFileSync(file, content);
     return file;
   };
-  const cases: [Partial<TokenSettings>, RegExp][] = [
+  const cases: [Partial<UserTokenSettings>, RegExp][] = [
     [{ secret, jwksUrl: 'https://example.org/jwks' }, /set only one/],
     [{ jwksFile: file, jwksUrl: 'https://example.org/jwks' }, /set only one/],
     [{ jwksUrl: 'file:///etc/passwd' }, /jwks_url: expected an https URL/],
@@ -73,12 +73,14 @@ test('settings that cannot check a token are refused at the start', async () => 
     [{ jwksFile: text('{"keys"') }, /it is no JSON/],
   ];
   for (const [settings, sentence] of cases) {
-    const opening = openTokens({ ...none, ...settings }, systemClock, silent);
+    const opening = openUserTokenVerifier({ ...none, ...settings }, systemClock, silent);
     await expect(opening, JSON.stringify(settings)).rejects.toThrow(UsageError);
     await expect(opening).rejects.toThrow(sentence);
     await expect(opening).rejects.not.toThrow('hunter22');
   }
-  await expect(openTokens({ ...none, jwksFile: text('[]') }, systemClock, silent)).rejects.toThrow(/no key set/);
+  await expect(openUserTokenVerifier({ ...none, jwksFile: text('[]') }, systemClock, silent)).rejects.toThrow(
+    /no key set/,
+  );
 });
 
 test('a key set that does not come, or does not end, is given up', async () => {

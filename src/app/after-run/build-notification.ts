@@ -1,17 +1,17 @@
-import { grouped } from '../../core/format-thousands.ts';
-import { isoUtc } from '../../core/time.ts';
+import { formatThousands } from '../../core/format-thousands.ts';
+import { formatIsoUtc } from '../../core/time.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Summary } from '../summary.ts';
 
 /** Where a run was, as its summary does not say it. */
-export interface RunPlace {
+export interface RunLocation {
   readonly host: string;
   /** The archive's root. */
   readonly archive: string;
 }
 
 /** Whether a run's end is told. Somebody who stops one at the terminal knows that it is stopped. */
-export function isTold({ exit_code, warnings_count }: Summary, when: Settings['notify']['when']): boolean {
+export function shouldNotify({ exit_code, warnings_count }: Summary, when: Settings['notify']['when']): boolean {
   if (exit_code === 130) return false;
   return when === 'always' || exit_code !== 0 || (when === 'warning' && warnings_count > 0);
 }
@@ -24,9 +24,9 @@ const reasonLengthMax = 300;
  * What is sent: `text` is what Slack, Mattermost and their like show, `content` what Discord shows, the rest is for
  * programs. Times are ISO 8601 in UTC.
  */
-export function notificationOf(summary: Summary, { host, archive }: RunPlace) {
+export function buildNotification(summary: Summary, { host, archive }: RunLocation) {
   const { job, outcome, exit_code, error, run_id, version, generation, watermark, ticks, symbols } = summary;
-  const text = quiet(textOf(summary, host));
+  const text = neutralizeMarkup(formatNotificationText(summary, host));
   return {
     text,
     content: text,
@@ -40,28 +40,28 @@ export function notificationOf(summary: Summary, { host, archive }: RunPlace) {
     host,
     archive,
     version,
-    started_at: isoUtc(summary.started_at),
-    finished_at: isoUtc(summary.finished_at),
+    started_at: formatIsoUtc(summary.started_at),
+    finished_at: formatIsoUtc(summary.finished_at),
     missing: summary.failures.map(({ symbol, from, to, reason }) => ({
       symbol,
-      from: from === null ? null : isoUtc(from),
-      to: to === null ? null : isoUtc(to),
-      reason: cut(reason, reasonLengthMax),
+      from: from === null ? null : formatIsoUtc(from),
+      to: to === null ? null : formatIsoUtc(to),
+      reason: truncateText(reason, reasonLengthMax),
     })),
     missing_count: summary.failures_count,
-    damaged: summary.damaged.map(({ path, kind, found_at }) => ({ path, kind, found_at: isoUtc(found_at) })),
+    damaged: summary.damaged.map(({ path, kind, found_at }) => ({ path, kind, found_at: formatIsoUtc(found_at) })),
     damaged_count: summary.damaged_count,
-    warnings: summary.warnings.map((one) => cut(one, reasonLengthMax)),
+    warnings: summary.warnings.map((one) => truncateText(one, reasonLengthMax)),
     warnings_count: summary.warnings_count,
     suspended: symbols.suspended,
     verdict: summary.verdict?.state ?? null,
     ticks,
     generation,
-    watermark: watermark === null ? null : isoUtc(watermark),
+    watermark: watermark === null ? null : formatIsoUtc(watermark),
   };
 }
 
-const endings: Record<Summary['outcome'], string> = {
+const outcomeTexts: Record<Summary['outcome'], string> = {
   done: 'done',
   failed: 'failed',
   usage: 'was not started',
@@ -74,35 +74,37 @@ const endings: Record<Summary['outcome'], string> = {
 };
 
 /** One line: what ended how and where, why, what is missing, what to do. */
-function textOf({ job, outcome, exit_code, error, ticks, ...more }: Summary, host: string): string {
+function formatNotificationText({ job, outcome, exit_code, error, ticks, ...more }: Summary, host: string): string {
   const [first] = more.failures;
-  const others = more.failures_count > 1 ? `, and ${grouped(more.failures_count - 1)} more` : '';
+  const others = more.failures_count > 1 ? `, and ${formatThousands(more.failures_count - 1)} more` : '';
   const missing =
-    first === undefined ? [] : [`Missing: ${first.symbol ?? job} (${cut(first.reason, reasonLengthMax)})${others}.`];
+    first === undefined
+      ? []
+      : [`Missing: ${first.symbol ?? job} (${truncateText(first.reason, reasonLengthMax)})${others}.`];
   const [warning] = more.warnings;
   return [
-    `oddslake ${job} on ${host}: ${endings[outcome]} (exit ${exit_code}).`,
+    `oddslake ${job} on ${host}: ${outcomeTexts[outcome]} (exit ${exit_code}).`,
     ...(error === null ? [] : [error]),
     ...missing,
-    ...(more.symbols.suspended === 0 ? [] : [suspendedText(more.symbols.suspended)]),
+    ...(more.symbols.suspended === 0 ? [] : [formatSuspended(more.symbols.suspended)]),
     ...(exit_code === 0 && more.run_id !== null
-      ? [`${grouped(ticks.accepted)} new ticks, generation ${more.generation}.`]
+      ? [`${formatThousands(ticks.accepted)} new ticks, generation ${more.generation}.`]
       : []),
-    ...(exit_code === 0 && warning !== undefined ? [`Warning: ${cut(warning, reasonLengthMax)}`] : []),
+    ...(exit_code === 0 && warning !== undefined ? [`Warning: ${truncateText(warning, reasonLengthMax)}`] : []),
     ...(more.next_action ? [`Next: ${more.next_action}`] : []),
   ].join(' ');
 }
 
-const suspendedText = (count: number): string =>
-  `${grouped(count)} active ${count === 1 ? 'symbol is' : 'symbols are'} suspended: oddslake symbols retry.`;
+const formatSuspended = (count: number): string =>
+  `${formatThousands(count)} active ${count === 1 ? 'symbol is' : 'symbols are'} suspended: oddslake symbols retry.`;
 
 /** A text of the service's may stand in it: nobody is called by it, nothing is linked, and it stays one line. */
-const quiet = (text: string): string =>
-  cut(text.replace(/\p{Cc}+/gu, ' '), textLengthMax)
+const neutralizeMarkup = (text: string): string =>
+  truncateText(text.replace(/\p{Cc}+/gu, ' '), textLengthMax)
     .replaceAll('<', '‹')
     .replaceAll('>', '›')
     .replace(/@(?=\S)/g, '@\u200b');
 
 /** Half of a character at the cut would be no text any more, which strict receivers refuse whole. */
-const cut = (text: string, length: number): string =>
+const truncateText = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;

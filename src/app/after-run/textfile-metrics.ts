@@ -1,27 +1,27 @@
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { layoutOf } from '../../archive/layout.ts';
-import { aheadMsMax } from '../../core/clock.ts';
-import { textOf } from '../../metrics/exposition-format.ts';
-import { buildSample, samplesOfArchive, samplesOfRun, successSample } from '../../metrics/last-run.ts';
+import { createLayout } from '../../archive/layout.ts';
+import { clockAheadMsMax } from '../../core/clock.ts';
+import { formatExposition } from '../../metrics/exposition-format.ts';
+import { toArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/last-run.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
-import { readSamples } from '../../metrics/parse-exposition.ts';
+import { parseExposition } from '../../metrics/parse-exposition.ts';
 import { takeWriteLock, type WriteLock } from '../../state/lock.ts';
 import type { Context } from '../context.ts';
-import { type KnownRun, readKnownRuns, withRun } from '../last-runs.ts';
+import { type LastRunRecord, mergeLastRun, readLastRunRecords } from '../last-runs.ts';
 import type { Summary } from '../summary.ts';
 
 /** How long a run waits for another that writes the same file at the same moment, in ms. */
 const waitMsMax = 2000;
 
 /** Writes what Prometheus is told of every job's last run: see `metrics.textfile`. */
-export async function textfileStep(context: Context, summary: Summary): Promise<void> {
+export async function writeTextfileMetrics(context: Context, summary: Summary): Promise<void> {
   const path = context.settings.metrics.textfile;
   if (path === null) return;
-  const lock = await lockOf(context);
+  const lock = await tryLockTextfile(context);
   try {
-    const samples = samplesAfter(summary, known(context), readFile(path));
-    replace(path, await textOf([buildSample(context.version), ...samples]));
+    const samples = mergeSamples(summary, tryReadLastRunRecords(context), tryReadFile(path));
+    replaceFile(path, await formatExposition([toBuildInfoSample(context.version), ...samples]));
   } finally {
     lock?.release();
   }
@@ -30,23 +30,23 @@ export async function textfileStep(context: Context, summary: Summary): Promise<
 /**
  * What is told once this run has ended. Jobs that the state does not know (it may be lost) stay as the file has them.
  */
-export function samplesAfter(summary: Summary, known: readonly KnownRun[], file: string): Sample[] {
-  const runs = withRun(known, summary);
+export function mergeSamples(summary: Summary, known: readonly LastRunRecord[], file: string): Sample[] {
+  const runs = mergeLastRun(known, summary);
   const told = [
-    ...runs.flatMap(({ run, succeededAt }) => [...samplesOfRun(run), ...successSample(run.job, succeededAt)]),
-    ...samplesOfArchive(runs.map(({ run }) => run)),
+    ...runs.flatMap(({ run, succeededAt }) => [...toRunSamples(run), ...toSuccessSamples(run.job, succeededAt)]),
+    ...toArchiveSamples(runs.map(({ run }) => run)),
   ];
-  const names = new Set(told.map(nameOf));
+  const names = new Set(told.map(toSampleKey));
   const jobs = new Set(runs.map(({ run }) => run.job));
   // Of a job that is told of nothing else stays but when it last succeeded: that may be longer ago than runs are kept.
   const stays = (sample: Sample): boolean =>
-    keptOnce.has(sample.name)
-      ? !names.has(nameOf(sample)) && !isAhead(sample, summary.finished_at)
+    retainedMetrics.has(sample.name)
+      ? !names.has(toSampleKey(sample)) && !isFromFuture(sample, summary.finished_at)
       : sample.labels.name !== undefined && !jobs.has(sample.labels.name);
-  return [...readSamples(file).filter(stays), ...told];
+  return [...parseExposition(file).filter(stays), ...told];
 }
 
-const keptOnce = new Set([
+const retainedMetrics = new Set([
   'oddslake_job_last_success_timestamp_seconds',
   'oddslake_generation',
   'oddslake_watermark_timestamp_seconds',
@@ -60,15 +60,15 @@ const keptOnce = new Set([
 ]);
 
 /** Whether it was told by a clock that was wrong. */
-const isAhead = ({ name, value }: Sample, nowMs: number): boolean =>
-  name.endsWith('_timestamp_seconds') && value * 1000 > nowMs + aheadMsMax;
+const isFromFuture = ({ name, value }: Sample, nowMs: number): boolean =>
+  name.endsWith('_timestamp_seconds') && value * 1000 > nowMs + clockAheadMsMax;
 
-const nameOf = ({ name, labels }: Sample): string => JSON.stringify([name, labels.name]);
+const toSampleKey = ({ name, labels }: Sample): string => JSON.stringify([name, labels.name]);
 
 /** A state that cannot be read, as on a full disk, is no reason to tell nothing. */
-function known(context: Context): KnownRun[] {
+function tryReadLastRunRecords(context: Context): LastRunRecord[] {
   try {
-    return readKnownRuns(context);
+    return readLastRunRecords(context);
   } catch (err) {
     context.log.debug({ err }, 'the runs before this one could not be read');
     return [];
@@ -76,8 +76,8 @@ function known(context: Context): KnownRun[] {
 }
 
 /** Of two runs that end together one waits: each reads the file that it replaces. Null where it cannot be had. */
-async function lockOf({ settings, disk, clock }: Context): Promise<WriteLock | null> {
-  const { private: folder } = layoutOf(settings.archive.output);
+async function tryLockTextfile({ settings, disk, clock }: Context): Promise<WriteLock | null> {
+  const { privateFolder: folder } = createLayout(settings.archive.output);
   if (!disk.isFolder(folder)) return null;
   try {
     return await takeWriteLock(join(folder, 'textfile-lock.sqlite'), waitMsMax, clock);
@@ -86,7 +86,7 @@ async function lockOf({ settings, disk, clock }: Context): Promise<WriteLock | n
   }
 }
 
-function readFile(path: string): string {
+function tryReadFile(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {
@@ -95,7 +95,7 @@ function readFile(path: string): string {
 }
 
 /** The node exporter may read at any moment, as another user: it finds one whole file or the other. */
-function replace(path: string, text: string): void {
+function replaceFile(path: string, text: string): void {
   const beside = join(dirname(path), `.${basename(path)}.${process.pid}`);
   try {
     writeFileSync(beside, text);

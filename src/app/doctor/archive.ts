@@ -1,23 +1,23 @@
 import { type ExitCode, exitCodes } from '../../core/errors.ts';
-import { duration, many, number, size } from '../../core/format-quantity.ts';
-import { isoUtc } from '../../core/time.ts';
-import type { Counts } from '../../core/verdict.ts';
-import { verdictText } from '../../core/verdict-text.ts';
-import { type Finding, of } from './finding.ts';
+import { formatBytes, formatCount, formatDuration, formatNumber } from '../../core/format-quantity.ts';
+import { formatIsoUtc } from '../../core/time.ts';
+import type { CompletenessCounts } from '../../core/verdict.ts';
+import { formatCompleteness } from '../../core/verdict-text.ts';
+import { createFindings, type Finding } from './finding.ts';
 
 export interface ArchiveFacts {
   readonly root: string;
   /** What the folder is; `named`: somebody named the output, so that a run may start an archive there. */
   readonly kind: 'archive' | 'none' | 'other files';
-  readonly named: boolean;
+  readonly isOutputNamed: boolean;
   /** The upstream that the settings name; null where they name none. */
   readonly upstream: string | null;
   /** What manifest.json says; null before the first publish. */
-  readonly manifest: ManifestFacts | Fault | null;
+  readonly manifest: ManifestFacts | ReadFault | null;
   /** Null where it is lost. */
-  readonly state: StateFacts | Fault | null;
-  readonly formatNow: number;
-  readonly schemaNow: number;
+  readonly state: StateFacts | ReadFault | null;
+  readonly currentFormat: number;
+  readonly currentSchema: number;
   /** Whether another process has the write lock at this moment. */
   readonly isBeingWritten: boolean;
   /** Published files that are not as the manifest has them, of those looked at. */
@@ -28,7 +28,7 @@ export interface ArchiveFacts {
 }
 
 /** What could not be read, with the sentence and the exit code that a run would end with. */
-export interface Fault {
+export interface ReadFault {
   readonly fault: string;
   readonly exitCode: ExitCode;
 }
@@ -43,7 +43,7 @@ export interface ManifestFacts {
   readonly reached: number | null;
   readonly lostWindows: number;
   /** How whole the archive is, with the damage that is known or was just found. */
-  readonly verdict: Counts;
+  readonly verdict: CompletenessCounts;
   readonly sha256: string;
 }
 
@@ -54,14 +54,14 @@ export interface StateFacts {
   /** sha256 of the manifest that the last publish wrote; null before the first. */
   readonly manifestSha256: string | null;
   /** A publish past its commit point that is not ended. */
-  readonly openIntent: boolean;
+  readonly hasOpenIntent: boolean;
   readonly journaledTicks: number;
   /** Files that an earlier run found not as published. */
   readonly damaged: readonly { readonly path: string }[];
-  readonly lastRun: RunFacts | null;
+  readonly lastRun: LastRunFacts | null;
 }
 
-export interface RunFacts {
+export interface LastRunFacts {
   readonly job: string;
   readonly startedAt: number;
   readonly finishedAt: number | null;
@@ -70,10 +70,10 @@ export interface RunFacts {
   readonly isOver: boolean;
 }
 
-const isFault = (facts: object | null): facts is Fault => facts !== null && 'fault' in facts;
+const isFault = (facts: object | null): facts is ReadFault => facts !== null && 'fault' in facts;
 
 export function judgeArchive(facts: ArchiveFacts, nowMs: number, lagMsMax: number): Finding[] {
-  if (facts.kind !== 'archive') return [judgeNone(facts)];
+  if (facts.kind !== 'archive') return [judgeNonArchive(facts)];
   const { manifest, state } = facts;
   const told = isFault(manifest) ? null : manifest;
   const known = isFault(state) ? null : state;
@@ -81,16 +81,16 @@ export function judgeArchive(facts: ArchiveFacts, nowMs: number, lagMsMax: numbe
     judgeManifest(facts),
     judgeState(facts, told),
     ...(known === null ? [] : [judgeJournal(facts, known), judgeRun(known, nowMs)]),
-    ...(told === null ? [] : [judgeFiles(facts, known), judgeLag(told, nowMs, lagMsMax), ...judgeWhole(told)]),
-    judgeSetAside(facts, told),
+    ...(told === null ? [] : [judgeFiles(facts, known), judgeLag(told, nowMs, lagMsMax), ...judgeCompleteness(told)]),
+    judgeQuarantine(facts, told),
   ];
 }
 
-function judgeNone({ root, kind, named }: ArchiveFacts): Finding {
-  const { ok, problem } = of('archive', 'archive');
+function judgeNonArchive({ root, kind, isOutputNamed }: ArchiveFacts): Finding {
+  const { ok, problem } = createFindings('archive', 'archive');
   if (kind === 'other files')
     return problem(exitCodes.usage, `${root} holds other files and is no archive`, 'Name an empty or new folder.');
-  return named
+  return isOutputNamed
     ? ok(`none yet at ${root}: the first run starts it`)
     : problem(
         exitCodes.usage,
@@ -99,8 +99,8 @@ function judgeNone({ root, kind, named }: ArchiveFacts): Finding {
       );
 }
 
-function judgeManifest({ root, manifest, upstream, state, formatNow }: ArchiveFacts): Finding {
-  const { ok, problem } = of('archive', 'archive');
+function judgeManifest({ root, manifest, upstream, state, currentFormat }: ArchiveFacts): Finding {
+  const { ok, problem } = createFindings('archive', 'archive');
   if (isFault(manifest)) return problem(manifest.exitCode, manifest.fault, 'To mend it: oddslake verify --repair');
   const owner = manifest?.upstream ?? (isFault(state) ? undefined : state?.upstream);
   // Before the first publish another address simply takes its place.
@@ -112,32 +112,32 @@ function judgeManifest({ root, manifest, upstream, state, formatNow }: ArchiveFa
     );
   if (manifest === null) return ok(`${root}, of ${owner ?? 'nobody yet'}, nothing published yet`);
   const { format, generation, ticks, bytes } = manifest;
-  if (format < formatNow)
+  if (format < currentFormat)
     return problem(
       exitCodes.usage,
-      `${root} has format ${format}, and this oddslake writes format ${formatNow}`,
+      `${root} has format ${format}, and this oddslake writes format ${currentFormat}`,
       'Once no older oddslake runs against it any more: oddslake upgrade',
     );
-  return ok(`${root}, of ${owner}, generation ${generation}: ${many(ticks, 'tick')}, ${size(bytes)}`);
+  return ok(`${root}, of ${owner}, generation ${generation}: ${formatCount(ticks, 'tick')}, ${formatBytes(bytes)}`);
 }
 
-function judgeState({ state, schemaNow }: ArchiveFacts, manifest: ManifestFacts | null): Finding {
-  const { ok, warning, problem } = of('archive', 'state');
+function judgeState({ state, currentSchema }: ArchiveFacts, manifest: ManifestFacts | null): Finding {
+  const { ok, warning, problem } = createFindings('archive', 'state');
   if (state === null)
     return warning(
       'lost: the next command fills it again from what is published',
       'Nothing has to be done; what was journaled and not published is asked for again.',
     );
   if (isFault(state)) return problem(state.exitCode, state.fault, 'docs/RELIABILITY.md says what is kept.');
-  const { schema, openIntent, generation, manifestSha256 } = state;
-  if (schema > schemaNow)
+  const { schema, hasOpenIntent, generation, manifestSha256 } = state;
+  if (schema > currentSchema)
     return problem(
       exitCodes.usage,
-      `of schema ${schema}, and this oddslake knows ${schemaNow}`,
+      `of schema ${schema}, and this oddslake knows ${currentSchema}`,
       'A newer oddslake was here: use that one.',
     );
   // What manifest.json says is of the generation before, as long as a publish is being carried out.
-  if (openIntent) return ok(`of generation ${generation}, whose publish is being carried out`);
+  if (hasOpenIntent) return ok(`of generation ${generation}, whose publish is being carried out`);
   if (manifestSha256 !== null && manifest?.sha256 !== manifestSha256)
     return problem(
       exitCodes.damaged,
@@ -146,22 +146,25 @@ function judgeState({ state, schemaNow }: ArchiveFacts, manifest: ManifestFacts 
         : 'manifest.json is not the one that the last publish wrote',
       'Put that one back with oddslake verify --repair; where the whole tree was restored from a backup, move .oddslake away instead.',
     );
-  return schema < schemaNow
-    ? ok(`of schema ${schema}: the next command brings it up to ${schemaNow}`)
+  return schema < currentSchema
+    ? ok(`of schema ${schema}: the next command brings it up to ${currentSchema}`)
     : ok('knows what is published');
 }
 
-function judgeJournal({ isBeingWritten }: ArchiveFacts, { openIntent, journaledTicks }: StateFacts): Finding {
-  const { ok, warning } = of('archive', 'journal');
-  if (isBeingWritten) return ok(`${many(journaledTicks, 'tick')}; a run is publishing at this moment`);
-  if (openIntent)
+function judgeJournal({ isBeingWritten }: ArchiveFacts, { hasOpenIntent, journaledTicks }: StateFacts): Finding {
+  const { ok, warning } = createFindings('archive', 'journal');
+  if (isBeingWritten) return ok(`${formatCount(journaledTicks, 'tick')}; a run is publishing at this moment`);
+  if (hasOpenIntent)
     return warning('a publish was broken off after its commit point', 'Nothing is lost: oddslake publish ends it.');
   return journaledTicks === 0
     ? ok('empty')
-    : warning(`${many(journaledTicks, 'tick')} not yet published`, 'The next run publishes them, or oddslake publish.');
+    : warning(
+        `${formatCount(journaledTicks, 'tick')} not yet published`,
+        'The next run publishes them, or oddslake publish.',
+      );
 }
 
-const meanings: Readonly<Record<number, string>> = {
+const exitCodeMeanings: Readonly<Record<number, string>> = {
   1: 'an unexpected failure, or a full disk',
   2: 'bad usage or settings',
   3: 'the key was refused',
@@ -174,16 +177,16 @@ const meanings: Readonly<Record<number, string>> = {
 };
 
 function judgeRun({ lastRun }: StateFacts, nowMs: number): Finding {
-  const { ok, warning } = of('archive', 'last run');
+  const { ok, warning } = createFindings('archive', 'last run');
   if (lastRun === null) return ok('none yet');
   const { job, startedAt, finishedAt, exitCode, isOver } = lastRun;
-  const begun = `${job}, ${duration(Math.max(0, nowMs - startedAt))} ago`;
+  const begun = `${job}, ${formatDuration(Math.max(0, nowMs - startedAt))} ago`;
   if (finishedAt === null)
     return isOver
       ? warning(`${begun}, was broken off`, 'What it had accepted is kept: the next run goes on from there.')
       : ok(`${begun}, is under way`);
-  if (exitCode === exitCodes.done) return ok(`${begun}, ended well after ${duration(finishedAt - startedAt)}`);
-  const meaning = meanings[exitCode ?? -1];
+  if (exitCode === exitCodes.done) return ok(`${begun}, ended well after ${formatDuration(finishedAt - startedAt)}`);
+  const meaning = exitCodeMeanings[exitCode ?? -1];
   return warning(
     `${begun}, ended with ${exitCode}${meaning === undefined ? '' : `: ${meaning}`}`,
     exitCode === exitCodes.incomplete
@@ -193,11 +196,11 @@ function judgeRun({ lastRun }: StateFacts, nowMs: number): Finding {
 }
 
 function judgeFiles({ files }: ArchiveFacts, state: StateFacts | null): Finding {
-  const { ok, problem } = of('archive', 'published');
+  const { ok, problem } = createFindings('archive', 'published');
   const { listed, hashed } = files;
   const wrong = [...new Set([...files.wrong, ...(state?.damaged ?? []).map(({ path }) => path)])];
   if (wrong.length === 0)
-    return ok(`${many(listed, 'file')} of the right size, ${number(hashed)} of them read: as published`);
+    return ok(`${formatCount(listed, 'file')} of the right size, ${formatNumber(hashed)} of them read: as published`);
   return problem(
     exitCodes.damaged,
     `${wrong.slice(0, 3).join(', ')}${wrong.length > 3 ? ` and ${wrong.length - 3} more` : ''} not as published`,
@@ -206,27 +209,27 @@ function judgeFiles({ files }: ArchiveFacts, state: StateFacts | null): Finding 
 }
 
 function judgeLag({ reached, generation, verdict }: ManifestFacts, nowMs: number, lagMsMax: number): Finding {
-  const { ok, warning } = of('archive', 'covered');
+  const { ok, warning } = createFindings('archive', 'covered');
   if (generation === 0) return ok('nothing yet');
   if (reached === null)
     return verdict.live === 0
       ? ok('no symbol lives')
       : warning(
-          `nothing yet of ${many(verdict.live, 'live symbol')}`,
+          `nothing yet of ${formatCount(verdict.live, 'live symbol')}`,
           'Run oddslake nightly, and see why requests fail.',
         );
   const lagMs = Math.max(0, nowMs - reached);
-  const found = `every live symbol up to ${isoUtc(reached)}, ${duration(lagMs)} ago`;
+  const found = `every live symbol up to ${formatIsoUtc(reached)}, ${formatDuration(lagMs)} ago`;
   return lagMs <= lagMsMax
     ? ok(found)
     : warning(found, 'Run oddslake nightly, and see that a scheduler does so every night.');
 }
 
 /** Tells what the judge of the archive says; what is damaged is told with the files. */
-function judgeWhole({ generation, verdict }: ManifestFacts): Finding[] {
-  const { ok, warning } = of('archive', 'verdict');
+function judgeCompleteness({ generation, verdict }: ManifestFacts): Finding[] {
+  const { ok, warning } = createFindings('archive', 'verdict');
   if (generation === 0) return [];
-  const text = verdictText(verdict);
+  const text = formatCompleteness(verdict);
   const { state, suspended } = verdict;
   const judged =
     state === 'incomplete' || state === 'damaged'
@@ -236,26 +239,26 @@ function judgeWhole({ generation, verdict }: ManifestFacts): Finding[] {
         )
       : ok(text);
   if (suspended === 0) return [judged];
-  const known = of('archive', 'suspended').warning(
-    `${many(suspended, 'active symbol')} that the service says it does not know`,
+  const known = createFindings('archive', 'suspended').warning(
+    `${formatCount(suspended, 'active symbol')} that the service says it does not know`,
     'oddslake gaps names them; oddslake symbols retry asks for them at once.',
   );
   return [judged, known];
 }
 
-function judgeSetAside({ damagedFiles, quarantine }: ArchiveFacts, manifest: ManifestFacts | null): Finding {
-  const { ok, warning } = of('archive', 'set aside');
+function judgeQuarantine({ damagedFiles, quarantine }: ArchiveFacts, manifest: ManifestFacts | null): Finding {
+  const { ok, warning } = createFindings('archive', 'set aside');
   const lost = manifest?.lostWindows ?? 0;
   const kept =
-    quarantine.files === 0 ? 'nothing' : `${size(quarantine.bytes)} of unusable input in .oddslake/quarantine`;
+    quarantine.files === 0 ? 'nothing' : `${formatBytes(quarantine.bytes)} of unusable input in .oddslake/quarantine`;
   if (lost > 0)
     return warning(
-      `${many(lost, 'window')} of ticks were had once and are lost`,
+      `${formatCount(lost, 'window')} of ticks were had once and are lost`,
       'oddslake gaps names them; oddslake verify --repair --from-url asks another oddslake for them.',
     );
   if (damagedFiles > 0)
     return warning(
-      `${many(damagedFiles, 'file')} that a repair found damaged in .oddslake/damaged`,
+      `${formatCount(damagedFiles, 'file')} that a repair found damaged in .oddslake/damaged`,
       'All that could be kept of them is published: remove them once you need them no more.',
     );
   return ok(kept);

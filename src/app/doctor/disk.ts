@@ -1,8 +1,8 @@
 import { exitCodes } from '../../core/errors.ts';
-import { many, number, size } from '../../core/format-quantity.ts';
-import { dayOf } from '../../core/time.ts';
+import { formatBytes, formatCount, formatNumber } from '../../core/format-quantity.ts';
+import { formatDay } from '../../core/time.ts';
 import { dayMs } from '../../core/window.ts';
-import { type Finding, of } from './finding.ts';
+import { createFindings, type Finding } from './finding.ts';
 
 export interface DiskFacts {
   /** The archive's root. */
@@ -10,16 +10,16 @@ export interface DiskFacts {
   /** What was looked at: the root, or where there is none the nearest folder above it. */
   readonly folder: string;
   /** As statfs tells it; null where it could not be asked. */
-  readonly fileSystem: FileSystem | null;
+  readonly fileSystem: FileSystemFacts | null;
   /** What a day adds; null where that is not known yet. */
-  readonly bytesADay: number | null;
+  readonly bytesPerDay: number | null;
   /** What this user may not write, and would have to. */
-  readonly refused: readonly string[];
+  readonly unwritablePaths: readonly string[];
   /** Files with a secret in them that others may read, and what to do about it. */
-  readonly open: readonly { readonly path: string; readonly mode: number; readonly advice: string }[];
+  readonly exposedSecrets: readonly { readonly path: string; readonly mode: number; readonly advice: string }[];
 }
 
-export interface FileSystem {
+export interface FileSystemFacts {
   /** The magic number of its kind. */
   readonly type: number;
   readonly bytes: number;
@@ -34,41 +34,41 @@ export interface FileSystem {
 const freeBytesMin = 100e6;
 const daysLeftMin = 30;
 const freeFilesMin = 1_000;
-const freeFilesFew = 50_000;
+const freeFilesWarnMin = 50_000;
 
 export function judgeDisk(facts: DiskFacts): Finding[] {
   const { fileSystem } = facts;
   const places =
-    fileSystem === null ? [] : [judgeSpace(facts, fileSystem), judgeFiles(fileSystem), judgeKind(fileSystem)];
-  return [...places, judgeRights(facts), ...judgeSecrets(facts)];
+    fileSystem === null ? [] : [judgeSpace(facts, fileSystem), judgeInodes(fileSystem), judgeKind(fileSystem)];
+  return [...places, judgePermissions(facts), ...judgeSecrets(facts)];
 }
 
-function judgeSpace({ bytesADay, folder }: DiskFacts, { bytes, freeBytes }: FileSystem): Finding {
-  const { ok, warning, problem } = of('disk', 'space');
-  const room = `${size(freeBytes)} free of ${size(bytes)}`;
+function judgeSpace({ bytesPerDay, folder }: DiskFacts, { bytes, freeBytes }: FileSystemFacts): Finding {
+  const { ok, warning, problem } = createFindings('disk', 'space');
+  const room = `${formatBytes(freeBytes)} free of ${formatBytes(bytes)}`;
   const free = `Free some space on the file system of ${folder}, or move the archive to a larger one.`;
-  const days = bytesADay === null || bytesADay === 0 ? null : Math.floor(freeBytes / bytesADay);
-  const growth = days === null ? room : `${room}, at ${size(bytesADay!)} a day enough for ${lasting(days)}`;
+  const days = bytesPerDay === null || bytesPerDay === 0 ? null : Math.floor(freeBytes / bytesPerDay);
+  const growth = days === null ? room : `${room}, at ${formatBytes(bytesPerDay!)} a day enough for ${formatDays(days)}`;
   if (freeBytes < freeBytesMin || days === 0) return problem(exitCodes.unexpected, growth, free);
   return days !== null && days < daysLeftMin ? warning(growth, free) : ok(growth);
 }
 
-const lasting = (days: number): string =>
-  days < 730 ? many(days, 'day') : days < 36_500 ? `${Math.floor(days / 365)} years` : 'more than 100 years';
+const formatDays = (days: number): string =>
+  days < 730 ? formatCount(days, 'day') : days < 36_500 ? `${Math.floor(days / 365)} years` : 'more than 100 years';
 
-function judgeFiles({ files, freeFiles }: FileSystem): Finding {
-  const { ok, warning, problem } = of('disk', 'files');
+function judgeInodes({ files, freeFiles }: FileSystemFacts): Finding {
+  const { ok, warning, problem } = createFindings('disk', 'files');
   if (files === 0) return ok('as many as there is room for');
-  const found = `${number(freeFiles)} more of ${number(files)}`;
+  const found = `${formatNumber(freeFiles)} more of ${formatNumber(files)}`;
   const advice = 'Remove small files there, or move the archive: no file can be made once the inodes are used up.';
   if (freeFiles < freeFilesMin) return problem(exitCodes.unexpected, found, advice);
-  return freeFiles < freeFilesFew ? warning(found, advice) : ok(found);
+  return freeFiles < freeFilesWarnMin ? warning(found, advice) : ok(found);
 }
 
-type Kind = 'local' | 'network' | 'memory' | 'layer' | 'other';
+type FileSystemKind = 'local' | 'network' | 'memory' | 'layer' | 'other';
 
 /** By magic number: Linux's statfs(2), and the kernel's linux/magic.h. */
-const kinds: ReadonlyMap<number, readonly [name: string, kind: Kind]> = new Map([
+const fileSystemKinds: ReadonlyMap<number, readonly [name: string, kind: FileSystemKind]> = new Map([
   [0xef53, ['ext4', 'local']],
   [0x58465342, ['XFS', 'local']],
   [0x9123683e, ['Btrfs', 'local']],
@@ -103,10 +103,10 @@ const kinds: ReadonlyMap<number, readonly [name: string, kind: Kind]> = new Map(
   [17, ['HFS+', 'local']],
 ]);
 
-function judgeKind({ type }: FileSystem): Finding {
-  const { ok, warning, problem } = of('disk', 'file system');
+function judgeKind({ type }: FileSystemFacts): Finding {
+  const { ok, warning, problem } = createFindings('disk', 'file system');
   // Some give it as a signed number.
-  const known = kinds.get(type >>> 0);
+  const known = fileSystemKinds.get(type >>> 0);
   if (known === undefined)
     return warning(
       `of a kind that is not known here (0x${(type >>> 0).toString(16)})`,
@@ -140,34 +140,37 @@ function judgeKind({ type }: FileSystem): Finding {
   }
 }
 
-function judgeRights({ refused, root, folder }: DiskFacts): Finding {
-  const { ok, problem } = of('disk', 'permissions');
-  if (refused.length === 0)
+function judgePermissions({ unwritablePaths, root, folder }: DiskFacts): Finding {
+  const { ok, problem } = createFindings('disk', 'permissions');
+  if (unwritablePaths.length === 0)
     return ok(folder === root ? 'this user may write the archive' : `this user may make ${root}`);
   return problem(
     exitCodes.unexpected,
-    `this user may not write ${refused.slice(0, 3).join(', ')}${refused.length > 3 ? ` and ${refused.length - 3} more` : ''}`,
+    `this user may not write ${unwritablePaths.slice(0, 3).join(', ')}${unwritablePaths.length > 3 ? ` and ${unwritablePaths.length - 3} more` : ''}`,
     'Run as the user that the archive belongs to, or give it to this one with chown -R.',
   );
 }
 
-const judgeSecrets = ({ open }: DiskFacts): Finding[] =>
-  open.map(({ path, mode, advice }) =>
-    of('disk', 'secrets').warning(`${path} can be read by others (mode ${(mode & 0o777).toString(8)})`, advice),
+const judgeSecrets = ({ exposedSecrets }: DiskFacts): Finding[] =>
+  exposedSecrets.map(({ path, mode, advice }) =>
+    createFindings('disk', 'secrets').warning(
+      `${path} can be read by others (mode ${(mode & 0o777).toString(8)})`,
+      advice,
+    ),
   );
 
 /** A user, and the groups that files of its own have and that it is let in by. */
-export interface User {
+export interface ProcessUser {
   readonly uid: number;
   readonly gid: number;
   readonly groups: readonly number[];
 }
 
 /** What keeps a file with a secret from others, this user still being able to read it; null where it is kept from them. */
-export function closing(
+export function suggestPermissionFix(
   path: string,
   { mode, uid, gid }: { readonly mode: number; readonly uid: number; readonly gid: number },
-  user: User,
+  user: ProcessUser,
 ): string | null {
   const isOwn = uid === user.uid;
   if (isOwn && gid === user.gid) return (mode & 0o044) === 0 ? null : `chmod 600 ${path}`;
@@ -177,17 +180,17 @@ export function closing(
 }
 
 /** Days that a rate of growth is taken of, at most. */
-const daysOfGrowth = 7;
+const growthDaysMax = 7;
 
 /** What a day adds, by the last seven days before today that have files; null where there are fewer than two. */
-export function growthOf(
+export function computeBytesPerDay(
   files: readonly { readonly date: string | null; readonly bytes: number }[],
   nowMs: number,
 ): number | null {
   const byDay = new Map<string, number>();
   for (const { date, bytes } of files) if (date !== null) byDay.set(date, (byDay.get(date) ?? 0) + bytes);
-  const today = dayOf(nowMs);
-  const first = dayOf(nowMs - daysOfGrowth * dayMs);
+  const today = formatDay(nowMs);
+  const first = formatDay(nowMs - growthDaysMax * dayMs);
   const days = [...byDay].filter(([date]) => first <= date && date < today);
   return days.length < 2 ? null : days.reduce((sum, [, bytes]) => sum + bytes, 0) / days.length;
 }

@@ -1,20 +1,26 @@
 import { join } from 'node:path';
-import { layoutOf } from '../../archive/layout.ts';
+import { createLayout } from '../../archive/layout.ts';
 import { type ExitCode, exitCodes, OddslakeError } from '../../core/errors.ts';
 import type { Environment } from '../../settings/environment.ts';
-import { leaves } from '../../settings/source.ts';
-import { readLocation } from '../../workspace/database-url.ts';
+import { settingSchemas } from '../../settings/source.ts';
+import { parseDatabaseUrl } from '../../workspace/database-url.ts';
 import type { Context } from '../context.ts';
 import { judgeArchive } from './archive.ts';
 import { judgeDisk } from './disk.ts';
-import { exitCodeOf, type Finding, type Group, groups, of } from './finding.ts';
+import { computeDoctorExitCode, createFindings, type Finding, type FindingGroup, findingGroups } from './finding.ts';
 import { judgeMachine } from './machine.ts';
-import { type ProbedArchive, probeArchive } from './probe-archive.ts';
+import { type ArchiveProbe, probeArchive } from './probe-archive.ts';
 import { probeDisk } from './probe-disk.ts';
 import { probeMachine } from './probe-machine.ts';
 import { probeUpstream } from './probe-upstream.ts';
 import { judgeService, type ServiceFacts } from './service.ts';
-import { badSettings, type Chosen, judgeSchedule, judgeSettings, type ScheduledFacts } from './settings.ts';
+import {
+  createUnreadableSettingsFinding,
+  judgeSchedule,
+  judgeSettings,
+  type NonDefaultSetting,
+  type ScheduledJobFacts,
+} from './settings.ts';
 import { judgeUpstream } from './upstream.ts';
 
 /** What `doctor --json` prints. Times are epoch milliseconds. */
@@ -27,85 +33,112 @@ export interface Diagnosis {
   readonly warnings: number;
   readonly findings: readonly Finding[];
   /** Settings that are not the default, and where each is from; secrets are hidden. */
-  readonly settings: readonly Chosen[];
+  readonly settings: readonly NonDefaultSetting[];
 }
 
-export interface Question {
-  readonly chosen: readonly Chosen[];
+export interface DoctorOptions {
+  readonly nonDefaultSettings: readonly NonDefaultSetting[];
   readonly env: Environment;
   /** Whether the network may be used. */
-  readonly online: boolean;
+  readonly isOnline: boolean;
 }
 
 /**
  * Looks at everything that a run needs, from the machine to the archive, and changes nothing of it. One request goes to
  * the upstream, in its turn of the pace that the archive's processes share.
  */
-export async function diagnose(context: Context, { chosen, env, online }: Question): Promise<Diagnosis> {
+export async function diagnose(
+  context: Context,
+  { nonDefaultSettings, env, isOnline }: DoctorOptions,
+): Promise<Diagnosis> {
   const { settings, clock } = context;
   const findings: Finding[] = [];
-  const look = async (group: Group, check: string, judged: () => Finding[] | Promise<Finding[]>): Promise<void> => {
+  const look = async (
+    group: FindingGroup,
+    check: string,
+    judged: () => Finding[] | Promise<Finding[]>,
+  ): Promise<void> => {
     try {
       findings.push(...(await judged()));
     } catch (error) {
       context.signal.throwIfAborted();
       const { message } = error as Error;
-      findings.push(of(group, check).problem(codeOf(error), `could not be looked at: ${message}`, 'Mend that first.'));
+      findings.push(
+        createFindings(group, check).problem(
+          getErrorExitCode(error),
+          `could not be looked at: ${message}`,
+          'Mend that first.',
+        ),
+      );
     }
   };
-  const probed: { found: ProbedArchive | null } = { found: null };
+  const probed: { found: ArchiveProbe | null } = { found: null };
   await look('archive', 'archive', () => {
     probed.found = probeArchive(context);
     return judgeArchive(probed.found.facts, clock.nowMs(), settings.service.lagSecondsMax * 1000);
   });
-  const { look: archive, manifest } = probed.found ?? { look: null, manifest: null };
+  const { inspection: archive, manifest } = probed.found ?? { inspection: null, manifest: null };
   const root = settings.archive.output;
   await look('machine', 'node', () => judgeMachine(probeMachine(clock)));
-  await look('disk', 'space', () => judgeDisk(probeDisk(root, manifest, secretFiles(context, chosen), clock.nowMs())));
-  findings.push(judgeSettings(chosen));
-  await look('settings', 'schedule', async () => [judgeSchedule(await scheduled(context))]);
+  await look('disk', 'space', () =>
+    judgeDisk(probeDisk(root, manifest, listSecretFiles(context, nonDefaultSettings), clock.nowMs())),
+  );
+  findings.push(judgeSettings(nonDefaultSettings));
+  await look('settings', 'schedule', async () => [judgeSchedule(await readScheduledJobs(context))]);
   await look('upstream', 'address', async () => {
     const state = archive?.state instanceof OddslakeError ? null : (archive?.state ?? null);
-    const privateFolder = archive?.kind === 'archive' ? layoutOf(root).private : null;
-    const facts = await probeUpstream(context, { online, env, privateFolder, lastAsking: state?.lastAsking ?? null });
+    const privateFolder = archive?.kind === 'archive' ? createLayout(root).privateFolder : null;
+    const facts = await probeUpstream(context, {
+      isOnline,
+      env,
+      privateFolder,
+      lastRunSummary: state?.lastRequestingSummary ?? null,
+    });
     return judgeUpstream(facts, settings.poll.futureSkewSeconds * 1000);
   });
   await look('service', 'database', async () => [judgeService(await probeService(context))]);
-  return diagnosis(context.version, clock.nowMs(), context.strict, findings, chosen);
+  return buildDiagnosis(context.version, clock.nowMs(), context.strict, findings, nonDefaultSettings);
 }
 
 /** What can be said where the settings cannot be read. */
-export const diagnoseWithout = (
+export const diagnoseUnreadableSettings = (
   error: OddslakeError,
   version: string,
   clock: Context['clock'],
   strict: boolean,
 ): Diagnosis =>
-  diagnosis(version, clock.nowMs(), strict, [...judgeMachine(probeMachine(clock)), badSettings(error)], []);
+  buildDiagnosis(
+    version,
+    clock.nowMs(),
+    strict,
+    [...judgeMachine(probeMachine(clock)), createUnreadableSettingsFinding(error)],
+    [],
+  );
 
-function diagnosis(
+function buildDiagnosis(
   version: string,
   checkedAt: number,
   strict: boolean,
   findings: readonly Finding[],
-  settings: readonly Chosen[],
+  settings: readonly NonDefaultSetting[],
 ): Diagnosis {
   const count = (level: Finding['level']): number => findings.filter((finding) => finding.level === level).length;
   return {
     version,
     checked_at: checkedAt,
-    exit_code: exitCodeOf(findings, strict),
+    exit_code: computeDoctorExitCode(findings, strict),
     problems: count('problem'),
     warnings: count('warning'),
-    findings: findings.toSorted((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group)),
+    findings: findings.toSorted((a, b) => findingGroups.indexOf(a.group) - findingGroups.indexOf(b.group)),
     settings,
   };
 }
 
-const codeOf = (error: unknown): ExitCode => (error instanceof OddslakeError ? error.exitCode : exitCodes.unexpected);
+const getErrorExitCode = (error: unknown): ExitCode =>
+  error instanceof OddslakeError ? error.exitCode : exitCodes.unexpected;
 
 /** The files that hold a secret: those that the settings name, and a config that has one in it. */
-function secretFiles({ settings }: Context, chosen: readonly Chosen[]): string[] {
+function listSecretFiles({ settings }: Context, chosen: readonly NonDefaultSetting[]): string[] {
   const { configFile, upstream, repair } = settings;
   const inConfig = chosen.some(({ value, from }) => value === hiddenValue && from === configFile);
   const named = [upstream.apiKeyFile, repair.fromApiKeyFile, inConfig ? configFile : null];
@@ -116,28 +149,32 @@ function secretFiles({ settings }: Context, chosen: readonly Chosen[]): string[]
 export const hiddenValue = '(hidden)';
 
 /** The rest of that section says how the jobs are kept. */
-const isCron = (name: string): boolean =>
-  leaves.get(`schedule.${name}`)?.anyOf?.some(({ description }) => description === 'a cron expression') === true;
+const isCronSetting = (name: string): boolean =>
+  settingSchemas.get(`schedule.${name}`)?.anyOf?.some(({ description }) => description === 'a cron expression') ===
+  true;
 
-async function scheduled({ settings, clock }: Context): Promise<ScheduledFacts[]> {
+async function readScheduledJobs({ settings, clock }: Context): Promise<ScheduledJobFacts[]> {
   const { parseCron } = await import('../../settings/cron.ts');
   return Object.entries(settings.schedule).flatMap(([job, cron]) =>
-    isCron(job) && typeof cron === 'string' ? [{ job, next: parseCron(cron).next(clock.nowMs()) }] : [],
+    isCronSetting(job) && typeof cron === 'string' ? [{ job, next: parseCron(cron).findNext(clock.nowMs()) }] : [],
   );
 }
 
 async function probeService({ settings }: Context): Promise<ServiceFacts> {
   const { databaseUrl } = settings.service;
-  const file = join(layoutOf(settings.archive.output).private, 'service.sqlite');
+  const file = join(createLayout(settings.archive.output).privateFolder, 'service.sqlite');
   let told = databaseUrl === null ? "SQLite in the archive's .oddslake" : 'the one that ODDSLAKE_DATABASE_URL names';
   try {
-    const location = readLocation(databaseUrl, file);
+    const location = parseDatabaseUrl(databaseUrl, file);
     if (databaseUrl !== null) told = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
-    const { lookAtWorkspace } = await import('../../workspace/inspect.ts');
-    const pending = await lookAtWorkspace(location);
-    return { told, database: pending === null ? null : { pending } };
+    const { inspectWorkspace } = await import('../../workspace/inspect.ts');
+    const pending = await inspectWorkspace(location);
+    return { description: told, database: pending === null ? null : { pending } };
   } catch (error) {
     if (!(error instanceof OddslakeError)) throw error;
-    return { told, database: { fault: error.message, exitCode: error.exitCode === exitCodes.usage ? 2 : 1 } };
+    return {
+      description: told,
+      database: { fault: error.message, exitCode: error.exitCode === exitCodes.usage ? 2 : 1 },
+    };
   }
 }

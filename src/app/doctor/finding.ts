@@ -1,12 +1,12 @@
 import { type ExitCode, exitCodes } from '../../core/errors.ts';
 
-export const groups = ['machine', 'disk', 'settings', 'upstream', 'archive', 'service'] as const;
+export const findingGroups = ['machine', 'disk', 'settings', 'upstream', 'archive', 'service'] as const;
 
-export type Group = (typeof groups)[number];
+export type FindingGroup = (typeof findingGroups)[number];
 
 /** What one look found. */
 export interface Finding {
-  readonly group: Group;
+  readonly group: FindingGroup;
   readonly check: string;
   readonly level: 'ok' | 'warning' | 'problem';
   /** What is so, as a clause without a full stop. */
@@ -18,7 +18,7 @@ export interface Finding {
 }
 
 /** The three kinds of findings of one check. */
-export function of(group: Group, check: string) {
+export function createFindings(group: FindingGroup, check: string) {
   const finding = (level: Finding['level'], found: string, advice: string | null, exit_code: ExitCode): Finding => ({
     group,
     check,
@@ -36,7 +36,7 @@ export function of(group: Group, check: string) {
 }
 
 /** The order in which a run comes upon what is wrong: settings, the archive, the disk, the service, what is left out. */
-const met: readonly ExitCode[] = [
+const exitCodePrecedence: readonly ExitCode[] = [
   exitCodes.usage,
   exitCodes.damaged,
   exitCodes.unexpected,
@@ -46,9 +46,9 @@ const met: readonly ExitCode[] = [
 ];
 
 /** What `doctor` exits with: 0 where nothing is a problem; `strict`: warnings are 4. */
-export function exitCodeOf(findings: readonly Finding[], strict: boolean): ExitCode {
+export function computeDoctorExitCode(findings: readonly Finding[], strict: boolean): ExitCode {
   const problems = findings.filter(({ level }) => level === 'problem').map(({ exit_code }) => exit_code);
-  if (problems.length > 0) return met.find((code) => problems.includes(code)) ?? problems[0]!;
+  if (problems.length > 0) return exitCodePrecedence.find((code) => problems.includes(code)) ?? problems[0]!;
   const warned = findings.some(({ level }) => level === 'warning');
   return strict && warned ? exitCodes.incomplete : exitCodes.done;
 }

@@ -1,79 +1,81 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ArchiveLook, lookAtArchive, type Sampled, sampleFiles } from '../../archive/inspect.ts';
-import { damageOf } from '../../archive/known-state.ts';
-import { layoutOf } from '../../archive/layout.ts';
-import { allFiles, formatVersion, type Manifest, totalsOf } from '../../archive/manifest.ts';
+import { type ArchiveInspection, checkFileSample, type FileSample, inspectArchive } from '../../archive/inspect.ts';
+import { computeKnownDamage } from '../../archive/known-state.ts';
+import { createLayout } from '../../archive/layout.ts';
+import { formatVersion, listManifestFiles, type Manifest, sumFileTotals } from '../../archive/manifest.ts';
 import { OddslakeError } from '../../core/errors.ts';
-import { verdictOfPublished } from '../../core/verdict.ts';
+import { updatePublishedCompleteness } from '../../core/verdict.ts';
 import { schemaVersion } from '../../state/schema.ts';
 import type { Context } from '../context.ts';
-import type { ArchiveFacts, Fault, ManifestFacts, StateFacts } from './archive.ts';
+import type { ArchiveFacts, ManifestFacts, ReadFault, StateFacts } from './archive.ts';
 
 /** What was looked at, and what of it is to be judged. */
-export interface ProbedArchive {
-  readonly look: ArchiveLook;
+export interface ArchiveProbe {
+  readonly inspection: ArchiveInspection;
   readonly manifest: Manifest | null;
   readonly facts: ArchiveFacts;
 }
 
 /** Publishes that may come between the manifest and its files before they are given up on. */
-const looksMax = 3;
+const inspectionAttemptsMax = 3;
 
-export function probeArchive({ settings, disk, random, clock }: Context): ProbedArchive {
+export function probeArchive({ settings, disk, random, clock }: Context): ArchiveProbe {
   const { archive, source, upstream } = settings;
   const root = archive.output;
-  let look = lookAtArchive(root, disk);
+  let look = inspectArchive(root, disk);
   let files = filesOf(root, look);
-  for (let looks = 1; looks < looksMax && files.wrong.length > 0; looks++) {
+  for (let looks = 1; looks < inspectionAttemptsMax && files.wrong.length > 0; looks++) {
     const before = look;
-    look = lookAtArchive(root, disk);
-    if (sha256Of(look) === sha256Of(before)) break;
+    look = inspectArchive(root, disk);
+    if (getManifestSha256(look) === getManifestSha256(before)) break;
     files = filesOf(root, look);
   }
-  const manifest = manifestOf(look);
-  const hidden = layoutOf(root).private;
+  const manifest = getManifest(look);
+  const hidden = createLayout(root).privateFolder;
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const facts: ArchiveFacts = {
     root,
     kind: look.kind,
-    named: archive.outputNamed,
+    isOutputNamed: archive.outputNamed,
     upstream: source.name ?? origin,
-    manifest: manifestFacts(look, files.wrong, clock.nowMs()),
-    state: stateFacts(look),
-    formatNow: formatVersion,
-    schemaNow: schemaVersion,
+    manifest: toManifestFacts(look, files.wrong, clock.nowMs()),
+    state: toStateFacts(look),
+    currentFormat: formatVersion,
+    currentSchema: schemaVersion,
     isBeingWritten: look.isBeingWritten,
     files,
-    damagedFiles: contents(join(hidden, 'damaged')).files,
-    quarantine: contents(join(hidden, 'quarantine')),
+    damagedFiles: measureFolder(join(hidden, 'damaged')).files,
+    quarantine: measureFolder(join(hidden, 'quarantine')),
   };
-  return { look, manifest, facts };
+  return { inspection: look, manifest, facts };
 
   /** As long as a publish is carried out, its files are at either place. */
-  function filesOf(at: string, found: ArchiveLook): Sampled {
-    const listed = manifestOf(found);
+  function filesOf(at: string, found: ArchiveInspection): FileSample {
+    const listed = getManifest(found);
     if (listed === null) return { listed: 0, hashed: 0, wrong: [] };
     const moving = found.state !== null && !(found.state instanceof OddslakeError) && found.state.hasOpenIntent;
-    return moving ? { listed: allFiles(listed).length, hashed: 0, wrong: [] } : sampleFiles(at, listed, disk, random);
+    return moving
+      ? { listed: listManifestFiles(listed).length, hashed: 0, wrong: [] }
+      : checkFileSample(at, listed, disk, random);
   }
 }
 
-const manifestOf = ({ manifest }: ArchiveLook): Manifest | null =>
+const getManifest = ({ manifest }: ArchiveInspection): Manifest | null =>
   manifest === null || manifest instanceof OddslakeError ? null : manifest.manifest;
 
-const sha256Of = ({ manifest }: ArchiveLook): string | null =>
+const getManifestSha256 = ({ manifest }: ArchiveInspection): string | null =>
   manifest === null || manifest instanceof OddslakeError ? null : manifest.sha256;
 
-const faultOf = ({ message, exitCode }: OddslakeError): Fault => ({ fault: message, exitCode });
+const toReadFault = ({ message, exitCode }: OddslakeError): ReadFault => ({ fault: message, exitCode });
 
-function manifestFacts(
-  { manifest: found, state }: ArchiveLook,
+function toManifestFacts(
+  { manifest: found, state }: ArchiveInspection,
   wrong: readonly string[],
   nowMs: number,
-): ManifestFacts | Fault | null {
+): ManifestFacts | ReadFault | null {
   if (found === null) return null;
-  if (found instanceof OddslakeError) return faultOf(found);
+  if (found instanceof OddslakeError) return toReadFault(found);
   const { manifest, sha256 } = found;
   const known = state === null || state instanceof OddslakeError ? [] : state.damaged;
   const isNew = wrong
@@ -86,17 +88,17 @@ function manifestFacts(
     upstream,
     sha256,
     lostWindows: lost.length,
-    verdict: verdictOfPublished(manifest, damageOf([...known, ...isNew], manifest.parts), nowMs),
+    verdict: updatePublishedCompleteness(manifest, computeKnownDamage([...known, ...isNew], manifest.parts), nowMs),
     // One that somebody edited may say anything.
     reached: typeof reached === 'number' ? reached : null,
-    ticks: totalsOf(manifest.datasets.ticks.files).rows,
-    bytes: totalsOf(allFiles(manifest)).bytes,
+    ticks: sumFileTotals(manifest.datasets.ticks.files).rows,
+    bytes: sumFileTotals(listManifestFiles(manifest)).bytes,
   };
 }
 
-function stateFacts({ state }: ArchiveLook): StateFacts | Fault | null {
+function toStateFacts({ state }: ArchiveInspection): StateFacts | ReadFault | null {
   if (state === null) return null;
-  if (state instanceof OddslakeError) return faultOf(state);
+  if (state instanceof OddslakeError) return toReadFault(state);
   const {
     schema,
     generation,
@@ -107,11 +109,11 @@ function stateFacts({ state }: ArchiveLook): StateFacts | Fault | null {
     damaged,
     lastRun,
   } = state;
-  return { schema, generation, upstream, manifestSha256, openIntent, journaledTicks, damaged, lastRun };
+  return { schema, generation, upstream, manifestSha256, hasOpenIntent: openIntent, journaledTicks, damaged, lastRun };
 }
 
 /** Files below a folder and their bytes; none where it is not there, or may not be read. */
-function contents(folder: string): { files: number; bytes: number } {
+function measureFolder(folder: string): { files: number; bytes: number } {
   try {
     return readdirSync(folder, { withFileTypes: true, recursive: true })
       .filter((entry) => entry.isFile())

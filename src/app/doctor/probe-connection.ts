@@ -2,11 +2,11 @@ import { lookup } from 'node:dns/promises';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { Clock } from '../../core/clock.ts';
-import type { Connected, Failed } from './upstream.ts';
+import type { ConnectionFacts, ConnectionFailure } from './upstream.ts';
 
-const msMax = 10_000;
+const connectMsMax = 10_000;
 
-const reasons: Readonly<Record<string, string>> = {
+const connectErrorReasons: Readonly<Record<string, string>> = {
   ENOTFOUND: 'host name not found',
   EAI_AGAIN: 'host name not found for now',
   ECONNREFUSED: 'connection refused',
@@ -17,7 +17,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /** Finds the host of a URL and connects to it, in TLS where it asks for that; nothing is sent. */
-export async function probeConnection(url: string, clock: Clock): Promise<Connected | Failed> {
+export async function probeConnection(url: string, clock: Clock): Promise<ConnectionFacts | ConnectionFailure> {
   const { protocol, hostname, port } = new URL(url);
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   const startedAt = clock.monotonicMs();
@@ -27,29 +27,29 @@ export async function probeConnection(url: string, clock: Clock): Promise<Connec
     const isTls = protocol === 'https:';
     // A certificate that is not trusted is to be told as such, and nothing is sent over what it is of.
     const servername = host === address ? {} : { servername: host };
-    const socket = await opened(
+    const socket = await waitForConnection(
       isTls ? connectTls({ ...at, ...servername, rejectUnauthorized: false }) : connect(at),
       isTls,
     );
     const ms = clock.monotonicMs() - startedAt;
-    const tls = isTls ? certificateOf(socket as TLSSocket, clock.nowMs()) : null;
+    const tls = isTls ? readCertificate(socket as TLSSocket, clock.nowMs()) : null;
     socket.destroy();
     return { address, ms, tls };
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    return { failure: reasons[code ?? ''] ?? `no connection (${code ?? message})` };
+    return { failure: connectErrorReasons[code ?? ''] ?? `no connection (${code ?? message})` };
   }
 }
 
-function opened(socket: Socket, isTls: boolean): Promise<Socket> {
+function waitForConnection(socket: Socket, isTls: boolean): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    socket.setTimeout(msMax, () => socket.destroy(Object.assign(new Error('late'), { code: 'ETIMEDOUT' })));
+    socket.setTimeout(connectMsMax, () => socket.destroy(Object.assign(new Error('late'), { code: 'ETIMEDOUT' })));
     socket.once('error', reject);
     socket.once(isTls ? 'secureConnect' : 'connect', () => resolve(socket));
   });
 }
 
-function certificateOf(socket: TLSSocket, nowMs: number): Connected['tls'] {
+function readCertificate(socket: TLSSocket, nowMs: number): ConnectionFacts['tls'] {
   const validTo = Date.parse(socket.getPeerCertificate().valid_to);
   const { authorizationError: error } = socket;
   return {

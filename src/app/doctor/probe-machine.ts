@@ -4,7 +4,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { MachineFacts } from './machine.ts';
 
 /** Beside the program in a checkout, one folder further up in the built package, where there is none. */
-const ownNode = new URL('../../../.node/bin/node', import.meta.url);
+const bundledNodeUrl = new URL('../../../.node/bin/node', import.meta.url);
 
 export function probeMachine(clock: Clock): MachineFacts {
   return {
@@ -12,7 +12,7 @@ export function probeMachine(clock: Clock): MachineFacts {
     platform: process.platform,
     arch: process.arch,
     nodePath: realpathSync(process.execPath),
-    ownNode: existsSync(ownNode) ? realpathSync(ownNode) : null,
+    bundledNodePath: existsSync(bundledNodeUrl) ? realpathSync(bundledNodeUrl) : null,
     // Without a bound it is more than there is.
     memoryBytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
     availableBytes: process.availableMemory(),

@@ -1,21 +1,21 @@
 import { UpstreamError } from '../../core/errors.ts';
 import type { Environment } from '../../settings/environment.ts';
 import { requireUpstream } from '../../settings/settings.ts';
-import type { SharedPace } from '../../state/rate-limit-store.ts';
-import type { OpenWire } from '../../upstream/transport.ts';
+import type { SharedRateStore } from '../../state/rate-limit-store.ts';
+import type { OpenTransport } from '../../upstream/transport.ts';
 import type { Context } from '../context.ts';
-import { connect } from '../open-upstream.ts';
+import { openConfiguredUpstream } from '../open-upstream.ts';
 import { probeConnection } from './probe-connection.ts';
-import type { Answered, RateFacts, UpstreamFacts } from './upstream.ts';
+import type { ProbeResponse, RateFacts, UpstreamFacts } from './upstream.ts';
 
 export interface UpstreamProbe {
   /** Whether the network may be used. */
-  readonly online: boolean;
+  readonly isOnline: boolean;
   readonly env: Environment;
   /** The archive's private folder; null where there is no archive. */
   readonly privateFolder: string | null;
   /** The summary of the last run that asked, as JSON; null where there is none. */
-  readonly lastAsking: string | null;
+  readonly lastRunSummary: string | null;
 }
 
 /** Seconds that the one request may take: whoever looks does not wait for a whole night's patience. */
@@ -23,20 +23,20 @@ const deadlineSecondsMax = 20;
 
 export async function probeUpstream(context: Context, probe: UpstreamProbe): Promise<UpstreamFacts> {
   const { baseUrl, apiKey, requestsPerSecond } = context.settings.upstream;
-  const connection = baseUrl === null || !probe.online ? null : await probeConnection(baseUrl, context.clock);
+  const connection = baseUrl === null || !probe.isOnline ? null : await probeConnection(baseUrl, context.clock);
   const mayAsk = connection !== null && !('failure' in connection) && (connection.tls?.distrusted ?? null) === null;
   const pace =
     probe.privateFolder === null
       ? null
-      : (await import('../../state/rate-limit-store.ts')).joinPace(probe.privateFolder);
+      : (await import('../../state/rate-limit-store.ts')).joinSharedRateStore(probe.privateFolder);
   try {
     return {
       baseUrl,
       hasKey: apiKey !== null,
-      proxies: proxiesIn(probe.env),
+      proxies: listProxyVariables(probe.env),
       connection,
-      answer: mayAsk && apiKey !== null ? await askOnce(context, pace) : null,
-      rate: rateFacts(requestsPerSecond, pace, probe.lastAsking),
+      response: mayAsk && apiKey !== null ? await sendProbeRequest(context, pace) : null,
+      rate: gatherRateFacts(requestsPerSecond, pace, probe.lastRunSummary),
     };
   } finally {
     pace?.close();
@@ -44,21 +44,21 @@ export async function probeUpstream(context: Context, probe: UpstreamProbe): Pro
 }
 
 /** The list of one market: what costs a service least. One try, in its turn of the pace that all processes share. */
-async function askOnce(context: Context, pace: SharedPace | null): Promise<Answered> {
+async function sendProbeRequest(context: Context, pace: SharedRateStore | null): Promise<ProbeResponse> {
   const { settings, clock } = context;
-  const [{ openWire }, { servedAt }, { statedRate }, { createOwnMemory }] = await Promise.all([
+  const [{ openTransport }, { parseServedAt }, { parseRateHeaders }, { createLocalRateStore }] = await Promise.all([
     import('../../upstream/transport.ts'),
     import('../../upstream/classify-error.ts'),
     import('../../upstream/rate-headers.ts'),
     import('../../upstream/local-rate-store.ts'),
   ]);
-  const seen: { askedAt: number; receivedAt: number; head: Parameters<typeof servedAt>[0] | null } = {
+  const seen: { askedAt: number; receivedAt: number; head: Parameters<typeof parseServedAt>[0] | null } = {
     askedAt: clock.nowMs(),
     receivedAt: clock.nowMs(),
     head: null,
   };
-  const watched: OpenWire = (options, own) => {
-    const wire = (context.openWire ?? openWire)(options, own);
+  const watched: OpenTransport = (options, own) => {
+    const wire = (context.openWire ?? openTransport)(options, own);
     return {
       ...wire,
       get(path, signal, onHead) {
@@ -80,8 +80,8 @@ async function askOnce(context: Context, pace: SharedPace | null): Promise<Answe
   // What it says is told in the findings, once.
   const silent = { debug() {}, info() {}, warn() {}, error() {} };
   const asking = { ...context, settings: { ...settings, upstream: once }, openWire: watched, log: silent };
-  const client = await connect(asking, pace ?? createOwnMemory(), requireUpstream(settings));
-  let failure: Answered['failure'] = null;
+  const client = await openConfiguredUpstream(asking, pace ?? createLocalRateStore(), requireUpstream(settings));
+  let failure: ProbeResponse['failure'] = null;
   try {
     await client.markets({ view: settings.source.views[0]!, limit: 1 }, context.signal);
   } catch (error) {
@@ -94,29 +94,33 @@ async function askOnce(context: Context, pace: SharedPace | null): Promise<Answe
   return {
     status: head?.status ?? null,
     failure,
-    askedAt,
+    requestedAt: askedAt,
     receivedAt,
-    servedAt: head === null ? null : servedAt(head),
-    statedPerSecond: head === null ? null : (statedRate(head, receivedAt).ratePerSecond ?? null),
+    servedAt: head === null ? null : parseServedAt(head),
+    statedPerSecond: head === null ? null : (parseRateHeaders(head, receivedAt).ratePerSecond ?? null),
   };
 }
 
-const proxiesIn = (env: Environment): string[] =>
+const listProxyVariables = (env: Environment): string[] =>
   ['HTTPS_PROXY', 'HTTP_PROXY', 'ALL_PROXY'].filter((name) => env[name] || env[name.toLowerCase()]);
 
-function rateFacts(configuredPerSecond: number, pace: SharedPace | null, lastAsking: string | null): RateFacts {
-  const learned = pace === null ? null : pace.alone(() => pace.read().learned);
-  const last = lastAsking === null ? null : (JSON.parse(lastAsking) as Partial<LastSummary>);
+function gatherRateFacts(
+  configuredPerSecond: number,
+  pace: SharedRateStore | null,
+  lastAsking: string | null,
+): RateFacts {
+  const learned = pace === null ? null : pace.runExclusive(() => pace.read().learned);
+  const last = lastAsking === null ? null : (JSON.parse(lastAsking) as Partial<LastRunTimes>);
   const { throttled_ms: throttledMs, started_at: from, finished_at: to } = last ?? {};
   const known = typeof throttledMs === 'number' && typeof from === 'number' && typeof to === 'number';
   return {
     configuredPerSecond,
-    learnedPerSecond: learned === null ? null : ((JSON.parse(learned) as { rate?: number }).rate ?? null),
+    adaptedPerSecond: learned === null ? null : ((JSON.parse(learned) as { rate?: number }).rate ?? null),
     lastRun: known ? { throttledMs, ms: to - from } : null,
   };
 }
 
-interface LastSummary {
+interface LastRunTimes {
   readonly throttled_ms: number;
   readonly started_at: number;
   readonly finished_at: number;

@@ -1,16 +1,16 @@
-import { type Finding, of } from './finding.ts';
+import { createFindings, type Finding } from './finding.ts';
 
 /** The database of `oddslake serve` and `oddslake keys`. */
 export interface ServiceFacts {
   /** E.g. `SQLite in .oddslake`, `postgres://db.example/oddslake`; never with a password. */
-  readonly told: string;
+  readonly description: string;
   /** Null where there is none yet: the first key makes it. */
   readonly database: { readonly pending: number } | { readonly fault: string; readonly exitCode: 1 | 2 } | null;
 }
 
-export function judgeService({ told, database }: ServiceFacts): Finding {
-  const { ok, problem } = of('service', 'database');
-  if (database === null) return ok(`${told}, not made yet: oddslake keys create makes it`);
+export function judgeService({ description, database }: ServiceFacts): Finding {
+  const { ok, problem } = createFindings('service', 'database');
+  if (database === null) return ok(`${description}, not made yet: oddslake keys create makes it`);
   if ('fault' in database)
     return problem(
       database.exitCode,
@@ -18,6 +18,6 @@ export function judgeService({ told, database }: ServiceFacts): Finding {
       'Only oddslake serve, keys and tokens need it; check ODDSLAKE_DATABASE_URL, and that the database runs.',
     );
   return database.pending === 0
-    ? ok(told)
-    : ok(`${told}, of an older oddslake: the next oddslake serve brings it up to date`);
+    ? ok(description)
+    : ok(`${description}, of an older oddslake: the next oddslake serve brings it up to date`);
 }

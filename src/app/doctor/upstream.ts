@@ -1,6 +1,6 @@
 import { exitCodes, type UpstreamFailure } from '../../core/errors.ts';
-import { duration } from '../../core/format-quantity.ts';
-import { type Finding, of } from './finding.ts';
+import { formatDuration } from '../../core/format-quantity.ts';
+import { createFindings, type Finding } from './finding.ts';
 
 export interface UpstreamFacts {
   readonly baseUrl: string | null;
@@ -8,13 +8,13 @@ export interface UpstreamFacts {
   /** Variables that name a proxy, which requests do not go through. */
   readonly proxies: readonly string[];
   /** Null where it was not tried. */
-  readonly connection: Connected | Failed | null;
+  readonly connection: ConnectionFacts | ConnectionFailure | null;
   /** What came of the one request; null where none was made. */
-  readonly answer: Answered | null;
+  readonly response: ProbeResponse | null;
   readonly rate: RateFacts;
 }
 
-export interface Connected {
+export interface ConnectionFacts {
   readonly address: string;
   /** For the name, the connection and its TLS. */
   readonly ms: number;
@@ -26,16 +26,16 @@ export interface Connected {
   } | null;
 }
 
-export interface Failed {
+export interface ConnectionFailure {
   /** A clause, e.g. `connection refused`. */
   readonly failure: string;
 }
 
-export interface Answered {
+export interface ProbeResponse {
   readonly status: number | null;
   /** Why it is of no use; null where it is. */
   readonly failure: { readonly kind: UpstreamFailure; readonly reason: string } | null;
-  readonly askedAt: number;
+  readonly requestedAt: number;
   readonly receivedAt: number;
   /** By the answer's head, epoch ms, in whole seconds; null where it does not say. */
   readonly servedAt: number | null;
@@ -46,17 +46,17 @@ export interface Answered {
 export interface RateFacts {
   readonly configuredPerSecond: number;
   /** What refusals have taught the processes of this archive; null where there were none. */
-  readonly learnedPerSecond: number | null;
+  readonly adaptedPerSecond: number | null;
   /** Of the last run that asked. */
   readonly lastRun: { readonly throttledMs: number; readonly ms: number } | null;
 }
 
 export function judgeUpstream(facts: UpstreamFacts, skewMsMax: number): Finding[] {
-  const { answer } = facts;
+  const { response } = facts;
   return [
     ...judgeAddress(facts),
-    ...judgeReach(facts),
-    ...(answer === null ? [] : [judgeAnswer(facts, answer), ...judgeClock(answer, skewMsMax)]),
+    ...judgeReachability(facts),
+    ...(response === null ? [] : [judgeResponse(facts, response), ...judgeClock(response, skewMsMax)]),
     judgeRate(facts),
   ];
 }
@@ -64,7 +64,7 @@ export function judgeUpstream(facts: UpstreamFacts, skewMsMax: number): Finding[
 function judgeAddress({ baseUrl, hasKey }: UpstreamFacts): Finding[] {
   if (baseUrl === null)
     return [
-      of('upstream', 'address').problem(
+      createFindings('upstream', 'address').problem(
         exitCodes.usage,
         'nothing says where the market data service is',
         'Set ODDSLAKE_BASE_URL, e.g. https://example.org, or name a config with --config.',
@@ -72,7 +72,7 @@ function judgeAddress({ baseUrl, hasKey }: UpstreamFacts): Finding[] {
     ];
   if (hasKey) return [];
   return [
-    of('upstream', 'key').problem(
+    createFindings('upstream', 'key').problem(
       exitCodes.usage,
       `there is none for ${baseUrl}`,
       'Set ODDSLAKE_API_KEY, or ODDSLAKE_API_KEY_FILE to a file that holds it.',
@@ -82,8 +82,8 @@ function judgeAddress({ baseUrl, hasKey }: UpstreamFacts): Finding[] {
 
 const certificateDaysMin = 14;
 
-function judgeReach({ baseUrl, connection, proxies }: UpstreamFacts): Finding[] {
-  const { ok, warning, problem } = of('upstream', 'reachable');
+function judgeReachability({ baseUrl, connection, proxies }: UpstreamFacts): Finding[] {
+  const { ok, warning, problem } = createFindings('upstream', 'reachable');
   if (connection === null) return [];
   const around = proxies.length === 0 ? '' : ` Requests go straight there: ${proxies.join(', ')} is not followed.`;
   const unreachable = (why: string, advice: string) => [
@@ -91,7 +91,7 @@ function judgeReach({ baseUrl, connection, proxies }: UpstreamFacts): Finding[] 
   ];
   if ('failure' in connection) return unreachable(connection.failure, 'Check ODDSLAKE_BASE_URL and the network.');
   const { address, ms, tls } = connection;
-  const found = `${baseUrl} (${address}) in ${duration(ms)}${tls === null ? '' : `, ${tls.protocol}`}`;
+  const found = `${baseUrl} (${address}) in ${formatDuration(ms)}${tls === null ? '' : `, ${tls.protocol}`}`;
   if (tls === null) return [ok(found)];
   if (tls.distrusted !== null)
     return unreachable(
@@ -108,8 +108,8 @@ function judgeReach({ baseUrl, connection, proxies }: UpstreamFacts): Finding[] 
 }
 
 /** Whether the one request was answered as it should be: it is the key that most often is not right. */
-function judgeAnswer({ baseUrl }: UpstreamFacts, { status, failure }: Answered): Finding {
-  const { ok, warning, problem } = of('upstream', 'key');
+function judgeResponse({ baseUrl }: UpstreamFacts, { status, failure }: ProbeResponse): Finding {
+  const { ok, warning, problem } = createFindings('upstream', 'key');
   if (failure === null) return ok(`accepted (a list of one market: ${status})`);
   const { kind, reason } = failure;
   if (kind === 'credential')
@@ -134,16 +134,16 @@ function judgeAnswer({ baseUrl }: UpstreamFacts, { status, failure }: Answered):
 }
 
 /** Below this a whole second, and the way there and back, may be all of it. */
-const skewMsNoticed = 5_000;
+const skewMsWarnMin = 5_000;
 
-function judgeClock({ askedAt, receivedAt, servedAt }: Answered, skewMsMax: number): Finding[] {
+function judgeClock({ requestedAt, receivedAt, servedAt }: ProbeResponse, skewMsMax: number): Finding[] {
   if (servedAt === null) return [];
-  const { ok, warning, problem } = of('machine', 'clock');
+  const { ok, warning, problem } = createFindings('machine', 'clock');
   // A Date header is cut to whole seconds.
-  const aheadMs = (askedAt + receivedAt) / 2 - (servedAt + 500);
+  const aheadMs = (requestedAt + receivedAt) / 2 - (servedAt + 500);
   const skewMs = Math.abs(aheadMs);
-  if (skewMs < Math.min(skewMsNoticed, skewMsMax)) return [ok("as the service's")];
-  const found = `${duration(skewMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the service's`;
+  if (skewMs < Math.min(skewMsWarnMin, skewMsMax)) return [ok("as the service's")];
+  const found = `${formatDuration(skewMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the service's`;
   const advice = 'Set the clock, and keep it by NTP (systemd-timesyncd, chrony).';
   if (skewMs <= skewMsMax) return [warning(found, advice)];
   return [
@@ -158,24 +158,24 @@ function judgeClock({ askedAt, receivedAt, servedAt }: Answered, skewMsMax: numb
 /** Share of a run that it may stand still because the service asked for it. */
 const throttledShareMax = 0.1;
 
-function judgeRate({ rate, answer }: UpstreamFacts): Finding {
-  const { ok, warning } = of('upstream', 'rate');
-  const { configuredPerSecond: configured, learnedPerSecond: learned, lastRun } = rate;
-  const found = `${perSecond(configured)} configured`;
+function judgeRate({ rate, response }: UpstreamFacts): Finding {
+  const { ok, warning } = createFindings('upstream', 'rate');
+  const { configuredPerSecond: configured, adaptedPerSecond: learned, lastRun } = rate;
+  const found = `${formatPerSecond(configured)} configured`;
   const lower = (allowed: number): string =>
-    `Set upstream.requests_per_second to ${shown(allowed)}, or ask for a higher rate under this key.`;
-  const stated = answer?.statedPerSecond ?? null;
+    `Set upstream.requests_per_second to ${formatRate(allowed)}, or ask for a higher rate under this key.`;
+  const stated = response?.statedPerSecond ?? null;
   if (stated !== null && stated < configured)
-    return warning(`${found}, and the service states ${perSecond(stated)}`, lower(stated));
+    return warning(`${found}, and the service states ${formatPerSecond(stated)}`, lower(stated));
   if (learned !== null && learned < configured)
-    return warning(`${found}, and ${perSecond(learned)} is what the service lets through`, lower(learned));
+    return warning(`${found}, and ${formatPerSecond(learned)} is what the service lets through`, lower(learned));
   if (lastRun !== null && lastRun.throttledMs > throttledShareMax * lastRun.ms)
     return warning(
-      `${found}; the service held the last run back for ${duration(lastRun.throttledMs)} of ${duration(lastRun.ms)}`,
+      `${found}; the service held the last run back for ${formatDuration(lastRun.throttledMs)} of ${formatDuration(lastRun.ms)}`,
       'Lower upstream.requests_per_second, or see who else uses this key.',
     );
-  return ok(stated === null ? found : `${found}; the service allows ${perSecond(stated)}`);
+  return ok(stated === null ? found : `${found}; the service allows ${formatPerSecond(stated)}`);
 }
 
-const shown = (rate: number): string => String(Math.floor(rate * 1000) / 1000);
-const perSecond = (rate: number): string => `${shown(rate)} a second`;
+const formatRate = (rate: number): string => String(Math.floor(rate * 1000) / 1000);
+const formatPerSecond = (rate: number): string => `${formatRate(rate)} a second`;

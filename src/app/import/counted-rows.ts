@@ -17,8 +17,8 @@ export interface RejectedReason {
 }
 
 /** Counts the rows of one file after the other. */
-export interface CountedRows {
-  take(rows?: number): void;
+export interface RowCounter {
+  accept(rows?: number): void;
   reject(reason: string, raw: string): void;
   /** The counts of the file that ends here; the next one begins. */
   endFile(): FileCounts;
@@ -28,11 +28,11 @@ export interface CountedRows {
 const reasonsMax = 20;
 const otherReasons = 'other reasons';
 
-export function startCounting(): CountedRows {
+export function createRowCounter(): RowCounter {
   let rows = 0;
   let reasons = new Map<string, { count: number; readonly first: string }>();
   return {
-    take(count = 1) {
+    accept(count = 1) {
       rows += count;
     },
     reject(reason, raw) {
@@ -57,11 +57,11 @@ export function startCounting(): CountedRows {
 export const isOverShare = ({ rows, rejected }: FileCounts, shareMax: number): boolean => rejected > shareMax * rows;
 
 /** The flag by which the rows rejected for a reason would be taken, as one writes it; null where none would. */
-export function helpfulFlag({ reason, first }: RejectedReason): string | null {
+export function suggestFlag({ reason, first }: RejectedReason): string | null {
   if (reason.includes('--truncate-time')) return '--truncate-time';
   if (reason.includes('--tz')) return '--tz UTC';
   if (!reason.startsWith('t ')) return null;
-  const unit = unitOf(first);
+  const unit = guessTimeUnit(first);
   return unit === null ? null : `--time-unit ${unit}`;
 }
 
@@ -72,7 +72,7 @@ const unitsByMs: readonly (readonly [unit: TimeUnit, msPerUnit: number])[] = [
 ];
 
 /** The unit in which the `t` of a row lies between the years 2000 and 2100; null where that is none or it is no number. */
-function unitOf(raw: string): TimeUnit | null {
+function guessTimeUnit(raw: string): TimeUnit | null {
   // By the text: a row whose digits are too many for a double has them there.
   const t = Number(/"t":\s*"?(-?\d+(?:\.\d+)?)"?\s*[,}]/.exec(raw)?.[1] ?? Number.NaN);
   return unitsByMs.find(([, ms]) => t * ms >= timeMin && t * ms < timeEnd)?.[0] ?? null;

@@ -1,12 +1,12 @@
 import { closeSync, openSync, readSync, writeSync } from 'node:fs';
-import type { Read } from '../../archive/publish/import-buffer.ts';
+import type { ImportedSymbolTicks } from '../../archive/publish/import-buffer.ts';
 import type { MarketFacts } from '../../core/market.ts';
-import type { SetAside } from '../../state/imported-symbols.ts';
+import type { QuarantinedInput } from '../../state/imported-symbols.ts';
 
 /** What an import has read, on its way to the archive. */
-export type HeldItem =
-  | { readonly kind: 'read'; readonly read: Read }
-  | { readonly kind: 'set aside'; readonly items: readonly SetAside[]; readonly dropped: number }
+export type StagedItem =
+  | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
+  | { readonly kind: 'set aside'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
   | { readonly kind: 'markets'; readonly markets: ImportedMarkets };
 
 export interface ImportedMarkets {
@@ -19,17 +19,17 @@ export interface ImportedMarkets {
  * A list in a scratch file: what an import has read waits there until it is known that all of it can be published, which
  * takes no memory. Items are plain JSON.
  */
-export interface HeldItems<T> {
-  put(item: T): void;
+export interface ScratchList<T> {
+  append(item: T): void;
   /** The items in the order in which they were put. */
   items(): Generator<T, void, undefined>;
   close(): void;
 }
 
-const pieceBytes = 1 << 20;
+const scratchChunkBytes = 1 << 20;
 
 /** Begins a scratch file, which has to be a new one. */
-export function holdItems<T>(path: string): HeldItems<T> {
+export function openScratchList<T>(path: string): ScratchList<T> {
   const file = openSync(path, 'wx+');
   let waiting: string[] = [];
   let waitingChars = 0;
@@ -40,18 +40,18 @@ export function holdItems<T>(path: string): HeldItems<T> {
     waitingChars = 0;
   };
   return {
-    put(item) {
+    append(item) {
       const line = `${JSON.stringify(item)}\n`;
       waiting.push(line);
       waitingChars += line.length;
-      if (waitingChars >= pieceBytes) write();
+      if (waitingChars >= scratchChunkBytes) write();
     },
     *items() {
       write();
-      const piece = Buffer.alloc(pieceBytes);
+      const piece = Buffer.alloc(scratchChunkBytes);
       let rest: Buffer = Buffer.alloc(0);
       let at = 0;
-      for (let read = readSync(file, piece, 0, pieceBytes, at); read > 0; ) {
+      for (let read = readSync(file, piece, 0, scratchChunkBytes, at); read > 0; ) {
         at += read;
         let bytes = Buffer.concat([rest, piece.subarray(0, read)]);
         for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline)) {
@@ -59,7 +59,7 @@ export function holdItems<T>(path: string): HeldItems<T> {
           bytes = bytes.subarray(end + 1);
         }
         rest = bytes;
-        read = readSync(file, piece, 0, pieceBytes, at);
+        read = readSync(file, piece, 0, scratchChunkBytes, at);
       }
     },
     close: () => closeSync(file),

@@ -2,29 +2,29 @@ import { readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../core/errors.ts';
 import type { RawPage } from '../../core/raw-page.ts';
 import { replayMarkets } from '../../ingest/replay-markets.ts';
-import { decodeRawTicks, openRereader, type Rereader, readBookAgain } from '../../ingest/replay-pages.ts';
-import { notePolledFrom } from '../../state/symbols.ts';
-import { UnreadableAnswer } from '../../upstream/json-response.ts';
+import { createPageReplayer, decodeRawTickResponse, type PageReplayer, replayBook } from '../../ingest/replay-pages.ts';
+import { recordPolledFrom } from '../../state/symbols.ts';
+import { UnreadableResponseError } from '../../upstream/json-response.ts';
 import type { Run } from '../run.ts';
 import type { ImportFile } from './files.ts';
 import type { ImportWriter } from './import-writer.ts';
-import { wholeOf } from './open-input.ts';
-import { type CheckRules, told } from './preflight.ts';
-import { UnreadableFile } from './unreadable-file.ts';
+import { readWholeFile } from './open-input.ts';
+import { type CheckRules, formatErrorLine } from './preflight.ts';
+import { UnreadableFileError } from './unreadable-file.ts';
 
-export interface Replay {
+export interface RawReplay {
   /** Takes a file in. @throws UnreadableFile where a part of it is damaged, after the rest was taken in */
   take(file: ImportFile): Promise<void>;
   /** Takes in what had to wait for the end. */
   finish(): Promise<void>;
 }
 
-export interface ReplayContext {
+export interface RawReplayContext {
   readonly run: Run;
   readonly rules: Pick<CheckRules, 'dataset' | 'paths'>;
   readonly writer: ImportWriter;
   /** Which answers are to be taken in; all of them where it is not given. */
-  readonly wanted?: (page: RawPage) => boolean;
+  readonly isWanted?: (page: RawPage) => boolean;
   onSetAside(what: 'answer' | 'market record', reason: string, path: string): void;
   /** Told of a file that was cut off amid an answer. */
   onTorn(path: string, bytes: number): void;
@@ -34,16 +34,16 @@ export interface ReplayContext {
 /** Longest file that is read: the keeper's are some ten megabytes long. */
 const fileBytesMax = 1024 * 1024 * 1024;
 /** Beside one answer as long as may be, others share its piece. */
-const pieceBytesMore = 4 * 1024 * 1024;
-const answerBytesLeast = 64 * 1024 * 1024;
+const extraChunkBytes = 4 * 1024 * 1024;
+const responseBytesMin = 64 * 1024 * 1024;
 
 /** Takes in answers as they were kept: what they cover, rank and date is what the collector would make of them. */
-export function openReplay(context: ReplayContext): Replay {
-  const { run, rules, writer, wanted, onSetAside } = context;
+export function openRawReplay(context: RawReplayContext): RawReplay {
+  const { run, rules, writer, isWanted, onSetAside } = context;
   const { settings, clock, signal } = run.context;
   const futureSkewMs = settings.poll.futureSkewSeconds * 1000;
-  const pieceBytesMax = Math.max(settings.upstream.responseBytesMax, answerBytesLeast) + pieceBytesMore;
-  const rereaders = new Map<string, Rereader>();
+  const pieceBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
+  const rereaders = new Map<string, PageReplayer>();
   /** From when on polls asked for each symbol. */
   const polledFrom = new Map<string, number>();
   /** Answers of one poll of the market lists. */
@@ -51,8 +51,8 @@ export function openReplay(context: ReplayContext): Replay {
   let listsPath = '';
 
   const piecesOf = async (file: ImportFile) => {
-    const bytes = await wholeOf(file, fileBytesMax).catch((error: unknown) => {
-      throw new UnreadableFile(`it cannot be read: ${told(error)}`, { cause: error });
+    const bytes = await readWholeFile(file, fileBytesMax).catch((error: unknown) => {
+      throw new UnreadableFileError(`it cannot be read: ${formatErrorLine(error)}`, { cause: error });
     });
     return readRawFile(bytes, pieceBytesMax);
   };
@@ -69,17 +69,17 @@ export function openReplay(context: ReplayContext): Replay {
         paths: rules.paths,
         futureSkewMs,
         signal,
-        onUnreadable: (reason) => onSetAside('answer', cannotBe(reason), listsPath),
+        onUnreadable: (reason) => onSetAside('answer', formatUndecodable(reason), listsPath),
       });
       for (const { reason } of poll.rejected) onSetAside('market record', reason, listsPath);
-      await writer.poll(poll);
+      await writer.addMarketsPoll(poll);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
     }
   }
 
   async function takePage(page: RawPage, path: string): Promise<void> {
-    if (wanted?.(page) === false) return;
+    if (isWanted?.(page) === false) return;
     const { asked } = page;
     if (lists.length > 0 && (asked.route !== 'markets' || page.run !== lists[0]!.run)) await pollAgain();
     if (asked.route === 'markets') {
@@ -89,17 +89,17 @@ export function openReplay(context: ReplayContext): Replay {
     }
     if (rules.dataset !== null && (rules.dataset === 'markets' || asked.route === 'orderbook')) return;
     try {
-      if (asked.route === 'orderbook') return await writer.book(readBookAgain(page, asked.symbol, futureSkewMs));
-      const raw = decodeRawTicks(page);
-      const record = raw === undefined ? undefined : rereaderOf(page.run).take(raw);
+      if (asked.route === 'orderbook') return await writer.addBook(replayBook(page, asked.symbol, futureSkewMs));
+      const raw = decodeRawTickResponse(page);
+      const record = raw === undefined ? undefined : rereaderOf(page.run).replay(raw);
       if (record === undefined) return;
-      const { symbol, asked: window, origin } = record;
+      const { symbol, requestedWindow: window, origin } = record;
       if (origin === 'poll') polledFrom.set(symbol, Math.min(window.from, polledFrom.get(symbol) ?? window.from));
       run.pages++;
-      await writer.answer(record);
+      await writer.addResponse(record);
     } catch (error) {
-      if (!(error instanceof UnreadableAnswer)) throw error;
-      onSetAside('answer', cannotBe(error.message), path);
+      if (!(error instanceof UnreadableResponseError)) throw error;
+      onSetAside('answer', formatUndecodable(error.message), path);
     }
   }
 
@@ -107,12 +107,12 @@ export function openReplay(context: ReplayContext): Replay {
   function notePolled(): void {
     const { db } = run.archive.state;
     db.transaction(() => {
-      for (const [symbol, from] of polledFrom) notePolledFrom(db, symbol, from);
+      for (const [symbol, from] of polledFrom) recordPolledFrom(db, symbol, from);
     });
   }
 
-  function rereaderOf(runId: string): Rereader {
-    const known = rereaders.get(runId) ?? openRereader(futureSkewMs);
+  function rereaderOf(runId: string): PageReplayer {
+    const known = rereaders.get(runId) ?? createPageReplayer(futureSkewMs);
     rereaders.set(runId, known);
     return known;
   }
@@ -130,15 +130,16 @@ export function openReplay(context: ReplayContext): Replay {
         }
         context.onProgress();
       }
-      if (damaged > 0 && answers === 0) throw new UnreadableFile('it holds no answers of the service');
-      if (damaged > 0) throw new UnreadableFile(`${damaged} of its bytes are damaged; the rest of it was taken in`);
+      if (damaged > 0 && answers === 0) throw new UnreadableFileError('it holds no answers of the service');
+      if (damaged > 0)
+        throw new UnreadableFileError(`${damaged} of its bytes are damaged; the rest of it was taken in`);
     },
     async finish() {
       await pollAgain();
-      for (const reader of rereaders.values()) for (const record of reader.finish()) await writer.answer(record);
+      for (const reader of rereaders.values()) for (const record of reader.finish()) await writer.addResponse(record);
       notePolled();
     },
   };
 }
 
-const cannotBe = (reason: string): string => `it cannot be decoded, being ${reason}`;
+const formatUndecodable = (reason: string): string => `it cannot be decoded, being ${reason}`;

@@ -1,34 +1,34 @@
-import { takeScratch } from '../../archive/copies/scratch-dir.ts';
+import { acquireScratchFolder } from '../../archive/copies/scratch-dir.ts';
 import { UsageError } from '../../core/errors.ts';
-import { grouped } from '../../core/format-thousands.ts';
-import { isoUtc, timeEnd, timeMin } from '../../core/time.ts';
-import { intersection, isEmpty, type Window } from '../../core/window.ts';
+import { formatThousands } from '../../core/format-thousands.ts';
+import { formatIsoUtc, timeEnd, timeMin } from '../../core/time.ts';
+import { intersectTwo, isEmpty, type Window } from '../../core/window.ts';
 import type { ImportDataset } from '../../ingest/import-columns.ts';
-import type { RowRules } from '../../ingest/import-rows.ts';
-import type { Rename } from '../../query/read-rows.ts';
+import type { TickRowRules } from '../../ingest/import-rows.ts';
+import type { ColumnRename } from '../../query/read-rows.ts';
 import type { Context } from '../context.ts';
 import type { Run } from '../run.ts';
 import type { FailureLine } from '../summary.ts';
-import type { Threads } from '../worker-pool.ts';
-import { type FileCounts, helpfulFlag, isOverShare } from './counted-rows.ts';
-import { type ImportFile, type ImportFormat, listImport } from './files.ts';
-import { openReplay } from './import-raw.ts';
+import type { JobWorkers } from '../worker-pool.ts';
+import { type FileCounts, isOverShare, suggestFlag } from './counted-rows.ts';
+import { type ImportFile, type ImportFormat, listImportFiles } from './files.ts';
+import { openRawReplay } from './import-raw.ts';
 import type { ImportWriter } from './import-writer.ts';
-import type { PageRead } from './pages.ts';
-import { inThreads, takePage, threadsFor } from './parallel-read.ts';
-import { type CheckRules, checkRows, type Fault, type RowPlan } from './preflight.ts';
-import { lazyReader, planOfPacked, type Reading, readFileIn } from './read-rows.ts';
+import type { TickPageRead } from './pages.ts';
+import { importPage, openWorkersFor, readInThreads } from './parallel-read.ts';
+import { type CheckRules, checkRows, type FileFault, type RowPlan } from './preflight.ts';
+import { checkCompressedParquet, createLazyReader, type ImportContext, importFile } from './read-rows.ts';
 import { openImportWriter } from './stage-rows.ts';
-import { UnreadableFile } from './unreadable-file.ts';
+import { UnreadableFileError } from './unreadable-file.ts';
 
 export interface ImportFlags {
   readonly paths: readonly string[];
   readonly dataset: ImportDataset | null;
   readonly format: ImportFormat | null;
   /** How times and prices of rows are to be read. */
-  readonly rows: RowRules;
+  readonly rows: TickRowRules;
   /** Columns of rows that are read under another name. */
-  readonly renames: readonly Rename[];
+  readonly renames: readonly ColumnRename[];
   /** What rows cover of every symbol in them; null: nothing. */
   readonly covers: Window | null;
   /** Whether imported prices win over polled ones. */
@@ -56,33 +56,33 @@ export interface ImportInput {
   readonly files: readonly ImportFile[];
   readonly ignored: readonly string[];
   /** Of files of rows; packed Parquet can only be looked at when it is unpacked. */
-  readonly plans: ReadonlyMap<ImportFile, RowPlan | Fault>;
+  readonly plans: ReadonlyMap<ImportFile, RowPlan | FileFault>;
 }
 
-const rulesOf = ({ settings }: Context, { dataset, rows, renames }: ImportFlags): CheckRules => {
+const toCheckRules = ({ settings }: Context, { dataset, rows, renames }: ImportFlags): CheckRules => {
   const { symbolPaths, fieldPaths } = settings.source;
   return { dataset, rows, renames, paths: { symbolPaths, fieldPaths } };
 };
 
 /** What the service said, not rows that somebody made of it. */
-const isAnswer = ({ format }: ImportFile): boolean => format === 'pages' || format === 'raw';
+const isResponseFile = ({ format }: ImportFile): boolean => format === 'pages' || format === 'raw';
 
-const isPacked = (file: ImportFile): boolean => file.format === 'parquet' && file.compression !== 'none';
+const isCompressedParquet = (file: ImportFile): boolean => file.format === 'parquet' && file.compression !== 'none';
 
 /** Finds the files and looks at each, before anything is opened or written. Throws UsageError for what cannot be meant. */
 export async function prepareImport(context: Context, flags: ImportFlags): Promise<ImportInput> {
-  const { files, ignored } = listImport(flags.paths, flags.format, context.clock.nowMs());
-  if (flags.covers !== null && files.every(isAnswer))
+  const { files, ignored } = listImportFiles(flags.paths, flags.format, context.clock.nowMs());
+  if (flags.covers !== null && files.every(isResponseFile))
     throw new UsageError('--covers is for files of rows: saved pages say themselves what they cover.');
   if (flags.preferred && files.every((file) => file.format === 'raw'))
     throw new UsageError('--prefer is for other recordings: answers as they came count as when they were polled.');
-  const plans = new Map<ImportFile, RowPlan | Fault>();
-  const lazy = lazyReader('');
+  const plans = new Map<ImportFile, RowPlan | FileFault>();
+  const lazy = createLazyReader('');
   try {
     for (const file of files) {
       context.signal.throwIfAborted();
-      if (isAnswer(file) || isPacked(file)) continue;
-      plans.set(file, await checkRows(file, await lazy.reader(), rulesOf(context, flags)));
+      if (isResponseFile(file) || isCompressedParquet(file)) continue;
+      plans.set(file, await checkRows(file, await lazy.reader(), toCheckRules(context, flags)));
     }
   } finally {
     await lazy.close();
@@ -94,42 +94,51 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
  * Takes all files in, one after the other, and publishes them; one that cannot be read is a failure of the run, and the
  * others go on.
  */
-export async function importStep(run: Run, input: ImportInput): Promise<void> {
+export async function importFiles(run: Run, input: ImportInput): Promise<void> {
   const { context, archive } = run;
-  const { folder: scratch, release } = takeScratch(archive, `import-${run.id}`);
-  let threads: Threads | undefined;
+  const { folder: scratch, release } = acquireScratchFolder(archive, `import-${run.id}`);
+  let threads: JobWorkers | undefined;
   try {
-    threads = await threadsFor(context, input.files);
-    await importInto(run, input, scratch, threads);
+    threads = await openWorkersFor(context, input.files);
+    await importToArchive(run, input, scratch, threads);
   } finally {
     await threads?.close();
     release();
   }
 }
 
-async function importInto(run: Run, input: ImportInput, scratch: string, threads: Threads | undefined): Promise<void> {
+async function importToArchive(
+  run: Run,
+  input: ImportInput,
+  scratch: string,
+  threads: JobWorkers | undefined,
+): Promise<void> {
   const { context } = run;
   const { flags, files, plans } = input;
   const futureMs = context.clock.nowMs() + context.settings.poll.futureSkewSeconds * 1000;
   const { journalTicksMax } = context.settings.publish;
   const writer = openImportWriter(run, { preferred: flags.preferred, futureMs, scratch, journalTicksMax, threads });
-  const lazy = lazyReader(scratch);
-  const aside = new Map<string, Aside>();
+  const lazy = createLazyReader(scratch);
+  const aside = new Map<string, RejectedGroup>();
   const total = files.reduce((sum, file) => sum + file.bytes, 0);
   const display = await context.startDisplay('import', total, 'bytes');
   let done = 0;
   let bytes = 0;
   const shared = {
     run,
-    rules: rulesOf(context, flags),
+    rules: toCheckRules(context, flags),
     writer,
-    onSetAside: (what: string, reason: string, path: string) => note(aside, `${what}\n${reason}`, path),
+    onSetAside: (what: string, reason: string, path: string) => countRejected(aside, `${what}\n${reason}`, path),
     onTorn: (path: string, bytes: number) =>
       run.warnings.push(
         `${path} ends amid an answer, as one that was cut off does: its last ${bytes} bytes were left out.`,
       ),
     onProgress: () =>
-      display.update({ done: bytes, ticks: writer.ticks, note: `${grouped(done)}/${grouped(files.length)} files` }),
+      display.update({
+        done: bytes,
+        ticks: writer.ticks,
+        note: `${formatThousands(done)}/${formatThousands(files.length)} files`,
+      }),
   };
   const shareMax = flags.rejectedShareMax ?? context.settings.import.rejectedShareMax;
   const checked: CheckedFile[] = [];
@@ -137,13 +146,13 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
   /** Tells of the files that could not be read, in the order of files. */
   const tellFaults = (): void => {
     for (const file of faults.size === 0 ? [] : files)
-      if (faults.has(file)) run.failures.push(failure(`${file.path}: ${faults.get(file)}`));
+      if (faults.has(file)) run.failures.push(createFailure(`${file.path}: ${faults.get(file)}`));
     faults.clear();
   };
   const end = (file: ImportFile, fault: string | null): void => {
-    const counts = writer.counted.endFile();
-    const isOver = !isAnswer(file) && isOverShare(counts, shareMax);
-    const helpful = new Set(counts.reasons.map(helpfulFlag).filter((flag) => flag !== null));
+    const counts = writer.rowCounter.endFile();
+    const isOver = !isResponseFile(file) && isOverShare(counts, shareMax);
+    const helpful = new Set(counts.reasons.map(suggestFlag).filter((flag) => flag !== null));
     checked.push({ path: file.path, ...counts, fault, isOverShare: isOver, flags: [...helpful] });
     if (fault !== null) faults.set(file, fault);
     done++;
@@ -151,25 +160,27 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
     reading.onProgress();
   };
   /** Takes a file in, `page` being what a thread has read of it. */
-  const take = async (file: ImportFile, page: PageRead = null): Promise<void> => {
+  const take = async (file: ImportFile, page: TickPageRead = null): Promise<void> => {
     context.signal.throwIfAborted();
     const plan = plans.get(file);
     try {
-      if (plan !== undefined && 'fault' in plan) throw new UnreadableFile(plan.fault);
-      if (page === null) await readFileIn(reading, file, plan);
-      else await takePage(reading, page);
+      if (plan !== undefined && 'fault' in plan) throw new UnreadableFileError(plan.fault);
+      if (page === null) await importFile(reading, file, plan);
+      else await importPage(reading, page);
       end(file, null);
     } catch (error) {
-      if (!(error instanceof UnreadableFile)) throw error;
+      if (!(error instanceof UnreadableFileError)) throw error;
       end(file, error.message);
     }
   };
-  const reading: Reading = { ...shared, scratch, futureMs, reader: lazy.reader, replay: openReplay(shared) };
+  const reading: ImportContext = { ...shared, scratch, futureMs, reader: lazy.reader, replay: openRawReplay(shared) };
   try {
     // Before anything is written, as with those that need no unpacking.
-    for (const file of files) if (file.named && isPacked(file)) await planOfPacked(reading, file).catch(badUsage(file));
-    const rowFiles = files.filter((file) => !isAnswer(file));
-    const answers = files.filter(isAnswer);
+    for (const file of files)
+      if (file.isNamed && isCompressedParquet(file))
+        await checkCompressedParquet(reading, file).catch(createUsageThrower(file));
+    const rowFiles = files.filter((file) => !isResponseFile(file));
+    const answers = files.filter(isResponseFile);
     writer.hold();
     for (const file of rowFiles) await take(file);
     if (flags.showCheck !== null) {
@@ -178,16 +189,16 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
     }
     const over = checked.filter((file) => file.isOverShare);
     if (over.length > 0) {
-      run.failures.push(...over.map((file) => failure(overShare(file, shareMax))));
+      run.failures.push(...over.map((file) => createFailure(formatOverShare(file, shareMax))));
       return;
     }
     await writer.release();
     // What cannot be read is told of below, where it is taken in.
-    for await (const { file, page } of inThreads(reading, answers, threads)) await take(file, page);
+    for await (const { file, page } of readInThreads(reading, answers, threads)) await take(file, page);
     await reading.replay.finish();
     tellFaults();
     await coverRows(run, input, writer);
-    await writer.finish();
+    await writer.flushJournal();
     display.stop();
     await writer.publish();
   } finally {
@@ -198,27 +209,29 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
   }
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;
-  run.warnings.push(...warningsOf(input, aside));
+  run.warnings.push(...formatWarnings(input, aside));
 }
 
-const failure = (reason: string): FailureLine => ({ symbol: null, from: null, to: null, reason });
+const createFailure = (reason: string): FailureLine => ({ symbol: null, from: null, to: null, reason });
 
 /** Reasons that are told of a file that is not taken. */
 const reasonsShown = 3;
 
 /** Why nothing was published, with the first reasons and the flags that would help. */
-function overShare({ path, rows, rejected, reasons, flags }: CheckedFile, shareMax: number): string {
+function formatOverShare({ path, rows, rejected, reasons, flags }: CheckedFile, shareMax: number): string {
   const shown = reasons
     .slice(0, reasonsShown)
-    .map(({ reason, count, first }) => `${grouped(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
+    .map(({ reason, count, first }) => `${formatThousands(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
   const help = flags.length > 0 ? ` Say ${flags.join(' ')}.` : '';
-  return `${path}: ${grouped(rejected)} of its ${grouped(rows)} rows are rejected, more than the share of ${shareMax} that may be: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE takes the others all the same.`;
+  return `${path}: ${formatThousands(rejected)} of its ${formatThousands(rows)} rows are rejected, more than the share of ${shareMax} that may be: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE takes the others all the same.`;
 }
 
 const rawCharsShown = 120;
 
-const badUsage = (file: ImportFile) => (error: unknown) => {
-  throw error instanceof UnreadableFile ? new UsageError(`${file.path}: ${error.message}.`, { cause: error }) : error;
+const createUsageThrower = (file: ImportFile) => (error: unknown) => {
+  throw error instanceof UnreadableFileError
+    ? new UsageError(`${file.path}: ${error.message}.`, { cause: error })
+    : error;
 };
 
 /** Enters what the rows are said to cover: of every symbol in them, up to when the last of the files was written. */
@@ -228,18 +241,18 @@ async function coverRows(run: Run, { flags, files, plans }: ImportInput, writer:
     run.warnings.push('Nothing was entered as covered, since not every file could be read: see the failures.');
     return;
   }
-  const told = files.filter((file) => !isAnswer(file) && (plans.get(file) as RowPlan)?.dataset !== 'markets');
+  const told = files.filter((file) => !isResponseFile(file) && (plans.get(file) as RowPlan)?.dataset !== 'markets');
   const writtenAt = told.reduce((latest, file) => Math.max(latest, file.writtenAt), Number.NEGATIVE_INFINITY);
-  const window = intersection(flags.covers, { from: timeMin, to: Math.min(writtenAt, timeEnd) });
+  const window = intersectTwo(flags.covers, { from: timeMin, to: Math.min(writtenAt, timeEnd) });
   if (window.to < flags.covers.to) {
     run.warnings.push(
-      `--covers ends after the files were last written, at ${isoUtc(writtenAt)}: nothing later was entered as covered.`,
+      `--covers ends after the files were last written, at ${formatIsoUtc(writtenAt)}: nothing later was entered as covered.`,
     );
   }
-  if (!isEmpty(window)) await writer.cover(writer.rowSymbols, window, writtenAt);
+  if (!isEmpty(window)) await writer.addDeclaredCoverage(writer.rowSymbols, window, writtenAt);
 }
 
-interface Aside {
+interface RejectedGroup {
   count: number;
   readonly paths: Set<string>;
 }
@@ -249,14 +262,14 @@ const pathsMax = 3;
 /** Reasons that are told apart. */
 const reasonsMax = 20;
 
-function note(aside: Map<string, Aside>, key: string, path: string): void {
+function countRejected(aside: Map<string, RejectedGroup>, key: string, path: string): void {
   const known = aside.get(key) ?? { count: 0, paths: new Set<string>() };
   known.count++;
   if (known.paths.size <= pathsMax) known.paths.add(path);
   if (aside.has(key) || aside.size < reasonsMax) aside.set(key, known);
 }
 
-function warningsOf({ ignored }: ImportInput, aside: ReadonlyMap<string, Aside>): string[] {
+function formatWarnings({ ignored }: ImportInput, aside: ReadonlyMap<string, RejectedGroup>): string[] {
   const named = (paths: readonly string[]): string =>
     `${paths.slice(0, pathsMax).join(', ')}${paths.length > pathsMax ? ', …' : ''}`;
   const left =

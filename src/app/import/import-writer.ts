@@ -1,17 +1,17 @@
-import type { Read, ReadCoverage } from '../../archive/publish/import-buffer.ts';
+import type { ImportedCoverage, ImportedSymbolTicks } from '../../archive/publish/import-buffer.ts';
 import type { MarketFacts } from '../../core/market.ts';
-import type { Rejected } from '../../core/tick.ts';
+import type { RejectedInput } from '../../core/tick.ts';
 import type { Window } from '../../core/window.ts';
 import type { RowSink } from '../../ingest/import-rows.ts';
 import type { MarketsPoll } from '../../ingest/poll-markets.ts';
 import type { TickRecord } from '../../state/journal.ts';
 import type { BookRecord } from '../../state/journal-books.ts';
-import type { Threads } from '../worker-pool.ts';
-import type { CountedRows } from './counted-rows.ts';
+import type { JobWorkers } from '../worker-pool.ts';
+import type { RowCounter } from './counted-rows.ts';
 
 /** What was read of a page, or gathered of rows. */
 export type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
-  readonly covered: readonly ReadCoverage[];
+  readonly covered: readonly ImportedCoverage[];
 };
 
 /**
@@ -28,7 +28,7 @@ export interface ImportWriter {
   /** Takes rows of one file; nothing is written before `settle` or `finishRows`. */
   readonly rows: RowSink;
   /** Counts the rows of the file that is read. */
-  readonly counted: CountedRows;
+  readonly rowCounter: RowCounter;
   /**
    * From now on what is taken is held back in a scratch file, and nothing of the archive is touched. Not for answers, books
    * and polls.
@@ -37,27 +37,27 @@ export interface ImportWriter {
   /** Takes what was held back, and holds no more. */
   release(): Promise<void>;
   /** Writes what was taken where it is enough. `observedAt`: epoch ms, of the file that the rows are of. */
-  settle(observedAt: number): Promise<void>;
+  flushWhenFull(observedAt: number): Promise<void>;
   /** Writes all rows that were taken. */
-  finishRows(observedAt: number): Promise<void>;
-  page(page: ImportedTicks): Promise<void>;
+  flushRows(observedAt: number): Promise<void>;
+  addPage(page: ImportedTicks): Promise<void>;
   /** A page that somebody else has put aside. */
-  read(read: Read, rejected: readonly Rejected[]): Promise<void>;
+  addReadPage(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void>;
   /** An answer of the service as the collector journals it; so with `book` and `poll`. */
-  answer(record: Omit<TickRecord, 'runId'>): Promise<void>;
-  book(record: Omit<BookRecord, 'runId'>): Promise<void>;
-  poll(poll: MarketsPoll): Promise<void>;
-  markets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
+  addResponse(record: Omit<TickRecord, 'runId'>): Promise<void>;
+  addBook(record: Omit<BookRecord, 'runId'>): Promise<void>;
+  addMarketsPoll(poll: MarketsPoll): Promise<void>;
+  addMarkets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
   /** Enters a window as covered for symbols, since a person declared it so. */
-  cover(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
+  addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
   /** Makes durable what is journaled. */
-  finish(): Promise<void>;
+  flushJournal(): Promise<void>;
   /** Publishes all that was taken. */
   publish(): Promise<void>;
   close(): void;
 }
 
-export interface WriterOptions {
+export interface ImportWriterOptions {
   /** Whether imported prices win over polled ones. */
   readonly preferred: boolean;
   readonly futureMs: number;
@@ -65,5 +65,5 @@ export interface WriterOptions {
   readonly scratch: string;
   /** Ticks the journal may hold; infinite where what is taken has to be published together. */
   readonly journalTicksMax: number;
-  readonly threads?: Threads | undefined;
+  readonly threads?: JobWorkers | undefined;
 }

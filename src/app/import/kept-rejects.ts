@@ -1,23 +1,23 @@
-import type { SetAside } from '../../state/imported-symbols.ts';
+import type { QuarantinedInput } from '../../state/imported-symbols.ts';
 
 /** Rejected input of one file after the other on its way to the quarantine, which has so much room for each of them. */
-export interface KeptRejects {
+export interface RejectBuffer {
   /** Keeps it as received, or only counts it. */
-  keep(item: SetAside): void;
+  add(item: QuarantinedInput): void;
   nextFile(): void;
   /** How many are kept and not taken yet. */
-  readonly waiting: number;
+  readonly pendingCount: number;
   /** Takes what is kept, and how many more were counted, since the last call. */
-  take(): { readonly items: readonly SetAside[]; readonly dropped: number };
+  drain(): { readonly items: readonly QuarantinedInput[]; readonly dropped: number };
 }
 
 /** @param fileBytesMax bytes of input, as received, that are kept of one file */
-export function keepWithin(fileBytesMax: number): KeptRejects {
-  let items: SetAside[] = [];
+export function createRejectBuffer(fileBytesMax: number): RejectBuffer {
+  let items: QuarantinedInput[] = [];
   let dropped = 0;
   let bytesLeft = fileBytesMax;
   return {
-    keep(item) {
+    add(item) {
       const bytes = Buffer.byteLength(item.raw);
       if (bytes > bytesLeft) {
         // What is smaller and comes later does not fit either: a beginning is kept, not a choice.
@@ -31,10 +31,10 @@ export function keepWithin(fileBytesMax: number): KeptRejects {
     nextFile() {
       bytesLeft = fileBytesMax;
     },
-    get waiting() {
+    get pendingCount() {
       return items.length;
     },
-    take() {
+    drain() {
       const taken = { items, dropped };
       items = [];
       dropped = 0;

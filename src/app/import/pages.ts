@@ -1,14 +1,14 @@
-import { daysIn, type Read } from '../../archive/publish/import-buffer.ts';
-import type { Spill } from '../../archive/publish/spill-file.ts';
-import type { Rejected } from '../../core/tick.ts';
+import { type ImportedSymbolTicks, splitTicksByDay } from '../../archive/publish/import-buffer.ts';
+import type { SpillFile } from '../../archive/publish/spill-file.ts';
+import type { RejectedInput } from '../../core/tick.ts';
 import type { ImportDataset } from '../../ingest/import-columns.ts';
 import { readSavedPage } from '../../ingest/import-page.ts';
-import { inOrder } from '../../state/journal.ts';
+import { sortTicksByTime } from '../../state/journal.ts';
 import type { ImportFile } from './files.ts';
-import { wholeNow } from './open-input.ts';
+import { readWholeFileSync } from './open-input.ts';
 
 /** Saved pages that a thread reads one after the other, putting their ticks aside. */
-export interface PagesTask {
+export interface ReadPagesTask {
   readonly files: readonly Pick<ImportFile, 'path' | 'compression' | 'writtenAt'>[];
   readonly dataset: ImportDataset | null;
   /** The latest time that is believed, epoch ms. */
@@ -20,26 +20,26 @@ export interface PagesTask {
 }
 
 /** A page of ticks that was read; null for whatever else a file may be, which is not for a thread to judge. */
-export type PageRead = { readonly read: Read; readonly rejected: readonly Rejected[] } | null;
+export type TickPageRead = { readonly read: ImportedSymbolTicks; readonly rejected: readonly RejectedInput[] } | null;
 
 /** Reads pages, and puts their ticks aside. */
-export const readPages = (task: PagesTask, spill: Spill): PageRead[] =>
+export const readPages = (task: ReadPagesTask, spill: SpillFile): TickPageRead[] =>
   task.files.map((file) => {
-    const page = pageIn(file, task);
+    const page = tryReadPage(file, task);
     if (page?.kind !== 'ticks') return null;
     const { symbol, observedAt, judged, covered } = page;
-    const sorted = inOrder(judged.ticks);
-    const read = { symbol, observedAt, ticks: spill.put(sorted), days: daysIn(sorted), covered };
+    const sorted = sortTicksByTime(judged.ticks);
+    const read = { symbol, observedAt, ticks: spill.append(sorted), days: splitTicksByDay(sorted), covered };
     return { read, rejected: judged.rejected };
   });
 
 /** Undefined where it cannot be read: why is told by whoever reads it again. */
-function pageIn(
-  file: PagesTask['files'][number],
-  { dataset, futureMs, bytesMax }: PagesTask,
+function tryReadPage(
+  file: ReadPagesTask['files'][number],
+  { dataset, futureMs, bytesMax }: ReadPagesTask,
 ): ReturnType<typeof readSavedPage> | undefined {
   try {
-    return readSavedPage(wholeNow(file, bytesMax), dataset, { writtenAt: file.writtenAt, futureMs });
+    return readSavedPage(readWholeFileSync(file, bytesMax), dataset, { writtenAt: file.writtenAt, futureMs });
   } catch {
     return undefined;
   }

@@ -1,27 +1,27 @@
 import { join } from 'node:path';
 import { UsageError } from '../../core/errors.ts';
 import type { RecordPaths } from '../../core/parse-market.ts';
-import { csvHead, datasetOf, type ImportDataset } from '../../ingest/import-columns.ts';
-import type { RowRules } from '../../ingest/import-rows.ts';
+import { detectDataset, type ImportDataset, parseCsvHeader } from '../../ingest/import-columns.ts';
+import type { TickRowRules } from '../../ingest/import-rows.ts';
 import { lacksZone } from '../../ingest/import-time.ts';
 import {
+  type ColumnRename,
   canBePrice,
   canBeSymbol,
   canBeTime,
   isLocalTime,
-  type Rename,
   type RowColumn,
   type RowFile,
   type RowReader,
 } from '../../query/read-rows.ts';
 import type { ImportFile } from './files.ts';
-import { beginningOf, linesOf, unpack } from './open-input.ts';
+import { decompressFile, readBeginning, readLines } from './open-input.ts';
 
 export interface CheckRules {
   readonly dataset: ImportDataset | null;
-  readonly rows: RowRules;
+  readonly rows: TickRowRules;
   /** Columns that are read under another name. */
-  readonly renames: readonly Rename[];
+  readonly renames: readonly ColumnRename[];
   readonly paths: RecordPaths;
 }
 
@@ -33,7 +33,7 @@ export interface RowPlan {
 }
 
 /** A file of a folder that cannot be imported, and why: a clause. The others go on. */
-export interface Fault {
+export interface FileFault {
   readonly fault: string;
 }
 
@@ -51,42 +51,47 @@ export async function checkRows(
   reader: RowReader,
   rules: CheckRules,
   unpacked?: string,
-): Promise<RowPlan | Fault> {
-  const found = await lookAt(file, reader, rules, unpacked);
-  if ('fault' in found && file.named) throw new UsageError(`${file.path}: ${found.fault}.`);
+): Promise<RowPlan | FileFault> {
+  const found = await inspectRows(file, reader, rules, unpacked);
+  if ('fault' in found && file.isNamed) throw new UsageError(`${file.path}: ${found.fault}.`);
   if ('fault' in found || !found.lacksZone || rules.rows.zone !== null) return found;
   throw new UsageError(
     `${file.path}: its times say nothing of their zone. Say which it is, e.g. --tz UTC or --tz America/New_York.`,
   );
 }
 
-async function lookAt(
+async function inspectRows(
   file: ImportFile,
   reader: RowReader,
   rules: CheckRules,
   unpacked: string | undefined,
-): Promise<(RowPlan & { lacksZone: boolean }) | Fault> {
+): Promise<(RowPlan & { lacksZone: boolean }) | FileFault> {
   try {
-    return file.format === 'ndjson' ? await lookAtLines(file, rules) : await lookAtTable(file, reader, rules, unpacked);
+    return file.format === 'ndjson'
+      ? await inspectLines(file, rules)
+      : await inspectTable(file, reader, rules, unpacked);
   } catch (error) {
-    return { fault: `it cannot be read: ${told(error)}` };
+    return { fault: `it cannot be read: ${formatErrorLine(error)}` };
   }
 }
 
 /** The first line of what an error says. */
-export const told = (error: unknown): string =>
+export const formatErrorLine = (error: unknown): string =>
   (error instanceof Error ? error.message : String(error)).split('\n')[0]!.replace(/\.$/, '');
 
-async function lookAtLines(file: ImportFile, rules: CheckRules): Promise<(RowPlan & { lacksZone: boolean }) | Fault> {
-  for await (const lines of linesOf(file, lineBytesMax)) {
-    const found = lines.slice(0, sampleRows).map(({ text, flaw }) => (flaw === null ? objectIn(text) : null));
+async function inspectLines(
+  file: ImportFile,
+  rules: CheckRules,
+): Promise<(RowPlan & { lacksZone: boolean }) | FileFault> {
+  for await (const lines of readLines(file, lineBytesMax)) {
+    const found = lines.slice(0, sampleRows).map(({ text, fault }) => (fault === null ? parseJsonObject(text) : null));
     const own = found.filter((row) => row !== null);
     if (own.length === 0) return { fault: 'no line at its beginning is a JSON object' };
-    const lacking = lackingOf(rules.renames, [...new Set(own.flatMap((row) => Object.keys(row)))]);
+    const lacking = findMissingColumns(rules.renames, [...new Set(own.flatMap((row) => Object.keys(row)))]);
     if (lacking !== undefined) return lacking;
-    const rows = own.map((row) => renamed(row, rules.renames));
+    const rows = own.map((row) => renameColumns(row, rules.renames));
     const names = new Set(rows.flatMap((row) => Object.keys(row)));
-    const dataset = datasetOf([...names], rules.dataset, rules.paths);
+    const dataset = detectDataset([...names], rules.dataset, rules.paths);
     if (typeof dataset === 'object') return { fault: dataset.lacks };
     const isLocal = (t: unknown): boolean => typeof t === 'string' && lacksZone(t);
     return { dataset, rows: null, lacksZone: dataset === 'ticks' && rows.some((row) => isLocal(row.t)) };
@@ -95,7 +100,7 @@ async function lookAtLines(file: ImportFile, rules: CheckRules): Promise<(RowPla
 }
 
 /** The fault of a file that lacks a column of another name. */
-function lackingOf(renames: readonly Rename[], names: readonly string[]): Fault | undefined {
+function findMissingColumns(renames: readonly ColumnRename[], names: readonly string[]): FileFault | undefined {
   const lacking = renames.map(([, own]) => own).filter((own) => !names.includes(own));
   if (lacking.length === 0) return undefined;
   const found = `it has ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
@@ -103,7 +108,7 @@ function lackingOf(renames: readonly Rename[], names: readonly string[]): Fault 
 }
 
 /** A row with its columns under the names that they are read by. */
-export function renamed(row: Record<string, unknown>, renames: readonly Rename[]): Record<string, unknown> {
+export function renameColumns(row: Record<string, unknown>, renames: readonly ColumnRename[]): Record<string, unknown> {
   if (renames.length === 0) return row;
   const rest = Object.entries(row).filter(([name]) => !renames.some((pair) => pair.includes(name)));
   const read = renames.flatMap(([name, own]) => (Object.hasOwn(row, own) ? [[name, row[own]]] : []));
@@ -114,7 +119,7 @@ export function renamed(row: Record<string, unknown>, renames: readonly Rename[]
  * The JSON object in a line; null where there is none. `exact`: numbers of this name as their text, since a double does not
  * hold the digits of nanoseconds.
  */
-export function objectIn(line: string, exact?: string): Record<string, unknown> | null {
+export function parseJsonObject(line: string, exact?: string): Record<string, unknown> | null {
   const keepText = (name: string, value: unknown, context?: { readonly source?: string }): unknown =>
     name === exact && typeof value === 'number' ? (context?.source ?? value) : value;
   try {
@@ -127,23 +132,23 @@ export function objectIn(line: string, exact?: string): Record<string, unknown> 
   }
 }
 
-async function lookAtTable(
+async function inspectTable(
   file: ImportFile,
   reader: RowReader,
   rules: CheckRules,
   unpacked: string | undefined,
-): Promise<(RowPlan & { lacksZone: boolean }) | Fault> {
-  const own = await rowFileOf(file, unpacked);
+): Promise<(RowPlan & { lacksZone: boolean }) | FileFault> {
+  const own = await toRowFile(file, unpacked);
   if ('fault' in own) return own;
   const { renames } = rules;
-  const names = (await reader.columns(own)).map(({ name }) => name);
-  const missing = lackingOf(renames, names);
+  const names = (await reader.readColumns(own)).map(({ name }) => name);
+  const missing = findMissingColumns(renames, names);
   if (missing !== undefined) return missing;
   const isReplaced = (name: string): boolean =>
     renames.some(([read]) => read.toLowerCase() === name.toLowerCase()) && !renames.some(([, read]) => read === name);
   const rowFile = renames.length === 0 ? own : { ...own, renames, replaced: names.filter(isReplaced) };
-  const columns = await reader.columns(rowFile);
-  const dataset = datasetOf(
+  const columns = await reader.readColumns(rowFile);
+  const dataset = detectDataset(
     columns.map(({ name }) => name),
     rules.dataset,
     rules.paths,
@@ -157,7 +162,7 @@ async function lookAtTable(
   if (!canBePrice(type('p'))) return { fault: `its column p is ${type('p')}, no number` };
   let lacking = isLocalTime(type('t'));
   if (type('t') === 'VARCHAR') {
-    for await (const { t } of reader.ticks(rowFile, columns, rules.rows.unit)) {
+    for await (const { t } of reader.readTicks(rowFile, columns, rules.rows.unit)) {
       lacking = t.some((text) => typeof text === 'string' && lacksZone(text));
       break;
     }
@@ -165,19 +170,19 @@ async function lookAtTable(
   return { dataset, rows, lacksZone: lacking };
 }
 
-async function rowFileOf(file: ImportFile, unpacked: string | undefined): Promise<RowFile | Fault> {
+async function toRowFile(file: ImportFile, unpacked: string | undefined): Promise<RowFile | FileFault> {
   const { path, compression } = file;
   if (file.format === 'parquet') return { format: 'parquet', path: unpacked ?? path };
-  const beginning = await beginningOf(file, headBytes);
+  const beginning = await readBeginning(file, headBytes);
   if (/^[^\r\n]*\0/.test(beginning.toString('latin1'))) return { fault: 'it is no text in UTF-8' };
-  const head = csvHead(beginning.toString('utf8'));
+  const head = parseCsvHeader(beginning.toString('utf8'));
   if (head === undefined) return { fault: 'its first line does not name its columns, each once' };
   return { format: 'csv', path, compression, ...head };
 }
 
 /** Unpacks a compressed Parquet file, which has to be read from its end, into `folder`; the path it has there. */
-export async function unpackParquet(file: ImportFile, folder: string, signal: AbortSignal): Promise<string> {
+export async function decompressParquet(file: ImportFile, folder: string, signal: AbortSignal): Promise<string> {
   const target = join(folder, 'unpacked.parquet');
-  await unpack(file, target, signal);
+  await decompressFile(file, target, signal);
   return target;
 }

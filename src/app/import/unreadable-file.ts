@@ -1,2 +1,2 @@
 /** A file that is not, or not to its end, what it should be; `message` is a clause. */
-export class UnreadableFile extends Error {}
+export class UnreadableFileError extends Error {}

@@ -1,52 +1,58 @@
 import type { Clock, Random } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
-import { decide, type Entry, entryOf, type Rhythm, type ScheduleRules } from '../../core/schedule.ts';
-import { isoUtc } from '../../core/time.ts';
+import {
+  createScheduleEntry,
+  decideRuns,
+  type ScheduleEntry,
+  type ScheduleRules,
+  type Timetable,
+} from '../../core/schedule.ts';
+import { formatIsoUtc } from '../../core/time.ts';
 
 export interface ScheduledJob {
   readonly name: string;
-  readonly rhythm: Rhythm;
+  readonly rhythm: Timetable;
   /** When it last started, by whoever; null where it never did. */
   readonly lastStart: number | null;
   /** Runs it once. Never rejects; ends early when the signal comes. */
   run(): Promise<void>;
 }
 
-export interface LoopParts {
+export interface ScheduleLoopContext {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
   readonly signal: AbortSignal;
   /** Told where the jobs stand, after each look at the clock. */
-  turned?(entries: readonly Entry[]): void;
+  onEntries?(entries: readonly ScheduleEntry[]): void;
 }
 
 /** Runs jobs on their schedules until the signal comes, and resolves when those under way are over. */
-export async function keepSchedule(
+export async function runScheduleLoop(
   jobs: readonly ScheduledJob[],
   rules: ScheduleRules,
-  { clock, random, log, signal, turned }: LoopParts,
+  { clock, random, log, signal, onEntries }: ScheduleLoopContext,
 ): Promise<void> {
   const byName = new Map(jobs.map((job) => [job.name, job]));
   const running = new Map<string, Promise<void>>();
-  let entries: readonly Entry[] = jobs.map(({ name, rhythm, lastStart }) =>
-    entryOf(name, rhythm, lastStart, clock.nowMs()),
+  let entries: readonly ScheduleEntry[] = jobs.map(({ name, rhythm, lastStart }) =>
+    createScheduleEntry(name, rhythm, lastStart, clock.nowMs()),
   );
-  for (const { name, rhythm, through } of entries) {
-    const next = rhythm.next(Math.max(through, clock.nowMs()));
-    log.info({ job: name, next: next === null ? null : isoUtc(next) }, 'scheduled');
+  for (const { name, timetable, handledThrough } of entries) {
+    const next = timetable.findNext(Math.max(handledThrough, clock.nowMs()));
+    log.info({ job: name, next: next === null ? null : formatIsoUtc(next) }, 'scheduled');
   }
   while (!signal.aborted) {
     const nowMs = clock.nowMs();
-    const decision = decide(entries, new Set(running.keys()), nowMs, rules, random);
+    const decision = decideRuns(entries, new Set(running.keys()), nowMs, rules, random);
     entries = decision.entries;
-    turned?.(entries);
+    onEntries?.(entries);
     for (const { name, moment, why } of decision.skipped) {
       const text = why === 'running' ? 'left out: it is still running' : 'left out: it was missed for too long';
-      log.warn({ job: name, moment: isoUtc(moment) }, text);
+      log.warn({ job: name, moment: formatIsoUtc(moment) }, text);
     }
     for (const { name, moment } of decision.start) {
-      log.info({ job: name, moment: isoUtc(moment), late_ms: nowMs - moment }, 'starting');
+      log.info({ job: name, moment: formatIsoUtc(moment), late_ms: nowMs - moment }, 'starting');
       const run = byName.get(name)!.run();
       running.set(
         name,

@@ -1,8 +1,8 @@
 import type { Archive } from '../../archive/open-archive.ts';
-import { type ShapeSample, startShape } from '../../core/infer-schema.ts';
-import { type Drift, driftText } from '../../core/schema-drift.ts';
-import { exchangeShape } from '../../state/schema-store.ts';
-import type { ReceivedAnswer } from '../../upstream/options.ts';
+import { createShapeSample, type ShapeSample } from '../../core/infer-schema.ts';
+import { type Drift, formatDrift } from '../../core/schema-drift.ts';
+import { replaceShape } from '../../state/schema-store.ts';
+import type { ReceivedResponse } from '../../upstream/options.ts';
 import type { Upstream } from '../../upstream/upstream.ts';
 import type { Context } from '../context.ts';
 
@@ -15,27 +15,27 @@ const resources = ['markets', 'ticks', 'orderbook'] as const;
 type Resource = (typeof resources)[number];
 
 /** What the answers of a run look like. */
-export interface Shapes {
+export interface ResponseShapes {
   readonly samples: Readonly<Record<Resource, ShapeSample>>;
   /** Whether every market list was had whole: what single answers lack may stand in the others. */
-  areListsWhole: boolean;
+  areListsComplete: boolean;
   /** The same client, its answers looked at. */
-  watch(upstream: Upstream): Upstream;
+  observeUpstream(upstream: Upstream): Upstream;
   /** Looks at pages of ticks, which are decoded without their fields being named. */
-  onAnswer(answer: ReceivedAnswer): void;
+  onResponse(answer: ReceivedResponse): void;
 }
 
 /** Bytes of tick pages that are parsed to look at their fields in any case, and the share of the others. */
-const lookedAtBytesMin = 512 * 1024;
-const lookedAtShare = 0.01;
+const sampledBytesMin = 512 * 1024;
+const sampledShare = 0.01;
 
-export function startShapes(): Shapes {
-  const samples = { markets: startShape(), ticks: startShape(), orderbook: startShape() };
+export function createResponseShapes(): ResponseShapes {
+  const samples = { markets: createShapeSample(), ticks: createShapeSample(), orderbook: createShapeSample() };
   let [came, lookedAt] = [0, 0];
   return {
     samples,
-    areListsWhole: false,
-    watch: (upstream) => ({
+    areListsComplete: false,
+    observeUpstream: (upstream) => ({
       ...upstream,
       async markets(query, signal) {
         const page = await upstream.markets(query, signal);
@@ -48,10 +48,10 @@ export function startShapes(): Shapes {
         return answer;
       },
     }),
-    onAnswer({ asked, body }) {
+    onResponse({ asked, body }) {
       if (asked.route !== 'ticks') return;
       came += body.length;
-      if (lookedAt > lookedAtBytesMin + lookedAtShare * came) return;
+      if (lookedAt > sampledBytesMin + sampledShare * came) return;
       lookedAt += body.length;
       try {
         samples.ticks.add(JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8')));
@@ -63,15 +63,15 @@ export function startShapes(): Shapes {
 }
 
 /** Compares what the answers look like with the runs before, and says what changed. */
-export function driftStep(
+export function detectSchemaDrift(
   { context, archive, warnings }: { context: Pick<Context, 'clock' | 'log'>; archive: Archive; warnings: string[] },
-  { samples, areListsWhole }: Shapes,
+  { samples, areListsComplete }: ResponseShapes,
 ): DriftLine[] {
   return resources.flatMap((resource) => {
-    const shape = resource === 'markets' && !areListsWhole ? null : samples[resource].shape();
+    const shape = resource === 'markets' && !areListsComplete ? null : samples[resource].inferShape();
     if (shape === null || shape.size === 0) return [];
-    const drifts = exchangeShape(archive.state.db, resource, shape, context.clock.nowMs());
-    if (drifts.length > 0) warnings.push(driftText(resource, drifts));
+    const drifts = replaceShape(archive.state.db, resource, shape, context.clock.nowMs());
+    if (drifts.length > 0) warnings.push(formatDrift(resource, drifts));
     return drifts.map((drift) => ({ resource, ...drift }));
   });
 }

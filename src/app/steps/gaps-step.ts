@@ -1,14 +1,14 @@
-import { readKnownState } from '../../archive/known-state.ts';
-import { type Gap, judge } from '../../core/completeness.ts';
+import { readCurrentState } from '../../archive/known-state.ts';
+import { computeCompleteness, type Gap } from '../../core/completeness.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { isActive } from '../../core/symbol-lifetime.ts';
 import { intersect, type Window } from '../../core/window.ts';
-import { judgedBy } from '../../settings/judged-by.ts';
-import { acceptedWindows, noteAcceptedTold } from '../../state/accepted.ts';
-import { allSymbols } from '../../state/symbols.ts';
+import { toCompletenessRules } from '../../settings/judged-by.ts';
+import { markAcceptedReported, readAcceptedWindows } from '../../state/accepted.ts';
+import { readAllSymbols } from '../../state/symbols.ts';
 import type { Run } from '../run.ts';
-import { count } from './poll-steps.ts';
-import { factsOf } from './polled-symbols.ts';
+import { formatNameList } from './poll-steps.ts';
+import { readNamedSymbolFacts } from './polled-symbols.ts';
 
 /** What a run was asked to have whole. */
 export interface GapsRange {
@@ -16,7 +16,7 @@ export interface GapsRange {
   readonly symbols: readonly string[];
   readonly window: Window;
   /** Whether its start was named: an unknown opening bounds nothing then. */
-  readonly fromNamed: boolean;
+  readonly isFromNamed: boolean;
 }
 
 /**
@@ -24,19 +24,19 @@ export interface GapsRange {
  * of this run as much as one that it left. Accepted and expired ones are so once, and a warning in all later runs.
  * Suspended symbols, lost windows and damaged files have steps of their own.
  */
-export function gapsStep(run: Run, { symbols, window, fromNamed }: GapsRange): void {
+export function reportGaps(run: Run, { symbols, window, isFromNamed }: GapsRange): void {
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
-  const by = judgedBy(context.settings);
+  const by = toCompletenessRules(context.settings);
   const all = (): SymbolFacts[] =>
-    fromNamed ? allSymbols(db) : allSymbols(db).filter((facts) => isActive(facts, by.named));
-  const facts = symbols.length === 0 ? all() : factsOf(db, symbols, nowMs);
-  const told = Map.groupBy([...run.failures, ...run.night.lacking], ({ symbol }) => symbol ?? '');
+    isFromNamed ? readAllSymbols(db) : readAllSymbols(db).filter((facts) => isActive(facts, by.namedSymbols));
+  const facts = symbols.length === 0 ? all() : readNamedSymbolFacts(db, symbols, nowMs);
+  const told = Map.groupBy([...run.failures, ...run.nightCounters.missingWindows], ({ symbol }) => symbol ?? '');
   const isTold = ({ symbol, from, to }: Gap): boolean =>
     (told.get(symbol) ?? []).some((w) => w.from !== null && w.to !== null && w.from < to && from < w.to);
-  const asked = { window, fromNamed, isEndOpen: true, byName: symbols.length > 0 };
-  const { gaps } = judge(readKnownState(archive, by, nowMs, facts), asked);
+  const asked = { window, isStartExplicit: isFromNamed, isEndOpen: true, isRequestedByName: symbols.length > 0 };
+  const { gaps } = computeCompleteness(readCurrentState(archive, by, nowMs, facts), asked);
   const settled: Gap[] = [];
   for (const gap of gaps) {
     const { symbol, from, to, reason, detail } = gap;
@@ -44,19 +44,19 @@ export function gapsStep(run: Run, { symbols, window, fromNamed }: GapsRange): v
     if (reason === 'accepted' || reason === 'expired') settled.push(gap);
     else run.failures.push({ symbol, from, to, reason: `still a gap: ${detail ?? reason}` });
   }
-  tellSettled(run, settled, nowMs);
+  reportSettledGaps(run, settled, nowMs);
 }
 
-function tellSettled(run: Run, gaps: readonly Gap[], nowMs: number): void {
+function reportSettledGaps(run: Run, gaps: readonly Gap[], nowMs: number): void {
   if (gaps.length === 0) return;
   const { db } = run.archive.state;
   const bySymbol = Map.groupBy(gaps, ({ symbol }) => symbol);
-  const news = acceptedWindows(db).filter(
-    (window) => window.toldAt === null && intersect(bySymbol.get(window.symbol) ?? [], [window]).length > 0,
+  const news = readAcceptedWindows(db).filter(
+    (window) => window.reportedAt === null && intersect(bySymbol.get(window.symbol) ?? [], [window]).length > 0,
   );
   for (const { symbol, from, to, reason } of news)
     run.failures.push({ symbol, from, to, reason: `accepted as a gap: ${reason}` });
-  noteAcceptedTold(db, news, nowMs);
+  markAcceptedReported(db, news, nowMs);
   const isNews = (gap: Gap): boolean =>
     gap.reason === 'accepted' && news.some((w) => w.symbol === gap.symbol && w.from < gap.to && gap.from < w.to);
   for (const kind of ['accepted', 'expired'] as const) {
@@ -65,7 +65,7 @@ function tellSettled(run: Run, gaps: readonly Gap[], nowMs: number): void {
     const names = [...new Set(known.map(({ symbol }) => symbol))];
     const what = kind === 'accepted' ? 'stay gaps, as was accepted' : 'expired: the service goes back no further';
     run.warnings.push(
-      `${known.length} ${known.length === 1 ? 'window' : 'windows'} of ${count(names, 'symbol')} ${what}; oddslake gaps lists them.`,
+      `${known.length} ${known.length === 1 ? 'window' : 'windows'} of ${formatNameList(names, 'symbol')} ${what}; oddslake gaps lists them.`,
     );
   }
 }

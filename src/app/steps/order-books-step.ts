@@ -1,21 +1,21 @@
 import { UpstreamError } from '../../core/errors.ts';
-import { type BooksCollected, collectBooks } from '../../ingest/collect-books.ts';
-import { openBookSink } from '../../ingest/journal-writer.ts';
+import { type BookCollectOutcome, collectBooks } from '../../ingest/collect-books.ts';
+import { openBookJournalWriter } from '../../ingest/journal-writer.ts';
 import type { Run } from '../run.ts';
 import type { FailureLine } from '../summary.ts';
-import { count } from './poll-steps.ts';
-import { polledSymbols } from './polled-symbols.ts';
-import { publishStep } from './publish-step.ts';
+import { formatNameList } from './poll-steps.ts';
+import { listPolledSymbols } from './polled-symbols.ts';
+import { publishJournal } from './publish-step.ts';
 
 /**
  * The order books that nightly polls: those that the config asks for, none by default. A key that reads ticks and no order
  * books is a failure of the run, no more: what came before is published all the same.
  */
-export async function configuredBooksStep(run: Run): Promise<void> {
+export async function pollConfiguredBooks(run: Run): Promise<void> {
   const { symbols, allLive } = run.context.settings.orderbooks;
-  const reached = run.reached;
+  const reached = run.hasUpstreamResponded;
   try {
-    await pollBooks(run, symbols, allLive ? liveSymbols(run) : []);
+    await pollBooks(run, symbols, allLive ? listLiveSymbols(run) : []);
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.failure !== 'credential' || !reached) throw error;
     run.failures.push({ symbol: null, from: null, to: null, reason: `order books: ${error.reason}` });
@@ -23,31 +23,31 @@ export async function configuredBooksStep(run: Run): Promise<void> {
 }
 
 /** Whether `booksStep` needs to know which symbols are live by the market lists. */
-export const asksLists = ({ context: { settings } }: Run, chosen: readonly string[]): boolean =>
+export const needsMarketLists = ({ context: { settings } }: Run, chosen: readonly string[]): boolean =>
   chosen.length === 0 &&
   settings.symbols.length === 0 &&
   (settings.orderbooks.allLive || settings.orderbooks.symbols.length === 0);
 
 /** Polls the order books of the symbols chosen by hand, else those that the config asks for, else those of all live ones. */
-export async function booksStep(run: Run, chosen: readonly string[]): Promise<void> {
+export async function pollRequestedBooks(run: Run, chosen: readonly string[]): Promise<void> {
   const { symbols, allLive } = run.context.settings.orderbooks;
   if (chosen.length > 0) return pollBooks(run, chosen, []);
-  return pollBooks(run, symbols, allLive || symbols.length === 0 ? liveSymbols(run) : []);
+  return pollBooks(run, symbols, allLive || symbols.length === 0 ? listLiveSymbols(run) : []);
 }
 
-const liveSymbols = (run: Run): string[] =>
-  polledSymbols(run, [], run.context.clock.nowMs()).map(({ facts }) => facts.symbol);
+const listLiveSymbols = (run: Run): string[] =>
+  listPolledSymbols(run, [], run.context.clock.nowMs()).map(({ facts }) => facts.symbol);
 
 /** Polls order books into the journal; a symbol of the lists may have none, one that is named must. */
 async function pollBooks(run: Run, named: readonly string[], listed: readonly string[]): Promise<void> {
   const symbols = [...new Set([...named, ...listed])];
-  run.books.planned += symbols.length;
+  run.bookCounts.planned += symbols.length;
   if (symbols.length === 0) return;
   const { context, archive } = run;
   const { settings, signal, clock } = context;
   const upstream = await run.upstream();
   const display = await context.startDisplay('order books', symbols.length, 'symbols', () => upstream.counters());
-  const sink = openBookSink(archive.state, clock, settings.publish.journalTicksMax, () => publishStep(run));
+  const sink = openBookJournalWriter(archive.state, clock, settings.publish.journalTicksMax, () => publishJournal(run));
   try {
     const collected = await collectBooks(
       {
@@ -58,14 +58,14 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
         ...sink,
         futureSkewMs: settings.poll.futureSkewSeconds * 1000,
         concurrency: settings.upstream.concurrency,
-        onAnswer() {
-          run.reached = true;
+        onResponse() {
+          run.hasUpstreamResponded = true;
         },
         onSymbol: (done) => display.update({ done }),
       },
       symbols,
     );
-    account(run, collected, symbols, new Set(named));
+    recordCollectedBooks(run, collected, symbols, new Set(named));
   } catch (error) {
     // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
     await sink.drain().catch(() => {});
@@ -76,40 +76,52 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
 }
 
 /** Enters what a poll brought into the run. Throws what stopped it where nothing more can be done. */
-function account(run: Run, collected: BooksCollected, symbols: readonly string[], named: ReadonlySet<string>): void {
-  const { context, books } = run;
-  const { done, setAside, stopped } = collected;
-  books.done += done.length;
-  books.snapshots += collected.snapshots;
-  books.empty += collected.empty;
-  books.quarantined += setAside.length;
-  if (setAside.length > 0)
-    run.warnings.push(`${setAside.length} order books were set aside in .oddslake/quarantine: ${setAside[0]}.`);
+function recordCollectedBooks(
+  run: Run,
+  collected: BookCollectOutcome,
+  symbols: readonly string[],
+  named: ReadonlySet<string>,
+): void {
+  const { context, bookCounts } = run;
+  const { done, quarantineReasons, stopError } = collected;
+  bookCounts.done += done.length;
+  bookCounts.snapshots += collected.snapshots;
+  bookCounts.empty += collected.empty;
+  bookCounts.quarantined += quarantineReasons.length;
+  if (quarantineReasons.length > 0)
+    run.warnings.push(
+      `${quarantineReasons.length} order books were set aside in .oddslake/quarantine: ${quarantineReasons[0]}.`,
+    );
   context.signal.throwIfAborted();
   const missing = done.length === 0 ? [] : collected.missing.filter(({ symbol }) => !named.has(symbol));
-  books.missing += missing.length;
-  books.failed += symbols.length - done.length - missing.length;
-  if (stopped !== null && (stopped.failure === 'credential' || !run.reached)) throw stopped;
+  bookCounts.missing += missing.length;
+  bookCounts.failed += symbols.length - done.length - missing.length;
+  if (stopError !== null && (stopError.failure === 'credential' || !run.hasUpstreamResponded)) throw stopError;
   if (missing.length > 0) {
     const names = missing.map(({ symbol }) => symbol);
-    run.warnings.push(`The service has no order book of ${count(names, 'symbol')}: ${missing[0]!.reason}.`);
+    run.warnings.push(`The service has no order book of ${formatNameList(names, 'symbol')}: ${missing[0]!.reason}.`);
   }
-  for (const line of failureLines(collected, symbols, named, context.clock.nowMs())) run.failures.push(line);
-  if (stopped !== null)
-    context.log.warn({ reason: stopped.reason }, 'the upstream is out of reach or out of order; what was had is kept');
+  for (const line of toFailureLines(collected, symbols, named, context.clock.nowMs())) run.failures.push(line);
+  if (stopError !== null)
+    context.log.warn(
+      { reason: stopError.reason },
+      'the upstream is out of reach or out of order; what was had is kept',
+    );
 }
 
 /** What could not be had; one line where it is one cause, and no matter of single symbols. */
-function failureLines(
-  { done, failures, missing, stopped, refused }: BooksCollected,
+function toFailureLines(
+  { done, failures, missing, stopError, refusedReason }: BookCollectOutcome,
   symbols: readonly string[],
   named: ReadonlySet<string>,
   nowMs: number,
 ): FailureLine[] {
   const noneHasOne = named.size === 0 && missing.length === symbols.length ? missing[0]!.reason : null;
-  const why = stopped?.reason ?? refused ?? noneHasOne;
+  const why = stopError?.reason ?? refusedReason ?? noneHasOne;
   if (done.length === 0 && why !== null)
-    return [{ symbol: null, from: null, to: null, reason: `order books of ${count(symbols, 'symbol')}: ${why}` }];
+    return [
+      { symbol: null, from: null, to: null, reason: `order books of ${formatNameList(symbols, 'symbol')}: ${why}` },
+    ];
   const tried = new Set([...done, ...[...failures, ...missing].map(({ symbol }) => symbol)]);
   const left = symbols.filter((symbol) => !tried.has(symbol));
   const failed = [

@@ -1,41 +1,47 @@
 import type { Origin } from '../../core/coverage.ts';
 import { UpstreamError, UsageError } from '../../core/errors.ts';
 import type { SymbolFacts } from '../../core/market.ts';
-import { isTooLate } from '../../core/nightly-stats.ts';
-import { isDue } from '../../core/symbol-lifetime.ts';
-import { dayOf, isoUtc } from '../../core/time.ts';
-import { comparedMax, suddenlyShort } from '../../core/volume-drop.ts';
+import { isThinnedBeforeFetch } from '../../core/nightly-stats.ts';
+import { isRequestDue } from '../../core/symbol-lifetime.ts';
+import { formatDay, formatIsoUtc } from '../../core/time.ts';
+import { comparedMax, describeShortLists } from '../../core/volume-drop.ts';
 import { dayMs, subtract, union, type Window } from '../../core/window.ts';
-import { type Collected, collect, type Failure } from '../../ingest/collect-ticks.ts';
-import { openSink } from '../../ingest/journal-writer.ts';
-import { planBackfill, planPoll, type SymbolPlan, withTail, withWholeLost } from '../../ingest/plan.ts';
+import { collectTicks, type FetchFailure, type TickCollectOutcome } from '../../ingest/collect-ticks.ts';
+import { openTickJournalWriter } from '../../ingest/journal-writer.ts';
+import { addTail, extendToLostWindows, planBackfill, planPoll, type SymbolPlan } from '../../ingest/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../../ingest/poll-markets.ts';
-import { type KnownPages, knownPages, unknownBehavior } from '../../ingest/server-behavior.ts';
-import { coverageOf, findInferredOf, inferredTails } from '../../state/coverage.ts';
-import { allLostTicks, lostTicksOf, sureCoverageOf } from '../../state/data-loss.ts';
-import { evidenceSince, noteKnownPages, noteOldestShown, oldestShown, readKnownPages } from '../../state/evidence.ts';
-import { settledGaps } from '../../state/excepted.ts';
+import { createServerBehavior, getKnownPages, type KnownPages } from '../../ingest/server-behavior.ts';
+import { findInferredOf, findInferredTails, readSymbolCoverage } from '../../state/coverage.ts';
+import { readAllLostTicks, readCoverageWithoutLost, readLostTicks } from '../../state/data-loss.ts';
+import {
+  readEvidenceSince,
+  readKnownPages,
+  readOldestShown,
+  recordKnownPages,
+  recordOldestShown,
+} from '../../state/evidence.ts';
+import { readSettledGaps } from '../../state/excepted.ts';
 import { appendMarkets } from '../../state/journal.ts';
-import { namedBefore, noteListings, shortReason } from '../../state/listings.ts';
-import { allOwedWindows, noteOwed, owedWindowsOf } from '../../state/owed.ts';
+import { readNamedCountsBefore, recordListings, shortListReason } from '../../state/listings.ts';
+import { readAllOwedWindows, readOwedWindows, recordOwed } from '../../state/owed.ts';
 import { readRechecks } from '../../state/rechecks.ts';
 import type { State } from '../../state/state.ts';
 import {
-  allSymbols,
-  dateFirstSeen,
   ensureSymbols,
-  noteRecognition,
-  noteServedFrom,
-  observeMarkets,
-  oneSymbol,
+  readAllSymbols,
+  readSymbol,
+  recordMarkets,
+  recordRecognition,
+  recordServedFrom,
+  setFirstSeen,
 } from '../../state/symbols.ts';
 import type { Context } from '../context.ts';
 import type { BackfillFlags } from '../job.ts';
-import { lingerRules, namedSymbols, overlapMsOf, skewMs } from '../open-configured.ts';
+import { getConfiguredSymbols, getFutureSkewMs, getLingerRules, getOverlapMs } from '../open-configured.ts';
 import type { Run } from '../run.ts';
-import { factsOf, notePolled, polledSymbols } from './polled-symbols.ts';
-import { publishStep } from './publish-step.ts';
-import { noteAsked, settleAsked } from './track-lost-windows.ts';
+import { listPolledSymbols, notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
+import { publishJournal } from './publish-step.ts';
+import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
 
 const minuteMs = 60_000;
 
@@ -43,7 +49,7 @@ const minuteMs = 60_000;
  * Polls the market lists and journals what they say. A list that fails in passing is a failure of the run, no more.
  * Resolves to how many markets they name; null where a list could not be had whole.
  */
-export async function marketsStep(run: Run): Promise<number | null> {
+export async function pollMarketLists(run: Run): Promise<number | null> {
   const { context, archive } = run;
   const { source, symbols } = context.settings;
   if (source.views.length === 0) {
@@ -61,13 +67,13 @@ export async function marketsStep(run: Run): Promise<number | null> {
       paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths },
       futureSkewMs: context.settings.poll.futureSkewSeconds * 1000,
     });
-    run.reached = true;
+    run.hasUpstreamResponded = true;
     const { markets, rejected } = poll;
     const { marketsShareMax } = context.settings.falls;
-    run.night.shortLists = keepPoll(archive.state, run.id, poll, marketsShareMax);
+    run.nightCounters.shortListsReason = journalMarketsPoll(archive.state, run.id, poll, marketsShareMax);
     run.markets = new Set(markets.map(({ canonicalId }) => canonicalId)).size;
-    run.night.listedAt = poll.observedAt;
-    run.shapes.areListsWhole = poll.complete;
+    run.nightCounters.listedAt = poll.observedAt;
+    run.shapes.areListsComplete = poll.complete;
     for (const reason of poll.shortfalls) run.failures.push({ symbol: null, from: null, to: null, reason });
     for (const { view, reason } of poll.failed)
       run.failures.push({ symbol: null, from: null, to: null, reason: `markets of view ${view}: ${reason}` });
@@ -80,7 +86,7 @@ export async function marketsStep(run: Run): Promise<number | null> {
       throw error;
     run.failures.push({ symbol: null, from: null, to: null, reason: `markets: ${error.reason}` });
     const none = { at: context.clock.nowMs(), named: 0, reason: error.reason };
-    noteListings(
+    recordListings(
       archive.state.db,
       source.views.map((view) => ({ ...none, view, total: null })),
       none,
@@ -98,68 +104,70 @@ export async function marketsStep(run: Run): Promise<number | null> {
  * short; null where they are not: then, too, no absence means that a market is gone.
  * @param shareMax the share by which they may fall against the last days
  */
-export function keepPoll(state: State, runId: string, poll: MarketsPoll, shareMax: number): string | null {
+export function journalMarketsPoll(state: State, runId: string, poll: MarketsPoll, shareMax: number): string | null {
   const { observedAt, markets, rejected, complete, lists } = poll;
   const { db } = state;
   return db.transaction(() => {
-    const short = complete ? suddenlyShort(markets.length, namedBefore(db, observedAt, comparedMax), shareMax) : null;
+    const short = complete
+      ? describeShortLists(markets.length, readNamedCountsBefore(db, observedAt, comparedMax), shareMax)
+      : null;
     appendMarkets(state, { runId, observedAt, markets }, rejected);
-    observeMarkets(db, markets, observedAt, complete && short === null);
-    const reason = short === null ? null : shortReason;
+    recordMarkets(db, markets, observedAt, complete && short === null);
+    const reason = short === null ? null : shortListReason;
     const cut = lists.find((list) => list.reason !== null)?.reason ?? null;
     const listings = lists.map((list) => ({ ...list, reason: list.reason ?? reason }));
-    noteListings(db, listings, { at: observedAt, named: markets.length, reason: cut ?? reason });
+    recordListings(db, listings, { at: observedAt, named: markets.length, reason: cut ?? reason });
     return short;
   });
 }
 
 /** Tells, in a run that is no night, of lists that are suspiciously short. */
-export function shortListsStep(run: Run): void {
-  const { shortLists: reason } = run.night;
+export function reportShortLists(run: Run): void {
+  const { shortListsReason: reason } = run.nightCounters;
   if (reason !== null) run.failures.push({ symbol: null, from: null, to: null, reason: `markets: ${reason}` });
 }
 
 /** Polls ticks up to `end` for the symbols given by name, else those of the config, else those that the lists ask for. */
-export async function ticksStep(run: Run, end: number, chosen: readonly string[]): Promise<void> {
+export async function pollTicks(run: Run, end: number, chosen: readonly string[]): Promise<void> {
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
-  for (const symbol of chosen) run.byHand.add(symbol);
+  for (const symbol of chosen) run.requestedSymbols.add(symbol);
   const rechecks = readRechecks(db);
   const isCaught = rechecks.caughtAt !== null;
-  const rules = { ...lingerRules(context), overlapMs: overlapMsOf(context, rechecks) };
-  run.night.late = { beforeMs: nowMs, withinMs: rules.overlapMs };
+  const rules = { ...getLingerRules(context), overlapMs: getOverlapMs(context, rechecks) };
+  run.nightCounters.lateRules = { fetchedBeforeMs: nowMs, latenessMsMax: rules.overlapMs };
   // Those of the config are there to stay; one on the command line is known once it has answered.
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
-  const [lostBySymbol, owedBySymbol, settled] = [allLostTicks(db), allOwedWindows(db), settledGaps(db)];
-  const inferred = inferredTails(db, evidenceSince(db));
+  const [lostBySymbol, owedBySymbol, settled] = [readAllLostTicks(db), readAllOwedWindows(db), readSettledGaps(db)];
+  const inferred = findInferredTails(db, readEvidenceSince(db));
   const { thinsAfterDays } = context.settings.source;
-  for (const { facts, coverage } of polledSymbols(run, chosen, nowMs)) {
+  for (const { facts, coverage } of listPolledSymbols(run, chosen, nowMs)) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
     // What a run was told to be lost for good, or is settled otherwise, is nothing to ask for night after night.
-    const told = lost.filter(({ toldAt }) => toldAt !== null);
-    const untold = lost.filter(({ toldAt }) => toldAt === null);
+    const told = lost.filter(({ reportedAt }) => reportedAt !== null);
+    const untold = lost.filter(({ reportedAt }) => reportedAt === null);
     const left = union([...coverage, ...told, ...(settled.get(facts.symbol) ?? [])]);
-    const windows = withWholeLost(planPoll(facts, left, end, rules, owedBySymbol.get(facts.symbol)), untold);
+    const windows = extendToLostWindows(planPoll(facts, left, end, rules, owedBySymbol.get(facts.symbol)), untold);
     const { confirm } = context.settings.poll;
     // Of a service that leaves ticks out, the known tick coming again says nothing of what follows it.
     const plan = isCaught
       ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }
-      : withTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
-    run.night.polled++;
-    if (thinsAfterDays !== null && isTooLate(plan.windows, coverage, nowMs, thinsAfterDays * dayMs))
-      run.night.tooLate.push(facts.symbol);
+      : addTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
+    run.nightCounters.polledCount++;
+    if (thinsAfterDays !== null && isThinnedBeforeFetch(plan.windows, coverage, nowMs, thinsAfterDays * dayMs))
+      run.nightCounters.tooLateSymbols.push(facts.symbol);
     if (plan.windows.length > 0) plans.push(plan);
   }
   // A service whose clock is behind would have seen a new symbol earlier than it was planned to be.
-  const fresh = chosen.filter((symbol) => oneSymbol(db, symbol) === undefined);
+  const fresh = chosen.filter((symbol) => readSymbol(db, symbol) === undefined);
   await collectPlans(run, plans, 'poll');
-  dateFirstSeen(db, fresh, nowMs);
+  setFirstSeen(db, fresh, nowMs);
 }
 
 /** Symbols of a backfill: those named, else every one known, active or not, but for suspended ones that were asked for today. */
-export function backfillPlans(
+export function createBackfillPlans(
   run: Run,
   window: Window,
   chosen: readonly string[],
@@ -168,30 +176,32 @@ export function backfillPlans(
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
-  for (const symbol of chosen) run.byHand.add(symbol);
+  for (const symbol of chosen) run.requestedSymbols.add(symbol);
   const symbols =
-    chosen.length === 0 ? allSymbols(db).filter((facts) => isDue(facts, nowMs)) : factsOf(db, chosen, nowMs);
-  const { lookbackMs } = lingerRules(context);
+    chosen.length === 0
+      ? readAllSymbols(db).filter((facts) => isRequestDue(facts, nowMs))
+      : readNamedSymbolFacts(db, chosen, nowMs);
+  const { lookbackMs } = getLingerRules(context);
   const lifetimeMarginMs = context.settings.source.lifetimeMarginHours * 60 * minuteMs;
-  const byHand = namedSymbols(context);
+  const byHand = getConfiguredSymbols(context);
   const isNamed = (symbol: string): boolean => chosen.length > 0 || byHand?.has(symbol) === true;
   const plans = symbols
     .map((facts) => {
       const rules = { ...how, lifetimeMarginMs, lookbackMs, named: isNamed(facts.symbol) };
-      const covered = sureCoverageOf(db, facts.symbol, nowMs + skewMs(context));
+      const covered = readCoverageWithoutLost(db, facts.symbol, nowMs + getFutureSkewMs(context));
       const proven = how.recheckInferred === true ? subtract(covered, findInferredOf(db, facts.symbol)) : covered;
       const plan = planBackfill(facts, proven, window, rules);
-      return withWholeLost(plan, lostTicksOf(db, facts.symbol));
+      return extendToLostWindows(plan, readLostTicks(db, facts.symbol));
     })
     .filter((plan) => plan.windows.length > 0);
   return { plans, facts: new Map(symbols.map((facts) => [facts.symbol, facts])) };
 }
 
-interface CollectFlags {
+interface CollectOptions {
   /** Ticks the journal may hold; infinite where the answers have to be published together. As configured by default. */
   readonly journalTicksMax?: number;
   /** Of windows that a recheck put in doubt: their symbols are counted already, and each response is compared. */
-  readonly isAgain?: boolean;
+  readonly isRecheck?: boolean;
 }
 
 /** Fetches what the plans ask for into the journal, publishing on the way when it grows too large. */
@@ -199,11 +209,11 @@ export async function collectPlans(
   run: Run,
   plans: readonly SymbolPlan[],
   origin: Origin,
-  { journalTicksMax = run.context.settings.publish.journalTicksMax, isAgain = false }: CollectFlags = {},
+  { journalTicksMax = run.context.settings.publish.journalTicksMax, isRecheck = false }: CollectOptions = {},
 ): Promise<void> {
   const symbols = { ...run.symbols };
   run.symbols.planned += plans.length;
-  noteAsked(run, plans);
+  noteRequestedLosses(run, plans);
   if (plans.length === 0) return;
   const { context, archive } = run;
   const { db } = archive.state;
@@ -212,13 +222,13 @@ export async function collectPlans(
   const display = await context.startDisplay('ticks', plans.length, 'symbols', () => upstream.counters());
   let ticks = 0;
   let done = 0;
-  const behavior = unknownBehavior(oldestShown(db), readKnownPages<KnownPages>(db));
+  const behavior = createServerBehavior(readOldestShown(db), readKnownPages<KnownPages>(db));
   // A service that was caught has all of its windows compared with narrower ones.
-  const contradictions = isAgain || readRechecks(db).caughtAt !== null ? 1 : 0;
+  const contradictions = isRecheck || readRechecks(db).caughtAt !== null ? 1 : 0;
   behavior.contradictions = contradictions;
-  const sink = openSink(archive.state, clock, journalTicksMax, () => publishStep(run));
+  const sink = openTickJournalWriter(archive.state, clock, journalTicksMax, () => publishJournal(run));
   try {
-    const collected = await collect(
+    const collected = await collectTicks(
       {
         upstream,
         clock,
@@ -230,9 +240,9 @@ export async function collectPlans(
         pageLimit: settings.poll.pageLimit,
         futureSkewMs: settings.poll.futureSkewSeconds * 1000,
         concurrency: settings.upstream.concurrency,
-        coverageOf: (symbol) => coverageOf(db, symbol),
+        getCoverage: (symbol) => readSymbolCoverage(db, symbol),
         onPage(count) {
-          run.reached = true;
+          run.hasUpstreamResponded = true;
           run.pages++;
           ticks += count;
           display.update({ done, ticks });
@@ -244,12 +254,12 @@ export async function collectPlans(
       },
       plans,
     );
-    noteOldestShown(db, behavior.oldestTick);
-    noteKnownPages(db, knownPages(behavior));
-    if (origin === 'poll') notePolled(db, plans);
-    if (behavior.contradictions > contradictions) run.night.isPagingContradicted = true;
-    account(run, isAgain ? uncoveredOnly(run, collected) : collected);
-    if (isAgain) Object.assign(run.symbols, symbols);
+    recordOldestShown(db, behavior.oldestTick);
+    recordKnownPages(db, getKnownPages(behavior));
+    if (origin === 'poll') notePolledPlans(db, plans);
+    if (behavior.contradictions > contradictions) run.nightCounters.isPagingContradicted = true;
+    recordCollectedTicks(run, isRecheck ? keepUncoveredFailures(run, collected) : collected);
+    if (isRecheck) Object.assign(run.symbols, symbols);
   } catch (error) {
     // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
     await sink.drain().catch(() => {});
@@ -260,43 +270,49 @@ export async function collectPlans(
 }
 
 /** What was covered before and could not be fetched again is no failure. */
-function uncoveredOnly({ archive }: Run, collected: Collected): Collected {
+function keepUncoveredFailures({ archive }: Run, collected: TickCollectOutcome): TickCollectOutcome {
   const failures = collected.failures.flatMap((failure) =>
-    subtract([failure], coverageOf(archive.state.db, failure.symbol)).map((w) => ({ ...failure, ...w })),
+    subtract([failure], readSymbolCoverage(archive.state.db, failure.symbol)).map((w) => ({ ...failure, ...w })),
   );
-  return { ...collected, failures, unbrought: new Set(), behind: [] };
+  return { ...collected, failures, notServed: new Set(), behind: [] };
 }
 
 /** Enters what a collection brought into the run. Throws what stopped it where nothing more can be done. */
-function account(run: Run, collected: Collected): void {
+function recordCollectedTicks(run: Run, collected: TickCollectOutcome): void {
   const { context, archive } = run;
   run.symbols.done += collected.done.length;
   run.symbols.failed += collected.failed.length;
-  for (const window of [...collected.failures, ...collected.behind]) run.night.lacking.push(window);
+  for (const window of [...collected.failures, ...collected.behind]) run.nightCounters.missingWindows.push(window);
   const { db } = archive.state;
   // A suspended symbol that is tried again and fails is no failure of this run, unless it was to be asked for by name.
   const suspended = new Set(
     collected.failed.filter(
-      (symbol) => !run.byHand.has(symbol) && (oneSymbol(db, symbol)?.suspendedAt ?? null) !== null,
+      (symbol) => !run.requestedSymbols.has(symbol) && (readSymbol(db, symbol)?.suspendedAt ?? null) !== null,
     ),
   );
-  for (const failure of settleAsked(run, collected)) if (!suspended.has(failure.symbol)) run.failures.push(failure);
-  if (!run.asksOther) {
-    noteRecognition(db, collected, context.settings.source.suspendAfterDays, context.clock.nowMs());
-    noteOwedBy(run, collected);
+  for (const failure of settleRequestedLosses(run, collected))
+    if (!suspended.has(failure.symbol)) run.failures.push(failure);
+  if (!run.usesOtherUpstream) {
+    recordRecognition(db, collected, context.settings.source.suspendAfterDays, context.clock.nowMs());
+    recordOwedWindows(run, collected);
   }
   if (collected.behind.length > 0) {
-    const since = isoUtc(collected.behind.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY));
+    const since = formatIsoUtc(
+      collected.behind.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY),
+    );
     const symbols = [...new Set(collected.behind.map((w) => w.symbol))];
     run.warnings.push(
-      `The service itself is behind: it has nothing yet since ${since} of ${count(symbols, 'symbol')}.`,
+      `The service itself is behind: it has nothing yet since ${since} of ${formatNameList(symbols, 'symbol')}.`,
     );
   }
   context.signal.throwIfAborted();
-  const { stopped } = collected;
-  if (stopped !== null) {
-    if (stopped.failure === 'credential' || !run.reached) throw stopped;
-    context.log.warn({ reason: stopped.reason }, 'the upstream is out of reach or out of order; what was had is kept');
+  const { stopError } = collected;
+  if (stopError !== null) {
+    if (stopError.failure === 'credential' || !run.hasUpstreamResponded) throw stopError;
+    context.log.warn(
+      { reason: stopError.reason },
+      'the upstream is out of reach or out of order; what was had is kept',
+    );
     return;
   }
 }
@@ -305,36 +321,36 @@ function account(run: Run, collected: Collected): void {
  * Notes what the collection asked for in vain, and where the service goes back no further: there a lifetime begins, at the
  * latest with the first sight of the symbol. What the service had no more when it first answered is expired.
  */
-function noteOwedBy(run: Run, { done, failures, failed, shortened }: Collected): void {
+function recordOwedWindows(run: Run, { done, failures, failed, shortHistories }: TickCollectOutcome): void {
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
-  const expired: Failure[] = [];
-  for (const { symbol, from } of shortened) {
-    const facts = oneSymbol(db, symbol);
+  const expired: FetchFailure[] = [];
+  for (const { symbol, from } of shortHistories) {
+    const facts = readSymbol(db, symbol);
     if (facts === undefined) continue;
-    noteServedFrom(db, symbol, Math.min(from, facts.firstSeen));
+    recordServedFrom(db, symbol, Math.min(from, facts.firstSeen));
     const since = Math.max(facts.firstSeen, facts.opensAt ?? facts.firstSeen);
-    const reason = `expired: the service goes back no further than ${isoUtc(from)}`;
+    const reason = `expired: the service goes back no further than ${formatIsoUtc(from)}`;
     if (since < from) expired.push({ symbol, from: since, to: from, reason, isTooOld: true });
   }
   for (const failure of expired) run.failures.push(failure);
-  if (shortened.length > expired.length) {
-    const names = shortened
+  if (shortHistories.length > expired.length) {
+    const names = shortHistories
       .map(({ symbol }) => symbol)
       .filter((name) => !expired.some(({ symbol }) => symbol === name));
     run.warnings.push(
-      `The service does not go back as far as asked for ${count(names, 'symbol')}: what was before is not known.`,
+      `The service does not go back as far as asked for ${formatNameList(names, 'symbol')}: what was before is not known.`,
     );
   }
   const bySymbol = Map.groupBy([...failures, ...expired], ({ symbol }) => symbol);
   const owed = [...new Set([...done, ...failed, ...bySymbol.keys()])]
     .filter((symbol) =>
-      bySymbol.has(symbol) ? oneSymbol(db, symbol) !== undefined : owedWindowsOf(db, symbol).length > 0,
+      bySymbol.has(symbol) ? readSymbol(db, symbol) !== undefined : readOwedWindows(db, symbol).length > 0,
     )
     .map((symbol) => ({
       symbol,
-      covered: sureCoverageOf(db, symbol),
+      covered: readCoverageWithoutLost(db, symbol),
       failures: (bySymbol.get(symbol) ?? []).map(({ from, to, reason, isTooOld }) => ({
         from,
         to,
@@ -342,19 +358,19 @@ function noteOwedBy(run: Run, { done, failures, failed, shortened }: Collected):
         kind: isTooOld === true ? ('expired' as const) : ('failed' as const),
       })),
     }));
-  noteOwed(db, owed, nowMs);
+  recordOwed(db, owed, nowMs);
 }
 
 /** `3 symbols (A, B, C)`, so many of them by name. */
-export const count = (symbols: readonly string[], noun: string, namedMax = 3): string =>
+export const formatNameList = (symbols: readonly string[], noun: string, namedMax = 3): string =>
   `${symbols.length} ${noun}${symbols.length === 1 ? '' : 's'} (${symbols.slice(0, namedMax).join(', ')}${symbols.length > namedMax ? ', …' : ''})`;
 
 /** The end of a poll: now, or the end of a past UTC day. */
-export function endOfPoll({ clock }: Context, day: number | null): number {
+export function computePollEnd({ clock }: Context, day: number | null): number {
   const nowMs = clock.nowMs();
   if (day !== null && day > nowMs)
     throw new UsageError(
-      `--date ${dayOf(day)} is in the future: there is nothing to poll yet. Today is ${dayOf(nowMs)} (UTC).`,
+      `--date ${formatDay(day)} is in the future: there is nothing to poll yet. Today is ${formatDay(nowMs)} (UTC).`,
     );
   return day === null ? nowMs : Math.min(day + dayMs, nowMs);
 }

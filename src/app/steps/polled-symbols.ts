@@ -1,11 +1,11 @@
-import { type SymbolFacts, unknownSymbol } from '../../core/market.ts';
-import { isDue, mayBeLive } from '../../core/symbol-lifetime.ts';
+import { createUnknownSymbol, type SymbolFacts } from '../../core/market.ts';
+import { canBeLive, isRequestDue } from '../../core/symbol-lifetime.ts';
 import type { Window } from '../../core/window.ts';
 import { isWanted, type SymbolPlan } from '../../ingest/plan.ts';
-import { allLostTicks, sureCoverageOf } from '../../state/data-loss.ts';
+import { readAllLostTicks, readCoverageWithoutLost } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
-import { allSymbols, notePolledFrom, oneSymbol, unsettledSymbols } from '../../state/symbols.ts';
-import { lingerRules, skewMs } from '../open-configured.ts';
+import { readAllSymbols, readSymbol, readUnsettledSymbols, recordPolledFrom } from '../../state/symbols.ts';
+import { getFutureSkewMs, getLingerRules } from '../open-configured.ts';
 import type { Run } from '../run.ts';
 
 export interface PolledSymbol {
@@ -19,18 +19,24 @@ export interface PolledSymbol {
  * lists still ask for. A suspended symbol is asked for once a UTC day, and whenever it was chosen
  * by hand.
  */
-export function polledSymbols({ context, archive }: Run, chosen: readonly string[], nowMs: number): PolledSymbol[] {
+export function listPolledSymbols({ context, archive }: Run, chosen: readonly string[], nowMs: number): PolledSymbol[] {
   const { db } = archive.state;
-  const rules = lingerRules(context);
+  const rules = getLingerRules(context);
   const named = chosen.length > 0 ? chosen : context.settings.symbols;
-  const symbols = named.length === 0 ? unsettledSymbols(db, nowMs - rules.lingerMs) : factsOf(db, named, nowMs);
-  const lost = allLostTicks(db);
+  const symbols =
+    named.length === 0 ? readUnsettledSymbols(db, nowMs - rules.lingerMs) : readNamedSymbolFacts(db, named, nowMs);
+  const lost = readAllLostTicks(db);
   const out: PolledSymbol[] = [];
   for (const facts of symbols) {
-    if (chosen.length === 0 && !isDue(facts, nowMs)) continue;
+    if (chosen.length === 0 && !isRequestDue(facts, nowMs)) continue;
     const asDue = { ...facts, suspendedAt: null };
-    if (named.length === 0 && !mayBeLive(asDue, nowMs, rules)) continue;
-    const coverage = sureCoverageOf(db, facts.symbol, nowMs + skewMs(context), lost.get(facts.symbol) ?? []);
+    if (named.length === 0 && !canBeLive(asDue, nowMs, rules)) continue;
+    const coverage = readCoverageWithoutLost(
+      db,
+      facts.symbol,
+      nowMs + getFutureSkewMs(context),
+      lost.get(facts.symbol) ?? [],
+    );
     if (named.length === 0 && !isWanted(asDue, coverage, nowMs, rules)) continue;
     out.push({ facts, coverage });
   }
@@ -38,15 +44,16 @@ export function polledSymbols({ context, archive }: Run, chosen: readonly string
 }
 
 /** Whether no market list has named a symbol yet: those that files brought are nobody's to follow. */
-export const noneListed = ({ archive }: Run): boolean => !allSymbols(archive.state.db).some(({ listed }) => listed);
+export const hasNoListedSymbols = ({ archive }: Run): boolean =>
+  !readAllSymbols(archive.state.db).some(({ listed }) => listed);
 
 /** Of symbols named by hand, known or not. */
-export const factsOf = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
-  [...new Set(symbols)].map((symbol) => oneSymbol(db, symbol) ?? unknownSymbol(symbol, nowMs));
+export const readNamedSymbolFacts = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
+  [...new Set(symbols)].map((symbol) => readSymbol(db, symbol) ?? createUnknownSymbol(symbol, nowMs));
 
 /** Notes from when on the symbols of a poll are polled, whatever came of its requests: that is owed from now on. */
-export function notePolled(db: Database, plans: readonly SymbolPlan[]): void {
+export function notePolledPlans(db: Database, plans: readonly SymbolPlan[]): void {
   db.transaction(() => {
-    for (const { symbol, windows } of plans) if (windows.length > 0) notePolledFrom(db, symbol, windows[0]!.from);
+    for (const { symbol, windows } of plans) if (windows.length > 0) recordPolledFrom(db, symbol, windows[0]!.from);
   });
 }

@@ -1,14 +1,14 @@
-import { rawFiles } from '../../archive/raw/raw-retention.ts';
+import { listRawFiles } from '../../archive/raw/raw-retention.ts';
 import type { LostWindow } from '../../core/data-loss.ts';
 import type { RawPage } from '../../core/raw-page.ts';
-import { intersection, isEmpty, type Window } from '../../core/window.ts';
+import { intersectTwo, isEmpty, type Window } from '../../core/window.ts';
 import type { ImportFile } from '../import/files.ts';
-import { openReplay } from '../import/import-raw.ts';
+import { openRawReplay } from '../import/import-raw.ts';
 import { openImportWriter } from '../import/stage-rows.ts';
-import { UnreadableFile } from '../import/unreadable-file.ts';
+import { UnreadableFileError } from '../import/unreadable-file.ts';
 import type { Run } from '../run.ts';
-import { lostTicks } from './count-restored.ts';
-import { publishStep } from './publish-step.ts';
+import { listLostTickWindows } from './count-restored.ts';
+import { publishJournal } from './publish-step.ts';
 
 /**
  * Takes in what the answers that are kept as they came still have of ticks that are lost, and publishes it: what was had
@@ -17,24 +17,24 @@ import { publishStep } from './publish-step.ts';
  * A window proves to be back by answers that are published together: so only as many windows are read for at a time as
  * lost what the journal may hold, and what is journaled for them is published at the end.
  */
-export async function rawReplayStep(run: Run): Promise<void> {
-  const files = rawFiles(run.archive).map(fileOf);
+export async function replayRawResponses(run: Run): Promise<void> {
+  const files = listRawFiles(run.archive).map(toImportFile);
   if (files.length === 0) return;
   const { journalTicksMax } = run.context.settings.publish;
-  for (const batch of batchesOf(lostTicks(run), journalTicksMax)) {
-    await replayInto(
+  for (const batch of splitLossesIntoBatches(listLostTickWindows(run), journalTicksMax)) {
+    await replayBatch(
       run,
       files,
       Map.groupBy(batch, ({ symbol }) => symbol),
     );
-    await publishStep(run);
+    await publishJournal(run);
   }
   // What was answered then says nothing of what the upstream has now.
-  run.lost.answered.clear();
+  run.lostWindows.confirmedLost.clear();
 }
 
 /** Windows in their order, cut into batches that lost about as many ticks together; none is empty. */
-function batchesOf(lost: readonly LostWindow[], ticksMax: number): LostWindow[][] {
+function splitLossesIntoBatches(lost: readonly LostWindow[], ticksMax: number): LostWindow[][] {
   const out: LostWindow[][] = [];
   let room = 0;
   for (const window of lost) {
@@ -49,7 +49,7 @@ function batchesOf(lost: readonly LostWindow[], ticksMax: number): LostWindow[][
 }
 
 /** Journals the answers that reach into lost windows, by symbol. */
-async function replayInto(
+async function replayBatch(
   run: Run,
   files: readonly ImportFile[],
   lost: ReadonlyMap<string, readonly LostWindow[]>,
@@ -62,43 +62,43 @@ async function replayInto(
   const writer = openImportWriter(run, options);
   const display = await context.startDisplay('kept answers', files.length, 'files');
   let done = 0;
-  const replay = openReplay({
+  const replay = openRawReplay({
     run,
     writer,
     rules: { dataset: 'ticks', paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
-    wanted: (page) => reachesInto(page, (symbol) => lost.get(symbol) ?? []),
+    isWanted: (page) => hasLostOverlap(page, (symbol) => lost.get(symbol) ?? []),
     onSetAside: () => {},
     onTorn: () => {},
     onProgress: () => display.update({ done, ticks: writer.ticks }),
   });
   try {
     for (const file of files) {
-      await replay.take(file).catch(passUnreadable);
+      await replay.take(file).catch(ignoreUnreadableFile);
       done++;
     }
     await replay.finish();
-    await writer.finish();
+    await writer.flushJournal();
   } finally {
     display.stop();
   }
 }
 
 /** Whether an answer is of a window that reaches into one of these. */
-function reachesInto({ asked }: RawPage, lostOf: (symbol: string) => readonly Window[]): boolean {
+function hasLostOverlap({ asked }: RawPage, lostOf: (symbol: string) => readonly Window[]): boolean {
   if (asked.route !== 'ticks' || asked.meaning === null) return false;
   const spoken = [{ from: asked.from, to: asked.to }, asked.meaning.asked];
-  return lostOf(asked.symbol).some((window) => spoken.some((span) => !isEmpty(intersection(span, window))));
+  return lostOf(asked.symbol).some((window) => spoken.some((span) => !isEmpty(intersectTwo(span, window))));
 }
 
-const fileOf = (path: string): ImportFile => ({
+const toImportFile = (path: string): ImportFile => ({
   path,
-  named: false,
+  isNamed: false,
   format: 'raw',
   compression: 'none',
   writtenAt: 0,
   bytes: 0,
 });
 
-const passUnreadable = (error: unknown): void => {
-  if (!(error instanceof UnreadableFile)) throw error;
+const ignoreUnreadableFile = (error: unknown): void => {
+  if (!(error instanceof UnreadableFileError)) throw error;
 };

@@ -1,31 +1,31 @@
-import { aheadMsMax } from '../../core/clock.ts';
-import type { Covered } from '../../core/coverage.ts';
+import { clockAheadMsMax } from '../../core/clock.ts';
+import type { CoveredWindow } from '../../core/coverage.ts';
 import { DamageError, UpstreamError } from '../../core/errors.ts';
-import { ranks } from '../../core/merge.ts';
-import { generator, textKey } from '../../core/random.ts';
-import { latenessOf, noteLateness, type RecheckMemory } from '../../core/rechecks.ts';
-import { noTicks } from '../../core/tick.ts';
-import { newlyPolledMs } from '../../core/volume-drop.ts';
+import { precedenceRanks } from '../../core/merge.ts';
+import { createRandom, hashText } from '../../core/random.ts';
+import { computeLatenessMs, type RecheckMemory, recordLateness } from '../../core/rechecks.ts';
+import { emptyTicks } from '../../core/tick.ts';
+import { computeNewlyPolledMs } from '../../core/volume-drop.ts';
 import { dayMs, type Window } from '../../core/window.ts';
-import { type CoverContext, requestOnce } from '../../ingest/fetch-symbol.ts';
-import { openSink, type Sink } from '../../ingest/journal-writer.ts';
+import { type FetchContext, requestOnce } from '../../ingest/fetch-symbol.ts';
+import { type JournalWriter, openTickJournalWriter } from '../../ingest/journal-writer.ts';
 import type { Observation } from '../../ingest/observation.ts';
-import { demoted, type RecheckNightContext, recheckNight } from '../../ingest/recheck-night.ts';
+import { createDemotion, type RecheckNightContext, recheckNight } from '../../ingest/recheck-night.ts';
 import { countRechecks, countRereadRequests } from '../../ingest/recheck-plan.ts';
-import { type KnownPages, unknownBehavior } from '../../ingest/server-behavior.ts';
+import { createServerBehavior, type KnownPages } from '../../ingest/server-behavior.ts';
 import { openVerifiedFiles } from '../../reading/files/verified-files.ts';
-import { watchCurrent } from '../../reading/manifest-watcher.ts';
-import { openTicks } from '../../reading/read-ticks.ts';
-import { responsesOf } from '../../state/coverage.ts';
-import { oldestShown, readKnownPages } from '../../state/evidence.ts';
+import { watchManifest } from '../../reading/manifest-watcher.ts';
+import { openTickReader } from '../../reading/read-ticks.ts';
+import { readResponses } from '../../state/coverage.ts';
+import { readKnownPages, readOldestShown } from '../../state/evidence.ts';
 import type { TickRecord } from '../../state/journal.ts';
-import { lastNights } from '../../state/nightly-stats.ts';
+import { readLastNights } from '../../state/nightly-stats.ts';
 import { readRechecks, updateRechecks } from '../../state/rechecks.ts';
-import { allSymbols } from '../../state/symbols.ts';
-import { overlapMsOf } from '../open-configured.ts';
+import { readAllSymbols } from '../../state/symbols.ts';
+import { getOverlapMs } from '../open-configured.ts';
 import type { Run } from '../run.ts';
 import { collectPlans } from './poll-steps.ts';
-import { publishStep } from './publish-step.ts';
+import { publishJournal } from './publish-step.ts';
 
 const minuteMs = 60_000;
 
@@ -38,29 +38,29 @@ const cacheBytesMax = 64 * 1024 * 1024;
  * @returns the error where a published file that was to be compared with is damaged: the rest is to be published before
  * that is said
  */
-export async function recheckStep(run: Run, end: number): Promise<DamageError | null> {
+export async function recheckCoverage(run: Run, end: number): Promise<DamageError | null> {
   const { context, archive } = run;
   const { settings, clock } = context;
   const { db } = archive.state;
-  const past = lastNights(db).filter((night) => night.polledTo <= clock.nowMs() + aheadMsMax);
+  const past = readLastNights(db).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
   // A lost state does not know of earlier nights: nothing was to be asked of one that is repeated.
   const isRepeated =
-    run.symbols.planned === 0 || newlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
-  if (settings.poll.recheckShare === 0 || isRepeated || !run.reached) return null;
+    run.symbols.planned === 0 || computeNewlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
+  if (settings.poll.recheckShare === 0 || isRepeated || !run.hasUpstreamResponded) return null;
   const upstream = await run.upstream();
   const { requests } = upstream.counters();
   const windows = countRechecks(settings.poll.recheckShare, requests);
   // The same night of the same archive draws the same windows.
-  const seed = textKey(textKey(0, archive.state.identity.upstream), String(end));
-  const sink = openSink(archive.state, clock, settings.publish.journalTicksMax, () => publishStep(run));
-  const cover: CoverContext = {
+  const seed = hashText(hashText(0, archive.state.identity.upstream), String(end));
+  const sink = openTickJournalWriter(archive.state, clock, settings.publish.journalTicksMax, () => publishJournal(run));
+  const cover: FetchContext = {
     upstream,
     clock,
     runId: run.id,
     origin: 'backfill',
     signal: context.signal,
     append: sink.append,
-    behavior: unknownBehavior(oldestShown(db), readKnownPages<KnownPages>(db)),
+    behavior: createServerBehavior(readOldestShown(db), readKnownPages<KnownPages>(db)),
     pageLimit: settings.poll.pageLimit,
     futureSkewMs: settings.poll.futureSkewSeconds * 1000,
     onPage: () => run.pages++,
@@ -68,19 +68,23 @@ export async function recheckStep(run: Run, end: number): Promise<DamageError | 
   const limits = {
     windows,
     rereadRequestsMax: countRereadRequests(requests),
-    overlapOf: (memory: RecheckMemory) => overlapMsOf(context, memory),
+    computeOverlapMs: (memory: RecheckMemory) => getOverlapMs(context, memory),
   };
   const known = readRechecks(db);
   try {
     const { memory, ...night } = await recheckNight(
-      { ...contextOf(run, cover, sink, end), random: generator(seed), requests: () => upstream.counters().requests },
+      {
+        ...createRecheckContext(run, cover, sink, end),
+        random: createRandom(seed),
+        countRequests: () => upstream.counters().requests,
+      },
       known,
       limits,
-      known.caughtAt !== null && run.night.isPagingContradicted,
+      known.caughtAt !== null && run.nightCounters.isPagingContradicted,
     );
     // A publish on the way may have measured a lateness.
     updateRechecks(db, ({ lateness }) =>
-      lateness.reduce((noted, { day, ms }) => noteLateness(noted, day, ms, night.at), memory),
+      lateness.reduce((noted, { day, ms }) => recordLateness(noted, day, ms, night.at), memory),
     );
     run.rechecks = {
       requests: night.requests,
@@ -90,10 +94,10 @@ export async function recheckStep(run: Run, end: number): Promise<DamageError | 
       withdrawn_windows: night.withdrawn,
       reread_windows: night.reread,
       doubtful_windows: night.doubtful,
-      lateness_ms: latenessOf(memory),
-      overlap_ms: overlapMsOf(context, memory),
+      lateness_ms: computeLatenessMs(memory),
+      overlap_ms: getOverlapMs(context, memory),
     };
-    if (memory.caughtAt !== null) run.warnings.push(caughtText(night.doubtful));
+    if (memory.caughtAt !== null) run.warnings.push(formatOmissionWarning(night.doubtful));
     context.log.info({ ...run.rechecks, seed }, 'rechecked a sample of what is settled');
     return null;
   } catch (error) {
@@ -104,27 +108,32 @@ export async function recheckStep(run: Run, end: number): Promise<DamageError | 
   }
 }
 
-const caughtText = (doubtful: number): string =>
+const formatOmissionWarning = (doubtful: number): string =>
   `The service was seen to leave ticks out of wide windows: what was fetched before counts as inferred until it is read again${doubtful === 0 ? '' : `, ${doubtful} windows in the next nights`}.`;
 
 /** How rechecks read and write this archive. */
-function contextOf(
+function createRecheckContext(
   run: Run,
-  cover: CoverContext,
-  sink: Sink,
+  cover: FetchContext,
+  sink: JournalWriter,
   end: number,
-): Omit<RecheckNightContext, 'random' | 'requests'> {
+): Omit<RecheckNightContext, 'random' | 'countRequests'> {
   const { context, archive } = run;
   const { db } = archive.state;
-  const readTicks = openTicks(archive, watchCurrent(archive), openVerifiedFiles(archive, cacheBytesMax), cacheBytesMax);
+  const readTicks = openTickReader(
+    archive,
+    watchManifest(archive),
+    openVerifiedFiles(archive, cacheBytesMax),
+    cacheBytesMax,
+  );
   const record = (symbol: string, given: Partial<TickRecord>): TickRecord => ({
     runId: run.id,
     symbol,
-    asked: { from: 0, to: 0 },
+    requestedWindow: { from: 0, to: 0 },
     observedAt: context.clock.nowMs(),
     origin: 'backfill',
-    rank: ranks.poll,
-    ticks: noTicks,
+    rank: precedenceRanks.poll,
+    ticks: emptyTicks,
     rejected: [],
     covered: [],
     ...given,
@@ -135,18 +144,18 @@ function contextOf(
   }
   let isSilent = false;
   return {
-    symbols: allSymbols(db)
+    symbols: readAllSymbols(db)
       .filter(({ suspendedAt }) => suspendedAt === null)
       .map(({ symbol, ticks }) => ({ symbol, ticks })),
     settleMs: context.settings.archive.settleMinutes * minuteMs,
     endMs: end,
     nowMs: () => context.clock.nowMs(),
-    coverageOf: (symbol) => responsesOf(db, symbol),
-    async timesOf(symbol, { from, to }) {
+    getCoverage: (symbol) => readResponses(db, symbol),
+    async loadTickTimes(symbol, { from, to }) {
       const found = await readTicks({ symbol, from, to, limit: Number.MAX_SAFE_INTEGER });
-      return joined(found?.slices ?? []);
+      return concatTimes(found?.slices ?? []);
     },
-    async request(symbol, window): Promise<Observation | null> {
+    async requestPage(symbol, window): Promise<Observation | null> {
       // What failed once is not tried for each window of a sample.
       if (isSilent) return null;
       try {
@@ -162,13 +171,13 @@ function contextOf(
       }
     },
     withdraw: (symbol, windows: readonly Window[]) => write(record(symbol, { withdrawn: windows })),
-    demote: (symbol, windows: readonly Covered[]) =>
-      write(record(symbol, { origin: windows[0]!.origin, ...demoted(windows) })),
-    refetch: (plans) => collectPlans(run, plans, 'backfill', { isAgain: true }),
+    demote: (symbol, windows: readonly CoveredWindow[]) =>
+      write(record(symbol, { origin: windows[0]!.origin, ...createDemotion(windows) })),
+    refetch: (plans) => collectPlans(run, plans, 'backfill', { isRecheck: true }),
   };
 }
 
-function joined(
+function concatTimes(
   slices: readonly { readonly t: Float64Array; readonly from: number; readonly to: number }[],
 ): Float64Array {
   const times = new Float64Array(slices.reduce((sum, { from, to }) => sum + to - from, 0));

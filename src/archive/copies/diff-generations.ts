@@ -11,7 +11,7 @@ export interface ChangedFile extends PublishedFile {
  * generation `since`, takes these and removes those of `removedSince` holds `manifest`'s.
  * Throws UsageError for a generation that is still to come.
  */
-export function changesSince(manifest: Manifest, since: number): ChangedFile[] {
+export function listChangedFiles(manifest: Manifest, since: number): ChangedFile[] {
   if (since > manifest.generation) {
     throw new UsageError(
       `--since ${since} is above the archive's generation ${manifest.generation}: it was never published here. Is this another archive, or one restored from a backup?`,
@@ -24,5 +24,5 @@ export function changesSince(manifest: Manifest, since: number): ChangedFile[] {
 }
 
 /** Paths of files that were published in generation `since`, or later, and are no more. */
-export const removedSince = ({ removed = [] }: Manifest, since: number): string[] =>
+export const listRemovedPaths = ({ removed = [] }: Manifest, since: number): string[] =>
   removed.filter(({ generation }) => generation > since).map(({ path }) => path);

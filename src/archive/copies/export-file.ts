@@ -4,15 +4,15 @@ import { DamageError, UsageError } from '../../core/errors.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
 import type { PublishedFile } from '../manifest.ts';
 import type { Column, DatasetName } from '../parquet/schema.ts';
-import { arrowPieces, parquetPieces, type RowChunk } from '../parquet/streaming-writer.ts';
-import { storageOf } from '../parquet/ticks-arrow.ts';
-import { clearAbandoned, draftOf, endDraft, isInside } from './atomic-write.ts';
-import type { Pin } from './pin-generation.ts';
+import { type RowChunk, streamArrow, streamParquet } from '../parquet/streaming-writer.ts';
+import { chooseTimeEncoding } from '../parquet/ticks-arrow.ts';
+import { closeDraft, isInside, openDraft, removeAbandonedDrafts } from './atomic-write.ts';
+import type { GenerationPin } from './pin-generation.ts';
 
 export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
-const extensions: Readonly<Record<string, ExportFormat>> = {
+const formatsByExtension: Readonly<Record<string, ExportFormat>> = {
   '.parquet': 'parquet',
   '.csv': 'csv',
   '.ndjson': 'ndjson',
@@ -22,16 +22,16 @@ const extensions: Readonly<Record<string, ExportFormat>> = {
 };
 
 /** The format that a file's name tells. Throws UsageError where it tells none. */
-export function formatOf(path: string): ExportFormat {
-  const format = extensions[extname(path).toLowerCase()];
+export function inferExportFormat(path: string): ExportFormat {
+  const format = formatsByExtension[extname(path).toLowerCase()];
   if (format !== undefined) return format;
   throw new UsageError(
-    `--out ${path} does not tell the format by its ending (${Object.keys(extensions).join(' ')}): say --format ${exportFormats.join('|')}.`,
+    `--out ${path} does not tell the format by its ending (${Object.keys(formatsByExtension).join(' ')}): say --format ${exportFormats.join('|')}.`,
   );
 }
 
 /** The absolute path of a file that may be written or replaced. Throws UsageError for one that may not. */
-export function requireWritable(disk: Disk, root: string, path: string): string {
+export function requireWritableTarget(disk: Disk, root: string, path: string): string {
   const target = disk.realPath(path);
   if (isInside(disk, target, root))
     throw new UsageError(`--out ${path} is inside the archive ${root}: its readers would take it for a part of it.`);
@@ -43,36 +43,36 @@ export function requireWritable(disk: Disk, root: string, path: string): string 
 }
 
 /** Throws DamageError where a pinned file is not as published: neither DuckDB nor anything after it would notice. */
-export function requireIntact(disk: Disk, pinned: Pin, { path, sha256: wanted }: PublishedFile): void {
+export function requireFileIntact(disk: Disk, pinned: GenerationPin, { path, sha256: wanted }: PublishedFile): void {
   if (sha256(disk.read(`${pinned.root}/${path}`)) !== wanted)
     throw new DamageError(`${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
 }
 
 /** A slice's rows in one of the columnar formats, with the archive's own types. */
-export const columnarPieces = (
+export const encodeColumnar = (
   dataset: DatasetName,
   columns: readonly Column[],
   chunks: AsyncIterable<RowChunk>,
   format: 'parquet' | 'arrow' | 'arrow_stream',
 ): AsyncGenerator<Uint8Array> =>
   format !== 'parquet'
-    ? arrowPieces(columns, chunks, format === 'arrow' ? 'file' : 'stream')
-    : parquetPieces(columns, chunks, (first) =>
-        dataset === 'ticks' ? storageOf(Float64Array.from(first[1] as number[])) : { delta: [] },
+    ? streamArrow(columns, chunks, format === 'arrow' ? 'file' : 'stream')
+    : streamParquet(columns, chunks, (first) =>
+        dataset === 'ticks' ? chooseTimeEncoding(Float64Array.from(first[1] as number[])) : { deltaColumns: [] },
       );
 
 /**
  * Writes `target` so that nobody sees half of it: beside it, synced, and renamed; one that was there is replaced, and
  * where it fails, stays. `id` tells drafts of one process apart.
  */
-export async function writeInPlace(
+export async function writeFileAtomically(
   disk: Disk,
   target: string,
   id: string,
   pieces: AsyncIterable<Uint8Array>,
 ): Promise<{ bytes: number; sha256: string }> {
-  clearAbandoned(disk, target);
-  const draft = draftOf(target, id);
+  removeAbandonedDrafts(disk, target);
+  const draft = openDraft(target, id);
   const hash = createHash('sha256');
   let bytes = 0;
   async function* counted() {
@@ -83,13 +83,13 @@ export async function writeInPlace(
     }
   }
   try {
-    await disk.writeAll(draft, counted());
+    await disk.writeStream(draft, counted());
     disk.rename(draft, target);
   } catch (error) {
     disk.remove(draft);
     throw error;
   } finally {
-    endDraft(draft);
+    closeDraft(draft);
   }
   disk.syncFolder(dirname(target));
   return { bytes, sha256: hash.digest('hex') };

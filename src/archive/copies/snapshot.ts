@@ -1,16 +1,16 @@
 import { dirname, join } from 'node:path';
 import { DamageError, UsageError } from '../../core/errors.ts';
-import { isApart, linked } from '../disk/cross-device.ts';
+import { isCrossDeviceError, tryLink } from '../disk/cross-device.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
-import { allFiles, type PublishedFile, totalsOf } from '../manifest.ts';
+import { listManifestFiles, type PublishedFile, sumFileTotals } from '../manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import { datasetNames } from '../parquet/schema.ts';
-import { rootTexts } from '../texts/root-files.ts';
-import { clearAbandoned, draftOf, endDraft, isInside } from './atomic-write.ts';
-import { requireIntact } from './export-file.ts';
-import { type Pin, pin } from './pin-generation.ts';
+import { formatRootFiles } from '../texts/root-files.ts';
+import { closeDraft, isInside, openDraft, removeAbandonedDrafts } from './atomic-write.ts';
+import { requireFileIntact } from './export-file.ts';
+import { type GenerationPin, pinGeneration } from './pin-generation.ts';
 
-export interface Snapshot {
+export interface ArchiveSnapshot {
   /** Its folder, absolute. */
   readonly folder: string;
   readonly generation: number;
@@ -33,35 +33,39 @@ export interface SnapshotOptions {
  * folder that cannot be used and for an archive that has published nothing, DamageError where a file is not as it was
  * published: whoever keeps a copy for later would learn of it too late.
  */
-export async function takeSnapshot(archive: Archive, folder: string, options: SnapshotOptions): Promise<Snapshot> {
+export async function takeSnapshot(
+  archive: Archive,
+  folder: string,
+  options: SnapshotOptions,
+): Promise<ArchiveSnapshot> {
   const { disk, layout } = archive;
-  const target = requireUsable(disk, layout.root, folder);
-  if (archive.manifest().generation === 0)
+  const target = requireEmptyTarget(disk, layout.root, folder);
+  if (archive.readManifest().generation === 0)
     throw new UsageError(`${layout.root} has published nothing yet: there is nothing to take a snapshot of.`);
-  clearAbandoned(disk, target);
+  removeAbandonedDrafts(disk, target);
   // Links inside of the archive come first: they hold on to the generation, however long the rest takes.
-  const pinned = pin(archive, datasetNames, `${options.id}-snapshot`);
-  const draft = draftOf(target, options.id);
+  const pinned = pinGeneration(archive, datasetNames, `${options.id}-snapshot`);
+  const draft = openDraft(target, options.id);
   let made = draft;
   try {
-    const copied = await fill(archive, pinned, draft, options);
-    moveIntoPlace(disk, draft, target);
+    const copied = await copyGeneration(archive, pinned, draft, options);
+    renameIntoPlace(disk, draft, target);
     made = target;
     disk.syncFolder(dirname(target));
-    const files = allFiles(pinned.manifest);
-    const { bytes } = totalsOf(files);
+    const files = listManifestFiles(pinned.manifest);
+    const { bytes } = sumFileTotals(files);
     return { folder: target, generation: pinned.manifest.generation, files: files.length, bytes, copied };
   } catch (error) {
     disk.remove(made);
     throw error;
   } finally {
-    endDraft(draft);
+    closeDraft(draft);
     pinned.release();
   }
 }
 
 /** The absolute path of a folder that is new or empty, and outside of the archive. */
-function requireUsable(disk: Disk, root: string, folder: string): string {
+function requireEmptyTarget(disk: Disk, root: string, folder: string): string {
   const target = disk.realPath(folder);
   if (isInside(disk, target, root))
     throw new UsageError(`${folder} is inside the archive ${root}: a snapshot of it needs a folder elsewhere.`);
@@ -77,12 +81,17 @@ function requireUsable(disk: Disk, root: string, folder: string): string {
 }
 
 /** Files between two turns for signals and the progress bar. */
-const turnEvery = 16;
+const filesPerYield = 16;
 
 /** Builds the snapshot in `draft`, every file and folder of it synced; returns how many files were copied. */
-async function fill(archive: Archive, pinned: Pin, draft: string, options: SnapshotOptions): Promise<number> {
+async function copyGeneration(
+  archive: Archive,
+  pinned: GenerationPin,
+  draft: string,
+  options: SnapshotOptions,
+): Promise<number> {
   const { disk } = archive;
-  const files = allFiles(pinned.manifest);
+  const files = listManifestFiles(pinned.manifest);
   const folders = new Set([draft]);
   disk.makeFolder(draft);
   let copied = 0;
@@ -91,35 +100,35 @@ async function fill(archive: Archive, pinned: Pin, draft: string, options: Snaps
     const to = join(draft, file.path);
     if (!folders.has(dirname(to))) disk.makeFolder(dirname(to));
     folders.add(dirname(to));
-    if (linked(disk, join(pinned.root, file.path), to)) requireIntact(disk, pinned, file);
+    if (tryLink(disk, join(pinned.root, file.path), to)) requireFileIntact(disk, pinned, file);
     else {
-      copy(disk, pinned.root, file, to);
+      copyFile(disk, pinned.root, file, to);
       copied++;
     }
     options.onProgress?.(i + 1, files.length);
-    if (i % turnEvery === turnEvery - 1) await new Promise((resolve) => setImmediate(resolve));
+    if (i % filesPerYield === filesPerYield - 1) await new Promise((resolve) => setImmediate(resolve));
   }
-  for (const [name, text] of Object.entries(rootTexts(pinned.manifest)))
+  for (const [name, text] of Object.entries(formatRootFiles(pinned.manifest)))
     disk.write(join(draft, name), Buffer.from(text));
   disk.write(join(draft, 'manifest.json'), Buffer.from(pinned.manifestText));
   for (const folder of folders) disk.syncFolder(folder);
   return copied;
 }
 
-function copy(disk: Disk, root: string, file: PublishedFile, to: string): void {
+function copyFile(disk: Disk, root: string, file: PublishedFile, to: string): void {
   const bytes = disk.read(join(root, file.path));
   if (sha256(bytes) !== file.sha256)
     throw new DamageError(`${file.path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
   disk.write(to, bytes);
 }
 
-function moveIntoPlace(disk: Disk, draft: string, target: string): void {
+function renameIntoPlace(disk: Disk, draft: string, target: string): void {
   try {
     // An empty folder of that name gives way.
     disk.rename(draft, target);
   } catch (error) {
     const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-    if (isApart(error) || code === 'EBUSY')
+    if (isCrossDeviceError(error) || code === 'EBUSY')
       throw new UsageError(`${target} is where a device is mounted: name a new folder inside of it.`, { cause: error });
     if (code === 'ENOTEMPTY' || code === 'EEXIST')
       throw new UsageError(`${target} was filled by somebody else meanwhile.`, { cause: error });

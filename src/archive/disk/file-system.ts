@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream, lstatSync, readdirSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { DiskFullError, exitCodes, OddslakeError } from '../../core/errors.ts';
-import { type FileCalls, systemCalls } from './syscalls.ts';
+import { type FileSystemCalls, systemCalls } from './syscalls.ts';
 
 /** Everything the archive does to a file system. What it writes is durable when a call returns, unless said otherwise. */
 export interface Disk {
@@ -12,7 +12,7 @@ export interface Disk {
   /** Differs once a file at this path is another one, or was written to; null where there is none. */
   stamp(path: string): string | null;
   /** A file from its beginning to its end, some hundred kilobytes at a time. */
-  pieces(path: string): AsyncIterable<Uint8Array>;
+  readStream(path: string): AsyncIterable<Uint8Array>;
   isFolder(path: string): boolean;
   /** A regular file, that is: no folder, device or pipe. */
   isFile(path: string): boolean;
@@ -22,11 +22,11 @@ export interface Disk {
   /** Creates or replaces a file, whole or piece by piece, and syncs it; not its folder. */
   write(path: string, bytes: Uint8Array | Iterable<Uint8Array>): void;
   /** The same for pieces that come as they are ready. */
-  writeAll(path: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
+  writeStream(path: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
   /** Makes a folder and those above it, each synced into its parent. */
   makeFolder(path: string): void;
   /** Makes a folder that need not outlive a crash. */
-  makeScratch(path: string): void;
+  makeVolatileFolder(path: string): void;
   /** Replaces `to` at once; durable only after `syncFolder` of both folders. */
   rename(from: string, to: string): void;
   link(from: string, to: string): void;
@@ -37,10 +37,10 @@ export interface Disk {
   remove(path: string): void;
 }
 
-const pieceBytes = 512 * 1024;
+const readStreamBytes = 512 * 1024;
 
 /** A disk whose every change is one of these calls, in the order in which it is made. */
-export function diskOver(calls: FileCalls): Disk {
+export function createDisk(calls: FileSystemCalls): Disk {
   const syncFolder = (path: string): void => {
     const folder = calls.openFolder(path);
     try {
@@ -73,7 +73,7 @@ export function diskOver(calls: FileCalls): Disk {
     } catch (error) {
       // Another process may have been quicker.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-      requireTarget(path);
+      requireLinkTarget(path);
     }
     syncFolder(dirname(path));
   }
@@ -100,9 +100,9 @@ export function diskOver(calls: FileCalls): Disk {
     }
   }
   return {
-    ...looking,
+    ...diskReads,
     write: (path, bytes) =>
-      explain('write', path, () => {
+      explainDiskErrors('write', path, () => {
         const file = calls.create(path);
         try {
           for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) writeWhole(file, piece);
@@ -111,46 +111,47 @@ export function diskOver(calls: FileCalls): Disk {
           calls.close(file);
         }
       }),
-    async writeAll(path, pieces) {
-      const file = explain('write', path, () => calls.create(path));
+    async writeStream(path, pieces) {
+      const file = explainDiskErrors('write', path, () => calls.create(path));
       try {
-        for await (const piece of pieces) explain('write', path, () => writeWhole(file, piece));
-        explain('write', path, () => calls.sync(file));
+        for await (const piece of pieces) explainDiskErrors('write', path, () => writeWhole(file, piece));
+        explainDiskErrors('write', path, () => calls.sync(file));
       } finally {
         calls.close(file);
       }
     },
-    makeFolder: (path) => explain('make', path, () => makeFolder(path)),
-    makeScratch: (path) => explain('make', path, () => makeScratch(path)),
-    rename: (from, to) => explain('rename', from, () => calls.rename(from, to)),
-    link: (from, to) => explain('link', from, () => calls.link(from, to)),
-    syncFolder: (path) => explain('sync', path, () => syncFolder(path)),
-    remove: (path) => explain('remove', path, () => remove(path)),
+    makeFolder: (path) => explainDiskErrors('make', path, () => makeFolder(path)),
+    makeVolatileFolder: (path) => explainDiskErrors('make', path, () => makeScratch(path)),
+    rename: (from, to) => explainDiskErrors('rename', from, () => calls.rename(from, to)),
+    link: (from, to) => explainDiskErrors('link', from, () => calls.link(from, to)),
+    syncFolder: (path) => explainDiskErrors('sync', path, () => syncFolder(path)),
+    remove: (path) => explainDiskErrors('remove', path, () => remove(path)),
   };
 }
 
-type Looking = 'read' | 'size' | 'stamp' | 'pieces' | 'isFolder' | 'isFile' | 'list' | 'isLink' | 'realPath';
+type DiskReadMethod = 'read' | 'size' | 'stamp' | 'readStream' | 'isFolder' | 'isFile' | 'list' | 'isLink' | 'realPath';
 
-const looking: Pick<Disk, Looking> = {
-  read: (path) => explain('read', path, () => readFileSync(path)),
-  size: (path) => explain('look at', path, () => statsAt(path)?.size ?? null),
+const diskReads: Pick<Disk, DiskReadMethod> = {
+  read: (path) => explainDiskErrors('read', path, () => readFileSync(path)),
+  size: (path) => explainDiskErrors('look at', path, () => statIfExists(path)?.size ?? null),
   stamp: (path) =>
-    explain('look at', path, () => {
-      if (statsAt(path) === undefined) return null;
+    explainDiskErrors('look at', path, () => {
+      if (statIfExists(path) === undefined) return null;
       const found = statSync(path, { throwIfNoEntry: false, bigint: true });
       return found === undefined ? null : `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}`;
     }),
-  pieces: (path) => createReadStream(path, { highWaterMark: pieceBytes }),
-  isFolder: (path) => explain('look at', path, () => statsAt(path)?.isDirectory() ?? false),
-  isFile: (path) => explain('look at', path, () => statsAt(path)?.isFile() ?? false),
-  list: (path) => explain('list', path, () => (statsAt(path)?.isDirectory() ? readdirSync(path).sort() : [])),
+  readStream: (path) => createReadStream(path, { highWaterMark: readStreamBytes }),
+  isFolder: (path) => explainDiskErrors('look at', path, () => statIfExists(path)?.isDirectory() ?? false),
+  isFile: (path) => explainDiskErrors('look at', path, () => statIfExists(path)?.isFile() ?? false),
+  list: (path) =>
+    explainDiskErrors('list', path, () => (statIfExists(path)?.isDirectory() ? readdirSync(path).sort() : [])),
   isLink: (path) =>
-    explain('look at', path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false),
+    explainDiskErrors('look at', path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false),
   realPath,
 };
 
 /** Undefined also for a link that leads round in a circle: there is nothing. */
-function statsAt(path: string): Stats | undefined {
+function statIfExists(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch (error) {
@@ -160,8 +161,8 @@ function statsAt(path: string): Stats | undefined {
 }
 
 /** A folder that is there and cannot be looked into is a link to what is not there, a disk that is not mounted perhaps. */
-function requireTarget(path: string): void {
-  if (statsAt(path) !== undefined || lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
+function requireLinkTarget(path: string): void {
+  if (statIfExists(path) !== undefined || lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
   throw new OddslakeError(
     exitCodes.unexpected,
     `${path} is a link to a place that is not there. Put that place back (is its disk mounted?), and run again; nothing that was accepted is lost.`,
@@ -169,7 +170,7 @@ function requireTarget(path: string): void {
 }
 
 /** The machine's own. */
-export const systemDisk: Disk = diskOver(systemCalls);
+export const systemDisk: Disk = createDisk(systemCalls);
 
 function realPath(path: string): string {
   const absolute = resolve(path);
@@ -177,7 +178,7 @@ function realPath(path: string): string {
   return join(realPath(dirname(absolute)), basename(absolute));
 }
 
-function explain<T>(doing: string, path: string, work: () => T): T {
+function explainDiskErrors<T>(doing: string, path: string, work: () => T): T {
   try {
     return work();
   } catch (error) {

@@ -14,7 +14,7 @@ import {
  * The calls by which anything of an archive changes on a disk, one for one those of the operating system. Nothing is
  * durable before `sync` of its file, and no name before `sync` of its folder. What they throw has the system's `code`.
  */
-export interface FileCalls {
+export interface FileSystemCalls {
   /** Creates or empties a file. */
   create(path: string): number;
   /** Appends, and tells how many bytes were taken: at least one. */
@@ -30,7 +30,7 @@ export interface FileCalls {
   removeFolder(path: string): void;
 }
 
-export const systemCalls: FileCalls = {
+export const systemCalls: FileSystemCalls = {
   create: (path) => openSync(path, 'w'),
   write: (file, bytes) => writeSync(file, bytes),
   openFolder: (path) => openSync(path, 'r'),

@@ -4,18 +4,18 @@ import {
   type CommitState,
   closeIntent,
   declareIntent,
-  type Intent,
+  type FileMove,
   isOpenIntent,
-  type Move,
-  openIntent,
+  type PublishIntent,
+  readOpenIntent,
   SupersededError,
 } from '../../state/intent.ts';
 import { getMeta, manifestHashKey, manifestTextKey, setMeta } from '../../state/meta.ts';
-import { moveInto } from '../disk/cross-device.ts';
+import { moveFile } from '../disk/cross-device.ts';
 import { sha256 } from '../disk/file-system.ts';
-import { type Manifest, manifestText, parseManifest } from '../manifest.ts';
+import { formatManifest, type Manifest, parseManifest } from '../manifest.ts';
 import type { Archive } from '../open-archive.ts';
-import { noteRootTexts, rootTexts } from '../texts/root-files.ts';
+import { formatRootFiles, recordRootFileHashes } from '../texts/root-files.ts';
 import { removeStaging, type Stage } from './staging.ts';
 
 /**
@@ -23,16 +23,16 @@ import { removeStaging, type Stage } from './staging.ts';
  * `record` notes in the same transaction what the publish took in.
  * @throws SupersededError where the stage is not built on the last commit; nothing was changed then
  */
-export function commit(
+export function commitStage(
   archive: Archive,
   stage: Stage,
   next: Manifest,
-  moves: Intent['moves'],
+  moves: PublishIntent['moves'],
   record: () => void,
 ): void {
   const manifest = { ...next, commit_id: stage.commitId };
-  const text = manifestText(manifest);
-  archive.committed(text, manifest);
+  const text = formatManifest(manifest);
+  archive.setCommittedManifest(text, manifest);
   const { generation } = manifest;
   const { commitId, builtOn } = stage;
   commitIntent(archive, builtOn, { generation, commitId, manifest: text, moves }, record, manifest);
@@ -42,51 +42,51 @@ export function commit(
 export function commitIntent(
   archive: Archive,
   builtOn: CommitState,
-  intent: Intent,
+  intent: PublishIntent,
   record: () => void,
   manifest?: Manifest,
 ): void {
   const { db } = archive.state;
-  syncStaged(archive, intent.moves);
+  syncStagedFolders(archive, intent.moves);
   db.transaction(() => {
     declareIntent(db, builtOn, intent);
-    requireStaged(archive, intent.moves);
-    noteManifest(db, intent.manifest);
+    requireStagedFiles(archive, intent.moves);
+    recordManifest(db, intent.manifest);
     record();
   });
-  carryOut(archive, intent, manifest);
+  executeIntent(archive, intent, manifest);
 }
 
 /** @throws SupersededError where a file is gone: only another publish removes what is staged */
-function requireStaged({ disk, layout }: Archive, moves: Intent['moves']): void {
+function requireStagedFiles({ disk, layout }: Archive, moves: PublishIntent['moves']): void {
   for (const { from } of moves)
     if (from !== null && disk.size(join(layout.root, from)) === null) throw new SupersededError();
 }
 
 /** Makes the names of staged files durable; their bytes are already. */
-function syncStaged({ disk, layout }: Archive, moves: Intent['moves']): void {
+function syncStagedFolders({ disk, layout }: Archive, moves: PublishIntent['moves']): void {
   const staged = moves.flatMap(({ from }) => (from === null ? [] : [dirname(join(layout.root, from))]));
   for (const folder of new Set(staged)) disk.syncFolder(folder);
 }
 
 /** Carries out what a publish committed and did not finish. Holder of the write lock only; any number of times. */
 export function finishIntent(archive: Archive): void {
-  const intent = openIntent(archive.state.db);
-  if (intent !== undefined) carryOut(archive, intent);
+  const intent = readOpenIntent(archive.state.db);
+  if (intent !== undefined) executeIntent(archive, intent);
 }
 
 /** Keeps what manifest.json says from now on. */
-export function noteManifest(db: Database, text: string): void {
+export function recordManifest(db: Database, text: string): void {
   setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
   setMeta(db, manifestTextKey, text);
 }
 
 /** Keeps the text of the last publish's manifest, where an older oddslake did not. */
-export function keepManifestText({ state }: Archive, text: string): void {
+export function recordManifestText({ state }: Archive, text: string): void {
   const { db } = state;
   if (getMeta(db, manifestTextKey) === text) return;
   db.transaction(() => {
-    if (getMeta(db, manifestHashKey) === sha256(Buffer.from(text))) noteManifest(db, text);
+    if (getMeta(db, manifestHashKey) === sha256(Buffer.from(text))) recordManifest(db, text);
   });
 }
 
@@ -99,7 +99,7 @@ const movesPerTransaction = 64;
  * intent out and closed it. Both may carry it out at once: a staged file is moved by one of them.
  * @param given what the text of its manifest says, where that is at hand
  */
-function carryOut(archive: Archive, intent: Intent, given?: Manifest): void {
+function executeIntent(archive: Archive, intent: PublishIntent, given?: Manifest): void {
   const { disk, layout } = archive;
   const { db } = archive.state;
   const doWhileOpen = (work: () => void): boolean =>
@@ -112,7 +112,7 @@ function carryOut(archive: Archive, intent: Intent, given?: Manifest): void {
   for (let at = 0; at < moves.length; at += movesPerTransaction) {
     const some = moves.slice(at, at + movesPerTransaction);
     const isOpen = doWhileOpen(() => {
-      for (const move of some) carryOutMove(archive, move);
+      for (const move of some) executeMove(archive, move);
     });
     if (!isOpen) return;
   }
@@ -120,19 +120,19 @@ function carryOut(archive: Archive, intent: Intent, given?: Manifest): void {
   const folders = new Set(moves.map(({ to }) => dirname(join(layout.root, to))));
   for (const folder of folders) if (disk.isFolder(folder)) disk.syncFolder(folder);
   const manifest = given ?? parseManifest(intent.manifest, 'the state database');
-  const texts = rootTexts(manifest);
+  const texts = formatRootFiles(manifest);
   const isDone = doWhileOpen(() => {
-    for (const [name, text] of Object.entries(texts)) replace(archive, name, text);
+    for (const [name, text] of Object.entries(texts)) replaceRootFile(archive, name, text);
     // The parts before the manifest: until it names them, nobody looks.
-    replace(archive, 'manifest.json', intent.manifest);
+    replaceRootFile(archive, 'manifest.json', intent.manifest);
     disk.syncFolder(layout.root);
-    noteRootTexts(db, texts);
+    recordRootFileHashes(db, texts);
     closeIntent(db, intent);
   });
   if (isDone) removeStaging(archive);
 }
 
-function carryOutMove({ disk, layout }: Archive, { from, to }: Move): void {
+function executeMove({ disk, layout }: Archive, { from, to }: FileMove): void {
   const target = join(layout.root, to);
   if (from === null) {
     disk.remove(target);
@@ -142,13 +142,13 @@ function carryOutMove({ disk, layout }: Archive, { from, to }: Move): void {
   // A file that is staged no more was moved before, by a process that crashed or by another that is at it too.
   if (disk.size(staged) === null) return;
   disk.makeFolder(dirname(target));
-  moveInto(disk, staged, target);
+  moveFile(disk, staged, target);
 }
 
 /** Replaces a file at the root at once; durable after a sync of the root. */
-export function replace(archive: Archive, name: string, text: string): void {
+export function replaceRootFile(archive: Archive, name: string, text: string): void {
   const { disk, layout } = archive;
-  const draft = join(layout.private, `next-${name}`);
+  const draft = join(layout.privateFolder, `next-${name}`);
   disk.write(draft, Buffer.from(text, 'utf8'));
-  moveInto(disk, draft, join(layout.root, name));
+  moveFile(disk, draft, join(layout.root, name));
 }

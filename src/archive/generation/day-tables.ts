@@ -1,52 +1,52 @@
-import { type BookCoverage, coverMoments } from '../../core/book-coverage.ts';
+import { type BookCoverage, overlayBookCoverage } from '../../core/book-coverage.ts';
 import { compareUtf8 } from '../../core/compare-utf8.ts';
-import type { Covered, Evidence, Origin } from '../../core/coverage.ts';
+import type { CoveredWindow, Evidence, Origin } from '../../core/coverage.ts';
 import type { MarketRow } from '../../core/market.ts';
 import type { Conflict } from '../../core/merge.ts';
-import { dayOf } from '../../core/time.ts';
-import type { BookAnswer } from '../../state/journal-books.ts';
-import { dayPath } from '../layout.ts';
-import { fileAt, type Manifest } from '../manifest.ts';
-import { type Archive, readPublished } from '../open-archive.ts';
-import { keysOfRows } from '../parquet/row-group-index.ts';
-import { decodeRows, encodeRows, type Value } from '../parquet/rows.ts';
-import { type Column, coverageColumns, datasets } from '../parquet/schema.ts';
-import { encodedFile, type FileFacts } from './file-entry.ts';
+import { formatDay } from '../../core/time.ts';
+import type { BookResponse } from '../../state/journal-books.ts';
+import { toDayPath } from '../layout.ts';
+import { findManifestFile, type Manifest } from '../manifest.ts';
+import { type Archive, readPublishedFile } from '../open-archive.ts';
+import { createRowKeyReader } from '../parquet/row-group-index.ts';
+import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
+import { type Column, datasets, readCoverageColumns } from '../parquet/schema.ts';
+import { createEncodedFile, type FileStatistics } from './file-entry.ts';
 import { type Stage, stageFile } from './staging.ts';
 
-type DayDataset = 'coverage' | 'conflicts' | 'markets';
+type DayTableName = 'coverage' | 'conflicts' | 'markets';
 
-export interface PublishedCoverage extends Covered {
+export interface PublishedCoverage extends CoveredWindow {
   readonly ticks: number;
 }
 
-function readDay(archive: Archive, base: Manifest, dataset: DayDataset, day: number): Value[][] {
-  const file = fileAt(base, dataset, dayPath(dataset, day, 0));
-  const columns = dataset === 'coverage' ? coverageColumns : datasets[dataset];
-  return file === undefined ? [] : decodeRows(columns, readPublished(archive, file));
+function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, day: number): CellValue[][] {
+  const file = findManifestFile(base, dataset, toDayPath(dataset, day, 0));
+  const columns = dataset === 'coverage' ? readCoverageColumns : datasets[dataset];
+  return file === undefined ? [] : decodeRows(columns, readPublishedFile(archive, file));
 }
 
 /** Columns that tell a file's span of time and its symbols. */
-const spans = {
+const rowBounds = {
   coverage: { symbol: 1, from: 2, to: 3 },
   conflicts: { symbol: 0, from: 1, to: 1 },
   markets: { symbol: 1, from: 11, to: 12 },
 } as const;
 
 /** Stages the one file that a day of these datasets has; rows come sorted. No rows, no file. */
-export function encodeDay(
+export function stageDayTable(
   archive: Archive,
   stage: Stage,
-  dataset: DayDataset,
+  dataset: DayTableName,
   day: number,
-  rows: readonly Value[][],
+  rows: readonly CellValue[][],
 ): void {
   if (rows.length === 0) return;
-  const { symbol, from, to } = spans[dataset];
+  const { symbol, from, to } = rowBounds[dataset];
   const columns: readonly Column[] = datasets[dataset];
   const times = (column: number): number[] => rows.map((row) => row[column] as number);
-  const facts: FileFacts = {
-    date: dayOf(day),
+  const facts: FileStatistics = {
+    date: formatDay(day),
     rows: rows.length,
     t_min: times(from).reduce((a, b) => Math.min(a, b)),
     // A window's end is excluded: its last moment is the millisecond before.
@@ -54,8 +54,8 @@ export function encodeDay(
     symbols: new Set(rows.map((row) => row[symbol])).size,
   };
   const bytes = encodeRows(columns, rows, archive.groupRows);
-  const keyAt = keysOfRows(dataset, rows);
-  stageFile(archive, stage, encodedFile(dataset, dayPath(dataset, day, 0), bytes, facts, keyAt));
+  const keyAt = createRowKeyReader(dataset, rows);
+  stageFile(archive, stage, createEncodedFile(dataset, toDayPath(dataset, day, 0), bytes, facts, keyAt));
 }
 
 /** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */
@@ -65,11 +65,11 @@ export interface DayCoverage {
 }
 
 /** What is published as covered of a UTC day, `day` being its midnight. @throws DamageError where the file is damaged */
-export const readCoverage = (archive: Archive, base: Manifest, day: number): DayCoverage =>
-  coverageOfRows(readDay(archive, base, 'coverage', day));
+export const readDayCoverage = (archive: Archive, base: Manifest, day: number): DayCoverage =>
+  parseCoverageRows(readDayRows(archive, base, 'coverage', day));
 
 /** The same of rows that were read already. */
-export function coverageOfRows(rows: readonly (readonly Value[])[]): DayCoverage {
+export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayCoverage {
   const out: DayCoverage = { ticks: new Map(), orderbooks: new Map() };
   for (const row of rows) {
     const [dataset, symbol, from, to, ticks, fetchedAt, origin, evidence] = row as [
@@ -91,32 +91,33 @@ export function coverageOfRows(rows: readonly (readonly Value[])[]): DayCoverage
 }
 
 /** Lays answers of the order-book route, all of one day, over its coverage. */
-export function coverBooks({ orderbooks }: DayCoverage, answers: readonly BookAnswer[]): void {
+export function applyBookCoverage({ orderbooks }: DayCoverage, answers: readonly BookResponse[]): void {
   for (const [symbol, mine] of Map.groupBy(answers, (answer) => answer.symbol))
-    orderbooks.set(symbol, coverMoments(orderbooks.get(symbol) ?? [], mine));
+    orderbooks.set(symbol, overlayBookCoverage(orderbooks.get(symbol) ?? [], mine));
 }
 
 /** Sorted by key: the names of the datasets stand in their order here. */
-export const coverageRows = (coverage: DayCoverage): Value[][] =>
+export const toCoverageRows = (coverage: DayCoverage): CellValue[][] =>
   (['orderbooks', 'ticks'] as const).flatMap((dataset) =>
     [...coverage[dataset]]
       .sort(([a], [b]) => compareUtf8(a, b))
       .flatMap(([symbol, list]) =>
         list.map(
-          (s) => [dataset, symbol, s.from, s.to, s.ticks, s.fetchedAt, s.origin, s.evidence, null] satisfies Value[],
+          (s) =>
+            [dataset, symbol, s.from, s.to, s.ticks, s.fetchedAt, s.origin, s.evidence, null] satisfies CellValue[],
         ),
       ),
   );
 
 /** The published conflicts of a UTC day. @throws DamageError where the file is damaged */
-export const readConflicts = (archive: Archive, base: Manifest, day: number): Conflict[] =>
-  readDay(archive, base, 'conflicts', day).map((row) => {
+export const readDayConflicts = (archive: Archive, base: Manifest, day: number): Conflict[] =>
+  readDayRows(archive, base, 'conflicts', day).map((row) => {
     const [symbol, t, kept, dropped, seenAt] = row as [string, number, number, number, number];
     return { symbol, t, kept, dropped, seenAt };
   });
 
 /** Sorted by key, one row a key. */
-export function conflictRows(conflicts: readonly Conflict[]): Value[][] {
+export function toConflictRows(conflicts: readonly Conflict[]): CellValue[][] {
   const byKey = new Map(conflicts.map((c) => [JSON.stringify([c.symbol, c.t, c.seenAt, c.dropped]), c]));
   return [...byKey.values()]
     .sort((a, b) => compareUtf8(a.symbol, b.symbol) || a.t - b.t || a.seenAt - b.seenAt || a.dropped - b.dropped)
@@ -124,8 +125,8 @@ export function conflictRows(conflicts: readonly Conflict[]): Value[][] {
 }
 
 /** The published market rows of a UTC day; when a market opens is not among them. @throws DamageError where the file is damaged */
-export const readMarketRows = (archive: Archive, base: Manifest, day: number): MarketRow[] =>
-  readDay(archive, base, 'markets', day).map((row) => {
+export const readDayMarkets = (archive: Archive, base: Manifest, day: number): MarketRow[] =>
+  readDayRows(archive, base, 'markets', day).map((row) => {
     const [
       canonicalId,
       symbol,
@@ -156,7 +157,7 @@ export const readMarketRows = (archive: Archive, base: Manifest, day: number): M
   });
 
 /** As published: sorted by canonical id, symbol and first sight. */
-export const marketRows = (rows: readonly MarketRow[]): Value[][] =>
+export const toMarketRows = (rows: readonly MarketRow[]): CellValue[][] =>
   [...rows]
     .sort(
       (a, b) =>

@@ -1,20 +1,20 @@
 import type { PartColumns } from '../../core/merge.ts';
-import { dayOf } from '../../core/time.ts';
+import { formatDay } from '../../core/time.ts';
 import type { FileRecord } from '../../state/file-metadata.ts';
 import { sha256 } from '../disk/file-system.ts';
-import { type KeyAt, recordOf } from '../parquet/row-group-index.ts';
+import { createFileRecord, type KeyReader } from '../parquet/row-group-index.ts';
 import type { DatasetName } from '../parquet/schema.ts';
 
 /** A file as it will be published, what the manifest says of it, and what it is made of. */
 export interface EncodedFile {
   readonly dataset: DatasetName;
   readonly bytes: Uint8Array;
-  readonly facts: FileFacts;
+  readonly statistics: FileStatistics;
   /** With its path and the sha256 of its bytes. */
   readonly record: FileRecord;
 }
 
-export interface FileFacts {
+export interface FileStatistics {
   readonly date: string | null;
   readonly rows: number;
   readonly t_min: number | null;
@@ -23,10 +23,10 @@ export interface FileFacts {
 }
 
 /** The facts of a part with at least one row, from its columns; `day` is its UTC midnight in epoch ms. */
-export function factsOfPart(
+export function computeFileStatistics(
   day: number,
   { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
-): FileFacts {
+): FileStatistics {
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;
   // Times rise within a symbol.
@@ -35,14 +35,14 @@ export function factsOfPart(
     min = Math.min(min, t[offsets[s]!]!);
     max = Math.max(max, t[offsets[s + 1]! - 1]!);
   }
-  return { date: dayOf(day), rows: t.length, t_min: min, t_max: max, symbols: symbols.length };
+  return { date: formatDay(day), rows: t.length, t_min: min, t_max: max, symbols: symbols.length };
 }
 
 /** `keyAt`: the sort keys of the file's rows. */
-export const encodedFile = (
+export const createEncodedFile = (
   dataset: DatasetName,
   path: string,
   bytes: Uint8Array,
-  facts: FileFacts,
-  keyAt: KeyAt,
-): EncodedFile => ({ dataset, bytes, facts, record: recordOf(path, bytes, sha256(bytes), keyAt) });
+  facts: FileStatistics,
+  keyAt: KeyReader,
+): EncodedFile => ({ dataset, bytes, statistics: facts, record: createFileRecord(path, bytes, sha256(bytes), keyAt) });

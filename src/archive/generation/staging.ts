@@ -1,17 +1,17 @@
 import { join } from 'node:path';
-import { type FileRecord, noteRowGroups } from '../../state/file-metadata.ts';
-import { noteHashed } from '../../state/hash-times.ts';
+import { type FileRecord, recordRowGroups } from '../../state/file-metadata.ts';
+import { recordHashed } from '../../state/hash-times.ts';
 import {
   type CommitState,
+  type FileMove,
   isLastCommit,
-  type Move,
-  openIntent,
   readCommitState,
+  readOpenIntent,
   SupersededError,
 } from '../../state/intent.ts';
 import { sha256 } from '../disk/file-system.ts';
-import { fileAt, type Manifest, type PublishedFile } from '../manifest.ts';
-import { type Archive, readNow } from '../open-archive.ts';
+import { findManifestFile, type Manifest, type PublishedFile } from '../manifest.ts';
+import { type Archive, readFileNow } from '../open-archive.ts';
 import type { DatasetName } from '../parquet/schema.ts';
 import type { EncodedFile } from './file-entry.ts';
 
@@ -24,15 +24,15 @@ export interface Stage {
   readonly builtOn: CommitState;
   /** and its manifest. */
   readonly base: Manifest;
-  readonly moves: Move[];
+  readonly moves: FileMove[];
   /** The files of the next manifest that differ from the base, by path. */
-  readonly files: Map<string, { readonly dataset: DatasetName; readonly file: PublishedFile }>;
+  readonly stagedFiles: Map<string, { readonly dataset: DatasetName; readonly file: PublishedFile }>;
   /** Files of the base that the next manifest names no more, by path. */
-  readonly gone: Set<string>;
+  readonly removedPaths: Set<string>;
   /** What the staged files are made of. */
-  readonly records: FileRecord[];
+  readonly fileRecords: FileRecord[];
   /** Files of the base that were made again, hashed and found the same. */
-  readonly same: PublishedFile[];
+  readonly unchangedFiles: PublishedFile[];
 }
 
 /**
@@ -48,10 +48,10 @@ export function startStage(archive: Archive, base: Manifest, builtOn: CommitStat
     builtOn,
     base,
     moves: [],
-    files: new Map(),
-    gone: new Set(),
-    records: [],
-    same: [],
+    stagedFiles: new Map(),
+    removedPaths: new Set(),
+    fileRecords: [],
+    unchangedFiles: [],
   };
 }
 
@@ -60,11 +60,11 @@ export function startStage(archive: Archive, base: Manifest, builtOn: CommitStat
  * meanwhile: one that finds its files gone does not commit.
  */
 export function removeStaging({ disk, layout, state }: Archive): void {
-  if (disk.size(layout.staging) === null) return;
+  if (disk.size(layout.stagingFolder) === null) return;
   state.db.transaction(() => {
-    if (openIntent(state.db) !== undefined) return;
+    if (readOpenIntent(state.db) !== undefined) return;
     try {
-      disk.remove(layout.staging);
+      disk.remove(layout.stagingFolder);
     } catch (error) {
       // A publisher that has lost its lock still writes there: the next one removes it.
       if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error;
@@ -77,45 +77,45 @@ export function isSuperseded({ layout, state }: Archive, { builtOn, commitId }: 
   if (error instanceof SupersededError) return true;
   const { code, path } = error as NodeJS.ErrnoException;
   // Only another publish removes what is staged.
-  if (code === 'ENOENT' && path?.startsWith(layout.staging) === true) return true;
+  if (code === 'ENOENT' && path?.startsWith(layout.stagingFolder) === true) return true;
   // After its own commit it fails by itself.
   return readCommitState(state.db).commitId !== commitId && !isLastCommit(state.db, builtOn);
 }
 
 /** Stages a file of a dataset; one whose bytes are published already, and still intact, is left as it is. */
-export function stageFile(archive: Archive, stage: Stage, { dataset, bytes, facts, record }: EncodedFile): void {
+export function stageFile(archive: Archive, stage: Stage, { dataset, bytes, statistics, record }: EncodedFile): void {
   const { path, sha256: hash } = record;
-  const before = fileAt(stage.base, dataset, path);
-  if (before?.sha256 === hash && isThere(archive, path, hash)) {
-    stage.same.push(before);
+  const before = findManifestFile(stage.base, dataset, path);
+  if (before?.sha256 === hash && isPublishedIntact(archive, path, hash)) {
+    stage.unchangedFiles.push(before);
     return;
   }
-  stagePrivate(archive, stage, path, bytes);
-  stage.records.push(record);
-  const file = { path, ...facts, bytes: bytes.length, sha256: hash, generation: stage.generation };
-  stage.files.set(path, { dataset, file: orderFields(file) });
+  stageBytes(archive, stage, path, bytes);
+  stage.fileRecords.push(record);
+  const file = { path, ...statistics, bytes: bytes.length, sha256: hash, generation: stage.generation };
+  stage.stagedFiles.set(path, { dataset, file: orderManifestFields(file) });
 }
 
 /** Candles and symbols are never read before they are made anew: what became of them meanwhile is seen only here. */
-function isThere(archive: Archive, path: string, hash: string): boolean {
-  const bytes = readNow(archive, path);
+function isPublishedIntact(archive: Archive, path: string, hash: string): boolean {
+  const bytes = readFileNow(archive, path);
   return bytes !== null && sha256(bytes) === hash;
 }
 
 /** Notes what the files of a stage are made of, and that they are as published now; in the commit's transaction. */
-export function recordFiles({ state }: Archive, stage: Stage, nowMs: number): void {
-  noteRowGroups(state.db, stage.records);
-  noteHashed(state.db, [...stage.records, ...stage.same], nowMs);
+export function recordStagedFiles({ state }: Archive, stage: Stage, nowMs: number): void {
+  recordRowGroups(state.db, stage.fileRecords);
+  recordHashed(state.db, [...stage.fileRecords, ...stage.unchangedFiles], nowMs);
 }
 
 /** Takes a file out of the next manifest: the commit removes it. */
 export function stageRemoval(stage: Stage, path: string): void {
   stage.moves.push({ from: null, to: path });
-  stage.gone.add(path);
+  stage.removedPaths.add(path);
 }
 
 /** Stages bytes for a path, those of a file that no manifest names or that it names already; gives back where they are. */
-export function stagePrivate(
+export function stageBytes(
   archive: Archive,
   stage: Stage,
   path: string,
@@ -129,7 +129,7 @@ export function stagePrivate(
   return target;
 }
 
-const orderFields = (f: PublishedFile): PublishedFile => ({
+const orderManifestFields = (f: PublishedFile): PublishedFile => ({
   path: f.path,
   date: f.date,
   rows: f.rows,
@@ -142,19 +142,19 @@ const orderFields = (f: PublishedFile): PublishedFile => ({
 });
 
 /** What the next manifest says of files that are no more: nothing where there are none. One that is back counts no more. */
-export function nextRemoved({ base, generation, gone, files }: Stage): Pick<Manifest, 'removed'> {
-  const before = (base.removed ?? []).filter(({ path }) => !files.has(path) && !gone.has(path));
-  const removed = [...before, ...[...gone].map((path) => ({ path, generation }))];
+export function listRemovedFiles({ base, generation, removedPaths, stagedFiles }: Stage): Pick<Manifest, 'removed'> {
+  const before = (base.removed ?? []).filter(({ path }) => !stagedFiles.has(path) && !removedPaths.has(path));
+  const removed = [...before, ...[...removedPaths].map((path) => ({ path, generation }))];
   return removed.length === 0 ? {} : { removed };
 }
 
 /** The base manifest with the staged files in it; each dataset's files sorted by path. */
-export function nextFiles(stage: Stage): Manifest['datasets'] {
+export function listNextFiles(stage: Stage): Manifest['datasets'] {
   const out = {} as Record<DatasetName, { files: PublishedFile[] }>;
   for (const [dataset, { files }] of Object.entries(stage.base.datasets)) {
     const byPath = new Map(files.map((file) => [file.path, file]));
-    for (const path of stage.gone) byPath.delete(path);
-    for (const [path, staged] of stage.files) if (staged.dataset === dataset) byPath.set(path, staged.file);
+    for (const path of stage.removedPaths) byPath.delete(path);
+    for (const [path, staged] of stage.stagedFiles) if (staged.dataset === dataset) byPath.set(path, staged.file);
     out[dataset as DatasetName] = { files: [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : 1)) };
   }
   return out;

@@ -1,41 +1,41 @@
 import type { Data, RecordBatch, Utf8 } from 'apache-arrow';
 import { askSide, type BookColumns, bidSide } from '../../core/merge-books.ts';
-import { batchesOf, doubleData, int32Data, symbolData, timeData } from './arrow-columns.ts';
-import { arrow } from './lazy-arrow.ts';
-import { decode, encodeBatches, type Groups, rowGroupRows } from './rows.ts';
+import { splitIntoBatches, toDoubleData, toInt32Data, toSymbolData, toTimestampData } from './arrow-columns.ts';
+import { loadArrow } from './lazy-arrow.ts';
+import { decodeArrowTable, encodeBatches, type RowGroupIndexes, rowGroupRows } from './rows.ts';
 import { datasets } from './schema.ts';
-import { readSymbols, readTimes, storageOf } from './ticks-arrow.ts';
+import { chooseTimeEncoding, collectSymbolRuns, copyTimes } from './ticks-arrow.ts';
 
 /** Encodes the order books of one part; at least one row. The same columns give the same bytes. */
 export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8Array {
-  const batches = batchesOf(part.t.length, groupRows, (from, to) => [
-    symbolData(part, from, to),
-    timeData(part.t.subarray(from, to)),
-    sideData(part.side.subarray(from, to)),
-    int32Data(part.level.slice(from, to)),
-    doubleData(part.price.slice(from, to)),
-    doubleData(part.quantity.slice(from, to)),
+  const batches = splitIntoBatches(part.t.length, groupRows, (from, to) => [
+    toSymbolData(part, from, to),
+    toTimestampData(part.t.subarray(from, to)),
+    toSideData(part.side.subarray(from, to)),
+    toInt32Data(part.level.slice(from, to)),
+    toDoubleData(part.price.slice(from, to)),
+    toDoubleData(part.quantity.slice(from, to)),
   ]);
-  return encodeBatches(datasets.orderbooks, batches, storageOf(part.t), groupRows);
+  return encodeBatches(datasets.orderbooks, batches, chooseTimeEncoding(part.t), groupRows);
 }
 
-const words: readonly Uint8Array[] = [Buffer.from('ask'), Buffer.from('bid')];
-const wordBytes = 3;
+const sideNames: readonly Uint8Array[] = [Buffer.from('ask'), Buffer.from('bid')];
+const sideNameBytes = 3;
 
 /** The words of sides, all of them of one length. */
-function sideData(side: Uint8Array): Data {
-  const data = new Uint8Array(wordBytes * side.length);
+function toSideData(side: Uint8Array): Data {
+  const data = new Uint8Array(sideNameBytes * side.length);
   side.forEach((value, i) => {
-    data.set(words[value]!, wordBytes * i);
+    data.set(sideNames[value]!, sideNameBytes * i);
   });
-  const valueOffsets = Int32Array.from({ length: side.length + 1 }, (_, i) => wordBytes * i);
-  const { makeData, Utf8 } = arrow();
+  const valueOffsets = Int32Array.from({ length: side.length + 1 }, (_, i) => sideNameBytes * i);
+  const { makeData, Utf8 } = loadArrow();
   return makeData({ type: new Utf8(), length: side.length, nullCount: 0, valueOffsets, data });
 }
 
 /** Decodes a part that `encodeBooks` wrote, or some row groups of it; throws where it cannot be read. */
-export function decodeBooks(bytes: Uint8Array, groups?: Groups): BookColumns {
-  const table = decode(bytes, groups);
+export function decodeBooks(bytes: Uint8Array, groups?: RowGroupIndexes): BookColumns {
+  const table = decodeArrowTable(bytes, groups);
   const rows = table.numRows;
   const [t, price, quantity] = [new Float64Array(rows), new Float64Array(rows), new Float64Array(rows)];
   const side = new Uint8Array(rows);
@@ -44,19 +44,19 @@ export function decodeBooks(bytes: Uint8Array, groups?: Groups): BookColumns {
   const starts: number[] = [];
   let row = 0;
   for (const batch of table.batches) {
-    const child = childrenOf(batch);
-    readTimes(child('t'), t, row);
+    const child = createColumnLookup(batch);
+    copyTimes(child('t'), t, row);
     readSides(child('side') as Data<Utf8>, side, row);
     level.set(child('level').values.subarray(0, batch.numRows), row);
     price.set(child('price').values.subarray(0, batch.numRows), row);
     quantity.set(child('quantity').values.subarray(0, batch.numRows), row);
-    readSymbols(child('symbol') as Data<Utf8>, batch.numRows, row, symbols, starts);
+    collectSymbolRuns(child('symbol') as Data<Utf8>, batch.numRows, row, symbols, starts);
     row += batch.numRows;
   }
   return { symbols, offsets: Float64Array.from([...starts, row]), t, side, level, price, quantity };
 }
 
-function childrenOf(batch: RecordBatch): (name: string) => Data {
+function createColumnLookup(batch: RecordBatch): (name: string) => Data {
   const names = batch.schema.fields.map((field) => field.name);
   return (name) => {
     const at = names.indexOf(name);
@@ -68,5 +68,5 @@ function childrenOf(batch: RecordBatch): (name: string) => Data {
 function readSides(data: Data<Utf8>, out: Uint8Array, at: number): void {
   const { valueOffsets, values } = data;
   for (let i = 0; i < data.length; i++)
-    out[at + i] = values[valueOffsets[i]!] === words[askSide]![0] ? askSide : bidSide;
+    out[at + i] = values[valueOffsets[i]!] === sideNames[askSide]![0] ? askSide : bidSide;
 }

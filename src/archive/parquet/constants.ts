@@ -6,7 +6,7 @@
 /** A Parquet file begins with these four bytes, and ends with them. */
 export const magic: Uint8Array = Buffer.from('PAR1');
 
-export const types = { boolean: 0, int32: 1, int64: 2, double: 5, text: 6 } as const;
+export const physicalTypes = { boolean: 0, int32: 1, int64: 2, double: 5, text: 6 } as const;
 export const convertedTypes = { utf8: 0, timestampMillis: 9 } as const;
 export const repetitions = { required: 0, optional: 1 } as const;
 export const codecs = { zstd: 6 } as const;

@@ -1,14 +1,21 @@
-import { type Chunk, ChunkBuilder, nullsOf, type PageSpan, statisticsOf, zstdLevels } from './column-chunk.ts';
+import {
+  type ColumnChunk,
+  ColumnChunkBuilder,
+  countNulls,
+  encodeStatistics,
+  type PageRange,
+  zstdLevels,
+} from './column-chunk.ts';
 import { encodings } from './constants.ts';
-import { distinctMax } from './dictionary-builder.ts';
-import { addIndexes } from './encode-numbers.ts';
-import { bitsPage, textsPage } from './encodings.ts';
-import type { Written } from './thrift-writer.ts';
+import { dictionaryValuesMax } from './dictionary-builder.ts';
+import { addIndexPages } from './encode-numbers.ts';
+import { encodePlainBooleans, encodePlainByteArrays } from './encodings.ts';
+import type { ThriftValue } from './thrift-writer.ts';
 
 /** Texts by a dictionary where half of them or more are there already, else plainly. */
-export function textChunk(values: readonly string[], pages: readonly PageSpan[]): Chunk {
-  const nulls = nullsOf(pages);
-  const builder = new ChunkBuilder();
+export function encodeStringChunk(values: readonly string[], pages: readonly PageRange[]): ColumnChunk {
+  const nulls = countNulls(pages);
+  const builder = new ColumnChunkBuilder();
   const numbers = new Map<string, number>();
   const indexes = new Uint16Array(values.length);
   values.forEach((value, i) => {
@@ -17,38 +24,41 @@ export function textChunk(values: readonly string[], pages: readonly PageSpan[])
     indexes[i] = index;
   });
   const texts = [...numbers.keys()].map((value) => Buffer.from(value, 'utf8'));
-  const statistics = textStatistics(texts, nulls);
-  if (texts.length > 0 && texts.length <= Math.min(distinctMax, values.length / 2)) {
-    builder.addDictionary(textsPage(texts), zstdLevels.texts, texts.length);
-    return addIndexes(builder, indexes, texts.length, pages, zstdLevels.texts).done(statistics);
+  const statistics = encodeStringStatistics(texts, nulls);
+  if (texts.length > 0 && texts.length <= Math.min(dictionaryValuesMax, values.length / 2)) {
+    builder.addDictionaryPage(encodePlainByteArrays(texts), zstdLevels.texts, texts.length);
+    return addIndexPages(builder, indexes, texts.length, pages, zstdLevels.texts).finish(statistics);
   }
   for (const page of pages) {
     const plain = values.slice(page.from, page.to).map((value) => Buffer.from(value, 'utf8'));
-    builder.addData(textsPage(plain), page, zstdLevels.texts, encodings.plain);
+    builder.addDataPage(encodePlainByteArrays(plain), page, zstdLevels.texts, encodings.plain);
   }
-  return builder.done(statistics);
+  return builder.finish(statistics);
 }
 
 /** Truths, one bit each. */
-export function truthChunk(values: readonly boolean[], pages: readonly PageSpan[]): Chunk {
-  const builder = new ChunkBuilder();
+export function encodeBooleanChunk(values: readonly boolean[], pages: readonly PageRange[]): ColumnChunk {
+  const builder = new ColumnChunkBuilder();
   for (const page of pages)
-    builder.addData(bitsPage(values.slice(page.from, page.to)), page, zstdLevels.plain, encodings.plain);
+    builder.addDataPage(encodePlainBooleans(values.slice(page.from, page.to)), page, zstdLevels.plain, encodings.plain);
   const bound = (value: boolean): Uint8Array => Uint8Array.of(value ? 1 : 0);
-  return builder.done(
+  return builder.finish(
     values.length === 0
-      ? statisticsOf(nullsOf(pages))
-      : statisticsOf(nullsOf(pages), { least: bound(!values.includes(false)), most: bound(values.includes(true)) }),
+      ? encodeStatistics(countNulls(pages))
+      : encodeStatistics(countNulls(pages), {
+          least: bound(!values.includes(false)),
+          most: bound(values.includes(true)),
+        }),
   );
 }
 
 /** Bounds of texts, which are ordered by their bytes. */
-export function textStatistics(texts: readonly Uint8Array[], nulls: number): Written {
-  if (texts.length === 0) return statisticsOf(nulls);
+export function encodeStringStatistics(texts: readonly Uint8Array[], nulls: number): ThriftValue {
+  if (texts.length === 0) return encodeStatistics(nulls);
   const least = texts.reduce((a, b) => (Buffer.compare(a, b) <= 0 ? a : b));
   const most = texts.reduce((a, b) => (Buffer.compare(a, b) >= 0 ? a : b));
   const short = Math.max(least.length, most.length) <= boundBytesMax;
-  return statisticsOf(nulls, short ? { least, most } : undefined);
+  return encodeStatistics(nulls, short ? { least, most } : undefined);
 }
 
 /** Bounds longer than this would make footers large and leave out little more. */

@@ -1,7 +1,7 @@
 import { zstdDecompressSync } from 'node:zlib';
-import { bitsAt, varint, zigzag } from './bit-reader.ts';
+import { readBits, readVarint, readZigzag } from './bit-reader.ts';
 import { encodings } from './constants.ts';
-import { readIndexed } from './rle-decoder.ts';
+import { decodeIndexedValues } from './rle-decoder.ts';
 
 /*
  * Values of Parquet's data pages, of the encodings that our writer uses, without going through Arrow:
@@ -9,53 +9,56 @@ import { readIndexed } from './rle-decoder.ts';
  */
 
 /** A page's body in its file: `size` bytes from `at`, `plainSize` once they are decompressed. */
-export interface PageBody {
-  readonly at: number;
-  readonly size: number;
-  readonly plainSize: number;
+export interface CompressedPage {
+  readonly offset: number;
+  readonly compressedBytes: number;
+  readonly uncompressedBytes: number;
 }
 
 /** A page of `rows` values, the first of them row `first` of the file. `dictionary` where its values are indexes of one. */
-export interface Page extends PageBody {
-  readonly first: number;
+export interface DataPage extends CompressedPage {
+  readonly firstRow: number;
   readonly rows: number;
   readonly encoding: number;
-  readonly dictionary: (PageBody & { readonly values: number }) | null;
+  readonly dictionary: (CompressedPage & { readonly values: number }) | null;
 }
 
 /** Bytes that decompressing takes at a time: zlib's own least, and enough for any page of ours. */
-const chunkBytesMin = 64;
-const chunkBytesMax = 1 << 20;
+const decompressChunkBytesMin = 64;
+const decompressChunkBytesMax = 1 << 20;
 
 /** The bytes of a page packed with zstd. @throws Error where it is cut off, or not of the length that its header says */
-export function plainBytes(file: Uint8Array, { at, size, plainSize }: PageBody): Uint8Array {
-  if (at + size > file.length) throw new Error('a page ends after its file');
+export function decompressPage(
+  file: Uint8Array,
+  { offset, compressedBytes, uncompressedBytes }: CompressedPage,
+): Uint8Array {
+  if (offset + compressedBytes > file.length) throw new Error('a page ends after its file');
   // By default every call takes a buffer of 128 KiB for what is mostly far less, and the collector runs all the time.
-  const chunkSize = Math.min(chunkBytesMax, Math.max(chunkBytesMin, plainSize));
-  const plain = zstdDecompressSync(file.subarray(at, at + size), {
-    maxOutputLength: Math.max(1, plainSize),
+  const chunkSize = Math.min(decompressChunkBytesMax, Math.max(decompressChunkBytesMin, uncompressedBytes));
+  const plain = zstdDecompressSync(file.subarray(offset, offset + compressedBytes), {
+    maxOutputLength: Math.max(1, uncompressedBytes),
     chunkSize,
   });
-  if (plain.length !== plainSize) throw new Error('a page has another length than its header says');
+  if (plain.length !== uncompressedBytes) throw new Error('a page has another length than its header says');
   return plain;
 }
 
 /** Reads values `from` to `to` of differences, at least one, into `out` from `outAt` on. */
-function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Array, outAt: number): void {
+function decodeDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Array, outAt: number): void {
   const cursor = { bytes, at: 0 };
-  const blockValues = varint(cursor);
-  const miniblocks = varint(cursor);
-  const total = varint(cursor);
+  const blockValues = readVarint(cursor);
+  const miniblocks = readVarint(cursor);
+  const total = readVarint(cursor);
   if (total < to || blockValues % miniblocks !== 0) throw new Error('a page lacks values');
   const miniValues = blockValues / miniblocks;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   /** Up to this bit, four bytes can be read at once. */
   const safe = (bytes.length - 4) * 8;
-  let value = zigzag(cursor);
+  let value = readZigzag(cursor);
   // Where it is not asked for, the one that is comes over it.
   out[outAt] = value;
   for (let row = 1; row < to; ) {
-    const least = zigzag(cursor);
+    const least = readZigzag(cursor);
     const widths = cursor.at;
     cursor.at += miniblocks;
     for (let mini = 0; mini < miniblocks && row < to; mini++) {
@@ -71,7 +74,7 @@ function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Arr
         if (row >= from) out[outAt + row - from] = value;
       }
       for (; row < end; row++, bit += width) {
-        value += least + (width === 0 ? 0 : bitsAt(bytes, bit, width));
+        value += least + (width === 0 ? 0 : readBits(bytes, bit, width));
         if (row >= from) out[outAt + row - from] = value;
       }
       cursor.at += (miniValues * width) / 8;
@@ -81,7 +84,7 @@ function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Arr
 }
 
 /** The doubles, or the 64-bit integers as doubles, stored plainly from value `from` to `to`. */
-function plainValues(bytes: Uint8Array, type: 'double' | 'int64', from: number, to: number): Float64Array {
+function decodePlainNumbers(bytes: Uint8Array, type: 'double' | 'int64', from: number, to: number): Float64Array {
   if (to * 8 > bytes.length) throw new Error('a page ends too early');
   const aligned = new Uint8Array(bytes.subarray(from * 8, to * 8)).buffer;
   if (type === 'double') return new Float64Array(aligned);
@@ -92,46 +95,49 @@ function plainValues(bytes: Uint8Array, type: 'double' | 'int64', from: number, 
 }
 
 /** The values of dictionaries that are small, for as long as somebody holds their pages. */
-const dictionaries = new WeakMap<PageBody, Float64Array>();
+const cachedDictionaries = new WeakMap<CompressedPage, Float64Array>();
 
 /** Bytes up to which a dictionary, decompressed, is kept with its page. */
-export const dictionaryBytesMax = 32_768;
+export const cachedDictionaryBytesMax = 32_768;
 
-function dictionaryValues(
+function readDictionary(
   file: Uint8Array,
-  dictionary: NonNullable<Page['dictionary']>,
+  dictionary: NonNullable<DataPage['dictionary']>,
   type: 'double' | 'int64',
 ): Float64Array {
-  const held = dictionaries.get(dictionary);
+  const held = cachedDictionaries.get(dictionary);
   if (held !== undefined) return held;
-  const values = plainValues(plainBytes(file, dictionary), type, 0, dictionary.values);
-  if (dictionary.plainSize <= dictionaryBytesMax) dictionaries.set(dictionary, values);
+  const values = decodePlainNumbers(decompressPage(file, dictionary), type, 0, dictionary.values);
+  if (dictionary.uncompressedBytes <= cachedDictionaryBytesMax) cachedDictionaries.set(dictionary, values);
   return values;
 }
 
 /** The values of a column's rows `from` to `to`, `pages` being those of the column in order. */
-export function readValues(
+export function readColumnValues(
   file: Uint8Array,
-  pages: readonly Page[],
+  pages: readonly DataPage[],
   type: 'double' | 'int64',
   from: number,
   to: number,
 ): Float64Array {
   const out = new Float64Array(to - from);
   let filled = 0;
-  let dictionary: { of: PageBody; values: Float64Array } | undefined;
+  let dictionary: { of: CompressedPage; values: Float64Array } | undefined;
   for (const page of pages) {
-    const [a, b] = [Math.max(from, page.first) - page.first, Math.min(to, page.first + page.rows) - page.first];
+    const [a, b] = [
+      Math.max(from, page.firstRow) - page.firstRow,
+      Math.min(to, page.firstRow + page.rows) - page.firstRow,
+    ];
     if (a >= b) continue;
-    const bytes = plainBytes(file, page);
-    const at = page.first + a - from;
-    if (page.encoding === encodings.plain) out.set(plainValues(bytes, type, a, b), at);
-    else if (page.encoding === encodings.deltaBinaryPacked && type === 'int64') readDeltas(bytes, a, b, out, at);
+    const bytes = decompressPage(file, page);
+    const at = page.firstRow + a - from;
+    if (page.encoding === encodings.plain) out.set(decodePlainNumbers(bytes, type, a, b), at);
+    else if (page.encoding === encodings.deltaBinaryPacked && type === 'int64') decodeDeltas(bytes, a, b, out, at);
     else if (page.dictionary !== null) {
       if (dictionary?.of !== page.dictionary)
-        dictionary = { of: page.dictionary, values: dictionaryValues(file, page.dictionary, type) };
+        dictionary = { of: page.dictionary, values: readDictionary(file, page.dictionary, type) };
       const { values } = dictionary;
-      readIndexed(bytes, a, b, values, out, at);
+      decodeIndexedValues(bytes, a, b, values, out, at);
     } else throw new Error(`a page has values of the unknown encoding ${page.encoding}`);
     filled += b - a;
   }

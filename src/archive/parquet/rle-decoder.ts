@@ -1,4 +1,4 @@
-import { bitsAt, varint } from './bit-reader.ts';
+import { readBits, readVarint } from './bit-reader.ts';
 
 /*
  * Indexes of a dictionary, stored as runs of equal ones and of packed ones:
@@ -16,13 +16,13 @@ export function visitIndexes(
   visit: (index: number, count: number) => void,
 ): void {
   visitRuns(bytes, from, to, (bit, width, count, packed) => {
-    if (!packed) visit(bitsAt(bytes, bit, width), count);
-    else for (let i = 0; i < count; i++) visit(bitsAt(bytes, bit + i * width, width), 1);
+    if (!packed) visit(readBits(bytes, bit, width), count);
+    else for (let i = 0; i < count; i++) visit(readBits(bytes, bit + i * width, width), 1);
   });
 }
 
 /** Reads into `out` from `outAt` on the `values` that a page's indexes `from` to `to` name. */
-export function readIndexed(
+export function decodeIndexedValues(
   bytes: Uint8Array,
   from: number,
   to: number,
@@ -33,22 +33,22 @@ export function readIndexed(
   let at = outAt;
   visitRuns(bytes, from, to, (bit, width, count, packed) => {
     if (!packed) {
-      const index = bitsAt(bytes, bit, width);
-      requireIndex(index, values);
+      const index = readBits(bytes, bit, width);
+      requireDictionaryIndex(index, values);
       out.fill(values[index]!, at, at + count);
     } else if (width === 16 && bit / 8 + 2 * count <= bytes.length) {
-      readShorts(bytes, bit / 8, count, values, out, at);
-    } else readPacked(bytes, bit, width, count, values, out, at);
+      decodeShortIndexes(bytes, bit / 8, count, values, out, at);
+    } else decodePackedIndexes(bytes, bit, width, count, values, out, at);
     at += count;
   });
 }
 
-function requireIndex(index: number, values: Float64Array): void {
+function requireDictionaryIndex(index: number, values: Float64Array): void {
   if (index >= values.length) throw new Error('a page names what its dictionary lacks');
 }
 
 /** Those of two bytes: as our writer stores times that repeat. */
-function readShorts(
+function decodeShortIndexes(
   bytes: Uint8Array,
   start: number,
   count: number,
@@ -60,12 +60,12 @@ function readShorts(
   const indexes = new Uint16Array(new Uint8Array(bytes.subarray(start, start + 2 * count)).buffer);
   for (let i = 0; i < count; i++) {
     const index = indexes[i]!;
-    requireIndex(index, values);
+    requireDictionaryIndex(index, values);
     out[outAt + i] = values[index]!;
   }
 }
 
-function readPacked(
+function decodePackedIndexes(
   bytes: Uint8Array,
   start: number,
   width: number,
@@ -88,8 +88,8 @@ function readPacked(
     out[outAt + i] = values[index]!;
   }
   for (; i < count; i++, bit += width) {
-    const index = bitsAt(bytes, bit, width);
-    requireIndex(index, values);
+    const index = readBits(bytes, bit, width);
+    requireDictionaryIndex(index, values);
     out[outAt + i] = values[index]!;
   }
 }
@@ -105,7 +105,7 @@ function visitRuns(
   if (!(width <= 32)) throw new Error('a page has indexes of an unknown width');
   const cursor = { bytes, at: 1 };
   for (let row = 0; row < to; ) {
-    const head = varint(cursor);
+    const head = readVarint(cursor);
     const packed = head % 2 === 1;
     const count = packed ? ((head - 1) / 2) * 8 : head / 2;
     if (count === 0 && !packed) throw new Error('a page has an empty run');

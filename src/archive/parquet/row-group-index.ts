@@ -1,13 +1,13 @@
-import type { FileRecord, Key, RowGroup } from '../../state/file-metadata.ts';
+import type { FileRecord, RowGroup, SortKey } from '../../state/file-metadata.ts';
 import { sha256 } from '../disk/file-system.ts';
 import { magic } from './constants.ts';
-import { decode } from './rows.ts';
+import { decodeArrowTable } from './rows.ts';
 import { type DatasetName, datasets } from './schema.ts';
-import { type BySymbol, symbolAt } from './symbol-offsets.ts';
-import { type Field, readStruct, type Struct } from './thrift-reader.ts';
+import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
+import { readThriftStruct, type ThriftField, type ThriftStruct } from './thrift-reader.ts';
 
 /** The columns that each dataset is sorted by, no two rows of it having the same values in them. */
-export const sortKeys: Readonly<Record<DatasetName, readonly string[]>> = {
+export const sortKeyColumns: Readonly<Record<DatasetName, readonly string[]>> = {
   ticks: ['symbol', 't'],
   symbols: ['symbol'],
   markets: ['canonical_id', 'symbol', 'first_seen'],
@@ -19,14 +19,14 @@ export const sortKeys: Readonly<Record<DatasetName, readonly string[]>> = {
 };
 
 /** The key of a row of a file, counted from 0. */
-export type KeyAt = (row: number) => Key;
+export type KeyReader = (row: number) => SortKey;
 
 /** What a file of ours is made of. @throws Error where it is none */
-export function recordOf(path: string, bytes: Uint8Array, hash: string, keyAt: KeyAt): FileRecord {
+export function createFileRecord(path: string, bytes: Uint8Array, hash: string, keyAt: KeyReader): FileRecord {
   const groups: RowGroup[] = [];
   let row = 0;
   let end = magic.length;
-  for (const group of rangesOf(bytes)) {
+  for (const group of readRowGroupRanges(bytes)) {
     // Between them lies nothing: else a flipped bit there would be in none of them.
     if (group.start !== end) throw new Error(`${path} is not stored as row groups one after another`);
     end = group.end;
@@ -38,55 +38,55 @@ export function recordOf(path: string, bytes: Uint8Array, hash: string, keyAt: K
 }
 
 /** The keys of a file's rows, read from the file itself. */
-export function keysIn(dataset: DatasetName, bytes: Uint8Array): KeyAt {
-  const table = decode(bytes);
-  const columns = sortKeys[dataset].map((name) => {
+export function readFileKeys(dataset: DatasetName, bytes: Uint8Array): KeyReader {
+  const table = decodeArrowTable(bytes);
+  const columns = sortKeyColumns[dataset].map((name) => {
     const column = table.getChild(name);
     if (column === null) throw new Error(`column ${name} is missing`);
     return column;
   });
-  return (row) => columns.map((column) => (column.get(row) as Key[number] | undefined) ?? null);
+  return (row) => columns.map((column) => (column.get(row) as SortKey[number] | undefined) ?? null);
 }
 
 /** The keys of rows given as arrays of values in the order of a dataset's columns. */
-export function keysOfRows(dataset: DatasetName, rows: readonly (readonly unknown[])[]): KeyAt {
-  const places = sortKeys[dataset].map((name) => datasets[dataset].findIndex((column) => column.name === name));
-  return (row) => places.map((place) => (rows[row]![place] ?? null) as Key[number]);
+export function createRowKeyReader(dataset: DatasetName, rows: readonly (readonly unknown[])[]): KeyReader {
+  const places = sortKeyColumns[dataset].map((name) => datasets[dataset].findIndex((column) => column.name === name));
+  return (row) => places.map((place) => (rows[row]![place] ?? null) as SortKey[number]);
 }
 
 /** The keys of columns that are kept together by symbol; `rest` gives what follows the symbol. */
-export const keysBySymbol =
-  ({ symbols, offsets }: BySymbol, rest: KeyAt): KeyAt =>
-  (row) => [symbols[symbolAt(offsets, row)]!, ...rest(row)];
+export const createSymbolKeyReader =
+  ({ symbols, offsets }: SymbolOffsets, rest: KeyReader): KeyReader =>
+  (row) => [symbols[findSymbolIndex(offsets, row)]!, ...rest(row)];
 
-type Range = Pick<RowGroup, 'start' | 'end' | 'rows'>;
+type RowGroupRange = Pick<RowGroup, 'start' | 'end' | 'rows'>;
 
 /** Where the row groups of a file are, by the offsets of their column chunks; in the file's order. */
-function rangesOf(bytes: Uint8Array): Range[] {
+function readRowGroupRanges(bytes: Uint8Array): RowGroupRange[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = view.getUint32(bytes.length - 8, true);
-  const { value: footer } = readStruct(bytes, bytes.length - 8 - length);
-  return list(footer[4]).map((group) => {
-    const chunks = list((group as Struct)[1]).map((chunk) => {
-      const meta = (chunk as Struct)[3] as Struct;
-      const data = number(meta[9]);
-      const start = meta[11] === undefined ? data : Math.min(data, number(meta[11]));
-      return { start, end: start + number(meta[7]) };
+  const { value: footer } = readThriftStruct(bytes, bytes.length - 8 - length);
+  return requireFooterList(footer[4]).map((group) => {
+    const chunks = requireFooterList((group as ThriftStruct)[1]).map((chunk) => {
+      const meta = (chunk as ThriftStruct)[3] as ThriftStruct;
+      const data = requireFooterNumber(meta[9]);
+      const start = meta[11] === undefined ? data : Math.min(data, requireFooterNumber(meta[11]));
+      return { start, end: start + requireFooterNumber(meta[7]) };
     });
     return {
       start: chunks.reduce((least, chunk) => Math.min(least, chunk.start), Number.POSITIVE_INFINITY),
       end: chunks.reduce((most, chunk) => Math.max(most, chunk.end), 0),
-      rows: number((group as Struct)[3]),
+      rows: requireFooterNumber((group as ThriftStruct)[3]),
     };
   });
 }
 
-function number(field: Field | undefined): number {
+function requireFooterNumber(field: ThriftField | undefined): number {
   if (typeof field !== 'number') throw new Error('a footer lacks a number');
   return field;
 }
 
-function list(field: Field | undefined): readonly Field[] {
+function requireFooterList(field: ThriftField | undefined): readonly ThriftField[] {
   if (!Array.isArray(field)) throw new Error('a footer lacks a list');
-  return field as readonly Field[];
+  return field as readonly ThriftField[];
 }

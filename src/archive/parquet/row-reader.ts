@@ -1,18 +1,26 @@
-import type { Value } from './arrow-data.ts';
-import { codecs, encodings, repetitions, types } from './constants.ts';
-import { type Page, plainBytes, readValues } from './page-decoder.ts';
-import { readIndexed, visitIndexes } from './rle-decoder.ts';
+import type { CellValue } from './arrow-data.ts';
+import { codecs, encodings, physicalTypes, repetitions } from './constants.ts';
+import { type DataPage, decompressPage, readColumnValues } from './page-decoder.ts';
+import { decodeIndexedValues, visitIndexes } from './rle-decoder.ts';
 import type { Column, ColumnType } from './schema.ts';
-import type { Struct } from './thrift-reader.ts';
-import { footerOf, list, number, pagesOf, struct, textOf, textsOf } from './tick-page-reader.ts';
+import type { ThriftStruct } from './thrift-reader.ts';
+import {
+  decodePlainStrings,
+  readColumnPages,
+  readFooter,
+  requireThriftList,
+  requireThriftNumber,
+  requireThriftString,
+  requireThriftStruct,
+} from './tick-page-reader.ts';
 
 /** How columns that can be read here are stored. */
-const physical: Partial<Record<ColumnType, number>> = {
-  string: types.text,
-  timestamp: types.int64,
-  int64: types.int64,
-  int32: types.int32,
-  double: types.double,
+const physicalTypeByColumnType: Partial<Record<ColumnType, number>> = {
+  string: physicalTypes.text,
+  timestamp: physicalTypes.int64,
+  int64: physicalTypes.int64,
+  int32: physicalTypes.int32,
+  double: physicalTypes.double,
 };
 
 /**
@@ -20,60 +28,69 @@ const physical: Partial<Record<ColumnType, number>> = {
  * null. Without Arrow and parquet-wasm, whose loading takes longer than any file of a day's coverage.
  * @throws Error where one of the columns is not stored as our writers store such rows
  */
-export function decodeFlatRows(columns: readonly Column[], file: Uint8Array, groups?: readonly number[]): Value[][] {
-  const footer = footerOf(file);
-  const schema = list(footer[2]).slice(1).map(struct);
+export function decodeFlatRows(
+  columns: readonly Column[],
+  file: Uint8Array,
+  groups?: readonly number[],
+): CellValue[][] {
+  const footer = readFooter(file);
+  const schema = requireThriftList(footer[2]).slice(1).map(requireThriftStruct);
   const isAbsent = ({ name, absent }: Column): boolean =>
-    absent !== undefined && schema.every((element) => textOf(element[4]) !== name);
-  for (const column of columns) if (!isAbsent(column)) requireStored(column, schema);
-  const pages = new Map(columns.map(({ name }): [string, Page[]] => [name, []]));
-  const all = list(footer[4]);
+    absent !== undefined && schema.every((element) => requireThriftString(element[4]) !== name);
+  for (const column of columns) if (!isAbsent(column)) requireColumnStored(column, schema);
+  const pages = new Map(columns.map(({ name }): [string, DataPage[]] => [name, []]));
+  const all = requireThriftList(footer[4]);
   let rows = 0;
   for (const group of groups === undefined ? all : groups.map((i) => all[i])) {
-    const count = number(struct(group)[3]);
-    for (const chunk of list(struct(group)[1])) {
-      const meta = struct((chunk as Struct)[3]);
-      const ofColumn = pages.get(textOf(list(meta[3])[0]));
+    const count = requireThriftNumber(requireThriftStruct(group)[3]);
+    for (const chunk of requireThriftList(requireThriftStruct(group)[1])) {
+      const meta = requireThriftStruct((chunk as ThriftStruct)[3]);
+      const ofColumn = pages.get(requireThriftString(requireThriftList(meta[3])[0]));
       if (ofColumn === undefined) continue;
       if (meta[4] !== codecs.zstd) throw new Error('a column is not stored with zstd');
-      for (const page of pagesOf(file, meta, rows, count)) ofColumn.push(page);
+      for (const page of readColumnPages(file, meta, rows, count)) ofColumn.push(page);
     }
     rows += count;
   }
   const values = columns.map((column) =>
     isAbsent(column)
-      ? new Array<Value>(rows).fill(column.absent!)
-      : valuesOf(file, pages.get(column.name)!, column.type, rows),
+      ? new Array<CellValue>(rows).fill(column.absent!)
+      : decodeColumn(file, pages.get(column.name)!, column.type, rows),
   );
   return Array.from({ length: rows }, (_, row) => values.map((column) => column[row]!));
 }
 
-function requireStored({ name, type, nullable }: Column, schema: readonly Struct[]): void {
-  const element = schema.find((one) => textOf(one[4]) === name);
+function requireColumnStored({ name, type, nullable }: Column, schema: readonly ThriftStruct[]): void {
+  const element = schema.find((one) => requireThriftString(one[4]) === name);
   if (element === undefined) throw new Error(`column ${name} is missing`);
   if (nullable || element[3] !== repetitions.required) throw new Error('a column may be null');
-  if (element[1] !== physical[type]) throw new Error('a column is stored as another type');
+  if (element[1] !== physicalTypeByColumnType[type]) throw new Error('a column is stored as another type');
 }
 
-function valuesOf(file: Uint8Array, pages: readonly Page[], type: ColumnType, rows: number): ArrayLike<Value> {
-  if (type === 'string') return textValues(file, pages, rows);
-  if (type === 'int32') return int32Values(file, pages, rows);
-  return readValues(file, pages, type === 'double' ? 'double' : 'int64', 0, rows);
+function decodeColumn(
+  file: Uint8Array,
+  pages: readonly DataPage[],
+  type: ColumnType,
+  rows: number,
+): ArrayLike<CellValue> {
+  if (type === 'string') return decodeStringColumn(file, pages, rows);
+  if (type === 'int32') return decodeInt32Column(file, pages, rows);
+  return readColumnValues(file, pages, type === 'double' ? 'double' : 'int64', 0, rows);
 }
 
-function textValues(file: Uint8Array, pages: readonly Page[], rows: number): string[] {
+function decodeStringColumn(file: Uint8Array, pages: readonly DataPage[], rows: number): string[] {
   const out: string[] = [];
-  let dictionary: { readonly of: Page['dictionary']; readonly texts: readonly string[] } | undefined;
+  let dictionary: { readonly of: DataPage['dictionary']; readonly texts: readonly string[] } | undefined;
   for (const page of pages) {
-    const bytes = plainBytes(file, page);
+    const bytes = decompressPage(file, page);
     if (page.dictionary === null) {
       if (page.encoding !== encodings.plain) throw new Error(`a page has texts of the encoding ${page.encoding}`);
-      for (const text of textsOf(bytes, page.rows)) out.push(text);
+      for (const text of decodePlainStrings(bytes, page.rows)) out.push(text);
       continue;
     }
     if (dictionary?.of !== page.dictionary) {
       const { values } = page.dictionary;
-      dictionary = { of: page.dictionary, texts: textsOf(plainBytes(file, page.dictionary), values) };
+      dictionary = { of: page.dictionary, texts: decodePlainStrings(decompressPage(file, page.dictionary), values) };
     }
     const { texts } = dictionary;
     visitIndexes(bytes, 0, page.rows, (index, count) => {
@@ -86,15 +103,15 @@ function textValues(file: Uint8Array, pages: readonly Page[], rows: number): str
   return out;
 }
 
-function int32Values(file: Uint8Array, pages: readonly Page[], rows: number): Float64Array {
+function decodeInt32Column(file: Uint8Array, pages: readonly DataPage[], rows: number): Float64Array {
   const out = new Float64Array(rows);
   let row = 0;
   for (const page of pages) {
-    const bytes = plainBytes(file, page);
+    const bytes = decompressPage(file, page);
     if (page.dictionary !== null) {
-      const values = int32s(plainBytes(file, page.dictionary), page.dictionary.values);
-      readIndexed(bytes, 0, page.rows, values, out, row);
-    } else if (page.encoding === encodings.plain) out.set(int32s(bytes, page.rows), row);
+      const values = decodePlainInt32(decompressPage(file, page.dictionary), page.dictionary.values);
+      decodeIndexedValues(bytes, 0, page.rows, values, out, row);
+    } else if (page.encoding === encodings.plain) out.set(decodePlainInt32(bytes, page.rows), row);
     else throw new Error(`a page has numbers of the encoding ${page.encoding}`);
     row += page.rows;
   }
@@ -102,7 +119,7 @@ function int32Values(file: Uint8Array, pages: readonly Page[], rows: number): Fl
   return out;
 }
 
-function int32s(bytes: Uint8Array, count: number): Float64Array {
+function decodePlainInt32(bytes: Uint8Array, count: number): Float64Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return Float64Array.from({ length: count }, (_, i) => view.getInt32(4 * i, true));
 }

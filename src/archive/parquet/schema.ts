@@ -14,7 +14,7 @@ export interface Column {
 const column = (name: string, type: ColumnType, meaning: string): Column => ({ name, type, nullable: false, meaning });
 const optional = (name: string, type: ColumnType, meaning: string): Column => ({ name, type, nullable: true, meaning });
 
-const candles = (interval: string): readonly Column[] => [
+const defineCandleColumns = (interval: string): readonly Column[] => [
   column('symbol', 'string', 'market ticker at its venue'),
   column('t', 'timestamp', `start of the ${interval}`),
   column('open', 'double', 'first price'),
@@ -77,8 +77,8 @@ export const datasets = {
       'quantity offered or asked for at that price, as the venue counts; 0 in an empty book',
     ),
   ],
-  candles_1h: candles('hour'),
-  candles_1d: candles('UTC day'),
+  candles_1h: defineCandleColumns('hour'),
+  candles_1d: defineCandleColumns('UTC day'),
   coverage: [
     column('dataset', 'string', 'what was asked for'),
     column('symbol', 'string', 'market ticker at its venue'),
@@ -103,7 +103,7 @@ export const datasets = {
 } as const satisfies Record<string, readonly Column[]>;
 
 /** The columns of coverage that are read: `grain_ms` is never set, and a column with nulls takes the slow decoder. */
-export const coverageColumns: readonly Column[] = datasets.coverage.filter(({ name }) => name !== 'grain_ms');
+export const readCoverageColumns: readonly Column[] = datasets.coverage.filter(({ name }) => name !== 'grain_ms');
 
 export type DatasetName = keyof typeof datasets;
 

@@ -8,27 +8,27 @@ import {
   tableToIPC,
 } from 'apache-arrow';
 import { transformParquetStream, type RecordBatch as WasmBatch, Table as WasmTable } from 'parquet-wasm';
-import { batchOf, dataOf, schemaOf, type Value } from './arrow-data.ts';
-import { encodeRows, type Storage, writerProperties } from './rows.ts';
+import { type CellValue, createRecordBatch, toArrowData, toArrowSchema } from './arrow-data.ts';
+import { type ColumnEncodings, createWriterProperties, encodeRows } from './rows.ts';
 import type { Column } from './schema.ts';
 
 /** Some rows: for each column its values, times and counts as numbers. */
-export type RowChunk = readonly (readonly Value[])[];
+export type RowChunk = readonly (readonly CellValue[])[];
 
 /** Rows that are turned into Arrow at once; a row group takes in several of these. */
-const batchRows = 32_768;
+const streamBatchRows = 32_768;
 
 /**
  * A Parquet file as it is written, a row group at a time, with the types and settings of the archive's own files. What
  * is held does not grow with the file. `storage` looks at the first rows.
  */
-export async function* parquetPieces(
+export async function* streamParquet(
   columns: readonly Column[],
   chunks: AsyncIterable<RowChunk>,
-  storage: (first: RowChunk) => Storage,
+  storage: (first: RowChunk) => ColumnEncodings,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const schema = schemaOf(columns);
-  const batches = batchesOf(columns, chunks)[Symbol.asyncIterator]();
+  const schema = toArrowSchema(columns);
+  const batches = regroupIntoBatches(columns, chunks)[Symbol.asyncIterator]();
   const first = await batches.next();
   if (first.done === true) {
     yield encodeRows(columns, []);
@@ -44,7 +44,7 @@ export async function* parquetPieces(
           const rows = next ?? (await batches.next()).value;
           next = undefined;
           if (rows === undefined) return controller.close();
-          for (const batch of wasmBatches(schema, arrowOf(columns, schema, rows))) controller.enqueue(batch);
+          for (const batch of toWasmBatches(schema, toRecordBatch(columns, schema, rows))) controller.enqueue(batch);
         } catch (error) {
           broken = { error };
           controller.error(error);
@@ -54,7 +54,7 @@ export async function* parquetPieces(
     { highWaterMark: 0 },
   );
   try {
-    const pieces = await transformParquetStream(source, writerProperties(storage(first.value)));
+    const pieces = await transformParquetStream(source, createWriterProperties(storage(first.value)));
     for await (const piece of pieces as AsyncIterable<Uint8Array>) {
       if (broken !== undefined) throw broken.error;
       yield piece;
@@ -67,7 +67,7 @@ export async function* parquetPieces(
   if (broken !== undefined) throw broken.error;
 }
 
-function wasmBatches(schema: Schema, batch: RecordBatch): WasmBatch[] {
+function toWasmBatches(schema: Schema, batch: RecordBatch): WasmBatch[] {
   const table = WasmTable.fromIPCStream(tableToIPC(new Table(schema, [batch]), 'stream'));
   try {
     return table.recordBatches();
@@ -77,17 +77,17 @@ function wasmBatches(schema: Schema, batch: RecordBatch): WasmBatch[] {
 }
 
 /** An Arrow IPC file (Feather version 2), or the IPC stream of one, not compressed, as it is written. */
-export async function* arrowPieces(
+export async function* streamArrow(
   columns: readonly Column[],
   chunks: AsyncIterable<RowChunk>,
   shape: 'file' | 'stream' = 'file',
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const schema = schemaOf(columns);
+  const schema = toArrowSchema(columns);
   const sink = new PieceSink();
   const writer = shape === 'file' ? new RecordBatchFileWriter() : new RecordBatchStreamWriter();
   writer.reset(sink, schema);
-  for await (const rows of batchesOf(columns, chunks)) {
-    writer.write(arrowOf(columns, schema, rows));
+  for await (const rows of regroupIntoBatches(columns, chunks)) {
+    writer.write(toRecordBatch(columns, schema, rows));
     yield sink.take();
   }
   writer.close();
@@ -110,20 +110,23 @@ class PieceSink extends AsyncByteQueue {
   }
 }
 
-const arrowOf = (columns: readonly Column[], schema: Schema, rows: RowChunk): RecordBatch =>
-  batchOf(
+const toRecordBatch = (columns: readonly Column[], schema: Schema, rows: RowChunk): RecordBatch =>
+  createRecordBatch(
     schema,
-    columns.map((column, c) => dataOf(column.type, rows[c]!)),
+    columns.map((column, c) => toArrowData(column.type, rows[c]!)),
   );
 
 /** The chunks put together to batches of `batchRows` rows or a little more; none of them empty. */
-async function* batchesOf(columns: readonly Column[], chunks: AsyncIterable<RowChunk>): AsyncGenerator<RowChunk> {
-  let held: Value[][] = columns.map(() => []);
+async function* regroupIntoBatches(
+  columns: readonly Column[],
+  chunks: AsyncIterable<RowChunk>,
+): AsyncGenerator<RowChunk> {
+  let held: CellValue[][] = columns.map(() => []);
   for await (const chunk of chunks) {
     chunk.forEach((values, c) => {
       for (const value of values) held[c]!.push(value);
     });
-    if (held[0]!.length < batchRows) continue;
+    if (held[0]!.length < streamBatchRows) continue;
     yield held;
     held = columns.map(() => []);
   }

@@ -1,11 +1,11 @@
 /** Rows that are kept together by symbol: symbol i holds rows offsets[i] to offsets[i + 1]. */
-export interface BySymbol {
+export interface SymbolOffsets {
   readonly symbols: readonly string[];
   readonly offsets: Float64Array;
 }
 
 /** The symbol that holds a row, by bisection. */
-export function symbolAt(offsets: Float64Array, row: number): number {
+export function findSymbolIndex(offsets: Float64Array, row: number): number {
   let low = 0;
   let high = offsets.length - 2;
   while (low < high) {

@@ -4,15 +4,18 @@
  */
 
 /** A struct's fields by their numbers; those that were not written are undefined. */
-export type Struct = readonly (Field | undefined)[];
-export type Field = number | boolean | Uint8Array | readonly Field[] | Struct;
+export type ThriftStruct = readonly (ThriftField | undefined)[];
+export type ThriftField = number | boolean | Uint8Array | readonly ThriftField[] | ThriftStruct;
 
 /** What nests deeper, or lists more, is no header of a file of ours. */
 const depthMax = 16;
 const elementsMax = 10_000_000;
 
 /** Reads the struct that begins at `at`; throws where there is none. */
-export function readStruct(bytes: Uint8Array, at: number): { readonly value: Struct; readonly end: number } {
+export function readThriftStruct(
+  bytes: Uint8Array,
+  at: number,
+): { readonly value: ThriftStruct; readonly end: number } {
   let place = at;
 
   const byte = (): number => {
@@ -44,14 +47,14 @@ export function readStruct(bytes: Uint8Array, at: number): { readonly value: Str
     return bytes.subarray(from, place);
   };
 
-  const list = (depth: number): Field[] => {
+  const list = (depth: number): ThriftField[] => {
     const head = byte();
     const length = head >> 4 === 15 ? varint() : head >> 4;
     if (length > elementsMax) throw new Error('a list in a header is too long');
     return Array.from({ length }, () => field(head & 15, depth, true));
   };
 
-  const field = (type: number, depth: number, inList: boolean): Field => {
+  const field = (type: number, depth: number, inList: boolean): ThriftField => {
     if (depth > depthMax) throw new Error('a header nests too deep');
     switch (type) {
       case 1:
@@ -78,8 +81,8 @@ export function readStruct(bytes: Uint8Array, at: number): { readonly value: Str
     }
   };
 
-  const struct = (depth: number): Struct => {
-    const out: (Field | undefined)[] = [];
+  const struct = (depth: number): ThriftStruct => {
+    const out: (ThriftField | undefined)[] = [];
     let id = 0;
     for (;;) {
       const head = byte();

@@ -1,24 +1,24 @@
 import type { TickColumns } from '../../core/tick.ts';
-import { dictionaryBytesMax, type Page, readValues } from './page-decoder.ts';
-import { pagesOfTicks, visitSymbols } from './tick-page-reader.ts';
+import { cachedDictionaryBytesMax, type DataPage, readColumnValues } from './page-decoder.ts';
+import { readTickPages, visitSymbols } from './tick-page-reader.ts';
 import { decodeTicks } from './ticks-file.ts';
 
 /** Where the ticks of a part are in its file: symbol i holds rows offsets[i] to offsets[i + 1]. */
-export interface TicksIndex {
-  readonly symbols: ReadonlyMap<string, number>;
+export interface TickFileIndex {
+  readonly symbolIndexes: ReadonlyMap<string, number>;
   readonly offsets: Float64Array;
-  readonly t: readonly Page[];
-  readonly p: readonly Page[];
+  readonly timePages: readonly DataPage[];
+  readonly pricePages: readonly DataPage[];
   /** Bytes that it holds in memory, about. */
-  readonly bytes: number;
+  readonly memoryBytes: number;
 }
 
 /**
  * Reads the footer, the page headers and the symbols of a part, not its times and prices.
  * @throws Error where the file is not stored as our writer stores ticks; `decodeTicks` may still read it
  */
-export function indexTicks(file: Uint8Array): TicksIndex {
-  const columns = pagesOfTicks(file);
+export function indexTickFile(file: Uint8Array): TickFileIndex {
+  const columns = readTickPages(file);
   const symbols = new Map<string, number>();
   const starts: number[] = [];
   let row = 0;
@@ -34,22 +34,33 @@ export function indexTicks(file: Uint8Array): TicksIndex {
     row += count;
   });
   const pages = [...columns.t, ...columns.p];
-  const small = new Set(pages.map((page) => page.dictionary).filter((d) => (d?.plainSize ?? 0) <= dictionaryBytesMax));
-  const kept = [...small].reduce((sum, dictionary) => sum + (dictionary?.plainSize ?? 0), 0);
+  const small = new Set(
+    pages.map((page) => page.dictionary).filter((d) => (d?.uncompressedBytes ?? 0) <= cachedDictionaryBytesMax),
+  );
+  const kept = [...small].reduce((sum, dictionary) => sum + (dictionary?.uncompressedBytes ?? 0), 0);
   const bytes = 200 * pages.length + 150 * symbols.size + kept;
-  return { symbols, offsets: Float64Array.from([...starts, row]), t: columns.t, p: columns.p, bytes };
+  return {
+    symbolIndexes: symbols,
+    offsets: Float64Array.from([...starts, row]),
+    timePages: columns.t,
+    pricePages: columns.p,
+    memoryBytes: bytes,
+  };
 }
 
 /** The ticks of one symbol of a part that was indexed; undefined where it has none. */
-export function ticksOf(file: Uint8Array, index: TicksIndex, symbol: string): TickColumns | undefined {
-  const i = index.symbols.get(symbol);
+export function readSymbolTicks(file: Uint8Array, index: TickFileIndex, symbol: string): TickColumns | undefined {
+  const i = index.symbolIndexes.get(symbol);
   if (i === undefined) return undefined;
   const [from, to] = [index.offsets[i]!, index.offsets[i + 1]!];
-  return { t: readValues(file, index.t, 'int64', from, to), p: readValues(file, index.p, 'double', from, to) };
+  return {
+    t: readColumnValues(file, index.timePages, 'int64', from, to),
+    p: readColumnValues(file, index.pricePages, 'double', from, to),
+  };
 }
 
 /** The same by decoding the whole part. */
-export function ticksOfWhole(file: Uint8Array, symbol: string): TickColumns | undefined {
+export function decodeSymbolTicks(file: Uint8Array, symbol: string): TickColumns | undefined {
   const { symbols, offsets, t, p } = decodeTicks(file);
   const i = symbols.indexOf(symbol);
   // Copies, so that the whole part is not held with them.

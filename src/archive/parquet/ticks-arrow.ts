@@ -1,23 +1,25 @@
 import type { Data, Float64, Utf8 } from 'apache-arrow';
 import type { PartColumns } from '../../core/merge.ts';
-import { batchesOf, doubleData, symbolData, timeData } from './arrow-columns.ts';
-import { decode, encodeBatches, type Groups, rowGroupRows, type Storage } from './rows.ts';
+import { splitIntoBatches, toDoubleData, toSymbolData, toTimestampData } from './arrow-columns.ts';
+import { type ColumnEncodings, decodeArrowTable, encodeBatches, type RowGroupIndexes, rowGroupRows } from './rows.ts';
 import { datasets } from './schema.ts';
 
 /** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
-export function encodeTicksPlain(part: PartColumns, groupRows = rowGroupRows): Uint8Array {
-  const batches = batchesOf(part.t.length, groupRows, (from, to) => batchOf(part, from, to));
-  return encodeBatches(datasets.ticks, batches, storageOf(part.t), groupRows);
+export function encodeTicksWithArrow(part: PartColumns, groupRows = rowGroupRows): Uint8Array {
+  const batches = splitIntoBatches(part.t.length, groupRows, (from, to) => toTickBatch(part, from, to));
+  return encodeBatches(datasets.ticks, batches, chooseTimeEncoding(part.t), groupRows);
 }
 
 /** How ticks are stored, `t` being the times of some or all of them. */
-export const storageOf = (t: Float64Array): Storage => ({ delta: repeats(t) ? [] : ['t'] });
+export const chooseTimeEncoding = (t: Float64Array): ColumnEncodings => ({
+  deltaColumns: hasRepeatedTimes(t) ? [] : ['t'],
+});
 
 /**
  * Whether times repeat enough for a dictionary to be the smaller encoding: polled at fixed moments the times of all
  * symbols are the same; otherwise nearly all differ, and differences are far smaller.
  */
-function repeats(t: Float64Array): boolean {
+function hasRepeatedTimes(t: Float64Array): boolean {
   const sample = t.subarray(0, rowGroupRows);
   // Linear counting in a million slots: within a few per cent of the distinct values, fifty times as fast as a Set.
   const slots = new Uint8Array(1 << 20);
@@ -30,34 +32,34 @@ function repeats(t: Float64Array): boolean {
   return distinct * 4 < sample.length;
 }
 
-const batchOf = (part: PartColumns, from: number, to: number): Data[] => [
-  symbolData(part, from, to),
-  timeData(part.t.subarray(from, to)),
-  doubleData(part.p.slice(from, to)),
+const toTickBatch = (part: PartColumns, from: number, to: number): Data[] => [
+  toSymbolData(part, from, to),
+  toTimestampData(part.t.subarray(from, to)),
+  toDoubleData(part.p.slice(from, to)),
 ];
 
 /** Decodes a part that `encodeTicksPlain` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with unique keys. */
-export function decodeTicksPlain(bytes: Uint8Array, groups?: Groups): PartColumns {
-  const table = decode(bytes, groups);
+export function decodeTicksWithArrow(bytes: Uint8Array, groups?: RowGroupIndexes): PartColumns {
+  const table = decodeArrowTable(bytes, groups);
   const t = new Float64Array(table.numRows);
   const p = new Float64Array(table.numRows);
   const symbols: string[] = [];
   const starts: number[] = [];
   let row = 0;
   for (const batch of table.batches) {
-    const [symbol, time, price] = childrenOf(
+    const [symbol, time, price] = findTickColumns(
       batch.schema.fields.map((f) => f.name),
       batch.data.children,
     );
-    readTimes(time, t, row);
+    copyTimes(time, t, row);
     p.set(price.values.subarray(0, batch.numRows), row);
-    readSymbols(symbol, batch.numRows, row, symbols, starts);
+    collectSymbolRuns(symbol, batch.numRows, row, symbols, starts);
     row += batch.numRows;
   }
   return { symbols, offsets: Float64Array.from([...starts, row]), t, p };
 }
 
-function childrenOf(names: readonly string[], children: readonly Data[]): [Data<Utf8>, Data, Data<Float64>] {
+function findTickColumns(names: readonly string[], children: readonly Data[]): [Data<Utf8>, Data, Data<Float64>] {
   const child = (name: string): Data => {
     const at = names.indexOf(name);
     if (at < 0) throw new Error(`column ${name} is missing`);
@@ -67,14 +69,20 @@ function childrenOf(names: readonly string[], children: readonly Data[]): [Data<
 }
 
 /** Reads a batch's times into `out` from row `at` on. */
-export function readTimes(data: Data, out: Float64Array, at: number): void {
+export function copyTimes(data: Data, out: Float64Array, at: number): void {
   const values = data.values as BigInt64Array;
   const halves = new Int32Array(values.buffer, values.byteOffset, values.length * 2);
   for (let i = 0; i < data.length; i++) out[at + i] = (halves[2 * i]! >>> 0) + halves[2 * i + 1]! * 4_294_967_296;
 }
 
 /** Collects runs of equal symbols; a run that goes on from the batch before is not begun again. */
-export function readSymbols(data: Data<Utf8>, rows: number, at: number, symbols: string[], starts: number[]): void {
+export function collectSymbolRuns(
+  data: Data<Utf8>,
+  rows: number,
+  at: number,
+  symbols: string[],
+  starts: number[],
+): void {
   const { valueOffsets } = data;
   const bytes = Buffer.from(data.values.buffer, data.values.byteOffset, data.values.byteLength);
   let from = -1;

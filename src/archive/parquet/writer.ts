@@ -1,7 +1,7 @@
-import type { Chunk } from './column-chunk.ts';
-import { codecs, convertedTypes, magic, repetitions, types } from './constants.ts';
+import type { ColumnChunk } from './column-chunk.ts';
+import { codecs, convertedTypes, magic, physicalTypes, repetitions } from './constants.ts';
 import type { Column, ColumnType } from './schema.ts';
-import { binary, bool, i16, i32, i64, list, struct, text, type Written } from './thrift-writer.ts';
+import { binary, bool, i16, i32, i64, list, struct, type ThriftValue, text } from './thrift-writer.ts';
 
 /*
  * Our own writer of Parquet files: https://github.com/apache/parquet-format
@@ -13,61 +13,61 @@ export const pageRowsMax = 20_480;
 
 /** A column of a file, and what it holds of the rows `from` to `to`. */
 export interface FileColumn extends Pick<Column, 'name' | 'nullable'> {
-  readonly type: FlatType;
-  readonly chunk: (from: number, to: number) => Chunk;
+  readonly type: ScalarColumnType;
+  readonly encodeChunk: (from: number, to: number) => ColumnChunk;
 }
 
-export type FlatType = Exclude<ColumnType, 'strings'>;
+export type ScalarColumnType = Exclude<ColumnType, 'strings'>;
 
-const empty = struct({});
+const emptyStruct = struct({});
 
 /** How columns are told in the footer: the type that is stored, and what it means. */
-const kinds: Readonly<
-  Record<FlatType, { readonly stored: number; readonly meaning: Readonly<Record<number, Written>> }>
+const footerTypes: Readonly<
+  Record<ScalarColumnType, { readonly stored: number; readonly meaning: Readonly<Record<number, ThriftValue>> }>
 > = {
-  string: { stored: types.text, meaning: { 6: i32(convertedTypes.utf8), 10: struct({ 1: empty }) } },
+  string: { stored: physicalTypes.text, meaning: { 6: i32(convertedTypes.utf8), 10: struct({ 1: emptyStruct }) } },
   timestamp: {
-    stored: types.int64,
+    stored: physicalTypes.int64,
     meaning: {
       6: i32(convertedTypes.timestampMillis),
-      10: struct({ 8: struct({ 1: bool(true), 2: struct({ 1: empty }) }) }),
+      10: struct({ 8: struct({ 1: bool(true), 2: struct({ 1: emptyStruct }) }) }),
     },
   },
-  double: { stored: types.double, meaning: {} },
-  int32: { stored: types.int32, meaning: {} },
-  int64: { stored: types.int64, meaning: {} },
-  boolean: { stored: types.boolean, meaning: {} },
+  double: { stored: physicalTypes.double, meaning: {} },
+  int32: { stored: physicalTypes.int32, meaning: {} },
+  int64: { stored: physicalTypes.int64, meaning: {} },
+  boolean: { stored: physicalTypes.boolean, meaning: {} },
 };
 
 /** A Parquet file of columns of `rows` rows. Row groups lie one after another; the same chunks give the same bytes. */
 export function encodeColumns(columns: readonly FileColumn[], rows: number, groupRows: number): Uint8Array {
-  const file = startFile();
-  for (let from = 0; from < rows; from += groupRows) file.addGroup(columns, from, Math.min(rows, from + groupRows));
-  return file.end(columns);
+  const file = openParquetFileWriter();
+  for (let from = 0; from < rows; from += groupRows) file.addRowGroup(columns, from, Math.min(rows, from + groupRows));
+  return file.finish(columns);
 }
 
 /** A Parquet file as it is made: of what was added, it holds the encoded bytes alone. */
-export interface StartedFile {
+export interface ParquetFileWriter {
   /** Adds the rows `from` to `to` of the columns as the next row group. */
-  addGroup(columns: readonly FileColumn[], from: number, to: number): void;
+  addRowGroup(columns: readonly FileColumn[], from: number, to: number): void;
   /** The file; the columns tell names and types. */
-  end(columns: readonly Omit<FileColumn, 'chunk'>[]): Uint8Array;
+  finish(columns: readonly Omit<FileColumn, 'encodeChunk'>[]): Uint8Array;
 }
 
-export function startFile(): StartedFile {
+export function openParquetFileWriter(): ParquetFileWriter {
   const pieces: Uint8Array[] = [magic];
-  const groups: Written[] = [];
+  const groups: ThriftValue[] = [];
   let at = magic.length;
   let rows = 0;
   return {
-    addGroup(columns, from, to) {
+    addRowGroup(columns, from, to) {
       const start = at;
       const chunks = columns.map((column) => {
-        const chunk = column.chunk(from, to);
+        const chunk = column.encodeChunk(from, to);
         for (const piece of chunk.pieces) pieces.push(piece);
-        const told = chunkHeader(column, chunk, at, to - from);
-        at += chunk.size;
-        return { told, plainSize: chunk.plainSize };
+        const told = encodeChunkMetadata(column, chunk, at, to - from);
+        at += chunk.compressedBytes;
+        return { told, plainSize: chunk.uncompressedBytes };
       });
       groups.push(
         struct({
@@ -81,8 +81,8 @@ export function startFile(): StartedFile {
       );
       rows += to - from;
     },
-    end(columns) {
-      const footer = Uint8Array.from(footerOf(columns, rows, groups).bytes);
+    finish(columns) {
+      const footer = Uint8Array.from(encodeFooter(columns, rows, groups).bytes);
       // A Uint8Array: slices of a Buffer are no copies.
       const file = new Uint8Array(at + footer.length + 4 + magic.length);
       let place = 0;
@@ -99,28 +99,32 @@ export function startFile(): StartedFile {
 }
 
 /** A ColumnChunk, its pages standing at `at`. */
-function chunkHeader({ name, type }: FileColumn, chunk: Chunk, at: number, rows: number): Written {
+function encodeChunkMetadata({ name, type }: FileColumn, chunk: ColumnChunk, at: number, rows: number): ThriftValue {
   return struct({
     2: i64(0),
     3: struct({
-      1: i32(kinds[type].stored),
+      1: i32(footerTypes[type].stored),
       2: list(chunk.encodings.map(i32)),
       3: list([text(name)]),
       4: i32(codecs.zstd),
       5: i64(rows),
-      6: i64(chunk.plainSize),
-      7: i64(chunk.size),
-      9: i64(at + chunk.dictionarySize),
-      11: chunk.dictionarySize === 0 ? undefined : i64(at),
+      6: i64(chunk.uncompressedBytes),
+      7: i64(chunk.compressedBytes),
+      9: i64(at + chunk.dictionaryPageBytes),
+      11: chunk.dictionaryPageBytes === 0 ? undefined : i64(at),
       12: chunk.statistics,
     }),
   });
 }
 
-function footerOf(columns: readonly Omit<FileColumn, 'chunk'>[], rows: number, groups: readonly Written[]): Written {
+function encodeFooter(
+  columns: readonly Omit<FileColumn, 'encodeChunk'>[],
+  rows: number,
+  groups: readonly ThriftValue[],
+): ThriftValue {
   const root = struct({ 4: text('schema'), 5: i32(columns.length) });
   const elements = columns.map(({ name, type, nullable }) => {
-    const { stored, meaning } = kinds[type];
+    const { stored, meaning } = footerTypes[type];
     const repetition = nullable ? repetitions.optional : repetitions.required;
     return struct({ 1: i32(stored), 3: i32(repetition), 4: text(name), ...meaning });
   });
@@ -131,6 +135,6 @@ function footerOf(columns: readonly Omit<FileColumn, 'chunk'>[], rows: number, g
     4: list(groups),
     6: binary(Buffer.from('oddslake')),
     // Bounds are ordered as the types are: without it readers take none of a string for true.
-    7: list(columns.map(() => struct({ 1: empty }))),
+    7: list(columns.map(() => struct({ 1: emptyStruct }))),
   });
 }

@@ -1,29 +1,29 @@
-import { firstAtOrAfter } from '../../core/binary-search.ts';
-import type { Covered, Evidence } from '../../core/coverage.ts';
-import type { Standing } from '../../core/merge.ts';
-import { partOf } from '../../core/partition.ts';
+import { findFirstAtOrAfter } from '../../core/binary-search.ts';
+import type { CoveredWindow, Evidence } from '../../core/coverage.ts';
+import type { Precedence } from '../../core/merge.ts';
+import { computePartNumber } from '../../core/partition.ts';
 import type { TickColumns } from '../../core/tick.ts';
-import { dayFloor, dayMs, splitByDay, type Window } from '../../core/window.ts';
-import { appendTicks, type Bin } from '../../state/journal.ts';
-import { addFetched } from '../../state/runs.ts';
+import { dayMs, floorToDay, splitByDay, type Window } from '../../core/window.ts';
+import { appendTicks, type JournalBin } from '../../state/journal.ts';
+import { addFetchedTicks } from '../../state/runs.ts';
 import type { State } from '../../state/state.ts';
-import { ensureSeen } from '../../state/symbols.ts';
-import { type Spilled, sliceOf, spillReader } from './spill-file.ts';
+import { ensureSymbol } from '../../state/symbols.ts';
+import { openSpillReader, type SpilledTicks, sliceSpilled } from './spill-file.ts';
 import type { SpilledChunk, TickSource } from './tick-sources.ts';
 
 /** Ticks of one symbol from one file, usable and sorted by time, put aside, and what the file covers. */
-export interface Read {
+export interface ImportedSymbolTicks {
   readonly symbol: string;
   /** Epoch ms. */
   readonly observedAt: number;
-  readonly ticks: Spilled;
+  readonly ticks: SpilledTicks;
   /** Where in the ticks a UTC day begins, the first one's midnight standing at 0: pairs of day and index. */
   readonly days: readonly (readonly [day: number, from: number])[];
-  readonly covered: readonly ReadCoverage[];
+  readonly covered: readonly ImportedCoverage[];
 }
 
 /** A window that a file covers, and why it counts as covered. */
-export interface ReadCoverage {
+export interface ImportedCoverage {
   readonly window: Window;
   readonly evidence: Evidence;
 }
@@ -32,32 +32,32 @@ export interface ReadCoverage {
  * What an import has read and the next publish takes in. It is accepted with that publish and not before: whoever breaks
  * it off reads the files again.
  */
-export interface Intake extends TickSource {
+export interface ImportBuffer extends TickSource {
   /** Ticks that were added. */
   readonly ticks: number;
   /** What it holds in memory, in entries of some hundred bytes. */
   readonly entries: number;
   /** When each symbol was first seen, epoch ms. */
   readonly seen: ReadonlyMap<string, number>;
-  add(read: Read): void;
+  add(read: ImportedSymbolTicks): void;
   /**
    * Enters in the state what a publish took in, and journals what it did not (a damaged part is merged with nothing).
    * In the publish's transaction.
    */
-  settle(state: State, taken: readonly Bin[]): void;
+  commitTo(state: State, taken: readonly JournalBin[]): void;
   /** Journals all of it, some at a time: there is no publish to take it in. */
-  keep(state: State): void;
+  journalTo(state: State): void;
 }
 
-interface Entry {
-  readonly bin: Bin;
+interface ImportBin {
+  readonly bin: JournalBin;
   readonly chunks: SpilledChunk[];
-  readonly covered: Map<string, Covered[]>;
+  readonly covered: Map<string, CoveredWindow[]>;
 }
 
 /** @param rank how far the ticks are trusted: see core/merge.ts */
-export function openIntake(runId: string, rank: Standing['rank'], parts: number): Intake {
-  const byKey = new Map<string, Entry>();
+export function openImportBuffer(runId: string, rank: Precedence['rank'], parts: number): ImportBuffer {
+  const byKey = new Map<string, ImportBin>();
   const partsOf = new Map<string, number>();
   const seen = new Map<string, number>();
   let ticks = 0;
@@ -66,13 +66,13 @@ export function openIntake(runId: string, rank: Standing['rank'], parts: number)
   const partOfSymbol = (symbol: string): number => {
     let part = partsOf.get(symbol);
     if (part === undefined) {
-      part = partOf(symbol, parts);
+      part = computePartNumber(symbol, parts);
       partsOf.set(symbol, part);
     }
     return part;
   };
-  const keyOf = ({ day, part }: Bin): string => `${day} ${part}`;
-  const entryAt = (symbol: string, day: number): Entry => {
+  const keyOf = ({ day, part }: JournalBin): string => `${day} ${part}`;
+  const entryAt = (symbol: string, day: number): ImportBin => {
     const bin = { day, part: partOfSymbol(symbol) };
     let entry = byKey.get(keyOf(bin));
     if (entry === undefined) {
@@ -83,13 +83,13 @@ export function openIntake(runId: string, rank: Standing['rank'], parts: number)
     return entry;
   };
 
-  function journal(state: State, { chunks, covered }: Entry): void {
-    const spills = spillReader();
+  function journal(state: State, { chunks, covered }: ImportBin): void {
+    const spills = openSpillReader();
     const none = { runId, origin: 'import', rank, rejected: [] } as const;
     const asked = (at: number): Window => ({ from: at, to: at });
     try {
       for (const { symbol, observedAt, spilled } of chunks) {
-        const record = { ...none, symbol, observedAt, asked: asked(observedAt), covered: [] };
+        const record = { ...none, symbol, observedAt, requestedWindow: asked(observedAt), covered: [] };
         appendTicks(state, [{ ...record, ticks: spills.read([spilled])[0]! }]);
       }
     } finally {
@@ -98,7 +98,9 @@ export function openIntake(runId: string, rank: Standing['rank'], parts: number)
     const empty = { t: new Float64Array(0), p: new Float64Array(0) };
     for (const [symbol, answers] of covered) {
       const observedAt = answers[0]!.fetchedAt;
-      appendTicks(state, [{ ...none, symbol, observedAt, asked: answers[0]!, ticks: empty, covered: answers }]);
+      appendTicks(state, [
+        { ...none, symbol, observedAt, requestedWindow: answers[0]!, ticks: empty, covered: answers },
+      ]);
     }
   }
 
@@ -111,50 +113,50 @@ export function openIntake(runId: string, rank: Standing['rank'], parts: number)
     },
     seen,
     add({ symbol, observedAt, ticks: spilled, days, covered }) {
-      if (spilled.ticks + covered.length === 0) return;
+      if (spilled.tickCount + covered.length === 0) return;
       if (!seen.has(symbol)) seen.set(symbol, observedAt);
-      ticks += spilled.ticks;
+      ticks += spilled.tickCount;
       days.forEach(([day, from], i) => {
-        const part = sliceOf(spilled, from, days[i + 1]?.[1] ?? spilled.ticks);
+        const part = sliceSpilled(spilled, from, days[i + 1]?.[1] ?? spilled.tickCount);
         entryAt(symbol, day).chunks.push({ symbol, runId, observedAt, rank, spilled: part });
       });
       for (const { window, evidence } of covered) {
         for (const { from, to } of splitByDay(window)) {
-          const entry = entryAt(symbol, dayFloor(from));
-          const answer: Covered = { from, to, fetchedAt: observedAt, origin: 'import', evidence };
+          const entry = entryAt(symbol, floorToDay(from));
+          const answer: CoveredWindow = { from, to, fetchedAt: observedAt, origin: 'import', evidence };
           const list = entry.covered.get(symbol);
           if (list === undefined) entry.covered.set(symbol, [answer]);
           else list.push(answer);
         }
       }
     },
-    bins: () => [...byKey.values()].map(({ bin }) => bin),
-    chunks: (bin) => byKey.get(keyOf(bin))?.chunks ?? [],
-    coverage: (bin) => byKey.get(keyOf(bin))?.covered ?? new Map(),
-    withdrawn: () => new Map(),
-    settle(state, taken) {
-      for (const [symbol, at] of seen) ensureSeen(state.db, symbol, at);
+    listBins: () => [...byKey.values()].map(({ bin }) => bin),
+    readChunks: (bin) => byKey.get(keyOf(bin))?.chunks ?? [],
+    readCoverage: (bin) => byKey.get(keyOf(bin))?.covered ?? new Map(),
+    readWithdrawn: () => new Map(),
+    commitTo(state, taken) {
+      for (const [symbol, at] of seen) ensureSymbol(state.db, symbol, at);
       const keys = new Set(taken.map(keyOf));
       let count = 0;
       for (const [key, entry] of byKey) {
-        if (keys.has(key)) count += entry.chunks.reduce((sum, { spilled }) => sum + spilled.ticks, 0);
+        if (keys.has(key)) count += entry.chunks.reduce((sum, { spilled }) => sum + spilled.tickCount, 0);
         else journal(state, entry);
       }
-      addFetched(state.db, runId, count);
+      addFetchedTicks(state.db, runId, count);
     },
-    keep(state) {
+    journalTo(state) {
       for (const entry of byKey.values()) state.db.transaction(() => journal(state, entry));
     },
   };
 }
 
 /** Where the UTC days of sorted times begin. */
-export function daysIn({ t }: TickColumns): [day: number, from: number][] {
+export function splitTicksByDay({ t }: TickColumns): [day: number, from: number][] {
   const out: [number, number][] = [];
   for (let from = 0; from < t.length; ) {
-    const day = dayFloor(t[from]!);
+    const day = floorToDay(t[from]!);
     out.push([day, from]);
-    from += firstAtOrAfter(t.subarray(from), day + dayMs);
+    from += findFirstAtOrAfter(t.subarray(from), day + dayMs);
   }
   return out;
 }

@@ -1,18 +1,18 @@
-import { firstAtOrAfter } from '../../core/binary-search.ts';
+import { findFirstAtOrAfter } from '../../core/binary-search.ts';
 import type { PartColumns } from '../../core/tick-columns.ts';
-import { countIn, timesIn } from '../../core/tick-search.ts';
-import { union, type Window, within } from '../../core/window.ts';
+import { countTicksInWindow, indexTickTimes } from '../../core/tick-search.ts';
+import { isWithin, union, type Window } from '../../core/window.ts';
 
 /** What late ticks are, and how their lateness is measured. Times in ms. */
-export interface LateRules {
+export interface LateTickRules {
   /** Only what was fetched before this moment, epoch ms, counts as covered before: the start of the run. */
-  readonly beforeMs: number;
+  readonly fetchedBeforeMs: number;
   /** Lateness is measured in the overlap, which is read again as a whole: so long before its response. */
-  readonly withinMs: number;
+  readonly latenessMsMax: number;
 }
 
 /** A window of a symbol that was covered, and when its response was generated, epoch ms. */
-export interface ClaimedWindow extends Window {
+export interface FetchedWindow extends Window {
   readonly fetchedAt: number;
 }
 
@@ -22,7 +22,7 @@ export interface LateTicks {
   readonly latenessMs: number;
 }
 
-export const noLate: LateTicks = { ticks: 0, latenessMs: 0 };
+export const noLateTicks: LateTicks = { ticks: 0, latenessMs: 0 };
 
 export const addLateTicks = (a: LateTicks, b: LateTicks): LateTicks => ({
   ticks: a.ticks + b.ticks,
@@ -34,43 +34,44 @@ export const addLateTicks = (a: LateTicks, b: LateTicks): LateTicks => ({
  * backfill brings of windows that nothing had covered is not late.
  * @param withinMs see `LateRules`
  */
-export function countLate(
-  claimed: ReadonlyMap<string, readonly ClaimedWindow[]>,
+export function countLateTicks(
+  claimed: ReadonlyMap<string, readonly FetchedWindow[]>,
   added: ReadonlyMap<string, number>,
   { old, columns }: { readonly old: PartColumns; readonly columns: PartColumns },
   withinMs: number,
 ): LateTicks {
-  if (claimed.size === 0) return noLate;
-  const [before, after] = [timesIn(old), timesIn(columns)];
-  let late = noLate;
+  if (claimed.size === 0) return noLateTicks;
+  const [before, after] = [indexTickTimes(old), indexTickTimes(columns)];
+  let late = noLateTicks;
   for (const [symbol, count] of added) {
     const claims = claimed.get(symbol);
     if (count === 0 || claims === undefined) continue;
     const times = { had: before(symbol), has: after(symbol) };
     for (const window of union(claims)) {
-      const ticks = countIn(times.has, window) - countIn(times.had, window);
-      if (ticks > 0) late = addLateTicks(late, { ticks, latenessMs: measure(times, window, claims, withinMs) });
+      const ticks = countTicksInWindow(times.has, window) - countTicksInWindow(times.had, window);
+      if (ticks > 0)
+        late = addLateTicks(late, { ticks, latenessMs: measureLatenessMs(times, window, claims, withinMs) });
     }
   }
   return late;
 }
 
 /** The greatest lateness, up to `withinMs`, of the new ticks of a window. */
-function measure(
+function measureLatenessMs(
   { had, has }: { readonly had: Float64Array; readonly has: Float64Array },
   window: Window,
-  claims: readonly ClaimedWindow[],
+  claims: readonly FetchedWindow[],
   withinMs: number,
 ): number {
   let most = 0;
-  let at = firstAtOrAfter(had, window.from);
-  for (let i = firstAtOrAfter(has, window.from); i < has.length && has[i]! < window.to; i++) {
+  let at = findFirstAtOrAfter(had, window.from);
+  for (let i = findFirstAtOrAfter(has, window.from); i < has.length && has[i]! < window.to; i++) {
     const t = has[i]!;
     if (had[at] === t) {
       at++;
       continue;
     }
-    const fetchedAt = claims.reduce((max, w) => (within(t, w) ? Math.max(max, w.fetchedAt) : max), 0);
+    const fetchedAt = claims.reduce((max, w) => (isWithin(t, w) ? Math.max(max, w.fetchedAt) : max), 0);
     if (fetchedAt - t <= withinMs) most = Math.max(most, fetchedAt - t);
   }
   return most;

@@ -1,44 +1,44 @@
 import type { CandleInterval } from '../../core/candles.ts';
 import { compareUtf8 } from '../../core/compare-utf8.ts';
-import { type Covered, joinForPublishing, overlay, withdrawFrom } from '../../core/coverage.ts';
-import { judgeAnswers, type LostWindow } from '../../core/data-loss.ts';
+import { type CoveredWindow, joinForPublishing, overlayCoverage, withdrawCoverage } from '../../core/coverage.ts';
+import { assessLostWindows, type LostWindow } from '../../core/data-loss.ts';
 import {
-  type Chunk,
-  type KnownStandings,
-  type MergeRoom,
+  emptyPart,
+  type KnownPrecedence,
+  type MergeBuffers,
   mergePart,
-  noPart,
   type PartColumns,
+  type TickChunk,
 } from '../../core/merge.ts';
-import { countIn, timesIn } from '../../core/tick-search.ts';
+import { countTicksInWindow, indexTickTimes } from '../../core/tick-search.ts';
 import type { Window } from '../../core/window.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-tables.ts';
-import { startPartFiles } from '../generation/partition-writer.ts';
+import { openPartitionWriter } from '../generation/partition-writer.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
-import { type ClaimedWindow, countLate } from './late-ticks.ts';
-import { addDone, type PartDone, startDone } from './partition-result.ts';
-import { type SpillReader, spillReader } from './spill-file.ts';
-import { lotsOf, type PartLot } from './split-partition.ts';
+import { countLateTicks, type FetchedWindow } from './late-ticks.ts';
+import { addSliceResult, createMergeResult, type MergeResult } from './partition-result.ts';
+import { openSpillReader, type SpillReader } from './spill-file.ts';
+import { type PartitionSlice, splitPartition } from './split-partition.ts';
 import type { SpilledChunk } from './tick-sources.ts';
 
 /** One part of one UTC day, `day` being its midnight: what is published of it and what comes to it. Plain values. */
-export interface PartTask {
+export interface MergeTask {
   readonly day: number;
   readonly part: number;
   /** The published file, checked; null where there is none. */
   readonly old: Uint8Array | null;
-  readonly chunks: readonly (Chunk | SpilledChunk)[];
+  readonly chunks: readonly (TickChunk | SpilledChunk)[];
   /** What is published as covered of the part's symbols. */
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
   /** Windows of the part's symbols whose published coverage is taken back before answers are laid over it. */
   readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
   /** What answers cover that come with the chunks. */
-  readonly answers: ReadonlyMap<string, readonly Covered[]>;
+  readonly answers: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** The windows of the day that are lost. */
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
   /** What had been covered of its symbols before the run; empty where late ticks are not to be counted. */
-  readonly claimed: ReadonlyMap<string, readonly ClaimedWindow[]>;
+  readonly claimed: ReadonlyMap<string, readonly FetchedWindow[]>;
   /** See `LateRules.withinMs`. */
   readonly latenessMsMax: number;
   /** What candles are kept of. */
@@ -47,52 +47,64 @@ export interface PartTask {
 }
 
 /** Used again from lot to lot, whose rows are encoded or copied before the next. */
-const mergeRoom: MergeRoom = { t: noPart.t, p: noPart.p };
+const mergeBuffers: MergeBuffers = { t: emptyPart.t, p: emptyPart.p };
 
 /** Ticks that are merged at a time, old and new together; more where a single symbol has more. */
-const lotTicks = 300_000;
+const sliceTicksMax = 300_000;
 
 /**
  * Merges what comes to a part with what is published of it, some symbols at a time: of what comes, memory holds no more.
  * The same whatever the lots are. @throws Error where the published file cannot be read
  */
-export function workPart(task: PartTask, known: KnownStandings, ticksMax = lotTicks): PartDone {
-  const old = task.old === null ? noPart : decodeTicks(task.old);
-  const lots = lotsOf(
+export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax = sliceTicksMax): MergeResult {
+  const old = task.old === null ? emptyPart : decodeTicks(task.old);
+  const lots = splitPartition(
     old,
     task.chunks,
     [...task.answers.keys(), ...task.coverage.keys(), ...task.withdrawn.keys()],
     ticksMax,
   );
-  const files = startPartFiles(task, task.intervals, task.groupRows);
-  const spills = spillReader();
-  const done = startDone();
+  const files = openPartitionWriter(task, task.intervals, task.groupRows);
+  const spills = openSpillReader();
+  const done = createMergeResult();
   try {
     for (const lot of lots) {
-      const chunks = loaded(lot.chunks, spills);
-      const { columns, ...merged } = mergePart(lot.old, chunks, known, mergeRoom);
-      const judged = judgeBin(ofLot(task.answers, lot), task.lost, columns);
-      const published = ofLot(task.coverage, lot);
-      const withdrawn = ofLot(task.withdrawn, lot);
-      const changed = coverageChanged(published, withdrawn, judged.covered, [...merged.added.keys()], columns);
+      const chunks = loadSpilledChunks(lot.chunks, spills);
+      const { columns, ...merged } = mergePart(lot.old, chunks, known, mergeBuffers);
+      const judged = judgeLostWindows(pickSliceSymbols(task.answers, lot), task.lost, columns);
+      const published = pickSliceSymbols(task.coverage, lot);
+      const withdrawn = pickSliceSymbols(task.withdrawn, lot);
+      const changed = computeChangedCoverage(published, withdrawn, judged.covered, [...merged.added.keys()], columns);
       // Of a part that is merged at once it is known by now whether its ticks are to be written.
-      files.add(columns, new Map([...published, ...changed]), lots.length > 1 || merged.changed);
-      const late = countLate(ofLot(task.claimed, lot), merged.added, { old: lot.old, columns }, task.latenessMsMax);
-      addDone(done, { merged, deltas: deltasOf(merged.added, columns), ...judged, withdrawn, coverage: changed, late });
+      files.add(columns, new Map([...published, ...changed]), lots.length > 1 || merged.isChanged);
+      const late = countLateTicks(
+        pickSliceSymbols(task.claimed, lot),
+        merged.added,
+        { old: lot.old, columns },
+        task.latenessMsMax,
+      );
+      addSliceResult(done, {
+        merged,
+        deltas: computeTickDeltas(merged.added, columns),
+        ...judged,
+        withdrawn,
+        coverage: changed,
+        late,
+      });
     }
   } finally {
     spills.close();
   }
-  return { ...done, files: files.end(done.merged.changed) };
+  return { ...done, files: files.finish(done.merged.isChanged) };
 }
 
 /** What of a map is of the symbols of a lot. */
-function ofLot<T>(all: ReadonlyMap<string, T>, { symbols }: PartLot): ReadonlyMap<string, T> {
+function pickSliceSymbols<T>(all: ReadonlyMap<string, T>, { symbols }: PartitionSlice): ReadonlyMap<string, T> {
   return new Map(symbols.flatMap((symbol) => (all.has(symbol) ? [[symbol, all.get(symbol)!] as const] : [])));
 }
 
 /** With what was put aside read back; that holds until more is read. */
-function loaded(chunks: readonly (Chunk | SpilledChunk)[], spills: SpillReader): Chunk[] {
+function loadSpilledChunks(chunks: readonly (TickChunk | SpilledChunk)[], spills: SpillReader): TickChunk[] {
   const read = spills.read(chunks.flatMap((chunk) => ('spilled' in chunk ? [chunk.spilled] : []))).values();
   return chunks.map((chunk) => {
     if (!('spilled' in chunk)) return chunk;
@@ -102,22 +114,22 @@ function loaded(chunks: readonly (Chunk | SpilledChunk)[], spills: SpillReader):
 }
 
 /** What the answers of a bin cover, its lost windows being judged by the ticks that are there once it is merged. */
-function judgeBin(
-  answers: ReadonlyMap<string, readonly Covered[]>,
+function judgeLostWindows(
+  answers: ReadonlyMap<string, readonly CoveredWindow[]>,
   lostOfDay: ReadonlyMap<string, readonly LostWindow[]>,
   columns: PartColumns,
-): { covered: ReadonlyMap<string, readonly Covered[]>; restored: LostWindow[]; lacking: LostWindow[] } {
-  const covered = new Map<string, readonly Covered[]>(answers);
+): { covered: ReadonlyMap<string, readonly CoveredWindow[]>; restored: LostWindow[]; lacking: LostWindow[] } {
+  const covered = new Map<string, readonly CoveredWindow[]>(answers);
   const restored: LostWindow[] = [];
   const lacking: LostWindow[] = [];
-  const timesOf = timesIn(columns);
+  const timesOf = indexTickTimes(columns);
   for (const [symbol, ofSymbol] of answers) {
     const lost = lostOfDay.get(symbol);
     if (lost === undefined) continue;
-    const judged = judgeAnswers(ofSymbol, lost, (window) => countIn(timesOf(symbol), window));
-    covered.set(symbol, judged.claimed);
+    const judged = assessLostWindows(ofSymbol, lost, (window) => countTicksInWindow(timesOf(symbol), window));
+    covered.set(symbol, judged.covered);
     restored.push(...judged.restored);
-    lacking.push(...judged.lacking);
+    lacking.push(...judged.stillLost);
   }
   return { covered, restored, lacking };
 }
@@ -126,32 +138,32 @@ function judgeBin(
  * Takes withdrawn windows out of the coverage, lays new answers over it, and counts the ticks again of each symbol that
  * something came for. A symbol without coverage comes with an empty list if it had some.
  */
-function coverageChanged(
+function computeChangedCoverage(
   coverage: ReadonlyMap<string, readonly PublishedCoverage[]>,
   withdrawn: ReadonlyMap<string, readonly Window[]>,
-  covered: ReadonlyMap<string, readonly Covered[]>,
+  covered: ReadonlyMap<string, readonly CoveredWindow[]>,
   ticked: readonly string[],
   columns: PartColumns,
 ): Map<string, PublishedCoverage[]> {
   const out = new Map<string, PublishedCoverage[]>();
-  const timesOf = timesIn(columns);
+  const timesOf = indexTickTimes(columns);
   for (const symbol of new Set([...covered.keys(), ...withdrawn.keys(), ...ticked])) {
     const published = coverage.get(symbol) ?? [];
-    const left = withdrawFrom(published, withdrawn.get(symbol) ?? []);
-    const stretches = joinForPublishing(overlay([...left, ...(covered.get(symbol) ?? [])]));
+    const left = withdrawCoverage(published, withdrawn.get(symbol) ?? []);
+    const stretches = joinForPublishing(overlayCoverage([...left, ...(covered.get(symbol) ?? [])]));
     if (stretches.length === 0 && published.length === 0) continue;
     const t = timesOf(symbol);
     out.set(
       symbol,
       stretches.map(({ from, to, fetchedAt, origin, evidence }) => {
-        return { from, to, fetchedAt, origin, evidence, ticks: countIn(t, { from, to }) };
+        return { from, to, fetchedAt, origin, evidence, ticks: countTicksInWindow(t, { from, to }) };
       }),
     );
   }
   return out;
 }
 
-function deltasOf(added: ReadonlyMap<string, number>, columns: PartColumns): TickDelta[] {
+function computeTickDeltas(added: ReadonlyMap<string, number>, columns: PartColumns): TickDelta[] {
   const out: TickDelta[] = [];
   columns.symbols.forEach((symbol, i) => {
     const count = added.get(symbol) ?? 0;

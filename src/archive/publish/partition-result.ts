@@ -1,19 +1,19 @@
-import type { Covered } from '../../core/coverage.ts';
+import type { CoveredWindow } from '../../core/coverage.ts';
 import type { LostWindow } from '../../core/data-loss.ts';
-import type { Conflict, Merged, Tally } from '../../core/merge.ts';
-import type { Stretch } from '../../core/precedence.ts';
+import type { Conflict, MergedPart, RunTally } from '../../core/merge.ts';
+import type { PrecedenceWindow } from '../../core/precedence.ts';
 import type { Window } from '../../core/window.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-tables.ts';
 import type { EncodedFile } from '../generation/file-entry.ts';
-import { addLateTicks, type LateTicks, noLate } from './late-ticks.ts';
+import { addLateTicks, type LateTicks, noLateTicks } from './late-ticks.ts';
 
 /** What became of a part. */
-export interface PartDone {
-  readonly merged: Omit<Merged, 'columns'>;
+export interface MergeResult {
+  readonly merged: Omit<MergedPart, 'columns'>;
   readonly deltas: readonly TickDelta[];
   /** What is covered from now on by what answers said. */
-  readonly covered: ReadonlyMap<string, readonly Covered[]>;
+  readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Windows whose coverage is taken back, before what is covered is laid over it. */
   readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
   /** Lost windows that are whole again, and those that were answered with fewer ticks than were once had. */
@@ -28,35 +28,35 @@ export interface PartDone {
 }
 
 /** The same of some of its symbols, without the files. */
-export type LotDone = Omit<PartDone, 'files'>;
+export type MergeSliceResult = Omit<MergeResult, 'files'>;
 
 /** What has come of the lots so far. */
-export type Doing = ReturnType<typeof startDone>;
+export type MergeResultBuilder = ReturnType<typeof createMergeResult>;
 
-export const startDone = () => ({
+export const createMergeResult = () => ({
   merged: {
-    changed: false,
+    isChanged: false,
     conflicts: [] as Conflict[],
-    stretches: [] as Stretch[],
-    tallies: new Map<string, Tally>(),
+    precedence: [] as PrecedenceWindow[],
+    tallies: new Map<string, RunTally>(),
     added: new Map<string, number>(),
   },
   deltas: [] as TickDelta[],
-  covered: new Map<string, readonly Covered[]>(),
+  covered: new Map<string, readonly CoveredWindow[]>(),
   withdrawn: new Map<string, readonly Window[]>(),
   restored: [] as LostWindow[],
   lacking: [] as LostWindow[],
   coverage: new Map<string, readonly PublishedCoverage[]>(),
-  late: noLate,
+  late: noLateTicks,
 });
 
 /** Adds what came of a lot. */
-export function addDone(done: Doing, lot: LotDone): void {
+export function addSliceResult(done: MergeResultBuilder, lot: MergeSliceResult): void {
   const into = done.merged;
   const { merged } = lot;
-  into.changed ||= merged.changed;
+  into.isChanged ||= merged.isChanged;
   for (const conflict of merged.conflicts) into.conflicts.push(conflict);
-  for (const stretch of merged.stretches) into.stretches.push(stretch);
+  for (const stretch of merged.precedence) into.precedence.push(stretch);
   for (const [symbol, count] of merged.added) into.added.set(symbol, count);
   for (const [runId, { accepted, duplicates, conflicts }] of merged.tallies) {
     const tally = into.tallies.get(runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };

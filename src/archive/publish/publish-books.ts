@@ -1,24 +1,24 @@
 import { DamageError } from '../../core/errors.ts';
-import { mergeBooks, noBooks, type ObservedBook } from '../../core/merge-books.ts';
-import { dayFloor } from '../../core/window.ts';
-import { bookObserved } from '../../state/book-observed.ts';
-import type { Bin } from '../../state/journal.ts';
-import { type BookAnswer, readBookAnswers, readBookBin } from '../../state/journal-books.ts';
-import { type JournalIndex, requireRows } from '../../state/journal-check.ts';
-import { encodedBooks } from '../generation/encode-partition.ts';
+import { type BookObservation, emptyBooks, mergeBooks } from '../../core/merge-books.ts';
+import { floorToDay } from '../../core/window.ts';
+import { createBookObservedAtLookup } from '../../state/book-observed.ts';
+import type { JournalBin } from '../../state/journal.ts';
+import { type BookResponse, readBookBin, readBookResponses } from '../../state/journal-books.ts';
+import { assertRowCount, type JournalIndex } from '../../state/journal-check.ts';
+import { encodeBookFile } from '../generation/encode-partition.ts';
 import { type Stage, stageFile } from '../generation/staging.ts';
-import { dayPath } from '../layout.ts';
-import { fileAt } from '../manifest.ts';
-import { type Archive, readPublished } from '../open-archive.ts';
+import { toDayPath } from '../layout.ts';
+import { findManifestFile } from '../manifest.ts';
+import { type Archive, readPublishedFile } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 
 /** What a publish takes in of order books. */
-export interface BooksOutcome {
-  readonly bins: readonly Bin[];
+export interface StagedBooks {
+  readonly bins: readonly JournalBin[];
   /** When the snapshots that are in the parts now were observed. */
-  readonly observed: readonly ObservedBook[];
+  readonly observed: readonly BookObservation[];
   /** Answers whose snapshots are all taken in, by the UTC day of the answer: their coverage is to be published. */
-  readonly answers: ReadonlyMap<number, readonly BookAnswer[]>;
+  readonly answers: ReadonlyMap<number, readonly BookResponse[]>;
   /** Why parts were refused: what is published there is damaged. Their journal is kept. */
   readonly refused: readonly string[];
 }
@@ -29,16 +29,16 @@ export async function stageBooks(
   stage: Stage,
   index: JournalIndex,
   signal: AbortSignal | undefined,
-): Promise<BooksOutcome> {
+): Promise<StagedBooks> {
   const { db } = archive.state;
-  const bins: Bin[] = [];
-  const observed: ObservedBook[] = [];
+  const bins: JournalBin[] = [];
+  const observed: BookObservation[] = [];
   const refused: string[] = [];
   for (const { day, part } of index.bins.get('journal_books')!) {
     const bin = { day, part };
     signal?.throwIfAborted();
     try {
-      for (const one of stageBin(archive, stage, bin, index)) observed.push(one);
+      for (const one of stageBookBin(archive, stage, bin, index)) observed.push(one);
       bins.push(bin);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
@@ -47,17 +47,22 @@ export async function stageBooks(
     // Signals and other work get their turn between parts.
     await new Promise((resolve) => setImmediate(resolve));
   }
-  const answers = Map.groupBy(readBookAnswers(db, bins, index.end), (answer) => dayFloor(answer.at));
+  const answers = Map.groupBy(readBookResponses(db, bins, index.end), (answer) => floorToDay(answer.at));
   return { bins, observed, answers, refused };
 }
 
-function stageBin(archive: Archive, stage: Stage, bin: Bin, index: JournalIndex): readonly ObservedBook[] {
-  const path = dayPath('orderbooks', bin.day, bin.part);
-  const file = fileAt(stage.base, 'orderbooks', path);
-  const old = file === undefined ? noBooks : decodeBooks(readPublished(archive, file));
+function stageBookBin(
+  archive: Archive,
+  stage: Stage,
+  bin: JournalBin,
+  index: JournalIndex,
+): readonly BookObservation[] {
+  const path = toDayPath('orderbooks', bin.day, bin.part);
+  const file = findManifestFile(stage.base, 'orderbooks', path);
+  const old = file === undefined ? emptyBooks : decodeBooks(readPublishedFile(archive, file));
   const fresh = readBookBin(archive.state.db, bin, index.end);
-  requireRows(index, 'journal_books', bin, fresh.length);
-  const { columns, changed, observed } = mergeBooks(old, fresh, bookObserved(archive.state.db));
-  if (changed) stageFile(archive, stage, encodedBooks(path, bin.day, columns, archive.groupRows));
+  assertRowCount(index, 'journal_books', bin, fresh.length);
+  const { columns, isChanged, observed } = mergeBooks(old, fresh, createBookObservedAtLookup(archive.state.db));
+  if (isChanged) stageFile(archive, stage, encodeBookFile(path, bin.day, columns, archive.groupRows));
   return observed;
 }

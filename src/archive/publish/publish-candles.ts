@@ -1,13 +1,13 @@
 import { type CandleInterval, candleIntervals } from '../../core/candles.ts';
 import { DamageError } from '../../core/errors.ts';
 import type { PartColumns } from '../../core/merge.ts';
-import { dayStart } from '../../core/time.ts';
+import { parseDayStart } from '../../core/time.ts';
 import type { Window } from '../../core/window.ts';
-import { type DayCoverage, readCoverage } from '../generation/day-tables.ts';
-import { encodedCandles } from '../generation/encode-partition.ts';
+import { type DayCoverage, readDayCoverage } from '../generation/day-tables.ts';
+import { encodeCandleFiles } from '../generation/encode-partition.ts';
 import { type Stage, stageFile } from '../generation/staging.ts';
 import type { Manifest, PublishedFile } from '../manifest.ts';
-import { type Archive, readPublished } from '../open-archive.ts';
+import { type Archive, readPublishedFile } from '../open-archive.ts';
 import { candleDatasets } from '../parquet/schema.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 
@@ -15,7 +15,7 @@ import { decodeTicks } from '../parquet/ticks-file.ts';
  * The intervals that a publish keeps candles of: those asked for, and those that the archive has files of already, so
  * that no candles ever stand beside newer ticks.
  */
-export const keptIntervals = (base: Manifest, asked: readonly CandleInterval[]): CandleInterval[] =>
+export const listCandleIntervals = (base: Manifest, asked: readonly CandleInterval[]): CandleInterval[] =>
   (Object.keys(candleIntervals) as CandleInterval[]).filter(
     (interval) => asked.includes(interval) || base.datasets[candleDatasets[interval]].files.length > 0,
   );
@@ -29,11 +29,11 @@ export function stageCandles(
   columns: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
 ): void {
-  for (const file of encodedCandles(bin, columns, coverage, intervals, archive.groupRows))
+  for (const file of encodeCandleFiles(bin, columns, coverage, intervals, archive.groupRows))
     stageFile(archive, stage, file);
 }
 
-export interface MissingCandles {
+export interface StageCandlesOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
@@ -47,19 +47,19 @@ export async function stageMissingCandles(
   archive: Archive,
   stage: Stage,
   intervals: readonly CandleInterval[],
-  { signal, onProgress }: MissingCandles = {},
+  { signal, onProgress }: StageCandlesOptions = {},
 ): Promise<string[]> {
-  const lacking = partsWithout(stage, intervals);
+  const lacking = findMissingCandles(stage, intervals);
   const refused = new Set<string>();
   let done = 0;
   let of: { readonly day: number; readonly coverage: DayCoverage['ticks'] } | undefined;
   for (const { file, missing } of lacking) {
     signal?.throwIfAborted();
     try {
-      const day = dayStart(file.date!);
-      if (of?.day !== day) of = { day, coverage: readCoverage(archive, stage.base, day).ticks };
-      const columns = decodeTicks(readPublished(archive, file));
-      stageCandles(archive, stage, missing, { day, part: partOfPath(file.path) }, columns, of.coverage);
+      const day = parseDayStart(file.date!);
+      if (of?.day !== day) of = { day, coverage: readDayCoverage(archive, stage.base, day).ticks };
+      const columns = decodeTicks(readPublishedFile(archive, file));
+      stageCandles(archive, stage, missing, { day, part: parsePartNumber(file.path) }, columns, of.coverage);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.add(error.message);
@@ -71,20 +71,20 @@ export async function stageMissingCandles(
   return [...refused];
 }
 
-interface Lacking {
+interface MissingCandleFiles {
   readonly file: PublishedFile;
   readonly missing: readonly CandleInterval[];
 }
 
-function partsWithout({ base, files }: Stage, intervals: readonly CandleInterval[]): Lacking[] {
+function findMissingCandles({ base, stagedFiles }: Stage, intervals: readonly CandleInterval[]): MissingCandleFiles[] {
   const there = new Set(intervals.flatMap((i) => base.datasets[candleDatasets[i]].files.map((file) => file.path)));
   return base.datasets.ticks.files.flatMap((file) => {
     const missing = intervals.filter((interval) => {
       const path = `${candleDatasets[interval]}${file.path.slice('ticks'.length)}`;
-      return !there.has(path) && !files.has(path);
+      return !there.has(path) && !stagedFiles.has(path);
     });
     return missing.length === 0 ? [] : [{ file, missing }];
   });
 }
 
-const partOfPath = (path: string): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);
+const parsePartNumber = (path: string): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);

@@ -2,102 +2,104 @@ import type { CandleInterval } from '../../core/candles.ts';
 import type { LostWindow } from '../../core/data-loss.ts';
 import { DamageError } from '../../core/errors.ts';
 import type { Conflict } from '../../core/merge.ts';
-import { partOf } from '../../core/partition.ts';
+import { computePartNumber } from '../../core/partition.ts';
 import { dayMs, type Window } from '../../core/window.ts';
-import { segmentsIn } from '../../state/coverage.ts';
-import { lostTicksIn } from '../../state/data-loss.ts';
+import { readSegmentsIn } from '../../state/coverage.ts';
+import { readLostTicksIn } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
-import type { Bin } from '../../state/journal.ts';
-import type { BookAnswer } from '../../state/journal-books.ts';
-import { dayStandings, standingsOf } from '../../state/precedence.ts';
+import type { JournalBin } from '../../state/journal.ts';
+import type { BookResponse } from '../../state/journal-books.ts';
+import { openDayPrecedence, readPrecedence } from '../../state/precedence.ts';
 import {
-  conflictRows,
-  coverageRows,
-  coverBooks,
+  applyBookCoverage,
   type DayCoverage,
-  encodeDay,
   type PublishedCoverage,
-  readConflicts,
-  readCoverage,
+  readDayConflicts,
+  readDayCoverage,
+  stageDayTable,
+  toConflictRows,
+  toCoverageRows,
 } from '../generation/day-tables.ts';
 import { type Stage, stageFile, stageRemoval } from '../generation/staging.ts';
-import { dayPath } from '../layout.ts';
-import { fileAt } from '../manifest.ts';
-import { type Archive, readPublished } from '../open-archive.ts';
-import type { ClaimedWindow, LateRules } from './late-ticks.ts';
-import type { PartTask } from './merge-partition.ts';
-import type { LotDone, PartDone } from './partition-result.ts';
+import { toDayPath } from '../layout.ts';
+import { findManifestFile } from '../manifest.ts';
+import { type Archive, readPublishedFile } from '../open-archive.ts';
+import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
+import type { MergeTask } from './merge-partition.ts';
+import type { MergeResult, MergeSliceResult } from './partition-result.ts';
 import type { TickSource } from './tick-sources.ts';
-import type { PartWorkers, Standings } from './worker-pool.ts';
+import type { MergeWorkers, PartitionPrecedence } from './worker-pool.ts';
 
 /** What one part of one day took in. */
-export interface BinOutcome extends Omit<PartDone, 'coverage' | 'files'> {
-  readonly bin: Bin;
+export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
+  readonly bin: JournalBin;
 }
 
 /** What is to be taken in of one UTC day. */
 export interface DayInput {
   readonly day: number;
-  readonly bins: readonly Bin[];
+  readonly bins: readonly JournalBin[];
   /** Answers of the order-book route that are to be covered. */
-  readonly answers: readonly BookAnswer[];
+  readonly answers: readonly BookResponse[];
 }
 
-export interface DaysInput {
+export interface StageDaysInput {
   readonly days: readonly DayInput[];
   readonly source: TickSource;
   /** The last record of the journal that counts. */
   readonly end: number;
   readonly intervals: readonly CandleInterval[];
   /** See PublishOptions. */
-  readonly late: LateRules | undefined;
-  readonly workers: PartWorkers;
+  readonly late: LateTickRules | undefined;
+  readonly workers: MergeWorkers;
   readonly signal: AbortSignal | undefined;
   /** Told of each part that is done. */
   onPart(): void;
 }
 
-export interface DaysOutcome {
-  readonly bins: readonly BinOutcome[];
+export interface StagedDays {
+  readonly bins: readonly BinResult[];
   /** The answers of the order-book route that are covered now. */
-  readonly answers: readonly BookAnswer[];
+  readonly answers: readonly BookResponse[];
   /** Why parts were refused: what is published there is damaged. What was for them is kept. */
   readonly refused: readonly string[];
 }
 
 /** What is published of a day beside its parts, as it will be. */
-interface Day {
+interface OpenDay {
   readonly input: DayInput;
   readonly coverage: DayCoverage;
   readonly conflicts: Conflict[];
   /** The coverage that was published, by part. */
-  readonly byPart: ReadonlyMap<number, readonly (readonly [string, readonly PublishedCoverage[]])[]>;
+  readonly coverageByPart: ReadonlyMap<number, readonly (readonly [string, readonly PublishedCoverage[]])[]>;
   /** What had been covered before the run, by symbol, where late ticks are to be counted. */
-  readonly claimed: ReadonlyMap<string, readonly ClaimedWindow[]>;
+  readonly coveredBefore: ReadonlyMap<string, readonly FetchedWindow[]>;
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
-  taken: number;
+  mergedBins: number;
 }
 
 /** A part under way, or the end of a day, in the order in which they are staged. */
-type Pending = { readonly day: Day; readonly bin: Bin; readonly done: Promise<Settled> } | { readonly day: Day };
-type Settled = { readonly done: LotDone } | { readonly error: unknown };
+type PendingStep =
+  | { readonly day: OpenDay; readonly bin: JournalBin; readonly done: Promise<MergeSettlement> }
+  | { readonly day: OpenDay };
+type MergeSettlement = { readonly done: MergeSliceResult } | { readonly error: unknown };
 
 /**
  * Merges what comes to each day with what is published, part by part, and stages what changed; outcomes are in the order
  * of parts.
  * Holds as many parts as the workers take at once.
  */
-export async function stageDays(archive: Archive, stage: Stage, input: DaysInput): Promise<DaysOutcome> {
+export async function stageDays(archive: Archive, stage: Stage, input: StageDaysInput): Promise<StagedDays> {
   const { workers, signal } = input;
-  const outcome = { bins: [] as BinOutcome[], answers: [] as BookAnswer[], refused: [] as string[] };
-  const pending: Pending[] = [];
+  const outcome = { bins: [] as BinResult[], answers: [] as BookResponse[], refused: [] as string[] };
+  const pending: PendingStep[] = [];
   let under = 0;
   let over = false;
 
   async function next(): Promise<void> {
     const first = pending.shift()!;
     if (!('bin' in first)) {
-      stageRest(archive, stage, first.day);
+      stageDayTables(archive, stage, first.day);
       for (const answer of first.day.input.answers) outcome.answers.push(answer);
       await turn();
       return;
@@ -106,8 +108,8 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
     const settled = await first.done;
     under--;
     if ('done' in settled) {
-      day.taken++;
-      outcome.bins.push(take(day, bin, settled.done));
+      day.mergedBins++;
+      outcome.bins.push(addBinResult(day, bin, settled.done));
     } else if (settled.error instanceof DamageError) outcome.refused.push(settled.error.message);
     else throw settled.error;
     input.onPart();
@@ -121,7 +123,7 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
   }
 
   /** Whoever is done is staged at once: his files would wait in memory else until the parts before them are done. */
-  function stageNow({ files, ...rest }: PartDone): LotDone {
+  function stageNow({ files, ...rest }: MergeResult): MergeSliceResult {
     // A publish that was given up may have released the lock: nothing is written any more.
     if (!over) for (const file of files) stageFile(archive, stage, file);
     return rest;
@@ -136,8 +138,8 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
         continue;
       }
       for (const bin of ofDay.bins) {
-        while (under >= workers.width) await next();
-        const done = begin(archive, stage, day, bin, input)
+        while (under >= workers.concurrency) await next();
+        const done = startMerge(archive, stage, day, bin, input)
           .then(stageNow)
           .then(
             (result) => ({ done: result }),
@@ -162,61 +164,77 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
 }
 
 /** What is published of a day; the error where that is damaged. */
-function openDay(archive: Archive, stage: Stage, input: DayInput, late: LateRules | undefined): Day | DamageError {
+function openDay(
+  archive: Archive,
+  stage: Stage,
+  input: DayInput,
+  late: LateTickRules | undefined,
+): OpenDay | DamageError {
   const { day } = input;
   try {
-    const coverage = readCoverage(archive, stage.base, day);
-    const conflicts = readConflicts(archive, stage.base, day);
+    const coverage = readDayCoverage(archive, stage.base, day);
+    const conflicts = readDayConflicts(archive, stage.base, day);
     const { db, identity } = archive.state;
-    const claimed = late === undefined ? new Map() : claimedIn(db, { from: day, to: day + dayMs }, late.beforeMs);
-    const byPart = Map.groupBy(coverage.ticks, ([symbol]) => partOf(symbol, identity.parts));
-    const lost = lostTicksIn(db, { from: day, to: day + dayMs });
-    return { input, coverage, conflicts, byPart, claimed, lost, taken: 0 };
+    const claimed =
+      late === undefined ? new Map() : readCoveredBefore(db, { from: day, to: day + dayMs }, late.fetchedBeforeMs);
+    const byPart = Map.groupBy(coverage.ticks, ([symbol]) => computePartNumber(symbol, identity.parts));
+    const lost = readLostTicksIn(db, { from: day, to: day + dayMs });
+    return { input, coverage, conflicts, coverageByPart: byPart, coveredBefore: claimed, lost, mergedBins: 0 };
   } catch (error) {
     if (error instanceof DamageError) return error;
     throw error;
   }
 }
 
-async function begin(archive: Archive, stage: Stage, of: Day, bin: Bin, input: DaysInput): Promise<PartDone> {
+async function startMerge(
+  archive: Archive,
+  stage: Stage,
+  of: OpenDay,
+  bin: JournalBin,
+  input: StageDaysInput,
+): Promise<MergeResult> {
   const { db } = archive.state;
   const { day, part } = bin;
-  const file = fileAt(stage.base, 'ticks', dayPath('ticks', day, part));
-  const old = file === undefined ? null : readPublished(archive, file);
-  const chunks = input.source.chunks(bin);
-  const coverage = new Map<string, readonly PublishedCoverage[]>(of.byPart.get(part) ?? []);
-  const task: PartTask = {
+  const file = findManifestFile(stage.base, 'ticks', toDayPath('ticks', day, part));
+  const old = file === undefined ? null : readPublishedFile(archive, file);
+  const chunks = input.source.readChunks(bin);
+  const coverage = new Map<string, readonly PublishedCoverage[]>(of.coverageByPart.get(part) ?? []);
+  const task: MergeTask = {
     day,
     part,
     old,
     chunks,
     coverage,
-    answers: input.source.coverage(bin),
-    withdrawn: input.source.withdrawn(bin),
+    answers: input.source.readCoverage(bin),
+    withdrawn: input.source.readWithdrawn(bin),
     lost: of.lost,
     intervals: input.intervals,
     groupRows: archive.groupRows,
-    claimed: claimedOf(chunks, of.claimed),
-    latenessMsMax: input.late?.withinMs ?? 0,
+    claimed: pickChunkSymbols(chunks, of.coveredBefore),
+    latenessMsMax: input.late?.latenessMsMax ?? 0,
   };
-  const standings: Standings = {
-    live: dayStandings(db, day),
-    values: () => standingsOf(db, day, new Set(chunks.map(({ symbol }) => symbol))),
+  const standings: PartitionPrecedence = {
+    lookup: openDayPrecedence(db, day),
+    readAll: () => readPrecedence(db, day, new Set(chunks.map(({ symbol }) => symbol))),
   };
-  return input.workers.work(task, standings);
+  return input.workers.merge(task, standings);
 }
 
 /** The same of the symbols that something comes for. */
-const claimedOf = (
+const pickChunkSymbols = (
   chunks: readonly { readonly symbol: string }[],
-  claimed: Day['claimed'],
-): ReadonlyMap<string, readonly ClaimedWindow[]> =>
+  claimed: OpenDay['coveredBefore'],
+): ReadonlyMap<string, readonly FetchedWindow[]> =>
   new Map(chunks.flatMap(({ symbol }) => (claimed.has(symbol) ? [[symbol, claimed.get(symbol)!] as const] : [])));
 
 /** What is published as covered of a window and was fetched before a moment, by symbol. */
-const claimedIn = (db: Database, window: Window, beforeMs: number): ReadonlyMap<string, readonly ClaimedWindow[]> =>
+const readCoveredBefore = (
+  db: Database,
+  window: Window,
+  beforeMs: number,
+): ReadonlyMap<string, readonly FetchedWindow[]> =>
   new Map(
-    [...segmentsIn(db, window)].map(([symbol, covered]) => [
+    [...readSegmentsIn(db, window)].map(([symbol, covered]) => [
       symbol,
       covered
         .filter(({ fetchedAt }) => fetchedAt < beforeMs)
@@ -224,7 +242,7 @@ const claimedIn = (db: Database, window: Window, beforeMs: number): ReadonlyMap<
     ]),
   );
 
-function take(of: Day, bin: Bin, done: LotDone): BinOutcome {
+function addBinResult(of: OpenDay, bin: JournalBin, done: MergeSliceResult): BinResult {
   const { coverage, ...rest } = done;
   for (const conflict of rest.merged.conflicts) of.conflicts.push(conflict);
   for (const [symbol, stretches] of coverage) of.coverage.ticks.set(symbol, [...stretches]);
@@ -234,13 +252,13 @@ function take(of: Day, bin: Bin, done: LotDone): BinOutcome {
 }
 
 /** Stages what a day has one file of. */
-function stageRest(archive: Archive, stage: Stage, { input, coverage, conflicts, taken }: Day): void {
-  coverBooks(coverage, input.answers);
-  if (taken + input.answers.length === 0) return;
-  const rows = coverageRows(coverage);
-  const path = dayPath('coverage', input.day, 0);
+function stageDayTables(archive: Archive, stage: Stage, { input, coverage, conflicts, mergedBins }: OpenDay): void {
+  applyBookCoverage(coverage, input.answers);
+  if (mergedBins + input.answers.length === 0) return;
+  const rows = toCoverageRows(coverage);
+  const path = toDayPath('coverage', input.day, 0);
   // All that was covered of the day may have been withdrawn.
-  if (rows.length === 0 && fileAt(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
-  encodeDay(archive, stage, 'coverage', input.day, rows);
-  encodeDay(archive, stage, 'conflicts', input.day, conflictRows(conflicts));
+  if (rows.length === 0 && findManifestFile(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
+  stageDayTable(archive, stage, 'coverage', input.day, rows);
+  stageDayTable(archive, stage, 'conflicts', input.day, toConflictRows(conflicts));
 }

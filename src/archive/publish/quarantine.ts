@@ -1,23 +1,29 @@
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { type DamagedRow, dropDamage, findDamage, isDamaged, rebuildIndices } from '../../state/journal-check.ts';
+import {
+  type DamagedRow,
+  dropJournalDamage,
+  findJournalDamage,
+  hasJournalDamage,
+  rebuildJournalIndices,
+} from '../../state/journal-check.ts';
 import { hasRejected, readRejected } from '../../state/journal-rejected.ts';
-import { type Stage, stagePrivate } from '../generation/staging.ts';
-import { damagedJournalPath, quarantinePath } from '../layout.ts';
+import { type Stage, stageBytes } from '../generation/staging.ts';
+import { toDamagedJournalPath, toQuarantinePath } from '../layout.ts';
 import type { Archive } from '../open-archive.ts';
-import { quarantineFiles } from '../quarantine.ts';
+import { listQuarantineFiles } from '../quarantine.ts';
 
 /**
  * Writes what was rejected, as received, one JSON object a line, compressed. Where all of the quarantine is longer than
  * `bytesMax` then, its oldest files go.
  */
-export function stageQuarantine(archive: Archive, stage: Stage, end: number, bytesMax: number): boolean {
+export function stageRejectedRows(archive: Archive, stage: Stage, end: number, bytesMax: number): boolean {
   const { db } = archive.state;
   if (!hasRejected(db, end)) return false;
-  const path = quarantinePath(stage.generation);
-  const staged = stagePrivate(archive, stage, path, linesOf(readRejected(db, end)));
+  const path = toQuarantinePath(stage.generation);
+  const staged = stageBytes(archive, stage, path, gzipJsonLines(readRejected(db, end)));
   let left = bytesMax - (archive.disk.size(staged) ?? 0);
-  for (const older of quarantineFiles(archive).toReversed()) {
+  for (const older of listQuarantineFiles(archive).toReversed()) {
     if (older === path) continue;
     left -= archive.disk.size(join(archive.layout.root, older)) ?? 0;
     if (left < 0) stage.moves.push({ from: null, to: older });
@@ -26,7 +32,7 @@ export function stageQuarantine(archive: Archive, stage: Stage, end: number, byt
 }
 
 /** Some thousand lines at a time, each lot a member of the gzip file: there may be more than memory holds. */
-function* linesOf(rows: Iterable<object>): Generator<Uint8Array> {
+function* gzipJsonLines(rows: Iterable<object>): Generator<Uint8Array> {
   let lines: string[] = [];
   for (const row of rows) {
     lines.push(`${JSON.stringify(row)}\n`);
@@ -38,7 +44,7 @@ function* linesOf(rows: Iterable<object>): Generator<Uint8Array> {
 }
 
 /** What was taken out of a damaged journal. */
-export interface QuarantinedRows {
+export interface JournalQuarantine {
   readonly rows: number;
   /** Windows that were journaled as covered and are to be asked for again. */
   readonly windows: number;
@@ -50,28 +56,28 @@ export interface QuarantinedRows {
  * Moves what is damaged of the journal to the quarantine, and what it may have covered with it, so that it is asked for
  * again. Holder of the write lock only. Null where only an index was damaged, which is rebuilt.
  */
-export function quarantineDamage(archive: Archive): QuarantinedRows | null {
+export function quarantineDamagedJournal(archive: Archive): JournalQuarantine | null {
   const { state, disk, layout } = archive;
   const { db } = state;
   return db.transaction(() => {
     // A row that differs from an index cannot be deleted.
-    rebuildIndices(db);
-    const found = findDamage(db);
-    if (!isDamaged(found)) return null;
+    rebuildJournalIndices(db);
+    const found = findJournalDamage(db);
+    if (!hasJournalDamage(found)) return null;
     let path: string | null = null;
     if (found.rows.length > 0) {
-      path = damagedJournalPath(state.generation() + 1, archive.createCommitId());
+      path = toDamagedJournalPath(state.generation() + 1, archive.createCommitId());
       const at = join(layout.root, path);
       disk.makeFolder(join(at, '..'));
-      disk.write(at, damagedLines(found.rows));
+      disk.write(at, formatDamagedRows(found.rows));
       disk.syncFolder(join(at, '..'));
     }
-    return { rows: found.rows.length, windows: dropDamage(db, found), path };
+    return { rows: found.rows.length, windows: dropJournalDamage(db, found), path };
   });
 }
 
 /** One JSON object a line, bytes in base64. */
-function* damagedLines(rows: readonly DamagedRow[]): Generator<Uint8Array> {
+function* formatDamagedRows(rows: readonly DamagedRow[]): Generator<Uint8Array> {
   const plain = (value: unknown): unknown =>
     value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value;
   for (const { values, ...row } of rows) {

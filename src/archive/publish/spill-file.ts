@@ -6,42 +6,42 @@ import type { TickColumns } from '../../core/tick.ts';
  * Ticks put aside in a scratch file until their part's turn comes: of an import there may be more than memory holds, and
  * its files can be read again, so that nothing of it need be durable before it is published.
  */
-export interface Spilled {
+export interface SpilledTicks {
   readonly path: string;
   /** Where the times and where the prices begin, in bytes; both are doubles as the machine has them. */
-  readonly t: number;
-  readonly p: number;
-  readonly ticks: number;
+  readonly timeOffset: number;
+  readonly priceOffset: number;
+  readonly tickCount: number;
 }
 
-export interface Spill {
+export interface SpillFile {
   /** Puts columns of equal length aside. */
-  put(ticks: TickColumns): Spilled;
+  append(ticks: TickColumns): SpilledTicks;
   close(): void;
 }
 
 /** Begins a scratch file, which has to be a new one. */
-export function openSpill(path: string): Spill {
+export function openSpillFile(path: string): SpillFile {
   const file = openSync(path, 'wx');
   let end = 0;
   return {
-    put({ t, p }) {
+    append({ t, p }) {
       const from = end;
-      let left = [bytesOf(t), bytesOf(p)];
+      let left = [viewBytes(t), viewBytes(p)];
       for (let length = t.byteLength + p.byteLength; length > 0; ) {
-        const written = write(path, file, left);
+        const written = writeSpill(path, file, left);
         length -= written;
-        left = behind(left, written);
+        left = dropBytes(left, written);
       }
       end += t.byteLength + p.byteLength;
-      return { path, t: from, p: from + t.byteLength, ticks: t.length };
+      return { path, timeOffset: from, priceOffset: from + t.byteLength, tickCount: t.length };
     },
     close: () => closeSync(file),
   };
 }
 
 /** What is left of pieces without their first bytes. */
-function behind(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
+function dropBytes(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
   let skip = bytes;
   return pieces.flatMap((piece) => {
     const rest = piece.subarray(Math.min(skip, piece.length));
@@ -50,7 +50,7 @@ function behind(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
   });
 }
 
-function write(path: string, file: number, pieces: readonly Uint8Array[]): number {
+function writeSpill(path: string, file: number, pieces: readonly Uint8Array[]): number {
   try {
     return writevSync(file, pieces);
   } catch (error) {
@@ -64,15 +64,19 @@ function write(path: string, file: number, pieces: readonly Uint8Array[]): numbe
   }
 }
 
-const bytesOf = (values: Float64Array): Uint8Array =>
+const viewBytes = (values: Float64Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 /** Some of the ticks that were put aside together, `from` and `to` counted in ticks. */
-export const sliceOf = ({ path, t, p }: Spilled, from: number, to: number): Spilled => ({
+export const sliceSpilled = (
+  { path, timeOffset, priceOffset }: SpilledTicks,
+  from: number,
+  to: number,
+): SpilledTicks => ({
   path,
-  t: t + from * bytesPerValue,
-  p: p + from * bytesPerValue,
-  ticks: to - from,
+  timeOffset: timeOffset + from * bytesPerValue,
+  priceOffset: priceOffset + from * bytesPerValue,
+  tickCount: to - from,
 });
 
 const bytesPerValue = Float64Array.BYTES_PER_ELEMENT;
@@ -80,17 +84,17 @@ const bytesPerValue = Float64Array.BYTES_PER_ELEMENT;
 /** Reads what was put aside; files are opened once and closed by `close`. */
 export interface SpillReader {
   /** The ticks of each, in room that the next call uses again. */
-  read(spilled: readonly Spilled[]): TickColumns[];
+  read(spilled: readonly SpilledTicks[]): TickColumns[];
   close(): void;
 }
 
 /** Kept from reader to reader: ever new room would have to be cleared, and page by page be had from the system. */
-let spare = new Float64Array(0);
+let spareBuffer = new Float64Array(0);
 
-export function spillReader(): SpillReader {
+export function openSpillReader(): SpillReader {
   const files = new Map<string, number>();
-  let room = spare;
-  spare = new Float64Array(0);
+  let room = spareBuffer;
+  spareBuffer = new Float64Array(0);
   const fileAt = (path: string): number => {
     let file = files.get(path);
     if (file === undefined) {
@@ -100,7 +104,7 @@ export function spillReader(): SpillReader {
     return file;
   };
   const readInto = (values: Float64Array, path: string, at: number): void => {
-    const bytes = bytesOf(values);
+    const bytes = viewBytes(values);
     for (let done = 0; done < bytes.length; ) {
       const read = readSync(fileAt(path), bytes, done, bytes.length - done, at + done);
       if (read === 0) throw new Error(`${path} ends too early`);
@@ -109,23 +113,27 @@ export function spillReader(): SpillReader {
   };
   return {
     read(spilled) {
-      const length = spilled.reduce((sum, { ticks }) => sum + 2 * ticks, 0);
+      const length = spilled.reduce((sum, { tickCount }) => sum + 2 * tickCount, 0);
       if (room.length < length) room = new Float64Array(length);
       let end = 0;
-      return spilled.map(({ path, t, p, ticks }) => {
-        const columns = { t: room.subarray(end, end + ticks), p: room.subarray(end + ticks, end + 2 * ticks) };
-        end += 2 * ticks;
+      return spilled.map(({ path, timeOffset, priceOffset, tickCount }) => {
+        const columns = {
+          t: room.subarray(end, end + tickCount),
+          p: room.subarray(end + tickCount, end + 2 * tickCount),
+        };
+        end += 2 * tickCount;
         // They mostly stand one behind the other.
-        if (p === t + columns.t.byteLength) readInto(room.subarray(end - 2 * ticks, end), path, t);
+        if (priceOffset === timeOffset + columns.t.byteLength)
+          readInto(room.subarray(end - 2 * tickCount, end), path, timeOffset);
         else {
-          readInto(columns.t, path, t);
-          readInto(columns.p, path, p);
+          readInto(columns.t, path, timeOffset);
+          readInto(columns.p, path, priceOffset);
         }
         return columns;
       });
     },
     close() {
-      spare = room;
+      spareBuffer = room;
       for (const file of files.values()) closeSync(file);
       files.clear();
     },

@@ -1,31 +1,31 @@
 import { compareUtf8 } from '../../core/compare-utf8.ts';
-import type { Chunk, PartColumns } from '../../core/merge.ts';
+import type { PartColumns, TickChunk } from '../../core/merge.ts';
 import type { SpilledChunk } from './tick-sources.ts';
 
 /** Some symbols of a part, next to each other: what is published of them and what comes. */
-export interface PartLot {
+export interface PartitionSlice {
   /** In UTF-8 order. */
   readonly symbols: readonly string[];
   readonly old: PartColumns;
-  readonly chunks: readonly (Chunk | SpilledChunk)[];
+  readonly chunks: readonly (TickChunk | SpilledChunk)[];
 }
 
 /**
  * Cuts the work on a part into lots of at most `ticksMax` ticks, old and new together, or of a single symbol. At least
  * one; each symbol that is published, comes, or is one of `others` stands in one of them.
  */
-export function lotsOf(
+export function splitPartition(
   old: PartColumns,
-  chunks: readonly (Chunk | SpilledChunk)[],
+  chunks: readonly (TickChunk | SpilledChunk)[],
   others: Iterable<string>,
   ticksMax: number,
-): PartLot[] {
+): PartitionSlice[] {
   const weights = new Map<string, number>();
   const weigh = (symbol: string, ticks: number): void => {
     weights.set(symbol, (weights.get(symbol) ?? 0) + ticks);
   };
   for (const [i, symbol] of old.symbols.entries()) weigh(symbol, old.offsets[i + 1]! - old.offsets[i]!);
-  for (const chunk of chunks) weigh(chunk.symbol, 'spilled' in chunk ? chunk.spilled.ticks : chunk.t.length);
+  for (const chunk of chunks) weigh(chunk.symbol, 'spilled' in chunk ? chunk.spilled.tickCount : chunk.t.length);
   for (const symbol of others) weigh(symbol, 0);
   const symbols = [...weights.keys()].sort(compareUtf8);
   const all = [...weights.values()].reduce((sum, ticks) => sum + ticks, 0);
@@ -49,7 +49,7 @@ export function lotsOf(
     while (end < old.symbols.length && compareUtf8(old.symbols[end]!, names.at(-1)!) <= 0) end++;
     const lot = {
       symbols: names,
-      old: columnsOf(old, first, end),
+      old: sliceColumns(old, first, end),
       chunks: names.flatMap((name) => bySymbol.get(name) ?? []),
     };
     first = end;
@@ -58,7 +58,7 @@ export function lotsOf(
 }
 
 /** The columns of the symbols `first` to `end`. */
-function columnsOf({ symbols, offsets, t, p }: PartColumns, first: number, end: number): PartColumns {
+function sliceColumns({ symbols, offsets, t, p }: PartColumns, first: number, end: number): PartColumns {
   const [from, to] = [offsets[first]!, offsets[end]!];
   return {
     symbols: symbols.slice(first, end),

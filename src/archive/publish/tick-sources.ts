@@ -1,44 +1,44 @@
-import type { Covered } from '../../core/coverage.ts';
-import type { Chunk, Standing } from '../../core/merge.ts';
+import type { CoveredWindow } from '../../core/coverage.ts';
+import type { Precedence, TickChunk } from '../../core/merge.ts';
 import type { Window } from '../../core/window.ts';
 import type { Database } from '../../state/database.ts';
-import { type Bin, readBin, readBinCoverage, readWithdrawals } from '../../state/journal.ts';
-import { type JournalIndex, requireRows, tickBins } from '../../state/journal-check.ts';
-import type { Spilled } from './spill-file.ts';
+import { type JournalBin, readBinCoverage, readBinTicks, readWithdrawals } from '../../state/journal.ts';
+import { assertRowCount, type JournalIndex, listTickBins } from '../../state/journal-check.ts';
+import type { SpilledTicks } from './spill-file.ts';
 
 /** Ticks of one symbol from one answer, put aside; sorted by time. */
-export interface SpilledChunk extends Standing {
+export interface SpilledChunk extends Precedence {
   readonly symbol: string;
   readonly runId: string;
-  readonly spilled: Spilled;
+  readonly spilled: SpilledTicks;
 }
 
 /** Where a publish takes ticks from: what is journaled, and what an import has read. */
 export interface TickSource {
   /** The (day, part) pairs that it has ticks or coverage of, in order. */
-  bins(): readonly Bin[];
-  chunks(bin: Bin): readonly (Chunk | SpilledChunk)[];
-  coverage(bin: Bin): ReadonlyMap<string, readonly Covered[]>;
+  listBins(): readonly JournalBin[];
+  readChunks(bin: JournalBin): readonly (TickChunk | SpilledChunk)[];
+  readCoverage(bin: JournalBin): ReadonlyMap<string, readonly CoveredWindow[]>;
   /** Windows whose published coverage is taken back, by symbol; its own coverage is laid over that. */
-  withdrawn(bin: Bin): ReadonlyMap<string, readonly Window[]>;
+  readWithdrawn(bin: JournalBin): ReadonlyMap<string, readonly Window[]>;
 }
 
 /** Records of the journal up to the end of its index. What it gives is as it was accepted, or a JournalDamageError. */
-export const journalSource = (db: Database, index: JournalIndex): TickSource => ({
-  bins: () => tickBins(index),
-  chunks(bin) {
-    const chunks = readBin(db, bin, index.end);
-    requireRows(index, 'journal_ticks', bin, chunks.length);
+export const createJournalSource = (db: Database, index: JournalIndex): TickSource => ({
+  listBins: () => listTickBins(index),
+  readChunks(bin) {
+    const chunks = readBinTicks(db, bin, index.end);
+    assertRowCount(index, 'journal_ticks', bin, chunks.length);
     return chunks;
   },
-  coverage(bin) {
+  readCoverage(bin) {
     const { covered, rows } = readBinCoverage(db, bin, index.end);
-    requireRows(index, 'journal_cover', bin, rows);
+    assertRowCount(index, 'journal_cover', bin, rows);
     return covered;
   },
-  withdrawn(bin) {
+  readWithdrawn(bin) {
     const withdrawals = readWithdrawals(db, bin, index.end);
-    requireRows(
+    assertRowCount(
       index,
       'journal_withdrawn',
       bin,
@@ -50,17 +50,17 @@ export const journalSource = (db: Database, index: JournalIndex): TickSource => 
 
 /** Several as one. */
 export const joinSources = (sources: readonly TickSource[]): TickSource => ({
-  bins() {
-    const bins = sources.flatMap((source) => source.bins());
+  listBins() {
+    const bins = sources.flatMap((source) => source.listBins());
     const byKey = new Map(bins.map((bin) => [`${bin.day} ${bin.part}`, bin]));
     return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
   },
-  chunks: (bin) => sources.flatMap((source) => source.chunks(bin)),
-  coverage: (bin) => concatenate(sources.map((source) => source.coverage(bin))),
-  withdrawn: (bin) => concatenate(sources.map((source) => source.withdrawn(bin))),
+  readChunks: (bin) => sources.flatMap((source) => source.readChunks(bin)),
+  readCoverage: (bin) => concatBySymbol(sources.map((source) => source.readCoverage(bin))),
+  readWithdrawn: (bin) => concatBySymbol(sources.map((source) => source.readWithdrawn(bin))),
 });
 
-function concatenate<T>(maps: readonly ReadonlyMap<string, readonly T[]>[]): Map<string, readonly T[]> {
+function concatBySymbol<T>(maps: readonly ReadonlyMap<string, readonly T[]>[]): Map<string, readonly T[]> {
   const out = new Map<string, readonly T[]>();
   for (const map of maps) for (const [symbol, list] of map) out.set(symbol, [...(out.get(symbol) ?? []), ...list]);
   return out;

@@ -6,43 +6,47 @@ import { decodeRawPages, encodeRawPages, type RawPage } from '../../core/raw-pag
 // zstd frame after it is and what its CRC-32 is, and that frame: `zstdcat` shows it, and what is torn or damaged is told.
 
 const skippableMagic = 0x184d2a50;
-const mark = Buffer.from('oddsraw1', 'latin1');
-const payloadBytes = mark.length + 8;
+const rawMagic = Buffer.from('oddsraw1', 'latin1');
+const payloadBytes = rawMagic.length + 8;
 /** Before each frame. */
-const headBytes = 8 + payloadBytes;
+const pieceHeaderBytes = 8 + payloadBytes;
 
 /** Fast rather than small: level 3 takes more time for nothing. Larger chunks cost small answers more than they bring. */
-const options = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, chunkSize: 1 << 14 };
+const compressOptions = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, chunkSize: 1 << 14 };
 
 /** Up to here, compressing takes this thread less than having it done by another. */
 const smallBytesMax = 8192;
 
-const compress: (bytes: Uint8Array, how: typeof options) => Promise<Buffer> = promisify(zstdCompress);
-const decompress: (bytes: Uint8Array, how: { maxOutputLength: number }) => Promise<Buffer> = promisify(zstdDecompress);
+const compressAsync: (bytes: Uint8Array, how: typeof compressOptions) => Promise<Buffer> = promisify(zstdCompress);
+const decompressAsync: (bytes: Uint8Array, how: { maxOutputLength: number }) => Promise<Buffer> =
+  promisify(zstdDecompress);
 
 /** The piece of some answers; unless they are small it is compressed on a thread of Node's pool. */
-export async function packRawPages(pages: readonly RawPage[]): Promise<Uint8Array[]> {
+export async function encodeRawPiece(pages: readonly RawPage[]): Promise<Uint8Array[]> {
   const plain = encodeRawPages(pages);
-  const frame = plain.length <= smallBytesMax ? zstdCompressSync(plain, options) : await compress(plain, options);
-  const head = Buffer.alloc(headBytes);
+  const frame =
+    plain.length <= smallBytesMax
+      ? zstdCompressSync(plain, compressOptions)
+      : await compressAsync(plain, compressOptions);
+  const head = Buffer.alloc(pieceHeaderBytes);
   head.writeUInt32LE(skippableMagic, 0);
   head.writeUInt32LE(payloadBytes, 4);
-  mark.copy(head, 8);
-  head.writeUInt32LE(frame.length, headBytes - 8);
-  head.writeUInt32LE(crc32(frame), headBytes - 4);
+  rawMagic.copy(head, 8);
+  head.writeUInt32LE(frame.length, pieceHeaderBytes - 8);
+  head.writeUInt32LE(crc32(frame), pieceHeaderBytes - 4);
   return [head, frame];
 }
 
 /** The bytes by which `looksRaw` knows a file. */
-export const rawMarkBytes = 16;
+export const rawMagicBytes = 16;
 
-const beginning = Buffer.alloc(rawMarkBytes);
-beginning.writeUInt32LE(skippableMagic, 0);
-beginning.writeUInt32LE(payloadBytes, 4);
-mark.copy(beginning, 8);
+const pieceHeaderStart = Buffer.alloc(rawMagicBytes);
+pieceHeaderStart.writeUInt32LE(skippableMagic, 0);
+pieceHeaderStart.writeUInt32LE(payloadBytes, 4);
+rawMagic.copy(pieceHeaderStart, 8);
 
 /** Whether a file that begins like this holds raw pages. */
-export const looksRaw = (bytes: Buffer): boolean => bytes.subarray(0, rawMarkBytes).equals(beginning);
+export const isRawFile = (bytes: Buffer): boolean => bytes.subarray(0, rawMagicBytes).equals(pieceHeaderStart);
 
 export type RawPiece =
   | { readonly kind: 'pages'; readonly pages: readonly RawPage[] }
@@ -57,37 +61,38 @@ export type RawPiece =
  */
 export async function* readRawFile(file: Buffer, bytesMax: number): AsyncGenerator<RawPiece, void, undefined> {
   for (let at = 0; at < file.length; ) {
-    const end = pieceEnd(file, at);
-    const pages = end > file.length ? null : await pagesIn(file.subarray(at, end), bytesMax);
+    const end = findPieceEnd(file, at);
+    const pages = end > file.length ? null : await decodeRawPiece(file.subarray(at, end), bytesMax);
     if (pages !== null) {
       yield { kind: 'pages', pages };
       at = end;
       continue;
     }
     // A length that is damaged says nothing of where the next piece begins.
-    const next = file.indexOf(beginning, at + 1);
+    const next = file.indexOf(pieceHeaderStart, at + 1);
     const until = next < 0 ? file.length : next;
-    const torn = next < 0 && end > file.length && isCut(file.subarray(at));
+    const torn = next < 0 && end > file.length && isTornPiece(file.subarray(at));
     yield { kind: torn ? 'torn' : 'damaged', bytes: until - at };
     at = until;
   }
 }
 
 /** Where a piece that begins at `at` ends; beyond the file where its head is not whole, or is none. */
-const pieceEnd = (file: Buffer, at: number): number =>
-  at + headBytes > file.length || !looksRaw(file.subarray(at))
+const findPieceEnd = (file: Buffer, at: number): number =>
+  at + pieceHeaderBytes > file.length || !isRawFile(file.subarray(at))
     ? Number.POSITIVE_INFINITY
-    : at + headBytes + file.readUInt32LE(at + headBytes - 8);
+    : at + pieceHeaderBytes + file.readUInt32LE(at + pieceHeaderBytes - 8);
 
 /** Whether bytes are the beginning of a piece, if only of its mark. */
-const isCut = (bytes: Buffer): boolean => beginning.subarray(0, bytes.length).equals(bytes.subarray(0, rawMarkBytes));
+const isTornPiece = (bytes: Buffer): boolean =>
+  pieceHeaderStart.subarray(0, bytes.length).equals(bytes.subarray(0, rawMagicBytes));
 
 /** Null for what is no piece of ours. */
-async function pagesIn(piece: Buffer, maxOutputLength: number): Promise<RawPage[] | null> {
-  const frame = piece.subarray(headBytes);
-  if (crc32(frame) !== piece.readUInt32LE(headBytes - 4)) return null;
+async function decodeRawPiece(piece: Buffer, maxOutputLength: number): Promise<RawPage[] | null> {
+  const frame = piece.subarray(pieceHeaderBytes);
+  if (crc32(frame) !== piece.readUInt32LE(pieceHeaderBytes - 4)) return null;
   try {
-    return decodeRawPages(await decompress(frame, { maxOutputLength }));
+    return decodeRawPages(await decompressAsync(frame, { maxOutputLength }));
   } catch {
     return null;
   }

@@ -1,19 +1,19 @@
 import { join } from 'node:path';
-import type { RawHead, RawPage } from '../../core/raw-page.ts';
-import { dayOf } from '../../core/time.ts';
+import type { RawPage, RawPageHead } from '../../core/raw-page.ts';
+import { formatDay } from '../../core/time.ts';
 import type { Archive } from '../open-archive.ts';
-import { packRawPages } from './raw-file.ts';
-import { pruneRaw, type RawLimits, rawFolder } from './raw-retention.ts';
+import { encodeRawPiece } from './raw-file.ts';
+import { pruneRawFiles, type RawRetention, toRawFolder } from './raw-retention.ts';
 
 /** Keeps the answers of a run as they came. Nothing waits for it, and whatever goes wrong with it hurts nothing else. */
-export interface RawKeeper {
+export interface RawWriter {
   /** Takes an answer, to be written when there is time. */
-  keep(page: Omit<RawPage, 'run' | 'redacted'>): void;
+  write(page: Omit<RawPage, 'run' | 'redacted'>): void;
   /** Writes what is still to be written. Resolves to what could not be kept, a sentence; null where all was. */
   close(): Promise<string | null>;
 }
 
-export interface RawOptions extends RawLimits {
+export interface RawWriterOptions extends RawRetention {
   readonly runId: string;
   /** What must not be in a file: it is taken out of a body that repeats it. */
   readonly secret: string;
@@ -25,18 +25,21 @@ export interface RawOptions extends RawLimits {
 }
 
 /** Answers that may wait to be written, in bytes; beyond it they are let go, and that is told. */
-const waitingBytesMax = 64 * 1024 * 1024;
+const queuedBytesMax = 64 * 1024 * 1024;
 /** Answers that share a piece of the file: what is small compresses better together. */
 const pieceBytesMax = 1024 * 1024;
 /** A file is closed when it is this long, so that a long run can give up its oldest. */
 const fileBytesMax = 32 * 1024 * 1024;
 
-type Waiting = { readonly page: RawPage; readonly day: string };
+type QueuedPage = { readonly page: RawPage; readonly day: string };
 
 /** Opens the keeper of one run; its files are .oddslake/raw/DAY/RUN-000.raw and so on, by the UTC day of receiving. */
-export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>, options: RawOptions): RawKeeper {
+export function openRawWriter(
+  { disk, layout }: Pick<Archive, 'disk' | 'layout'>,
+  options: RawWriterOptions,
+): RawWriter {
   const secret = Buffer.from(options.secret, 'utf8');
-  let waiting: Waiting[] = [];
+  let waiting: QueuedPage[] = [];
   let waitingBytes = 0;
   let writing: Promise<void> | undefined;
   let files = 0;
@@ -65,11 +68,11 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
         await woken();
         continue;
       }
-      for (const piece of await packRawPages(batch)) {
+      for (const piece of await encodeRawPiece(batch)) {
         length += piece.length;
         yield piece;
       }
-      waitingBytes -= bytesOf(batch);
+      waitingBytes -= sumBodyBytes(batch);
     }
   }
 
@@ -85,15 +88,15 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
     try {
       while (waiting.length > 0) {
         const { day } = waiting[0]!;
-        const folder = rawFolder(layout, day);
-        disk.makeScratch(folder);
+        const folder = toRawFolder(layout, day);
+        disk.makeVolatileFolder(folder);
         const path = join(folder, `${options.runId}-${String(files++).padStart(3, '0')}.raw`);
-        await disk.writeAll(path, piecesOf(day)).catch((error: unknown) => {
+        await disk.writeStream(path, piecesOf(day)).catch((error: unknown) => {
           // The journal needs the room more.
-          if (isFull(error)) disk.remove(path);
+          if (isDiskFullError(error)) disk.remove(path);
           throw error;
         });
-        pruneRaw({ disk, layout }, options, null);
+        pruneRawFiles({ disk, layout }, options, null);
       }
     } catch (error) {
       broken = error as Error;
@@ -104,15 +107,15 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
   }
 
   return {
-    keep(answer) {
+    write(answer) {
       // The run is over: what still arrives is nobody's.
       if (closing.signal.aborted || broken !== undefined) return;
       const bytes = answer.body.length;
-      if (waitingBytes > 0 && waitingBytes + bytes > waitingBytesMax) {
+      if (waitingBytes > 0 && waitingBytes + bytes > queuedBytesMax) {
         lost++;
         return;
       }
-      waiting.push({ page: withoutSecret(answer, options.runId, secret), day: dayOf(answer.receivedAt) });
+      waiting.push({ page: redactSecret(answer, options.runId, secret), day: formatDay(answer.receivedAt) });
       waitingBytes += bytes;
       writing ??= writeAll();
       wake?.();
@@ -129,12 +132,12 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
   };
 }
 
-const isFull = (error: unknown): boolean =>
+const isDiskFullError = (error: unknown): boolean =>
   ['ENOSPC', 'EDQUOT'].includes(((error as Error).cause as NodeJS.ErrnoException | undefined)?.code ?? '');
 
-const bytesOf = (pages: readonly RawPage[]): number => pages.reduce((sum, { body }) => sum + body.length, 0);
+const sumBodyBytes = (pages: readonly RawPage[]): number => pages.reduce((sum, { body }) => sum + body.length, 0);
 
-function withoutSecret(answer: RawHead | object, run: string, secret: Buffer): RawPage {
+function redactSecret(answer: RawPageHead | object, run: string, secret: Buffer): RawPage {
   const page = answer as Omit<RawPage, 'run' | 'redacted'>;
   const body = Buffer.from(page.body.buffer, page.body.byteOffset, page.body.length);
   if (!body.includes(secret)) return { run, ...page, redacted: false };

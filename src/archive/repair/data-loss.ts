@@ -1,13 +1,13 @@
 import { compareUtf8 } from '../../core/compare-utf8.ts';
 import type { LostWindow } from '../../core/data-loss.ts';
 import type { PartColumns } from '../../core/merge.ts';
-import { countIn, timesIn } from '../../core/tick-search.ts';
-import { dayMs, intersection, isEmpty, subtract, union, type Window } from '../../core/window.ts';
+import { countTicksInWindow, indexTickTimes } from '../../core/tick-search.ts';
+import { dayMs, intersectTwo, isEmpty, subtract, union, type Window } from '../../core/window.ts';
 import type { PublishedCoverage } from '../generation/day-tables.ts';
 import type { LostRange } from './salvage-row-groups.ts';
 
 /** What a part of a day lost, as far as coverage can tell. */
-export interface PartLosses {
+export interface PartitionLosses {
   /** Windows whose coverage has to go, each with the ticks that were published in it. */
   readonly windows: readonly LostWindow[];
   /** Lost ticks that no answer covered, as those of rows of a file: nothing knows where to ask for them. */
@@ -21,21 +21,21 @@ export interface PartLosses {
  * @param coverage of the part's symbols, as it was published
  * @param left the rows that are there still
  */
-export function lossesOf(
+export function computeLostWindows(
   day: number,
   ranges: readonly LostRange[],
   coverage: ReadonlyMap<string, readonly PublishedCoverage[]>,
   left: PartColumns,
-): PartLosses {
+): PartitionLosses {
   const windows: LostWindow[] = [];
-  const timesOf = timesIn(left);
+  const timesOf = indexTickTimes(left);
   let missing = 0;
   for (const [symbol, stretches] of coverage) {
-    const spans = ranges.flatMap((range) => spanOf(range, symbol, day) ?? []);
+    const spans = ranges.flatMap((range) => computeRangeWindow(range, symbol, day) ?? []);
     const t = timesOf(symbol);
     for (const stretch of stretches) {
-      const gone = stretch.ticks - countIn(t, stretch);
-      const touched = spans.map((span) => intersection(span, stretch)).filter((w) => !isEmpty(w));
+      const gone = stretch.ticks - countTicksInWindow(t, stretch);
+      const touched = spans.map((span) => intersectTwo(span, stretch)).filter((w) => !isEmpty(w));
       if (gone <= 0 || touched.length === 0) continue;
       missing += gone;
       // Coverage counts its stretch as a whole: what lies between two lost pieces of it goes with them.
@@ -43,7 +43,7 @@ export function lossesOf(
         from: touched.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY),
         to: touched.reduce((most, w) => Math.max(most, w.to), 0),
       };
-      windows.push({ dataset: 'ticks', symbol, ...window, ticks: gone + countIn(t, window) });
+      windows.push({ dataset: 'ticks', symbol, ...window, ticks: gone + countTicksInWindow(t, window) });
     }
   }
   const rows = ranges.reduce((sum, range) => sum + range.rows, 0);
@@ -59,7 +59,7 @@ export function lossesOf(
  * @param missing how many, of all of it
  * @param elsewhere how many at least in each other window; 0 where `missing` is all that there were
  */
-export function lossesOfRefilled(
+export function computeLostWindowsOfRestored(
   symbol: string,
   stretches: readonly Window[],
   t: Float64Array,
@@ -69,7 +69,7 @@ export function lossesOfRefilled(
 ): LostWindow[] {
   if (missing <= 0) return [];
   const touched = union(stretches).flatMap((run) => {
-    const pieces = spans.map((span) => intersection(span, run)).filter((w) => !isEmpty(w));
+    const pieces = spans.map((span) => intersectTwo(span, run)).filter((w) => !isEmpty(w));
     const reachMs = pieces.reduce((ms, w) => ms + w.to - w.from, 0);
     const from = Math.min(...pieces.map((w) => w.from));
     const to = Math.max(...pieces.map((w) => w.to));
@@ -77,13 +77,13 @@ export function lossesOfRefilled(
   });
   const most = touched.reduce((best, { reachMs }, i) => (reachMs > touched[best]!.reachMs ? i : best), 0);
   return touched.map(({ from, to }, i) => {
-    const ticks = countIn(t, { from, to }) + (i === most ? missing : elsewhere);
+    const ticks = countTicksInWindow(t, { from, to }) + (i === most ? missing : elsewhere);
     return { dataset: 'ticks', symbol, from, to, ticks };
   });
 }
 
 /** The span of time of which a range may hold rows of a symbol, within a day; undefined where it can hold none. */
-export function spanOf({ keys }: LostRange, symbol: string, day: number): Window | undefined {
+export function computeRangeWindow({ keys }: LostRange, symbol: string, day: number): Window | undefined {
   const whole = { from: day, to: day + dayMs };
   if (keys === null) return whole;
   const [firstSymbol, firstTime] = keys.first as [string, number];
@@ -96,7 +96,7 @@ export function spanOf({ keys }: LostRange, symbol: string, day: number): Window
 }
 
 /** Coverage without the lost windows, what is left of a stretch with the ticks that are in it. */
-export function coverageWithout(
+export function subtractFromCoverage(
   stretches: readonly PublishedCoverage[],
   lost: readonly Window[],
   t: Float64Array,
@@ -104,6 +104,6 @@ export function coverageWithout(
   return stretches.flatMap((stretch) => {
     const pieces = subtract([stretch], lost);
     if (pieces[0]?.from === stretch.from && pieces[0].to === stretch.to) return [stretch];
-    return pieces.map((piece) => ({ ...stretch, ...piece, ticks: countIn(t, piece) }));
+    return pieces.map((piece) => ({ ...stretch, ...piece, ticks: countTicksInWindow(t, piece) }));
   });
 }

@@ -1,21 +1,21 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
-import { isApart, linkOrCopy } from '../disk/cross-device.ts';
+import { isCrossDeviceError, linkOrCopy } from '../disk/cross-device.ts';
 import { type Disk, sha256 } from '../disk/file-system.ts';
 import type { Archive } from '../open-archive.ts';
 
 /** Where damaged files are kept, below the archive's root: a folder for each generation that was damaged. */
-export const damagedFolder = '.oddslake/damaged';
+export const damagedFilesFolder = '.oddslake/damaged';
 
 /**
  * Keeps the bytes of a file under `damagedFolder` and leaves it where it is: what takes its place does so by a rename,
  * and whoever dies in between has moved nothing. Durable when it returns; done again, it finds what it did before.
  * @returns where they are, relative to the root
  */
-export function setAside(archive: Archive, generation: number, path: string): string {
+export function quarantineCopy(archive: Archive, generation: number, path: string): string {
   const { disk, layout } = archive;
   const from = join(layout.root, path);
-  const kept = freePlace(archive, generation, path, (at) => isSame(disk, from, at));
+  const kept = findQuarantinePath(archive, generation, path, (at) => isSameFile(disk, from, at));
   const to = join(layout.root, kept);
   if (disk.size(to) === null) {
     disk.makeFolder(dirname(to));
@@ -26,21 +26,21 @@ export function setAside(archive: Archive, generation: number, path: string): st
 }
 
 /** The same for what no manifest names, or is no file: it is moved there. */
-export function moveAside(archive: Archive, generation: number, path: string): string {
+export function moveToQuarantine(archive: Archive, generation: number, path: string): string {
   const { disk, layout } = archive;
-  const kept = freePlace(archive, generation, path, () => false);
+  const kept = findQuarantinePath(archive, generation, path, () => false);
   const to = join(layout.root, kept);
   const from = join(layout.root, path);
   disk.makeFolder(dirname(to));
   try {
     disk.rename(from, to);
   } catch (error) {
-    if (!isApart(error)) throw error;
+    if (!isCrossDeviceError(error)) throw error;
     if (!disk.isFile(from) || disk.isLink(from))
       throw new DamageError(
-        `${path} does not belong there, and cannot be set aside: it is no file, and on another file system than ${layout.private}. Move it away, and run again.`,
+        `${path} does not belong there, and cannot be set aside: it is no file, and on another file system than ${layout.privateFolder}. Move it away, and run again.`,
       );
-    const copied = setAside(archive, generation, path);
+    const copied = quarantineCopy(archive, generation, path);
     disk.remove(from);
     disk.syncFolder(dirname(from));
     return copied;
@@ -51,15 +51,20 @@ export function moveAside(archive: Archive, generation: number, path: string): s
 }
 
 /** The first place of a file's name that is free, or `isIt`. */
-function freePlace({ disk, layout }: Archive, generation: number, path: string, isIt: (at: string) => boolean): string {
+function findQuarantinePath(
+  { disk, layout }: Archive,
+  generation: number,
+  path: string,
+  isIt: (at: string) => boolean,
+): string {
   for (let n = 1; ; n++) {
-    const place = `${damagedFolder}/${generation}/${path}${n === 1 ? '' : `.${n}`}`;
+    const place = `${damagedFilesFolder}/${generation}/${path}${n === 1 ? '' : `.${n}`}`;
     const at = join(layout.root, place);
     if (disk.stamp(at) === null || isIt(at)) return place;
   }
 }
 
-function isSame(disk: Disk, from: string, at: string): boolean {
+function isSameFile(disk: Disk, from: string, at: string): boolean {
   if (disk.stamp(from) === disk.stamp(at)) return true;
   return disk.size(from) === disk.size(at) && sha256(disk.read(from)) === sha256(disk.read(at));
 }

@@ -1,22 +1,24 @@
 import { join } from 'node:path';
 import { compareUtf8 } from '../../core/compare-utf8.ts';
-import { type SymbolFacts, unknownSymbol } from '../../core/market.ts';
-import { partOf } from '../../core/partition.ts';
-import { dayStart } from '../../core/time.ts';
+import { createUnknownSymbol, type SymbolFacts } from '../../core/market.ts';
+import { computePartNumber } from '../../core/partition.ts';
+import { parseDayStart } from '../../core/time.ts';
 import type { TickCount } from '../../state/symbols.ts';
-import { nextFiles, type Stage } from '../generation/staging.ts';
-import { dayPath } from '../layout.ts';
-import { type Archive, readPublished } from '../open-archive.ts';
+import { listNextFiles, type Stage } from '../generation/staging.ts';
+import { toDayPath } from '../layout.ts';
+import { type Archive, readPublishedFile } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 
 /** Counts the ticks of some parts over all days, as they are once the stage is committed; one entry a symbol. */
-export function countTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
+export function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
   const counts = new Map<string, TickCount>();
-  for (const file of nextFiles(stage).ticks.files) {
-    if (![...parts].some((part) => dayPath('ticks', dayStart(file.date!), part) === file.path)) continue;
+  for (const file of listNextFiles(stage).ticks.files) {
+    if (![...parts].some((part) => toDayPath('ticks', parseDayStart(file.date!), part) === file.path)) continue;
     const staged = stage.moves.find((move) => move.to === file.path);
     const bytes =
-      staged === undefined ? readPublished(archive, file) : archive.disk.read(join(archive.layout.root, staged.from!));
+      staged === undefined
+        ? readPublishedFile(archive, file)
+        : archive.disk.read(join(archive.layout.root, staged.from!));
     const { symbols, offsets, t } = decodeTicks(bytes);
     symbols.forEach((symbol, i) => {
       const before = counts.get(symbol);
@@ -33,7 +35,7 @@ export function countTicks(archive: Archive, stage: Stage, parts: ReadonlySet<nu
 }
 
 /** What is known of the symbols of these parts with their ticks counted anew; one that has none any more has no times. */
-export function recounted(
+export function recountSymbols(
   symbols: readonly SymbolFacts[],
   counts: readonly TickCount[],
   parts: ReadonlySet<number>,
@@ -43,10 +45,13 @@ export function recounted(
   const bySymbol = new Map(counts.map((count) => [count.symbol, count]));
   const changed: TickCount[] = [];
   const known = new Set(symbols.map((facts) => facts.symbol));
-  const all = [...symbols, ...counts.filter((c) => !known.has(c.symbol)).map((c) => unknownSymbol(c.symbol, nowMs))];
+  const all = [
+    ...symbols,
+    ...counts.filter((c) => !known.has(c.symbol)).map((c) => createUnknownSymbol(c.symbol, nowMs)),
+  ];
   const out = all.map((facts) => {
     const { symbol } = facts;
-    if (!parts.has(partOf(symbol, partCount))) return facts;
+    if (!parts.has(computePartNumber(symbol, partCount))) return facts;
     const count = bySymbol.get(symbol) ?? { symbol, ticks: 0, firstTick: null, lastTick: null };
     if (facts.ticks === count.ticks && facts.firstTick === count.firstTick && facts.lastTick === count.lastTick)
       return facts;

@@ -2,16 +2,16 @@ import { join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
 import { getMeta, manifestHashKey, manifestTextKey } from '../../state/meta.ts';
 import { sha256 } from '../disk/file-system.ts';
-import { replace } from '../generation/commit.ts';
-import type { Layout } from '../layout.ts';
-import { allFiles, type Manifest, parseManifest } from '../manifest.ts';
+import { replaceRootFile } from '../generation/commit.ts';
+import type { ArchiveLayout } from '../layout.ts';
+import { listManifestFiles, type Manifest, parseManifest } from '../manifest.ts';
 import type { Archive } from '../open-archive.ts';
-import { setAside } from './quarantine-file.ts';
+import { quarantineCopy } from './quarantine-file.ts';
 
-const name = 'manifest.json';
+const manifestName = 'manifest.json';
 
 /** What became of manifest.json. */
-export interface MendedManifest {
+export interface ManifestRepair {
   readonly what: 'missing' | 'differs';
   /** Where the other one is now, relative to the root; null where there was none. */
   readonly setAside: string | null;
@@ -22,21 +22,27 @@ export interface MendedManifest {
  * with no intent open.
  * @throws DamageError where the state does not know its text, or the tree is that of another manifest
  */
-export function mendManifest(archive: Archive): MendedManifest | null {
+export function repairManifest(archive: Archive): ManifestRepair | null {
   const { state, disk, layout } = archive;
   const hash = getMeta(state.db, manifestHashKey);
   if (state.generation() === 0 || hash === undefined) return null;
-  const found = disk.size(layout.manifest) === null ? null : Buffer.from(disk.read(layout.manifest)).toString('utf8');
+  const found =
+    disk.size(layout.manifestPath) === null ? null : Buffer.from(disk.read(layout.manifestPath)).toString('utf8');
   if (found !== null && sha256(Buffer.from(found)) === hash) return null;
   const known = getMeta(state.db, manifestTextKey);
   const isKnown = known !== undefined && sha256(Buffer.from(known)) === hash;
   if (!isKnown)
-    throw cannotMend(layout, found, 'the state does not know its text, an older oddslake having written it');
-  if (found !== null && isOfAnotherTree(archive, found, known)) throw cannotMend(layout, found, 'files are as it says');
-  const kept = found === null ? null : setAside(archive, state.generation(), name);
+    throw createUnrepairableError(
+      layout,
+      found,
+      'the state does not know its text, an older oddslake having written it',
+    );
+  if (found !== null && isFromAnotherTree(archive, found, known))
+    throw createUnrepairableError(layout, found, 'files are as it says');
+  const kept = found === null ? null : quarantineCopy(archive, state.generation(), manifestName);
   const isStillLast = state.db.transaction(() => {
     if (getMeta(state.db, manifestHashKey) !== hash) return false;
-    replace(archive, name, known);
+    replaceRootFile(archive, manifestName, known);
     disk.syncFolder(layout.root);
     return true;
   });
@@ -45,26 +51,28 @@ export function mendManifest(archive: Archive): MendedManifest | null {
 }
 
 /** What to do where a repair can do nothing; `why` is a clause. */
-const cannotMend = (layout: Layout, found: string | null, why: string): DamageError =>
+const createUnrepairableError = (layout: ArchiveLayout, found: string | null, why: string): DamageError =>
   new DamageError(
     found === null
-      ? `${layout.manifest} is missing, and ${why}: put the one of the last publish back from a backup or a snapshot.`
-      : `${layout.manifest} is not the one that the last publish wrote, and ${why}. Where the whole tree was restored from a backup, remove ${layout.private} to start from what is there; else put the manifest of the last publish back from a backup or a snapshot.`,
+      ? `${layout.manifestPath} is missing, and ${why}: put the one of the last publish back from a backup or a snapshot.`
+      : `${layout.manifestPath} is not the one that the last publish wrote, and ${why}. Where the whole tree was restored from a backup, remove ${layout.privateFolder} to start from what is there; else put the manifest of the last publish back from a backup or a snapshot.`,
   );
 
 /**
  * Whether files are as this manifest says and not as ours does: then the tree was restored from a backup, and to mend it
  * by what the state knows would take good files for bad ones.
  */
-function isOfAnotherTree({ disk, layout }: Archive, text: string, ours: string): boolean {
+function isFromAnotherTree({ disk, layout }: Archive, text: string, ours: string): boolean {
   let found: Manifest;
   try {
-    found = parseManifest(text, layout.manifest);
+    found = parseManifest(text, layout.manifestPath);
   } catch {
     return false;
   }
-  const known = new Map(allFiles(parseManifest(ours, 'the state database')).map((file) => [file.path, file.sha256]));
-  return allFiles(found)
+  const known = new Map(
+    listManifestFiles(parseManifest(ours, 'the state database')).map((file) => [file.path, file.sha256]),
+  );
+  return listManifestFiles(found)
     .filter((file) => known.get(file.path) !== file.sha256)
     .some((file) => {
       const at = join(layout.root, file.path);

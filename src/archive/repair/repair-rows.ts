@@ -1,23 +1,24 @@
-import { dayStart } from '../../core/time.ts';
-import { encodeDay } from '../generation/day-tables.ts';
+import { parseDayStart } from '../../core/time.ts';
+import { stageDayTable } from '../generation/day-tables.ts';
 import { type Stage, stageRemoval } from '../generation/staging.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { datasets } from '../parquet/schema.ts';
-import { type Broken, hullOf, type Losses } from './types.ts';
+import { computeKeyRange, type DamagedFile, type RepairLosses } from './types.ts';
 
 /** Stages the intact rows of a day's conflicts or markets: nothing else holds what they said. */
-export function mendRows(
+export function repairRows(
   archive: Archive,
   stage: Stage,
   dataset: 'conflicts' | 'markets',
-  { file, salvaged }: Broken,
-  losses: Losses,
+  { file, salvage }: DamagedFile,
+  losses: RepairLosses,
 ): void {
-  const { readable, kept, lost } = salvaged();
-  const rows = readable === null ? [] : decodeRows(datasets[dataset], readable, kept);
-  if (rows.length > 0) encodeDay(archive, stage, dataset, dayStart(file.date!), rows);
+  const { readableFile, intactGroups, lostRanges } = salvage();
+  const rows = readableFile === null ? [] : decodeRows(datasets[dataset], readableFile, intactGroups);
+  if (rows.length > 0) stageDayTable(archive, stage, dataset, parseDayStart(file.date!), rows);
   else stageRemoval(stage, file.path);
   losses.rowsLost.set(file.path, file.rows - rows.length);
-  for (const range of lost) losses.gone.push({ dataset, path: file.path, rows: range.rows, ...hullOf([range]) });
+  for (const range of lostRanges)
+    losses.unrecoverable.push({ dataset, path: file.path, rows: range.rows, ...computeKeyRange([range]) });
 }

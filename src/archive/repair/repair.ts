@@ -3,18 +3,18 @@ import { DamageError } from '../../core/errors.ts';
 import { type CommitState, readCommitState } from '../../state/intent.ts';
 import { takeWriteLock } from '../../state/lock.ts';
 import { commitIntent, finishIntent } from '../generation/commit.ts';
-import { type Stage, stagePrivate, startStage } from '../generation/staging.ts';
-import { allFiles, type Manifest, manifestText, totalsOf } from '../manifest.ts';
-import { type Archive, requireCurrentFormat, requireOwnManifest } from '../open-archive.ts';
-import { type Finding, type Verified, verify } from '../verify/verify.ts';
-import { moveAside, setAside } from './quarantine-file.ts';
-import { type MendOptions, mendBroken } from './repair-files.ts';
-import { type MendedManifest, mendManifest } from './repair-manifest.ts';
-import type { MendedFile, Outcome, Repaired } from './repair-report.ts';
-import { type Examined, examine } from './triage.ts';
-import type { Losses } from './types.ts';
+import { type Stage, stageBytes, startStage } from '../generation/staging.ts';
+import { formatManifest, listManifestFiles, type Manifest, sumFileTotals } from '../manifest.ts';
+import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
+import { type VerifyFinding, type VerifyResult, verifyArchive } from '../verify/verify.ts';
+import { moveToQuarantine, quarantineCopy } from './quarantine-file.ts';
+import { type RepairFilesOptions, repairDamagedFiles } from './repair-files.ts';
+import { type ManifestRepair, repairManifest } from './repair-manifest.ts';
+import type { RepairedFile, RepairOutcome, RepairReport } from './repair-report.ts';
+import { type RepairTriage, triageFindings } from './triage.ts';
+import type { RepairLosses } from './types.ts';
 
-export interface RepairOptions extends MendOptions {
+export interface RepairOptions extends RepairFilesOptions {
   /** How long to wait for another writer, in ms. */
   readonly waitMs: number;
 }
@@ -25,16 +25,18 @@ export interface RepairOptions extends MendOptions {
  * again. What is lost is one new generation, all or nothing; where nothing is, the generation stays.
  * @throws DamageError where the manifest cannot be put back, or files are behind a link whose place is not there
  */
-export async function repair(archive: Archive, options: RepairOptions): Promise<Repaired> {
-  const manifest = await locked(archive, options, () => mendManifest(archive));
-  const found = await verify(archive, null, options.onProgress, options.signal);
+export async function repairArchive(archive: Archive, options: RepairOptions): Promise<RepairReport> {
+  const manifest = await withWriteLock(archive, options, () => repairManifest(archive));
+  const found = await verifyArchive(archive, null, options.onProgress, options.signal);
   const repaired =
     found.findings.length === 0
-      ? nothingToMend(found)
-      : await locked(archive, options, () => mendFound(archive, found, options));
-  const first: readonly MendedFile[] = manifest === null ? [] : [mendedManifest(manifest)];
-  const files = allFiles(archive.manifest()).filter((file) => repaired.mended.some(({ path }) => path === file.path));
-  const again = await verify(archive, files, undefined, options.signal);
+      ? toIntactReport(found)
+      : await withWriteLock(archive, options, () => repairFindings(archive, found, options));
+  const first: readonly RepairedFile[] = manifest === null ? [] : [toRepairedManifest(manifest)];
+  const files = listManifestFiles(archive.readManifest()).filter((file) =>
+    repaired.mended.some(({ path }) => path === file.path),
+  );
+  const again = await verifyArchive(archive, files, undefined, options.signal);
   if (again.findings.length > 0) {
     const paths = again.findings.map(({ path }) => path).join(', ');
     throw new DamageError(`${paths} is damaged again right after it was mended: check the disk.`);
@@ -42,11 +44,11 @@ export async function repair(archive: Archive, options: RepairOptions): Promise<
   return { ...repaired, mended: [...first, ...repaired.mended] };
 }
 
-const unmended = 'What is damaged is as it was; run oddslake verify --repair again once that run is done.';
+const busyAdvice = 'What is damaged is as it was; run oddslake verify --repair again once that run is done.';
 
-async function locked<T>(archive: Archive, options: RepairOptions, work: () => T | Promise<T>): Promise<T> {
+async function withWriteLock<T>(archive: Archive, options: RepairOptions, work: () => T | Promise<T>): Promise<T> {
   const { waitMs, clock, signal } = options;
-  const lock = await takeWriteLock(archive.layout.lock, waitMs, clock, signal, unmended);
+  const lock = await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal, busyAdvice);
   try {
     finishIntent(archive);
     return await work();
@@ -55,7 +57,7 @@ async function locked<T>(archive: Archive, options: RepairOptions, work: () => T
   }
 }
 
-const nothingToMend = ({ generation, files, bytes, state }: Verified): Repaired => ({
+const toIntactReport = ({ generation, files, bytes, state }: VerifyResult): RepairReport => ({
   generation,
   files,
   bytes,
@@ -66,7 +68,7 @@ const nothingToMend = ({ generation, files, bytes, state }: Verified): Repaired 
   written: [],
 });
 
-const mendedManifest = ({ what, setAside }: MendedManifest): MendedFile => ({
+const toRepairedManifest = ({ what, setAside }: ManifestRepair): RepairedFile => ({
   path: 'manifest.json',
   what,
   outcome: 'put back',
@@ -75,34 +77,37 @@ const mendedManifest = ({ what, setAside }: MendedManifest): MendedFile => ({
   rowsLost: null,
 });
 
-async function mendFound(archive: Archive, found: Verified, options: RepairOptions): Promise<Repaired> {
-  requireOwnManifest(archive);
+async function repairFindings(archive: Archive, found: VerifyResult, options: RepairOptions): Promise<RepairReport> {
+  requirePublishedManifest(archive);
   requireCurrentFormat(archive);
-  requireFolders(archive, found.findings);
+  requireLinkTargets(archive, found.findings);
   const builtOn = readCommitState(archive.state.db);
-  const base = archive.manifest();
-  const examined = examine(archive, base, found.findings);
+  const base = archive.readManifest();
+  const examined = triageFindings(archive, base, found.findings);
   const aside = new Map<string, string>();
-  for (const { path } of [...examined.whole, ...examined.broken].map(({ finding }) => finding).concat(examined.texts))
-    keep(archive, base, path, aside);
-  const last = putBack(archive, base, builtOn, examined);
-  for (const { path } of examined.orphans) aside.set(path, moveAside(archive, base.generation, path));
-  const losses: Losses = { windows: [], gone: [], rowsLost: new Map() };
+  for (const { path } of [...examined.restorable, ...examined.damaged]
+    .map(({ finding }) => finding)
+    .concat(examined.texts))
+    quarantineDamagedFile(archive, base, path, aside);
+  const last = restoreIntactFiles(archive, base, builtOn, examined);
+  for (const { path } of examined.orphans) aside.set(path, moveToQuarantine(archive, base.generation, path));
+  const losses: RepairLosses = { windows: [], unrecoverable: [], rowsLost: new Map() };
   const stage = startStage(archive, base, last);
-  const manifest = examined.broken.length === 0 ? base : await mendBroken(archive, stage, examined, losses, options);
+  const manifest =
+    examined.damaged.length === 0 ? base : await repairDamagedFiles(archive, stage, examined, losses, options);
   return {
     generation: manifest.generation,
-    ...totals(manifest),
-    mended: mendedFiles(examined, aside, base, stage, losses),
+    ...sumManifestTotals(manifest),
+    mended: listRepairedFiles(examined, aside, base, stage, losses),
     state: found.state,
     lost: losses.windows,
-    gone: losses.gone,
-    written: [...stage.files.values()].map(({ file }) => file),
+    gone: losses.unrecoverable,
+    written: [...stage.stagedFiles.values()].map(({ file }) => file),
   };
 }
 
 /** What lies behind a link to a disk that is not there now is not lost: to mend it would be to give it up. */
-function requireFolders({ disk, layout }: Archive, findings: readonly Finding[]): void {
+function requireLinkTargets({ disk, layout }: Archive, findings: readonly VerifyFinding[]): void {
   const missing = findings.filter(({ what }) => what === 'missing');
   for (const folder of new Set(missing.flatMap(({ path }) => [dirname(path), dirname(dirname(path))]))) {
     const at = join(layout.root, folder);
@@ -113,43 +118,54 @@ function requireFolders({ disk, layout }: Archive, findings: readonly Finding[])
   }
 }
 
-const totals = (manifest: Manifest): { files: number; bytes: number } => {
-  const files = allFiles(manifest);
-  return { files: files.length, bytes: totalsOf(files).bytes };
+const sumManifestTotals = (manifest: Manifest): { files: number; bytes: number } => {
+  const files = listManifestFiles(manifest);
+  return { files: files.length, bytes: sumFileTotals(files).bytes };
 };
 
 /** Sets a damaged file aside, where there is one. */
-function keep(archive: Archive, base: Manifest, path: string, aside: Map<string, string>): void {
+function quarantineDamagedFile(archive: Archive, base: Manifest, path: string, aside: Map<string, string>): void {
   const at = join(archive.layout.root, path);
   if (archive.disk.stamp(at) === null) return;
   const aFile = archive.disk.isFile(at);
-  aside.set(path, (aFile ? setAside : moveAside)(archive, base.generation, path));
+  aside.set(path, (aFile ? quarantineCopy : moveToQuarantine)(archive, base.generation, path));
 }
 
 /**
  * Puts back what can be had to the byte, the texts at the root with it: the manifest says the same but for the commit's ID.
  * @returns the last commit then
  */
-function putBack(archive: Archive, base: Manifest, builtOn: CommitState, { whole, texts }: Examined): CommitState {
-  if (whole.length + texts.length === 0) return builtOn;
+function restoreIntactFiles(
+  archive: Archive,
+  base: Manifest,
+  builtOn: CommitState,
+  { restorable, texts }: RepairTriage,
+): CommitState {
+  if (restorable.length + texts.length === 0) return builtOn;
   const stage = startStage(archive, base, builtOn);
-  for (const { finding, bytes } of whole) stagePrivate(archive, stage, finding.path, bytes());
+  for (const { finding, bytes } of restorable) stageBytes(archive, stage, finding.path, bytes());
   const { generation } = base;
   const { commitId, moves } = stage;
   const manifest = { ...base, commit_id: commitId };
-  commitIntent(archive, builtOn, { generation, commitId, manifest: manifestText(manifest), moves }, () => {}, manifest);
+  commitIntent(
+    archive,
+    builtOn,
+    { generation, commitId, manifest: formatManifest(manifest), moves },
+    () => {},
+    manifest,
+  );
   return { generation, commitId };
 }
 
-function mendedFiles(
-  { whole, broken, orphans, texts }: Examined,
+function listRepairedFiles(
+  { restorable, damaged, orphans, texts }: RepairTriage,
   aside: ReadonlyMap<string, string>,
   base: Manifest,
   stage: Stage,
-  losses: Losses,
-): MendedFile[] {
-  const rows = new Map(allFiles(base).map((file) => [file.path, file.rows]));
-  const line = ({ path, what }: Finding, outcome: Outcome, rowsLost: number | null): MendedFile => ({
+  losses: RepairLosses,
+): RepairedFile[] {
+  const rows = new Map(listManifestFiles(base).map((file) => [file.path, file.rows]));
+  const line = ({ path, what }: VerifyFinding, outcome: RepairOutcome, rowsLost: number | null): RepairedFile => ({
     path,
     what,
     outcome,
@@ -158,10 +174,10 @@ function mendedFiles(
     rowsLost,
   });
   return [
-    ...whole.map(({ finding }) => line(finding, 'put back', 0)),
-    ...broken.map(({ finding, dataset }) => {
+    ...restorable.map(({ finding }) => line(finding, 'put back', 0)),
+    ...damaged.map(({ finding, dataset }) => {
       const madeAnew = dataset === 'symbols' || dataset === 'coverage' || dataset.startsWith('candles');
-      const outcome = stage.gone.has(finding.path) ? 'removed' : madeAnew ? 'made anew' : 'kept in part';
+      const outcome = stage.removedPaths.has(finding.path) ? 'removed' : madeAnew ? 'made anew' : 'kept in part';
       return line(finding, outcome, losses.rowsLost.get(finding.path) ?? 0);
     }),
     ...orphans.map((finding) => line(finding, 'set aside', null)),

@@ -1,15 +1,15 @@
-import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
-import { countIn } from '../../core/tick-search.ts';
-import { dayMs, intersection, subtract, type Window } from '../../core/window.ts';
-import { isJoined, newestResponse, segmentsIn, segmentsOf } from '../../state/coverage.ts';
-import { coverageOfRows, type DayCoverage, type PublishedCoverage } from '../generation/day-tables.ts';
+import { type CoveredWindow, joinForPublishing, overlayCoverage } from '../../core/coverage.ts';
+import { countTicksInWindow } from '../../core/tick-search.ts';
+import { dayMs, intersectTwo, subtract, type Window } from '../../core/window.ts';
+import { canBeJoined, findNewestResponse, readSegments, readSegmentsIn } from '../../state/coverage.ts';
+import { type DayCoverage, type PublishedCoverage, parseCoverageRows } from '../generation/day-tables.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
-import { coverageColumns } from '../parquet/schema.ts';
-import type { Broken } from './types.ts';
+import { readCoverageColumns } from '../parquet/schema.ts';
+import type { DamagedFile } from './types.ts';
 
 /** The coverage of symbols that was taken from the state. */
-export type Refilled = Map<string, readonly Covered[]>;
+export type RestoredCoverage = Map<string, readonly CoveredWindow[]>;
 
 /**
  * A day's coverage whose file is damaged: the rows that are intact, and of ticks what the state knows besides. Of order
@@ -17,26 +17,28 @@ export type Refilled = Map<string, readonly Covered[]>;
  * @param day its UTC midnight, epoch ms
  * @param settleMs how long after its end a window is answered at least where it is final
  */
-export function refill(
+export function restoreCoverage(
   archive: Archive,
   day: number,
-  { salvaged }: Broken,
+  { salvage }: DamagedFile,
   settleMs: number,
-): { coverage: DayCoverage; refilled: Refilled } {
-  const { readable, kept } = salvaged();
-  const coverage = coverageOfRows(readable === null ? [] : decodeRows(coverageColumns, readable, kept));
-  const refilled: Refilled = new Map();
+): { coverage: DayCoverage; refilled: RestoredCoverage } {
+  const { readableFile, intactGroups } = salvage();
+  const coverage = parseCoverageRows(
+    readableFile === null ? [] : decodeRows(readCoverageColumns, readableFile, intactGroups),
+  );
+  const refilled: RestoredCoverage = new Map();
   const within = { from: day, to: day + dayMs };
-  for (const [symbol, segments] of segmentsIn(archive.state.db, within)) {
+  for (const [symbol, segments] of readSegmentsIn(archive.state.db, within)) {
     const known = coverage.ticks.get(symbol) ?? [];
-    const newest = newestResponse(segmentsOf(archive.state.db, symbol));
+    const newest = findNewestResponse(readSegments(archive.state.db, symbol));
     const unknown = segments.flatMap((segment) =>
-      subtract([intersection(segment, within)], known).map((window) => answeredPart(segment, window, settleMs, newest)),
+      subtract([intersectTwo(segment, within)], known).map((window) => clipSegment(segment, window, settleMs, newest)),
     );
     if (unknown.length === 0) continue;
-    const stretches = joinForPublishing(overlay([...known.map(answerOf), ...unknown]));
+    const stretches = joinForPublishing(overlayCoverage([...known.map(toCovered), ...unknown]));
     refilled.set(symbol, stretches);
-    coverage.ticks.set(symbol, countAnew(stretches, new Float64Array(0)));
+    coverage.ticks.set(symbol, countCoverageTicks(stretches, new Float64Array(0)));
   }
   return { coverage, refilled };
 }
@@ -45,12 +47,14 @@ export function refill(
  * A day's part of a segment. Old ones were joined with their neighbours, with the time of the last one's response: of such
  * a part no more is known than that it was answered once it had settled.
  */
-function answeredPart(segment: Covered, window: Window, settleMs: number, newest: number): Covered {
-  const fetchedAt = isJoined(segment, newest) ? Math.min(segment.fetchedAt, window.to + settleMs) : segment.fetchedAt;
+function clipSegment(segment: CoveredWindow, window: Window, settleMs: number, newest: number): CoveredWindow {
+  const fetchedAt = canBeJoined(segment, newest)
+    ? Math.min(segment.fetchedAt, window.to + settleMs)
+    : segment.fetchedAt;
   return { ...segment, ...window, fetchedAt };
 }
 
-const answerOf = ({ from, to, fetchedAt, origin, evidence }: Covered): Covered => ({
+const toCovered = ({ from, to, fetchedAt, origin, evidence }: CoveredWindow): CoveredWindow => ({
   from,
   to,
   fetchedAt,
@@ -59,5 +63,5 @@ const answerOf = ({ from, to, fetchedAt, origin, evidence }: Covered): Covered =
 });
 
 /** Stretches with the ticks that are in them: those that are there, sorted. */
-export const countAnew = (stretches: readonly Covered[], t: Float64Array): PublishedCoverage[] =>
-  stretches.map((stretch) => ({ ...stretch, ticks: countIn(t, stretch) }));
+export const countCoverageTicks = (stretches: readonly CoveredWindow[], t: Float64Array): PublishedCoverage[] =>
+  stretches.map((stretch) => ({ ...stretch, ticks: countTicksInWindow(t, stretch) }));

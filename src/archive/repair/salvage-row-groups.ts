@@ -1,22 +1,22 @@
-import type { FileRecord, Key } from '../../state/file-metadata.ts';
+import type { FileRecord, SortKey } from '../../state/file-metadata.ts';
 import { sha256 } from '../disk/file-system.ts';
 import { magic } from '../parquet/constants.ts';
 
 /** Rows that are gone: all that were published from `first` to `last`, both included, in the order of the sort key. */
 export interface LostRange {
   /** Null where nothing tells which keys there were: any that the file could hold. */
-  readonly keys: { readonly first: Key; readonly last: Key } | null;
+  readonly keys: { readonly first: SortKey; readonly last: SortKey } | null;
   readonly rows: number;
 }
 
-export interface Salvaged {
+export interface SalvagedFile {
   /** The file as it was published, to the byte, where every row group is intact. */
-  readonly whole: Uint8Array | null;
+  readonly wholeFile: Uint8Array | null;
   /** The intact row groups, by their numbers. */
-  readonly kept: readonly number[];
+  readonly intactGroups: readonly number[];
   /** A file to read those from; of the others it holds nothing. Null where none is intact. */
-  readonly readable: Uint8Array | null;
-  readonly lost: readonly LostRange[];
+  readonly readableFile: Uint8Array | null;
+  readonly lostRanges: readonly LostRange[];
 }
 
 /**
@@ -25,8 +25,9 @@ export interface Salvaged {
  * @param bytes the file as it is; null where it is missing
  * @param rows what it held
  */
-export function salvage(bytes: Uint8Array | null, record: FileRecord | undefined, rows: number): Salvaged {
-  if (record === undefined) return { whole: null, kept: [], readable: null, lost: [{ keys: null, rows }] };
+export function salvageRowGroups(bytes: Uint8Array | null, record: FileRecord | undefined, rows: number): SalvagedFile {
+  if (record === undefined)
+    return { wholeFile: null, intactGroups: [], readableFile: null, lostRanges: [{ keys: null, rows }] };
   const { groups, footer } = record;
   const end = groups.at(-1)!.end;
   const out = new Uint8Array(end + footer.length);
@@ -34,9 +35,9 @@ export function salvage(bytes: Uint8Array | null, record: FileRecord | undefined
   out.set(footer, end);
   const kept: number[] = [];
   const lost: LostRange[] = [];
-  const shifts = bytes === null ? [] : shiftsOf(bytes, footer, out.length);
+  const shifts = bytes === null ? [] : listShifts(bytes, footer, out.length);
   groups.forEach((group, i) => {
-    const found = shifts.find((shift) => isAt(bytes!, group.start + shift, group));
+    const found = shifts.find((shift) => isRowGroupAt(bytes!, group.start + shift, group));
     if (found === undefined) {
       lost.push({ keys: { first: group.first, last: group.last }, rows: group.rows });
       return;
@@ -45,19 +46,22 @@ export function salvage(bytes: Uint8Array | null, record: FileRecord | undefined
     kept.push(i);
   });
   const whole = sha256(out) === record.sha256 ? out : null;
-  return { whole, kept, readable: kept.length === 0 ? null : out, lost };
+  return { wholeFile: whole, intactGroups: kept, readableFile: kept.length === 0 ? null : out, lostRanges: lost };
 }
 
 /**
  * How far row groups may have been moved: not at all; by as much as the file has grown or shrunk; by as much as its
  * footer was.
  */
-function shiftsOf(bytes: Uint8Array, footer: Uint8Array, length: number): number[] {
+function listShifts(bytes: Uint8Array, footer: Uint8Array, length: number): number[] {
   const at = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf(footer);
   const ofFooter = at < 0 ? [] : [at - (length - footer.length)];
   return [...new Set([0, bytes.length - length, ...ofFooter])];
 }
 
 /** Beyond the file there are fewer bytes, whose hash is another. */
-const isAt = (bytes: Uint8Array, at: number, { start, end, sha256: wanted }: FileRecord['groups'][number]): boolean =>
-  sha256(bytes.subarray(at, at + end - start)) === wanted;
+const isRowGroupAt = (
+  bytes: Uint8Array,
+  at: number,
+  { start, end, sha256: wanted }: FileRecord['groups'][number],
+): boolean => sha256(bytes.subarray(at, at + end - start)) === wanted;

@@ -1,14 +1,14 @@
 import type { LostWindow } from '../../core/data-loss.ts';
 
 /** The view `gaps`. No file has what is lost, so that its windows stand in the view itself. */
-export const gapsSql = (
+export const formatGapsView = (
   lost: readonly LostWindow[],
 ): string => `-- Windows [t_from, t_to) of a symbol's life that no answer about ticks covers, between the first and the last moment
 -- that the archive covers or has a tick of: nothing is known of them. The reason is 'lost' where ticks were published
 -- once and are gone, NULL elsewhere.
 CREATE OR REPLACE VIEW gaps AS
 WITH lost AS (
-  ${lostRows(lost.filter(({ dataset }) => dataset === 'ticks'))}
+  ${formatLostRows(lost.filter(({ dataset }) => dataset === 'ticks'))}
 ), known AS (
   SELECT min(t_from) AS t_from, max(t_to) AS t_to FROM (
     SELECT t_from, t_to FROM coverage WHERE dataset = 'ticks'
@@ -32,13 +32,13 @@ FROM (SELECT symbol, lag(t_to, 1, alive_from) OVER (PARTITION BY symbol ORDER BY
 WHERE t_from < t_to
 UNION ALL SELECT symbol, t_from, t_to, 'lost' FROM lost`;
 
-function lostRows(lost: readonly LostWindow[]): string {
+function formatLostRows(lost: readonly LostWindow[]): string {
   if (lost.length === 0)
     return 'SELECT CAST(NULL AS VARCHAR) AS symbol, CAST(NULL AS TIMESTAMPTZ) AS t_from, CAST(NULL AS TIMESTAMPTZ) AS t_to WHERE false';
-  const rows = lost.map(({ symbol, from, to }) => `(${quoted(symbol)}, ${from}, ${to})`);
+  const rows = lost.map(({ symbol, from, to }) => `(${quoteSqlString(symbol)}, ${from}, ${to})`);
   return `SELECT symbol, make_timestamptz(1000 * ms_from) AS t_from, make_timestamptz(1000 * ms_to) AS t_to
   FROM (VALUES ${rows.join(', ')}) AS w(symbol, ms_from, ms_to)`;
 }
 
 /** As a literal of SQL. */
-const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+const quoteSqlString = (text: string): string => `'${text.replaceAll("'", "''")}'`;

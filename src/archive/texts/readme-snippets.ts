@@ -1,5 +1,5 @@
 /** How to load the archive, in Markdown; `day` is one that has ticks, YYYY-MM-DD. Everything runs in its folder. */
-export const howToLoad = (day: string): string => `## Load it
+export const formatLoadingGuide = (day: string): string => `## Load it
 
 Every example runs in this folder. **Scan afresh after a publish**: a file keeps its name and is replaced whole.
 

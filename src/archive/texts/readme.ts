@@ -1,10 +1,10 @@
-import { grouped } from '../../core/format-thousands.ts';
-import { addDays, dayOf, isoUtc } from '../../core/time.ts';
-import { type Manifest, totalsOf } from '../manifest.ts';
+import { formatThousands } from '../../core/format-thousands.ts';
+import { addDays, formatDay, formatIsoUtc } from '../../core/time.ts';
+import { type Manifest, sumFileTotals } from '../manifest.ts';
 import { type Column, type DatasetName, datasetNames, datasets } from '../parquet/schema.ts';
-import { howToLoad } from './readme-snippets.ts';
+import { formatLoadingGuide } from './readme-snippets.ts';
 
-const about: Record<DatasetName, string> = {
+const datasetDescriptions: Record<DatasetName, string> = {
   ticks: 'every tick once: one row for each (symbol, t)',
   symbols: 'one row a symbol, as last known',
   markets: 'what the market lists said, day by day; a new row begins when the state of a market changes',
@@ -16,7 +16,7 @@ const about: Record<DatasetName, string> = {
   conflicts: 'prices that lost against another for the same (symbol, t)',
 };
 
-const typeNames: Record<Column['type'], string> = {
+const columnTypeNames: Record<Column['type'], string> = {
   string: 'string',
   timestamp: 'timestamp(ms, UTC)',
   double: 'double',
@@ -27,7 +27,7 @@ const typeNames: Record<Column['type'], string> = {
 };
 
 /** The units of columns that are numbers, by name; a time's is the millisecond. */
-const units: Readonly<Record<string, string>> = {
+const columnUnits: Readonly<Record<string, string>> = {
   p: 'fraction of 1',
   open: 'fraction of 1',
   high: 'fraction of 1',
@@ -46,24 +46,28 @@ const units: Readonly<Record<string, string>> = {
 };
 
 /** The unit of a column's values; empty where they have none. */
-export const unitOf = ({ name, type }: Column): string =>
-  type === 'timestamp' ? 'ms since 1970, UTC' : type === 'double' || type.startsWith('int') ? (units[name] ?? '') : '';
+export const findColumnUnit = ({ name, type }: Column): string =>
+  type === 'timestamp'
+    ? 'ms since 1970, UTC'
+    : type === 'double' || type.startsWith('int')
+      ? (columnUnits[name] ?? '')
+      : '';
 
 /** The archive's own README.md: what is there, from when to when, what is missing, and how to load it. */
-export function readmeText(manifest: Manifest): string {
-  const newest = manifest.datasets.ticks.files.at(-1)?.date ?? dayOf(manifest.created_at);
+export function formatReadme(manifest: Manifest): string {
+  const newest = manifest.datasets.ticks.files.at(-1)?.date ?? formatDay(manifest.created_at);
   return `# Prediction-market archive
 
 Prices of prediction markets, every tick once, as day-partitioned Parquet.
-Upstream \`${manifest.upstream}\`, generation ${manifest.generation}, published ${isoUtc(manifest.created_at)} by ${manifest.writer}.
+Upstream \`${manifest.upstream}\`, generation ${manifest.generation}, published ${formatIsoUtc(manifest.created_at)} by ${manifest.writer}.
 
 ## What is there
 
-${span(manifest)}
+${formatDaySpan(manifest)}
 
 | dataset | rows | size | what it is |
 | --- | ---: | ---: | --- |
-${datasetNames.map((name) => datasetLine(manifest, name)).join('\n')}
+${datasetNames.map((name) => formatDatasetRow(manifest, name)).join('\n')}
 
 \`date=YYYY-MM-DD\` is the UTC day of a row's own time, whenever it was fetched; \`part-NN\` goes by a hash of the symbol:
 the first four bytes of the sha256 of its UTF-8 text, big-endian, modulo \`parts\` of \`manifest.json\`. Whoever reads one symbol's
@@ -72,7 +76,7 @@ day is served twice as fast by that file alone. \`manifest.json\` lists every fi
 
 ## What is missing
 
-${missing(manifest).join('\n')}
+${formatMissingDays(manifest).join('\n')}
 
 **Empty and missing are different.** \`coverage\` says which windows of a symbol's time were asked for and answered. Inside
 them an absence of ticks is a fact: the market was quiet. Outside of them nothing is known. In DuckDB, with views.sql:
@@ -83,38 +87,38 @@ SELECT date, count(*) FROM ticks WHERE is_covered(symbol, t - INTERVAL 1 HOUR) G
 SELECT * FROM candles_1h WHERE date = '${newest}' AND covered = 1;       -- hours that are whole
 \`\`\`
 
-${howToLoad(newest)}
+${formatLoadingGuide(newest)}
 ## Columns
 
 Prices are a fraction of 1: 0.37 is 37 cents for a claim on 1 dollar, or 37 %. Strings sort by their UTF-8 bytes.
 Datasets with days have a \`date\` too, from the folder's name.
 
-${datasetNames.map(columnsOf).join('\n\n')}
+${datasetNames.map(formatColumnTable).join('\n\n')}
 `;
 }
 
-function span({ days, watermark, reached }: Manifest): string {
+function formatDaySpan({ days, watermark, reached }: Manifest): string {
   const known = Object.keys(days);
   const first = known[0];
   if (first === undefined) return '- No day yet.';
   return [
     `- Days: **${first} to ${known.at(-1)}** (UTC).`,
-    `- Every live symbol is covered without a hole up to: ${reached === null ? 'no symbol is live' : `**${isoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; with evidence for every window up to ${isoUtc(watermark)}`}.`,
+    `- Every live symbol is covered without a hole up to: ${reached === null ? 'no symbol is live' : `**${formatIsoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; with evidence for every window up to ${formatIsoUtc(watermark)}`}.`,
   ].join('\n');
 }
 
-function datasetLine({ datasets: published }: Manifest, name: DatasetName): string {
+function formatDatasetRow({ datasets: published }: Manifest, name: DatasetName): string {
   const { files } = published[name];
-  const { rows, bytes } = totalsOf(files);
+  const { rows, bytes } = sumFileTotals(files);
   const size = bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
   const note = files.length === 0 ? ' (none yet, so there is no folder)' : '';
-  return `| ${name} | ${grouped(rows)} | ${files.length === 0 ? '' : size} | ${about[name]}${note} |`;
+  return `| ${name} | ${formatThousands(rows)} | ${files.length === 0 ? '' : size} | ${datasetDescriptions[name]}${note} |`;
 }
 
 /** Days, or stretches of them, that are named at most; the manifest has the rest. */
-const daysNamed = 10;
+const namedDaysMax = 10;
 
-function missing({ days, lost = [] }: Manifest): string[] {
+function formatMissingDays({ days, lost = [] }: Manifest): string[] {
   const known = Object.keys(days);
   const absent: string[] = [];
   for (const [i, day] of known.entries()) {
@@ -128,13 +132,13 @@ function missing({ days, lost = [] }: Manifest): string[] {
     covered === expected ? `${date} (not settled yet)` : `${date} (${covered} of ${expected} symbols covered)`,
   );
   return [
-    `- Days of which there is nothing: ${listed(absent)}`,
-    `- Days that are incomplete: ${listed(said)}`,
-    `- Days that are provisional, as nothing was asked again of some window: ${listed(provisional)}`,
+    `- Days of which there is nothing: ${formatDayList(absent)}`,
+    `- Days that are incomplete: ${formatDayList(said)}`,
+    `- Days that are provisional, as nothing was asked again of some window: ${formatDayList(provisional)}`,
     ...(excepted.length === 0
       ? []
       : [
-          `- Days that are complete with exceptions: ${listed(excepted.map(([date, day]) => `${date} (${day.exceptions})`))}`,
+          `- Days that are complete with exceptions: ${formatDayList(excepted.map(([date, day]) => `${date} (${day.exceptions})`))}`,
         ]),
     ...(lost.length === 0
       ? []
@@ -143,16 +147,16 @@ function missing({ days, lost = [] }: Manifest): string[] {
   ];
 }
 
-function listed(days: readonly string[]): string {
+function formatDayList(days: readonly string[]): string {
   if (days.length === 0) return 'none.';
-  const more = days.length > daysNamed ? `${days.length - daysNamed} earlier ones, ` : '';
-  return `${more}${days.slice(-daysNamed).join(', ')}.`;
+  const more = days.length > namedDaysMax ? `${days.length - namedDaysMax} earlier ones, ` : '';
+  return `${more}${days.slice(-namedDaysMax).join(', ')}.`;
 }
 
-function columnsOf(name: DatasetName): string {
+function formatColumnTable(name: DatasetName): string {
   const lines = datasets[name].map((c) => {
     const nullable = c.nullable ? 'yes' : '';
-    return `| ${c.name} | ${typeNames[c.type]} | ${nullable} | ${unitOf(c)} | ${c.meaning} |`;
+    return `| ${c.name} | ${columnTypeNames[c.type]} | ${nullable} | ${findColumnUnit(c)} | ${c.meaning} |`;
   });
   return `### ${name}\n\n| column | type | null | unit | meaning |\n| --- | --- | --- | --- | --- |\n${lines.join('\n')}`;
 }

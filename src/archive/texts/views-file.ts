@@ -1,8 +1,8 @@
 import type { Manifest } from '../manifest.ts';
 import { type Column, candleDatasets, type DatasetName, datasetNames, datasets } from '../parquet/schema.ts';
-import { definitions } from './views-sql.ts';
+import { listViewDefinitions } from './views-sql.ts';
 
-const sqlTypes: Record<Column['type'], string> = {
+const sqlColumnTypes: Record<Column['type'], string> = {
   string: 'VARCHAR',
   timestamp: 'TIMESTAMPTZ',
   double: 'DOUBLE',
@@ -17,9 +17,11 @@ export const hasDailyCandles = ({ datasets: published }: Manifest): boolean =>
   published.ticks.files.length > 0 && published[candleDatasets['1d']].files.length === published.ticks.files.length;
 
 /** The archive's views.sql, for DuckDB started in the archive's folder. */
-export function viewsText(manifest: Manifest): string {
-  const views = datasetNames.map((name) => `CREATE OR REPLACE VIEW ${name} AS\n${viewOf(name, manifest)};\n`);
-  const above = definitions(hasDailyCandles(manifest), manifest.lost).map(({ sql }) => `${sql};\n`);
+export function formatViewsFile(manifest: Manifest): string {
+  const views = datasetNames.map(
+    (name) => `CREATE OR REPLACE VIEW ${name} AS\n${formatDatasetView(name, manifest)};\n`,
+  );
+  const above = listViewDefinitions(hasDailyCandles(manifest), manifest.lost).map(({ sql }) => `${sql};\n`);
   return `-- The archive as views, for DuckDB started in this folder:  duckdb -init views.sql
 -- In Python, from this folder:  duckdb.sql(open('views.sql').read())
 -- DuckDB 1.5 or newer: before, an ASOF LEFT JOIN could lose rows where there was nothing to join.
@@ -31,11 +33,11 @@ SET TimeZone = 'UTC';
 ${[...views, ...above].join('\n')}`;
 }
 
-function viewOf(name: DatasetName, manifest: Manifest): string {
+function formatDatasetView(name: DatasetName, manifest: Manifest): string {
   const columns: readonly Column[] = datasets[name];
   const dated = name !== 'symbols';
   if (manifest.datasets[name].files.length === 0) {
-    const typed = columns.map((c) => `CAST(NULL AS ${sqlTypes[c.type]}) AS ${c.name}`);
+    const typed = columns.map((c) => `CAST(NULL AS ${sqlColumnTypes[c.type]}) AS ${c.name}`);
     return `SELECT ${[...typed, ...(dated ? ['CAST(NULL AS DATE) AS date'] : [])].join(', ')} WHERE false`;
   }
   const names = columns.map((c) => c.name);

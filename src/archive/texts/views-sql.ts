@@ -1,9 +1,9 @@
 import type { LostWindow } from '../../core/data-loss.ts';
 import type { DatasetName } from '../parquet/schema.ts';
-import { gapsSql } from './gaps-sql.ts';
+import { formatGapsView } from './gaps-sql.ts';
 
 /** A view or macro over views that are named as the datasets. */
-export interface Definition {
+export interface ViewDefinition {
   readonly name: string;
   /** The datasets that it reads, those of the definitions it uses included. */
   readonly needs: readonly DatasetName[];
@@ -17,7 +17,7 @@ export interface Definition {
 // columns in a macro are qualified, and where an argument may be a column itself the names around it are uncommon.
 
 /** Running sums of what coverage holds of each symbol: `before` it, a window; the time up to any moment follows. */
-const covers = `covers AS NOT MATERIALIZED (
+const coverageSumsCte = `covers AS NOT MATERIALIZED (
   SELECT w.symbol, w.ms_from, w.ms_to,
          CAST(sum(w.ms_to - w.ms_from) OVER (PARTITION BY w.symbol ORDER BY w.ms_from) AS BIGINT)
            - (w.ms_to - w.ms_from) AS before
@@ -26,19 +26,19 @@ const covers = `covers AS NOT MATERIALIZED (
         WHERE c.dataset = 'ticks' AND c.date >= utc_day(since) AND c.date <= utc_day(step_end(until, step))) AS w
 )`;
 
-const coveredUpTo = (ms: string, w: string): string =>
+const formatCoveredMs = (ms: string, w: string): string =>
   `coalesce(${w}.before + least(${ms}, ${w}.ms_to) - ${w}.ms_from, 0)`;
 
 /** Joins and column that tell the covered share of the intervals `i`, from `i.ms` to `i.ms_end`. */
-const covered = {
-  column: `(${coveredUpTo('i.ms_end', 'b')}
-         - ${coveredUpTo('i.ms', 'a')}) / step_ms(step) AS covered`,
+const coveredShare = {
+  column: `(${formatCoveredMs('i.ms_end', 'b')}
+         - ${formatCoveredMs('i.ms', 'a')}) / step_ms(step) AS covered`,
   joins: `ASOF LEFT JOIN covers AS a ON a.symbol = i.symbol AND i.ms >= a.ms_from
 ASOF LEFT JOIN covers AS b ON b.symbol = i.symbol AND i.ms_end >= b.ms_from`,
 };
 
 /** The intervals with ticks that start inside [since, until). Days are named, so that files of others are not opened. */
-const formed = `formed AS NOT MATERIALIZED (
+const formedCandlesCte = `formed AS NOT MATERIALIZED (
   SELECT k.symbol, epoch_ms(step_start(k.t, step)) AS ms,
          arg_min(k.p, k.t) AS open, max(k.p) AS high, min(k.p) AS low, arg_max(k.p, k.t) AS close,
          CAST(count(*) AS INTEGER) AS ticks
@@ -56,7 +56,7 @@ const dayColumn = 'CAST(make_timestamp(1000 * i.ms) AS DATE) AS date';
  * @param lost windows that the manifest says are lost
  * @param daily whether the archive keeps daily candles of all its ticks: they tell a price of long ago faster
  */
-export const definitions = (daily: boolean, lost: readonly LostWindow[] = []): readonly Definition[] => [
+export const listViewDefinitions = (daily: boolean, lost: readonly LostWindow[] = []): readonly ViewDefinition[] => [
   {
     name: 'instant',
     needs: [],
@@ -146,7 +146,7 @@ LEFT JOIN (SELECT symbol, min(t_from) AS t_from FROM coverage WHERE dataset = 't
     name: 'gaps',
     needs: ['coverage', 'symbols', 'markets'],
     uses: ['lives'],
-    sql: gapsSql(lost),
+    sql: formatGapsView(lost),
   },
   {
     name: 'ticks_with_markets',
@@ -171,12 +171,12 @@ ASOF LEFT JOIN (
 -- start in [since, until); with both given, files of other days are not opened:
 --   FROM candles('15m', since := '2026-11-19', until := '2026-11-20')
 CREATE OR REPLACE MACRO candles(step, since := '2000-01-01 00:00:00+00', until := '2101-01-01 00:00:00+00') AS TABLE
-WITH ${formed}, ${covers}
+WITH ${formedCandlesCte}, ${coverageSumsCte}
 SELECT i.symbol, ${startColumn}, i.open, i.high, i.low, i.close, i.ticks,
-       ${covered.column},
+       ${coveredShare.column},
        ${dayColumn}
 FROM (SELECT f.*, f.ms + step_ms(step) AS ms_end FROM formed AS f) AS i
-${covered.joins}`,
+${coveredShare.joins}`,
   },
   {
     name: 'candles_filled',
@@ -186,7 +186,7 @@ ${covered.joins}`,
 -- is 0 and the last close is carried over as open, high, low and close; covered tells a quiet step (1) from a hole (0):
 --   FROM candles_filled('15m', '2026-11-19', '2026-11-20')
 CREATE OR REPLACE MACRO candles_filled(step, since, until) AS TABLE
-WITH ${formed}, ${covers}, carried AS NOT MATERIALIZED (
+WITH ${formedCandlesCte}, ${coverageSumsCte}, carried AS NOT MATERIALIZED (
   SELECT e.symbol, arg_max(e.close, e.t) AS close
   FROM (SELECT d.symbol, d.t, ${daily ? 'd.close FROM candles_1d' : 'd.p AS close FROM ticks'} AS d WHERE d.date < utc_day(since)
         UNION ALL
@@ -209,16 +209,20 @@ WITH ${formed}, ${covers}, carried AS NOT MATERIALIZED (
 )
 SELECT i.symbol, ${startColumn}, coalesce(i.open, i.close) AS open, coalesce(i.high, i.close) AS high,
        coalesce(i.low, i.close) AS low, i.close, i.ticks,
-       ${covered.column},
+       ${coveredShare.column},
        ${dayColumn}
 FROM filled AS i
-${covered.joins}`,
+${coveredShare.joins}`,
   },
 ];
 
 /** The definitions that a statement means, by its text, with those that they use. */
-export function definitionsFor(statement: string, daily: boolean, lost: readonly LostWindow[] = []): Definition[] {
-  const all = definitions(daily, lost);
+export function selectViewDefinitions(
+  statement: string,
+  daily: boolean,
+  lost: readonly LostWindow[] = [],
+): ViewDefinition[] {
+  const all = listViewDefinitions(daily, lost);
   const wanted = new Set<string>();
   for (const { name, uses } of [...all].reverse()) {
     if (!wanted.has(name) && !new RegExp(`\\b${name}\\b`, 'i').test(statement)) continue;

@@ -4,7 +4,7 @@ import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 // What a thread that hashes is asked to do.
 
 /** It stays in the processor's cache from the read to the hash, which a whole file would not. */
-const piece = Buffer.allocUnsafeSlow(256 * 1024);
+const readBuffer = Buffer.allocUnsafeSlow(256 * 1024);
 
 /**
  * The sha256 of the file at a path; null where there is no file to read, or not all of it can be: what is wrong with it is
@@ -17,7 +17,8 @@ export function hashOf(path: string): string | null {
     try {
       if (!fstatSync(file).isFile()) return null;
       const hash = createHash('sha256');
-      for (let n = readSync(file, piece); n > 0; n = readSync(file, piece)) hash.update(piece.subarray(0, n));
+      for (let n = readSync(file, readBuffer); n > 0; n = readSync(file, readBuffer))
+        hash.update(readBuffer.subarray(0, n));
       return hash.digest('hex');
     } finally {
       closeSync(file);

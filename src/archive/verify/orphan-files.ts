@@ -1,28 +1,29 @@
 import { join } from 'node:path';
-import { openIntent } from '../../state/intent.ts';
-import { besideOf } from '../disk/cross-device.ts';
+import { readOpenIntent } from '../../state/intent.ts';
+import { toDraftPath } from '../disk/cross-device.ts';
 import type { PublishedFile } from '../manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import { datasetNames } from '../parquet/schema.ts';
 
 /** Paths of whatever lies in the folders of the datasets and is none of these files. */
-export function findOrphans(archive: Archive, files: readonly PublishedFile[]): string[] {
+export function findOrphanFiles(archive: Archive, files: readonly PublishedFile[]): string[] {
   // What a repair is about to remove is none, nor what a publish copies beside its place.
-  const moves = openIntent(archive.state.db)?.moves ?? [];
-  const coming = moves.map(({ from, to }) => (from === null ? to : besideOf(to)));
+  const moves = readOpenIntent(archive.state.db)?.moves ?? [];
+  const coming = moves.map(({ from, to }) => (from === null ? to : toDraftPath(to)));
   const known = new Set([...files.map(({ path }) => path), ...coming]);
-  const folders = new Set([...known].flatMap(foldersOf));
-  return datasetNames.flatMap((dataset) => findOrphansIn(archive, dataset, known, folders));
+  const folders = new Set([...known].flatMap(listParentFolders));
+  return datasetNames.flatMap((dataset) => findOrphansBelow(archive, dataset, known, folders));
 }
 
 /** The folders that a published path is in, below the root. */
-const foldersOf = (path: string): string[] => [...path.matchAll(/\//g)].map(({ index }) => path.slice(0, index));
+const listParentFolders = (path: string): string[] =>
+  [...path.matchAll(/\//g)].map(({ index }) => path.slice(0, index));
 
 /**
  * Below a dataset's folder are days, whose files are named one by one; any other folder counts as one thing. A folder of
  * ours may be a link to where there is room; any other link is a stranger itself.
  */
-function findOrphansIn(
+function findOrphansBelow(
   archive: Archive,
   folder: string,
   known: ReadonlySet<string>,
@@ -34,6 +35,6 @@ function findOrphansIn(
     if (known.has(path)) return [];
     const at = join(layout.root, path);
     const isDay = !folder.includes('/') && !name.endsWith('.parquet') && !disk.isLink(at);
-    return (isDay || folders.has(path)) && disk.isFolder(at) ? findOrphansIn(archive, path, known, folders) : [path];
+    return (isDay || folders.has(path)) && disk.isFolder(at) ? findOrphansBelow(archive, path, known, folders) : [path];
   });
 }

@@ -1,8 +1,8 @@
-import { openPool, threadsMax } from '../../worker-threads.ts';
+import { computeThreadsMax, openWorkerPool } from '../../worker-threads.ts';
 import type { PublishedFile } from '../manifest.ts';
 
 /** Hashes published files in threads, some of them before they are asked for. */
-export interface HashAhead {
+export interface HashPrefetcher {
   /**
    * Whether the bytes at its place have the hash of the next of the files; false too where they cannot be read. To be
    * asked once for each file, in their order, one after the other.
@@ -13,15 +13,15 @@ export interface HashAhead {
 }
 
 /** Files in work or done before their turn, a thread. */
-const aheadPerThread = 8;
+const prefetchPerThread = 8;
 
 /** @param place where a file is at the moment; null where nothing there can be read */
-export async function hashAhead(
+export async function openHashPrefetcher(
   files: readonly PublishedFile[],
   place: (file: PublishedFile) => string | null,
-): Promise<HashAhead> {
-  const count = Math.min(files.length, threadsMax());
-  const pool = await openPool('./hash-thread', import.meta.url, count);
+): Promise<HashPrefetcher> {
+  const count = Math.min(files.length, computeThreadsMax());
+  const pool = await openWorkerPool('./hash-thread', import.meta.url, count);
   const ahead: Promise<boolean>[] = [];
   let begun = 0;
   let ended = false;
@@ -38,7 +38,7 @@ export async function hashAhead(
   return {
     async isNextIntact() {
       if (ended) return false;
-      while (begun < files.length && ahead.length < count * aheadPerThread) ahead.push(isIntact(files[begun++]!));
+      while (begun < files.length && ahead.length < count * prefetchPerThread) ahead.push(isIntact(files[begun++]!));
       return (await ahead.shift()) ?? false;
     },
     async close() {

@@ -1,68 +1,76 @@
 import { join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
-import { dropRowGroups, type FileRecord, hasRowGroups, notedPaths, noteRowGroups } from '../../state/file-metadata.ts';
-import { openIntent } from '../../state/intent.ts';
+import {
+  dropRowGroups,
+  type FileRecord,
+  hasRowGroups,
+  listRecordedPaths,
+  recordRowGroups,
+} from '../../state/file-metadata.ts';
+import { readOpenIntent } from '../../state/intent.ts';
 import { getMeta, manifestHashKey } from '../../state/meta.ts';
 import { sha256 } from '../disk/file-system.ts';
-import { keepManifestText } from '../generation/commit.ts';
-import { allFiles, checksumsText, type Manifest, type PublishedFile, totalsOf } from '../manifest.ts';
-import { type Archive, locate, readNow } from '../open-archive.ts';
-import { keysIn, recordOf } from '../parquet/row-group-index.ts';
+import { recordManifestText } from '../generation/commit.ts';
+import { formatChecksums, listManifestFiles, type Manifest, type PublishedFile, sumFileTotals } from '../manifest.ts';
+import { type Archive, locateFile, readFileNow } from '../open-archive.ts';
+import { createFileRecord, readFileKeys } from '../parquet/row-group-index.ts';
 import type { DatasetName } from '../parquet/schema.ts';
-import { notedRootTexts, noteRootTexts, rootTexts } from '../texts/root-files.ts';
-import { findOrphans } from './orphan-files.ts';
-import { type HashAhead, hashAhead } from './prefetch-hashes.ts';
-import { stateFault } from './verify-state.ts';
+import { formatRootFiles, readRootFileHashes, recordRootFileHashes } from '../texts/root-files.ts';
+import { findOrphanFiles } from './orphan-files.ts';
+import { type HashPrefetcher, openHashPrefetcher } from './prefetch-hashes.ts';
+import { verifyState } from './verify-state.ts';
 
-export interface Finding {
+export interface VerifyFinding {
   readonly path: string;
   readonly what: 'missing' | 'differs' | 'not in the manifest';
 }
 
-export interface Verified {
+export interface VerifyResult {
   /** That of the last publish, whatever manifest.json says. */
   readonly generation: number;
   readonly files: number;
   readonly bytes: number;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly VerifyFinding[];
   /** A sentence on a state that is damaged, or knows another coverage than is published; null where it is sound. */
   readonly state: string | null;
 }
 
 /** Threads take longer to start than to hash fewer bytes than these. */
-const threadedBytesMin = 64 * 2 ** 20;
+const threadedHashBytesMin = 64 * 2 ** 20;
 
 /**
  * Re-reads and re-hashes published files against the manifest: all of them, or just those given. Where a publish goes on
  * meanwhile, it looks at what the new generation changed too, and speaks of that generation.
  * @param threadedBytes from how many bytes on threads hash: other than the default only to have them with small files
  */
-export async function verify(
+export async function verifyArchive(
   archive: Archive,
   only: readonly PublishedFile[] | null,
   onProgress?: (done: number, total: number) => void,
   signal?: AbortSignal,
-  threadedBytes = threadedBytesMin,
-): Promise<Verified> {
+  threadedBytes = threadedHashBytesMin,
+): Promise<VerifyResult> {
   const intact = new Set<string>();
   for (;;) {
-    const manifest = archive.manifest();
-    const byPath = new Map(allFiles(manifest).map((file) => [file.path, file]));
+    const manifest = archive.readManifest();
+    const byPath = new Map(listManifestFiles(manifest).map((file) => [file.path, file]));
     const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
-    const findings: Finding[] = [];
+    const findings: VerifyFinding[] = [];
     const records: FileRecord[] = [];
-    const left = files.filter((file) => !intact.has(keyOf(file)));
+    const left = files.filter((file) => !intact.has(toFileKey(file)));
     const ahead =
-      totalsOf(left).bytes < threadedBytes ? null : await hashAhead(left, (file) => placeNow(archive, file));
+      sumFileTotals(left).bytes < threadedBytes
+        ? null
+        : await openHashPrefetcher(left, (file) => locateReadableFile(archive, file));
     // While the threads hash. What comes of it counts only where the files that it read were found intact.
     const early =
-      ahead === null || only !== null ? null : Promise.allSettled([stateNow(archive, manifest, [], signal)]);
+      ahead === null || only !== null ? null : Promise.allSettled([verifyStateNow(archive, manifest, [], signal)]);
     try {
       for (const [done, file] of files.entries()) {
         signal?.throwIfAborted();
-        if (intact.has(keyOf(file))) continue;
-        const finding = await look(archive, file, records, ahead);
-        if (finding === undefined) intact.add(keyOf(file));
+        if (intact.has(toFileKey(file))) continue;
+        const finding = await checkFile(archive, file, records, ahead);
+        if (finding === undefined) intact.add(toFileKey(file));
         else findings.push(finding);
         onProgress?.(done + 1, files.length);
         // Signals and the progress bar get their turn.
@@ -71,13 +79,13 @@ export async function verify(
     } finally {
       await Promise.all([ahead?.close(), early]);
     }
-    if (only === null) findings.push(...tooMany(archive, files), ...rootFindings(archive, manifest));
+    if (only === null) findings.push(...findOrphanFindings(archive, files), ...checkRootFiles(archive, manifest));
     const { generation } = manifest;
-    const state = only === null ? await stateNow(archive, manifest, findings, signal, early) : null;
+    const state = only === null ? await verifyStateNow(archive, manifest, findings, signal, early) : null;
     if (state === undefined) intact.clear();
-    if (state === undefined || archive.manifest().generation !== generation) continue;
-    if (only === null) noteKnown(archive, manifest, records, byPath);
-    const { bytes } = totalsOf(files);
+    if (state === undefined || archive.readManifest().generation !== generation) continue;
+    if (only === null) recordKnownFiles(archive, manifest, records, byPath);
+    const { bytes } = sumFileTotals(files);
     // A manifest that somebody edited may say anything.
     const last = archive.state.generation();
     return { generation: last === 0 ? generation : last, files: files.length, bytes, findings, state };
@@ -88,10 +96,10 @@ export async function verify(
  * Undefined where a file of coverage is no more what it was a moment ago.
  * @param early the same for no findings, begun before they were known
  */
-async function stateNow(
+async function verifyStateNow(
   archive: Archive,
   manifest: Manifest,
-  findings: readonly Finding[],
+  findings: readonly VerifyFinding[],
   signal?: AbortSignal,
   early: Promise<[PromiseSettledResult<string | null | undefined>]> | null = null,
 ): Promise<string | null | undefined> {
@@ -102,88 +110,91 @@ async function stateNow(
     throw found.reason;
   }
   try {
-    return await stateFault(archive, comparable ? manifest.datasets.coverage.files : null, signal);
+    return await verifyState(archive, comparable ? manifest.datasets.coverage.files : null, signal);
   } catch (error) {
     if (error instanceof DamageError) return undefined;
     throw error;
   }
 }
 
-const keyOf = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
+const toFileKey = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
 
 /** A thread's word is taken for what is intact, never for what is wrong. */
-async function look(
+async function checkFile(
   archive: Archive,
   file: PublishedFile,
   records: FileRecord[],
-  ahead: HashAhead | null,
-): Promise<Finding | undefined> {
+  ahead: HashPrefetcher | null,
+): Promise<VerifyFinding | undefined> {
   const isIntact = ahead !== null && (await ahead.isNextIntact());
-  return isIntact && hasRowGroups(archive.state.db, file.path, file.sha256) ? undefined : check(archive, file, records);
+  return isIntact && hasRowGroups(archive.state.db, file.path, file.sha256)
+    ? undefined
+    : checkFileContent(archive, file, records);
 }
 
 /** Where the bytes of a published file are now; null where that is no file. */
-function placeNow(archive: Archive, { path }: PublishedFile): string | null {
-  const at = locate(archive, path);
+function locateReadableFile(archive: Archive, { path }: PublishedFile): string | null {
+  const at = locateFile(archive, path);
   return archive.disk.isFile(at) ? at : null;
 }
 
 /** Looks at one file; `records` takes what it is made of, where that is not known yet and it is intact. */
-function check(archive: Archive, file: PublishedFile, records: FileRecord[]): Finding | undefined {
+function checkFileContent(archive: Archive, file: PublishedFile, records: FileRecord[]): VerifyFinding | undefined {
   const { path } = file;
-  const bytes = bytesNow(archive, path);
+  const bytes = tryReadFile(archive, path);
   if (bytes === null) return { path, what: 'missing' };
   if (bytes === undefined || sha256(bytes) !== file.sha256) return { path, what: 'differs' };
   if (!hasRowGroups(archive.state.db, path, file.sha256)) {
     const dataset = path.slice(0, path.indexOf('/')) as DatasetName;
-    records.push(recordOf(path, bytes, file.sha256, keysIn(dataset, bytes)));
+    records.push(createFileRecord(path, bytes, file.sha256, readFileKeys(dataset, bytes)));
   }
   return undefined;
 }
 
 /** A folder in the file's place, bytes that the device does not give, more of them than can be read at once. */
-const unreadable = new Set(['EISDIR', 'EIO', 'ENOTDIR', 'ELOOP', 'ERR_FS_FILE_TOO_LARGE']);
+const unreadableCodes = new Set(['EISDIR', 'EIO', 'ENOTDIR', 'ELOOP', 'ERR_FS_FILE_TOO_LARGE']);
 
 /** Whether reading a file failed because of what is there. A disk that failed is told in words, with the error as cause. */
-export const isUnreadable = (error: unknown): boolean =>
-  unreadable.has((((error as Error).cause ?? error) as NodeJS.ErrnoException).code ?? '');
+export const isUnreadableError = (error: unknown): boolean =>
+  unreadableCodes.has((((error as Error).cause ?? error) as NodeJS.ErrnoException).code ?? '');
 
 /** The bytes of a published file as it is now; null where it is missing, undefined where they cannot be had. */
-export function bytesNow(archive: Archive, path: string): Uint8Array | null | undefined {
+export function tryReadFile(archive: Archive, path: string): Uint8Array | null | undefined {
   try {
-    const bytes = readNow(archive, path);
+    const bytes = readFileNow(archive, path);
     // What stands there and is no file was not published.
-    return bytes === null && archive.disk.size(locate(archive, path)) !== null ? undefined : bytes;
+    return bytes === null && archive.disk.size(locateFile(archive, path)) !== null ? undefined : bytes;
   } catch (error) {
-    if (isUnreadable(error)) return undefined;
+    if (isUnreadableError(error)) return undefined;
     throw error;
   }
 }
 
 /** Keeps what a repair needs to know, where an older oddslake did not or the state was lost. */
-function noteKnown(
+function recordKnownFiles(
   archive: Archive,
   manifest: Manifest,
   records: readonly FileRecord[],
   byPath: ReadonlyMap<string, PublishedFile>,
 ): void {
   const { db } = archive.state;
-  if (manifest.generation > 0) keepManifestText(archive, archive.manifestText());
-  const gone = notedPaths(db).filter((path) => !byPath.has(path));
-  const texts = manifest.generation > 0 && notedRootTexts(db) === undefined ? intactTexts(archive, manifest) : null;
+  if (manifest.generation > 0) recordManifestText(archive, archive.readManifestText());
+  const gone = listRecordedPaths(db).filter((path) => !byPath.has(path));
+  const texts =
+    manifest.generation > 0 && readRootFileHashes(db) === undefined ? readIntactRootTexts(archive, manifest) : null;
   if (records.length + gone.length === 0 && texts === null) return;
   db.transaction(() => {
     // A publish that came in between noted its own files.
     if (archive.state.generation() !== manifest.generation) return;
-    if (texts !== null) noteRootTexts(db, texts);
-    noteRowGroups(db, records);
+    if (texts !== null) recordRootFileHashes(db, texts);
+    recordRowGroups(db, records);
     dropRowGroups(db, gone);
   });
 }
 
 /** The texts at the root, where they are what this oddslake writes of the manifest; else nobody knows what they were. */
-function intactTexts({ disk, layout }: Archive, manifest: Manifest): Readonly<Record<string, string>> | null {
-  const texts = rootTexts(manifest);
+function readIntactRootTexts({ disk, layout }: Archive, manifest: Manifest): Readonly<Record<string, string>> | null {
+  const texts = formatRootFiles(manifest);
   const isIntact = ([name, text]: [string, string]): boolean => {
     const at = join(layout.root, name);
     return disk.isFile(at) && Buffer.from(disk.read(at)).equals(Buffer.from(text));
@@ -191,25 +202,25 @@ function intactTexts({ disk, layout }: Archive, manifest: Manifest): Readonly<Re
   return Object.entries(texts).every(isIntact) ? texts : null;
 }
 
-const tooMany = (archive: Archive, files: readonly PublishedFile[]): Finding[] =>
-  findOrphans(archive, files).map((path) => ({ path, what: 'not in the manifest' }));
+const findOrphanFindings = (archive: Archive, files: readonly PublishedFile[]): VerifyFinding[] =>
+  findOrphanFiles(archive, files).map((path) => ({ path, what: 'not in the manifest' }));
 
 /** The texts at the root that readers check files against, or run. */
-export function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
+export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFinding[] {
   // They are the last that a publish puts into place: until it is through they speak of the generation before.
-  if (archive.state.generation() === 0 || openIntent(archive.state.db) !== undefined) return [];
+  if (archive.state.generation() === 0 || readOpenIntent(archive.state.db) !== undefined) return [];
   // What manifest.json says of itself proves nothing: the state knows its hash.
   const own = getMeta(archive.state.db, manifestHashKey);
   // Texts that follow from another manifest prove nothing either, and not all that it says need make sense.
-  if (own !== undefined && sha256(Buffer.from(archive.manifestText())) !== own)
+  if (own !== undefined && sha256(Buffer.from(archive.readManifestText())) !== own)
     return [{ path: 'manifest.json', what: 'differs' }];
   const expected: Record<string, string | undefined> = {
     'manifest.json': own,
-    SHA256SUMS: sha256(Buffer.from(checksumsText(manifest))),
+    SHA256SUMS: sha256(Buffer.from(formatChecksums(manifest))),
     // Only as they were written: an older oddslake worded them otherwise, and may have had no views.
-    ...notedRootTexts(archive.state.db),
+    ...readRootFileHashes(archive.state.db),
   };
-  return Object.entries(expected).flatMap(([path, hash]): Finding[] => {
+  return Object.entries(expected).flatMap(([path, hash]): VerifyFinding[] => {
     const at = join(archive.layout.root, path);
     if (!archive.disk.isFile(at)) return [{ path, what: 'missing' }];
     return hash === undefined || sha256(archive.disk.read(at)) === hash ? [] : [{ path, what: 'differs' }];

@@ -1,13 +1,13 @@
 import { Option } from 'commander';
 import type { BackfillFlags, BackfillPlan } from '../../app/job.ts';
-import { duration, many } from '../../core/format-quantity.ts';
-import { isoUtc } from '../../core/time.ts';
+import { formatCount, formatDuration } from '../../core/format-quantity.ts';
+import { formatIsoUtc } from '../../core/time.ts';
 import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
-import { visible } from '../escape-control.ts';
+import type { CliContext } from '../command-types.ts';
+import { escapeControls } from '../escape-control.ts';
 import { withExamples } from '../help.ts';
-import { askedWindow, fromOption, readSymbols, symbolOption, toOption } from '../options.ts';
-import { runAndTell } from '../run-job.ts';
+import { createFromOption, createSymbolOption, createToOption, parseTimeWindow, readSymbolsFile } from '../options.ts';
+import { runJobCommand } from '../run-job.ts';
 
 interface BackfillOptions extends CommonFlags {
   readonly from: string;
@@ -21,13 +21,13 @@ interface BackfillOptions extends CommonFlags {
 }
 
 /** `backfill`: the windows of the past that coverage lacks. */
-export function addBackfill(shell: Shell): void {
+export function addBackfill(shell: CliContext): void {
   const command = shell.program
     .command('backfill')
     .description('fetch past windows that are not covered; resumes after an interruption')
-    .addOption(fromOption(' (required)').makeOptionMandatory())
-    .addOption(toOption(' (required)').makeOptionMandatory())
-    .addOption(symbolOption())
+    .addOption(createFromOption(' (required)').makeOptionMandatory())
+    .addOption(createToOption(' (required)').makeOptionMandatory())
+    .addOption(createSymbolOption())
     .option('--symbols-file <file>', 'symbols, one a line')
     .option('--dry-run', 'print the plan: symbols, windows, expected requests and time')
     .option('--force', 'fetch covered windows too')
@@ -40,29 +40,32 @@ export function addBackfill(shell: Shell): void {
   withExamples(command, examples);
   withCommonFlags(command).action((flags: BackfillOptions) => {
     const parse = async (): Promise<BackfillFlags> => {
-      const window = askedWindow(flags);
-      const listed = flags.symbolsFile === undefined ? [] : await readSymbols(flags.symbolsFile);
+      const window = parseTimeWindow(flags);
+      const listed = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
       const showPlan =
-        flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(planText(plan, flags)) : null;
+        flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(formatPlan(plan, flags)) : null;
       const how = { force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
       const recheckInferred = flags.recheck === 'inferred';
       return { window, symbols: [...flags.symbol, ...listed], ...how, recheckInferred };
     };
-    return runAndTell(shell, 'backfill', flags, shell.jobs.backfill, parse, flags.dryRun);
+    return runJobCommand(shell, 'backfill', flags, shell.jobs.backfill, parse, flags.dryRun);
   });
 }
 
-const linesMax = 20;
+const planLinesMax = 20;
 
-function planText({ plans, windows, expectedRequests, expectedSeconds }: BackfillPlan, flags: BackfillOptions): string {
-  const shown = plans.slice(0, linesMax);
-  const width = Math.max(0, ...shown.map(({ symbol }) => visible(symbol).length));
+function formatPlan(
+  { plans, windows, expectedRequests, expectedSeconds }: BackfillPlan,
+  flags: BackfillOptions,
+): string {
+  const shown = plans.slice(0, planLinesMax);
+  const width = Math.max(0, ...shown.map(({ symbol }) => escapeControls(symbol).length));
   const lines = shown.map(
     (plan) =>
-      `  ${visible(plan.symbol).padEnd(width)}  ${plan.windows.map((w) => `${isoUtc(w.from)} … ${isoUtc(w.to)}`).join(', ')}\n`,
+      `  ${escapeControls(plan.symbol).padEnd(width)}  ${plan.windows.map((w) => `${formatIsoUtc(w.from)} … ${formatIsoUtc(w.to)}`).join(', ')}\n`,
   );
-  const more = plans.length > linesMax ? `  … and ${plans.length - linesMax} symbols more\n` : '';
-  const head = `${many(plans.length, 'symbol')}, ${many(windows, 'window')}, at least ${many(expectedRequests, 'request')}, about ${duration(expectedSeconds * 1000)} at the configured rate\n`;
+  const more = plans.length > planLinesMax ? `  … and ${plans.length - planLinesMax} symbols more\n` : '';
+  const head = `${formatCount(plans.length, 'symbol')}, ${formatCount(windows, 'window')}, at least ${formatCount(expectedRequests, 'request')}, about ${formatDuration(expectedSeconds * 1000)} at the configured rate\n`;
   const plan = {
     symbols: plans.length,
     windows,

@@ -1,21 +1,21 @@
 import type { Command } from 'commander';
 import { exitCodes, UsageError } from '../../core/errors.ts';
-import { executables } from '../../research/builtin-strategies.ts';
+import { builtinStrategies } from '../../research/builtin-strategies.ts';
 import { objectives } from '../../research/objectives.ts';
 import {
-  executableTerms,
-  gridOption,
-  heldOutOption,
-  objectiveOption,
-  paramOption,
-  type RunFlags,
+  type BacktestRequestFlags,
+  createGridOption,
+  createHeldOutOption,
+  createObjectiveOption,
+  createParamOption,
+  describeExecutables,
 } from '../backtest-flags.ts';
-import { type CommonFlags, repeatable, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import { type CommonFlags, createRepeatableOption, withArchive, withCommonFlags } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
-import { fromOption, symbolOption, toOption } from '../options.ts';
+import { createFromOption, createSymbolOption, createToOption } from '../options.ts';
 
-interface BacktestRunFlags extends CommonFlags, RunFlags {
+interface BacktestRunFlags extends CommonFlags, BacktestRequestFlags {
   readonly out?: string;
   readonly save?: boolean;
   readonly user?: string;
@@ -23,23 +23,23 @@ interface BacktestRunFlags extends CommonFlags, RunFlags {
 }
 
 /** `backtest run`: one strategy, or a grid of it. */
-export function addBacktestRun(shell: Shell, backtest: Command): void {
+export function addBacktestRun(shell: CliContext, backtest: Command): void {
   const command = backtest
     .command('run')
     .description(
       'run a trading strategy on the ticks of the archive; a decision uses only data known at its time, and is filled later',
     )
     .argument('<strategy>', 'a built-in strategy (listed below), the name of a saved one, or a JSON file')
-    .addOption(objectiveOption())
-    .addOption(symbolOption())
+    .addOption(createObjectiveOption())
+    .addOption(createSymbolOption())
     .option('--symbols-file <file>', 'symbols, one a line')
-    .addOption(repeatable('--category <name>', 'only symbols of this category; may be repeated'))
-    .addOption(repeatable('--source <name>', 'only symbols of this venue; may be repeated'))
-    .addOption(fromOption())
-    .addOption(toOption())
-    .addOption(paramOption())
-    .addOption(gridOption())
-    .addOption(heldOutOption())
+    .addOption(createRepeatableOption('--category <name>', 'only symbols of this category; may be repeated'))
+    .addOption(createRepeatableOption('--source <name>', 'only symbols of this venue; may be repeated'))
+    .addOption(createFromOption())
+    .addOption(createToOption())
+    .addOption(createParamOption())
+    .addOption(createGridOption())
+    .addOption(createHeldOutOption())
     .option('--out <file>', 'write an HTML page with charts; replaces an existing file atomically')
     .option('--save', 'save it to the database of the service, owned by the user')
     .option('--user <user>', 'owner of the strategies, and of the backtest with --save (default: local)')
@@ -47,43 +47,49 @@ export function addBacktestRun(shell: Shell, backtest: Command): void {
   withTerms(
     command,
     'Strategies that everybody has, with their parameters and defaults:',
-    executableTerms(executables),
+    describeExecutables(builtinStrategies),
   );
   withTerms(
     command,
     'Objectives:',
-    Object.fromEntries(Object.entries(objectives).map(([name, { says }]) => [name, says])),
+    Object.fromEntries(Object.entries(objectives).map(([name, { description }]) => [name, description])),
   );
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, ['--wait']).action((given: string, flags: BacktestRunFlags) => run(shell, given, flags));
+  withCommonFlags(command, ['--wait']).action((given: string, flags: BacktestRunFlags) =>
+    runBacktestCommand(shell, given, flags),
+  );
 }
 
-async function run(shell: Shell, given: string, flags: BacktestRunFlags): Promise<void> {
-  const { askedBy, unfit } = await import('../backtest-request.ts');
+async function runBacktestCommand(shell: CliContext, given: string, flags: BacktestRunFlags): Promise<void> {
+  const { buildBacktestRequest, toUsageError } = await import('../backtest-request.ts');
   // What is wrong with the flags is said before any archive is opened.
   if (flags.user === '') throw new UsageError('--user must not be empty: no token is of nobody.');
-  const asked = await askedBy(given, flags);
+  const asked = await buildBacktestRequest(given, flags);
   await withArchive(flags, shell.version, async (archive, context) => {
-    const [{ runLocally }, { UnfitBacktest }, { lackingWarning }, { pageTarget, tellBacktest, writeBacktestPage }] =
-      await Promise.all([
-        import('../../app/backtests.ts'),
-        import('../../reading/backtests/invalid-backtest.ts'),
-        import('../../report/backtest-figures.ts'),
-        import('../print-backtest.ts'),
-      ]);
-    const file = flags.out === undefined ? null : pageTarget(archive, flags.out);
+    const [
+      { runLocalBacktest },
+      { InvalidBacktestError },
+      { formatUncoveredWarning },
+      { requirePageTarget, printBacktest, writeBacktestPage },
+    ] = await Promise.all([
+      import('../../app/backtests.ts'),
+      import('../../reading/backtests/invalid-backtest.ts'),
+      import('../../report/backtest-figures.ts'),
+      import('../print-backtest.ts'),
+    ]);
+    const file = flags.out === undefined ? null : requirePageTarget(archive, flags.out);
     const whose = { user: flags.user ?? 'local', workspace: flags.workspace ?? null };
     const display = await context.startDisplay('backtest', 1, 'batches');
     try {
       const progress = (done: number, total: number): void => display.update({ done, total });
-      const asking = { asked, whose, keep: flags.save === true };
-      const { result, id } = await runLocally(context, archive, asking, progress).finally(() => display.stop());
+      const asking = { request: asked, owner: whose, keep: flags.save === true };
+      const { result, id } = await runLocalBacktest(context, archive, asking, progress).finally(() => display.stop());
       const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
-      tellBacktest({ result, id, page }, flags, { isNew: true });
-      if (context.strict && lackingWarning(result.coverage) !== null) shell.exit(exitCodes.incomplete);
+      printBacktest({ result, id, page }, flags, { isNew: true });
+      if (context.strict && formatUncoveredWarning(result.coverage) !== null) shell.setExitCode(exitCodes.incomplete);
     } catch (error) {
-      throw error instanceof UnfitBacktest ? unfit(error.faults, given) : error;
+      throw error instanceof InvalidBacktestError ? toUsageError(error.faults, given) : error;
     }
   });
 }

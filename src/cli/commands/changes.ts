@@ -1,36 +1,36 @@
 import { Option } from 'commander';
-import { many, size } from '../../core/format-quantity.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import { formatBytes, formatCount } from '../../core/format-quantity.ts';
+import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { wholeNumber } from '../options.ts';
+import { createIntegerParser } from '../options.ts';
 
 interface ChangesFlags extends CommonFlags {
   readonly since: number;
 }
 
 /** `changes`: what a copy of an earlier generation lacks. */
-export function addChanges(shell: Shell): void {
+export function addChanges(shell: CliContext): void {
   const command = shell.program
     .command('changes')
     .description('list the published files that changed since a generation, for incremental copies')
     .addOption(
       new Option('--since <generation>', 'the generation that the copy is of; 0 for every file (required)')
-        .argParser(wholeNumber(0))
+        .argParser(createIntegerParser(0))
         .makeOptionMandatory(),
     );
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, idleWhereRead).action((flags: ChangesFlags) =>
+  withCommonFlags(command, flagsUnusedByReaders).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
-      const [{ changesSince, removedSince }, { totalsOf }] = await Promise.all([
+      const [{ listChangedFiles, listRemovedPaths }, { sumFileTotals }] = await Promise.all([
         import('../../archive/copies/diff-generations.ts'),
         import('../../archive/manifest.ts'),
       ]);
-      const manifest = archive.manifest();
+      const manifest = archive.readManifest();
       const [from, to] = [flags.since, manifest.generation];
-      const files = changesSince(manifest, from);
-      const removed = removedSince(manifest, from);
+      const files = listChangedFiles(manifest, from);
+      const removed = listRemovedPaths(manifest, from);
       if (flags.json === true) {
         process.stdout.write(`${JSON.stringify({ from, to, count: files.length, files, removed })}\n`);
         return;
@@ -41,7 +41,7 @@ export function addChanges(shell: Shell): void {
       process.stderr.write(
         from === to
           ? `nothing changed: this is generation ${to}\n`
-          : `${many(files.length, 'file')}, ${size(totalsOf(files).bytes)}, from generation ${from} to ${to}\n`,
+          : `${formatCount(files.length, 'file')}, ${formatBytes(sumFileTotals(files).bytes)}, from generation ${from} to ${to}\n`,
       );
       for (const path of removed) process.stderr.write(`removed by a repair, and to be removed from copies: ${path}\n`);
     }),

@@ -1,16 +1,16 @@
 import { join } from 'node:path';
 import type { Context } from '../../app/context.ts';
 import { exitCodes } from '../../core/errors.ts';
-import { many, size } from '../../core/format-quantity.ts';
+import { formatBytes, formatCount } from '../../core/format-quantity.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import { commandName, type Shell } from '../command-types.ts';
+import { type CliContext, getCommandName } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { tell } from '../print-result.ts';
-import { summaryText } from '../print-summary.ts';
-import { styleOf } from '../terminal-style.ts';
+import { reportSummary } from '../print-result.ts';
+import { formatSummary } from '../print-summary.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `demo`: the main job against the sandbox. */
-export function addDemo(shell: Shell): void {
+export function addDemo(shell: CliContext): void {
   const command = shell.program
     .command('demo')
     .description('run the sandbox and one nightly into output/demo, and print how to load the result');
@@ -46,10 +46,10 @@ export function addDemo(shell: Shell): void {
           const nightly = await shell.jobs.nightly();
           const summary = await nightly.run(context, { day: null });
           const root = context.settings.archive.output;
-          if (flags.json === true) return tell(shell, flags, summary, root);
-          process.stdout.write(`${summaryText(summary, root, styleOf(process.stdout))}\n`);
-          if (summary.exit_code === exitCodes.done) process.stdout.write(await whatIsThere(context));
-          shell.exit(summary.exit_code);
+          if (flags.json === true) return reportSummary(shell, flags, summary, root);
+          process.stdout.write(`${formatSummary(summary, root, getTerminalStyle(process.stdout))}\n`);
+          if (summary.exit_code === exitCodes.done) process.stdout.write(await describeDemoArchive(context));
+          shell.setExitCode(summary.exit_code);
         },
         amend,
       );
@@ -59,19 +59,19 @@ export function addDemo(shell: Shell): void {
   });
 }
 
-async function whatIsThere(context: Context): Promise<string> {
-  const [{ openConfiguredArchive }, { reportName }, { totalsOf }] = await Promise.all([
+async function describeDemoArchive(context: Context): Promise<string> {
+  const [{ openConfiguredArchive }, { reportFileName }, { sumFileTotals }] = await Promise.all([
     import('../../app/open-configured.ts'),
     import('../../app/report.ts'),
     import('../../archive/manifest.ts'),
   ]);
   const archive = openConfiguredArchive(context, false);
   try {
-    const { datasets, days } = archive.manifest();
-    const { rows, bytes } = totalsOf(datasets.ticks.files);
+    const { datasets, days } = archive.readManifest();
+    const { rows, bytes } = sumFileTotals(datasets.ticks.files);
     const root = archive.layout.root;
     return `
-${many(rows, 'tick')} of ${many(Object.keys(days).length, 'day')} in ${size(bytes)} of Parquet: ${root}
+${formatCount(rows, 'tick')} of ${formatCount(Object.keys(days).length, 'day')} in ${formatBytes(bytes)} of Parquet: ${root}
 
 Load them in Python:
 
@@ -79,8 +79,8 @@ Load them in Python:
   import polars as pl; print(pl.read_parquet("${root}/ticks/"))
   import pandas as pd; print(pd.read_parquet("${root}/ticks/"))
 
-or ask here:  ${commandName()} sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
-${context.settings.report.nightly ? `or look at how it stands, in a browser:  ${join(root, reportName)}\n` : ''}`;
+or ask here:  ${getCommandName()} sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
+${context.settings.report.nightly ? `or look at how it stands, in a browser:  ${join(root, reportFileName)}\n` : ''}`;
   } finally {
     archive.close();
   }

@@ -1,7 +1,7 @@
 import type { Diagnosis } from '../../app/doctor/doctor.ts';
 import { OddslakeError } from '../../core/errors.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 interface DoctorFlags extends CommonFlags {
@@ -9,7 +9,7 @@ interface DoctorFlags extends CommonFlags {
 }
 
 /** `doctor`: whether a run would find everything that it needs. */
-export function addDoctor(shell: Shell): void {
+export function addDoctor(shell: CliContext): void {
   const command = shell.program
     .command('doctor')
     .description('check the machine, disk, settings, key, upstream and archive, and suggest fixes')
@@ -17,39 +17,43 @@ export function addDoctor(shell: Shell): void {
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {
-    const diagnosis = await diagnosed(shell, flags);
+    const diagnosis = await runDiagnosis(shell, flags);
     if (flags.json === true) process.stdout.write(`${JSON.stringify(diagnosis)}\n`);
     else {
-      const [{ doctorText }, { styleOf }] = await Promise.all([
+      const [{ formatDiagnosis }, { getTerminalStyle }] = await Promise.all([
         import('../format-doctor.ts'),
         import('../terminal-style.ts'),
       ]);
-      process.stdout.write(doctorText(diagnosis, styleOf(process.stdout)));
+      process.stdout.write(formatDiagnosis(diagnosis, getTerminalStyle(process.stdout)));
     }
-    shell.exit(diagnosis.exit_code);
+    shell.setExitCode(diagnosis.exit_code);
   });
 }
 
-async function diagnosed(shell: Shell, flags: DoctorFlags): Promise<Diagnosis> {
-  const [{ diagnose, diagnoseWithout }, { chosenSettings }, { processEnvironment }, { systemClock }] =
-    await Promise.all([
-      import('../../app/doctor/doctor.ts'),
-      import('../../settings/load.ts'),
-      import('../../settings/environment.ts'),
-      import('../../system.ts'),
-    ]);
-  const env = processEnvironment();
+async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diagnosis> {
+  const [
+    { diagnose, diagnoseUnreadableSettings },
+    { listChosenSettings },
+    { readProcessEnvironment },
+    { systemClock },
+  ] = await Promise.all([
+    import('../../app/doctor/doctor.ts'),
+    import('../../settings/load.ts'),
+    import('../../settings/environment.ts'),
+    import('../../system.ts'),
+  ]);
+  const env = readProcessEnvironment();
   let isRead = false;
   try {
     return await withContext(flags, shell.version, false, async (context) => {
       isRead = true;
-      const chosen = await chosenSettings({ env, cwd: process.cwd(), ...flags });
-      return diagnose(context, { chosen, env, online: flags.offline !== true });
+      const chosen = await listChosenSettings({ env, cwd: process.cwd(), ...flags });
+      return diagnose(context, { nonDefaultSettings: chosen, env, isOnline: flags.offline !== true });
     });
   } catch (error) {
     // Bad settings are a finding like any other.
     if (isRead || !(error instanceof OddslakeError)) throw error;
-    return diagnoseWithout(error, shell.version, systemClock, flags.strict === true);
+    return diagnoseUnreadableSettings(error, shell.version, systemClock, flags.strict === true);
   }
 }
 

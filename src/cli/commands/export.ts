@@ -1,12 +1,12 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
-import { many, size } from '../../core/format-quantity.ts';
-import { isoUtc } from '../../core/time.ts';
-import type { Exported } from '../../reading/export.ts';
+import { formatBytes, formatCount } from '../../core/format-quantity.ts';
+import { formatIsoUtc } from '../../core/time.ts';
+import type { ExportResult } from '../../reading/export.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { askedEnds, fromOption, knownSymbols, symbolOption, toOption } from '../options.ts';
+import { createFromOption, createSymbolOption, createToOption, findKnownSymbols, parseTimeRange } from '../options.ts';
 
 interface ExportFlags extends CommonFlags {
   readonly out: string;
@@ -18,7 +18,7 @@ interface ExportFlags extends CommonFlags {
 }
 
 /** `export`: one slice as one file. */
-export function addExport(shell: Shell): void {
+export function addExport(shell: CliContext): void {
   const command = shell.program
     .command('export')
     .description(
@@ -26,9 +26,9 @@ export function addExport(shell: Shell): void {
     )
     .requiredOption('--out <file>', 'the file: .parquet, .csv, .ndjson, .jsonl, .arrow, .feather (required)')
     .option('--dataset <name>', 'ticks, symbols, markets, orderbooks, candles_1h, …', 'ticks')
-    .addOption(symbolOption())
-    .addOption(fromOption())
-    .addOption(toOption())
+    .addOption(createSymbolOption())
+    .addOption(createFromOption())
+    .addOption(createToOption())
     .addOption(
       new Option('--format <format>', "how it is written (default: what the file's name says)").choices([
         'parquet',
@@ -41,34 +41,39 @@ export function addExport(shell: Shell): void {
   withExamples(command, examples);
   withCommonFlags(command, ['--wait', '--strict']).action((flags: ExportFlags) =>
     withContext(flags, shell.version, false, async (context) => {
-      const [{ openConfiguredArchive }, { datasetNames }, { formatOf, requireWritable }, { shapes }, { writeExport }] =
-        await Promise.all([
-          import('../../app/open-configured.ts'),
-          import('../../archive/parquet/schema.ts'),
-          import('../../archive/copies/export-file.ts'),
-          import('../../archive/copies/prune-files.ts'),
-          import('../../reading/export.ts'),
-        ]);
+      const [
+        { openConfiguredArchive },
+        { datasetNames },
+        { inferExportFormat, requireWritableTarget },
+        { datasetShapes },
+        { writeExport },
+      ] = await Promise.all([
+        import('../../app/open-configured.ts'),
+        import('../../archive/parquet/schema.ts'),
+        import('../../archive/copies/export-file.ts'),
+        import('../../archive/copies/prune-files.ts'),
+        import('../../reading/export.ts'),
+      ]);
       const dataset = datasetNames.find((name) => name === flags.dataset);
       if (dataset === undefined)
         throw new UsageError(`--dataset ${flags.dataset}: expected one of ${datasetNames.join(', ')}.`);
-      const ends = askedEnds(flags);
-      if (shapes[dataset].span === null && (ends.from !== null || ends.to !== null))
+      const ends = parseTimeRange(flags);
+      if (datasetShapes[dataset].timeColumns === null && (ends.from !== null || ends.to !== null))
         throw new UsageError(
           `--dataset ${dataset} has one row a symbol and no time: --from and --to mean nothing there.`,
         );
-      const format = flags.format ?? formatOf(flags.out);
+      const format = flags.format ?? inferExportFormat(flags.out);
       const archive = openConfiguredArchive(context, false);
       try {
-        const file = requireWritable(archive.disk, archive.layout.root, flags.out);
-        const symbols = knownSymbols(archive, flags.symbol).map((facts) => facts.symbol);
+        const file = requireWritableTarget(archive.disk, archive.layout.root, flags.out);
+        const symbols = findKnownSymbols(archive, flags.symbol).map((facts) => facts.symbol);
         const display = await context.startDisplay('export', 1, 'rows');
         const exported = await writeExport(
           archive,
           { file, format, dataset, symbols, ...ends },
           { ...context, progress: (done, total) => display.update({ done, total }) },
         ).finally(() => display.stop());
-        process.stdout.write(flags.json === true ? `${JSON.stringify(exported)}\n` : exportedText(exported));
+        process.stdout.write(flags.json === true ? `${JSON.stringify(exported)}\n` : formatExported(exported));
       } finally {
         archive.close();
       }
@@ -76,9 +81,9 @@ export function addExport(shell: Shell): void {
   );
 }
 
-function exportedText({ file, dataset, rows, bytes, generation, from, to }: Exported): string {
-  const span = `${from === null ? '' : ` from ${isoUtc(from)}`}${to === null ? '' : ` to ${isoUtc(to)}`}`;
-  return `${file}: ${many(rows, 'row')} of ${dataset}${span}, ${size(bytes)}, generation ${generation}\n`;
+function formatExported({ file, dataset, rows, bytes, generation, from, to }: ExportResult): string {
+  const span = `${from === null ? '' : ` from ${formatIsoUtc(from)}`}${to === null ? '' : ` to ${formatIsoUtc(to)}`}`;
+  return `${file}: ${formatCount(rows, 'row')} of ${dataset}${span}, ${formatBytes(bytes)}, generation ${generation}\n`;
 }
 
 const notes = `

@@ -1,63 +1,70 @@
 import type { Command } from 'commander';
 import { UsageError } from '../../core/errors.ts';
-import { isoUtc } from '../../core/time.ts';
+import { formatIsoUtc } from '../../core/time.ts';
 import type { AcceptedWindow } from '../../state/accepted.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
-import { visible } from '../escape-control.ts';
+import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
+import { escapeControls } from '../escape-control.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { askedEnds, askedWindow, fromOption, knownSymbols, symbolOption, toOption } from '../options.ts';
+import {
+  createFromOption,
+  createSymbolOption,
+  createToOption,
+  findKnownSymbols,
+  parseTimeRange,
+  parseTimeWindow,
+} from '../options.ts';
 
-interface Ends {
+interface TimeRangeFlags {
   readonly from?: string;
   readonly to?: string;
 }
 
-interface AcceptFlags extends CommonFlags, Ends {
+interface AcceptFlags extends CommonFlags, TimeRangeFlags {
   readonly reason: string;
 }
 
-interface GapsFlags extends CommonFlags, Ends {
+interface GapsFlags extends CommonFlags, TimeRangeFlags {
   readonly symbol: readonly string[];
 }
 
 /** `gaps`: what no successful request has covered, and why; `gaps accept`, `gaps revoke`: which of them stay. */
-export function addGaps(shell: Shell): void {
+export function addGaps(shell: CliContext): void {
   const command = shell.program
     .command('gaps')
     .description(
       "windows inside the asked range and the symbol's lifetime that no request has covered, each with its reason",
     )
-    .addOption(fromOption(' (default: the first moment covered or with a tick)'))
-    .addOption(toOption(' (default: the last one)'))
-    .addOption(symbolOption());
+    .addOption(createFromOption(' (default: the first moment covered or with a tick)'))
+    .addOption(createToOption(' (default: the last one)'))
+    .addOption(createSymbolOption());
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, idleWhereRead).action((flags: GapsFlags) =>
+  withCommonFlags(command, flagsUnusedByReaders).action((flags: GapsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const [{ listGaps }, { gapsText }, { judgedBy }] = await Promise.all([
+      const [{ listGaps }, { formatGaps }, { toCompletenessRules }] = await Promise.all([
         import('../../reading/gaps.ts'),
         import('../format-gaps.ts'),
         import('../../settings/judged-by.ts'),
       ]);
-      const asked = { ...askedEnds(flags), symbols: knownSymbols(archive, flags.symbol) };
-      const gaps = listGaps(archive, asked, judgedBy(context.settings), context.clock.nowMs());
-      process.stdout.write(flags.json === true ? `${JSON.stringify(gaps)}\n` : gapsText(gaps));
+      const asked = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
+      const gaps = listGaps(archive, asked, toCompletenessRules(context.settings), context.clock.nowMs());
+      process.stdout.write(flags.json === true ? `${JSON.stringify(gaps)}\n` : formatGaps(gaps));
     }),
   );
-  addAccept(shell, command);
-  addRevoke(shell, command);
+  addGapsAccept(shell, command);
+  addGapsRevoke(shell, command);
 }
 
 // A subcommand's flags that its parent has too are the parent's to Commander.
 
-function addAccept(shell: Shell, gaps: Command): void {
+function addGapsAccept(shell: CliContext, gaps: Command): void {
   const accept = gaps
     .command('accept')
     .description('accept the gaps of a symbol in a window: they stay visible and uncovered, but no longer fail runs')
     .argument('<symbol>', 'symbol of the gaps')
-    .addOption(fromOption(' (required)'))
-    .addOption(toOption(' (required)'))
+    .addOption(createFromOption(' (required)'))
+    .addOption(createToOption(' (required)'))
     .requiredOption('--reason <text>', 'required: the reason, shown with the gap');
   withNotes(accept, acceptNotes);
   withExamples(accept, acceptExamples);
@@ -68,39 +75,41 @@ function addAccept(shell: Shell, gaps: Command): void {
     if (reason.trim() === '') throw new UsageError('--reason is empty: say why the gap stays.');
     return withArchive(flags, shell.version, async (archive, context) => {
       const { acceptGaps } = await import('../../app/accepted-gaps.ts');
-      const accepted = await acceptGaps(context, archive, { symbol, ...askedWindow({ from, to }), reason });
+      const accepted = await acceptGaps(context, archive, { symbol, ...parseTimeWindow({ from, to }), reason });
       process.stdout.write(
-        flags.json === true ? `${JSON.stringify({ accepted: shown(accepted) })}\n` : `accepted: ${line(accepted)}\n`,
+        flags.json === true
+          ? `${JSON.stringify({ accepted: toAcceptedJson(accepted) })}\n`
+          : `accepted: ${formatAccepted(accepted)}\n`,
       );
     });
   });
 }
 
-function addRevoke(shell: Shell, gaps: Command): void {
+function addGapsRevoke(shell: CliContext, gaps: Command): void {
   const revoke = gaps
     .command('revoke')
     .description('revoke an acceptance: its gaps fail runs again until they are covered')
     .argument('<symbol>', 'symbol of the gaps')
-    .addOption(fromOption(' (default: the beginning)'))
-    .addOption(toOption(' (default: for good)'));
+    .addOption(createFromOption(' (default: the beginning)'))
+    .addOption(createToOption(' (default: for good)'));
   withExamples(revoke, revokeExamples);
   withCommonFlags(revoke, ['--no-progress', '--strict']).action((symbol: string, _own: object, command: Command) => {
-    const flags = command.optsWithGlobals<CommonFlags & Ends>();
+    const flags = command.optsWithGlobals<CommonFlags & TimeRangeFlags>();
     return withArchive(flags, shell.version, async (archive, context) => {
-      const { revokeGaps } = await import('../../app/accepted-gaps.ts');
-      const { from, to } = askedEnds(flags);
+      const { revokeAcceptedGaps } = await import('../../app/accepted-gaps.ts');
+      const { from, to } = parseTimeRange(flags);
       const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
-      const revoked = await revokeGaps(context, archive, { symbol, ...window });
+      const revoked = await revokeAcceptedGaps(context, archive, { symbol, ...window });
       process.stdout.write(
         flags.json === true
-          ? `${JSON.stringify({ revoked: revoked.map(shown) })}\n`
-          : revoked.map((accepted) => `revoked: ${line(accepted)}\n`).join(''),
+          ? `${JSON.stringify({ revoked: revoked.map(toAcceptedJson) })}\n`
+          : revoked.map((accepted) => `revoked: ${formatAccepted(accepted)}\n`).join(''),
       );
     });
   });
 }
 
-const shown = ({ symbol, from, to, reason, acceptedAt }: AcceptedWindow) => ({
+const toAcceptedJson = ({ symbol, from, to, reason, acceptedAt }: AcceptedWindow) => ({
   symbol,
   from,
   to,
@@ -108,8 +117,8 @@ const shown = ({ symbol, from, to, reason, acceptedAt }: AcceptedWindow) => ({
   accepted_at: acceptedAt,
 });
 
-const line = ({ symbol, from, to, reason }: AcceptedWindow): string =>
-  `${visible(symbol)} ${isoUtc(from)} … ${isoUtc(to)}: ${visible(reason)}`;
+const formatAccepted = ({ symbol, from, to, reason }: AcceptedWindow): string =>
+  `${escapeControls(symbol)} ${formatIsoUtc(from)} … ${formatIsoUtc(to)}: ${escapeControls(reason)}`;
 
 const acceptNotes = `
 An accepted gap does not hold back the watermark or the lag. If no run has failed because of it yet, the next one does, once;

@@ -1,18 +1,18 @@
 import { Option } from 'commander';
 import type { CheckedFile, ImportFlags } from '../../app/import/import-step.ts';
 import { UsageError } from '../../core/errors.ts';
-import { many, number } from '../../core/format-quantity.ts';
+import { formatCount, formatNumber } from '../../core/format-quantity.ts';
 import { parseTime } from '../../core/time.ts';
-import { openZone } from '../../core/time-zone.ts';
+import { openTimeZone } from '../../core/time-zone.ts';
 import type { Window } from '../../core/window.ts';
-import { type PriceScale, plainRows, readPriceScale } from '../../ingest/import-rows.ts';
+import { defaultRowRules, type PriceScale, parsePriceScale } from '../../ingest/import-rows.ts';
 import type { TimeUnit } from '../../ingest/import-time.ts';
-import type { Rename } from '../../query/read-rows.ts';
+import type { ColumnRename } from '../../query/read-rows.ts';
 import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
-import { visible } from '../escape-control.ts';
+import type { CliContext } from '../command-types.ts';
+import { escapeControls } from '../escape-control.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { runAndTell } from '../run-job.ts';
+import { runJobCommand } from '../run-job.ts';
 
 interface ImportOptions extends CommonFlags {
   readonly dataset?: ImportFlags['dataset'];
@@ -29,7 +29,7 @@ interface ImportOptions extends CommonFlags {
 }
 
 /** `import`: recordings from files. */
-export function addImport(shell: Shell): void {
+export function addImport(shell: CliContext): void {
   const command = shell.program
     .command('import')
     .description('import recordings from files: saved pages, CSV, NDJSON and Parquet, also gzip or zstd compressed')
@@ -70,7 +70,7 @@ export function addImport(shell: Shell): void {
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((paths: string[], flags: ImportOptions) =>
-    runAndTell(
+    runJobCommand(
       shell,
       'import',
       flags,
@@ -80,15 +80,15 @@ export function addImport(shell: Shell): void {
         dataset: flags.dataset ?? null,
         format: flags.format ?? null,
         rows: {
-          zone: flags.tz === undefined ? null : openZone(flags.tz),
+          zone: flags.tz === undefined ? null : openTimeZone(flags.tz),
           unit: flags.timeUnit ?? 'ms',
           truncates: flags.truncateTime === true,
-          priceScale: scaleOf(flags.priceScale),
+          priceScale: readPriceScale(flags.priceScale),
         },
-        renames: flags.columns === undefined ? [] : renamesOf(flags.columns),
-        rejectedShareMax: flags.allowRejected === undefined ? null : shareOf(flags.allowRejected),
-        showCheck: flags.dryRun === true ? (files) => process.stdout.write(checkText(files, flags)) : null,
-        covers: flags.covers === undefined ? null : windowOf(flags.covers),
+        renames: flags.columns === undefined ? [] : parseRenames(flags.columns),
+        rejectedShareMax: flags.allowRejected === undefined ? null : parseRejectedShare(flags.allowRejected),
+        showCheck: flags.dryRun === true ? (files) => process.stdout.write(formatDryRun(files, flags)) : null,
+        covers: flags.covers === undefined ? null : parseCoveredWindow(flags.covers),
         preferred: flags.prefer === 'import',
       }),
       flags.dryRun,
@@ -96,7 +96,7 @@ export function addImport(shell: Shell): void {
   );
 }
 
-function windowOf(text: string): Window {
+function parseCoveredWindow(text: string): Window {
   const [from, to, ...rest] = text.split('..');
   if (from === undefined || to === undefined || rest.length > 0)
     throw new UsageError(
@@ -107,12 +107,12 @@ function windowOf(text: string): Window {
   return window;
 }
 
-function renamesOf(text: string): Rename[] {
-  const pairs = text.split(',').map((pair): Rename => {
+function parseRenames(text: string): ColumnRename[] {
+  const pairs = text.split(',').map((pair): ColumnRename => {
     const at = pair.indexOf('=');
     return [pair.slice(0, at).trim(), pair.slice(at + 1).trim()];
   });
-  const isPair = ([name, own]: Rename): boolean => name !== '' && own !== '';
+  const isPair = ([name, own]: ColumnRename): boolean => name !== '' && own !== '';
   const names = new Set(pairs.map(([name]) => name));
   if (!text.split(',').every((pair) => pair.includes('=')) || !pairs.every(isPair) || names.size < pairs.length)
     throw new UsageError(
@@ -121,8 +121,8 @@ function renamesOf(text: string): Rename[] {
   return pairs.filter(([name, own]) => name !== own);
 }
 
-function scaleOf(text: string | undefined): PriceScale {
-  const scale = text === undefined ? plainRows.priceScale : readPriceScale(text);
+function readPriceScale(text: string | undefined): PriceScale {
+  const scale = text === undefined ? defaultRowRules.priceScale : parsePriceScale(text);
   if (scale === undefined)
     throw new UsageError(
       `--price-scale ${JSON.stringify(text)}: expected a decimal number above 0, e.g. 0.01 for cents`,
@@ -130,7 +130,7 @@ function scaleOf(text: string | undefined): PriceScale {
   return scale;
 }
 
-function shareOf(text: string): number {
+function parseRejectedShare(text: string): number {
   const share = text.trim() === '' ? Number.NaN : Number(text);
   if (!(share >= 0 && share <= 1))
     throw new UsageError(`--allow-rejected ${JSON.stringify(text)}: expected a share from 0 to 1, e.g. 0.05`);
@@ -140,7 +140,7 @@ function shareOf(text: string): number {
 const reasonsShown = 5;
 
 /** What a dry run has found, a file a line, and under it why rows would be rejected. */
-function checkText(files: readonly CheckedFile[], { json }: ImportOptions): string {
+function formatDryRun(files: readonly CheckedFile[], { json }: ImportOptions): string {
   if (json === true) {
     const checked = files.map(({ path, rows, rejected, reasons, fault, isOverShare, flags }) => ({
       path,
@@ -157,15 +157,15 @@ function checkText(files: readonly CheckedFile[], { json }: ImportOptions): stri
     const { rows, rejected, reasons, fault, isOverShare, flags } = file;
     const verdict = isOverShare ? ': too many, nothing would be imported' : '';
     return [
-      `${visible(file.path)}: ${many(rows, 'row')}, ${number(rejected)} rejected${verdict}`,
-      ...(fault === null ? [] : [`  ${visible(fault)}`]),
+      `${escapeControls(file.path)}: ${formatCount(rows, 'row')}, ${formatNumber(rejected)} rejected${verdict}`,
+      ...(fault === null ? [] : [`  ${escapeControls(fault)}`]),
       ...reasons
         .slice(0, reasonsShown)
-        .map((r) => `  ${number(r.count)} × ${r.reason}, first ${visible(r.first.slice(0, 120))}`),
+        .map((r) => `  ${formatNumber(r.count)} × ${r.reason}, first ${escapeControls(r.first.slice(0, 120))}`),
       ...(flags.length === 0 ? [] : [`  say ${flags.join(' ')}`]),
     ];
   });
-  const more = files.length > filesShown ? [`… and ${many(files.length - filesShown, 'file')} more`] : [];
+  const more = files.length > filesShown ? [`… and ${formatCount(files.length - filesShown, 'file')} more`] : [];
   return `${[...lines, ...more].join('\n')}\n`;
 }
 

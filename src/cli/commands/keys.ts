@@ -1,11 +1,11 @@
 import { Option } from 'commander';
-import { many } from '../../core/format-quantity.ts';
-import { isoUtc, parseTime } from '../../core/time.ts';
-import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import { formatCount } from '../../core/format-quantity.ts';
+import { formatIsoUtc, parseTime } from '../../core/time.ts';
+import { type CommonFlags, flagsUnusedByReaders, withCommonFlags, withContext } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { wholeNumber } from '../options.ts';
-import { styleOf } from '../terminal-style.ts';
+import { createIntegerParser } from '../options.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 interface CreateFlags extends CommonFlags {
   readonly name: string;
@@ -16,7 +16,7 @@ interface CreateFlags extends CommonFlags {
 const requestsMax = 10_000_000;
 
 /** `keys create`, `keys list`, `keys revoke`: who may read market data. */
-export function addKeys(shell: Shell): void {
+export function addKeys(shell: CliContext): void {
   const { version } = shell;
   const keys = shell.program
     .command('keys')
@@ -29,12 +29,12 @@ export function addKeys(shell: Shell): void {
     .option('--expires <time>', 'expiry time: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: never)')
     .addOption(
       new Option('--requests-per-minute <n>', 'its own rate (default: service.requests_per_minute)').argParser(
-        wholeNumber(1, requestsMax),
+        createIntegerParser(1, requestsMax),
       ),
     );
   withNotes(create, createNotes);
   withExamples(create, createExamples);
-  withCommonFlags(create, idleWhereRead).action((flags: CreateFlags) =>
+  withCommonFlags(create, flagsUnusedByReaders).action((flags: CreateFlags) =>
     withContext(flags, version, false, async (context) => {
       const { withWorkspace } = await import('../../app/workspace.ts');
       const expiresAt = flags.expires === undefined ? null : parseTime(flags.expires, '--expires');
@@ -45,22 +45,22 @@ export function addKeys(shell: Shell): void {
       process.stdout.write(
         flags.json === true ? `${JSON.stringify({ id, name: flags.name, key, ...rest })}\n` : `${key}\n`,
       );
-      const until = expiresAt === null ? 'until it is revoked' : `until ${isoUtc(expiresAt)}`;
+      const until = expiresAt === null ? 'until it is revoked' : `until ${formatIsoUtc(expiresAt)}`;
       if (flags.quiet !== true)
         process.stderr.write(`key ${id} is good ${until}; keep it now: it is not shown again\n`);
     }),
   );
 
   const list = keys.command('list').description('list all keys without their secrets, newest first, with their state');
-  withCommonFlags(list, idleWhereRead).action((flags: CommonFlags) =>
+  withCommonFlags(list, flagsUnusedByReaders).action((flags: CommonFlags) =>
     withContext(flags, version, false, async (context) => {
-      const [{ withWorkspace }, { keysText }] = await Promise.all([
+      const [{ withWorkspace }, { formatKeys }] = await Promise.all([
         import('../../app/workspace.ts'),
         import('../format-keys.ts'),
       ]);
       const listed = await withWorkspace(context, (workspace) => workspace.listKeys(context.clock.nowMs()));
       const text = JSON.stringify({ keys: listed, count: listed.length });
-      process.stdout.write(flags.json === true ? `${text}\n` : keysText(listed, styleOf(process.stdout)));
+      process.stdout.write(flags.json === true ? `${text}\n` : formatKeys(listed, getTerminalStyle(process.stdout)));
     }),
   );
 
@@ -69,14 +69,14 @@ export function addKeys(shell: Shell): void {
     .description('revoke keys permanently; a running service rejects them within two seconds')
     .argument('<id...>', 'IDs as shown by oddslake keys list, or the keys themselves');
   withExamples(revoke, revokeExamples);
-  withCommonFlags(revoke, idleWhereRead).action((ids: readonly string[], flags: CommonFlags) =>
+  withCommonFlags(revoke, flagsUnusedByReaders).action((ids: readonly string[], flags: CommonFlags) =>
     withContext(flags, version, false, async (context) => {
       const { withWorkspace } = await import('../../app/workspace.ts');
       const revoked = await withWorkspace(context, (workspace) => workspace.revokeKeys(ids, context.clock.nowMs()));
       if (flags.json === true) return void process.stdout.write(`${JSON.stringify({ revoked })}\n`);
       for (const key of revoked)
-        process.stdout.write(`key ${key.id} (${key.name}) is revoked since ${isoUtc(key.revoked_at)}\n`);
-      if (revoked.length > 1) process.stdout.write(`${many(revoked.length, 'key')}\n`);
+        process.stdout.write(`key ${key.id} (${key.name}) is revoked since ${formatIsoUtc(key.revoked_at)}\n`);
+      if (revoked.length > 1) process.stdout.write(`${formatCount(revoked.length, 'key')}\n`);
     }),
   );
 }

@@ -1,15 +1,15 @@
 import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { runAndTell } from '../run-job.ts';
+import { runJobCommand } from '../run-job.ts';
 
 /** `markets`: one poll of the market lists. */
-export function addMarkets(shell: Shell): void {
+export function addMarkets(shell: CliContext): void {
   const command = shell.program.command('markets').description('poll the market lists once, and publish');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: CommonFlags) =>
-    runAndTell(shell, 'markets', flags, shell.jobs.markets, () => undefined),
+    runJobCommand(shell, 'markets', flags, shell.jobs.markets, () => undefined),
   );
 }
 

@@ -1,11 +1,11 @@
-import { dayStart, parseDay } from '../../core/time.ts';
+import { parseDay, parseDayStart } from '../../core/time.ts';
 import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { runAndTell } from '../run-job.ts';
+import { runJobCommand } from '../run-job.ts';
 
 /** `nightly`: the main job. */
-export function addNightly(shell: Shell): void {
+export function addNightly(shell: CliContext): void {
   const command = shell.program
     .command('nightly')
     .description(
@@ -18,8 +18,8 @@ export function addNightly(shell: Shell): void {
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: CommonFlags & { date?: string }) =>
-    runAndTell(shell, 'nightly', flags, shell.jobs.nightly, () => ({
-      day: flags.date === undefined ? null : dayStart(parseDay(flags.date, '--date')),
+    runJobCommand(shell, 'nightly', flags, shell.jobs.nightly, () => ({
+      day: flags.date === undefined ? null : parseDayStart(parseDay(flags.date, '--date')),
     })),
   );
 }

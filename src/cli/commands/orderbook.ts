@@ -1,19 +1,19 @@
 import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { symbolOption } from '../options.ts';
-import { runAndTell } from '../run-job.ts';
+import { createSymbolOption } from '../options.ts';
+import { runJobCommand } from '../run-job.ts';
 
 /** `orderbook`: one poll of order books. */
-export function addOrderbook(shell: Shell): void {
+export function addOrderbook(shell: CliContext): void {
   const command = shell.program
     .command('orderbook')
     .description('poll order books once, and publish: the symbols of orderbooks.symbols, or every live symbol')
-    .addOption(symbolOption());
+    .addOption(createSymbolOption());
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
-    runAndTell(shell, 'orderbook', flags, shell.jobs.orderbook, () => ({ symbols: flags.symbol })),
+    runJobCommand(shell, 'orderbook', flags, shell.jobs.orderbook, () => ({ symbols: flags.symbol })),
   );
 }
 

@@ -1,15 +1,15 @@
 import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { runAndTell } from '../run-job.ts';
+import { runJobCommand } from '../run-job.ts';
 
 /** `publish`: what is journaled, into the day partitions. */
-export function addPublish(shell: Shell): void {
+export function addPublish(shell: CliContext): void {
   const command = shell.program.command('publish').description('merge the journal into the day partitions');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: CommonFlags) =>
-    runAndTell(shell, 'publish', flags, shell.jobs.publish, () => undefined),
+    runJobCommand(shell, 'publish', flags, shell.jobs.publish, () => undefined),
   );
 }
 

@@ -1,7 +1,7 @@
-import { size } from '../../core/format-quantity.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
-import { visible } from '../escape-control.ts';
+import { formatBytes } from '../../core/format-quantity.ts';
+import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
+import { escapeControls } from '../escape-control.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 interface ReportFlags extends CommonFlags {
@@ -9,14 +9,14 @@ interface ReportFlags extends CommonFlags {
 }
 
 /** `report`: how the archive stands, as a page. */
-export function addReport(shell: Shell): void {
+export function addReport(shell: CliContext): void {
   const command = shell.program
     .command('report')
     .description('write an HTML page on the state of the archive: runs, ticks, coverage, gaps, growth')
     .option('--out <file>', "where to (default: report.html in the archive's root); a file that is there is replaced");
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, idleWhereRead).action((flags: ReportFlags) =>
+  withCommonFlags(command, flagsUnusedByReaders).action((flags: ReportFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const { writeReport } = await import('../../app/report.ts');
       const { verdict, ...written } = await writeReport(archive, context, flags.out ?? null);
@@ -29,12 +29,12 @@ export function addReport(shell: Shell): void {
       const { path, bytes, generation } = written;
       // What the service said, and its symbols, stand in it.
       const lines = [
-        `${path}: ${size(bytes)}, generation ${generation}`,
+        `${path}: ${formatBytes(bytes)}, generation ${generation}`,
         `${verdict.headline}.`,
         ...verdict.findings.map(({ text }) => `  ${text}`),
         ...(verdict.nextAction === null ? [] : [`Next: ${verdict.nextAction}`]),
       ];
-      process.stdout.write(`${lines.map(visible).join('\n')}\n`);
+      process.stdout.write(`${lines.map(escapeControls).join('\n')}\n`);
     }),
   );
 }

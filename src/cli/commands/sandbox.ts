@@ -1,11 +1,11 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
-import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import { type CommonFlags, flagsUnusedByReaders, withCommonFlags, withContext } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples } from '../help.ts';
-import { sandboxFlags, sandboxOptionsOf } from '../sandbox-flags.ts';
+import { parseSandboxOptions, sandboxFlags } from '../sandbox-flags.ts';
 
-interface SandboxFlags extends CommonFlags {
+interface SandboxCommandFlags extends CommonFlags {
   readonly ticks?: string;
   readonly markets?: string;
   readonly shift: 'own' | 'end-now';
@@ -13,7 +13,7 @@ interface SandboxFlags extends CommonFlags {
 }
 
 /** `sandbox`: a simulated upstream service on loopback, until it is stopped. */
-export function addSandbox(shell: Shell): void {
+export function addSandbox(shell: CliContext): void {
   const command = shell.program
     .command('sandbox')
     .description(
@@ -28,47 +28,48 @@ export function addSandbox(shell: Shell): void {
     );
   for (const { flags, text } of sandboxFlags) command.option(flags, text);
   withExamples(command, examples);
-  withCommonFlags(command, ['--config', '--output', '--set', ...idleWhereRead]).action((flags: SandboxFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
-      const [{ startSandbox }, { checkSandboxOptions, expectedOf }] = await Promise.all([
-        import('../../sandbox/sandbox.ts'),
-        import('../../sandbox/options-check.ts'),
-      ]);
-      const options = checkSandboxOptions(sandboxOptionsOf(command.opts(), expectedOf));
-      const feed = await feedOf(flags, options.nowMs ?? context.clock.nowMs());
-      const deps = { clock: context.clock, ...(feed === undefined ? {} : { feed }) };
-      const sandbox = await startSandbox(options, deps).catch((error: NodeJS.ErrnoException) => {
-        if (error.syscall !== 'listen') throw error;
-        const why = error.code === 'EADDRINUSE' ? 'another program has it' : error.code;
-        throw new UsageError(`--port ${options.port} cannot be had: ${why}. Name another, or none for a free one.`);
-      });
-      const { url } = sandbox;
-      const lines = [
-        `sandbox at ${url}, key ${options.key}; stop it with Ctrl-C`,
-        '',
-        `  export ODDSLAKE_BASE_URL=${url} ODDSLAKE_API_KEY=${options.key}`,
-        '  oddslake nightly --output output/try --set upstream.requests_per_second=100',
-      ];
-      process.stdout.write(
-        flags.json === true ? `${JSON.stringify({ url, key: options.key })}\n` : `${lines.join('\n')}\n`,
-      );
-      if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
-      const { requests, tickRows, perSecondMost } = sandbox.stats();
-      await sandbox.stop();
-      context.log.info({ requests, tickRows, perSecondMost }, 'sandbox stopped');
-    }),
+  withCommonFlags(command, ['--config', '--output', '--set', ...flagsUnusedByReaders]).action(
+    (flags: SandboxCommandFlags) =>
+      withContext(flags, shell.version, false, async (context) => {
+        const [{ startSandbox }, { checkSandboxOptions, describeExpected }] = await Promise.all([
+          import('../../sandbox/sandbox.ts'),
+          import('../../sandbox/options-check.ts'),
+        ]);
+        const options = checkSandboxOptions(parseSandboxOptions(command.opts(), describeExpected));
+        const feed = await openFeed(flags, options.nowMs ?? context.clock.nowMs());
+        const deps = { clock: context.clock, ...(feed === undefined ? {} : { feed }) };
+        const sandbox = await startSandbox(options, deps).catch((error: NodeJS.ErrnoException) => {
+          if (error.syscall !== 'listen') throw error;
+          const why = error.code === 'EADDRINUSE' ? 'another program has it' : error.code;
+          throw new UsageError(`--port ${options.port} cannot be had: ${why}. Name another, or none for a free one.`);
+        });
+        const { url } = sandbox;
+        const lines = [
+          `sandbox at ${url}, key ${options.key}; stop it with Ctrl-C`,
+          '',
+          `  export ODDSLAKE_BASE_URL=${url} ODDSLAKE_API_KEY=${options.key}`,
+          '  oddslake nightly --output output/try --set upstream.requests_per_second=100',
+        ];
+        process.stdout.write(
+          flags.json === true ? `${JSON.stringify({ url, key: options.key })}\n` : `${lines.join('\n')}\n`,
+        );
+        if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
+        const { requests, tickRows, perSecondMost } = sandbox.stats();
+        await sandbox.stop();
+        context.log.info({ requests, tickRows, perSecondMost }, 'sandbox stopped');
+      }),
   );
 }
 
-async function feedOf({ ticks, markets, shift }: SandboxFlags, nowMs: number) {
+async function openFeed({ ticks, markets, shift }: SandboxCommandFlags, nowMs: number) {
   if (ticks === undefined && markets === undefined) return undefined;
   if (ticks === undefined || markets === undefined)
     throw new UsageError('A recording needs both --ticks and --markets.');
-  const [{ readRecording }, { recordedFeed }] = await Promise.all([
+  const [{ readRecording }, { createRecordedFeed }] = await Promise.all([
     import('../../query/tick-recording.ts'),
     import('../../sandbox/recorded-feed.ts'),
   ]);
-  return recordedFeed(await readRecording(ticks, markets), { shift, nowMs });
+  return createRecordedFeed(await readRecording(ticks, markets), { shift, nowMs });
 }
 
 const examples = `

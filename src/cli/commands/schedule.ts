@@ -1,22 +1,22 @@
 import type { Context } from '../../app/context.ts';
-import type { Jobs } from '../../app/job.ts';
-import type { ScheduleWatch } from '../../app/schedule/health-checks.ts';
-import type { Board } from '../../app/schedule/job-status.ts';
+import type { JobLoaders } from '../../app/job.ts';
+import type { ScheduleMonitor } from '../../app/schedule/health-checks.ts';
+import type { JobStatusBoard } from '../../app/schedule/job-status.ts';
 import type { Summary } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
-import { print } from '../print-result.ts';
-import { notStarted } from '../run-job.ts';
+import type { CliContext } from '../command-types.ts';
+import { printSummary } from '../print-result.ts';
+import { summarizeNotStarted } from '../run-job.ts';
 
 /** The jobs that can be scheduled: every cron expression among the settings. */
-type Scheduled = Exclude<keyof Settings['schedule'], Others>;
-type Others = 'jitterSeconds' | 'catchUpHours' | 'host' | 'port' | 'lateHoursMax';
+type ScheduledJobName = Exclude<keyof Settings['schedule'], OtherScheduleSetting>;
+type OtherScheduleSetting = 'jitterSeconds' | 'catchUpHours' | 'host' | 'port' | 'lateHoursMax';
 
 /** How each of them is started when its moment comes. */
-const starters: Record<Scheduled, (jobs: Jobs, context: Context) => Promise<Summary>> = {
+const jobStarters: Record<ScheduledJobName, (jobs: JobLoaders, context: Context) => Promise<Summary>> = {
   nightly: async (jobs, context) => (await jobs.nightly()).run(context, { day: null }),
   markets: async (jobs, context) => (await jobs.markets()).run(context, undefined),
   ticks: async (jobs, context) => (await jobs.ticks()).run(context, { symbols: [] }),
@@ -24,52 +24,52 @@ const starters: Record<Scheduled, (jobs: Jobs, context: Context) => Promise<Summ
   publish: async (jobs, context) => (await jobs.publish()).run(context, undefined),
 };
 
-const names = Object.keys(starters) as Scheduled[];
+const scheduledJobNames = Object.keys(jobStarters) as ScheduledJobName[];
 
 /** `schedule`: the jobs at their times, until a signal. */
-export function addSchedule(shell: Shell): void {
+export function addSchedule(shell: CliContext): void {
   const command = shell.program
     .command('schedule')
     .description('run the jobs on the schedules of the config (schedule.nightly and others, UTC) until stopped');
   withCommonFlags(command, ['--no-progress']).action((flags: CommonFlags) =>
     // Several jobs at a time would draw their bars over one another.
-    withContext({ ...flags, progress: false }, shell.version, false, (context) => keep(shell, flags, context)),
+    withContext({ ...flags, progress: false }, shell.version, false, (context) => runSchedule(shell, flags, context)),
   );
 }
 
-async function keep(shell: Shell, flags: CommonFlags, context: Context): Promise<void> {
+async function runSchedule(shell: CliContext, flags: CommonFlags, context: Context): Promise<void> {
   const { schedule } = context.settings;
-  const wanted = names.flatMap((name) => (schedule[name] === null ? [] : [{ name, cron: schedule[name] }]));
+  const wanted = scheduledJobNames.flatMap((name) => (schedule[name] === null ? [] : [{ name, cron: schedule[name] }]));
   if (wanted.length === 0) {
     throw new UsageError(
-      `Nothing is scheduled: give a cron expression to one of ${names.map((name) => `schedule.${name}`).join(', ')}.`,
+      `Nothing is scheduled: give a cron expression to one of ${scheduledJobNames.map((name) => `schedule.${name}`).join(', ')}.`,
     );
   }
-  const [{ keepSchedule }, { parseCron }, { openBoard }] = await Promise.all([
+  const [{ runScheduleLoop }, { parseCron }, { openJobStatusBoard }] = await Promise.all([
     import('../../app/schedule/loop.ts'),
     import('../../settings/cron.ts'),
     import('../../app/schedule/job-status.ts'),
   ]);
-  const lastStarts = await lastStartsOf(context, wanted);
+  const lastStarts = await readLastStarts(context, wanted);
   const rhythms = wanted.map(({ name, cron }) => ({ name, rhythm: parseCron(cron) }));
-  const board = openBoard(rhythms, schedule.lateHoursMax * hourMs, context.clock.nowMs());
-  const watch = await watchOf(context, board);
+  const board = openJobStatusBoard(rhythms, schedule.lateHoursMax * hourMs, context.clock.nowMs());
+  const watch = await startWatch(context, board);
   const jobs = rhythms.map(({ name, rhythm }) => ({
     name,
     rhythm,
     lastStart: lastStarts.get(name) ?? null,
     async run() {
-      board.started(name, context.clock.nowMs());
-      const summary = await runOnce(shell, name, context);
-      board.ended(summary);
-      watch?.ended(summary);
-      print(flags, summary, context.settings.archive.output);
+      board.recordStart(name, context.clock.nowMs());
+      const summary = await runScheduledJob(shell, name, context);
+      board.recordEnd(summary);
+      watch?.recordRun(summary);
+      printSummary(flags, summary, context.settings.archive.output);
     },
   }));
   const rules = { jitterMs: schedule.jitterSeconds * 1000, catchUpMs: schedule.catchUpHours * hourMs };
-  context.signal.addEventListener('abort', board.stopping, { once: true });
+  context.signal.addEventListener('abort', board.recordStopping, { once: true });
   try {
-    await keepSchedule(jobs, rules, { ...context, turned: board.turned });
+    await runScheduleLoop(jobs, rules, { ...context, onEntries: board.updateEntries });
   } finally {
     watch?.close();
   }
@@ -78,19 +78,19 @@ async function keep(shell: Shell, flags: CommonFlags, context: Context): Promise
 const hourMs = 3_600_000;
 
 /** The health and metrics port, where the settings ask for one. */
-async function watchOf(context: Context, board: Board): Promise<ScheduleWatch | null> {
+async function startWatch(context: Context, board: JobStatusBoard): Promise<ScheduleMonitor | null> {
   const { port } = context.settings.schedule;
   if (port === null) return null;
-  const { watchSchedule } = await import('../../app/schedule/health-checks.ts');
-  return watchSchedule(context, port, board);
+  const { openScheduleMonitor } = await import('../../app/schedule/health-checks.ts');
+  return openScheduleMonitor(context, port, board);
 }
 
 /** When each job last started. Where a job would end at once for want of an archive or a key, so does this. */
-async function lastStartsOf(
+async function readLastStarts(
   context: Context,
-  wanted: readonly { readonly name: Scheduled }[],
+  wanted: readonly { readonly name: ScheduledJobName }[],
 ): Promise<Map<string, number | null>> {
-  const [{ openConfiguredArchive }, { requireUpstream }, { lastStartOf }] = await Promise.all([
+  const [{ openConfiguredArchive }, { requireUpstream }, { readLastStart }] = await Promise.all([
     import('../../app/open-configured.ts'),
     import('../../settings/settings.ts'),
     import('../../state/runs.ts'),
@@ -99,22 +99,22 @@ async function lastStartsOf(
   if (collects) requireUpstream(context.settings);
   const archive = openConfiguredArchive(context, collects);
   try {
-    return new Map(wanted.map(({ name }) => [name, lastStartOf(archive.state.db, name)]));
+    return new Map(wanted.map(({ name }) => [name, readLastStart(archive.state.db, name)]));
   } finally {
     archive.close();
   }
 }
 
 /** One run, under a signal of its own, so that what it leaves on that goes with it. */
-async function runOnce(shell: Shell, name: Scheduled, context: Context): Promise<Summary> {
+async function runScheduledJob(shell: CliContext, name: ScheduledJobName, context: Context): Promise<Summary> {
   const startedAt = context.clock.nowMs();
-  const log = tagged(context.log, { job: name });
+  const log = addLogFields(context.log, { job: name });
   const signal = AbortSignal.any([context.signal]);
   let summary: Summary;
   try {
-    summary = await starters[name](shell.jobs, { ...context, log, signal });
+    summary = await jobStarters[name](shell.jobs, { ...context, log, signal });
   } catch (error) {
-    summary = notStarted(name, shell.version, startedAt, error, context.clock.nowMs());
+    summary = summarizeNotStarted(name, shell.version, startedAt, error, context.clock.nowMs());
     const { afterRun } = await import('../../app/after-run/index.ts');
     await afterRun({ ...context, log, signal }, summary);
   }
@@ -126,7 +126,7 @@ async function runOnce(shell: Shell, name: Scheduled, context: Context): Promise
 }
 
 /** A log whose every line has these facts too. */
-const tagged = (log: Log, tags: object): Log => ({
+const addLogFields = (log: Log, tags: object): Log => ({
   debug: (facts, message) => log.debug({ ...tags, ...facts }, message),
   info: (facts, message) => log.info({ ...tags, ...facts }, message),
   warn: (facts, message) => log.warn({ ...tags, ...facts }, message),

@@ -1,15 +1,15 @@
-import type { Serving } from '../../app/serve.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { RunningService } from '../../app/serve.ts';
+import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples } from '../help.ts';
 
 /** `serve`: the HTTP service over the archive, until it is stopped. */
-export function addServe(shell: Shell): void {
+export function addServe(shell: CliContext): void {
   const command = shell.program
     .command('serve')
     .description('serve the archive over HTTP until stopped; clients need a key (oddslake keys create)');
   withExamples(command, examples);
-  withCommonFlags(command, idleWhereRead).action((flags: CommonFlags) =>
+  withCommonFlags(command, flagsUnusedByReaders).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const { startService } = await import('../../app/serve.ts');
       const service = await startService(context, archive);
@@ -17,7 +17,7 @@ export function addServe(shell: Shell): void {
       const { root } = archive.layout;
       context.log.info({ url, archive: root }, 'the service listens');
       process.stdout.write(
-        flags.json === true ? `${JSON.stringify({ url, docs, archive: root })}\n` : screen(service, root),
+        flags.json === true ? `${JSON.stringify({ url, docs, archive: root })}\n` : formatServing(service, root),
       );
       if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
       await service.stop();
@@ -26,7 +26,7 @@ export function addServe(shell: Shell): void {
   );
 }
 
-const screen = ({ url, docs }: Serving, root: string): string => `serving ${root}
+const formatServing = ({ url, docs }: RunningService, root: string): string => `serving ${root}
   address        ${url}
   documentation  ${docs}
   a key for it   oddslake keys create --name NAME --output ${/^[\w./-]+$/.test(root) ? root : JSON.stringify(root)}

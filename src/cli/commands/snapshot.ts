@@ -1,10 +1,10 @@
-import { many, size } from '../../core/format-quantity.ts';
+import { formatBytes, formatCount } from '../../core/format-quantity.ts';
 import { type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 /** `snapshot`: one generation, held on to. */
-export function addSnapshot(shell: Shell): void {
+export function addSnapshot(shell: CliContext): void {
   const command = shell.program
     .command('snapshot')
     .description('make a consistent copy of the published archive with hard links, for backups or repeatable studies')
@@ -23,7 +23,7 @@ export function addSnapshot(shell: Shell): void {
         });
         display.stop();
         const how = taken.copied === 0 ? 'hard links' : `${taken.copied} of them copied, as they could not be linked`;
-        const text = `${taken.folder}: generation ${taken.generation}, ${many(taken.files, 'file')}, ${size(taken.bytes)}, ${how}\n`;
+        const text = `${taken.folder}: generation ${taken.generation}, ${formatCount(taken.files, 'file')}, ${formatBytes(taken.bytes)}, ${how}\n`;
         process.stdout.write(flags.json === true ? `${JSON.stringify(taken)}\n` : text);
       } finally {
         display.stop();

@@ -1,10 +1,10 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
-import { wholeNumber } from '../options.ts';
-import { styleOf } from '../terminal-style.ts';
+import { createIntegerParser } from '../options.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 interface SqlFlags extends CommonFlags {
   readonly format: 'table' | 'csv' | 'json' | 'parquet';
@@ -12,7 +12,7 @@ interface SqlFlags extends CommonFlags {
 }
 
 /** `sql`: read-only DuckDB SQL over the published datasets. */
-export function addSql(shell: Shell): void {
+export function addSql(shell: CliContext): void {
   const command = shell.program
     .command('sql')
     .description('run read-only SQL (DuckDB); each dataset is a view: ticks, symbols, markets, …; times are UTC')
@@ -22,11 +22,11 @@ export function addSql(shell: Shell): void {
         .choices(['table', 'csv', 'json', 'parquet'])
         .default('table'),
     )
-    .option('--rows <n>', 'maximum number of rows printed', wholeNumber(1), 100);
+    .option('--rows <n>', 'maximum number of rows printed', createIntegerParser(1), 100);
   withTerms(command, "Beside the datasets there are, as in the archive's own views.sql:", terms);
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, idleWhereRead).action((statement: string, flags: SqlFlags) =>
+  withCommonFlags(command, flagsUnusedByReaders).action((statement: string, flags: SqlFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const format = flags.json === true ? 'json' : flags.format;
       if (format === 'parquet' && process.stdout.isTTY) {
@@ -37,8 +37,8 @@ export function addSql(shell: Shell): void {
       try {
         if (format !== 'table') return await query.write(statement, format, process.stdout, context.signal);
         const { renderTable } = await import('../table.ts');
-        const table = await query.table(statement, flags.rows, context.signal);
-        process.stdout.write(renderTable(table, styleOf(process.stdout)));
+        const table = await query.readTable(statement, flags.rows, context.signal);
+        process.stdout.write(renderTable(table, getTerminalStyle(process.stdout)));
       } finally {
         await close();
       }

@@ -1,7 +1,7 @@
 import { exitCodes } from '../../core/errors.ts';
 import { parseDuration } from '../../core/time.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples } from '../help.ts';
 
 interface StatusFlags extends CommonFlags {
@@ -9,26 +9,26 @@ interface StatusFlags extends CommonFlags {
 }
 
 /** `status`: how far the archive is. */
-export function addStatus(shell: Shell): void {
+export function addStatus(shell: CliContext): void {
   const command = shell.program
     .command('status')
     .description('print cursors, lag, journaled ticks, gaps and the last run; exit 4 if the lag exceeds --max-lag')
     .option('--max-lag <duration>', 'maximum lag of coverage behind now: 90s, 15m, 2h, 1d');
   withExamples(command, examples);
-  withCommonFlags(command, idleWhereRead).action((flags: StatusFlags) => {
+  withCommonFlags(command, flagsUnusedByReaders).action((flags: StatusFlags) => {
     // Before anything is opened.
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
     return withArchive(flags, shell.version, async (archive, context) => {
-      const [{ readStatus }, { judgedBy }, { statusText }] = await Promise.all([
+      const [{ readStatus }, { toCompletenessRules }, { formatStatus }] = await Promise.all([
         import('../../reading/status.ts'),
         import('../../settings/judged-by.ts'),
         import('../format-status.ts'),
       ]);
-      const status = readStatus(archive, judgedBy(context.settings), context.clock.nowMs());
-      process.stdout.write(flags.json === true ? `${JSON.stringify(status)}\n` : statusText(status));
+      const status = readStatus(archive, toCompletenessRules(context.settings), context.clock.nowMs());
+      process.stdout.write(flags.json === true ? `${JSON.stringify(status)}\n` : formatStatus(status));
       const late = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
       if (late) process.stderr.write(`oddslake: the lag is greater than ${flags.maxLag}.\n`);
-      shell.exit(late ? exitCodes.incomplete : exitCodes.done);
+      shell.setExitCode(late ? exitCodes.incomplete : exitCodes.done);
     });
   });
 }

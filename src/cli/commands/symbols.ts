@@ -1,41 +1,43 @@
 import { type Command, Option } from 'commander';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { wholeNumber } from '../options.ts';
-import { runAndTell } from '../run-job.ts';
-import { styleOf } from '../terminal-style.ts';
+import { createIntegerParser } from '../options.ts';
+import { runJobCommand } from '../run-job.ts';
+import { getTerminalStyle } from '../terminal-style.ts';
 
 interface SymbolsFlags extends CommonFlags {
   readonly rows: number;
 }
 
 /** `symbols`: what is known of each, found by words; `symbols retry`: suspended ones at once. */
-export function addSymbols(shell: Shell): void {
+export function addSymbols(shell: CliContext): void {
   const command = shell.program
     .command('symbols')
     .description('list known symbols, live ones first; search by ticker, question, category, market ID or venue')
     .argument('[text...]', 'words that must all match, case-insensitive (default: every symbol)')
     .addOption(
-      new Option('--rows <n>', 'most rows of the table; --json has all').argParser(wholeNumber(1)).default(50),
+      new Option('--rows <n>', 'most rows of the table; --json has all').argParser(createIntegerParser(1)).default(50),
     );
   withExamples(command, examples);
-  withCommonFlags(command, idleWhereRead).action((text: readonly string[], flags: SymbolsFlags) =>
+  withCommonFlags(command, flagsUnusedByReaders).action((text: readonly string[], flags: SymbolsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const [{ listSymbols }, { symbolsText }] = await Promise.all([
+      const [{ listSymbols }, { formatSymbols }] = await Promise.all([
         import('../../reading/symbols.ts'),
         import('../format-symbols.ts'),
       ]);
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs());
       process.stdout.write(
-        flags.json === true ? `${JSON.stringify(list)}\n` : symbolsText(list, flags.rows, styleOf(process.stdout)),
+        flags.json === true
+          ? `${JSON.stringify(list)}\n`
+          : formatSymbols(list, flags.rows, getTerminalStyle(process.stdout)),
       );
     }),
   );
-  addRetry(shell, command);
+  addSymbolsRetry(shell, command);
 }
 
-function addRetry(shell: Shell, symbols: Command): void {
+function addSymbolsRetry(shell: CliContext, symbols: Command): void {
   const retry = symbols
     .command('retry')
     .description('poll suspended symbols now; a response with data ends the suspension')
@@ -44,7 +46,7 @@ function addRetry(shell: Shell, symbols: Command): void {
   withExamples(retry, retryExamples);
   withCommonFlags(retry).action((given: readonly string[], _own: object, command: Command) =>
     // Flags that its parent has too are the parent's to Commander.
-    runAndTell(shell, 'ticks', command.optsWithGlobals<CommonFlags>(), shell.jobs.ticks, () => ({
+    runJobCommand(shell, 'ticks', command.optsWithGlobals<CommonFlags>(), shell.jobs.ticks, () => ({
       symbols: given,
       retriesSuspended: true,
     })),

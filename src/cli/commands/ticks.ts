@@ -1,19 +1,19 @@
 import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { symbolOption } from '../options.ts';
-import { runAndTell } from '../run-job.ts';
+import { createSymbolOption } from '../options.ts';
+import { runJobCommand } from '../run-job.ts';
 
 /** `ticks`: one poll of ticks. */
-export function addTicks(shell: Shell): void {
+export function addTicks(shell: CliContext): void {
   const command = shell.program
     .command('ticks')
     .description('poll new ticks once, and publish')
-    .addOption(symbolOption());
+    .addOption(createSymbolOption());
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: CommonFlags & { symbol: string[] }) =>
-    runAndTell(shell, 'ticks', flags, shell.jobs.ticks, () => ({ symbols: flags.symbol })),
+    runJobCommand(shell, 'ticks', flags, shell.jobs.ticks, () => ({ symbols: flags.symbol })),
   );
 }
 

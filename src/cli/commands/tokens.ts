@@ -1,8 +1,8 @@
 import { Option } from 'commander';
-import { isoUtc, parseTime } from '../../core/time.ts';
+import { formatIsoUtc, parseTime } from '../../core/time.ts';
 import { dayMs } from '../../core/window.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 interface IssueFlags extends CommonFlags {
@@ -16,7 +16,7 @@ const daysDefault = 30;
 const scopes = ['research'];
 
 /** `tokens issue`: user tokens for those who host the service themselves. */
-export function addTokens(shell: Shell): void {
+export function addTokens(shell: CliContext): void {
   const tokens = shell.program.command('tokens').description('manage the user tokens of the service: issue');
   const issue = tokens
     .command('issue')
@@ -36,19 +36,19 @@ export function addTokens(shell: Shell): void {
   withExamples(issue, examples);
   withCommonFlags(issue, ['--no-progress', '--wait', '--strict', '--output']).action((flags: IssueFlags) =>
     withContext(flags, shell.version, false, async ({ settings, clock }) => {
-      const { issueToken } = await import('../../workspace/user-tokens.ts');
+      const { issueUserToken } = await import('../../workspace/user-tokens.ts');
       const nowMs = clock.nowMs();
       const asked = flags.expires === undefined ? nowMs + daysDefault * dayMs : parseTime(flags.expires, '--expires');
       // A token tells its end in seconds.
       const expiresAt = Math.floor(asked / 1000) * 1000;
       const { user, workspace = null } = flags;
       const scopes = [...new Set(flags.scope)];
-      const token = await issueToken(settings.service.tokens, { user, workspace, scopes, expiresAt }, nowMs);
+      const token = await issueUserToken(settings.service.tokens, { user, workspace, scopes, expiresAt }, nowMs);
       const told = { token, user, workspace, scopes, expires_at: expiresAt };
       process.stdout.write(flags.json === true ? `${JSON.stringify(told)}\n` : `${token}\n`);
       if (flags.quiet !== true)
         process.stderr.write(
-          `a token of ${JSON.stringify(user)}, good until ${isoUtc(expiresAt)}; it cannot be revoked\n`,
+          `a token of ${JSON.stringify(user)}, good until ${formatIsoUtc(expiresAt)}; it cannot be revoked\n`,
         );
     }),
   );

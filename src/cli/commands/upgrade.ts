@@ -1,32 +1,32 @@
-import type { InferredCost } from '../../app/inferred-cost.ts';
+import type { RecheckCost } from '../../app/inferred-cost.ts';
 import { DamageError } from '../../core/errors.ts';
-import { many } from '../../core/format-quantity.ts';
-import { isoUtc } from '../../core/time.ts';
+import { formatCount } from '../../core/format-quantity.ts';
+import { formatIsoUtc } from '../../core/time.ts';
 import { type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withNotes } from '../help.ts';
 
 /** `upgrade`: an archive that an older oddslake left. */
-export function addUpgrade(shell: Shell): void {
+export function addUpgrade(shell: CliContext): void {
   const command = shell.program
     .command('upgrade')
     .description("bring an older archive up to this oddslake's format: one new generation, no tick touched");
   withNotes(command, notes);
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const [{ judgedBy }, { inferredCost }, { publish }] = await Promise.all([
+      const [{ toCompletenessRules }, { estimateRecheckCost }, { publish }] = await Promise.all([
         import('../../settings/judged-by.ts'),
         import('../../app/inferred-cost.ts'),
         import('../../archive/publish/publish.ts'),
       ]);
       const display = await context.startDisplay('upgrade', 1, 'parts');
       try {
-        const { before, manifest, files, refused } = await publish(archive, {
+        const { previousManifest, manifest, files, refused } = await publish(archive, {
           runId: 'upgrade',
           clock: context.clock,
           waitMs: context.waitMs,
           signal: context.signal,
-          ...judgedBy(context.settings),
+          ...toCompletenessRules(context.settings),
           upgrades: true,
           candles: context.settings.archive.candles,
           onProgress: (done, total) => display.update({ done, total }),
@@ -34,7 +34,7 @@ export function addUpgrade(shell: Shell): void {
         display.stop();
         if (refused.length > 0) throw new DamageError(`${refused.join(' ')} Run oddslake verify.`);
         // Of two at a time the second finds nothing left to do.
-        const { format_version: from } = before;
+        const { format_version: from } = previousManifest;
         const { format_version: to, generation } = manifest;
         const said = {
           archive: archive.layout.root,
@@ -42,12 +42,12 @@ export function addUpgrade(shell: Shell): void {
           to_format: to,
           generation,
           files: files.length,
-          inferred: from === to ? null : inferredCost(archive.state.db, context.settings.poll.pageLimit),
+          inferred: from === to ? null : estimateRecheckCost(archive.state.db, context.settings.poll.pageLimit),
         };
         const text =
           from === to
             ? `${said.archive} has format ${to} already: nothing to do\n`
-            : `${said.archive}: from format ${from} to ${to}, generation ${generation}, ${many(files.length, 'file')} written\n${inferredText(said.inferred)}`;
+            : `${said.archive}: from format ${from} to ${to}, generation ${generation}, ${formatCount(files.length, 'file')} written\n${formatInferredCost(said.inferred)}`;
         process.stdout.write(flags.json === true ? `${JSON.stringify(said)}\n` : text);
       } finally {
         display.stop();
@@ -57,11 +57,11 @@ export function addUpgrade(shell: Shell): void {
 }
 
 /** What rests on no evidence, and how to have it confirmed. */
-function inferredText(inferred: InferredCost | null): string {
+function formatInferredCost(inferred: RecheckCost | null): string {
   if (inferred === null || inferred.windows === 0) return '';
   const { windows, symbols, from, to, expected_requests: requests } = inferred;
-  return `Nothing tells why ${many(windows, 'window')} of ${many(symbols, 'symbol')} count as covered: they are inferred, and their days provisional. To have them confirmed, with about ${many(requests, 'request')}:
-  oddslake backfill --from ${isoUtc(from)} --to ${isoUtc(to)} --recheck inferred
+  return `Nothing tells why ${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} count as covered: they are inferred, and their days provisional. To have them confirmed, with about ${formatCount(requests, 'request')}:
+  oddslake backfill --from ${formatIsoUtc(from)} --to ${formatIsoUtc(to)} --recheck inferred
 `;
 }
 

@@ -1,13 +1,13 @@
 import type { RepairFlags, VerifyFlags } from '../../app/job.ts';
 import type { Archive } from '../../archive/open-archive.ts';
-import type { Finding, Verified } from '../../archive/verify/verify.ts';
+import type { VerifyFinding, VerifyResult } from '../../archive/verify/verify.ts';
 import { exitCodes, UsageError } from '../../core/errors.ts';
-import { many, size } from '../../core/format-quantity.ts';
+import { formatBytes, formatCount } from '../../core/format-quantity.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { Shell } from '../command-types.ts';
+import type { CliContext } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { tell } from '../print-result.ts';
-import { runAndTell } from '../run-job.ts';
+import { reportSummary } from '../print-result.ts';
+import { runJobCommand } from '../run-job.ts';
 
 interface VerifyOptions extends CommonFlags {
   readonly repair?: boolean;
@@ -15,7 +15,7 @@ interface VerifyOptions extends CommonFlags {
 }
 
 /** `verify`: re-reads every published file, and mends what is damaged where it is told to. */
-export function addVerify(shell: Shell): void {
+export function addVerify(shell: CliContext): void {
   const command = shell.program
     .command('verify')
     .description('check every published file against the SHA-256 in the manifest; exit 6 if one differs')
@@ -24,44 +24,44 @@ export function addVerify(shell: Shell): void {
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: VerifyOptions) =>
-    flags.repair === true ? repairAndTell(shell, flags) : verifyAndTell(shell, flags),
+    flags.repair === true ? runRepair(shell, flags) : runVerify(shell, flags),
   );
 }
 
-async function repairAndTell(shell: Shell, flags: VerifyOptions): Promise<void> {
-  const { repairText } = await import('../format-repair.ts');
+async function runRepair(shell: CliContext, flags: VerifyOptions): Promise<void> {
+  const { formatRepair } = await import('../format-repair.ts');
   const parse = (): RepairFlags => ({
     fromUrl: flags.fromUrl ?? null,
-    show: (repaired) =>
-      process.stdout.write(flags.json === true ? `${JSON.stringify({ repaired })}\n` : repairText(repaired)),
+    onRepaired: (repaired) =>
+      process.stdout.write(flags.json === true ? `${JSON.stringify({ repaired })}\n` : formatRepair(repaired)),
   });
-  await runAndTell(shell, 'repair', flags, shell.jobs.repair, parse);
+  await runJobCommand(shell, 'repair', flags, shell.jobs.repair, parse);
 }
 
-async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> {
+async function runVerify(shell: CliContext, flags: VerifyOptions): Promise<void> {
   if (flags.fromUrl !== undefined) throw new UsageError('--from-url needs --repair: without it nothing is fetched.');
   await withContext(flags, shell.version, false, async (context) => {
     const job = await shell.jobs.verify();
     let isShown = false;
-    const show: VerifyFlags['show'] = (found, archive, runId) => {
-      printFound(found, archive, runId, flags.json === true);
+    const show: VerifyFlags['onVerified'] = (found, archive, runId) => {
+      printVerified(found, archive, runId, flags.json === true);
       isShown = true;
     };
-    const summary = await job.run(context, { show });
+    const summary = await job.run(context, { onVerified: show });
     if (!isShown || (summary.error !== null && summary.exit_code !== exitCodes.damaged))
-      tell(shell, flags, summary, '');
-    else shell.exit(summary.exit_code);
+      reportSummary(shell, flags, summary, '');
+    else shell.setExitCode(summary.exit_code);
   });
 }
 
-function printFound(found: Verified, archive: Archive, runId: string, asJson: boolean): void {
+function printVerified(found: VerifyResult, archive: Archive, runId: string, asJson: boolean): void {
   if (asJson) process.stdout.write(`${JSON.stringify({ run_id: runId, ...found })}\n`);
   else {
     for (const { path, what } of found.findings)
-      process.stdout.write(`${path}: ${what}${ofManifest(path, what, archive)}\n`);
+      process.stdout.write(`${path}: ${what}${describeManifestEntry(path, what, archive)}\n`);
     const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
     process.stdout.write(
-      `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
+      `${formatCount(found.files, 'file')}, ${formatBytes(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
     );
     if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
   }
@@ -69,9 +69,9 @@ function printFound(found: Verified, archive: Archive, runId: string, asJson: bo
 }
 
 /** What a manifest says that the last publish did not write; the files were looked at by it all the same. */
-const ofManifest = (path: string, what: Finding['what'], { state, manifest }: Archive): string =>
+const describeManifestEntry = (path: string, what: VerifyFinding['what'], { state, readManifest }: Archive): string =>
   path === 'manifest.json' && what === 'differs'
-    ? ` from the one that the last publish wrote, generation ${state.generation()}, and calls itself generation ${manifest().generation}`
+    ? ` from the one that the last publish wrote, generation ${state.generation()}, and calls itself generation ${readManifest().generation}`
     : '';
 
 const notes = `

@@ -2,17 +2,17 @@ import { join } from 'node:path';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
-import type { BacktestAsked } from '../../research/backtest-request.ts';
+import type { BacktestSpec } from '../../research/backtest-request.ts';
 import type { Strategy } from '../../research/strategy.ts';
 import { tryLock } from '../../state/lock.ts';
-import type { Backtests } from '../../workspace/backtests.ts';
+import type { BacktestStore } from '../../workspace/backtests.ts';
 import type { BacktestRow } from '../../workspace/tables.ts';
 import { type JobRunner, startJobRunner } from '../job-runner.ts';
-import { backtestInThread, failedBacktest, type RunAsked, reasons } from './backtest-in-thread.ts';
+import { type BacktestTask, failureMessages, runBacktestInThread, toBacktestFailure } from './backtest-in-thread.ts';
 
-export interface RunnerParts {
+export interface BacktestRunnerOptions {
   readonly archive: Archive;
-  readonly jobs: Backtests;
+  readonly jobs: BacktestStore;
   readonly clock: Clock;
   readonly log: Log;
   /** Threads that play one backtest, at least 1. */
@@ -22,48 +22,59 @@ export interface RunnerParts {
 }
 
 /** Works off the backtests that are to be kept. Begins at once, and goes on until it is stopped. */
-export function startBacktestRunner({ archive, jobs, clock, log, threads, ticksMax }: RunnerParts): JobRunner {
+export function startBacktestRunner({
+  archive,
+  jobs,
+  clock,
+  log,
+  threads,
+  ticksMax,
+}: BacktestRunnerOptions): JobRunner {
   const { disk, layout } = archive;
   return startJobRunner<BacktestRow>(
     {
       plural: 'backtests',
       tryLock() {
-        disk.makeFolder(layout.private);
-        return tryLock(join(layout.private, 'backtests.lock'));
+        disk.makeFolder(layout.privateFolder);
+        return tryLock(join(layout.privateFolder, 'backtests.lock'));
       },
       releaseAll: () => jobs.releaseAll(clock.nowMs()),
-      tidy: async () => {},
+      cleanUp: async () => {},
       take: (me) => jobs.take(me, clock.nowMs()),
       progress: jobs.progress,
       release: jobs.release,
-      async make(row, { signal, progress }) {
+      async run(row, { signal, progress }) {
         let batches = 0;
         const told = (done: number, total: number): void => {
           batches = total;
           progress(done, total);
         };
-        const asked = { ...askedOf(row), threads, ticksMax };
-        const made = await backtestInThread(archive, asked, { signal, progress: told });
+        const asked = { ...toBacktestTask(row), threads, ticksMax };
+        const made = await runBacktestInThread(archive, asked, { signal, progress: told });
         return async (me) => {
           await jobs.finish(row.id, me, { state: 'done', at: clock.nowMs(), batches, ...made });
         };
       },
       async fail({ id }, me, error) {
-        await jobs.finish(id, me, { state: 'failed', at: clock.nowMs(), error: toldOf(error) });
+        await jobs.finish(id, me, { state: 'failed', at: clock.nowMs(), error: toErrorMessage(error) });
       },
     },
     { clock, log },
   );
 }
 
-const askedOf = ({ asked, strategy, strategy_version }: BacktestRow): Pick<RunAsked, 'asked' | 'found'> => ({
-  asked: JSON.parse(asked) as BacktestAsked,
-  found: { strategy: JSON.parse(strategy) as Strategy, version: strategy_version },
+const toBacktestTask = ({
+  asked,
+  strategy,
+  strategy_version,
+}: BacktestRow): Pick<BacktestTask, 'spec' | 'resolvedStrategy'> => ({
+  spec: JSON.parse(asked) as BacktestSpec,
+  resolvedStrategy: { strategy: JSON.parse(strategy) as Strategy, version: strategy_version },
 });
 
-function toldOf(error: unknown): string {
-  const { why, faults } = failedBacktest(error);
+function toErrorMessage(error: unknown): string {
+  const { why, faults } = toBacktestFailure(error);
   if (why === 'unfit')
     return `It cannot be run as asked: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
-  return reasons[why];
+  return failureMessages[why];
 }

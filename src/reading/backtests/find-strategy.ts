@@ -1,23 +1,24 @@
-import type { ExecutableAsked } from '../../research/backtest-request.ts';
-import { executables } from '../../research/builtin-strategies.ts';
+import type { ExecutableSpec } from '../../research/backtest-request.ts';
+import { builtinStrategies } from '../../research/builtin-strategies.ts';
 import type { Strategy } from '../../research/strategy.ts';
 import type { Fault } from '../../research/validator.ts';
 import type { StrategyRow } from '../../workspace/tables.ts';
-import type { Found } from './run-backtest.ts';
+import type { ResolvedStrategy } from './run-backtest.ts';
 
 /** Looks for a strategy that its owner keeps; without a version for the latest. */
-export type FindKept = (
+export type FindSavedStrategy = (
   name: string,
   version: number | null,
 ) => Promise<Pick<StrategyRow, 'definition' | 'version'> | null>;
 
 /** Which strategy is meant: the one that comes along, else one of the owner's of that name, else one that everybody has. */
-export async function findStrategy(
-  { name, version, strategy }: ExecutableAsked,
-  findKept: FindKept,
-): Promise<{ found: Found } | { faults: readonly Fault[] }> {
+export async function resolveStrategy(
+  { name, version, strategy }: ExecutableSpec,
+  findKept: FindSavedStrategy,
+): Promise<{ found: ResolvedStrategy } | { faults: readonly Fault[] }> {
   if (strategy !== null) {
-    if (version !== null) return faulty('version', 'is of a strategy that is kept, and not of one that comes along');
+    if (version !== null)
+      return createStrategyFaults('version', 'is of a strategy that is kept, and not of one that comes along');
     return { found: { strategy, version: null } };
   }
   const kept = await findKept(name, version);
@@ -26,16 +27,16 @@ export async function findStrategy(
     return { found: { strategy: JSON.parse(kept.definition) as Strategy, version: kept.version } };
   }
   const latest = version === null ? null : await findKept(name, null);
-  if (latest !== null) return faulty('version', `is none of ${name}, whose latest is ${latest.version}`);
-  const builtIn = executables.find((one) => one.name === name);
+  if (latest !== null) return createStrategyFaults('version', `is none of ${name}, whose latest is ${latest.version}`);
+  const builtIn = builtinStrategies.find((one) => one.name === name);
   if (builtIn === undefined) {
-    const names = executables.map((one) => one.name).join(', ');
-    return faulty('name', `is no strategy of this user, and none of ${names}`);
+    const names = builtinStrategies.map((one) => one.name).join(', ');
+    return createStrategyFaults('name', `is no strategy of this user, and none of ${names}`);
   }
-  if (version !== null) return faulty('version', `is of a strategy that is kept: ${name} has none`);
+  if (version !== null) return createStrategyFaults('version', `is of a strategy that is kept: ${name} has none`);
   return { found: { strategy: builtIn.strategy, version: null } };
 }
 
-const faulty = (field: 'name' | 'version', reason: string) => ({
+const createStrategyFaults = (field: 'name' | 'version', reason: string) => ({
   faults: [{ name: `entry_executable.${field}`, reason }],
 });

@@ -2,7 +2,7 @@ import { UsageError } from '../../core/errors.ts';
 import type { Fault } from '../../research/validator.ts';
 
 /** A backtest that cannot be run as it was asked for: what is wrong, by field. */
-export class UnfitBacktest extends UsageError {
+export class InvalidBacktestError extends UsageError {
   readonly faults: readonly Fault[];
   constructor(faults: readonly Fault[]) {
     super(`The backtest cannot be run: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`);

@@ -1,14 +1,14 @@
 import { compareUtf8 } from '../../core/compare-utf8.ts';
 import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
-import { moment } from '../../query/slice-query.ts';
-import { literal } from '../../query/views.ts';
+import { toSqlTimestamp } from '../../query/slice-query.ts';
+import { quoteLiteral } from '../../query/views.ts';
 import { bookAgeMsMax } from '../../research/simulate.ts';
-import type { Book, Books, Level } from '../../research/symbol-series.ts';
-import type { BookRow, BookShelf } from './order-book-store.ts';
+import type { Level, OrderBook, OrderBookSeries } from '../../research/symbol-series.ts';
+import type { OrderBookStore, StoredBookSeries } from './order-book-store.ts';
 
 /** Another order book of a symbol, whose levels are still to come. */
-interface Coming extends Book {
+interface PartialBook extends OrderBook {
   readonly bids: Level[];
   readonly asks: Level[];
 }
@@ -19,17 +19,17 @@ interface Coming extends Book {
  * @param query over the order books, with one thread, so that rows come in the order of files: a symbol's by time
  * @param ticks times by symbol, ascending
  */
-export async function readBooks(
+export async function readOrderBooks(
   query: Query,
   ticks: ReadonlyMap<string, Float64Array>,
   span: Window,
-  shelf: BookShelf,
+  shelf: OrderBookStore,
   signal: AbortSignal,
-): Promise<Map<string, Books>> {
+): Promise<Map<string, OrderBookSeries>> {
   const sql = `SELECT symbol, epoch_ms(t)::DOUBLE, side, price, quantity FROM orderbooks
-    WHERE ${among([...ticks.keys()])} AND t >= ${moment(span.from - bookAgeMsMax)} AND t < ${moment(span.to)}`;
-  const found = new Map<string, ReturnType<typeof keeper>>();
-  for await (const chunk of query.chunks([sql], signal)) {
+    WHERE ${formatSymbolCondition([...ticks.keys()])} AND t >= ${toSqlTimestamp(span.from - bookAgeMsMax)} AND t < ${toSqlTimestamp(span.to)}`;
+  const found = new Map<string, ReturnType<typeof createBookCollector>>();
+  for await (const chunk of query.readChunks([sql], signal)) {
     const [names, moments, sides, prices, quantities] = chunk as readonly [
       ...[names: string[], moments: number[], sides: string[]],
       ...[prices: number[], quantities: number[]],
@@ -40,7 +40,7 @@ export async function readBooks(
       if (times === undefined) continue;
       let of = found.get(symbol);
       if (of === undefined) {
-        of = keeper(symbol, times, span, shelf.row());
+        of = createBookCollector(symbol, times, span, shelf.createSeries());
         found.set(symbol, of);
       }
       of.row(moments[row]!, sides[row]!, prices[row]!, quantities[row]!);
@@ -50,18 +50,18 @@ export async function readBooks(
 }
 
 /** With more symbols than these, rows of those between them are read, too. */
-const namedMax = 50;
+const symbolsInQueryMax = 50;
 
 /** A condition that is looked at row by row: of IN and many names DuckDB makes a join, after which rows come in any order. */
-function among(symbols: readonly string[]): string {
-  const names = symbols.toSorted(compareUtf8).map(literal);
+function formatSymbolCondition(symbols: readonly string[]): string {
+  const names = symbols.toSorted(compareUtf8).map(quoteLiteral);
   const range = `symbol BETWEEN ${names[0]} AND ${names.at(-1)}`;
-  return names.length > namedMax ? range : `${range} AND list_contains([${names.join(', ')}], symbol)`;
+  return names.length > symbolsInQueryMax ? range : `${range} AND list_contains([${names.join(', ')}], symbol)`;
 }
 
 /** Takes the rows of one symbol, and keeps of its books those that a tick may meet. */
-function keeper(symbol: string, t: Float64Array, { from, to }: Window, kept: BookRow) {
-  let coming: Coming | null = null;
+function createBookCollector(symbol: string, t: Float64Array, { from, to }: Window, kept: StoredBookSeries) {
+  let coming: PartialBook | null = null;
   let tick = 0;
 
   /** Keeps the one whose rows are over, where there is a tick before the next one. */
@@ -82,7 +82,7 @@ function keeper(symbol: string, t: Float64Array, { from, to }: Window, kept: Boo
       // An empty book is one row of nothing.
       if (Number.isFinite(price)) coming[side === 'bid' ? 'bids' : 'asks'].push([price, quantity]);
     },
-    end(): Books {
+    end(): OrderBookSeries {
       settle(to);
       return kept;
     },

@@ -1,8 +1,8 @@
 import { datasets } from '../../archive/parquet/schema.ts';
 import { compareUtf8 } from '../../core/compare-utf8.ts';
 import type { Query } from '../../query/query.ts';
-import { moment } from '../../query/slice-query.ts';
-import { literal } from '../../query/views.ts';
+import { toSqlTimestamp } from '../../query/slice-query.ts';
+import { quoteLiteral } from '../../query/views.ts';
 import type { MarketState } from '../../research/symbol-series.ts';
 
 /** The columns of the markets dataset that are read for them. */
@@ -10,13 +10,13 @@ const stateNames = ['symbol', 'canonical_id', 'first_seen', 'last_seen', 'catego
 export const stateColumns = datasets.markets.filter(({ name }) => stateNames.includes(name));
 
 /** Rows of the markets dataset up to a moment, as `readStates` wants them. */
-export const statesInOrder = (to: number): string =>
+export const createStatesQuery = (to: number): string =>
   `SELECT ${stateNames.join(', ')} FROM markets
-    WHERE symbol IS NOT NULL AND first_seen < ${moment(to)} ORDER BY symbol, first_seen, canonical_id`;
+    WHERE symbol IS NOT NULL AND first_seen < ${toSqlTimestamp(to)} ORDER BY symbol, first_seen, canonical_id`;
 
 /** Where rows are in order by symbol, the range tells which of them need not be read. */
-function among(symbols: readonly string[]): string {
-  const names = symbols.toSorted(compareUtf8).map(literal);
+function formatSymbolCondition(symbols: readonly string[]): string {
+  const names = symbols.toSorted(compareUtf8).map(quoteLiteral);
   return `symbol BETWEEN ${names[0]} AND ${names.at(-1)} AND symbol IN (${names.join(', ')})`;
 }
 
@@ -24,7 +24,7 @@ function among(symbols: readonly string[]): string {
  * What was known of the markets of symbols, up to a moment. A row of the dataset begins with the poll that first showed its
  * category and its end; its confidence is that of the last poll that it spans, and was known from then on only.
  */
-export async function readStates(
+export async function readMarketStates(
   query: Query,
   symbols: readonly string[],
   to: number,
@@ -32,9 +32,9 @@ export async function readStates(
 ): Promise<Map<string, MarketState[]>> {
   const sql = `SELECT symbol, epoch_ms(first_seen)::DOUBLE, epoch_ms(last_seen)::DOUBLE, category, confidence,
       epoch_ms(closes_at)::DOUBLE FROM markets
-    WHERE ${among(symbols)} AND first_seen < ${moment(to)} ORDER BY symbol, first_seen, canonical_id`;
-  const learned = new Map<string, Learned[]>();
-  for await (const chunk of query.chunks([sql], signal)) {
+    WHERE ${formatSymbolCondition(symbols)} AND first_seen < ${toSqlTimestamp(to)} ORDER BY symbol, first_seen, canonical_id`;
+  const learned = new Map<string, StateUpdate[]>();
+  for await (const chunk of query.readChunks([sql], signal)) {
     for (const row of chunk[0]!.keys()) {
       const [symbol, first, last, category, confidence, closesAt] = chunk.map((column) => column[row]) as StateRow;
       const list = learned.get(symbol) ?? [];
@@ -42,7 +42,7 @@ export async function readStates(
       list.push({ from: first, category, closesAt }, { from: last, confidence });
     }
   }
-  return new Map([...learned].map(([symbol, list]) => [symbol, statesOf(list)]));
+  return new Map([...learned].map(([symbol, list]) => [symbol, foldStates(list)]));
 }
 
 type StateRow = [
@@ -51,9 +51,9 @@ type StateRow = [
 ];
 
 /** What one poll told. */
-type Learned = Partial<MarketState> & Pick<MarketState, 'from'>;
+type StateUpdate = Partial<MarketState> & Pick<MarketState, 'from'>;
 
-function statesOf(learned: readonly Learned[]): MarketState[] {
+function foldStates(learned: readonly StateUpdate[]): MarketState[] {
   const states: MarketState[] = [];
   let state: MarketState = { from: 0, category: null, confidence: null, closesAt: null };
   for (const one of learned.toSorted((a, b) => a.from - b.from)) {

@@ -1,6 +1,6 @@
-import { dayFloor, type Window } from '../../core/window.ts';
+import { floorToDay, type Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
-import { moment } from '../../query/slice-query.ts';
+import { toSqlTimestamp } from '../../query/slice-query.ts';
 
 /** Which markets a symbol was known to be of, from a moment on; epoch milliseconds. Several, where a match is in doubt. */
 export interface KnownIds {
@@ -9,25 +9,25 @@ export interface KnownIds {
 }
 
 /** What polls told of the markets of symbols. */
-export interface Markets {
+export interface MarketIndex {
   /** By time; none where no poll told of the symbol. */
-  idsOf(symbol: string): readonly KnownIds[];
+  getIds(symbol: string): readonly KnownIds[];
   /** A name for all symbols that were, one by another, ever known to be of one market; null where nothing is known. */
-  groupOf(symbol: string): string | null;
+  getGroup(symbol: string): string | null;
 }
 
 /** Reads the markets dataset up to a moment: what was told later was not known. */
-export async function readMarkets(query: Query, to: number, signal: AbortSignal): Promise<Markets> {
+export async function readMarketIndex(query: Query, to: number, signal: AbortSignal): Promise<MarketIndex> {
   const sql = `SELECT symbol, canonical_id, epoch_ms(first_seen)::DOUBLE FROM markets
-    WHERE symbol IS NOT NULL AND first_seen < ${moment(to)} ORDER BY symbol, first_seen, canonical_id`;
+    WHERE symbol IS NOT NULL AND first_seen < ${toSqlTimestamp(to)} ORDER BY symbol, first_seen, canonical_id`;
   const ids = new Map<string, readonly KnownIds[]>();
-  const groups = joiner();
+  const groups = createUnionFind();
   // Rows of a symbol stand together. They are many, and what is known by them is little.
   let [of, told] = [null as string | null, [] as { from: number; ids: string[] }[]];
   const learn = (): void => {
-    if (of !== null) ids.set(of, knownOf(told));
+    if (of !== null) ids.set(of, foldKnownIds(told));
   };
-  for await (const [symbols, names, froms] of query.chunks([sql], signal)) {
+  for await (const [symbols, names, froms] of query.readChunks([sql], signal)) {
     for (const [row, name] of symbols!.entries()) {
       const [symbol, id, from] = [name as string, names![row] as string, froms![row] as number];
       if (symbol !== of) {
@@ -41,8 +41,8 @@ export async function readMarkets(query: Query, to: number, signal: AbortSignal)
   }
   learn();
   return {
-    idsOf: (symbol) => ids.get(symbol) ?? [],
-    groupOf(symbol) {
+    getIds: (symbol) => ids.get(symbol) ?? [],
+    getGroup(symbol) {
       const [first] = ids.get(symbol) ?? [];
       return first === undefined ? null : groups.of(first.ids[0]!);
     },
@@ -53,11 +53,11 @@ export async function readMarkets(query: Query, to: number, signal: AbortSignal)
  * What was known by what rows of the markets dataset told as they began. Every day begins anew with all that its first poll
  * told; within it a row may be there for another state of a market that was told before, and says nothing of the others.
  */
-export function knownOf(told: readonly KnownIds[]): KnownIds[] {
+export function foldKnownIds(told: readonly KnownIds[]): KnownIds[] {
   const known: KnownIds[] = [];
   for (const [i, one] of told.entries()) {
     const last = known.at(-1);
-    const isLater = i > 0 && dayFloor(told[i - 1]!.from) === dayFloor(one.from);
+    const isLater = i > 0 && floorToDay(told[i - 1]!.from) === floorToDay(one.from);
     const isNews = last === undefined || !one.ids.every((id) => last.ids.includes(id));
     if (isNews || (!isLater && one.ids.length < last.ids.length)) known.push(one);
   }
@@ -65,7 +65,7 @@ export function knownOf(told: readonly KnownIds[]): KnownIds[] {
 }
 
 /** Names that belong together, found by one of them. */
-function joiner() {
+function createUnionFind() {
   const above = new Map<string, string>();
   const of = (name: string): string => {
     let top = name;
@@ -89,7 +89,7 @@ function joiner() {
 }
 
 /** When two symbols were known to be of one market. */
-export function togetherOf(a: readonly KnownIds[], b: readonly KnownIds[]): Window[] {
+export function findSharedWindows(a: readonly KnownIds[], b: readonly KnownIds[]): Window[] {
   const out: { from: number; to: number }[] = [];
   const moments = [...new Set([...a, ...b].map(({ from }) => from))].sort((x, y) => x - y);
   const idsAt = (known: readonly KnownIds[], t: number): readonly string[] =>

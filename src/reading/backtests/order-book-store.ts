@@ -1,28 +1,28 @@
 import { randomUUID } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Book, Books, Level } from '../../research/symbol-series.ts';
+import type { Level, OrderBook, OrderBookSeries } from '../../research/symbol-series.ts';
 
 /**
  * Where the order books of a batch are kept: how many levels they have nobody knows beforehand, so that beyond a bound those
  * are in a file, and read from there one book at a time.
  */
-export interface BookShelf {
+export interface OrderBookStore {
   /** A row of books that are added one by one, in the order of time. */
-  row(): BookRow;
+  createSeries(): StoredBookSeries;
   /** After that nothing can be read of its books. */
   close(): void;
 }
 
-export interface BookRow extends Books {
-  add(book: Book): void;
+export interface StoredBookSeries extends OrderBookSeries {
+  add(book: OrderBook): void;
 }
 
 /** Numbers that are held in memory, two a level: 32 MB. */
-export const shelfNumbersMax = 4_000_000;
+export const numbersInMemoryMax = 4_000_000;
 
 /** @param scratch a folder for the file, made if need be */
-export function openShelf(scratch: string, numbersMax = shelfNumbersMax): BookShelf {
+export function openOrderBookStore(scratch: string, numbersMax = numbersInMemoryMax): OrderBookStore {
   let held = new Float64Array(Math.min(numbersMax, 1024));
   /** Numbers that are held, and those that went into the file before them. */
   let [filled, filed] = [0, 0];
@@ -36,8 +36,8 @@ export function openShelf(scratch: string, numbersMax = shelfNumbersMax): BookSh
       held = wider;
       return;
     }
-    file ??= openNameless(scratch);
-    const bytes = bytesOf(held.subarray(0, filled));
+    file ??= openUnlinkedFile(scratch);
+    const bytes = toBytes(held.subarray(0, filled));
     for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
     filed += filled;
     filled = 0;
@@ -56,13 +56,13 @@ export function openShelf(scratch: string, numbersMax = shelfNumbersMax): BookSh
   function numbers(from: number, to: number): Float64Array {
     const out = new Float64Array(to - from);
     const inFile = Math.max(0, Math.min(to, filed) - from);
-    if (inFile > 0) readWhole(file!, bytesOf(out.subarray(0, inFile)), from * Float64Array.BYTES_PER_ELEMENT);
+    if (inFile > 0) readFully(file!, toBytes(out.subarray(0, inFile)), from * Float64Array.BYTES_PER_ELEMENT);
     if (inFile < out.length) out.set(held.subarray(from + inFile - filed, to - filed), inFile);
     return out;
   }
 
   return {
-    row() {
+    createSeries() {
       const times: number[] = [];
       // Where the bids of each begin and its asks, and where these end.
       const places: number[] = [];
@@ -107,7 +107,7 @@ export function openShelf(scratch: string, numbersMax = shelfNumbersMax): BookSh
 }
 
 /** A file that is gone once it is closed, however that comes. */
-function openNameless(folder: string): number {
+function openUnlinkedFile(folder: string): number {
   mkdirSync(folder, { recursive: true });
   const path = join(folder, `books-${randomUUID()}`);
   const file = openSync(path, 'wx+');
@@ -115,7 +115,7 @@ function openNameless(folder: string): number {
   return file;
 }
 
-function readWhole(file: number, into: Uint8Array, position: number): void {
+function readFully(file: number, into: Uint8Array, position: number): void {
   for (let at = 0; at < into.length; ) {
     const read = readSync(file, into, at, into.length - at, position + at);
     if (read === 0) throw new Error('a file of order books ends too early');
@@ -123,5 +123,5 @@ function readWhole(file: number, into: Uint8Array, position: number): void {
   }
 }
 
-const bytesOf = ({ buffer, byteOffset, byteLength }: Float64Array): Uint8Array =>
+const toBytes = ({ buffer, byteOffset, byteLength }: Float64Array): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength);

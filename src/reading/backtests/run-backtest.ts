@@ -1,25 +1,25 @@
 import type { Archive } from '../../archive/open-archive.ts';
 import type { Random } from '../../core/clock.ts';
 import type { Window } from '../../core/window.ts';
-import type { BacktestAsked } from '../../research/backtest-request.ts';
-import { bind, gridPoints, type Point } from '../../research/bind-parameters.ts';
-import { allLooks, type Looks } from '../../research/data-dependencies.ts';
-import { samplesOf } from '../../research/equity-samples.ts';
-import { type BacktestResult, gridResult, resultOf, splitOf } from '../../research/result.ts';
+import type { BacktestSpec } from '../../research/backtest-request.ts';
+import { bindParameters, expandGrid, type ParameterPoint } from '../../research/bind-parameters.ts';
+import { type DataDependencies, mergeDataDependencies } from '../../research/data-dependencies.ts';
+import { computeSampleTimes } from '../../research/equity-samples.ts';
+import { type BacktestResult, createBacktestResult, createGridResult, splitWindow } from '../../research/result.ts';
 import type { Strategy } from '../../research/strategy.ts';
 import type { Fault } from '../../research/validator.ts';
-import { openGround } from './backtest-data.ts';
-import { type Batch, lookFromOf, planBatches } from './batches.ts';
-import { type Lacking, livesIn } from './coverage-gaps.ts';
-import { TooManyAsked, weightOf } from './estimate-cost.ts';
-import { UnfitBacktest } from './invalid-backtest.ts';
-import { readMarkets } from './markets.ts';
+import { openBacktestData } from './backtest-data.ts';
+import { type Batch, computeReadFrom, planBatches } from './batches.ts';
+import { type CoverageTotals, clipLifetimes } from './coverage-gaps.ts';
+import { BacktestTooLargeError, estimateCost } from './estimate-cost.ts';
+import { InvalidBacktestError } from './invalid-backtest.ts';
+import { readMarketIndex } from './markets.ts';
 import type { BatchPlan } from './run-batch.ts';
-import { readUniverse, spanOf } from './select-symbols.ts';
-import { openPlayers, type Players } from './worker-pool.ts';
+import { computeSpan, readUniverse } from './select-symbols.ts';
+import { type BatchWorkers, openBatchWorkers } from './worker-pool.ts';
 
 /** What goes on beside a run. */
-export interface Watching {
+export interface BacktestRunContext {
   readonly random: Random;
   readonly signal: AbortSignal;
   /** Threads that play, at least 1. */
@@ -31,7 +31,7 @@ export interface Watching {
 }
 
 /** The strategy that is asked for, as it was found by its name. */
-export interface Found {
+export interface ResolvedStrategy {
   readonly strategy: Strategy;
   /** Of a user's strategy; else null. */
   readonly version: number | null;
@@ -45,57 +45,64 @@ export interface Found {
  */
 export async function runBacktest(
   archive: Archive,
-  asked: BacktestAsked,
-  found: Found,
-  { random, signal, threads, progress, ticksMax = Number.POSITIVE_INFINITY }: Watching,
+  asked: BacktestSpec,
+  found: ResolvedStrategy,
+  { random, signal, threads, progress, ticksMax = Number.POSITIVE_INFINITY }: BacktestRunContext,
 ): Promise<BacktestResult> {
-  const points = gridPoints(asked.grid);
-  const strategies = boundAt(points, asked, found);
-  const looks = allLooks(strategies);
-  const ground = await openGround(
+  const points = expandGrid(asked.grid);
+  const strategies = bindGridPoints(points, asked, found);
+  const looks = mergeDataDependencies(strategies);
+  const ground = await openBacktestData(
     archive,
-    { ...reach(asked, looks), states: looks.states || looks.venues },
+    { ...computeDataRange(asked, looks), hasStates: looks.needsStates || looks.needsVenues },
     random,
     signal,
   );
-  let players: Players | undefined;
+  let players: BatchWorkers | undefined;
   try {
     const universe = await readUniverse(ground.query, asked, signal);
-    const span = spanOf(universe.members, asked, ground.publishedAt);
+    const span = computeSpan(universe.members, asked, ground.publishedAt);
     if (span === null)
-      throw new UnfitBacktest([{ name: 'from', reason: 'leaves no tick of any symbol that is asked for' }]);
+      throw new InvalidBacktestError([{ name: 'from', reason: 'leaves no tick of any symbol that is asked for' }]);
     // Before all files are hashed: a large run would be told of it late.
-    const weight = weightOf(universe, span, strategies);
-    if (weight > ticksMax) throw new TooManyAsked(`${weight} ticks`);
-    const split = Object.keys(asked.grid).length === 0 ? null : splitFor(span, asked);
+    const weight = estimateCost(universe, span, strategies);
+    if (weight > ticksMax) throw new BacktestTooLargeError(`${weight} ticks`);
+    const split = Object.keys(asked.grid).length === 0 ? null : splitSpan(span, asked);
     const told = split === null ? span : split[1];
-    requireRoom(points.length, split ?? [told]);
-    const markets = looks.venues ? await readMarkets(ground.query, span.to, signal) : null;
+    requireGridWithinMax(points.length, split ?? [told]);
+    const markets = looks.needsVenues ? await readMarketIndex(ground.query, span.to, signal) : null;
     const batchesOn = (window: Window): Batch[] =>
       planBatches(universe, { from: lookFromOn(window, span), to: window.to }, ground.parts, markets);
     const [all, last] = [batchesOn(span), batchesOn(told)];
     const batches = last.length + (split === null ? 0 : all.length);
     let done = 0;
     const threadsUsed = Math.min(threads, Math.max(all.length, last.length));
-    players = await openPlayers(ground, threadsUsed, signal, () => progress(++done, batches));
+    players = await openBatchWorkers(ground, threadsUsed, signal, () => progress(++done, batches));
     await ground.requireIntact(signal);
-    const lacking = players.lacking(livesIn(universe.members, told), told);
+    const lacking = players.computeCoverage(clipLifetimes(universe.members, told), told);
     // Where it is played that fails first, nobody asks for it any more.
     lacking.catch(() => {});
-    if (looks.states && batches > gatherBeyond) await ground.gatherStates(span.to, signal);
+    if (looks.needsStates && batches > writeStatesBatchesMin) await ground.writeStates(span.to, signal);
 
     let [grid, chosen]: [BacktestResult['grid'], Strategy | undefined] = [null, strategies[0]];
     if (split !== null) {
-      const plan = { strategies, spans: split, detailed: false };
-      grid = gridResult(asked, points, split, await players.play(all, planOn(span, span, plan)));
+      const plan = { strategies, spans: split, isDetailed: false };
+      grid = createGridResult(asked, points, split, await players.runBatches(all, planOn(span, span, plan)));
       chosen = strategies[grid.best ?? 0];
     }
     // What was held out is looked back on from as far as the grid was: its values are those that are told here.
-    const plan = { strategies: [chosen!], spans: [told], detailed: true };
-    const run = await players.play(last, planOn(told, span, plan));
-    const coverage = coverageOf(await lacking);
-    const framed = { asked, strategy: chosen!, strategy_version: found.version, grid, coverage, archive: ground.used };
-    return resultOf(framed, told, run);
+    const plan = { strategies: [chosen!], spans: [told], isDetailed: true };
+    const run = await players.runBatches(last, planOn(told, span, plan));
+    const coverage = toCoverageShare(await lacking);
+    const framed = {
+      asked,
+      strategy: chosen!,
+      strategy_version: found.version,
+      grid,
+      coverage,
+      archive: ground.archiveUsed,
+    };
+    return createBacktestResult(framed, told, run);
   } finally {
     try {
       await players?.close();
@@ -104,72 +111,76 @@ export async function runBacktest(
     }
   }
 
-  function planOn(window: Window, span: Window, plan: BatchPlan['plan']): BatchPlan {
+  function planOn(window: Window, span: Window, plan: BatchPlan['runPlan']): BatchPlan {
     const { parts, hasBooks } = ground;
-    const { states } = looks;
-    const statesFrom = lookFromOf(span.from, looks);
+    const { needsStates } = looks;
+    const statesFrom = computeReadFrom(span.from, looks);
     const lookFrom = lookFromOn(window, span);
-    return { plan, parts, span: window, lookFrom, statesFrom, states, books: hasBooks };
+    return { runPlan: plan, parts, span: window, readFrom: lookFrom, statesFrom, hasStates: needsStates, hasBooks };
   }
 
   /** What was held out is looked back on from as far as all of the run is. */
   function lookFromOn(window: Window, span: Window): number {
-    return looks.backMs === 0 ? window.from : lookFromOf(span.from, looks);
+    return looks.lookbackMs === 0 ? window.from : computeReadFrom(span.from, looks);
   }
 }
 
-const coverageOf = ({ asked, lacking }: Lacking): BacktestResult['coverage'] => ({
-  asked_ms: asked,
-  lacking_ms: lacking,
-  lacking_share: asked === 0 ? null : lacking / asked,
+const toCoverageShare = ({ lifetimeMs, uncoveredMs }: CoverageTotals): BacktestResult['coverage'] => ({
+  asked_ms: lifetimeMs,
+  lacking_ms: uncoveredMs,
+  lacking_share: lifetimeMs === 0 ? null : uncoveredMs / lifetimeMs,
 });
 
 /**
  * The strategy at every point of a grid.
  * @throws UnfitBacktest
  */
-export const boundAt = (points: readonly Point[], asked: BacktestAsked, found: Found): Strategy[] =>
-  points.map((point) => bound(asked, found, point));
+export const bindGridPoints = (
+  points: readonly ParameterPoint[],
+  asked: BacktestSpec,
+  found: ResolvedStrategy,
+): Strategy[] => points.map((point) => bindStrategy(asked, found, point));
 
 /** With more batches than these, what was known of markets is put in order once, rather than all of it read for each. */
-const gatherBeyond = 4;
+const writeStatesBatchesMin = 4;
 
 /** Points times samples of one run: each of them takes 16 bytes, several times. */
-const cellsMax = 2_000_000;
+const gridCellsMax = 2_000_000;
 
 /** @throws UnfitBacktest where the curves of all points take too much memory */
-function requireRoom(points: number, spans: readonly Window[]): void {
-  const samples = spans.reduce((sum, span) => sum + samplesOf(span).t.length, 0);
-  if (points * samples <= cellsMax) return;
-  const reason = `has ${points} points, too many for a span with ${samples} samples: take at most ${Math.floor(cellsMax / samples)}, or a shorter span`;
-  throw new UnfitBacktest([{ name: 'grid', reason }]);
+function requireGridWithinMax(points: number, spans: readonly Window[]): void {
+  const samples = spans.reduce((sum, span) => sum + computeSampleTimes(span).t.length, 0);
+  if (points * samples <= gridCellsMax) return;
+  const reason = `has ${points} points, too many for a span with ${samples} samples: take at most ${Math.floor(gridCellsMax / samples)}, or a shorter span`;
+  throw new InvalidBacktestError([{ name: 'grid', reason }]);
 }
 
-function bound(asked: BacktestAsked, { strategy }: Found, point: Point): Strategy {
+function bindStrategy(asked: BacktestSpec, { strategy }: ResolvedStrategy, point: ParameterPoint): Strategy {
   const both = Object.keys(point).find((name) => Object.hasOwn(asked.parameters, name));
-  if (both !== undefined) throw new UnfitBacktest([{ name: `parameters.${both}`, reason: 'is in the grid, too' }]);
-  const read = bind(strategy, { ...asked.parameters, ...point });
-  if ('faults' in read) throw new UnfitBacktest(read.faults.map((fault) => ofPoint(fault, point)));
+  if (both !== undefined)
+    throw new InvalidBacktestError([{ name: `parameters.${both}`, reason: 'is in the grid, too' }]);
+  const read = bindParameters(strategy, { ...asked.parameters, ...point });
+  if ('faults' in read) throw new InvalidBacktestError(read.faults.map((fault) => toPointFault(fault, point)));
   return read.strategy;
 }
 
 /** A parameter is named where its value was given. */
-function ofPoint({ name, reason }: Fault, point: Point): Fault {
+function toPointFault({ name, reason }: Fault, point: ParameterPoint): Fault {
   const [, parameter = ''] = /^parameters\.(.*)$/s.exec(name) ?? [];
   return { name: Object.hasOwn(point, parameter) ? `grid.${parameter}` : name, reason };
 }
 
-function splitFor(span: Window, asked: BacktestAsked): readonly [Window, Window] {
-  const split = splitOf(span, asked.held_out);
+function splitSpan(span: Window, asked: BacktestSpec): readonly [Window, Window] {
+  const split = splitWindow(span, asked.held_out);
   if (split === undefined)
-    throw new UnfitBacktest([{ name: 'held_out', reason: 'leaves nothing to choose by, or to judge on' }]);
+    throw new InvalidBacktestError([{ name: 'held_out', reason: 'leaves nothing to choose by, or to judge on' }]);
   return split;
 }
 
 /** What may be read of the archive. */
-const reach = ({ from, to, symbols }: BacktestAsked, looks: Looks) => ({
-  from: from === null ? null : lookFromOf(from, looks),
+const computeDataRange = ({ from, to, symbols }: BacktestSpec, looks: DataDependencies) => ({
+  from: from === null ? null : computeReadFrom(from, looks),
   to,
   // Their other venues are known only once the symbols are read.
-  symbols: looks.venues ? [] : (symbols ?? []),
+  symbols: looks.needsVenues ? [] : (symbols ?? []),
 });

@@ -1,41 +1,41 @@
 import { compareUtf8 } from '../../core/compare-utf8.ts';
-import { partOf } from '../../core/partition.ts';
+import { computePartNumber } from '../../core/partition.ts';
 import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
-import { addRun, type RunDone, type RunPlan, runSeries } from '../../research/run-series.ts';
-import type { Books, MarketState, Series, Venue } from '../../research/symbol-series.ts';
-import { type Batch, batchTicksMax, type Player, together } from './batches.ts';
-import { readBooks } from './load-order-books.ts';
-import { readStates } from './market-states.ts';
-import { togetherOf } from './markets.ts';
-import { openShelf } from './order-book-store.ts';
-import { type Cut, readTicks, type TickColumns, TooManyTicks } from './tick-columns.ts';
+import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../../research/run-series.ts';
+import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../../research/symbol-series.ts';
+import { type Batch, type BatchSymbol, batchTicksMax, groupByMarket } from './batches.ts';
+import { readOrderBooks } from './load-order-books.ts';
+import { readMarketStates } from './market-states.ts';
+import { findSharedWindows } from './markets.ts';
+import { openOrderBookStore } from './order-book-store.ts';
+import { readTicks, type TickColumns, type TickReadFilter, TooManyTicksError } from './tick-columns.ts';
 
 /** What a thread is given to play. */
 export interface BatchPlan {
-  readonly plan: RunPlan;
+  readonly runPlan: RunPlan;
   readonly parts: number;
   /** Of the first span to the last, epoch milliseconds. */
   readonly span: Window;
   /** From when on ticks are looked back on. */
-  readonly lookFrom: number;
+  readonly readFrom: number;
   /** From when on it is looked for what was known of markets. */
   readonly statesFrom: number;
-  readonly states: boolean;
-  readonly books: boolean;
+  readonly hasStates: boolean;
+  readonly hasBooks: boolean;
 }
 
 /** What there is around a batch. */
-export interface Around {
+export interface BatchContext {
   /** A folder for what does not fit in memory; made if need be. */
   readonly scratch: string;
   readonly signal: AbortSignal;
   /** Asked now and then while nothing else can be heard; aborts the signal where it is time to. */
-  look(): void;
+  checkStopped(): void;
 }
 
 /** A guess of its ticks may be wrong: with so many times more, a batch is played in halves. */
-const surpriseMax = 2;
+const estimateFactorMax = 2;
 
 /**
  * Loads a batch and plays it.
@@ -43,32 +43,32 @@ const surpriseMax = 2;
  * @param cut what of these is not to be read
  * @param ticksMax with more of them it is played in halves, as long as there are any
  */
-export async function playBatch(
+export async function runBatch(
   query: Query,
   batch: Batch,
   plan: BatchPlan,
-  cut: Cut,
-  around: Around,
-  ticksMax = batchTicksMax * surpriseMax,
-): Promise<RunDone> {
-  const { scratch, signal, look } = around;
+  cut: TickReadFilter,
+  around: BatchContext,
+  ticksMax = batchTicksMax * estimateFactorMax,
+): Promise<RunTotals> {
+  const { scratch, signal, checkStopped } = around;
   const { members } = batch;
-  const halves = halvesOf(batch);
-  const ticks = await load(query, batch, plan, cut, halves === null ? Number.POSITIVE_INFINITY : ticksMax, signal);
+  const halves = splitBatch(batch);
+  const ticks = await loadTicks(query, batch, plan, cut, halves === null ? Number.POSITIVE_INFINITY : ticksMax, signal);
   if (ticks === null) {
     const less = { ...cut, symbols: true };
     const [first, second] = halves!;
-    const done = await playBatch(query, first, plan, less, around, ticksMax);
-    return addRun(done, await playBatch(query, second, plan, less, around, ticksMax));
+    const done = await runBatch(query, first, plan, less, around, ticksMax);
+    return mergeRunTotals(done, await runBatch(query, second, plan, less, around, ticksMax));
   }
   const symbols = members.map(({ symbol }) => symbol);
-  const states = plan.states ? await readStates(query, symbols, plan.span.to, signal) : new Map();
+  const states = plan.hasStates ? await readMarketStates(query, symbols, plan.span.to, signal) : new Map();
   const times = new Map(symbols.map((symbol) => [symbol, ticks.get(symbol)!.t]));
-  const shelf = openShelf(scratch);
+  const shelf = openOrderBookStore(scratch);
   try {
-    const books = plan.books ? await readBooks(query, times, plan.span, shelf, signal) : new Map();
-    return runSeries(plan.plan, seriesOf(batch, ticks, states, books), () => {
-      look();
+    const books = plan.hasBooks ? await readOrderBooks(query, times, plan.span, shelf, signal) : new Map();
+    return runSeries(plan.runPlan, createSeries(batch, ticks, states, books), () => {
+      checkStopped();
       signal.throwIfAborted();
     });
   } finally {
@@ -77,38 +77,38 @@ export async function playBatch(
 }
 
 /** Two batches in the place of one, what has to be played together in one of them; null where that is all of it. */
-function halvesOf({ members, beside }: Batch): readonly [Batch, Batch] | null {
-  const groups = together(members);
+function splitBatch({ members, otherVenues }: Batch): readonly [Batch, Batch] | null {
+  const groups = groupByMarket(members);
   if (groups.length < 2) return null;
-  const half = (some: readonly Player[][]): Batch => {
+  const half = (some: readonly BatchSymbol[][]): Batch => {
     const own = some.flat();
-    const names = new Set(own.map(({ group }) => group));
-    return { members: own, beside: beside.filter(({ group }) => names.has(group)) };
+    const names = new Set(own.map(({ marketGroup }) => marketGroup));
+    return { members: own, otherVenues: otherVenues.filter(({ marketGroup }) => names.has(marketGroup)) };
   };
   const middle = groups.length >> 1;
   return [half(groups.slice(0, middle)), half(groups.slice(middle))];
 }
 
 /** The ticks of all symbols of a batch; null where they are too many. */
-async function load(
+async function loadTicks(
   query: Query,
-  { members, beside }: Batch,
-  { lookFrom, span, parts }: BatchPlan,
-  cut: Cut,
+  { members, otherVenues }: Batch,
+  { readFrom, span, parts }: BatchPlan,
+  cut: TickReadFilter,
   ticksMax: number,
   signal: AbortSignal,
 ): Promise<Map<string, TickColumns> | null> {
   const out = new Map<string, TickColumns>();
-  const window = { from: lookFrom, to: span.to };
-  const all = [...members, ...beside].map(({ symbol }) => symbol).sort(compareUtf8);
+  const window = { from: readFrom, to: span.to };
+  const all = [...members, ...otherVenues].map(({ symbol }) => symbol).sort(compareUtf8);
   let loaded = 0;
-  for (const [part, symbols] of Map.groupBy(all, (symbol) => partOf(symbol, parts))) {
+  for (const [part, symbols] of Map.groupBy(all, (symbol) => computePartNumber(symbol, parts))) {
     try {
       const columns = await readTicks(query, { part, symbols, window, cut }, ticksMax - loaded, signal);
       for (const [i, symbol] of symbols.entries()) out.set(symbol, columns[i]!);
       loaded += columns.reduce((sum, { t }) => sum + t.length, 0);
     } catch (error) {
-      if (error instanceof TooManyTicks) return null;
+      if (error instanceof TooManyTicksError) return null;
       throw error;
     }
   }
@@ -117,28 +117,30 @@ async function load(
 
 const noTicks = { t: new Float64Array(0), p: new Float64Array(0) };
 
-function seriesOf(
-  { members, beside }: Batch,
+function createSeries(
+  { members, otherVenues }: Batch,
   ticks: ReadonlyMap<string, TickColumns>,
   states: ReadonlyMap<string, readonly MarketState[]>,
-  books: ReadonlyMap<string, Books>,
-): Series[] {
-  const groups = Map.groupBy([...members, ...beside], ({ group }) => group);
-  const venuesOf = (player: Player): Venue[] =>
-    player.group === null ? [] : groups.get(player.group)!.flatMap((other) => venueOf(player, other, ticks));
+  books: ReadonlyMap<string, OrderBookSeries>,
+): SymbolSeries[] {
+  const groups = Map.groupBy([...members, ...otherVenues], ({ marketGroup }) => marketGroup);
+  const venuesOf = (player: BatchSymbol): Venue[] =>
+    player.marketGroup === null
+      ? []
+      : groups.get(player.marketGroup)!.flatMap((other) => createVenue(player, other, ticks));
   return members.map((player) => ({
     symbol: player.symbol,
     settlement: player.settlement,
     ...(ticks.get(player.symbol) ?? noTicks),
     states: states.get(player.symbol) ?? [],
     books: books.get(player.symbol) ?? [],
-    others: venuesOf(player),
+    otherVenues: venuesOf(player),
   }));
 }
 
 /** Another symbol as a venue of a market; none where it is of the same venue, or was never known to have the market. */
-function venueOf(player: Player, other: Player, ticks: ReadonlyMap<string, TickColumns>): Venue[] {
+function createVenue(player: BatchSymbol, other: BatchSymbol, ticks: ReadonlyMap<string, TickColumns>): Venue[] {
   if (other.symbol === player.symbol || (other.source !== null && other.source === player.source)) return [];
-  const spans = togetherOf(player.ids, other.ids);
-  return spans.length === 0 ? [] : [{ ...(ticks.get(other.symbol) ?? noTicks), together: spans }];
+  const spans = findSharedWindows(player.ids, other.ids);
+  return spans.length === 0 ? [] : [{ ...(ticks.get(other.symbol) ?? noTicks), sharedWindows: spans }];
 }

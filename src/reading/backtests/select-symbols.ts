@@ -1,12 +1,12 @@
 import { compareUtf8 } from '../../core/compare-utf8.ts';
-import { intersection, isEmpty, type Window } from '../../core/window.ts';
+import { intersectTwo, isEmpty, type Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
-import type { BacktestAsked } from '../../research/backtest-request.ts';
+import type { BacktestSpec } from '../../research/backtest-request.ts';
 import type { Settlement } from '../../research/symbol-series.ts';
-import { UnfitBacktest } from './invalid-backtest.ts';
+import { InvalidBacktestError } from './invalid-backtest.ts';
 
 /** A symbol as the symbols dataset knows it. Times are epoch milliseconds. */
-export interface Member {
+export interface UniverseMember {
   readonly symbol: string;
   /** As it is last known. */
   readonly canonicalId: string | null;
@@ -16,19 +16,19 @@ export interface Member {
   readonly firstTick: number | null;
   readonly lastTick: number | null;
   /** Its life, as far as the dataset tells: while it may have had ticks. */
-  readonly livesFrom: number;
-  readonly livesTo: number;
+  readonly lifetimeFrom: number;
+  readonly lifetimeTo: number;
   readonly settlement: Settlement | null;
 }
 
 export interface Universe {
   /** What is asked for, by symbol. */
-  readonly members: readonly Member[];
+  readonly members: readonly UniverseMember[];
   /** All others that have ticks. */
-  readonly rest: readonly Member[];
+  readonly others: readonly UniverseMember[];
 }
 
-const columns = [
+const universeColumns = [
   'symbol',
   'canonical_id',
   'category',
@@ -45,16 +45,16 @@ const columns = [
  */
 export async function readUniverse(
   query: Query,
-  { symbols, filter }: Pick<BacktestAsked, 'symbols' | 'filter'>,
+  { symbols, filter }: Pick<BacktestSpec, 'symbols' | 'filter'>,
   signal: AbortSignal,
 ): Promise<Universe> {
   const named = symbols === null ? null : new Set(symbols);
   const missing = new Set(named);
-  const members: Member[] = [];
-  const rest: Member[] = [];
+  const members: UniverseMember[] = [];
+  const rest: UniverseMember[] = [];
   const isIn = (names: readonly string[], value: unknown): boolean =>
     names.length === 0 || names.includes(value as string);
-  for await (const chunk of query.chunks([`SELECT ${columns} FROM symbols`], signal)) {
+  for await (const chunk of query.readChunks([`SELECT ${universeColumns} FROM symbols`], signal)) {
     for (const row of chunk[0]!.keys()) {
       const [
         symbol,
@@ -69,20 +69,20 @@ export async function readUniverse(
         firstSeen,
         firstTick,
         lastTick,
-      ] = chunk.map((column) => column[row]) as Row;
+      ] = chunk.map((column) => column[row]) as UniverseRow;
       missing.delete(symbol);
       if (ticks === 0) continue;
       // Without the moment of its resolution, it is settled with its last tick.
       const settlement = outcome === null ? null : { at: resolvedAt ?? lastTick! + 1, outcome };
-      const member: Member = {
+      const member: UniverseMember = {
         symbol,
         canonicalId,
         source,
         ticks,
         firstTick,
         lastTick,
-        livesFrom: opensAt ?? Math.min(firstTick ?? firstSeen, firstSeen),
-        livesTo: settlement?.at ?? (isActive === true ? Number.POSITIVE_INFINITY : lastTick! + 1),
+        lifetimeFrom: opensAt ?? Math.min(firstTick ?? firstSeen, firstSeen),
+        lifetimeTo: settlement?.at ?? (isActive === true ? Number.POSITIVE_INFINITY : lastTick! + 1),
         settlement,
       };
       const isMember =
@@ -93,21 +93,22 @@ export async function readUniverse(
   if (missing.size > 0) {
     const [first, ...others] = missing;
     const more = others.length === 0 ? '' : ` and ${others.length} more`;
-    throw new UnfitBacktest([{ name: 'symbols', reason: `names ${first}${more}, which the archive does not know` }]);
+    throw new InvalidBacktestError([
+      { name: 'symbols', reason: `names ${first}${more}, which the archive does not know` },
+    ]);
   }
   if (members.length === 0) {
     const none = named === null || isFiltered(filter) ? 'filter' : 'symbols';
-    throw new UnfitBacktest([{ name: none, reason: 'leaves no symbol that has ticks' }]);
+    throw new InvalidBacktestError([{ name: none, reason: 'leaves no symbol that has ticks' }]);
   }
   members.sort((a, b) => compareUtf8(a.symbol, b.symbol));
   rest.sort((a, b) => compareUtf8(a.symbol, b.symbol));
-  return { members, rest };
+  return { members, others: rest };
 }
 
-const isFiltered = ({ categories, sources }: BacktestAsked['filter']): boolean =>
-  categories.length + sources.length > 0;
+const isFiltered = ({ categories, sources }: BacktestSpec['filter']): boolean => categories.length + sources.length > 0;
 
-type Row = [
+type UniverseRow = [
   ...[symbol: string, canonicalId: string | null, category: string | null, source: string | null],
   ...[
     isActive: boolean | null,
@@ -123,9 +124,9 @@ type Row = [
  * From the first tick to behind the last one and every settlement, where nothing else is asked. What is asked is cut to what
  * can be known: from the first sign of life of any symbol up to the moment of the publish. Null where nothing is left.
  */
-export function spanOf(
-  members: readonly Member[],
-  { from, to }: Pick<BacktestAsked, 'from' | 'to'>,
+export function computeSpan(
+  members: readonly UniverseMember[],
+  { from, to }: Pick<BacktestSpec, 'from' | 'to'>,
   publishedAt: number,
 ): Window | null {
   const known = members.filter(({ firstTick }) => firstTick !== null);
@@ -136,9 +137,9 @@ export function spanOf(
       Math.max(high, lastTick! + 1, settlement === null || settlement.at >= publishedAt ? 0 : settlement.at + 1),
     Number.NEGATIVE_INFINITY,
   );
-  const born = known.reduce((low, { livesFrom }) => Math.min(low, livesFrom), least);
+  const born = known.reduce((low, { lifetimeFrom }) => Math.min(low, lifetimeFrom), least);
   const asked = { from: from ?? least, to: to ?? most };
   if (!(Number.isFinite(asked.from) && Number.isFinite(asked.to)) || isEmpty(asked)) return null;
-  const within = intersection(asked, { from: born, to: Math.max(most, publishedAt) });
+  const within = intersectTwo(asked, { from: born, to: Math.max(most, publishedAt) });
   return isEmpty(within) ? asked : within;
 }

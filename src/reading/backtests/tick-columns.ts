@@ -1,7 +1,7 @@
 import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
-import { moment } from '../../query/slice-query.ts';
-import { identifier, literal } from '../../query/views.ts';
+import { toSqlTimestamp } from '../../query/slice-query.ts';
+import { quoteIdentifier, quoteLiteral } from '../../query/views.ts';
 
 /** Ticks of one symbol, in the order of time. */
 export interface TickColumns {
@@ -11,17 +11,17 @@ export interface TickColumns {
 }
 
 /** What of the ticks dataset is wanted. */
-export interface TicksAsked {
+export interface TickReadRequest {
   /** All of one part. */
   readonly part: number;
   /** In the order of their UTF-8 bytes. */
   readonly symbols: readonly string[];
   readonly window: Window;
-  readonly cut: Cut;
+  readonly cut: TickReadFilter;
 }
 
 /** What files hold beyond what is wanted of them. To look at each row for it costs as much as to read the row. */
-export interface Cut {
+export interface TickReadFilter {
   /** Whether some of their ticks are not in the window. */
   readonly time: boolean;
   /** Whether so many of them are of other symbols that they had better not be read. */
@@ -29,13 +29,13 @@ export interface Cut {
 }
 
 /** More ticks than are to be held at once. */
-export class TooManyTicks extends Error {}
+export class TooManyTicksError extends Error {}
 
 /** The view of the ticks of one part: a part has one file a day, so its rows come day after day and symbol after symbol. */
-export const ticksView = (part: number): string => `ticks_${part}`;
+export const toTicksViewName = (part: number): string => `ticks_${part}`;
 
 /** Besides its columns the view has the place of a row's file among them, which DuckDB knows: a day is made of its path, row by row. */
-export const fileColumn = { name: 'file_index', type: 'int64' } as const;
+export const fileIndexColumn = { name: 'file_index', type: 'int64' } as const;
 
 /**
  * Reads the ticks of symbols. Files are read as they stand, so nothing is sorted: it is counted first how many rows each
@@ -45,19 +45,19 @@ export const fileColumn = { name: 'file_index', type: 'int64' } as const;
  */
 export async function readTicks(
   query: Query,
-  asked: TicksAsked,
+  asked: TickReadRequest,
   ticksMax: number,
   signal: AbortSignal,
 ): Promise<TickColumns[]> {
-  const runs = await readRuns(query, asked, signal);
+  const runs = await readRowRuns(query, asked, signal);
   const counts = asked.symbols.map(() => 0);
   for (const { of, rows } of runs) if (of !== null) counts[of]! += rows;
-  if (counts.reduce((sum, n) => sum + n, 0) > ticksMax) throw new TooManyTicks(`more than ${ticksMax} ticks`);
+  if (counts.reduce((sum, n) => sum + n, 0) > ticksMax) throw new TooManyTicksError(`more than ${ticksMax} ticks`);
   const columns = counts.map((n) => ({ t: new Float64Array(n), p: new Float64Array(n) }));
   const filled = asked.symbols.map(() => 0);
   let [run, left] = [0, runs[0]?.rows ?? 0];
-  const sql = `SELECT epoch_ms(t)::DOUBLE, p FROM ${fromWhere(asked)}`;
-  for await (const [t, p] of query.doubles(sql, signal)) {
+  const sql = `SELECT epoch_ms(t)::DOUBLE, p FROM ${formatFromWhere(asked)}`;
+  for await (const [t, p] of query.readDoubles(sql, signal)) {
     for (let row = 0; row < t!.length; ) {
       if (run >= runs.length) throw new Error('there are more ticks than were counted');
       const take = Math.min(left, t!.length - row);
@@ -79,28 +79,28 @@ export async function readTicks(
 }
 
 /** Rows of one symbol that follow one another in a file; null: of one that is not wanted. */
-interface Run {
+interface RowRun {
   readonly of: number | null;
   readonly rows: number;
 }
 
-async function readRuns(query: Query, asked: TicksAsked, signal: AbortSignal): Promise<Run[]> {
+async function readRowRuns(query: Query, asked: TickReadRequest, signal: AbortSignal): Promise<RowRun[]> {
   const places = new Map(asked.symbols.map((symbol, i) => [symbol, i]));
-  const sql = `SELECT symbol, count(*)::DOUBLE FROM ${fromWhere(asked)} GROUP BY file_index, symbol ORDER BY file_index, symbol`;
-  const runs: Run[] = [];
-  for await (const [symbols, counts] of query.chunks([sql], signal)) {
+  const sql = `SELECT symbol, count(*)::DOUBLE FROM ${formatFromWhere(asked)} GROUP BY file_index, symbol ORDER BY file_index, symbol`;
+  const runs: RowRun[] = [];
+  for await (const [symbols, counts] of query.readChunks([sql], signal)) {
     for (const [i, symbol] of symbols!.entries())
       runs.push({ of: places.get(symbol as string) ?? null, rows: counts![i] as number });
   }
   return runs;
 }
 
-function fromWhere({ part, symbols, window, cut }: TicksAsked): string {
+function formatFromWhere({ part, symbols, window, cut }: TickReadRequest): string {
   const conditions = [
-    ...(cut.symbols ? [`symbol BETWEEN ${literal(symbols[0]!)} AND ${literal(symbols.at(-1)!)}`] : []),
-    ...(cut.time ? [`t >= ${moment(window.from)} AND t < ${moment(window.to)}`] : []),
+    ...(cut.symbols ? [`symbol BETWEEN ${quoteLiteral(symbols[0]!)} AND ${quoteLiteral(symbols.at(-1)!)}`] : []),
+    ...(cut.time ? [`t >= ${toSqlTimestamp(window.from)} AND t < ${toSqlTimestamp(window.to)}`] : []),
   ];
-  return `${identifier(ticksView(part))}${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`}`;
+  return `${quoteIdentifier(toTicksViewName(part))}${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`}`;
 }
 
 /** What the order of reading rests on: nothing is played that is out of order. */

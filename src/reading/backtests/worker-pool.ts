@@ -1,42 +1,42 @@
 import { DamageError, exitCodes, OddslakeError, UsageError } from '../../core/errors.ts';
 import type { Window } from '../../core/window.ts';
-import { addRun, type RunDone } from '../../research/run-series.ts';
-import { openPool } from '../../worker-threads.ts';
-import type { Ground } from './backtest-data.ts';
-import type { Done, Failed, LackingTask, PlayTask } from './backtest-thread.ts';
-import { type Batch, ticksIn } from './batches.ts';
-import type { Lacking, Life } from './coverage-gaps.ts';
+import { mergeRunTotals, type RunTotals } from '../../research/run-series.ts';
+import { openWorkerPool } from '../../worker-threads.ts';
+import type { BacktestData } from './backtest-data.ts';
+import type { BatchTask, CoverageTask, TaskFailure, TaskResult } from './backtest-thread.ts';
+import { type Batch, estimateTicksIn } from './batches.ts';
+import type { CoverageTotals, LifetimeWindow } from './coverage-gaps.ts';
 import type { BatchPlan } from './run-batch.ts';
 
 /** Threads that play batches. */
-export interface Players {
+export interface BatchWorkers {
   /** Plays batches, at least one, and adds up what became of them in their order. */
-  play(batches: readonly Batch[], plan: BatchPlan): Promise<RunDone>;
+  runBatches(batches: readonly Batch[], plan: BatchPlan): Promise<RunTotals>;
   /** What coverage lacks, found out beside what is played. */
-  lacking(lives: readonly Life[], span: Window): Promise<Lacking>;
+  computeCoverage(lives: readonly LifetimeWindow[], span: Window): Promise<CoverageTotals>;
   close(): Promise<void>;
 }
 
-type Ended<T> = { readonly done: T } | { readonly error: unknown };
+type TaskOutcome<T> = { readonly done: T } | { readonly error: unknown };
 
 /** Batches that are under way or done before their turn, a thread. */
-const aheadPerThread = 2;
+const queuedPerThreadMax = 2;
 
 /** Every two thousand ticks come in memory of their own: with less, a tenth of the time went into marking the heap. */
 const heapMb = 128;
 
 /** With less of the rows being of its own symbols, a batch leaves out those of others as they are read. */
-const ownShare = 0.6;
+const ownRowsShareMin = 0.6;
 
 /** @param onBatch told of each batch that is done */
-export async function openPlayers(
-  ground: Ground,
+export async function openBatchWorkers(
+  ground: BacktestData,
   threads: number,
   signal: AbortSignal,
   onBatch: () => void,
-): Promise<Players> {
+): Promise<BatchWorkers> {
   signal.throwIfAborted();
-  const pool = await openPool('./backtest-thread', import.meta.url, threads, heapMb);
+  const pool = await openWorkerPool('./backtest-thread', import.meta.url, threads, heapMb);
   // Threads are asked to stop, and then ended: one that is ended while DuckDB works in it takes the whole process with it.
   const stopped = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const stop = (): void => void Atomics.store(stopped, 0, 1);
@@ -51,34 +51,34 @@ export async function openPlayers(
   }
 
   /** What comes of it, and never a rejection: several are under way before anybody asks for the first. */
-  function begin<T>(name: string, task: () => PlayTask | LackingTask): Promise<Ended<T>> {
+  function begin<T>(name: string, task: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> {
     const one = ended<T>(name, task);
     under.add(one);
     void one.then(() => under.delete(one));
     return one;
   }
 
-  async function ended<T>(name: string, task: () => PlayTask | LackingTask): Promise<Ended<T>> {
+  async function ended<T>(name: string, task: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> {
     try {
-      const told = (await pool.run(name, task())) as Done<T>;
-      return 'done' in told ? told : { error: errorOf(told.failed) };
+      const told = (await pool.run(name, task())) as TaskResult<T>;
+      return 'done' in told ? told : { error: toError(told.failed) };
     } catch (error) {
       return { error };
     }
   }
 
-  function taskOf(batch: Batch, plan: BatchPlan): PlayTask {
-    const all = [...batch.members, ...batch.beside];
-    const window = { from: plan.lookFrom, to: plan.span.to };
+  function taskOf(batch: Batch, plan: BatchPlan): BatchTask {
+    const all = [...batch.members, ...batch.otherVenues];
+    const window = { from: plan.readFrom, to: plan.span.to };
     const symbols = all.map(({ symbol }) => symbol);
-    const { sources, tickRows, beyondWindow } = ground.files(symbols, window, plan.statesFrom);
-    const ticks = all.reduce((sum, member) => sum + ticksIn(member, window), 0);
-    const cut = { time: beyondWindow, symbols: ticks < ownShare * tickRows };
+    const { sources, tickRows, hasRowsOutsideWindow } = ground.findFiles(symbols, window, plan.statesFrom);
+    const ticks = all.reduce((sum, member) => sum + estimateTicksIn(member, window), 0);
+    const cut = { time: hasRowsOutsideWindow, symbols: ticks < ownRowsShareMin * tickRows };
     return { ...place, sources, batch, plan, cut };
   }
 
   /** @throws what it came to instead of a result */
-  async function resultOf<T>(one: Promise<Ended<T>>): Promise<T> {
+  async function resultOf<T>(one: Promise<TaskOutcome<T>>): Promise<T> {
     const told = await one;
     signal.throwIfAborted();
     if ('error' in told) throw told.error;
@@ -86,23 +86,24 @@ export async function openPlayers(
   }
 
   return {
-    async play(batches, plan) {
-      const ahead: Promise<Ended<RunDone>>[] = [];
+    async runBatches(batches, plan) {
+      const ahead: Promise<TaskOutcome<RunTotals>>[] = [];
       let begun = 0;
-      let sum: RunDone | undefined;
+      let sum: RunTotals | undefined;
       for (let i = 0; i < batches.length; i++) {
-        while (begun < batches.length && ahead.length < threads * aheadPerThread) {
+        while (begun < batches.length && ahead.length < threads * queuedPerThreadMax) {
           const batch = batches[begun++]!;
           ahead.push(begin('play', () => taskOf(batch, plan)));
         }
         const done = await resultOf(ahead.shift()!);
-        sum = sum === undefined ? done : addRun(sum, done);
+        sum = sum === undefined ? done : mergeRunTotals(sum, done);
         onBatch();
       }
       if (sum === undefined) throw new Error('there is nothing to play');
       return sum;
     },
-    lacking: (lives, span) => resultOf(begin('lack', () => ({ ...place, sources: [ground.coverage(span)], lives }))),
+    computeCoverage: (lives, span) =>
+      resultOf(begin('lack', () => ({ ...place, sources: [ground.findCoverage(span)], lifetimes: lives }))),
     async close() {
       signal.removeEventListener('abort', stop);
       stop();
@@ -112,7 +113,7 @@ export async function openPlayers(
   };
 }
 
-const errorOf = ({ exitCode, message, stack }: Failed): Error => {
+const toError = ({ exitCode, message, stack }: TaskFailure): Error => {
   const options = { cause: stack };
   if (exitCode === exitCodes.damaged) return new DamageError(message, options);
   return exitCode === exitCodes.usage

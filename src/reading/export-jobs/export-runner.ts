@@ -3,16 +3,16 @@ import type { Archive } from '../../archive/open-archive.ts';
 import type { DatasetName } from '../../archive/parquet/schema.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
-import type { ExportJobs } from '../../workspace/export-jobs.ts';
+import type { ExportJobStore } from '../../workspace/export-jobs.ts';
 import type { ExportJobRow } from '../../workspace/tables.ts';
 import { type JobRunner, startJobRunner } from '../job-runner.ts';
-import { ThreadFailed } from '../job-thread.ts';
-import { exportPath, removeExport, removeStray, tryExportLock } from './export-folder.ts';
-import { exportInThread, type FailedExport, whyFailed } from './export-in-thread.ts';
+import { JobThreadError } from '../job-thread.ts';
+import { removeExport, removeOrphanExports, toExportPath, tryExportLock } from './export-folder.ts';
+import { type ExportFailureReason, runExportInThread, toExportFailureReason } from './export-in-thread.ts';
 
-export interface RunnerParts {
+export interface ExportRunnerOptions {
   readonly archive: Archive;
-  readonly jobs: ExportJobs;
+  readonly jobs: ExportJobStore;
   readonly clock: Clock;
   readonly log: Log;
   /** How long a finished job is kept, in ms. */
@@ -21,7 +21,7 @@ export interface RunnerParts {
   readonly bytesMax: number;
 }
 
-const reasons: Readonly<Record<FailedExport, string>> = {
+const failureMessages: Readonly<Record<ExportFailureReason, string>> = {
   damaged: 'Files that it needs are damaged in the archive. Ask again once they are repaired.',
   'too large': 'The file would be larger than what is left for exports. Ask for less, or remove other exports.',
   full: 'The disk of the service is full. Ask again once there is room.',
@@ -29,26 +29,26 @@ const reasons: Readonly<Record<FailedExport, string>> = {
 };
 
 /** Works off the export jobs of an archive. Begins at once, and goes on until it is stopped. */
-export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax }: RunnerParts): JobRunner {
+export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax }: ExportRunnerOptions): JobRunner {
   const ends = () => ({ finishedAt: clock.nowMs(), expiresAt: clock.nowMs() + keepMs });
   return startJobRunner<ExportJobRow>(
     {
       plural: 'exports',
       tryLock: () => tryExportLock(archive),
       releaseAll: () => jobs.releaseAll(clock.nowMs(), clock.nowMs() + keepMs),
-      async tidy() {
+      async cleanUp() {
         await jobs.expire(clock.nowMs());
-        await removeStray(archive, jobs);
+        await removeOrphanExports(archive, jobs);
       },
       take: jobs.take,
       progress: jobs.progress,
       release: jobs.release,
-      async make(job, watching) {
-        const room = bytesMax - (await jobs.bytes());
-        if (room <= 0) throw new ThreadFailed({ why: 'too large', message: 'no room' });
-        const { bytes, sha256, rows, generation } = await exportInThread(
+      async run(job, watching) {
+        const room = bytesMax - (await jobs.sumBytes());
+        if (room <= 0) throw new JobThreadError({ why: 'too large', message: 'no room' });
+        const { bytes, sha256, rows, generation } = await runExportInThread(
           archive,
-          askedOf(archive, job, room),
+          toExportRequest(archive, job, room),
           watching,
         );
         const file = { bytes, sha256, rows, generation };
@@ -57,15 +57,19 @@ export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax 
         };
       },
       async fail(job, me, error) {
-        await jobs.finish(job.id, me, { state: 'failed', ...ends(), error: reasons[whyFailed(error)] });
+        await jobs.finish(job.id, me, {
+          state: 'failed',
+          ...ends(),
+          error: failureMessages[toExportFailureReason(error)],
+        });
       },
     },
     { clock, log },
   );
 }
 
-const askedOf = (archive: Archive, job: ExportJobRow, bytesMax: number) => ({
-  file: `${archive.layout.root}/${exportPath(job)}`,
+const toExportRequest = (archive: Archive, job: ExportJobRow, bytesMax: number) => ({
+  file: `${archive.layout.root}/${toExportPath(job)}`,
   format: job.format as ExportFormat,
   dataset: job.dataset as DatasetName,
   symbols: JSON.parse(job.symbols) as string[],

@@ -1,18 +1,18 @@
 import { DamageError } from '../../core/errors.ts';
 import { systemRandom } from '../../system.ts';
-import { type ExportAsked, ExportTooLarge, writeExport } from '../export.ts';
-import { isFullDisk, workAsked } from '../job-thread.ts';
-import type { FailedExport } from './export-in-thread.ts';
+import { type ExportSpec, ExportTooLargeError, writeExport } from '../export.ts';
+import { isFullDisk, serveThreadTask } from '../job-thread.ts';
+import type { ExportFailureReason } from './export-in-thread.ts';
 
 // The entry of a thread of its own: one export.
 
-await workAsked(
-  (archive, asked: ExportAsked, watching) => writeExport(archive, asked, { random: systemRandom, ...watching }),
-  (error) => ({ why: whyOf(error) }),
+await serveThreadTask(
+  (archive, asked: ExportSpec, watching) => writeExport(archive, asked, { random: systemRandom, ...watching }),
+  (error) => ({ why: toFailureReason(error) }),
 );
 
-function whyOf(error: unknown): FailedExport {
+function toFailureReason(error: unknown): ExportFailureReason {
   if (error instanceof DamageError) return 'damaged';
-  if (error instanceof ExportTooLarge) return 'too large';
+  if (error instanceof ExportTooLargeError) return 'too large';
   return isFullDisk(error) ? 'full' : 'unexpected';
 }

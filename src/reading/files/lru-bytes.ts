@@ -1,8 +1,8 @@
 /** Runs work, the rest waiting in the order in which it came. */
-export type Bounded = <T>(work: () => Promise<T>) => Promise<T>;
+export type LimitConcurrency = <T>(work: () => Promise<T>) => Promise<T>;
 
 /** At most `max` at once. */
-export function atOnce(max: number): Bounded {
+export function createConcurrencyLimiter(max: number): LimitConcurrency {
   let running = 0;
   const waiting: (() => void)[] = [];
   return async (work) => {

@@ -1,13 +1,13 @@
 /** What readers hold of the memory: thrown out of it, bytes live on until the slowest reader is done. */
-export interface Lending {
+export interface ByteBudget {
   /** Whether `bytes` more may be lent, or these are already. */
   hasRoom(key: string, bytes: number): boolean;
   /** Returns what gives it back, to be called once or more often. */
-  take(key: string, bytes: number): () => void;
+  acquire(key: string, bytes: number): () => void;
 }
 
 /** @param bytesMax what may be lent together, each key counted once */
-export function lending(bytesMax: number): Lending {
+export function createByteBudget(bytesMax: number): ByteBudget {
   const readers = new Map<string, number>();
   let lent = 0;
   const giveBack = (key: string, bytes: number): void => {
@@ -18,7 +18,7 @@ export function lending(bytesMax: number): Lending {
   };
   return {
     hasRoom: (key, bytes) => readers.has(key) || lent + bytes <= bytesMax,
-    take(key, bytes) {
+    acquire(key, bytes) {
       const count = readers.get(key) ?? 0;
       readers.set(key, count + 1);
       if (count === 0) lent += bytes;

@@ -1,19 +1,19 @@
 import { statSync } from 'node:fs';
 import { LRUCache } from 'lru-cache';
 import type { PublishedFile } from '../../archive/manifest.ts';
-import { type Archive, locate, readPublished } from '../../archive/open-archive.ts';
-import { atOnce, type Bounded } from './lru-bytes.ts';
+import { type Archive, locateFile, readPublishedFile } from '../../archive/open-archive.ts';
+import { createConcurrencyLimiter, type LimitConcurrency } from './lru-bytes.ts';
 import {
-  type FileOnDisk,
-  type Held,
+  type FileBytes,
+  type FileEntry,
   hashOnDisk,
-  type ListedFile,
+  type OpenFileHandle,
   openOnDisk,
   readAt,
   readOnDisk,
-  requireSame,
+  requireUnmodified,
 } from './open-file.ts';
-import { lending } from './ref-counted.ts';
+import { createByteBudget } from './ref-counted.ts';
 
 /** Files of the archive whose sha256 was checked, the latest used of them kept in memory. */
 export interface VerifiedFiles {
@@ -21,15 +21,15 @@ export interface VerifiedFiles {
    * The bytes of a file as the manifest that `file` is from lists it.
    * @throws DamageError where they differ: it is damaged, or was replaced by a later generation
    */
-  bytes(file: PublishedFile): Uint8Array;
+  readBytes(file: PublishedFile): Uint8Array;
   /** What is in memory at the moment. */
-  kept(): { readonly files: number; readonly bytes: number };
+  getCacheSize(): { readonly files: number; readonly bytes: number };
   /**
    * The same, to be sent: from memory where it fits, else from one open descriptor, so that a file that is replaced by a
    * rename stays what it was. It is checked before this returns, in pieces, by one of those that ask at the same time.
    * @throws DamageError as `bytes`
    */
-  open(file: ListedFile): Promise<OpenedFile>;
+  open(file: FileEntry): Promise<OpenedFile>;
 }
 
 /** To be closed, once or more often. */
@@ -44,39 +44,39 @@ export interface OpenedFile {
 }
 
 /** A file that takes more than this share of the memory is not kept in it. */
-const shareMax = 1 / 4;
+const fileShareMax = 1 / 4;
 
 /** Files that are checked at once. */
-const checksMax = 2;
+const checksConcurrentMax = 2;
 
 /** Verdicts on files that are too large for the memory. */
-const verdictsMax = 10_000;
+const checkedFilesMax = 10_000;
 
 /** @param bytesMax what is kept in memory, and again what slow readers may hold of what was thrown out; at least 0 */
 export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedFiles {
   // What a file is, is its hash: a replaced one is another, and falls out by itself.
-  const kept = new LRUCache<string, Held>({
+  const kept = new LRUCache<string, FileBytes>({
     maxSize: Math.max(1, bytesMax),
     sizeCalculation: ({ bytes }) => bytes.length || 1,
   });
-  const lent = lending(bytesMax);
-  const verdicts = new LRUCache<string, true>({ max: verdictsMax });
-  const checked: Bounded = atOnce(checksMax);
-  const loading = new Map<string, Promise<Held>>();
+  const lent = createByteBudget(bytesMax);
+  const verdicts = new LRUCache<string, true>({ max: checkedFilesMax });
+  const checked: LimitConcurrency = createConcurrencyLimiter(checksConcurrentMax);
+  const loading = new Map<string, Promise<FileBytes>>();
   const judging = new Map<string, Promise<void>>();
 
-  async function load(file: ListedFile): Promise<Held> {
+  async function load(file: FileEntry): Promise<FileBytes> {
     const held = await checked(() => readOnDisk(archive, file));
     kept.set(file.sha256, held);
     return held;
   }
 
-  async function fromMemory(file: ListedFile): Promise<OpenedFile> {
-    const held = kept.get(file.sha256) ?? (await shared(loading, file.sha256, () => load(file)));
-    return inMemory(held, lent.take(file.sha256, held.bytes.length));
+  async function fromMemory(file: FileEntry): Promise<OpenedFile> {
+    const held = kept.get(file.sha256) ?? (await shareInFlight(loading, file.sha256, () => load(file)));
+    return toOpenedFile(held, lent.acquire(file.sha256, held.bytes.length));
   }
 
-  async function fromDisk(file: ListedFile): Promise<OpenedFile> {
+  async function fromDisk(file: FileEntry): Promise<OpenedFile> {
     const opened = await openOnDisk(archive, file);
     try {
       await judged(file, opened);
@@ -97,33 +97,35 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
     };
   }
 
-  async function judged(file: ListedFile, opened: FileOnDisk): Promise<void> {
+  async function judged(file: FileEntry, opened: OpenFileHandle): Promise<void> {
     const key = `${file.sha256} ${opened.identity}`;
     if (verdicts.has(key)) return;
-    await shared(judging, key, () => checked(() => hashOnDisk(opened, file)));
+    await shareInFlight(judging, key, () => checked(() => hashOnDisk(opened, file)));
     // Each on its own descriptor: it was the same file when the hash was begun, and has to be still.
-    requireSame(opened, file);
+    requireUnmodified(opened, file);
     verdicts.set(key, true);
   }
 
   return {
-    bytes(file) {
+    readBytes(file) {
       const held = kept.get(file.sha256);
       if (held !== undefined) return held.bytes;
-      const before = timeOf(archive, file);
-      const bytes = readPublished(archive, file);
-      const modifiedMs = timeOf(archive, file);
+      const before = readModifiedMs(archive, file);
+      const bytes = readPublishedFile(archive, file);
+      const modifiedMs = readModifiedMs(archive, file);
       kept.set(file.sha256, { bytes, modifiedMs: before === modifiedMs ? modifiedMs : null });
       return bytes;
     },
-    kept: () => ({ files: kept.size, bytes: kept.calculatedSize }),
+    getCacheSize: () => ({ files: kept.size, bytes: kept.calculatedSize }),
     open: (file) =>
-      file.bytes <= bytesMax * shareMax && lent.hasRoom(file.sha256, file.bytes) ? fromMemory(file) : fromDisk(file),
+      file.bytes <= bytesMax * fileShareMax && lent.hasRoom(file.sha256, file.bytes)
+        ? fromMemory(file)
+        : fromDisk(file),
   };
 }
 
 /** What is in memory as an open file. */
-export const inMemory = ({ bytes, modifiedMs }: Held, close = (): void => {}): OpenedFile => ({
+export const toOpenedFile = ({ bytes, modifiedMs }: FileBytes, close = (): void => {}): OpenedFile => ({
   bytes,
   modifiedMs,
   close,
@@ -133,11 +135,11 @@ export const inMemory = ({ bytes, modifiedMs }: Held, close = (): void => {}): O
   },
 });
 
-const timeOf = (archive: Archive, file: ListedFile): number | null =>
-  statSync(locate(archive, file.path), { throwIfNoEntry: false })?.mtimeMs ?? null;
+const readModifiedMs = (archive: Archive, file: FileEntry): number | null =>
+  statSync(locateFile(archive, file.path), { throwIfNoEntry: false })?.mtimeMs ?? null;
 
 /** What is being done under this key already, or else `work`. */
-async function shared<T>(under: Map<string, Promise<T>>, key: string, work: () => Promise<T>): Promise<T> {
+async function shareInFlight<T>(under: Map<string, Promise<T>>, key: string, work: () => Promise<T>): Promise<T> {
   const started = under.get(key);
   if (started !== undefined) return await started;
   const promise = work();

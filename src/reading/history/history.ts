@@ -1,26 +1,26 @@
 import { join } from 'node:path';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
-import { type Archive, ownManifest } from '../../archive/open-archive.ts';
+import { type Archive, readCheckedManifest } from '../../archive/open-archive.ts';
 import { type DatasetName, datasets } from '../../archive/parquet/schema.ts';
-import { definitions } from '../../archive/texts/views-sql.ts';
+import { listViewDefinitions } from '../../archive/texts/views-sql.ts';
 import type { Random } from '../../core/clock.ts';
 import { DamageError } from '../../core/errors.ts';
-import type { Engine } from '../../query/duckdb-connection.ts';
-import { openFolder } from '../../query/open-query.ts';
+import type { QueryEngine } from '../../query/duckdb-connection.ts';
+import { openQueryEngine } from '../../query/open-query.ts';
 import type { Query } from '../../query/query.ts';
-import type { Current } from '../manifest-watcher.ts';
-import { openShelf, ReplacedError, type Shelf, type Taken } from './pin-pool.ts';
+import type { ManifestWatcher } from '../manifest-watcher.ts';
+import { openPinPool, type PinPool, type PooledPin, ReplacedError } from './pin-pool.ts';
 
 /** Queries over what is published, many at once, each over one generation whose files were checked. */
-export interface History {
+export interface HistoryReader {
   /** Runs `work` over the current generation; over a newer one where a file of it was replaced before it could be had. */
-  reading<T>(work: (generation: Generation) => Promise<T>): Promise<T>;
+  read<T>(work: (generation: GenerationReader) => Promise<T>): Promise<T>;
   /** Waits for queries that are still open. */
   close(): Promise<void>;
 }
 
 /** One generation while it is read; whoever reads closes it. */
-export interface Generation {
+export interface GenerationReader {
   readonly manifest: Manifest;
   /**
    * Opens a query over some files of datasets, and `defined` over those. Its calls come one after another; its `close`
@@ -28,7 +28,7 @@ export interface Generation {
    * @param defined CREATE OR REPLACE statements; macros that need no dataset are there already
    * @throws ReplacedError, for `reading`; DamageError where a file is not as published
    */
-  open(
+  openQuery(
     files: ReadonlyMap<DatasetName, readonly PublishedFile[]>,
     defined: readonly string[],
     signal: AbortSignal,
@@ -38,27 +38,27 @@ export interface Generation {
 /** What DuckDB may hold in memory, all queries together; what needs more is sorted on disk. */
 const memoryBytesMax = 1024 ** 3;
 
-const threads = 2;
+const threadsCount = 2;
 
 /** Publishes that may go on beside one reading, before missing files are taken for damage. */
 const attemptsMax = 20;
 
 /** Opens DuckDB and the shelf on first use. */
-export function openHistory(archive: Archive, current: Current, random: Random): History {
+export function openHistory(archive: Archive, current: ManifestWatcher, random: Random): HistoryReader {
   const id = Math.floor(random() * 36 ** 8).toString(36);
-  let opened: Promise<{ shelf: Shelf; engine: Engine }> | undefined;
+  let opened: Promise<{ shelf: PinPool; engine: QueryEngine }> | undefined;
   const reading = new Set<Promise<void>>();
 
   async function open() {
-    const shelf = openShelf(archive, id);
-    const macros = definitions(false).filter(({ needs }) => needs.length === 0);
+    const shelf = openPinPool(archive, id);
+    const macros = listViewDefinitions(false).filter(({ needs }) => needs.length === 0);
     const scratch = join(shelf.folder, 'scratch');
-    const options = { threads, memoryBytesMax, scratch, definitions: macros.map(({ sql }) => sql) };
-    return { shelf, engine: await openFolder(shelf.folder, options) };
+    const options = { threads: threadsCount, memoryBytesMax, scratch, definitions: macros.map(({ sql }) => sql) };
+    return { shelf, engine: await openQueryEngine(shelf.folder, options) };
   }
 
   return {
-    async reading(work) {
+    async read(work) {
       opened ??= open().catch((error: unknown) => {
         opened = undefined;
         throw error;
@@ -66,10 +66,10 @@ export function openHistory(archive: Archive, current: Current, random: Random):
       const { shelf, engine } = await opened;
       for (let attempt = 1; ; attempt++) {
         // What is remembered may be a moment old: a second look goes to the archive itself.
-        const manifest = attempt === 1 ? current.manifest() : ownManifest(archive);
-        shelf.settle(manifest);
+        const manifest = attempt === 1 ? current.getManifest() : readCheckedManifest(archive);
+        shelf.releaseStale(manifest);
         try {
-          return await work(generationOf(manifest, shelf, engine, reading));
+          return await work(createGenerationReader(manifest, shelf, engine, reading));
         } catch (error) {
           if (!(error instanceof ReplacedError)) throw error;
           if (attempt < attemptsMax) continue;
@@ -90,14 +90,19 @@ export function openHistory(archive: Archive, current: Current, random: Random):
   };
 }
 
-const generationOf = (manifest: Manifest, shelf: Shelf, engine: Engine, reading: Set<Promise<void>>): Generation => ({
+const createGenerationReader = (
+  manifest: Manifest,
+  shelf: PinPool,
+  engine: QueryEngine,
+  reading: Set<Promise<void>>,
+): GenerationReader => ({
   manifest,
-  async open(files, defined, signal) {
-    const taken: Taken[] = [];
+  async openQuery(files, defined, signal) {
+    const taken: PooledPin[] = [];
     const { promise: isOver, resolve } = Promise.withResolvers<void>();
     reading.add(isOver);
     const giveAll = (): void => {
-      for (const one of taken) one.give();
+      for (const one of taken) one.release();
       reading.delete(isOver);
       resolve();
     };
@@ -106,19 +111,19 @@ const generationOf = (manifest: Manifest, shelf: Shelf, engine: Engine, reading:
       for (const [dataset, listed] of files) {
         const paths: string[] = [];
         for (const file of listed) {
-          const one = await shelf.take(file, signal);
+          const one = await shelf.acquire(file, signal);
           taken.push(one);
           paths.push(one.path);
         }
         sources.push({ dataset, columns: datasets[dataset], dated: dataset !== 'symbols', paths });
       }
-      const query = await engine.over(sources, defined);
+      const query = await engine.openQuery(sources, defined);
       return {
         ...query,
         async close() {
           try {
             await query.close();
-            const changed = taken.findIndex((one) => !one.isSame());
+            const changed = taken.findIndex((one) => !one.isUnmodified());
             if (changed < 0) return;
             const { path } = [...files.values()].flat()[changed]!;
             throw new DamageError(`${path} was written into while it was read. Run oddslake verify.`);

@@ -1,13 +1,13 @@
-import { mayHold } from '../../archive/copies/prune-files.ts';
+import { createFileFilter } from '../../archive/copies/prune-files.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
 import type { DatasetName } from '../../archive/parquet/schema.ts';
-import type { Cell, Parameter } from '../../query/convert-values.ts';
+import type { CellValue, QueryParameter } from '../../query/convert-values.ts';
 import type { Query } from '../../query/query.ts';
-import { type Condition, fromWhere, type Slice } from '../../query/slice-query.ts';
-import { conditionOf, publishedSlice } from './scan-plan.ts';
+import { buildFromWhere, type DatasetSlice, type SqlCondition } from '../../query/slice-query.ts';
+import { createCondition, createPublishedSlice } from './scan-plan.ts';
 
 /** Which markets; null and absent words: any. Ends are epoch milliseconds, half-open. */
-export interface MarketsAsked {
+export interface MarketsQuery {
   readonly source: string | null;
   readonly category: string | null;
   readonly symbol: string | null;
@@ -20,48 +20,51 @@ export interface MarketsAsked {
 }
 
 /** The last market of a page; a market without a symbol has an empty one. */
-export interface MarketPlace {
+export interface MarketPosition {
   readonly canonicalId: string;
   readonly symbol: string;
 }
 
 export interface MarketsPage {
   /** As told by the columns' names, `states` being how many there are, `history` the latest of them. */
-  readonly markets: readonly Readonly<Record<string, Cell>>[];
+  readonly markets: readonly Readonly<Record<string, CellValue>>[];
   /** Markets that match, on all pages. */
   readonly total: number;
-  readonly next: MarketPlace | null;
+  readonly next: MarketPosition | null;
 }
 
 /** States of one market that are told, the latest. */
 export const historyMax = 50;
 
 /** The files that tell of markets in a window, and of their symbols. */
-export const marketFiles = (
+export const selectMarketFiles = (
   manifest: Manifest,
   window: { readonly from: number | null; readonly to: number | null },
 ): ReadonlyMap<DatasetName, readonly PublishedFile[]> =>
   new Map([
-    ['markets', manifest.datasets.markets.files.filter(mayHold(manifest, 'markets', [], window))],
+    ['markets', manifest.datasets.markets.files.filter(createFileFilter(manifest, 'markets', [], window))],
     ['symbols', manifest.datasets.symbols.files],
   ]);
 
 /** What an item tells of the latest state, and filters look at. */
-const toldColumns =
+const responseColumns =
   'canonical_id, symbol, source, question, category, confidence, views, is_active, closes_at, resolved_at, outcome';
 
 /** The states of the window; of the named market only, where one is named: all of its states. */
-const namedSql = (asked: MarketsAsked, value: (one: Parameter) => string): string => {
+const formatNameConditions = (asked: MarketsQuery, value: (one: QueryParameter) => string): string => {
   const { symbol, canonicalId } = asked;
   const named = [
     ...(canonicalId === null ? [] : [`canonical_id = ${value(canonicalId)}`]),
     ...(symbol === null ? [] : [`symbol = ${value(symbol)}`]),
   ];
-  return fromWhere(publishedSlice('markets', asked, { sql: named.join(' AND ') || 'true', values: [] }), null);
+  return buildFromWhere(
+    createPublishedSlice('markets', asked, { sql: named.join(' AND ') || 'true', values: [] }),
+    null,
+  );
 };
 
 /** Every market once, as last known, of those `states` that are asked for. */
-const matchedSql = (asked: MarketsAsked, states: string, value: (one: Parameter) => string): string => {
+const formatMatchConditions = (asked: MarketsQuery, states: string, value: (one: QueryParameter) => string): string => {
   const { source, category, words, resolved } = asked;
   const told = 'concat_ws(chr(10), m.question, m.symbol, m.category, m.source, m.canonical_id)';
   const isResolved = 'coalesce(m.outcome IS NOT NULL OR m.resolved_at <= last_seen, false)';
@@ -72,7 +75,7 @@ const matchedSql = (asked: MarketsAsked, states: string, value: (one: Parameter)
     ...words.map((word) => `contains(lower(${told}), lower(${value(word)}))`),
   ];
   return `SELECT canonical_id, s, m, first_seen, last_seen FROM (
-      SELECT canonical_id, coalesce(symbol, '') AS s, arg_max(struct_pack(${toldColumns}), first_seen) AS m,
+      SELECT canonical_id, coalesce(symbol, '') AS s, arg_max(struct_pack(${responseColumns}), first_seen) AS m,
              min(first_seen) AS first_seen, max(last_seen) AS last_seen
       FROM ${states} GROUP BY 1, 2
     ) WHERE ${parts.join(' AND ') || 'true'}`;
@@ -82,14 +85,14 @@ const matchedSql = (asked: MarketsAsked, states: string, value: (one: Parameter)
 const stateColumns = ['views', 'category', 'is_active', 'closes_at', 'resolved_at', 'outcome'];
 
 /** One page of markets in the order of canonical_id and symbol. */
-export async function marketsPage(
+export async function readMarketsPage(
   query: Query,
-  asked: MarketsAsked,
-  { after, limit }: { readonly after: MarketPlace | null; readonly limit: number },
+  asked: MarketsQuery,
+  { after, limit }: { readonly after: MarketPosition | null; readonly limit: number },
   signal: AbortSignal,
 ): Promise<MarketsPage> {
-  const { sql, values } = conditionOf((value) => [pageSql(asked, after, limit + 1, value)]);
-  const rows = await query.rows(sql, values, signal);
+  const { sql, values } = createCondition((value) => [formatPageQuery(asked, after, limit + 1, value)]);
+  const rows = await query.readRows(sql, values, signal);
   const total = Number(rows[0]!.total);
   const found = rows.flatMap(({ total, ...market }) => (market.canonical_id === null ? [] : [market]));
   const markets = found.slice(0, limit);
@@ -101,20 +104,20 @@ export async function marketsPage(
   return { markets, total, next };
 }
 
-function pageSql(
-  asked: MarketsAsked,
-  after: MarketPlace | null,
+function formatPageQuery(
+  asked: MarketsQuery,
+  after: MarketPosition | null,
   wanted: number,
-  value: (one: Parameter) => string,
+  value: (one: QueryParameter) => string,
 ): string {
-  const named = namedSql(asked, value);
-  const matched = matchedSql(asked, 'named', value);
+  const named = formatNameConditions(asked, value);
+  const matched = formatMatchConditions(asked, 'named', value);
   const id = after === null ? '' : value(after.canonicalId);
   const behind =
     after === null ? 'true' : `canonical_id >= ${id} AND (canonical_id > ${id} OR s > ${value(after.symbol)})`;
   const state = stateColumns.map((name) => `h.${name}`).join(', ');
   // Opening the files of every day is most of the work: they are read once.
-  return `WITH named AS MATERIALIZED (SELECT ${toldColumns}, first_seen, last_seen FROM ${named}),
+  return `WITH named AS MATERIALIZED (SELECT ${responseColumns}, first_seen, last_seen FROM ${named}),
   matched AS MATERIALIZED (${matched}),
   page AS MATERIALIZED (SELECT * FROM matched WHERE ${behind} ORDER BY canonical_id, s LIMIT ${wanted}),
   shown AS (
@@ -146,15 +149,15 @@ function pageSql(
 }
 
 /** The rows of the markets that are asked for: every state of every day in the window. */
-export function marketsSlice(asked: MarketsAsked): Slice {
+export function createMarketsSlice(asked: MarketsQuery): DatasetSlice {
   const { source, category, symbol, canonicalId, words, resolved } = asked;
   const all = [source, category, symbol, canonicalId, resolved].every((one) => one === null) && words.length === 0;
-  const condition: Condition = conditionOf((value) =>
+  const condition: SqlCondition = createCondition((value) =>
     all
       ? []
       : [
-          `(canonical_id, coalesce(symbol, '')) IN (SELECT (canonical_id, s) FROM (${matchedSql(asked, namedSql(asked, value), value)}))`,
+          `(canonical_id, coalesce(symbol, '')) IN (SELECT (canonical_id, s) FROM (${formatMatchConditions(asked, formatNameConditions(asked, value), value)}))`,
         ],
   );
-  return publishedSlice('markets', asked, condition);
+  return createPublishedSlice('markets', asked, condition);
 }

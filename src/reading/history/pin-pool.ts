@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { takeScratch } from '../../archive/copies/scratch-dir.ts';
+import { acquireScratchFolder } from '../../archive/copies/scratch-dir.ts';
 import { linkOrCopy } from '../../archive/disk/cross-device.ts';
-import { allFiles, type Manifest, type PublishedFile } from '../../archive/manifest.ts';
-import { type Archive, locate } from '../../archive/open-archive.ts';
+import { listManifestFiles, type Manifest, type PublishedFile } from '../../archive/manifest.ts';
+import { type Archive, locateFile } from '../../archive/open-archive.ts';
 import { DamageError } from '../../core/errors.ts';
 
 /**
  * Published files that stay as they are while they are read: hard links whose bytes were checked against their hash, so
  * that files of one manifest are of one generation, whatever is published meanwhile.
  */
-export interface Shelf {
+export interface PinPool {
   /** The folder that all links are in. */
   readonly folder: string;
   /**
@@ -19,18 +19,18 @@ export interface Shelf {
    * @throws ReplacedError where a later generation has replaced it, or is about to; DamageError where it is not as
    * published
    */
-  take(file: PublishedFile, signal: AbortSignal): Promise<Taken>;
+  acquire(file: PublishedFile, signal: AbortSignal): Promise<PooledPin>;
   /** Lets go of what only generations before this one had. */
-  settle(manifest: Manifest): void;
+  releaseStale(manifest: Manifest): void;
   close(): void;
 }
 
-export interface Taken {
+export interface PooledPin {
   /** Absolute; it ends as the published path does. */
   readonly path: string;
   /** Whether nobody wrote into it since it was checked. */
-  isSame(): boolean;
-  give(): void;
+  isUnmodified(): boolean;
+  release(): void;
 }
 
 /** A file is not there any more as a manifest lists it: a newer manifest is to be read. */
@@ -41,12 +41,12 @@ export class ReplacedError extends Error {
   }
 }
 
-interface Link {
+interface PinLink {
   readonly path: string;
   readonly stamp: string;
   users: number;
   /** Whether the next reader gets another: it goes with its last user. */
-  dropped: boolean;
+  isDropped: boolean;
 }
 
 /** Links that nobody reads and that are kept for the next one. */
@@ -56,52 +56,52 @@ const idleMax = 2048;
 const checkedMax = 100_000;
 
 /** @param id tells shelves of one process apart */
-export function openShelf(archive: Archive, id: string): Shelf {
+export function openPinPool(archive: Archive, id: string): PinPool {
   const { disk } = archive;
-  const { folder, release } = takeScratch(archive, id);
-  const links = new Map<string, Promise<Link>>();
+  const { folder, release } = acquireScratchFolder(archive, id);
+  const links = new Map<string, Promise<PinLink>>();
   const checked = new LRUCache<string, true>({ max: checkedMax });
   let placed = 0;
   let settled = -1;
   let listed: ReadonlySet<string> | undefined;
 
-  const remove = (link: Link): void => disk.remove(rootOf(folder, link.path));
+  const remove = (link: PinLink): void => disk.remove(toLinkRoot(folder, link.path));
   const keyOf = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
-  const idle = new LRUCache<string, Link>({
+  const idle = new LRUCache<string, PinLink>({
     max: idleMax,
     dispose(link, key, reason) {
       if (reason !== 'delete') drop(key, link);
     },
   });
 
-  async function place(file: PublishedFile, signal: AbortSignal): Promise<Link> {
+  async function place(file: PublishedFile, signal: AbortSignal): Promise<PinLink> {
     const path = join(folder, String(placed++), file.path);
     try {
-      const from = locate(archive, file.path);
+      const from = locateFile(archive, file.path);
       // A folder cannot be linked, and a pipe is not to be read.
       if (!disk.isFile(from)) throw new ReplacedError(file.path);
-      disk.makeScratch(dirname(path));
+      disk.makeVolatileFolder(dirname(path));
       linkOrCopy(disk, from, path);
       const stamp = disk.stamp(path) ?? '';
       const key = `${file.sha256} ${stamp}`;
       if (!checked.has(key)) {
-        if ((await hashOf(disk.pieces(path), signal)) !== file.sha256) throw asAnother(file);
+        if ((await hashPieces(disk.readStream(path), signal)) !== file.sha256) throw asAnother(file);
         checked.set(key, true);
       }
-      return { path, stamp, users: 0, dropped: false };
+      return { path, stamp, users: 0, isDropped: false };
     } catch (error) {
-      disk.remove(rootOf(folder, path));
+      disk.remove(toLinkRoot(folder, path));
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new ReplacedError(file.path);
       throw error;
     }
   }
 
   const asAnother = (file: PublishedFile): Error =>
-    isListed(archive.manifest(), file)
+    isListed(archive.readManifest(), file)
       ? new DamageError(`${file.path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`)
       : new ReplacedError(file.path);
 
-  async function take(file: PublishedFile, signal: AbortSignal): Promise<Taken> {
+  async function take(file: PublishedFile, signal: AbortSignal): Promise<PooledPin> {
     const key = keyOf(file);
     for (;;) {
       const known = links.get(key);
@@ -113,41 +113,41 @@ export function openShelf(archive: Archive, id: string): Shelf {
         if (known !== undefined && !signal.aborted && !(error instanceof ReplacedError)) return undefined;
         throw error;
       });
-      if (link === undefined || link.dropped) continue;
+      if (link === undefined || link.isDropped) continue;
       idle.delete(key);
       if (disk.stamp(link.path) === link.stamp) {
         link.users++;
         const isSame = (): boolean => disk.stamp(link.path) === link.stamp;
-        return { path: link.path, isSame, give: () => give(key, link) };
+        return { path: link.path, isUnmodified: isSame, release: () => give(key, link) };
       }
       // Somebody wrote into it: what is at its place now is to be looked at.
       links.delete(key);
-      link.dropped = true;
+      link.isDropped = true;
       if (link.users === 0) remove(link);
     }
   }
 
-  function drop(key: string, link: Link): void {
+  function drop(key: string, link: PinLink): void {
     links.delete(key);
-    link.dropped = true;
+    link.isDropped = true;
     remove(link);
   }
 
-  function give(key: string, link: Link): void {
+  function give(key: string, link: PinLink): void {
     link.users--;
     if (link.users > 0) return;
-    if (link.dropped) remove(link);
+    if (link.isDropped) remove(link);
     else if (listed === undefined || listed.has(key)) idle.set(key, link);
     else drop(key, link);
   }
 
   return {
     folder,
-    take,
-    settle(manifest) {
+    acquire: take,
+    releaseStale(manifest) {
       if (manifest.generation === settled) return;
       settled = manifest.generation;
-      listed = new Set(allFiles(manifest).map(keyOf));
+      listed = new Set(listManifestFiles(manifest).map(keyOf));
       for (const [key, link] of [...idle.entries()]) {
         if (listed.has(key)) continue;
         idle.delete(key);
@@ -159,12 +159,13 @@ export function openShelf(archive: Archive, id: string): Shelf {
 }
 
 const isListed = (manifest: Manifest, { path, sha256 }: PublishedFile): boolean =>
-  allFiles(manifest).some((file) => file.path === path && file.sha256 === sha256);
+  listManifestFiles(manifest).some((file) => file.path === path && file.sha256 === sha256);
 
 /** The folder of one link, below the shelf's. */
-const rootOf = (folder: string, path: string): string => join(folder, path.slice(folder.length + 1).split(/[\\/]/)[0]!);
+const toLinkRoot = (folder: string, path: string): string =>
+  join(folder, path.slice(folder.length + 1).split(/[\\/]/)[0]!);
 
-async function hashOf(pieces: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
+async function hashPieces(pieces: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
   for await (const piece of pieces) {
     signal.throwIfAborted();

@@ -1,11 +1,11 @@
-import { mayHold, shapes } from '../../archive/copies/prune-files.ts';
+import { createFileFilter, datasetShapes } from '../../archive/copies/prune-files.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
 import { type DatasetName, datasets } from '../../archive/parquet/schema.ts';
 import { compareUtf8 } from '../../core/compare-utf8.ts';
 import type { SymbolFacts } from '../../core/market.ts';
-import type { Parameter } from '../../query/convert-values.ts';
-import { type Condition, moment, type Slice } from '../../query/slice-query.ts';
-import type { PageAsked, Place, Step } from './keyset-page.ts';
+import type { QueryParameter } from '../../query/convert-values.ts';
+import { type DatasetSlice, type SqlCondition, toSqlTimestamp } from '../../query/slice-query.ts';
+import type { RowPageRequest, RowPosition, ScanStep } from './keyset-page.ts';
 
 /** Files that are opened at first for one symbol's page, however few rows they promise. */
 const filesFirstMax = 64;
@@ -17,62 +17,66 @@ const filesMin = 16;
 const ticksFirst = 200_000;
 
 /** Each time a page was not full yet, so much more is looked at. */
-const growth = 4;
+const growthFactor = 4;
 
 /** What a condition consists of, its values numbered as they come. */
-export function conditionOf(say: (value: (one: Parameter) => string) => readonly string[]): Condition {
-  const values: Parameter[] = [];
+export function createCondition(say: (value: (one: QueryParameter) => string) => readonly string[]): SqlCondition {
+  const values: QueryParameter[] = [];
   const parts = say((one) => `$${values.push(one)}`);
   return { sql: parts.length === 0 ? 'true' : parts.join(' AND '), values };
 }
 
 /** The slice of a published dataset that is asked for; `only` narrows it further. */
-export function publishedSlice(
+export function createPublishedSlice(
   dataset: DatasetName,
-  { from, to }: Pick<PageAsked, 'from' | 'to'>,
-  condition: Condition,
-): Slice {
-  const { keys, span } = shapes[dataset];
-  return { dataset, columns: datasets[dataset], keys, symbols: [], span, from, to, condition };
+  { from, to }: Pick<RowPageRequest, 'from' | 'to'>,
+  condition: SqlCondition,
+): DatasetSlice {
+  const { sortColumns, timeColumns } = datasetShapes[dataset];
+  return { dataset, columns: datasets[dataset], keys: sortColumns, symbols: [], timeColumns, from, to, condition };
 }
 
 /** Rows of a dataset behind a place, by the column that holds its time. */
-export function behind(after: Place, column: string, value: (one: Parameter) => string): string {
+export function formatAfterCondition(
+  after: RowPosition,
+  column: string,
+  value: (one: QueryParameter) => string,
+): string {
   const symbol = value(after.symbol);
-  return `symbol >= ${symbol} AND (symbol > ${symbol} OR ${column} > ${moment(after.t)})`;
+  return `symbol >= ${symbol} AND (symbol > ${symbol} OR ${column} > ${toSqlTimestamp(after.t)})`;
 }
 
 /**
  * One symbol's rows of a dataset: its days one after another, as many at a time as should hold a page.
  * @param timed the column that orders a symbol's rows
  */
-export function* daySteps(
+export function* planDaySteps(
   manifest: Manifest,
   dataset: DatasetName,
   timed: string,
-  asked: PageAsked & { readonly symbol: string },
-  narrowed: (value: (one: Parameter) => string) => readonly string[] = () => [],
-): Generator<Step> {
+  asked: RowPageRequest & { readonly symbol: string },
+  narrowed: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
+): Generator<ScanStep> {
   const { symbol, to, after, limit } = asked;
   const from = after === null ? asked.from : Math.max(asked.from ?? 0, after.t);
-  const wanted = mayHold(manifest, dataset, [symbol], { from, to });
+  const wanted = createFileFilter(manifest, dataset, [symbol], { from, to });
   const files = manifest.datasets[dataset].files.filter(wanted).sort((a, b) => (a.path < b.path ? -1 : 1));
-  const condition = conditionOf((value) => [
+  const condition = createCondition((value) => [
     ...narrowed(value),
     `symbol = ${value(symbol)}`,
-    ...(after === null ? [] : [`${timed} > ${moment(after.t)}`]),
+    ...(after === null ? [] : [`${timed} > ${toSqlTimestamp(after.t)}`]),
   ]);
-  const slice = publishedSlice(dataset, asked, condition);
+  const slice = createPublishedSlice(dataset, asked, condition);
   let at = 0;
-  for (let most = filesFirstMax; at < files.length; most *= growth) {
-    const until = enough(files, at, limit + 1, most);
+  for (let most = filesFirstMax; at < files.length; most *= growthFactor) {
+    const until = findFilesEnd(files, at, limit + 1, most);
     yield { files: new Map([[dataset, files.slice(at, until)]]), defined: [], slice };
     at = until;
   }
 }
 
 /** Where files from `at` on hold so many rows of a symbol that is like the others; at most `most` files. */
-function enough(files: readonly PublishedFile[], at: number, rows: number, most: number): number {
+function findFilesEnd(files: readonly PublishedFile[], at: number, rows: number, most: number): number {
   let promised = 0;
   for (let i = at; i < files.length; i++) {
     promised += files[i]!.rows / Math.max(1, files[i]!.symbols);
@@ -83,7 +87,7 @@ function enough(files: readonly PublishedFile[], at: number, rows: number, most:
 }
 
 /** Ends of ranges of symbols from one on, in order, the last one open: each range about `growth` times the one before. */
-export function* symbolRanges(
+export function* planSymbolRanges(
   symbols: readonly Pick<SymbolFacts, 'symbol' | 'ticks'>[],
   from: string | null,
 ): Generator<{ readonly above: string | null; readonly upTo: string | null }> {
@@ -99,37 +103,42 @@ export function* symbolRanges(
     yield { above, upTo: one.symbol };
     above = one.symbol;
     ticks = 0;
-    most *= growth;
+    most *= growthFactor;
   }
   yield { above, upTo: null };
 }
 
 /** All symbols' rows of a dataset: ranges of symbols one after another. */
-export function* rangeSteps(
+export function* planRangeSteps(
   manifest: Manifest,
   dataset: DatasetName,
   timed: string,
-  asked: PageAsked,
+  asked: RowPageRequest,
   symbols: readonly Pick<SymbolFacts, 'symbol' | 'ticks'>[],
-  narrowed: (value: (one: Parameter) => string) => readonly string[] = () => [],
-): Generator<Step> {
+  narrowed: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
+): Generator<ScanStep> {
   const { after } = asked;
-  const files = new Map([[dataset, manifest.datasets[dataset].files.filter(mayHold(manifest, dataset, [], asked))]]);
-  for (const { above, upTo } of symbolRanges(symbols, after?.symbol ?? null)) {
-    const condition = conditionOf((value) => [...narrowed(value), ...rangeParts(above, upTo, after, timed, value)]);
-    yield { files, defined: [], slice: publishedSlice(dataset, asked, condition) };
+  const files = new Map([
+    [dataset, manifest.datasets[dataset].files.filter(createFileFilter(manifest, dataset, [], asked))],
+  ]);
+  for (const { above, upTo } of planSymbolRanges(symbols, after?.symbol ?? null)) {
+    const condition = createCondition((value) => [
+      ...narrowed(value),
+      ...formatRangeConditions(above, upTo, after, timed, value),
+    ]);
+    yield { files, defined: [], slice: createPublishedSlice(dataset, asked, condition) };
   }
 }
 
 /** Conditions on a range of symbols, and on what is behind a place. */
-export const rangeParts = (
+export const formatRangeConditions = (
   above: string | null,
   upTo: string | null,
-  after: Place | null,
+  after: RowPosition | null,
   timed: string,
-  value: (one: Parameter) => string,
+  value: (one: QueryParameter) => string,
 ): string[] => [
   ...(above === null ? [] : [`symbol > ${value(above)}`]),
   ...(upTo === null ? [] : [`symbol <= ${value(upTo)}`]),
-  ...(after === null ? [] : [behind(after, timed, value)]),
+  ...(after === null ? [] : [formatAfterCondition(after, timed, value)]),
 ];

@@ -1,33 +1,37 @@
-import { intersect, intersection, isEmpty, type Window } from '../../core/window.ts';
-import { otherGroups } from './market-groups.ts';
+import { intersect, intersectTwo, isEmpty, type Window } from '../../core/window.ts';
+import { otherGroupsName } from './market-groups.ts';
 
 /** How much of the lives of a group's symbols is covered, step by step. */
-export interface HeatRow {
+export interface HeatmapRow {
   readonly group: string;
   /** Symbols that lived in the span. */
   readonly symbols: number;
   /** Milliseconds that its symbols lived in each step, and those of them that are covered. */
-  readonly livedMs: readonly number[];
+  readonly lifetimeMs: readonly number[];
   readonly coveredMs: readonly number[];
 }
 
 /** One symbol: sorted, disjoint windows are covered of it. */
-export interface LivedSymbol {
+export interface GroupedCoverage {
   readonly group: string;
-  readonly life: Window;
+  readonly lifetime: Window;
   readonly covered: readonly Window[];
 }
 
 /** Sums up symbols by group over the steps of a span, which is a whole number of them. Times are epoch milliseconds. */
-export function heatRows(symbols: Iterable<LivedSymbol>, span: Window, stepMs: number): HeatRow[] {
+export function computeHeatmapRows(symbols: Iterable<GroupedCoverage>, span: Window, stepMs: number): HeatmapRow[] {
   const steps = Math.round((span.to - span.from) / stepMs);
-  const groups = new Map<string, { symbols: number; lived: Spread; covered: Spread }>();
-  for (const { group, life, covered } of symbols) {
-    const living = intersection(life, span);
+  const groups = new Map<string, { symbols: number; lived: StepTotals; covered: StepTotals }>();
+  for (const { group, lifetime, covered } of symbols) {
+    const living = intersectTwo(lifetime, span);
     if (isEmpty(living)) continue;
     let sums = groups.get(group);
     if (sums === undefined) {
-      sums = { symbols: 0, lived: spreadOver(span.from, stepMs, steps), covered: spreadOver(span.from, stepMs, steps) };
+      sums = {
+        symbols: 0,
+        lived: createStepTotals(span.from, stepMs, steps),
+        covered: createStepTotals(span.from, stepMs, steps),
+      };
       groups.set(group, sums);
     }
     sums.symbols++;
@@ -38,22 +42,22 @@ export function heatRows(symbols: Iterable<LivedSymbol>, span: Window, stepMs: n
     .map(([group, { symbols: count, lived, covered }]) => ({
       group,
       symbols: count,
-      livedMs: lived.sums(),
+      lifetimeMs: lived.sums(),
       coveredMs: covered.sums(),
     }))
-    .sort((a, b) => rankOf(b) - rankOf(a) || (a.group < b.group ? -1 : 1));
+    .sort((a, b) => toRank(b) - toRank(a) || (a.group < b.group ? -1 : 1));
 }
 
 /** The rest comes last, however many they are. */
-const rankOf = ({ group, symbols }: HeatRow): number => (group === otherGroups ? -1 : symbols);
+const toRank = ({ group, symbols }: HeatmapRow): number => (group === otherGroupsName ? -1 : symbols);
 
-interface Spread {
+interface StepTotals {
   add(window: Window): void;
   sums(): number[];
 }
 
 /** Spreads windows over steps: whole steps by where they begin and end, so that a long window costs no more than a short one. */
-function spreadOver(from: number, stepMs: number, steps: number): Spread {
+function createStepTotals(from: number, stepMs: number, steps: number): StepTotals {
   const part = new Float64Array(steps + 1);
   const whole = new Float64Array(steps + 2);
   return {

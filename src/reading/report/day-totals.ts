@@ -15,7 +15,7 @@ export interface DayTotals {
 }
 
 /** The days that a manifest has files of, and those that were judged, in their order. */
-export function dayTotals(
+export function computeDayTotals(
   { datasets }: Pick<Manifest, 'datasets'>,
   days: Readonly<Record<string, DayState>>,
 ): DayTotals[] {

@@ -27,15 +27,15 @@ export interface GapFacts {
   readonly span: { readonly from: number; readonly to: number } | null;
 }
 
-const namedMax = 3;
+const symbolsListedMax = 3;
 /** Ends that are as near as that are one: symbols are asked one after another. */
-const togetherMs = 15 * 60_000;
+const groupedWithinMs = 15 * 60_000;
 
 /** Puts gaps together that begin and end within the same quarter hours. `recentFrom`: epoch ms. */
-export function gapFacts(gaps: readonly Gap[], groupsMax: number, recentFrom: number): GapFacts {
+export function computeGapFacts(gaps: readonly Gap[], groupsMax: number, recentFrom: number): GapFacts {
   const groups = new Map<string, { -readonly [name in keyof GapGroup]: GapGroup[name] } & { symbols: string[] }>();
   for (const { symbol, from, to, reason } of gaps) {
-    const key = [Math.floor(from / togetherMs), Math.floor(to / togetherMs), reason].join();
+    const key = [Math.floor(from / groupedWithinMs), Math.floor(to / groupedWithinMs), reason].join();
     const group = groups.get(key);
     if (group === undefined) {
       groups.set(key, { from, to, count: 1, symbols: [symbol], missingMs: to - from, reason });
@@ -45,7 +45,7 @@ export function gapFacts(gaps: readonly Gap[], groupsMax: number, recentFrom: nu
     group.to = Math.max(group.to, to);
     group.count++;
     group.missingMs += to - from;
-    if (group.symbols.length < namedMax) group.symbols.push(symbol);
+    if (group.symbols.length < symbolsListedMax) group.symbols.push(symbol);
   }
   const all = [...groups.values()].sort((a, b) => b.missingMs - a.missingMs || a.from - b.from);
   const least = (of: (group: GapGroup) => number): number =>

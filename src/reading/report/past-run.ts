@@ -1,4 +1,4 @@
-import type { KnownRun } from '../../state/runs.ts';
+import type { RecordedRun } from '../../state/runs.ts';
 
 /** A run of the past. Times are epoch milliseconds. */
 export interface PastRun {
@@ -55,66 +55,66 @@ export interface PastRate {
 }
 
 /** @param isOver whether the process of a run without an end is gone */
-export function pastRun({ summary, ...run }: KnownRun, isOver: (runId: string) => boolean): PastRun {
+export function toPastRun({ summary, ...run }: RecordedRun, isOver: (runId: string) => boolean): PastRun {
   const state = run.finishedAt !== null ? 'ended' : isOver(run.runId) ? 'broken off' : 'under way';
-  return { ...run, state, summary: summary === null ? null : readSummary(summary) };
+  return { ...run, state, summary: summary === null ? null : parsePastSummary(summary) };
 }
 
 /** Reads the JSON of a summary, whatever oddslake wrote it; null where it is none. */
-export function readSummary(text: string): PastSummary | null {
+export function parsePastSummary(text: string): PastSummary | null {
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
   } catch {
     return null;
   }
-  const of = fieldsOf(parsed);
+  const of = toFields(parsed);
   if (of === null) return null;
-  const [ticks, symbols, rate] = [fieldsOf(of.ticks), fieldsOf(of.symbols), fieldsOf(of.rate)];
-  const [warnings, failures, drifts] = [textsOf(of.warnings), listOf(of.failures), listOf(of.schema_drift)];
+  const [ticks, symbols, rate] = [toFields(of.ticks), toFields(of.symbols), toFields(of.rate)];
+  const [warnings, failures, drifts] = [toTexts(of.warnings), toFieldsList(of.failures), toFieldsList(of.schema_drift)];
   return {
-    error: textOf(of.error),
-    requests: countOf(of.requests),
-    throttledMs: countOf(of.throttled_ms),
-    accepted: countOf(ticks?.accepted),
-    conflicts: countOf(ticks?.conflicts),
-    quarantined: countOf(ticks?.quarantined),
-    planned: countOf(symbols?.planned),
-    failed: countOf(symbols?.failed),
+    error: toText(of.error),
+    requests: toCount(of.requests),
+    throttledMs: toCount(of.throttled_ms),
+    accepted: toCount(ticks?.accepted),
+    conflicts: toCount(ticks?.conflicts),
+    quarantined: toCount(ticks?.quarantined),
+    planned: toCount(symbols?.planned),
+    failed: toCount(symbols?.failed),
     // Of a run of before covered_to the watermark.
-    watermark: numberOf(of.covered_to ?? of.watermark),
+    watermark: toNumber(of.covered_to ?? of.watermark),
     warnings,
-    warningsCount: Math.max(warnings.length, countOf(of.warnings_count)),
-    failures: failures.map(({ symbol, reason }) => ({ symbol: textOf(symbol), reason: textOf(reason) ?? '' })),
-    failuresCount: Math.max(failures.length, countOf(of.failures_count)),
+    warningsCount: Math.max(warnings.length, toCount(of.warnings_count)),
+    failures: failures.map(({ symbol, reason }) => ({ symbol: toText(symbol), reason: toText(reason) ?? '' })),
+    failuresCount: Math.max(failures.length, toCount(of.failures_count)),
     drifts: drifts.map((drift) => ({
-      resource: textOf(drift.resource) ?? '',
-      field: textOf(drift.field) ?? '',
-      change: textOf(drift.change) ?? '',
-      before: textsOf(drift.before),
-      now: textsOf(drift.now),
+      resource: toText(drift.resource) ?? '',
+      field: toText(drift.field) ?? '',
+      change: toText(drift.change) ?? '',
+      before: toTexts(drift.before),
+      now: toTexts(drift.now),
     })),
-    driftsCount: Math.max(drifts.length, countOf(of.schema_drift_count)),
-    rate: rateOf(rate),
-    nextAction: of.next_action === null ? null : (textOf(of.next_action) ?? undefined),
+    driftsCount: Math.max(drifts.length, toCount(of.schema_drift_count)),
+    rate: parseRate(rate),
+    nextAction: of.next_action === null ? null : (toText(of.next_action) ?? undefined),
   };
 }
 
-function rateOf(of: Fields | null): PastRate | null {
-  const [allowedPerSecond, used] = [numberOf(of?.allowed_per_second), numberOf(of?.used)];
+function parseRate(of: Fields | null): PastRate | null {
+  const [allowedPerSecond, used] = [toNumber(of?.allowed_per_second), toNumber(of?.used)];
   if (allowedPerSecond === null || used === null) return null;
-  return { allowedPerSecond, used, waitedMs: countOf(of?.waited_ms) };
+  return { allowedPerSecond, used, waitedMs: toCount(of?.waited_ms) };
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const fieldsOf = (value: unknown): Fields | null =>
+const toFields = (value: unknown): Fields | null =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : null;
-const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-const numberOf = (value: unknown): number | null =>
+const toText = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+const toNumber = (value: unknown): number | null =>
   typeof value === 'number' && Number.isFinite(value) ? value : null;
-const countOf = (value: unknown): number => Math.max(0, numberOf(value) ?? 0);
-const listOf = (value: unknown): Fields[] =>
-  Array.isArray(value) ? value.map(fieldsOf).filter((one) => one !== null) : [];
-const textsOf = (value: unknown): string[] =>
+const toCount = (value: unknown): number => Math.max(0, toNumber(value) ?? 0);
+const toFieldsList = (value: unknown): Fields[] =>
+  Array.isArray(value) ? value.map(toFields).filter((one) => one !== null) : [];
+const toTexts = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [];

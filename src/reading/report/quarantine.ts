@@ -3,8 +3,8 @@ import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Disk } from '../../archive/disk/file-system.ts';
 import type { Archive } from '../../archive/open-archive.ts';
-import { quarantineFiles } from '../../archive/quarantine.ts';
-import { waitingReasons } from '../../state/journal-rejected.ts';
+import { listQuarantineFiles } from '../../archive/quarantine.ts';
+import { countJournaledReasons } from '../../state/journal-rejected.ts';
 
 /** Input that was set aside, by why. */
 export interface QuarantineFacts {
@@ -13,7 +13,7 @@ export interface QuarantineFacts {
   readonly reasons: readonly QuarantineReason[];
   readonly reasonsCount: number;
   /** Whether there was more than is read for a report: the newest is counted. */
-  readonly isCut: boolean;
+  readonly isTruncated: boolean;
 }
 
 export interface QuarantineReason {
@@ -27,25 +27,25 @@ export interface QuarantineReason {
 /** Bytes that are read, the newest files first. */
 const bytesMax = 32 * 2 ** 20;
 /** About how many bytes one byte of a compressed file holds. */
-const packedFactor = 8;
+const compressionFactorMax = 8;
 const reasonsMax = 15;
 /** Reasons that are told apart while counting. */
 const distinctMax = 1000;
 
-type Counted = { reason: string; count: number; symbol: string | null; lastAt: number | null };
+type ReasonCount = { reason: string; count: number; symbol: string | null; lastAt: number | null };
 
 /** What was set aside since a moment (epoch ms), published or not. */
-export async function quarantineFacts(archive: Archive, sinceMs: number): Promise<QuarantineFacts> {
+export async function readQuarantineFacts(archive: Archive, sinceMs: number): Promise<QuarantineFacts> {
   const { disk, layout, state } = archive;
-  const counts = new Map<string, Counted>();
-  for (const { reason, count, symbol } of waitingReasons(state.db, sinceMs))
+  const counts = new Map<string, ReasonCount>();
+  for (const { reason, count, symbol } of countJournaledReasons(state.db, sinceMs))
     counts.set(reason, { reason, count, symbol, lastAt: null });
   let left = bytesMax;
   let isCut = false;
-  for (const name of quarantineFiles(archive).toReversed()) {
+  for (const name of listQuarantineFiles(archive).toReversed()) {
     const path = join(layout.root, name);
     if (!disk.isFile(path)) continue;
-    left -= (disk.size(path) ?? 0) * (name.endsWith('.gz') ? packedFactor : 1);
+    left -= (disk.size(path) ?? 0) * (name.endsWith('.gz') ? compressionFactorMax : 1);
     isCut = left < 0;
     if (isCut) break;
     // The files are in the order of their time.
@@ -56,15 +56,20 @@ export async function quarantineFacts(archive: Archive, sinceMs: number): Promis
     count: all.reduce((sum, { count }) => sum + count, 0),
     reasons: all.slice(0, reasonsMax),
     reasonsCount: all.length,
-    isCut,
+    isTruncated: isCut,
   };
 }
 
 /** False where nothing of the file is as young as that. */
-async function countFile(disk: Disk, path: string, sinceMs: number, counts: Map<string, Counted>): Promise<boolean> {
+async function countFile(
+  disk: Disk,
+  path: string,
+  sinceMs: number,
+  counts: Map<string, ReasonCount>,
+): Promise<boolean> {
   let isYoung = false;
-  for await (const line of linesOf(disk, path)) {
-    const row = parsed(line);
+  for await (const line of readLines(disk, path)) {
+    const row = parseLine(line);
     if (row === null || row.at < sinceMs) continue;
     isYoung = true;
     const reason = counts.size < distinctMax || counts.has(row.reason) ? row.reason : 'other reasons';
@@ -78,10 +83,12 @@ async function countFile(disk: Disk, path: string, sinceMs: number, counts: Map<
   return isYoung;
 }
 
-async function* linesOf(disk: Disk, path: string): AsyncGenerator<string> {
+async function* readLines(disk: Disk, path: string): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = '';
-  const pieces = path.endsWith('.gz') ? Readable.from(disk.pieces(path)).compose(createGunzip()) : disk.pieces(path);
+  const pieces = path.endsWith('.gz')
+    ? Readable.from(disk.readStream(path)).compose(createGunzip())
+    : disk.readStream(path);
   for await (const piece of pieces as AsyncIterable<Uint8Array>) {
     const lines = (rest + decoder.decode(piece, { stream: true })).split('\n');
     rest = lines.pop()!;
@@ -91,7 +98,7 @@ async function* linesOf(disk: Disk, path: string): AsyncGenerator<string> {
 }
 
 /** What a line says; null for one that is not ours. */
-function parsed(line: string): { at: number; reason: string; symbol: string | null } | null {
+function parseLine(line: string): { at: number; reason: string; symbol: string | null } | null {
   try {
     const { at, reason, symbol } = JSON.parse(line) as { at?: unknown; reason?: unknown; symbol?: unknown };
     if (typeof at !== 'number' || typeof reason !== 'string') return null;

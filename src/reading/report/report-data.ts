@@ -1,30 +1,30 @@
-import { type Space, spaceAt } from '../../archive/disk/free-space.ts';
+import { type DiskSpace, readDiskSpace } from '../../archive/disk/free-space.ts';
 import type { Manifest } from '../../archive/manifest.ts';
 import type { Archive } from '../../archive/open-archive.ts';
-import { aheadMsMax, type Random } from '../../core/clock.ts';
-import type { JudgeRules } from '../../core/completeness.ts';
+import { clockAheadMsMax, type Random } from '../../core/clock.ts';
+import type { CompletenessRules } from '../../core/completeness.ts';
 import { OddslakeError } from '../../core/errors.ts';
 import type { SymbolFacts } from '../../core/market.ts';
-import { overlapInUse, type RecheckFacts, sumRechecks } from '../../core/rechecks.ts';
-import { cursorOf, isLive } from '../../core/symbol-lifetime.ts';
-import { dayOf, dayStart } from '../../core/time.ts';
+import { computeOverlapMs, type RecheckFacts, sumRechecks } from '../../core/rechecks.ts';
+import { computeCursor, isLive } from '../../core/symbol-lifetime.ts';
+import { formatDay, parseDayStart } from '../../core/time.ts';
 import type { DayState } from '../../core/verdict.ts';
-import { dayFloor, dayMs, type Window } from '../../core/window.ts';
-import { knownSpan } from '../../state/coverage.ts';
-import { sureCoverageOf } from '../../state/data-loss.ts';
+import { dayMs, floorToDay, type Window } from '../../core/window.ts';
+import { findKnownWindow } from '../../state/coverage.ts';
+import { readCoverageWithoutLost } from '../../state/data-loss.ts';
 import { readRechecks } from '../../state/rechecks.ts';
-import { isOver, type KnownRun, latestEndOf, latestRuns } from '../../state/runs.ts';
-import { allSymbols, oneSymbol } from '../../state/symbols.ts';
-import { judgeNow, type readStatus, statusOf } from '../status.ts';
-import { type CoverageFacts, coverageFacts } from './coverage-facts.ts';
-import { type DayTotals, dayTotals } from './day-totals.ts';
-import { type GapFacts, gapFacts } from './gap-groups.ts';
-import { type PastRun, pastRun } from './past-run.ts';
-import { type QuarantineFacts, quarantineFacts } from './quarantine.ts';
-import { type Habit, habitsOf } from './tick-cadence.ts';
+import { isRunOver, type RecordedRun, readLatestEndedRun, readLatestRuns } from '../../state/runs.ts';
+import { readAllSymbols, readSymbol } from '../../state/symbols.ts';
+import { createStatus, judgeArchive, type readStatus } from '../status.ts';
+import { type CoverageFacts, computeCoverageFacts } from './coverage-facts.ts';
+import { computeDayTotals, type DayTotals } from './day-totals.ts';
+import { computeGapFacts, type GapFacts } from './gap-groups.ts';
+import { type PastRun, toPastRun } from './past-run.ts';
+import { type QuarantineFacts, readQuarantineFacts } from './quarantine.ts';
+import { readTickCadences, type TickCadence } from './tick-cadence.ts';
 
 export interface ReportRules {
-  readonly judged: JudgeRules;
+  readonly judged: CompletenessRules;
   /** UTC days that are shown, at least 1. */
   readonly days: number;
   /** How far the archive may lie behind before it is told, in ms. */
@@ -37,7 +37,7 @@ export interface ReportRules {
 }
 
 /** All that a report is made of, as of one generation. Times are epoch milliseconds. */
-export interface Gathered {
+export interface ReportData {
   readonly nowMs: number;
   readonly rules: ReportRules;
   readonly status: ReturnType<typeof readStatus>;
@@ -55,25 +55,25 @@ export interface Gathered {
     /** How far before its cursor a poll reads again, in ms. */
     readonly overlapMs: number;
   };
-  readonly habits: HabitFacts;
+  readonly cadence: CadenceFacts;
   readonly quarantine: QuarantineFacts;
-  readonly space: Space | null;
+  readonly space: DiskSpace | null;
 }
 
-export interface HabitFacts {
+export interface CadenceFacts {
   /** The days that were looked at. */
   readonly days: number;
-  readonly busiest: readonly KnownHabit[];
+  readonly busiest: readonly NamedCadence[];
   readonly silent: readonly SilentSymbol[];
   /** Why they could not be read; null where they could. */
   readonly error: string | null;
 }
 
-export interface KnownHabit extends Habit {
+export interface NamedCadence extends TickCadence {
   readonly question: string | null;
 }
 
-export interface SilentSymbol extends KnownHabit {
+export interface SilentSymbol extends NamedCadence {
   readonly lastTick: number;
   /** Milliseconds from its last tick to the end of what is covered of it. */
   readonly quietMs: number;
@@ -81,78 +81,78 @@ export interface SilentSymbol extends KnownHabit {
 
 const hourMs = 3_600_000;
 const runsMax = 200;
-const heatDays = 14;
-const habitDays = 14;
+const heatmapDays = 14;
+const cadenceDays = 14;
 const groupsMax = 12;
 const gapGroupsMax = 15;
-const habitRules = { busiestMax: 15, quietMax: 500, hoursMin: 12, quietHoursMin: 6, timesPause: 2 };
+const cadenceRules = { busiestMax: 15, quietMax: 500, hoursMin: 12, quietHoursMin: 6, pauseFactor: 2 };
 const silentMax = 15;
 
 /** Publishes that may come in between before what was read is taken as it is. */
 const attemptsMax = 20;
 
 /** Gathers what a report tells. Reads beside running jobs, and writes nothing but a pin that goes again. */
-export async function gatherReport(
+export async function readReportData(
   archive: Archive,
   rules: ReportRules,
   { nowMs, random }: { readonly nowMs: number; readonly random: Random },
-): Promise<Gathered> {
+): Promise<ReportData> {
   const { manifest, judgedDays, end, ...known } = readKnown(archive, rules, nowMs);
-  const shownTo = dayFloor(end - 1) + dayMs;
+  const shownTo = floorToDay(end - 1) + dayMs;
   const shown = { from: shownTo - rules.days * dayMs, to: shownTo };
   return {
     nowMs,
     rules,
     shown,
     ...known,
-    days: dayTotals(manifest, judgedDays),
-    habits: await habitFacts(archive, manifest, end, rules, { nowMs, random }),
-    quarantine: await quarantineFacts(archive, shown.from),
-    space: spaceAt(archive.layout.root),
+    days: computeDayTotals(manifest, judgedDays),
+    cadence: await readCadenceFacts(archive, manifest, end, rules, { nowMs, random }),
+    quarantine: await readQuarantineFacts(archive, shown.from),
+    space: readDiskSpace(archive.layout.root),
   };
 }
 
-type Known = Pick<Gathered, 'status' | 'runs' | 'lastNight' | 'coverage' | 'gaps' | 'rechecks'> & {
+type KnownState = Pick<ReportData, 'status' | 'runs' | 'lastNight' | 'coverage' | 'gaps' | 'rechecks'> & {
   manifest: Manifest;
   judgedDays: Record<string, DayState>;
   end: number;
 };
 
 /** What manifest and state say, as of one moment. */
-function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
+function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownState {
   const { db } = archive.state;
   for (let attempt = 1; ; attempt++) {
     const found = db.snapshot(() => {
-      const manifest = archive.manifest();
+      const manifest = archive.readManifest();
       // A publish has replaced manifest.json since this look at the state began.
       if (manifest.generation !== archive.state.generation() && attempt < attemptsMax) return null;
-      const known = knownSpan(db);
-      const end = endShown(nowMs, known?.to ?? null);
+      const known = findKnownWindow(db);
+      const end = computeReportEnd(nowMs, known?.to ?? null);
       // Before the first thing that is known nothing was expected, as gaps have it too.
-      const first = dayFloor(known?.from ?? end);
-      const span = { from: Math.min(Math.max(first, end - heatDays * dayMs), end - dayMs), to: end };
-      const named = rules.judged.named ?? new Set<string>();
-      const verdict = judgeNow(archive, rules.judged, nowMs);
+      const first = floorToDay(known?.from ?? end);
+      const span = { from: Math.min(Math.max(first, end - heatmapDays * dayMs), end - dayMs), to: end };
+      const named = rules.judged.namedSymbols ?? new Set<string>();
+      const verdict = judgeArchive(archive, rules.judged, nowMs);
       const memory = readRechecks(db);
-      const past = (run: KnownRun): PastRun => pastRun(run, (runId) => isOver(db, runId));
-      const night = latestEndOf(db, 'nightly', nowMs + aheadMsMax);
+      const past = (run: RecordedRun): PastRun => toPastRun(run, (runId) => isRunOver(db, runId));
+      const night = readLatestEndedRun(db, 'nightly', nowMs + clockAheadMsMax);
       return {
-        judgedDays: Object.fromEntries([...verdict.days].map(([day, state]) => [dayOf(day), state])),
+        judgedDays: Object.fromEntries([...verdict.days].map(([day, state]) => [formatDay(day), state])),
         manifest,
         end,
-        status: statusOf(archive, verdict, nowMs),
-        rechecks: { ...sumRechecks(memory), overlapMs: overlapInUse(memory, rules.overlapMs, rules.overlapMsMax) },
-        runs: latestRuns(db, runsMax, nowMs + aheadMsMax).map(past),
+        status: createStatus(archive, verdict, nowMs),
+        rechecks: { ...sumRechecks(memory), overlapMs: computeOverlapMs(memory, rules.overlapMs, rules.overlapMsMax) },
+        runs: readLatestRuns(db, runsMax, nowMs + clockAheadMsMax).map(past),
         lastNight: night === undefined ? null : past(night),
-        coverage: coverageFacts(db, allSymbols(db), span, {
-          lookbackMs: rules.judged.rules.lookbackMs,
+        coverage: computeCoverageFacts(db, readAllSymbols(db), span, {
+          lookbackMs: rules.judged.lifetimeRules.lookbackMs,
           stepMs: hourMs,
           groupsMax,
           named,
           nowMs,
           knownFrom: known?.from ?? end,
         }),
-        gaps: gapFacts(verdict.gaps, gapGroupsMax, span.from),
+        gaps: computeGapFacts(verdict.gaps, gapGroupsMax, span.from),
       };
     });
     if (found !== null) return found;
@@ -160,47 +160,47 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
 }
 
 /** Now, up to the full hour; of an archive of the past alone, the end of what it knows. */
-export function endShown(nowMs: number, knownTo: number | null): number {
-  const isPast = knownTo !== null && nowMs - knownTo > heatDays * dayMs;
+export function computeReportEnd(nowMs: number, knownTo: number | null): number {
+  const isPast = knownTo !== null && nowMs - knownTo > heatmapDays * dayMs;
   return Math.ceil((isPast ? knownTo : nowMs) / hourMs) * hourMs;
 }
 
-async function habitFacts(
+async function readCadenceFacts(
   archive: Archive,
   manifest: Manifest,
   end: number,
   rules: ReportRules,
   { nowMs, random }: { readonly nowMs: number; readonly random: Random },
-): Promise<HabitFacts> {
-  const days = Array.from({ length: habitDays }, (_, i) => dayOf(end - 1 - i * dayMs));
-  const span = { from: dayStart(days.at(-1)!), to: end };
+): Promise<CadenceFacts> {
+  const days = Array.from({ length: cadenceDays }, (_, i) => formatDay(end - 1 - i * dayMs));
+  const span = { from: parseDayStart(days.at(-1)!), to: end };
   try {
-    const { busiest, quiet } = await habitsOf(archive, manifest, new Set(days), span, habitRules, random);
+    const { busiest, quiet } = await readTickCadences(archive, manifest, new Set(days), span, cadenceRules, random);
     const { db } = archive.state;
-    const questionOf = (symbol: string): string | null => oneSymbol(db, symbol)?.question ?? null;
+    const questionOf = (symbol: string): string | null => readSymbol(db, symbol)?.question ?? null;
     return {
-      days: habitDays,
+      days: cadenceDays,
       busiest: busiest.map((habit) => ({ ...habit, question: questionOf(habit.symbol) })),
-      silent: quiet.flatMap((habit) => silentOf(archive, habit, rules, nowMs) ?? []).slice(0, silentMax),
+      silent: quiet.flatMap((habit) => toSilentSymbol(archive, habit, rules, nowMs) ?? []).slice(0, silentMax),
       error: null,
     };
   } catch (error) {
     // A damaged file is no reason to tell nothing: the rest of the report says what is known.
     if (!(error instanceof OddslakeError)) throw error;
-    return { days: habitDays, busiest: [], silent: [], error: error.message };
+    return { days: cadenceDays, busiest: [], silent: [], error: error.message };
   }
 }
 
 /** A live symbol that is quiet as far as it is covered; null for one that ended, or of which answers are missing. */
-function silentOf(archive: Archive, habit: Habit, rules: ReportRules, nowMs: number): SilentSymbol | null {
+function toSilentSymbol(archive: Archive, habit: TickCadence, rules: ReportRules, nowMs: number): SilentSymbol | null {
   const { db } = archive.state;
-  const facts: SymbolFacts | undefined = oneSymbol(db, habit.symbol);
+  const facts: SymbolFacts | undefined = readSymbol(db, habit.symbol);
   if (facts === undefined || facts.lastTick === null) return null;
-  const { named, rules: linger } = rules.judged;
-  const cursor = cursorOf(facts, sureCoverageOf(db, habit.symbol), linger);
-  const isPolled = named === null ? isLive(facts, cursor, nowMs, linger) : named.has(habit.symbol);
+  const { namedSymbols, lifetimeRules: linger } = rules.judged;
+  const cursor = computeCursor(facts, readCoverageWithoutLost(db, habit.symbol), linger);
+  const isPolled = namedSymbols === null ? isLive(facts, cursor, nowMs, linger) : namedSymbols.has(habit.symbol);
   const quietMs = Math.min(cursor, nowMs) - facts.lastTick;
-  const usualMs = Math.max(habitRules.quietHoursMin, habitRules.timesPause * habit.longestPause) * hourMs;
+  const usualMs = Math.max(cadenceRules.quietHoursMin, cadenceRules.pauseFactor * habit.longestPauseMs) * hourMs;
   if (!isPolled || quietMs <= usualMs) return null;
   return { ...habit, question: facts.question, lastTick: facts.lastTick, quietMs };
 }

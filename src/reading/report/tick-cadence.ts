@@ -6,23 +6,23 @@ import type { Window } from '../../core/window.ts';
 import { openPinned } from '../pinned-query.ts';
 
 /** How a symbol ticked in a span of time. Hours are whole UTC hours. */
-export interface Habit {
+export interface TickCadence {
   readonly symbol: string;
   readonly ticks: number;
   /** Hours with a tick. */
   readonly hours: number;
   /** The longest time, in hours, from one of them to the next; 1 where there was one in each. */
-  readonly longestPause: number;
+  readonly longestPauseMs: number;
 }
 
-export interface Habits {
+export interface TickCadences {
   /** Those of the most ticks, first. */
-  readonly busiest: readonly Habit[];
+  readonly busiest: readonly TickCadence[];
   /** Those that have been quiet at the end of the span for much longer than ever before in it, the busiest first. */
-  readonly quiet: readonly Habit[];
+  readonly quiet: readonly TickCadence[];
 }
 
-export interface HabitRules {
+export interface CadenceRules {
   readonly busiestMax: number;
   readonly quietMax: number;
   /** Hours with a tick without which nothing is a habit. */
@@ -30,47 +30,47 @@ export interface HabitRules {
   /** Hours of quiet that are nothing special. */
   readonly quietHoursMin: number;
   /** How many times its longest pause one has to have been quiet. */
-  readonly timesPause: number;
+  readonly pauseFactor: number;
 }
 
 const hourMs = 3_600_000;
 const memoryBytesMax = 1024 ** 3;
 
-const none: Habits = { busiest: [], quiet: [] };
+const noCadences: TickCadences = { busiest: [], quiet: [] };
 
 /** Looks at the ticks of some days, given as YYYY-MM-DD, up to the end of the span. One generation is read. */
-export async function habitsOf(
+export async function readTickCadences(
   archive: Archive,
   manifest: Manifest,
   days: ReadonlySet<string>,
   span: Window,
-  rules: HabitRules,
+  rules: CadenceRules,
   random: Random,
-): Promise<Habits> {
+): Promise<TickCadences> {
   const wanted = ({ date }: { date: string | null }): boolean => date !== null && days.has(date);
   const [ticks, candles] = [manifest.datasets.ticks.files, manifest.datasets.candles_1h.files].map((files) =>
     files.filter(wanted),
   );
-  if (ticks!.length === 0) return none;
+  if (ticks!.length === 0) return noCadences;
   // Candles are there where the settings say so, and much fewer than ticks.
   const from: DatasetName = candles!.length === ticks!.length ? 'candles_1h' : 'ticks';
   const { query, close } = await openPinned(archive, { names: [from], wanted, memoryBytesMax }, random);
   try {
     const end = Math.ceil(span.to / hourMs);
-    const rows = await query.rows(habitsSql(from), [
+    const rows = await query.readRows(formatCadenceQuery(from), [
       span.from,
       rules.hoursMin,
       end,
       rules.quietHoursMin,
-      rules.timesPause,
+      rules.pauseFactor,
       rules.busiestMax,
       rules.quietMax,
     ]);
-    const habit = (row: (typeof rows)[number]): Habit => ({
+    const habit = (row: (typeof rows)[number]): TickCadence => ({
       symbol: row.symbol as string,
       ticks: row.ticks as number,
       hours: row.hours as number,
-      longestPause: row.pause as number,
+      longestPauseMs: row.pause as number,
     });
     return {
       busiest: rows.filter(({ rank }) => (rank as number) <= rules.busiestMax).map(habit),
@@ -81,7 +81,7 @@ export async function habitsOf(
   }
 }
 
-const habitsSql = (from: 'candles_1h' | 'ticks'): string => `
+const formatCadenceQuery = (from: 'candles_1h' | 'ticks'): string => `
 WITH hours AS (
   SELECT symbol, epoch_ms(t) // ${hourMs} AS hour, ${from === 'ticks' ? 'count(*)' : 'sum(ticks)'} AS n
   FROM ${from} WHERE epoch_ms(t) >= $1 GROUP BY ALL

@@ -1,12 +1,12 @@
 import { type Html, html } from '../../core/html.ts';
-import { counted, dayText, grouped, lasting, sized, timeText } from './client/format.ts';
+import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
 import type { Totals } from './totals.ts';
 
 /** In this order: the later ones win. */
 const sheets = ['uplot', 'palette', 'page', 'controls', 'parts', 'symbol', 'days', 'narrow'] as const;
 
 /** The page as everybody gets it: the totals, and the frame that its client fills for holders of a key. */
-export const pageDocument = (totals: Totals, nowMs: number, assets: string, version: string): string =>
+export const renderPageDocument = (totals: Totals, nowMs: number, assets: string, version: string): string =>
   html`<!doctype html>
 <html lang="en">
 <head>
@@ -27,8 +27,8 @@ ${sheets.map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">
 </header>
 <main id="main" tabindex="-1">
 <h1>What is in this archive</h1>
-${figures(totals, nowMs)}
-${datasetsTable(totals)}
+${renderFigures(totals, nowMs)}
+${renderDatasetsTable(totals)}
 <section id="key" aria-labelledby="key-title">
 <h2 id="key-title">See the rest</h2>
 <noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a> itself.</p></noscript>
@@ -41,40 +41,43 @@ oddslake ${version}</p></footer>
 </html>
 `.text;
 
-function figures(totals: Totals, nowMs: number): Html {
+function renderFigures(totals: Totals, nowMs: number): Html {
   const { span, symbols, ticks, bytes, days, daysComplete, generation, publishedAt, reached, datasets } = totals;
   const files = datasets.reduce((sum, dataset) => sum + dataset.files, 0);
   const figure = (label: string, value: string, note: string | Html): Html =>
     html`<div><dt>${label}</dt><dd>${value}</dd><dd class="note">${note}</dd></div>
 `;
-  const lasts = span === null ? 'no ticks yet' : html`${whole(dayText(span.first))} to ${whole(dayText(span.last))}`;
+  const lasts =
+    span === null
+      ? 'no ticks yet'
+      : html`${renderUnbroken(formatDate(span.first))} to ${renderUnbroken(formatDate(span.last))}`;
   return html`<dl class="figures" id="totals">
 ${[
-  figure('Ticks', grouped(ticks), 'each one once'),
-  figure('Symbols', grouped(symbols), 'known to the archive'),
-  figure('Span', span === null ? '–' : lasting(span.last - span.first), lasts),
-  figure('Days complete', `${grouped(daysComplete)} of ${grouped(days)}`, 'every live symbol covered'),
-  figure('Size', sized(bytes), `${grouped(bytes)} bytes`),
-  figure('Datasets', grouped(datasets.length), counted(files, 'file')),
+  figure('Ticks', formatInteger(ticks), 'each one once'),
+  figure('Symbols', formatInteger(symbols), 'known to the archive'),
+  figure('Span', span === null ? '–' : formatDuration(span.last - span.first), lasts),
+  figure('Days complete', `${formatInteger(daysComplete)} of ${formatInteger(days)}`, 'every live symbol covered'),
+  figure('Size', formatBytes(bytes), `${formatInteger(bytes)} bytes`),
+  figure('Datasets', formatInteger(datasets.length), formatCount(files, 'file')),
   figure(
     'Generation',
-    grouped(generation),
-    generation === 0 ? 'nothing published yet' : html`of ${whole(timeText(floor(publishedAt)))}`,
+    formatInteger(generation),
+    generation === 0 ? 'nothing published yet' : html`of ${renderUnbroken(formatTime(floorToMinute(publishedAt)))}`,
   ),
   figure(
     'Lag',
-    reached === null ? '–' : lasting(nowMs - reached),
-    reached === null ? 'no live symbol' : html`without a hole to ${whole(timeText(floor(reached)))}`,
+    reached === null ? '–' : formatDuration(nowMs - reached),
+    reached === null ? 'no live symbol' : html`without a hole to ${renderUnbroken(formatTime(floorToMinute(reached)))}`,
   ),
 ]}</dl>`;
 }
 
 /** Not broken at its hyphens. */
-const whole = (text: string): Html => html`<span class="nowrap">${text}</span>`;
+const renderUnbroken = (text: string): Html => html`<span class="nowrap">${text}</span>`;
 
-const floor = (ms: number): number => ms - (ms % 60_000);
+const floorToMinute = (ms: number): number => ms - (ms % 60_000);
 
-function datasetsTable({ datasets }: Totals): Html {
+function renderDatasetsTable({ datasets }: Totals): Html {
   if (datasets.length === 0) {
     return html`<p class="empty">Nothing is published yet: the first run of the collector will fill this page.</p>`;
   }
@@ -83,7 +86,7 @@ function datasetsTable({ datasets }: Totals): Html {
 <thead><tr><th scope="col">Dataset</th><th scope="col">Rows</th><th scope="col">Files</th><th scope="col">Size</th></tr></thead>
 <tbody>${datasets.map(
     ({ name, rows, files, bytes }) =>
-      html`<tr><th scope="row">${name}</th><td>${grouped(rows)}</td><td>${grouped(files)}</td><td>${sized(bytes)}</td></tr>
+      html`<tr><th scope="row">${name}</th><td>${formatInteger(rows)}</td><td>${formatInteger(files)}</td><td>${formatBytes(bytes)}</td></tr>
 `,
   )}</tbody>
 </table></details>`;

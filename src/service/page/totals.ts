@@ -1,6 +1,6 @@
-import { allFiles, type Manifest, totalsOf } from '../../archive/manifest.ts';
+import { listManifestFiles, type Manifest, sumFileTotals } from '../../archive/manifest.ts';
 import { datasetNames } from '../../archive/parquet/schema.ts';
-import { daysOfPublished, type FoundDamage } from '../../core/verdict.ts';
+import { type DamageFindings, updatePublishedDays } from '../../core/verdict.ts';
 
 /** What everybody may know of an archive. Times are epoch milliseconds. */
 export interface Totals {
@@ -26,9 +26,9 @@ export interface Totals {
 }
 
 /** What everybody sees of an archive. */
-export function totalsFor(manifest: Manifest, damage: FoundDamage): Totals {
+export function computeTotals(manifest: Manifest, damage: DamageFindings): Totals {
   const ticks = manifest.datasets.ticks.files;
-  const days = Object.values(daysOfPublished(manifest, damage));
+  const days = Object.values(updatePublishedDays(manifest, damage));
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
   for (const { t_min, t_max } of ticks) {
@@ -37,9 +37,9 @@ export function totalsFor(manifest: Manifest, damage: FoundDamage): Totals {
   }
   return {
     span: first <= last ? { first, last } : null,
-    symbols: totalsOf(manifest.datasets.symbols.files).rows,
-    ticks: totalsOf(ticks).rows,
-    bytes: totalsOf(allFiles(manifest)).bytes,
+    symbols: sumFileTotals(manifest.datasets.symbols.files).rows,
+    ticks: sumFileTotals(ticks).rows,
+    bytes: sumFileTotals(listManifestFiles(manifest)).bytes,
     days: days.length,
     daysComplete: days.filter(({ state }) => state === 'complete').length,
     generation: manifest.generation,
@@ -49,6 +49,6 @@ export function totalsFor(manifest: Manifest, damage: FoundDamage): Totals {
     datasets: datasetNames
       .map((name) => ({ name, files: manifest.datasets[name].files }))
       .filter(({ files }) => files.length > 0)
-      .map(({ name, files }) => ({ name, files: files.length, ...totalsOf(files) })),
+      .map(({ name, files }) => ({ name, files: files.length, ...sumFileTotals(files) })),
   };
 }

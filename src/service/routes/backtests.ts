@@ -1,23 +1,23 @@
 import { Type } from 'typebox';
-import { BacktestsAnswer, BacktestsQuery, KeptBacktest } from '../../contract/backtests.ts';
+import { BacktestsQuery, BacktestsResponse, KeptBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import { ObjectPath } from '../../contract/strategies.ts';
-import { ownerOf } from '../../workspace/owner.ts';
-import type { Page } from '../../workspace/pagination.ts';
+import { toOwnerColumns } from '../../workspace/owner.ts';
+import type { PageRequest } from '../../workspace/pagination.ts';
 import type { BacktestRow } from '../../workspace/tables.ts';
-import { keptBacktest, listedBacktest } from '../backtest-response.ts';
-import type { BacktestDesk } from '../backtest-service.ts';
+import { toListedBacktest, toSavedBacktest } from '../backtest-response.ts';
+import type { BacktestService } from '../backtest-service.ts';
 import type { ServiceContext } from '../context.ts';
 import type { App } from '../fastify-types.ts';
 import { ProblemError } from '../problem-details.ts';
-import { userOf } from '../route-access.ts';
-import { pageOfList } from '../user-resource.ts';
-import { plain } from './export.ts';
+import { requireUser } from '../route-access.ts';
+import { readListPage } from '../user-resource.ts';
+import { toUntypedExchange } from './export.ts';
 
 /** `/api/v1/backtest`: the backtests that a user keeps. */
-export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runner }: BacktestDesk): void {
-  const ownBacktest = async (request: Parameters<typeof userOf>[0], id: string): Promise<BacktestRow> => {
-    const row = await jobs.get(ownerOf(userOf(request)), id);
+export function registerBacktestRoutes(app: App, { clock }: ServiceContext, { jobs, runner }: BacktestService): void {
+  const ownBacktest = async (request: Parameters<typeof requireUser>[0], id: string): Promise<BacktestRow> => {
+    const row = await jobs.get(toOwnerColumns(requireUser(request)), id);
     if (row === null) throw new ProblemError(404, 'There is no such backtest of this user.');
     return row;
   };
@@ -30,12 +30,13 @@ export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runn
         summary: 'The backtests of a user, newest first',
         tags: ['users'],
         querystring: BacktestsQuery,
-        response: { 200: BacktestsAnswer },
+        response: { 200: BacktestsResponse },
       },
     },
     async (request, reply) => {
-      const load = (page: Page) => jobs.list(ownerOf(userOf(plain(request, reply)[0])), page);
-      const { objects, ...page } = await pageOfList('backtests', request.query, load, listedBacktest);
+      const load = (page: PageRequest) =>
+        jobs.list(toOwnerColumns(requireUser(toUntypedExchange(request, reply)[0])), page);
+      const { objects, ...page } = await readListPage('backtests', request.query, load, toListedBacktest);
       return { backtests: objects, ...page, generated_at: clock.nowMs() };
     },
   );
@@ -51,7 +52,8 @@ export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runn
         response: { 200: KeptBacktest },
       },
     },
-    async (request, reply) => keptBacktest(await ownBacktest(plain(request, reply)[0], request.params.id)),
+    async (request, reply) =>
+      toSavedBacktest(await ownBacktest(toUntypedExchange(request, reply)[0], request.params.id)),
   );
 
   app.delete(
@@ -66,9 +68,9 @@ export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runn
       },
     },
     async (request, reply) => {
-      const row = await ownBacktest(plain(request, reply)[0], request.params.id);
+      const row = await ownBacktest(toUntypedExchange(request, reply)[0], request.params.id);
       await jobs.remove(row.id);
-      runner.breakOff(row.id);
+      runner.cancel(row.id);
       return reply.code(204).send(null);
     },
   );

@@ -2,26 +2,34 @@ import { Type } from 'typebox';
 import * as contract from '../../contract/bots.ts';
 import { paths } from '../../contract/paths.ts';
 import { ObjectPath, ObjectRequestHeaders } from '../../contract/strategies.ts';
-import { bots, type FoundBot } from '../../workspace/bots.ts';
-import { ownerOf } from '../../workspace/owner.ts';
-import type { Page } from '../../workspace/pagination.ts';
-import { strategies } from '../../workspace/strategies.ts';
+import { type BotWithStrategy, createBotStore } from '../../workspace/bots.ts';
+import { toOwnerColumns } from '../../workspace/owner.ts';
+import type { PageRequest } from '../../workspace/pagination.ts';
+import { createStrategyStore } from '../../workspace/strategies.ts';
 import type { OwnerColumns } from '../../workspace/tables.ts';
-import { requireBot } from '../bot-request.ts';
+import { resolveBot } from '../bot-request.ts';
 import type { ServiceContext } from '../context.ts';
 import type { App } from '../fastify-types.ts';
 import type { ServiceLimits } from '../http-limits.ts';
 import { ProblemError } from '../problem-details.ts';
-import { userOf } from '../route-access.ts';
-import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody, pageOfList } from '../user-resource.ts';
-import { plain } from './export.ts';
+import { requireUser } from '../route-access.ts';
+import {
+  createIdempotencyConflictError,
+  createObjectId,
+  createQuotaError,
+  describeCreatedResponse,
+  hashBody,
+  readListPage,
+} from '../user-resource.ts';
+import { toUntypedExchange } from './export.ts';
 
 /** `/api/v1/bots`: users' bots. */
-export function botRoutes(app: App, context: ServiceContext, { botsMax }: ServiceLimits): void {
+export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }: ServiceLimits): void {
   const { clock, workspace } = context;
-  const kept = bots(workspace.db);
-  const known = strategies(workspace.db);
-  const owner = (request: unknown, reply: unknown): OwnerColumns => ownerOf(userOf(plain(request, reply)[0]));
+  const kept = createBotStore(workspace.db);
+  const known = createStrategyStore(workspace.db);
+  const owner = (request: unknown, reply: unknown): OwnerColumns =>
+    toOwnerColumns(requireUser(toUntypedExchange(request, reply)[0]));
   const requireOwn = <Row>(row: Row | null): Row => {
     if (row === null) throw new ProblemError(404, 'There is no such bot of this user.');
     return row;
@@ -35,12 +43,12 @@ export function botRoutes(app: App, context: ServiceContext, { botsMax }: Servic
         summary: 'The bots of a user, newest first',
         tags: ['users'],
         querystring: contract.BotsQuery,
-        response: { 200: contract.BotsAnswer },
+        response: { 200: contract.BotsResponse },
       },
     },
     async (request, reply) => {
-      const load = (page: Page) => kept.list(owner(request, reply), page);
-      const { objects, ...page } = await pageOfList('bots', request.query, load, botOf);
+      const load = (page: PageRequest) => kept.list(owner(request, reply), page);
+      const { objects, ...page } = await readListPage('bots', request.query, load, toBot);
       return { bots: objects, ...page, generated_at: clock.nowMs() };
     },
   );
@@ -55,28 +63,32 @@ export function botRoutes(app: App, context: ServiceContext, { botsMax }: Servic
         tags: ['users'],
         headers: ObjectRequestHeaders,
         body: contract.BotRequest,
-        response: { 201: createdAnswer(contract.Bot) },
+        response: { 201: describeCreatedResponse(contract.Bot) },
       },
     },
     async (request, reply) => {
       const { body } = request;
       const own = owner(request, reply);
-      const by = { idempotency_key: request.headers['idempotency-key'] ?? null, body_sha256: fingerprintOf(body) };
+      const by = { idempotency_key: request.headers['idempotency-key'] ?? null, body_sha256: hashBody(body) };
       // What it was bound to may be unknown by now: that it was made is still to be told.
-      const row = (await kept.made(own, by)) ?? (await added(own, body, by));
-      if (row === 'full') throw noRoom('bots', botsMax);
-      if (row === 'other') throw otherBody();
+      const row = (await kept.findByIdempotencyKey(own, by)) ?? (await added(own, body, by));
+      if (row === 'full') throw createQuotaError('bots', botsMax);
+      if (row === 'other') throw createIdempotencyConflictError();
       if (row === 'unbound') throw new ProblemError(409, 'Its strategy was removed in the meantime.');
-      return reply.code(201).header('location', `${paths.bots}/${row.id}`).send(botOf(row));
+      return reply.code(201).header('location', `${paths.bots}/${row.id}`).send(toBot(row));
     },
   );
 
-  async function added(own: OwnerColumns, body: contract.BotRequest, by: Parameters<typeof kept.made>[1]) {
-    const { strategy, symbols, filter } = await requireBot(context, known, own, body);
+  async function added(
+    own: OwnerColumns,
+    body: contract.BotRequest,
+    by: Parameters<typeof kept.findByIdempotencyKey>[1],
+  ) {
+    const { strategy, symbols, filter } = await resolveBot(context, known, own, body);
     return await kept.add(
       own,
       {
-        id: newObjectId(context),
+        id: createObjectId(context),
         created_at: clock.nowMs(),
         name: body.name,
         mode: body.mode ?? 'paper',
@@ -95,7 +107,7 @@ export function botRoutes(app: App, context: ServiceContext, { botsMax }: Servic
       config: { access: 'user' },
       schema: { summary: 'A bot', tags: ['users'], params: ObjectPath, response: { 200: contract.Bot } },
     },
-    async (request, reply) => botOf(requireOwn(await kept.get(owner(request, reply), request.params.id))),
+    async (request, reply) => toBot(requireOwn(await kept.get(owner(request, reply), request.params.id))),
   );
 
   app.patch(
@@ -112,7 +124,7 @@ export function botRoutes(app: App, context: ServiceContext, { botsMax }: Servic
     },
     async (request, reply) => {
       const { params, body } = request;
-      return botOf(requireOwn(await kept.setStatus(owner(request, reply), params.id, body.status, clock.nowMs())));
+      return toBot(requireOwn(await kept.setStatus(owner(request, reply), params.id, body.status, clock.nowMs())));
     },
   );
 
@@ -135,7 +147,7 @@ export function botRoutes(app: App, context: ServiceContext, { botsMax }: Servic
 }
 
 /** A bot as clients see it. */
-function botOf(row: FoundBot): contract.Bot {
+function toBot(row: BotWithStrategy): contract.Bot {
   const { id, name, mode, status, created_at, updated_at } = row;
   const symbols = row.symbols === null ? null : (JSON.parse(row.symbols) as string[]);
   return {

@@ -1,13 +1,13 @@
 import { Type } from 'typebox';
-import { foundDamage } from '../../archive/known-state.ts';
+import { readFoundDamage } from '../../archive/known-state.ts';
 import { paths } from '../../contract/paths.ts';
 import type { ServiceContext } from '../context.ts';
 import type { App } from '../fastify-types.ts';
 import { loadAssets } from '../page/assets.ts';
-import { pageDocument } from '../page/document.ts';
-import { type Totals, totalsFor } from '../page/totals.ts';
+import { renderPageDocument } from '../page/document.ts';
+import { computeTotals, type Totals } from '../page/totals.ts';
 import { ProblemError } from '../problem-details.ts';
-import { requireOwnState } from '../require-state.ts';
+import { requireLocalState } from '../require-state.ts';
 
 const yearSeconds = 31_536_000;
 
@@ -25,7 +25,7 @@ const AssetPath = Type.Object({
 });
 
 /** Bytes, of whatever kind: their types are told to readers of the document, not to the compiler. */
-const assetAnswers: Readonly<Record<number, unknown>> = {
+const assetResponses: Readonly<Record<number, unknown>> = {
   200: {
     description: 'The file.',
     headers: { etag: { description: 'The sha256 of the file.', type: 'string' } },
@@ -37,16 +37,16 @@ const assetAnswers: Readonly<Record<number, unknown>> = {
 };
 
 /** The catalogue page at `/` and the files that it loads. */
-export function catalogueRoutes(app: App, context: ServiceContext): void {
+export function registerCatalogueRoutes(app: App, context: ServiceContext): void {
   const { archive, current, clock, version } = context;
   let held: { readonly of: object; readonly damaged: string; readonly totals: Totals } | undefined;
   const totals = (): Totals => {
-    requireOwnState(context);
-    const manifest = current.manifest();
-    const damage = foundDamage(archive.state.db, manifest.parts);
+    requireLocalState(context);
+    const manifest = current.getManifest();
+    const damage = readFoundDamage(archive.state.db, manifest.parts);
     const damaged = [...damage.days].join();
     if (held?.of !== manifest || held.damaged !== damaged)
-      held = { of: manifest, damaged, totals: totalsFor(manifest, damage) };
+      held = { of: manifest, damaged, totals: computeTotals(manifest, damage) };
     return held.totals;
   };
 
@@ -66,7 +66,7 @@ export function catalogueRoutes(app: App, context: ServiceContext): void {
       reply
         .headers({ ...pageHeaders, 'cache-control': 'no-cache' })
         .type('text/html; charset=utf-8')
-        .send(pageDocument(totals(), clock.nowMs(), `/assets/${loadAssets().stamp}`, version)),
+        .send(renderPageDocument(totals(), clock.nowMs(), `/assets/${loadAssets().stamp}`, version)),
   );
 
   app.get(
@@ -80,7 +80,7 @@ export function catalogueRoutes(app: App, context: ServiceContext): void {
         tags: ['operations'],
         security: [],
         params: AssetPath,
-        response: assetAnswers,
+        response: assetResponses,
       },
     },
     async (request, reply) => {

@@ -1,10 +1,10 @@
 import swaggerUi from '@fastify/swagger-ui';
 import { paths } from '../../contract/paths.ts';
 import type { App } from '../fastify-types.ts';
-import { pagePolicy } from '../response-headers.ts';
+import { pageContentSecurityPolicy } from '../response-headers.ts';
 
 /** `/docs`: a page made of the OpenAPI document; everything that it needs comes from here. */
-export async function documentationRoutes(app: App): Promise<void> {
+export async function registerDocumentationRoutes(app: App): Promise<void> {
   await app.register(async (inner) => {
     inner.addHook('onRoute', (route) => {
       route.config = { ...route.config, access: 'open' };
@@ -17,7 +17,7 @@ export async function documentationRoutes(app: App): Promise<void> {
     await inner.register(swaggerUi, {
       routePrefix: paths.documentation,
       // The page styles its elements one by one, in the markup too.
-      staticCSP: pagePolicy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'"),
+      staticCSP: pageContentSecurityPolicy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'"),
       theme: { title: 'oddslake' },
       // Without the bar at the top, which asks for the address of another document.
       uiConfig: { layout: 'BaseLayout', deepLinking: true, docExpansion: 'list', persistAuthorization: false },

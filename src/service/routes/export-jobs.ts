@@ -1,27 +1,27 @@
 import { Type } from 'typebox';
-import { FileHeaders, fileAnswers } from '../../contract/export.ts';
+import { FileHeaders, fileResponses } from '../../contract/export.ts';
 import {
   ExportJob,
+  ExportJobPath,
+  ExportJobsQuery,
+  ExportJobsResponse,
   ExportRequest,
   ExportRequestHeaders,
-  JobPath,
-  JobsAnswer,
-  JobsQuery,
 } from '../../contract/export-jobs.ts';
 import { paths } from '../../contract/paths.ts';
-import { exportPath, randomWord, removeExport } from '../../reading/export-jobs/export-folder.ts';
+import { generateRandomId, removeExport, toExportPath } from '../../reading/export-jobs/export-folder.ts';
 import { startExportRunner } from '../../reading/export-jobs/export-runner.ts';
-import { exportJobs } from '../../workspace/export-jobs.ts';
+import { createExportJobStore } from '../../workspace/export-jobs.ts';
 import type { ExportJobRow } from '../../workspace/tables.ts';
-import type { OwnPlace } from '../archive-lease.ts';
+import type { HeldArchiveLease } from '../archive-lease.ts';
 import type { ServiceContext } from '../context.ts';
-import { isSame, requireSensible } from '../export-request.ts';
-import { jobOf, urlOf } from '../export-response.ts';
+import { isSameRequest, requireValidExport } from '../export-request.ts';
+import { toExportJob, toExportJobUrl } from '../export-response.ts';
 import type { App } from '../fastify-types.ts';
 import { ProblemError } from '../problem-details.ts';
-import { holderOf } from '../route-access.ts';
+import { requireKeyHolder } from '../route-access.ts';
 import { sendFile } from '../send-file.ts';
-import { parquetType, plain } from './export.ts';
+import { parquetMediaType, toUntypedExchange } from './export.ts';
 
 /** Finished jobs of one key that are kept, and jobs of one answer. */
 const keptMax = 1000;
@@ -29,28 +29,32 @@ const listedMax = 2000;
 
 const hourMs = 3_600_000;
 
-const types: Readonly<Record<string, string>> = {
-  parquet: parquetType,
+const mediaTypes: Readonly<Record<string, string>> = {
+  parquet: parquetMediaType,
   csv: 'text/csv; charset=utf-8',
   ndjson: 'application/x-ndjson',
   arrow: 'application/vnd.apache.arrow.file',
 };
 
 /** `POST /api/v1/export` and the jobs that it makes; a runner works them off while the service runs. */
-export function exportJobRoutes(app: App, context: ServiceContext, { place, lost }: OwnPlace): void {
+export function registerExportJobRoutes(
+  app: App,
+  context: ServiceContext,
+  { leaseId, lostSignal }: HeldArchiveLease,
+): void {
   const { archive, clock, log, random, settings, workspace } = context;
   const { keepHours, bytesMax, waitingMax } = settings.service.exports;
   const keepMs = keepHours * hourMs;
-  const jobs = exportJobs(workspace.db, place);
+  const jobs = createExportJobStore(workspace.db, leaseId);
   let runner: ReturnType<typeof startExportRunner> | undefined;
   app.addHook('onReady', async () => {
     runner = startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax });
-    lost.addEventListener('abort', () => void runner?.stop());
+    lostSignal.addEventListener('abort', () => void runner?.stop());
   });
   app.addHook('onClose', async () => runner?.stop());
 
-  const ownJob = async (request: Parameters<typeof holderOf>[0], id: string): Promise<ExportJobRow> => {
-    const job = await jobs.get(holderOf(request).id, id, clock.nowMs());
+  const ownJob = async (request: Parameters<typeof requireKeyHolder>[0], id: string): Promise<ExportJobRow> => {
+    const job = await jobs.get(requireKeyHolder(request).id, id, clock.nowMs());
     if (job === null) throw new ProblemError(404, 'There is no such export of this key.');
     return job;
   };
@@ -68,12 +72,12 @@ export function exportJobRoutes(app: App, context: ServiceContext, { place, lost
       },
     },
     async (request, reply) => {
-      const asked = requireSensible(context, request.body);
+      const asked = requireValidExport(context, request.body);
       const now = clock.nowMs();
       await jobs.expire(now);
       await requireRoom();
-      const key = holderOf(plain(request, reply)[0]).id;
-      const id = `${now.toString(36)}${randomWord(random)}`;
+      const key = requireKeyHolder(toUntypedExchange(request, reply)[0]).id;
+      const id = `${now.toString(36)}${generateRandomId(random)}`;
       const job = {
         id,
         key_id: key,
@@ -92,10 +96,10 @@ export function exportJobRoutes(app: App, context: ServiceContext, { place, lost
         });
       }
       const row = 'known' in added ? added.known : added;
-      if (!isSame(row, job))
+      if (!isSameRequest(row, job))
         throw new ProblemError(422, 'This Idempotency-Key was sent before with another body. Take a new one.');
       runner?.wake();
-      return reply.code(202).header('location', urlOf(row)).send(jobOf(row));
+      return reply.code(202).header('location', toExportJobUrl(row)).send(toExportJob(row));
     },
   );
 
@@ -105,15 +109,15 @@ export function exportJobRoutes(app: App, context: ServiceContext, { place, lost
       schema: {
         summary: 'The exports that this key asked for, newest first',
         tags: ['export'],
-        querystring: JobsQuery,
-        response: { 200: JobsAnswer },
+        querystring: ExportJobsQuery,
+        response: { 200: ExportJobsResponse },
       },
     },
     async (request, reply) => {
       const now = clock.nowMs();
       const limit = Math.min(request.query.limit ?? 100, listedMax);
-      const found = await jobs.list(holderOf(plain(request, reply)[0]).id, limit, now);
-      return { jobs: found.jobs.map(jobOf), count: found.jobs.length, total: found.total, generated_at: now };
+      const found = await jobs.list(requireKeyHolder(toUntypedExchange(request, reply)[0]).id, limit, now);
+      return { jobs: found.jobs.map(toExportJob), count: found.jobs.length, total: found.total, generated_at: now };
     },
   );
 
@@ -123,11 +127,11 @@ export function exportJobRoutes(app: App, context: ServiceContext, { place, lost
       schema: {
         summary: 'How far an export is',
         tags: ['export'],
-        params: JobPath,
+        params: ExportJobPath,
         response: { 200: ExportJob },
       },
     },
-    async (request, reply) => jobOf(await ownJob(plain(request, reply)[0], request.params.id)),
+    async (request, reply) => toExportJob(await ownJob(toUntypedExchange(request, reply)[0], request.params.id)),
   );
 
   app.delete(
@@ -136,15 +140,15 @@ export function exportJobRoutes(app: App, context: ServiceContext, { place, lost
       schema: {
         summary: 'Removes an export and its file; one that is not finished is broken off',
         tags: ['export'],
-        params: JobPath,
+        params: ExportJobPath,
         response: { 204: Type.Null({ description: 'It is removed.' }) },
       },
     },
     async (request, reply) => {
-      const [asked] = plain(request, reply);
+      const [asked] = toUntypedExchange(request, reply);
       const job = await ownJob(asked, request.params.id);
       await jobs.remove(job.id);
-      runner?.breakOff(job.id);
+      runner?.cancel(job.id);
       removeExport(archive, job);
       return reply.code(204).send(null);
     },
@@ -157,25 +161,25 @@ export function exportJobRoutes(app: App, context: ServiceContext, { place, lost
     schema: {
       summary: 'The file of an export that is done',
       tags: ['export'],
-      params: JobPath,
+      params: ExportJobPath,
       headers: FileHeaders,
-      response: fileAnswers(Object.values(types).map((type) => type.split(';')[0]!)),
+      response: fileResponses(Object.values(mediaTypes).map((type) => type.split(';')[0]!)),
     },
     handler: async (request, reply) => {
-      const http = plain(request, reply);
+      const http = toUntypedExchange(request, reply);
       const job = await ownJob(http[0], request.params.id);
       if (job.bytes === null || job.sha256 === null)
         throw new ProblemError(409, `The export is ${job.state}: there is a file once it is done.`);
-      const file = { path: exportPath(job), bytes: job.bytes, sha256: job.sha256 };
+      const file = { path: toExportPath(job), bytes: job.bytes, sha256: job.sha256 };
       const name = `${job.dataset}-${job.id}.${job.format}`;
-      const sent = { ...file, name, type: types[job.format]!, open: () => context.files.open(file) };
+      const sent = { ...file, name, type: mediaTypes[job.format]!, open: () => context.files.open(file) };
       return sendFile(sent, ...http, random);
     },
   });
 
   async function requireRoom(): Promise<void> {
-    if ((await jobs.bytes()) < bytesMax) return;
-    const first = await jobs.firstExpiry();
+    if ((await jobs.sumBytes()) < bytesMax) return;
+    const first = await jobs.findFirstExpiry();
     const seconds = Math.max(1, Math.ceil(((first ?? clock.nowMs()) - clock.nowMs()) / 1000));
     throw new ProblemError(503, 'The files of earlier exports take all the room there is: remove some, or wait.', {
       headers: { 'retry-after': String(seconds) },

@@ -1,35 +1,35 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { changesSince, removedSince } from '../../archive/copies/diff-generations.ts';
+import { listChangedFiles, listRemovedPaths } from '../../archive/copies/diff-generations.ts';
 import { sha256 } from '../../archive/disk/file-system.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
-import { ownManifest, ownManifestText } from '../../archive/open-archive.ts';
+import { readCheckedManifest, readCheckedManifestText } from '../../archive/open-archive.ts';
 import type { DatasetName } from '../../archive/parquet/schema.ts';
 import {
-  ChangesAnswer,
+  ChangesResponse,
   ExportQuery,
   FileHeaders,
   FilePath,
-  fileAnswers,
-  ManifestAnswer,
+  fileResponses,
+  ManifestResponse,
   SymbolsPath,
 } from '../../contract/export.ts';
 import { paths } from '../../contract/paths.ts';
 import { DamageError } from '../../core/errors.ts';
-import { inMemory } from '../../reading/files/verified-files.ts';
+import { toOpenedFile } from '../../reading/files/verified-files.ts';
 import type { ServiceContext } from '../context.ts';
 import type { App } from '../fastify-types.ts';
 import { ProblemError } from '../problem-details.ts';
 import { sendFile } from '../send-file.ts';
 
-export const parquetType = 'application/vnd.apache.parquet';
+export const parquetMediaType = 'application/vnd.apache.parquet';
 
 /** Publishes that may go on beside one request, before a file that differs is taken for damage. */
 const attemptsMax = 20;
 
 /** `/api/v1/export`: the manifest, what changed since a generation, and the published files as they are. */
-export function exportRoutes(app: App, context: ServiceContext): void {
-  const published = publishedText(context);
+export function registerExportRoutes(app: App, context: ServiceContext): void {
+  const published = createManifestReader(context);
   app.route({
     method: ['GET', 'HEAD'],
     url: paths.export,
@@ -38,15 +38,15 @@ export function exportRoutes(app: App, context: ServiceContext): void {
       tags: ['export'],
       querystring: ExportQuery,
       headers: FileHeaders,
-      response: { ...fileAnswers(['application/json']), 200: Type.Union([ManifestAnswer, ChangesAnswer]) },
+      response: { ...fileResponses(['application/json']), 200: Type.Union([ManifestResponse, ChangesResponse]) },
     },
     handler: async (request, reply) => {
       const { since } = request.query;
-      if (since !== undefined) return changes(context, since);
+      if (since !== undefined) return createChangesPage(context, since);
       const bytes = published();
-      const opened = inMemory({ bytes, modifiedMs: null });
+      const opened = toOpenedFile({ bytes, modifiedMs: null });
       const file = { bytes: bytes.length, sha256: sha256(bytes), type: 'application/json; charset=utf-8' };
-      return sendFile({ ...file, open: async () => opened }, ...plain(request, reply), context.random);
+      return sendFile({ ...file, open: async () => opened }, ...toUntypedExchange(request, reply), context.random);
     },
   });
   const files = {
@@ -55,7 +55,7 @@ export function exportRoutes(app: App, context: ServiceContext): void {
       summary: 'A published file, byte for byte',
       tags: ['export'],
       headers: FileHeaders,
-      response: fileAnswers([parquetType]),
+      response: fileResponses([parquetMediaType]),
     },
   };
   app.route({
@@ -63,7 +63,7 @@ export function exportRoutes(app: App, context: ServiceContext): void {
     url: `${paths.exportFiles}/symbols/:part`,
     schema: { ...files.schema, params: SymbolsPath },
     handler: (request, reply) =>
-      sendPublished(context, 'symbols', `symbols/${request.params.part}`, ...plain(request, reply)),
+      sendPublished(context, 'symbols', `symbols/${request.params.part}`, ...toUntypedExchange(request, reply)),
   });
   app.route({
     ...files,
@@ -75,14 +75,14 @@ export function exportRoutes(app: App, context: ServiceContext): void {
         context,
         dataset as DatasetName,
         `${dataset}/date=${date}/${part}`,
-        ...plain(request, reply),
+        ...toUntypedExchange(request, reply),
       );
     },
   });
 }
 
 /** A route's own types are of no use to what all files are sent by. */
-export const plain = (request: unknown, reply: unknown): [FastifyRequest, FastifyReply] => [
+export const toUntypedExchange = (request: unknown, reply: unknown): [FastifyRequest, FastifyReply] => [
   request as FastifyRequest,
   reply as FastifyReply,
 ];
@@ -95,35 +95,35 @@ async function sendPublished(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  let file = listed(context.current.manifest(), dataset, path);
+  let file = requireListedFile(context.current.getManifest(), dataset, path);
   for (let attempt = 1; ; attempt++) {
     const { bytes, sha256 } = file;
     try {
       const open = () => context.files.open(file);
-      return await sendFile({ bytes, sha256, type: parquetType, open }, request, reply, context.random);
+      return await sendFile({ bytes, sha256, type: parquetMediaType, open }, request, reply, context.random);
     } catch (error) {
       if (!(error instanceof DamageError) || attempt === attemptsMax) throw error;
-      file = listed(ownManifest(context.archive), dataset, path);
+      file = requireListedFile(readCheckedManifest(context.archive), dataset, path);
       if (file.sha256 === sha256) throw error;
     }
   }
 }
 
-const indexes = new WeakMap<Manifest, Map<string, PublishedFile>>();
+const indexByManifest = new WeakMap<Manifest, Map<string, PublishedFile>>();
 
-function listed(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile {
-  let index = indexes.get(manifest);
+function requireListedFile(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile {
+  let index = indexByManifest.get(manifest);
   if (index === undefined) {
     index = new Map(Object.values(manifest.datasets).flatMap(({ files }) => files.map((file) => [file.path, file])));
-    indexes.set(manifest, index);
+    indexByManifest.set(manifest, index);
   }
   const file = index.get(path);
   if (file === undefined) throw new ProblemError(404, `The manifest lists no file ${path} of ${dataset}.`);
   return file;
 }
 
-function changes({ current, clock }: ServiceContext, since: number) {
-  const manifest = current.manifest();
+function createChangesPage({ current, clock }: ServiceContext, since: number) {
+  const manifest = current.getManifest();
   const { generation } = manifest;
   if (since > generation) {
     throw new ProblemError(
@@ -132,26 +132,26 @@ function changes({ current, clock }: ServiceContext, since: number) {
       { errors: [{ name: 'since', reason: `expected at most ${generation}` }] },
     );
   }
-  const files = changesSince(manifest, since).map((file) => ({ ...file, url: urlOf(file.path) }));
+  const files = listChangedFiles(manifest, since).map((file) => ({ ...file, url: toFileUrl(file.path) }));
   return {
     since,
     generation,
     count: files.length,
     files,
-    removed: removedSince(manifest, since),
+    removed: listRemovedPaths(manifest, since),
     generated_at: clock.nowMs(),
   };
 }
 
 /** Where a published file is served; `date=` is of the folder's name, not of the address. */
-const urlOf = (path: string): string => `${paths.exportFiles}/${path.replace('/date=', '/')}`;
+const toFileUrl = (path: string): string => `${paths.exportFiles}/${path.replace('/date=', '/')}`;
 
 /** The manifest's text as bytes, read again only where something was written. */
-function publishedText({ archive, current }: ServiceContext): () => Uint8Array {
+function createManifestReader({ archive, current }: ServiceContext): () => Uint8Array {
   let held: { readonly version: number; readonly bytes: Uint8Array } | undefined;
   return () => {
-    const version = current.version();
-    if (held?.version !== version) held = { version, bytes: Buffer.from(ownManifestText(archive), 'utf8') };
+    const version = current.getVersion();
+    if (held?.version !== version) held = { version, bytes: Buffer.from(readCheckedManifestText(archive), 'utf8') };
     return held.bytes;
   };
 }

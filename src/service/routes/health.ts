@@ -3,7 +3,7 @@ import { paths } from '../../contract/paths.ts';
 import type { App } from '../fastify-types.ts';
 
 /** `/healthz`: the process answers. */
-export function healthRoutes(app: App): void {
+export function registerHealthRoutes(app: App): void {
   app.get(
     paths.health,
     {

@@ -1,4 +1,4 @@
-import { mayHold } from '../../archive/copies/prune-files.ts';
+import { createFileFilter } from '../../archive/copies/prune-files.ts';
 import type { Manifest } from '../../archive/manifest.ts';
 import type { DatasetName } from '../../archive/parquet/schema.ts';
 import type {
@@ -7,26 +7,38 @@ import type {
   HistoricalOrderbooksQuery,
   HistoricalTicksQuery,
 } from '../../contract/historical.ts';
-import type { Parameter } from '../../query/convert-values.ts';
+import type { QueryParameter } from '../../query/convert-values.ts';
 import { listGaps } from '../../reading/gaps.ts';
-import { candlePageSteps, computedStep, publishedCandles } from '../../reading/history/candle-scan-plan.ts';
-import { firstOf, type PageAsked, type Place, type Row, rowsOf, type Step } from '../../reading/history/keyset-page.ts';
-import { type BookSnapshot, snapshotsOf } from '../../reading/history/order-book-page.ts';
-import { conditionOf, daySteps, publishedSlice, rangeSteps } from '../../reading/history/scan-plan.ts';
-import { judgedBy } from '../../settings/judged-by.ts';
-import { allSymbols } from '../../state/symbols.ts';
-import { placeCursor, readPlace } from '../cursor.ts';
+import { createComputedStep, findPublishedCandles, planCandlePage } from '../../reading/history/candle-scan-plan.ts';
 import {
-  type Desk,
-  type Endpoint,
-  envelope,
-  limitOf,
-  type SliceAsked,
-  symbolOf,
-  windowOf,
+  type HistoryRow,
+  type RowPageRequest,
+  type RowPosition,
+  readFirstRows,
+  readRows,
+  type ScanStep,
+} from '../../reading/history/keyset-page.ts';
+import { type OrderBookSnapshot, readSnapshots } from '../../reading/history/order-book-page.ts';
+import {
+  createCondition,
+  createPublishedSlice,
+  planDaySteps,
+  planRangeSteps,
+} from '../../reading/history/scan-plan.ts';
+import { toCompletenessRules } from '../../settings/judged-by.ts';
+import { readAllSymbols } from '../../state/symbols.ts';
+import { decodeRowCursor, encodeRowCursor } from '../cursor.ts';
+import {
+  createEnvelope,
+  findRequestedSymbol,
+  type HistoricalEndpoint,
+  type HistoricalService,
+  parseWindowQuery,
+  resolveLimit,
+  type SliceRequest,
 } from '../historical-service.ts';
 
-type Narrowed = (value: (one: Parameter) => string) => readonly string[];
+type CreateConditions = (value: (one: QueryParameter) => string) => readonly string[];
 
 interface RowsQuery {
   readonly symbol?: string;
@@ -36,39 +48,39 @@ interface RowsQuery {
   readonly cursor?: string;
 }
 
-const asPage = (desk: Desk, query: RowsQuery, most: number): PageAsked => ({
-  symbol: symbolOf(desk, query.symbol)?.symbol ?? null,
-  ...windowOf(query),
-  after: readPlace(query.cursor),
-  limit: limitOf(query.limit, most),
+const parsePageQuery = (desk: HistoricalService, query: RowsQuery, most: number): RowPageRequest => ({
+  symbol: findRequestedSymbol(desk, query.symbol)?.symbol ?? null,
+  ...parseWindowQuery(query),
+  after: decodeRowCursor(query.cursor),
+  limit: resolveLimit(query.limit, most),
 });
 
 /** Pages of a dataset: one symbol day by day, or all of them a range at a time. */
-function publishedSteps(
-  desk: Desk,
+function planPublishedSteps(
+  desk: HistoricalService,
   manifest: Manifest,
   dataset: DatasetName,
   timed: string,
-  asked: PageAsked,
-  narrowed?: Narrowed,
-): Iterable<Step> {
+  asked: RowPageRequest,
+  narrowed?: CreateConditions,
+): Iterable<ScanStep> {
   const { symbol } = asked;
   return symbol === null
-    ? rangeSteps(manifest, dataset, timed, asked, allSymbols(desk.context.archive.state.db), narrowed)
-    : daySteps(manifest, dataset, timed, { ...asked, symbol }, narrowed);
+    ? planRangeSteps(manifest, dataset, timed, asked, readAllSymbols(desk.context.archive.state.db), narrowed)
+    : planDaySteps(manifest, dataset, timed, { ...asked, symbol }, narrowed);
 }
 
 /** Rows of a dataset as a file. */
-function publishedFile(
-  desk: Desk,
+function createRowsSlice(
+  desk: HistoricalService,
   dataset: DatasetName,
   name: string,
   query: RowsQuery,
-  narrowed: Narrowed = () => [],
-): SliceAsked {
-  const symbol = symbolOf(desk, query.symbol)?.symbol ?? null;
-  const window = windowOf(query);
-  const condition = conditionOf((value) => [
+  narrowed: CreateConditions = () => [],
+): SliceRequest {
+  const symbol = findRequestedSymbol(desk, query.symbol)?.symbol ?? null;
+  const window = parseWindowQuery(query);
+  const condition = createCondition((value) => [
     ...narrowed(value),
     ...(symbol === null ? [] : [`symbol = ${value(symbol)}`]),
   ]);
@@ -77,95 +89,107 @@ function publishedFile(
     name,
     symbol,
     ...window,
-    step(manifest) {
-      const wanted = mayHold(manifest, dataset, symbol === null ? [] : [symbol], window);
+    createStep(manifest) {
+      const wanted = createFileFilter(manifest, dataset, symbol === null ? [] : [symbol], window);
       const files = new Map([[dataset, manifest.datasets[dataset].files.filter(wanted)]]);
-      return { files, defined: [], slice: publishedSlice(dataset, window, condition) };
+      return { files, defined: [], slice: createPublishedSlice(dataset, window, condition) };
     },
   };
 }
 
-async function pageOf(
-  desk: Desk,
-  asked: PageAsked,
-  steps: (manifest: Manifest) => Iterable<Step>,
+async function readRowPage(
+  desk: HistoricalService,
+  asked: RowPageRequest,
+  steps: (manifest: Manifest) => Iterable<ScanStep>,
   timed: string,
   signal: AbortSignal,
 ) {
-  return await desk.history.reading(async (generation) => {
-    const read = (query: Parameters<typeof rowsOf>[0], slice: Step['slice'], wanted: number) =>
-      rowsOf(query, slice, wanted, signal);
-    const { rows, isMore } = await firstOf<Row>(generation, steps(generation.manifest), asked.limit, read, signal);
+  return await desk.history.read(async (generation) => {
+    const read = (query: Parameters<typeof readRows>[0], slice: ScanStep['slice'], wanted: number) =>
+      readRows(query, slice, wanted, signal);
+    const { rows, isMore } = await readFirstRows<HistoryRow>(
+      generation,
+      steps(generation.manifest),
+      asked.limit,
+      read,
+      signal,
+    );
     const last = rows.at(-1);
     const next =
-      isMore && last !== undefined ? placeCursor({ symbol: String(last.symbol), t: Number(last[timed]) }) : null;
-    return { rows, told: envelope(desk, generation, rows.length, next) };
+      isMore && last !== undefined ? encodeRowCursor({ symbol: String(last.symbol), t: Number(last[timed]) }) : null;
+    return { rows, told: createEnvelope(desk, generation, rows.length, next) };
   });
 }
 
 /** GET /api/v1/historical/ticks */
-export const ticks = (desk: Desk): Endpoint<HistoricalTicksQuery> => ({
-  async page(query, signal) {
-    const asked = asPage(desk, query, desk.context.settings.service.ticksLimitMax);
-    const steps = (manifest: Manifest) => publishedSteps(desk, manifest, 'ticks', 't', asked);
-    const { rows, told } = await pageOf(desk, asked, steps, 't', signal);
+export const createTicksEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalTicksQuery> => ({
+  async readPage(query, signal) {
+    const asked = parsePageQuery(desk, query, desk.context.settings.service.ticksLimitMax);
+    const steps = (manifest: Manifest) => planPublishedSteps(desk, manifest, 'ticks', 't', asked);
+    const { rows, told } = await readRowPage(desk, asked, steps, 't', signal);
     return { ticks: rows, ...told };
   },
-  slice: (query) => publishedFile(desk, 'ticks', 'ticks', query),
+  createSlice: (query) => createRowsSlice(desk, 'ticks', 'ticks', query),
 });
 
 /** GET /api/v1/historical/candles */
-export const candles = (desk: Desk): Endpoint<HistoricalCandlesQuery> => ({
-  async page(query, signal) {
+export const createCandlesEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalCandlesQuery> => ({
+  async readPage(query, signal) {
     const { interval } = query;
-    const asked = asPage(desk, query, desk.context.settings.service.rowsLimitMax);
-    const symbols = () => allSymbols(desk.context.archive.state.db);
-    const steps = (manifest: Manifest) => candlePageSteps(manifest, interval, asked, symbols);
-    const { rows, told } = await pageOf(desk, asked, steps, 't', signal);
+    const asked = parsePageQuery(desk, query, desk.context.settings.service.rowsLimitMax);
+    const symbols = () => readAllSymbols(desk.context.archive.state.db);
+    const steps = (manifest: Manifest) => planCandlePage(manifest, interval, asked, symbols);
+    const { rows, told } = await readRowPage(desk, asked, steps, 't', signal);
     return { interval, candles: rows, ...told };
   },
-  slice(query) {
+  createSlice(query) {
     const { interval } = query;
     const name = `candles_${interval}`;
-    const published = publishedFile(desk, interval === '1d' ? 'candles_1d' : 'candles_1h', name, query);
+    const published = createRowsSlice(desk, interval === '1d' ? 'candles_1d' : 'candles_1h', name, query);
     const { symbol, from, to } = published;
     return {
       ...published,
-      step(manifest) {
-        if (publishedCandles(manifest, interval) !== null) return published.step(manifest);
-        const condition = conditionOf((value) => (symbol === null ? [] : [`symbol = ${value(symbol)}`]));
-        return computedStep(manifest, interval, { symbols: symbol === null ? [] : [symbol], from, to }, condition);
+      createStep(manifest) {
+        if (findPublishedCandles(manifest, interval) !== null) return published.createStep(manifest);
+        const condition = createCondition((value) => (symbol === null ? [] : [`symbol = ${value(symbol)}`]));
+        return createComputedStep(
+          manifest,
+          interval,
+          { symbols: symbol === null ? [] : [symbol], from, to },
+          condition,
+        );
       },
     };
   },
 });
 
 /** GET /api/v1/historical/coverage */
-export const coverage = (desk: Desk): Endpoint<HistoricalCoverageQuery> => {
+export const createCoverageEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalCoverageQuery> => {
   const narrowed =
-    ({ dataset = 'ticks' }: HistoricalCoverageQuery): Narrowed =>
+    ({ dataset = 'ticks' }: HistoricalCoverageQuery): CreateConditions =>
     (value) => [`dataset = ${value(dataset)}`];
   return {
-    async page(query, signal) {
+    async readPage(query, signal) {
       const most = desk.context.settings.service.rowsLimitMax;
-      const asked = asPage(desk, query, most);
+      const asked = parsePageQuery(desk, query, most);
       const steps = (manifest: Manifest) =>
-        publishedSteps(desk, manifest, 'coverage', 't_from', asked, narrowed(query));
-      const { rows, told } = await pageOf(desk, asked, steps, 't_from', signal);
-      return { coverage: rows, ...gapsOf(desk, query, most), ...told };
+        planPublishedSteps(desk, manifest, 'coverage', 't_from', asked, narrowed(query));
+      const { rows, told } = await readRowPage(desk, asked, steps, 't_from', signal);
+      return { coverage: rows, ...createGapsPage(desk, query, most), ...told };
     },
-    slice: (query) => publishedFile(desk, 'coverage', `coverage_${query.dataset ?? 'ticks'}`, query, narrowed(query)),
+    createSlice: (query) =>
+      createRowsSlice(desk, 'coverage', `coverage_${query.dataset ?? 'ticks'}`, query, narrowed(query)),
   };
 };
 
 /** The gaps of one symbol's ticks, as `oddslake gaps` tells them; what is still to come is none. */
-function gapsOf(desk: Desk, query: HistoricalCoverageQuery, most: number): object {
-  const facts = symbolOf(desk, query.symbol);
+function createGapsPage(desk: HistoricalService, query: HistoricalCoverageQuery, most: number): object {
+  const facts = findRequestedSymbol(desk, query.symbol);
   if (facts === null || query.dataset === 'orderbooks') return {};
-  const { from, to } = windowOf(query);
+  const { from, to } = parseWindowQuery(query);
   const nowMs = desk.context.clock.nowMs();
   if (from !== null && from >= nowMs) return { gaps: [], gaps_count: 0 };
-  const by = judgedBy(desk.context.settings);
+  const by = toCompletenessRules(desk.context.settings);
   const { gaps, count } = listGaps(desk.context.archive, { from, to, symbols: [facts] }, by, nowMs);
   return { gaps: gaps.slice(0, most), gaps_count: count };
 }
@@ -174,18 +198,18 @@ function gapsOf(desk: Desk, query: HistoricalCoverageQuery, most: number): objec
 const levelsMax = 100_000;
 
 /** GET /api/v1/historical/orderbooks */
-export const orderbooks = (desk: Desk): Endpoint<HistoricalOrderbooksQuery> => ({
-  async page(query, signal) {
-    const asked = asPage(desk, query, desk.context.settings.service.rowsLimitMax);
-    return await desk.history.reading(async (generation) => {
-      const steps = publishedSteps(desk, generation.manifest, 'orderbooks', 't', asked);
-      const found: BookSnapshot[] = [];
+export const createOrderBooksEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalOrderbooksQuery> => ({
+  async readPage(query, signal) {
+    const asked = parsePageQuery(desk, query, desk.context.settings.service.rowsLimitMax);
+    return await desk.history.read(async (generation) => {
+      const steps = planPublishedSteps(desk, generation.manifest, 'orderbooks', 't', asked);
+      const found: OrderBookSnapshot[] = [];
       let left = levelsMax;
       let isCut = false;
       for (const { files, defined, slice } of steps) {
-        const opened = await generation.open(files, defined, signal);
+        const opened = await generation.openQuery(files, defined, signal);
         try {
-          const told = await snapshotsOf(opened, slice, asked.limit + 1 - found.length, left, signal);
+          const told = await readSnapshots(opened, slice, asked.limit + 1 - found.length, left, signal);
           for (const one of told.snapshots) found.push(one);
           left -= told.levels;
           isCut = told.isCut;
@@ -197,9 +221,9 @@ export const orderbooks = (desk: Desk): Endpoint<HistoricalOrderbooksQuery> => (
       const books = found.slice(0, asked.limit);
       const last = books.at(-1);
       const isMore = isCut || found.length > asked.limit || left <= 0;
-      const next = isMore && last !== undefined ? placeCursor(last satisfies Place) : null;
-      return { orderbooks: books, ...envelope(desk, generation, books.length, next) };
+      const next = isMore && last !== undefined ? encodeRowCursor(last satisfies RowPosition) : null;
+      return { orderbooks: books, ...createEnvelope(desk, generation, books.length, next) };
     });
   },
-  slice: (query) => publishedFile(desk, 'orderbooks', 'orderbooks', query),
+  createSlice: (query) => createRowsSlice(desk, 'orderbooks', 'orderbooks', query),
 });

@@ -2,42 +2,52 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TObject, type TSchema, Type } from 'typebox';
 import * as contract from '../../contract/historical.ts';
 import { paths } from '../../contract/paths.ts';
-import { fileFormats, formatAsked } from '../content-negotiation.ts';
+import { fileFormats, negotiateFormat } from '../content-negotiation.ts';
 import type { ServiceContext } from '../context.ts';
-import { openSlice } from '../export-slice.ts';
+import { openSliceResponse } from '../export-slice.ts';
 import type { App } from '../fastify-types.ts';
-import { type Desk, deskOf, type Endpoint, openDesk } from '../historical-service.ts';
+import {
+  type HistoricalEndpoint,
+  type HistoricalService,
+  openHistoricalService,
+  scopeToKeyHolder,
+} from '../historical-service.ts';
 import { ProblemError } from '../problem-details.ts';
-import { holderOf } from '../route-access.ts';
-import { sendPieces, untilGone, whyEnded } from '../stream-response.ts';
-import { markets } from './historical-markets.ts';
-import { candles, coverage, orderbooks, ticks } from './historical-rows.ts';
+import { requireKeyHolder } from '../route-access.ts';
+import { createDisconnectSignal, sendChunks, toRequestError } from '../stream-response.ts';
+import { createMarketsEndpoint } from './historical-markets.ts';
+import {
+  createCandlesEndpoint,
+  createCoverageEndpoint,
+  createOrderBooksEndpoint,
+  createTicksEndpoint,
+} from './historical-rows.ts';
 
-interface AnyQuery {
+interface HistoricalQuery {
   readonly format?: contract.HistoricalFormat;
   readonly cursor?: string;
   readonly limit?: number;
 }
 
 /** `/api/v1/historical/…`: what is published, a page at a time or as files. */
-export function historicalRoutes(app: App, context: ServiceContext): void {
-  const desk = openDesk(context);
+export function registerHistoricalRoutes(app: App, context: ServiceContext): void {
+  const desk = openHistoricalService(context);
   app.addHook('onClose', () => desk.history.close());
-  const add = <Query extends AnyQuery>(
+  const add = <Query extends HistoricalQuery>(
     path: string,
     summary: string,
     querystring: TObject,
     answer: TSchema,
-    endpoint: Endpoint<Query>,
+    endpoint: HistoricalEndpoint<Query>,
   ): void => {
-    const schema = { summary, tags: ['historical'], querystring, response: { 200: answerOf(answer) } };
+    const schema = { summary, tags: ['historical'], querystring, response: { 200: describeResponse(answer) } };
     app.get(path, { schema }, async (request, reply) => {
-      const signal = untilGone(reply, context.signal);
+      const signal = createDisconnectSignal(reply, context.signal);
       try {
-        const own = deskOf(desk, holderOf(request as unknown as FastifyRequest));
+        const own = scopeToKeyHolder(desk, requireKeyHolder(request as unknown as FastifyRequest));
         return await respond(own, endpoint, request, reply, request.query as Query, signal);
       } catch (error) {
-        throw whyEnded(error, signal, context.signal);
+        throw toRequestError(error, signal, context.signal);
       }
     });
   };
@@ -46,30 +56,42 @@ export function historicalRoutes(app: App, context: ServiceContext): void {
     paths.historicalMarkets,
     'Market metadata over time',
     HistoricalMarketsQuery,
-    contract.HistoricalMarketsAnswer,
-    markets(desk),
+    contract.HistoricalMarketsResponse,
+    createMarketsEndpoint(desk),
   );
-  add(paths.historicalTicks, 'Published ticks', HistoricalTicksQuery, contract.HistoricalTicksAnswer, ticks(desk));
-  add(paths.historicalCandles, 'Candles', HistoricalCandlesQuery, contract.HistoricalCandlesAnswer, candles(desk));
+  add(
+    paths.historicalTicks,
+    'Published ticks',
+    HistoricalTicksQuery,
+    contract.HistoricalTicksResponse,
+    createTicksEndpoint(desk),
+  );
+  add(
+    paths.historicalCandles,
+    'Candles',
+    HistoricalCandlesQuery,
+    contract.HistoricalCandlesResponse,
+    createCandlesEndpoint(desk),
+  );
   add(
     paths.historicalCoverage,
     'What was asked for and answered',
     HistoricalCoverageQuery,
-    contract.HistoricalCoverageAnswer,
-    coverage(desk),
+    contract.HistoricalCoverageResponse,
+    createCoverageEndpoint(desk),
   );
   add(
     paths.historicalOrderbooks,
     'Published order-book snapshots',
     contract.HistoricalOrderbooksQuery,
-    contract.HistoricalOrderbooksAnswer,
-    orderbooks(desk),
+    contract.HistoricalOrderbooksResponse,
+    createOrderBooksEndpoint(desk),
   );
 }
 
-const files = Object.values(fileFormats).map(({ type }) => type.split(';')[0]!);
+const fileContentTypes = Object.values(fileFormats).map(({ type }) => type.split(';')[0]!);
 
-const answerOf = (answer: TSchema) => ({
+const describeResponse = (answer: TSchema) => ({
   description: 'A page as JSON, or the rows of the dataset as a file.',
   headers: {
     'oddslake-generation': Type.String({ description: 'The generation of the archive that all of it is from.' }),
@@ -77,24 +99,24 @@ const answerOf = (answer: TSchema) => ({
   },
   content: {
     'application/json': { schema: answer },
-    ...Object.fromEntries(files.map((type) => [type, { schema: { type: 'string', format: 'binary' } }])),
+    ...Object.fromEntries(fileContentTypes.map((type) => [type, { schema: { type: 'string', format: 'binary' } }])),
   },
 });
 
-async function respond<Query extends AnyQuery>(
-  desk: Desk,
-  endpoint: Endpoint<Query>,
+async function respond<Query extends HistoricalQuery>(
+  desk: HistoricalService,
+  endpoint: HistoricalEndpoint<Query>,
   request: FastifyRequest,
   reply: FastifyReply,
   query: Query,
   signal: AbortSignal,
 ): Promise<FastifyReply> {
-  const format = formatAsked(query.format, request.headers.accept);
+  const format = negotiateFormat(query.format, request.headers.accept);
   reply.header('vary', 'Accept');
   if (format === 'json') {
-    const leave = await desk.computing.enter(signal);
+    const leave = await desk.computeSemaphore.acquire(signal);
     try {
-      const page = await endpoint.page(query, signal);
+      const page = await endpoint.readPage(query, signal);
       reply.header('oddslake-generation', (page as { generation: number }).generation);
       return reply.send(page);
     } finally {
@@ -105,11 +127,11 @@ async function respond<Query extends AnyQuery>(
     const errors = [{ name: 'cursor', reason: 'goes with JSON only' }];
     throw new ProblemError(400, 'Only JSON comes in pages: leave out the cursor.', { errors });
   }
-  const asked = { ...endpoint.slice(query), limit: query.limit ?? null };
-  const { pieces, fileName, generation } = await openSlice(desk, asked, format, reply, signal);
+  const asked = { ...endpoint.createSlice(query), limit: query.limit ?? null };
+  const { chunks, fileName, generation } = await openSliceResponse(desk, asked, format, reply, signal);
   reply
     .header('oddslake-generation', generation)
     .header('content-disposition', `attachment; filename="${fileName}"`)
     .type(fileFormats[format].type);
-  return sendPieces(request, reply, pieces);
+  return sendChunks(request, reply, chunks);
 }

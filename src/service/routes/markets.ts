@@ -1,7 +1,12 @@
-import { ServedMarketsAnswer, ServedMarketsQuery } from '../../contract/markets.ts';
+import { ServedMarketsQuery, ServedMarketsResponse } from '../../contract/markets.ts';
 import { paths } from '../../contract/paths.ts';
 import type { RecordPaths } from '../../core/parse-market.ts';
-import { type MarketLists, openMarketLists, type PolledLists, type PolledMarket } from '../../reading/read-markets.ts';
+import {
+  type MarketPoll,
+  type MarketPollReader,
+  openMarketPollReader,
+  type PolledMarket,
+} from '../../reading/read-markets.ts';
 import { settingsSchema } from '../../settings/schema.ts';
 import type { ServiceContext } from '../context.ts';
 import type { App } from '../fastify-types.ts';
@@ -11,9 +16,9 @@ import { ProblemError } from '../problem-details.ts';
 const namedViews = ['matched', 'resolving'];
 
 /** `/api/v1/markets`: the market lists as last polled. */
-export function marketsRoutes(app: App, context: ServiceContext): void {
+export function registerMarketsRoutes(app: App, context: ServiceContext): void {
   const { archive, current, settings, clock, random } = context;
-  const lists = openMarketLists(archive, current, usualPaths(), random);
+  const lists = openMarketPollReader(archive, current, createDefaultPaths(), random);
   app.get(
     paths.markets,
     {
@@ -24,38 +29,38 @@ export function marketsRoutes(app: App, context: ServiceContext): void {
           'so that whoever keeps what is here knows when it was seen.',
         tags: ['realtime'],
         querystring: ServedMarketsQuery,
-        response: { 200: ServedMarketsAnswer },
+        response: { 200: ServedMarketsResponse },
       },
     },
     async (request, reply) => {
       const { view = 'matched', source, limit = Number.POSITIVE_INFINITY } = request.query;
-      const polled = await lists.asLastPolled();
+      const polled = await lists.readLastPoll();
       const found = polled.markets.filter(
         (market) => market.views.has(view) && (source === undefined || market.sources.has(source)),
       );
       if (found.length === 0) await requireKnown(view, polled, lists, settings.source.views);
       const markets = found.slice(0, Math.min(limit, settings.service.rowsLimitMax));
-      const text = answerText(markets, found.length, view, polled.polledAt ?? clock.nowMs());
+      const text = serializeMarkets(markets, found.length, view, polled.polledAt ?? clock.nowMs());
       return reply.type('application/json; charset=utf-8').send(text as never);
     },
   );
 }
 
 /** The records are JSON already. */
-function answerText(markets: readonly PolledMarket[], total: number, view: string, generatedAt: number): string {
+function serializeMarkets(markets: readonly PolledMarket[], total: number, view: string, generatedAt: number): string {
   const rest = JSON.stringify({ count: markets.length, total, view, generated_at: generatedAt });
   return `{"markets":[${markets.map(({ text }) => text).join(',')}],${rest.slice(1)}`;
 }
 
 async function requireKnown(
   view: string,
-  { markets }: PolledLists,
-  lists: MarketLists,
+  { markets }: MarketPoll,
+  lists: MarketPollReader,
   configured: readonly string[],
 ): Promise<void> {
   const known = new Set([...namedViews, ...configured, ...markets.flatMap((market) => [...market.views])]);
   if (known.has(view)) return;
-  const ever = [...new Set([...known, ...(await lists.viewsEverPolled())])];
+  const ever = [...new Set([...known, ...(await lists.listViews())])];
   if (ever.includes(view)) return;
   throw new ProblemError(400, 'No such view is known here.', {
     errors: [{ name: 'view', reason: `must be one of ${ever.join(', ')}` }],
@@ -63,7 +68,7 @@ async function requireKnown(
 }
 
 /** By which a collector reads records, unless it is told otherwise. */
-function usualPaths(): RecordPaths {
+function createDefaultPaths(): RecordPaths {
   const { symbol_paths, field_paths } = settingsSchema.properties.source.properties;
   const { question, source, opens_at, closes_at, resolved_at, outcome } = field_paths.properties;
   return {

@@ -5,9 +5,9 @@ import type { App } from '../fastify-types.ts';
 import { openMetrics } from '../metrics.ts';
 
 /** `/metrics`, and what counts for it. Before every other route and hook, so that nothing goes by uncounted. */
-export function metricsRoutes(app: App, context: ServiceContext): void {
+export function registerMetricsRoutes(app: App, context: ServiceContext): void {
   const metrics = openMetrics(context);
-  app.addHook('onRequest', async (request, reply) => metrics.follow(request, reply));
+  app.addHook('onRequest', async (request, reply) => metrics.observeRequest(request, reply));
   app.addHook('onClose', async () => metrics.close());
   app.get(
     paths.metrics,
@@ -24,7 +24,7 @@ export function metricsRoutes(app: App, context: ServiceContext): void {
     },
     async (_, reply) => {
       reply.header('cache-control', 'no-store').type(metrics.contentType);
-      return reply.send((await metrics.text()) as never);
+      return reply.send((await metrics.render()) as never);
     },
   );
 }

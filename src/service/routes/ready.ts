@@ -1,12 +1,12 @@
 import { paths } from '../../contract/paths.ts';
-import { Ready } from '../../contract/ready.ts';
+import { ReadyResponse } from '../../contract/ready.ts';
 import type { ServiceContext } from '../context.ts';
 import type { App } from '../fastify-types.ts';
 import { ProblemError } from '../problem-details.ts';
-import { readinessOf } from '../readiness.ts';
+import { checkReadiness } from '../readiness.ts';
 
 /** `/readyz`: whether requests should come here. */
-export function readyRoutes(app: App, context: ServiceContext): void {
+export function registerReadyRoutes(app: App, context: ServiceContext): void {
   app.get(
     paths.ready,
     {
@@ -16,12 +16,12 @@ export function readyRoutes(app: App, context: ServiceContext): void {
         description: 'Otherwise 503, with what is wrong: the archive, its watermark, or the database of keys.',
         tags: ['operations'],
         security: [],
-        response: { 200: Ready },
+        response: { 200: ReadyResponse },
       },
     },
     async (_, reply) => {
       reply.header('cache-control', 'no-store');
-      const { generation, lagSeconds, verdict, wrong } = await readinessOf(context);
+      const { generation, lagSeconds, verdict, wrong } = await checkReadiness(context);
       if (wrong.length > 0 || generation === null || verdict === null) {
         const said = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
         throw new ProblemError(503, said, { errors: [...wrong], headers: { 'cache-control': 'no-store' } });

@@ -1,34 +1,40 @@
-import { BacktestAnswer, BacktestRequest, KeptBacktest } from '../../contract/backtests.ts';
+import { BacktestRequest, BacktestResponse, KeptBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import {
-  backtestInThread,
-  failedBacktest,
+  failureMessages,
   isTooLarge,
-  reasons,
+  runBacktestInThread,
+  toBacktestFailure,
 } from '../../reading/backtest-jobs/backtest-in-thread.ts';
-import { ownerOf } from '../../workspace/owner.ts';
+import { toOwnerColumns } from '../../workspace/owner.ts';
 import type { BacktestRow, OwnerColumns } from '../../workspace/tables.ts';
-import { type BacktestWanted, type ReadBody, readBody, requireBacktest, unfit } from '../backtest-request.ts';
-import { backtestUrl, keptBacktest } from '../backtest-response.ts';
-import type { BacktestDesk } from '../backtest-service.ts';
+import {
+  createInvalidBacktestError,
+  type ParsedBacktestBody,
+  parseBacktestBody,
+  type ResolvedBacktest,
+  resolveBacktest,
+} from '../backtest-request.ts';
+import { toBacktestUrl, toSavedBacktest } from '../backtest-response.ts';
+import type { BacktestService } from '../backtest-service.ts';
 import type { ServiceContext } from '../context.ts';
-import { createGate } from '../fair-semaphore.ts';
+import { createFairSemaphore } from '../fair-semaphore.ts';
 import type { App } from '../fastify-types.ts';
 import { ProblemError } from '../problem-details.ts';
-import { userOf } from '../route-access.ts';
-import { untilGone, whyEnded } from '../stream-response.ts';
-import { fingerprintOf, newObjectId, otherBody } from '../user-resource.ts';
-import { plain } from './export.ts';
+import { requireUser } from '../route-access.ts';
+import { createDisconnectSignal, toRequestError } from '../stream-response.ts';
+import { createIdempotencyConflictError, createObjectId, hashBody } from '../user-resource.ts';
+import { toUntypedExchange } from './export.ts';
 
 /** Jobs whose ticks are counted at a time: each takes a thread. */
-const countsAtOnce = 2;
+const countsConcurrentMax = 2;
 
 /** Seconds: what somebody has to mend, or to make room for, takes its time. */
 const retryAfter = { damaged: '600', full: '300' } as const;
 
 /** What a request is known again by. */
-interface Named {
+interface IdempotentRequest {
   readonly key: string | null;
   readonly fingerprint: string;
 }
@@ -37,7 +43,7 @@ interface Named {
 const waitingMax = 2;
 
 /** `POST /api/v1/research/backtest`: a run that is answered at once, or a job whose result is kept. */
-export function researchRoutes(app: App, context: ServiceContext, { jobs, runner }: BacktestDesk): void {
+export function registerResearchRoutes(app: App, context: ServiceContext, { jobs, runner }: BacktestService): void {
   const { archive, clock, settings } = context;
   const {
     threads,
@@ -48,8 +54,8 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
     waitingMax: jobsMax,
     keptMax,
   } = settings.service.research;
-  const running = createGate(runsAtOnceMax, waitingMax);
-  const counting = createGate(countsAtOnce, jobsMax);
+  const running = createFairSemaphore(runsAtOnceMax, waitingMax);
+  const counting = createFairSemaphore(countsConcurrentMax, jobsMax);
   const underWay = new Set<Promise<unknown>>();
   // Threads that read the archive are not to outlive it.
   app.addHook('onClose', async () => void (await Promise.allSettled(underWay)));
@@ -63,7 +69,7 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
         tags: ['users'],
         headers: ObjectRequestHeaders,
         response: {
-          200: BacktestAnswer,
+          200: BacktestResponse,
           202: {
             description: 'It is a job, or was made one under this Idempotency-Key before.',
             headers: CreatedHeaders,
@@ -73,52 +79,62 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
       },
     },
     async (request, reply) => {
-      const [asked, answer] = plain(request, reply);
-      const user = userOf(asked);
-      const owner = ownerOf(user);
-      const body = readBody(asked.body);
+      const [asked, answer] = toUntypedExchange(request, reply);
+      const user = requireUser(asked);
+      const owner = toOwnerColumns(user);
+      const body = parseBacktestBody(asked.body);
       if (body.save) {
-        const named = { key: request.headers['idempotency-key'] ?? null, fingerprint: fingerprintOf(asked.body) };
-        const row = await kept(owner, body, named, untilGone(answer, context.signal));
+        const named = { key: request.headers['idempotency-key'] ?? null, fingerprint: hashBody(asked.body) };
+        const row = await kept(owner, body, named, createDisconnectSignal(answer, context.signal));
         runner.wake();
-        return reply.code(202).header('location', backtestUrl(row)).send(keptBacktest(row));
+        return reply.code(202).header('location', toBacktestUrl(row)).send(toSavedBacktest(row));
       }
-      const wanted = await requireBacktest(context, owner, body);
-      const signal = untilGone(answer, context.signal);
+      const wanted = await resolveBacktest(context, owner, body);
+      const signal = createDisconnectSignal(answer, context.signal);
       try {
         const result = await answeredAtOnce(owner.owner, wanted, signal);
         return { ...JSON.parse(result), generated_at: clock.nowMs() };
       } catch (error) {
-        throw whyEnded(error, signal, context.signal);
+        throw toRequestError(error, signal, context.signal);
       }
     },
   );
 
   /** The job that a request makes, or made before. */
-  async function kept(owner: OwnerColumns, body: ReadBody, named: Named, signal: AbortSignal): Promise<BacktestRow> {
+  async function kept(
+    owner: OwnerColumns,
+    body: ParsedBacktestBody,
+    named: IdempotentRequest,
+    signal: AbortSignal,
+  ): Promise<BacktestRow> {
     const { key, fingerprint } = named;
     // What was asked for then may be gone by now: that it was made is still to be told.
-    const before = key === null ? null : await jobs.made(owner, key);
+    const before = key === null ? null : await jobs.findByIdempotencyKey(owner, key);
     const row = before ?? (await added(owner, body, named, signal));
-    if (row.body_sha256 !== fingerprint) throw otherBody();
+    if (row.body_sha256 !== fingerprint) throw createIdempotencyConflictError();
     return row;
   }
 
-  async function added(owner: OwnerColumns, body: ReadBody, named: Named, signal: AbortSignal): Promise<BacktestRow> {
+  async function added(
+    owner: OwnerColumns,
+    body: ParsedBacktestBody,
+    named: IdempotentRequest,
+    signal: AbortSignal,
+  ): Promise<BacktestRow> {
     const { key, fingerprint } = named;
-    const wanted = await requireBacktest(context, owner, body);
+    const wanted = await resolveBacktest(context, owner, body);
     await requireSmall(owner.owner, wanted, signal);
-    const { asked, found } = wanted;
+    const { spec, resolvedStrategy } = wanted;
     const now = clock.nowMs();
     const backtest = {
       ...owner,
-      id: newObjectId(context),
+      id: createObjectId(context),
       idempotency_key: key,
       body_sha256: fingerprint,
       created_at: now,
-      asked: JSON.stringify(asked),
-      strategy: JSON.stringify(found.strategy),
-      strategy_version: found.version,
+      asked: JSON.stringify(spec),
+      strategy: JSON.stringify(resolvedStrategy.strategy),
+      strategy_version: resolvedStrategy.version,
     };
     const one = await jobs.add(backtest, jobsMax, keptMax);
     if (one === 'full') {
@@ -129,27 +145,31 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
     return 'known' in one ? one.known : one;
   }
 
-  async function requireSmall(user: string, wanted: BacktestWanted, signal: AbortSignal): Promise<void> {
+  async function requireSmall(user: string, wanted: ResolvedBacktest, signal: AbortSignal): Promise<void> {
     let leave: (() => void) | undefined;
     try {
-      leave = await counting.of(user).enter(signal);
+      leave = await counting.forHolder(user).acquire(signal);
       const count = isTooLarge(archive, { ...wanted, ticksMax: ticksJobMax }, signal);
       underWay.add(count);
       if (!(await count.finally(() => underWay.delete(count)))) return;
     } catch (error) {
-      throw whyEnded(error, signal, context.signal);
+      throw toRequestError(error, signal, context.signal);
     } finally {
       leave?.();
     }
-    throw new ProblemError(422, `${weighed(ticksJobMax)}: ask for less.`);
+    throw new ProblemError(422, `${formatTicksMaxMessage(ticksJobMax)}: ask for less.`);
   }
 
-  async function answeredAtOnce(user: string, { asked, found }: BacktestWanted, signal: AbortSignal): Promise<string> {
-    const leave = await running.of(user).enter(signal);
+  async function answeredAtOnce(
+    user: string,
+    { spec, resolvedStrategy }: ResolvedBacktest,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const leave = await running.forHolder(user).acquire(signal);
     const limit = AbortSignal.timeout(Math.ceil(runSecondsMax * 1000));
     try {
-      const task = { asked, found, threads, ticksMax: ticksAtOnceMax };
-      const run = backtestInThread(archive, task, { signal: AbortSignal.any([signal, limit]), progress() {} });
+      const task = { spec, resolvedStrategy, threads, ticksMax: ticksAtOnceMax };
+      const run = runBacktestInThread(archive, task, { signal: AbortSignal.any([signal, limit]), progress() {} });
       underWay.add(run);
       return (await run.finally(() => underWay.delete(run))).result;
     } catch (error) {
@@ -167,22 +187,22 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
     );
 
   function problemOf(error: unknown): unknown {
-    const { why, faults } = failedBacktest(error);
+    const { why, faults } = toBacktestFailure(error);
     switch (why) {
       case 'unfit':
-        return unfit(faults);
+        return createInvalidBacktestError(faults);
       case 'too large':
         return new ProblemError(
           422,
-          `${weighed(ticksAtOnceMax)}: ask for less, or send "save": true, and it is run as a job.`,
+          `${formatTicksMaxMessage(ticksAtOnceMax)}: ask for less, or send "save": true, and it is run as a job.`,
         );
       case 'unexpected':
         return error;
       default:
-        return new ProblemError(503, reasons[why], { headers: { 'retry-after': retryAfter[why] } });
+        return new ProblemError(503, failureMessages[why], { headers: { 'retry-after': retryAfter[why] } });
     }
   }
 }
 
-const weighed = (max: number): string =>
+const formatTicksMaxMessage = (max: number): string =>
   `More than ${max} ticks would be played, counted for each point of a grid, and there for each measure over a window`;

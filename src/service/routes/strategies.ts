@@ -1,24 +1,32 @@
 import { Type } from 'typebox';
 import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';
-import { ownerOf } from '../../workspace/owner.ts';
-import type { Page } from '../../workspace/pagination.ts';
-import { strategies } from '../../workspace/strategies.ts';
+import { toOwnerColumns } from '../../workspace/owner.ts';
+import type { PageRequest } from '../../workspace/pagination.ts';
+import { createStrategyStore } from '../../workspace/strategies.ts';
 import type { OwnerColumns, StrategyRow } from '../../workspace/tables.ts';
 import type { ServiceContext } from '../context.ts';
 import type { App } from '../fastify-types.ts';
 import type { ServiceLimits } from '../http-limits.ts';
 import { ProblemError } from '../problem-details.ts';
-import { userOf } from '../route-access.ts';
-import { requireStrategy } from '../strategy-request.ts';
-import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody, pageOfList } from '../user-resource.ts';
-import { plain } from './export.ts';
+import { requireUser } from '../route-access.ts';
+import { parseStrategyBody } from '../strategy-request.ts';
+import {
+  createIdempotencyConflictError,
+  createObjectId,
+  createQuotaError,
+  describeCreatedResponse,
+  hashBody,
+  readListPage,
+} from '../user-resource.ts';
+import { toUntypedExchange } from './export.ts';
 
 /** `/api/v1/strategies`: users' strategies, version by version. */
-export function strategyRoutes(app: App, context: ServiceContext, { strategiesMax }: ServiceLimits): void {
+export function registerStrategyRoutes(app: App, context: ServiceContext, { strategiesMax }: ServiceLimits): void {
   const { clock, workspace } = context;
-  const kept = strategies(workspace.db);
-  const owner = (request: unknown, reply: unknown): OwnerColumns => ownerOf(userOf(plain(request, reply)[0]));
+  const kept = createStrategyStore(workspace.db);
+  const owner = (request: unknown, reply: unknown): OwnerColumns =>
+    toOwnerColumns(requireUser(toUntypedExchange(request, reply)[0]));
   const none = (): ProblemError => new ProblemError(404, 'There is no such strategy of this user.');
 
   app.get(
@@ -29,13 +37,13 @@ export function strategyRoutes(app: App, context: ServiceContext, { strategiesMa
         summary: 'The strategies of a user, every version of them, newest first',
         tags: ['users'],
         querystring: contract.StrategiesQuery,
-        response: { 200: contract.StrategiesAnswer },
+        response: { 200: contract.StrategiesResponse },
       },
     },
     async (request, reply) => {
       const { name = null, ...at } = request.query;
-      const load = (page: Page) => kept.list(owner(request, reply), { ...page, name });
-      const { objects, ...page } = await pageOfList('strategies', at, load, strategyOf);
+      const load = (page: PageRequest) => kept.list(owner(request, reply), { ...page, name });
+      const { objects, ...page } = await readListPage('strategies', at, load, toStrategy);
       return { strategies: objects, ...page, generated_at: clock.nowMs() };
     },
   );
@@ -49,23 +57,23 @@ export function strategyRoutes(app: App, context: ServiceContext, { strategiesMa
         description: `A user may have ${strategiesMax} versions in a workspace.`,
         tags: ['users'],
         headers: contract.ObjectRequestHeaders,
-        response: { 201: createdAnswer(contract.Strategy) },
+        response: { 201: describeCreatedResponse(contract.Strategy) },
       },
     },
     async (request, reply) => {
-      const { name, strategy } = requireStrategy(request.body);
+      const { name, strategy } = parseStrategyBody(request.body);
       const asked = {
-        id: newObjectId(context),
+        id: createObjectId(context),
         created_at: clock.nowMs(),
         name,
         definition: JSON.stringify(strategy),
         idempotency_key: request.headers['idempotency-key'] ?? null,
-        body_sha256: fingerprintOf(request.body),
+        body_sha256: hashBody(request.body),
       };
       const row = await kept.add(owner(request, reply), asked, strategiesMax);
-      if (row === 'full') throw noRoom('strategies', strategiesMax);
-      if (row === 'other') throw otherBody();
-      return reply.code(201).header('location', `${paths.strategies}/${row.id}`).send(strategyOf(row));
+      if (row === 'full') throw createQuotaError('strategies', strategiesMax);
+      if (row === 'other') throw createIdempotencyConflictError();
+      return reply.code(201).header('location', `${paths.strategies}/${row.id}`).send(toStrategy(row));
     },
   );
 
@@ -83,7 +91,7 @@ export function strategyRoutes(app: App, context: ServiceContext, { strategiesMa
     async (request, reply) => {
       const row = await kept.get(owner(request, reply), request.params.id);
       if (row === null) throw none();
-      return strategyOf(row);
+      return toStrategy(row);
     },
   );
 
@@ -111,7 +119,7 @@ export function strategyRoutes(app: App, context: ServiceContext, { strategiesMa
 }
 
 /** A version as clients see it. */
-const strategyOf = ({ id, name, version, definition, created_at }: StrategyRow): contract.Strategy => ({
+const toStrategy = ({ id, name, version, definition, created_at }: StrategyRow): contract.Strategy => ({
   id,
   name,
   version,

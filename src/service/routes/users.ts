@@ -1,10 +1,10 @@
 import { paths } from '../../contract/paths.ts';
-import { MeAnswer } from '../../contract/users.ts';
+import { MeResponse } from '../../contract/users.ts';
 import type { ServiceContext } from '../context.ts';
 import type { App } from '../fastify-types.ts';
 
 /** `/api/v1/me`. */
-export function userRoutes(app: App, { settings, clock }: ServiceContext): void {
+export function registerUserRoutes(app: App, { settings, clock }: ServiceContext): void {
   app.get(
     paths.me,
     {
@@ -13,10 +13,10 @@ export function userRoutes(app: App, { settings, clock }: ServiceContext): void 
         summary: 'What the credential is and may do',
         tags: ['users'],
         security: [{ key: [] }, { user: [] }],
-        response: { 200: MeAnswer },
+        response: { 200: MeResponse },
       },
     },
-    async ({ principal }): Promise<MeAnswer> => {
+    async ({ principal }): Promise<MeResponse> => {
       const everybody = settings.service.requestsPerMinute;
       const generated_at = clock.nowMs();
       if (principal?.kind === 'key') {

@@ -5,12 +5,18 @@ import {
   type ManifestFacts,
   type StateFacts,
 } from '../../../src/app/doctor/archive.ts';
-import { closing, type DiskFacts, type FileSystem, growthOf, judgeDisk } from '../../../src/app/doctor/disk.ts';
-import { exitCodeOf, type Finding, of } from '../../../src/app/doctor/finding.ts';
+import {
+  computeBytesPerDay,
+  type DiskFacts,
+  type FileSystemFacts,
+  judgeDisk,
+  suggestPermissionFix,
+} from '../../../src/app/doctor/disk.ts';
+import { computeDoctorExitCode, createFindings, type Finding } from '../../../src/app/doctor/finding.ts';
 import { judgeMachine, type MachineFacts } from '../../../src/app/doctor/machine.ts';
 import { judgeSchedule, judgeSettings } from '../../../src/app/doctor/settings.ts';
 import { judgeUpstream, type UpstreamFacts } from '../../../src/app/doctor/upstream.ts';
-import type { Counts } from '../../../src/core/verdict.ts';
+import type { CompletenessCounts } from '../../../src/core/verdict.ts';
 
 // What facts come to, without a machine that has them.
 
@@ -29,7 +35,7 @@ describe('the machine', () => {
   const facts: MachineFacts = {
     nodeVersion: 'v24.1.0',
     nodePath: '/n/node',
-    ownNode: null,
+    bundledNodePath: null,
     platform: 'linux',
     arch: 'x64',
     memoryBytes: 8 * gb,
@@ -40,14 +46,14 @@ describe('the machine', () => {
 
   test('is as it should be', () => {
     expect(judged({})).toEqual({ node: 'ok', memory: 'ok' });
-    expect(judged({ ownNode: '/n/node' })).toMatchObject({ node: 'ok' });
+    expect(judged({ bundledNodePath: '/n/node' })).toMatchObject({ node: 'ok' });
   });
 
   test.each([
     [{ nodeVersion: 'v22.9.0' }, { node: 'problem 1' }],
     [{ nodeVersion: 'nonsense' }, { node: 'problem 1' }],
     [{ platform: 'win32' }, { node: 'warning' }],
-    [{ ownNode: '/checkout/.node/node' }, { node: 'warning' }],
+    [{ bundledNodePath: '/checkout/.node/node' }, { node: 'warning' }],
     [{ availableBytes: 100e6 }, { memory: 'warning' }],
     [{ nowMs: 0 }, { clock: 'problem 1' }],
     [{ nowMs: 9e15 }, { clock: 'problem 1' }],
@@ -57,9 +63,16 @@ describe('the machine', () => {
 });
 
 describe('the disk', () => {
-  const ext4: FileSystem = { type: 0xef53, bytes: 100 * gb, freeBytes: 50 * gb, files: 1e6, freeFiles: 9e5 };
-  const facts: DiskFacts = { root: '/l', folder: '/l', fileSystem: ext4, bytesADay: 1e6, refused: [], open: [] };
-  const judged = (change: Partial<FileSystem>, rest: Partial<DiskFacts> = {}) =>
+  const ext4: FileSystemFacts = { type: 0xef53, bytes: 100 * gb, freeBytes: 50 * gb, files: 1e6, freeFiles: 9e5 };
+  const facts: DiskFacts = {
+    root: '/l',
+    folder: '/l',
+    fileSystem: ext4,
+    bytesPerDay: 1e6,
+    unwritablePaths: [],
+    exposedSecrets: [],
+  };
+  const judged = (change: Partial<FileSystemFacts>, rest: Partial<DiskFacts> = {}) =>
     judgeDisk({ ...facts, fileSystem: { ...ext4, ...change }, ...rest });
 
   test('is as it should be', () => {
@@ -67,13 +80,13 @@ describe('the disk', () => {
     expect(one(judged({}), 'space').found).toBe(
       '50.0 GB free of 100.0 GB, at 1.0 MB a day enough for more than 100 years',
     );
-    expect(one(judged({}, { bytesADay: null }), 'space').found).toBe('50.0 GB free of 100.0 GB');
+    expect(one(judged({}, { bytesPerDay: null }), 'space').found).toBe('50.0 GB free of 100.0 GB');
   });
 
   test.each([
     [{ freeBytes: 50e6 }, {}, { space: 'problem 1' }],
-    [{ freeBytes: 2 * gb }, { bytesADay: 3 * gb }, { space: 'problem 1' }],
-    [{ freeBytes: 10 * gb }, { bytesADay: gb }, { space: 'warning' }],
+    [{ freeBytes: 2 * gb }, { bytesPerDay: 3 * gb }, { space: 'problem 1' }],
+    [{ freeBytes: 10 * gb }, { bytesPerDay: gb }, { space: 'warning' }],
     [{ freeFiles: 10 }, {}, { files: 'problem 1' }],
     [{ freeFiles: 2000 }, {}, { files: 'warning' }],
     [{ files: 0, freeFiles: 0 }, {}, { files: 'ok' }],
@@ -82,8 +95,8 @@ describe('the disk', () => {
     [{ type: 0x01021997 }, {}, { 'file system': 'warning' }],
     [{ type: 0x794c7630 }, {}, { 'file system': 'warning' }],
     [{ type: 1 }, {}, { 'file system': 'warning' }],
-    [{}, { refused: ['/l/ticks'] }, { permissions: 'problem 1' }],
-    [{}, { open: [{ path: '/k', mode: 0o100644, advice: 'chmod 600 /k' }] }, { secrets: 'warning' }],
+    [{}, { unwritablePaths: ['/l/ticks'] }, { permissions: 'problem 1' }],
+    [{}, { exposedSecrets: [{ path: '/k', mode: 0o100644, advice: 'chmod 600 /k' }] }, { secrets: 'warning' }],
   ])('%o %o: %o', (change, rest, found) => {
     expect(levels(judged(change, rest))).toMatchObject(found);
   });
@@ -97,8 +110,8 @@ describe('the disk', () => {
       { date: '2026-11-01', bytes: 1e9 },
       { date: null, bytes: 1e9 },
     ];
-    expect(growthOf(files, nowMs)).toBe(300);
-    expect(growthOf(files.slice(0, 2), nowMs)).toBeNull();
+    expect(computeBytesPerDay(files, nowMs)).toBe(300);
+    expect(computeBytesPerDay(files.slice(0, 2), nowMs)).toBeNull();
   });
 
   const [me, mine, service] = [1000, 1000, 990];
@@ -112,7 +125,7 @@ describe('the disk', () => {
     ['of root, which I read as others do', 0o644, 0, 0, 'chown 1000 /k && chmod 600 /k'],
   ])('a key is closed to others, and not to who needs it: %s', (_, mode, uid, gid, advice) => {
     const user = { uid: me, gid: mine, groups: [mine, service] };
-    expect(closing('/k', { mode: 0o100000 | mode, uid, gid }, user)).toBe(advice);
+    expect(suggestPermissionFix('/k', { mode: 0o100000 | mode, uid, gid }, user)).toBe(advice);
   });
 });
 
@@ -122,18 +135,18 @@ describe('the upstream', () => {
     hasKey: true,
     proxies: [],
     connection: { address: '192.0.2.1', ms: 12, tls: { protocol: 'TLSv1.3', daysLeft: 60, distrusted: null } },
-    answer: {
+    response: {
       status: 200,
       failure: null,
-      askedAt: nowMs,
+      requestedAt: nowMs,
       receivedAt: nowMs + 100,
       servedAt: nowMs,
       statedPerSecond: null,
     },
-    rate: { configuredPerSecond: 5, learnedPerSecond: null, lastRun: null },
+    rate: { configuredPerSecond: 5, adaptedPerSecond: null, lastRun: null },
   };
   const judged = (change: Partial<UpstreamFacts>) => judgeUpstream({ ...facts, ...change }, 300_000);
-  const answered = (change: object) => judged({ answer: { ...facts.answer!, ...change } });
+  const answered = (change: object) => judged({ response: { ...facts.response!, ...change } });
   const failed = (kind: string, status: number | null = null) =>
     answered({ status, failure: { kind, reason: `answered ${status}` } });
   const tls = (change: object) =>
@@ -147,15 +160,15 @@ describe('the upstream', () => {
 
   test('is as it should be', () => {
     expect(levels(judged({}))).toEqual({ reachable: 'ok', key: 'ok', clock: 'ok', rate: 'ok' });
-    expect(levels(judged({ connection: null, answer: null }))).toEqual({ rate: 'ok' });
+    expect(levels(judged({ connection: null, response: null }))).toEqual({ rate: 'ok' });
   });
 
   test.each([
-    ['no address', judged({ baseUrl: null, connection: null, answer: null }), { address: 'problem 2' }],
-    ['no key', judged({ hasKey: false, answer: null }), { key: 'problem 2', reachable: 'ok' }],
+    ['no address', judged({ baseUrl: null, connection: null, response: null }), { address: 'problem 2' }],
+    ['no key', judged({ hasKey: false, response: null }), { key: 'problem 2', reachable: 'ok' }],
     [
       'no connection',
-      judged({ connection: { failure: 'connection refused' }, answer: null }),
+      judged({ connection: { failure: 'connection refused' }, response: null }),
       { reachable: 'problem 7' },
     ],
     ['a certificate of nobody', tls({ distrusted: 'SELF_SIGNED_CERT_IN_CHAIN' }), { reachable: 'problem 7' }],
@@ -170,7 +183,7 @@ describe('the upstream', () => {
     ['a second of rounding', answered({ servedAt: nowMs - 999 }), { clock: 'ok' }],
     ['a lower rate stated', answered({ statedPerSecond: 2 }), { rate: 'warning' }],
     ['a higher one', answered({ statedPerSecond: 20 }), { rate: 'ok' }],
-    ['a lower rate learned', judged({ rate: { ...facts.rate, learnedPerSecond: 3 } }), { rate: 'warning' }],
+    ['a lower rate learned', judged({ rate: { ...facts.rate, adaptedPerSecond: 3 } }), { rate: 'warning' }],
     [
       'a run held back',
       judged({ rate: { ...facts.rate, lastRun: { throttledMs: 60, ms: 100 } } }),
@@ -184,7 +197,7 @@ describe('the upstream', () => {
   test('a proxy that requests do not go through is named where the service cannot be reached', () => {
     const [found] = judged({
       connection: { failure: 'no connection in time' },
-      answer: null,
+      response: null,
       proxies: ['HTTPS_PROXY'],
     });
     expect(found!.advice).toContain('HTTPS_PROXY is not followed');
@@ -192,7 +205,7 @@ describe('the upstream', () => {
 });
 
 describe('the archive', () => {
-  const whole: Counts = {
+  const whole: CompletenessCounts = {
     state: 'complete',
     days: { complete: 3, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
     gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
@@ -218,7 +231,7 @@ describe('the archive', () => {
     generation: 3,
     upstream: 'box',
     manifestSha256: 'a',
-    openIntent: false,
+    hasOpenIntent: false,
     journaledTicks: 0,
     damaged: [],
     lastRun: { job: 'nightly', startedAt: nowMs - hourMs, finishedAt: nowMs - hourMs + 5, exitCode: 0, isOver: true },
@@ -226,12 +239,12 @@ describe('the archive', () => {
   const facts: ArchiveFacts = {
     root: '/l',
     kind: 'archive',
-    named: true,
+    isOutputNamed: true,
     upstream: 'box',
     manifest,
     state,
-    formatNow: 2,
-    schemaNow: 4,
+    currentFormat: 2,
+    currentSchema: 4,
     isBeingWritten: false,
     files: { listed: 9, hashed: 8, wrong: [] },
     damagedFiles: 0,
@@ -246,10 +259,10 @@ describe('the archive', () => {
 
   test.each([
     ['none, named', judged({ kind: 'none' }), { archive: 'ok' }],
-    ['none, not named', judged({ kind: 'none', named: false }), { archive: 'problem 2' }],
+    ['none, not named', judged({ kind: 'none', isOutputNamed: false }), { archive: 'problem 2' }],
     ['another upstream', judged({ upstream: 'other' }), { archive: 'problem 2' }],
     ['a reader without an upstream', judged({ upstream: null }), { archive: 'ok' }],
-    ['an older format', judged({ formatNow: 3 }), { archive: 'problem 2' }],
+    ['an older format', judged({ currentFormat: 3 }), { archive: 'problem 2' }],
     [
       'a manifest that is none',
       judged({ manifest: { fault: 'x', exitCode: 6 } }),
@@ -259,8 +272,12 @@ describe('the archive', () => {
     ['a lost state', judged({ state: null }), { state: 'warning' }],
     ['a state of a newer oddslake', ofState({ schema: 5 }), { state: 'problem 2' }],
     ['one of an older', ofState({ schema: 3 }), { state: 'ok' }],
-    ['a publish broken off', ofState({ openIntent: true, manifestSha256: 'b' }), { state: 'ok', journal: 'warning' }],
-    ['one under way', ofState({ openIntent: true }, { isBeingWritten: true }), { journal: 'ok' }],
+    [
+      'a publish broken off',
+      ofState({ hasOpenIntent: true, manifestSha256: 'b' }),
+      { state: 'ok', journal: 'warning' },
+    ],
+    ['one under way', ofState({ hasOpenIntent: true }, { isBeingWritten: true }), { journal: 'ok' }],
     ['ticks that wait', ofState({ journaledTicks: 5 }), { journal: 'warning' }],
     ['no run yet', ofState({ lastRun: null }), { 'last run': 'ok' }],
     [
@@ -293,14 +310,14 @@ describe('the archive', () => {
 });
 
 describe('the verdict', () => {
-  const { ok, warning, problem } = of('disk', 'x');
+  const { ok, warning, problem } = createFindings('disk', 'x');
 
   test('is the exit code of what a run would meet first, and warnings count where that is asked for', () => {
-    expect(exitCodeOf([ok('')], true)).toBe(0);
-    expect(exitCodeOf([ok(''), warning('', '')], false)).toBe(0);
-    expect(exitCodeOf([ok(''), warning('', '')], true)).toBe(4);
-    expect(exitCodeOf([problem(4, '', ''), problem(3, '', ''), problem(7, '', '')], true)).toBe(7);
-    expect(exitCodeOf([problem(1, '', ''), problem(6, '', ''), problem(2, '', '')], false)).toBe(2);
+    expect(computeDoctorExitCode([ok('')], true)).toBe(0);
+    expect(computeDoctorExitCode([ok(''), warning('', '')], false)).toBe(0);
+    expect(computeDoctorExitCode([ok(''), warning('', '')], true)).toBe(4);
+    expect(computeDoctorExitCode([problem(4, '', ''), problem(3, '', ''), problem(7, '', '')], true)).toBe(7);
+    expect(computeDoctorExitCode([problem(1, '', ''), problem(6, '', ''), problem(2, '', '')], false)).toBe(2);
   });
 
   test('settings and schedule are told, and nothing is made of them', () => {

@@ -2,10 +2,10 @@ import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Manifest } from '../../../src/archive/manifest.ts';
-import { decodeRows, type Value } from '../../../src/archive/parquet/rows.ts';
+import { type CellValue, decodeRows } from '../../../src/archive/parquet/rows.ts';
 import { type DatasetName, datasets } from '../../../src/archive/parquet/schema.ts';
-import type { Covered, Evidence, Origin } from '../../../src/core/coverage.ts';
-import { dayFloor } from '../../../src/core/window.ts';
+import type { CoveredWindow, Evidence, Origin } from '../../../src/core/coverage.ts';
+import { floorToDay } from '../../../src/core/window.ts';
 import { type Database, openDatabase } from '../../../src/state/database.ts';
 import { startCandlesAudit } from './candles-audit.ts';
 import { wrongCompleteness } from './completeness-audit.ts';
@@ -19,7 +19,7 @@ export interface Audit {
   /** What is wrong with an archive that nobody writes to; sentences. */
   findings(nowMs: number): string[];
   /** What is published as covered, by symbol; as the files have it. */
-  coverage(): Map<string, Covered[]>;
+  coverage(): Map<string, CoveredWindow[]>;
   /** sha256 of every file that readers see, by path. */
   hashes(): Map<string, string>;
   /** So many published ticks are lost, and whatever the damaged files of these datasets lack now. */
@@ -28,7 +28,7 @@ export interface Audit {
   beginAnew(): void;
 }
 
-type Rows = readonly Value[][];
+type Rows = readonly CellValue[][];
 
 export function startAudit(
   root: string,
@@ -64,16 +64,16 @@ export function startAudit(
     return out;
   }
 
-  function rowsOf(name: DatasetName, manifest: Manifest): Value[][] {
+  function rowsOf(name: DatasetName, manifest: Manifest): CellValue[][] {
     return manifest.datasets[name].files.flatMap(({ path, sha256 }) => {
       const rows = decoded.get(sha256) ?? decodeRows(datasets[name], readFileSync(join(root, path)));
       decoded.set(sha256, rows);
-      return rows as Value[][];
+      return rows as CellValue[][];
     });
   }
 
-  function coverageIn(manifest: Manifest): Map<string, (Covered & { ticks: number })[]> {
-    const out = new Map<string, (Covered & { ticks: number })[]>();
+  function coverageIn(manifest: Manifest): Map<string, (CoveredWindow & { ticks: number })[]> {
+    const out = new Map<string, (CoveredWindow & { ticks: number })[]>();
     for (const row of rowsOf('coverage', manifest)) {
       const [dataset, symbol, from, to, ticks, fetchedAt, origin, evidence] = row as [
         ...[string, string, number, number, number, number, Origin, Evidence],
@@ -121,7 +121,7 @@ export function startAudit(
     for (const [symbol, times] of oracle.seen) {
       const prices = published.get(symbol);
       for (const [t, observations] of times) {
-        const merged = observations.filter(({ record }) => !waiting.has(`${record} ${symbol} ${dayFloor(t)}`));
+        const merged = observations.filter(({ record }) => !waiting.has(`${record} ${symbol} ${floorToDay(t)}`));
         if (merged.length === 0) continue;
         const p = prices?.get(t);
         if (p === undefined) yield `lost: ${symbol} at ${t} was accepted and is neither published nor journaled`;
@@ -164,10 +164,10 @@ export function startAudit(
         const there = times.filter((t) => from <= t && t < to).length;
         if (there !== counted)
           yield `counts: ${symbol} [${from}, ${to}) has ${there} ticks, coverage counts ${counted}`;
-        if (from < last || to <= from || dayFloor(to - 1) !== dayFloor(from))
+        if (from < last || to <= from || floorToDay(to - 1) !== floorToDay(from))
           yield `coverage: ${symbol} [${from}, ${to}) overlaps or spans days`;
         // What the state has joined of several days is known to have been answered once it had settled.
-        const isSettledBy = (claim: Covered): boolean =>
+        const isSettledBy = (claim: CoveredWindow): boolean =>
           claim.from < to && from < claim.to && fetchedAt <= Math.min(claim.fetchedAt, to + rules.settleMs);
         const isAnswered = claims.some((claim) => claim.fetchedAt === fetchedAt || (isRefilled && isSettledBy(claim)));
         if (!isAnswered && beyond([{ from, to }], withdrawn).length > 0)

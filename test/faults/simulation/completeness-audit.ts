@@ -1,7 +1,7 @@
 import type { Manifest } from '../../../src/archive/manifest.ts';
-import type { Value } from '../../../src/archive/parquet/rows.ts';
-import { type Covered, isProven } from '../../../src/core/coverage.ts';
-import { dayFloor, dayMs, union } from '../../../src/core/window.ts';
+import type { CellValue } from '../../../src/archive/parquet/rows.ts';
+import { type CoveredWindow, isProven } from '../../../src/core/coverage.ts';
+import { dayMs, floorToDay, union } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
 import type { Oracle } from './oracle.ts';
 import { beyond, endOf } from './spans.ts';
@@ -24,8 +24,8 @@ interface Expired {
 /** What is wrong with watermark and days of a manifest. `rows`: those of its symbols. */
 export function* wrongCompleteness(
   manifest: Manifest,
-  covered: ReadonlyMap<string, readonly Covered[]>,
-  rows: readonly (readonly Value[])[],
+  covered: ReadonlyMap<string, readonly CoveredWindow[]>,
+  rows: readonly (readonly CellValue[])[],
   oracle: Oracle,
   db: Database,
   { settleMs, lookbackMs }: { settleMs: number; lookbackMs: number },
@@ -86,7 +86,7 @@ export function* wrongCompleteness(
     if (had !== expected && exceptions === 0) yield `${state}: ${date}, and it has ${had} of ${expected} symbols`;
     const from = Date.parse(date);
     for (const window of manifest.lost ?? [])
-      if (dayFloor(window.from) === from && exceptions === 0)
+      if (floorToDay(window.from) === from && exceptions === 0)
         yield `${state}: ${date}, and ${JSON.stringify(window)} is lost`;
     for (const { symbol, opens_at } of live) {
       if (opens_at === null) continue;

@@ -1,8 +1,8 @@
 import { zstdDecompressSync } from 'node:zlib';
 import type { MarketFacts } from '../../../src/core/market.ts';
-import { dayFloor } from '../../../src/core/window.ts';
+import { floorToDay } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
-import { doublesOf } from '../../../src/state/journal.ts';
+import { toDoubles } from '../../../src/state/journal.ts';
 
 /** What one poll of the lists said of a market; `record`: the journal's, 0 once the state that had it is lost. */
 export interface Listing {
@@ -44,7 +44,7 @@ export function startHearing(): Heard {
       last,
     );
     for (const { record_id: record, observed_at: observedAt, payload } of polls) {
-      const day = dayFloor(observedAt);
+      const day = floorToDay(observedAt);
       const ofDay = listings.get(day) ?? new Map<string, Listing[]>();
       listings.set(day, ofDay);
       for (const facts of JSON.parse(zstdDecompressSync(payload).toString()) as MarketFacts[]) {
@@ -71,8 +71,8 @@ export function startHearing(): Heard {
       last,
     );
     for (const { record_id: record, symbol, t, bids, price, quantity } of rows) {
-      const quantities = doublesOf(quantity);
-      const levels = Array.from(doublesOf(price), (p, i) => [p, quantities[i]!]);
+      const quantities = toDoubles(quantity);
+      const levels = Array.from(toDoubles(price), (p, i) => [p, quantities[i]!]);
       const list = books.get(keyOf(symbol, t)) ?? [];
       books.set(keyOf(symbol, t), list);
       list.push({ record, text: bookText(levels.slice(0, bids), levels.slice(bids)) });

@@ -6,8 +6,8 @@ import { job as orderbook } from '../../../jobs/orderbook.ts';
 import { job as publish } from '../../../jobs/publish.ts';
 import { job as repair } from '../../../jobs/repair.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
-import { dayFloor } from '../../../src/core/window.ts';
-import { plainRows } from '../../../src/ingest/import-rows.ts';
+import { floorToDay } from '../../../src/core/window.ts';
+import { defaultRowRules } from '../../../src/ingest/import-rows.ts';
 // Loaded when first needed: that takes real time.
 import '../../../src/upstream/client.ts';
 import type { Lake, Started } from './lake.ts';
@@ -45,7 +45,7 @@ export const startNightly = (lake: Lake): Started => lake.start('nightly', night
 
 /** A nightly up to the end of the day before. */
 export function startDated(lake: Lake): Started {
-  return lake.start('nightly', nightly.run, { day: dayFloor(lake.timeline.nowMs()) - dayMs });
+  return lake.start('nightly', nightly.run, { day: floorToDay(lake.timeline.nowMs()) - dayMs });
 }
 
 /** Any job that may run beside another. */
@@ -118,7 +118,7 @@ export function startImport(lake: Lake): Started {
     paths,
     dataset: null,
     format: null,
-    rows: plainRows,
+    rows: defaultRowRules,
     renames: [],
     rejectedShareMax: 1,
     showCheck: null,

@@ -136,7 +136,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
         waitMs: 600_000,
         strict: false,
         threads: 1,
-        mayCreate: true,
+        canCreateArchive: true,
         disk: process.disk,
         openDatabase: process.openDatabase,
         signal: process.signal,

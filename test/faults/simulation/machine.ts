@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { type Disk, diskOver } from '../../../src/archive/disk/file-system.ts';
-import { type FileCalls, systemCalls } from '../../../src/archive/disk/syscalls.ts';
+import { createDisk, type Disk } from '../../../src/archive/disk/file-system.ts';
+import { type FileSystemCalls, systemCalls } from '../../../src/archive/disk/syscalls.ts';
 import { type Database, type OpenDatabase, openDatabase } from '../../../src/state/database.ts';
 import { systemError } from '../fault-disk.ts';
 import { type Loss, type PowerModel, powerModel } from '../power-loss.ts';
@@ -60,7 +60,7 @@ export interface MachineEvents {
 const deadPid = 2 ** 22 + 1;
 
 export function startMachine(root: string, events: MachineEvents): Machine {
-  const unsynced: FileCalls = { ...systemCalls, sync: () => {} };
+  const unsynced: FileSystemCalls = { ...systemCalls, sync: () => {} };
   const stateAt = join(root, '.oddslake', 'state.sqlite');
   let model: PowerModel = powerModel(root, unsynced);
   let strike: Strike | null = null;
@@ -119,7 +119,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
     const short = (path: string): string => relative(root, path).replaceAll(String(process.pid), 'pid');
     const named = (path: string): void => events.onName(path);
     const { calls } = model;
-    const disk: FileCalls = {
+    const disk: FileSystemCalls = {
       create: (path) => does(`create ${short(path)}`, () => calls.create(path)),
       write: (file, bytes) =>
         does(
@@ -159,7 +159,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
       );
     };
     return {
-      disk: diskOver(disk),
+      disk: createDisk(disk),
       openDatabase: open,
       signal: controller.signal,
       isDead: () => dead,

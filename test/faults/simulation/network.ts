@@ -1,7 +1,7 @@
 import type { Window } from '../../../src/core/window.ts';
-import { judgeConnection } from '../../../src/upstream/classify-error.ts';
-import { Fault } from '../../../src/upstream/request-error.ts';
-import type { OpenWire } from '../../../src/upstream/transport.ts';
+import { classifyConnectionError } from '../../../src/upstream/classify-error.ts';
+import { AttemptError } from '../../../src/upstream/request-error.ts';
+import type { OpenTransport } from '../../../src/upstream/transport.ts';
 import type { Draw } from '../seeds.ts';
 import type { Service } from './service.ts';
 import { hourMs } from './world.ts';
@@ -37,11 +37,11 @@ export interface Network {
   weather: Weather;
   /** Requests that were made of the tick route. */
   tickRequests: number;
-  openWire(isDead: () => boolean): OpenWire;
+  openWire(isDead: () => boolean): OpenTransport;
 }
 
 const faultKinds = ['429', '429', '500', '503', '502', 'reset', 'half', 'html', 'timeout', 'empty'] as const;
-const codeError = (code: string): Fault => judgeConnection(Object.assign(new Error(code), { code }))!;
+const codeError = (code: string): AttemptError => classifyConnectionError(Object.assign(new Error(code), { code }))!;
 
 /** A way to the service in this process. `onExchange` is told of every request and what came of it. */
 export function startNetwork(service: Service, draw: Draw, onExchange: (line: string) => void): Network {
@@ -64,7 +64,7 @@ export function startNetwork(service: Service, draw: Draw, onExchange: (line: st
         if (fate === 'timeout') {
           await clock.sleep(options.requestDeadlineMs, signal);
           told(fate);
-          throw new Fault('transient', `no whole answer within ${options.requestDeadlineMs / 1000} s`);
+          throw new AttemptError('transient', `no whole answer within ${options.requestDeadlineMs / 1000} s`);
         }
         const answer = service.answer(path, clock.nowMs());
         await clock.sleep(fate === 'slow' ? draw() * options.requestDeadlineMs * 0.9 : wayMs, signal);

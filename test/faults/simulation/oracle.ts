@@ -1,7 +1,7 @@
-import type { Covered } from '../../../src/core/coverage.ts';
-import { dayFloor, intersect, splitByDay, subtract } from '../../../src/core/window.ts';
+import type { CoveredWindow } from '../../../src/core/coverage.ts';
+import { floorToDay, intersect, splitByDay, subtract } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
-import { doublesOf } from '../../../src/state/journal.ts';
+import { toDoubles } from '../../../src/state/journal.ts';
 import { getMeta } from '../../../src/state/meta.ts';
 import type { LostTick } from './damage.ts';
 import type { Saved } from './saved.ts';
@@ -24,7 +24,7 @@ export interface Oracle {
   /** Whatever was accepted of a key, if only before its state or its tick was lost. */
   ever(symbol: string, t: number): readonly Observation[];
   /** What was ever claimed to be covered, answer by answer. */
-  readonly covers: ReadonlyMap<string, readonly Covered[]>;
+  readonly covers: ReadonlyMap<string, readonly CoveredWindow[]>;
   /** What was found to be wrong; the first is the one to look at. */
   readonly wrongs: string[];
   /** Keys whose standing is known no more, as the state was lost: the price of any observation may win. */
@@ -34,7 +34,10 @@ export interface Oracle {
   /** These were published, and are lost: whoever tells of them next is the first. */
   lose(ticks: readonly LostTick[]): void;
   /** The state is lost: what was journaled, which `isPublished` tells, is nobody's any more. */
-  forget(published: ReadonlyMap<string, ReadonlyMap<number, number>>, covered: ReadonlyMap<string, Covered[]>): void;
+  forget(
+    published: ReadonlyMap<string, ReadonlyMap<number, number>>,
+    covered: ReadonlyMap<string, CoveredWindow[]>,
+  ): void;
 }
 
 interface TickRow {
@@ -51,14 +54,14 @@ interface CoverRow {
   t_from: number;
   t_to: number;
   fetched_at: number;
-  origin: Covered['origin'];
-  evidence: Covered['evidence'];
+  origin: CoveredWindow['origin'];
+  evidence: CoveredWindow['evidence'];
 }
 
 /** @param generatedMsMax how long after the moment that is entered an answer may have been generated: where it does not say */
 export function startOracle(world: World, generatedMsMax: number): Oracle {
   let seen = new Map<string, Map<number, Observation[]>>();
-  let covers = new Map<string, Covered[]>();
+  let covers = new Map<string, CoveredWindow[]>();
   let loose = new Set<string>();
   const ever = new Map<string, Observation[]>();
   const wrongs: string[] = [];
@@ -78,12 +81,12 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   function accept({ rank, pages }: Saved, journaled: ReadonlySet<string>): void {
     for (const { symbol, observedAt, ticks } of pages) {
       for (const { t, p } of ticks)
-        if (!journaled.has(`${symbol} ${dayFloor(t)}`)) note(symbol, t, { rank, observedAt, p, record: 0 });
+        if (!journaled.has(`${symbol} ${floorToDay(t)}`)) note(symbol, t, { rank, observedAt, p, record: 0 });
     }
     for (const { symbol, observedAt, ticks, covered } of pages) {
       const evidence = ticks.length > 0 ? 'stated' : 'inferred';
       for (const { from, to } of covered.flatMap((window) => splitByDay(window)))
-        if (!journaled.has(`${symbol} ${dayFloor(from)}`))
+        if (!journaled.has(`${symbol} ${floorToDay(from)}`))
           claim({ symbol, t_from: from, t_to: to, fetched_at: observedAt, origin: 'import', evidence });
     }
   }
@@ -111,10 +114,10 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
       last,
     );
     for (const row of rows) {
-      const [t, p] = [doublesOf(row.t), doublesOf(row.p)];
+      const [t, p] = [toDoubles(row.t), toDoubles(row.p)];
       for (let i = 0; i < t.length; i++) {
         note(row.symbol, t[i]!, { rank: row.rank, observedAt: row.observed_at, p: p[i]!, record: row.record_id });
-        days.add(`${row.symbol} ${dayFloor(t[i]!)}`);
+        days.add(`${row.symbol} ${floorToDay(t[i]!)}`);
       }
     }
     const claims = db.all<CoverRow & { record_id: number } & Record<string, never>>(
@@ -134,7 +137,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
         row.evidence === 'inferred' &&
         (takenBack.get(row.record_id) ?? []).some((w) => w.t_from <= row.t_from && row.t_to <= w.t_to);
       claim(row, isDemoted);
-      days.add(`${row.symbol} ${dayFloor(row.t_from)}`);
+      days.add(`${row.symbol} ${floorToDay(row.t_from)}`);
     }
     for (const row of withdrawn) takeBack(row);
     last = id;

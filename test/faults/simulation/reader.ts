@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { decodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
-import { dayOf } from '../../../src/core/time.ts';
+import { formatDay } from '../../../src/core/time.ts';
 
 type Prices = ReadonlyMap<number, number>;
 /** The ticks of one file, by symbol. */
@@ -79,7 +79,7 @@ export function startReader(root: string): Reader {
       for (let row = offsets[i]!; row < offsets[i + 1]!; row++) {
         const at = t[row]!;
         if (prices.has(at)) wrongs.push(`glob: ${path} has ${symbol} at ${at} twice`);
-        if (dayOf(at) !== date) wrongs.push(`glob: ${path} has ${symbol} of another day, ${at}`);
+        if (formatDay(at) !== date) wrongs.push(`glob: ${path} has ${symbol} of another day, ${at}`);
         prices.set(at, p[row]!);
       }
       out.set(symbol, prices);

@@ -1,11 +1,11 @@
-import type { Value } from '../../../src/archive/parquet/rows.ts';
+import type { CellValue } from '../../../src/archive/parquet/rows.ts';
 import type { DatasetName } from '../../../src/archive/parquet/schema.ts';
-import { dayFloor } from '../../../src/core/window.ts';
+import { floorToDay } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
 import { bookText, type Heard, keyOf } from './heard.ts';
 import type { Oracle } from './oracle.ts';
 
-export type RowsOf = (name: DatasetName) => readonly (readonly Value[])[];
+export type RowsOf = (name: DatasetName) => readonly (readonly CellValue[])[];
 type Prices = ReadonlyMap<string, ReadonlyMap<number, number>>;
 
 /** What is wrong with a row, or lacks one; `key` is the same from audit to audit. */
@@ -30,9 +30,9 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
 
   /** The last poll of a day that named a market is what its last row of that day says. */
   function* markets(rowsOf: RowsOf, db: Database): Generator<Wrong> {
-    const lasts = new Map<string, readonly Value[]>();
+    const lasts = new Map<string, readonly CellValue[]>();
     for (const row of rowsOf('markets')) {
-      const key = keyOf(dayFloor(row[11] as number), row[0] as string, row[1] as string);
+      const key = keyOf(floorToDay(row[11] as number), row[0] as string, row[1] as string);
       if ((lasts.get(key)?.[12] ?? 0) < row[12]!) lasts.set(key, row);
     }
     const waiting = waitingIn(db, 'journal_markets');
@@ -100,7 +100,7 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
         const p = ticks.get(symbol)?.get(t);
         for (const one of observations) {
           if (one.p === p || dropped.get(keyOf(symbol, t))?.has(one.p)) continue;
-          if (waiting.has(keyOf(one.record, symbol, dayFloor(t)))) continue;
+          if (waiting.has(keyOf(one.record, symbol, floorToDay(t)))) continue;
           const sentence = `conflicts: ${symbol} at ${t} is ${p}, and nothing tells of ${JSON.stringify(one)}`;
           yield { dataset, key: keyOf(symbol, t, one.p), sentence };
         }

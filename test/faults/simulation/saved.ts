@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { ranks } from '../../../src/core/merge.ts';
+import { precedenceRanks } from '../../../src/core/merge.ts';
 import { subtract, type Window } from '../../../src/core/window.ts';
 
 /** What the pages hold that one import takes in, as they say it themselves. */
@@ -19,7 +19,7 @@ export interface SavedPage {
 export function savedIn(flags: unknown): Saved | undefined {
   const { paths, preferred } = (flags ?? {}) as { paths?: readonly string[]; preferred?: boolean };
   if (paths === undefined) return undefined;
-  return { rank: preferred ? ranks.preferred : ranks.import, pages: paths.map(pageAt) };
+  return { rank: preferred ? precedenceRanks.preferred : precedenceRanks.import, pages: paths.map(pageAt) };
 }
 
 function pageAt(path: string): SavedPage {

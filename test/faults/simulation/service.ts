@@ -1,4 +1,9 @@
-import { composePage, matchedWindow, plainBehavior, type TickBehavior } from '../../../src/sandbox/tick-behavior.ts';
+import {
+  composePage,
+  computeMatchedWindow,
+  defaultTickBehavior,
+  type TickBehavior,
+} from '../../../src/sandbox/tick-behavior.ts';
 import type { Draw } from '../seeds.ts';
 import {
   dayMs,
@@ -24,7 +29,7 @@ export interface Manners {
 export function makeManners(draw: Draw): Manners {
   const tellsMoment = draw.chance(0.85);
   const paging: TickBehavior = {
-    ...plainBehavior,
+    ...defaultTickBehavior,
     cap: draw.one([7, 12, 30, 100, 1000]),
     capUnit: draw.one(['rows', 'rows', 'bytes']),
     capVariation: draw.one([0, 0, 0.02, 0.3]),
@@ -58,7 +63,7 @@ export function startService(world: World, manners: Manners, draw: Draw): Servic
     if (market === undefined) return 404;
     const [from, to, limit] = ['from', 'to', 'limit'].map((name) => Number(query.get(name)));
     const asked = { from: from!, to: to! };
-    const window = matchedWindow(asked, paging);
+    const window = computeMatchedWindow(asked, paging);
     const rowsOf = (told: readonly WorldTick[]) =>
       told.flatMap((tick) => toldPrices(tick, atMs).map((p) => ({ t: tick.t, p })));
     const before = rowsOf(toldTicks(market, { from: 0, to: window.from }, atMs)).slice(-1);

@@ -1,4 +1,4 @@
-import { Interrupted } from '../../../src/app/context.ts';
+import { InterruptedError } from '../../../src/app/context.ts';
 import type { Summary } from '../../../src/app/summary.ts';
 import type { DatasetName } from '../../../src/archive/parquet/schema.ts';
 import { calmNights, requireCovered, requireHealed, requireTruth, startCalmBackfill } from './calm.ts';
@@ -113,7 +113,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     const jobs = [first, ...(draw.chance(0.8) ? [startOther(lake)] : [])];
     if (draw.chance(chances.interrupted)) {
       const { process } = draw.one(jobs);
-      timeline.after(draw.below(60_000), () => process.stop(new Interrupted('SIGTERM')));
+      timeline.after(draw.below(60_000), () => process.stop(new InterruptedError('SIGTERM')));
     }
     await session(jobs, true);
     lake.network.weather = fairWeather;

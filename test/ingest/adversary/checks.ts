@@ -1,9 +1,9 @@
 /** What one drawn server does to one archive, as text: what is wrong after it, with the seed; empty where nothing is. */
-import { type Covered, isProven, overlay } from '../../../src/core/coverage.ts';
+import { type CoveredWindow, isProven, overlayCoverage } from '../../../src/core/coverage.ts';
 import type { SymbolFacts } from '../../../src/core/market.ts';
 import { subtract, union } from '../../../src/core/window.ts';
-import { type SymbolPlan, withTail } from '../../../src/ingest/plan.ts';
-import { type KnownPages, knownPages } from '../../../src/ingest/server-behavior.ts';
+import { addTail, type SymbolPlan } from '../../../src/ingest/plan.ts';
+import { getKnownPages, type KnownPages } from '../../../src/ingest/server-behavior.ts';
 import { drawTraits, drawTruth, hourMs, type Kind, start } from './draw.ts';
 import { type Lake, openLake } from './lake.ts';
 import { collectNight, falseClaims, forgotten, missed } from './night.ts';
@@ -26,7 +26,7 @@ export async function backfillOnce(seed: number, kind: Kind): Promise<string[]> 
   const { traits, truth, hand, service, name } = draw(seed, kind);
   const begun = hand.nowMs;
   const lake = openLake();
-  const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], first: false }));
+  const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], isFirst: false }));
   const night = await collectNight(lake, service, hand, plans, 'backfill');
   const visibleMs = begun - Math.max(...traits.lagsMs) - 2000;
   const wrong = [
@@ -50,7 +50,7 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
     hand.nowMs = start + hours * hourMs;
     const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs, overlapMs));
     const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, known);
-    known = knownPages(night.behavior) ?? known;
+    known = getKnownPages(night.behavior) ?? known;
     oldestTick = night.behavior.oldestTick;
     const wrong = falseClaims(lake, service, truth, traits);
     if (wrong.length > 0) return wrong.map((what) => `${name}, polled at ${hours} h: ${what}`);
@@ -64,15 +64,15 @@ export function planPoll(lake: Lake, symbol: string, nowMs: number, overlapMs = 
   const lacking = subtract([{ from: start, to: nowMs }], coverage);
   const windows = lacking.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));
   const lastTick = lake.lastTick(symbol);
-  const plan = { symbol, windows: union(windows), first: lastTick === null };
+  const plan = { symbol, windows: union(windows), isFirst: lastTick === null };
   const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0, settleMs: 0 };
   const facts = { lastTick } as SymbolFacts;
-  return withTail(plan, facts, union(coverage), inferredTail(coverage), rules, 'next');
+  return addTail(plan, facts, union(coverage), inferredTail(coverage), rules, 'next');
 }
 
 /** The inferred windows that adjoin one another up to the end of coverage. */
-function inferredTail(coverage: readonly Covered[]): Covered[] {
-  const windows = overlay(coverage);
+function inferredTail(coverage: readonly CoveredWindow[]): CoveredWindow[] {
+  const windows = overlayCoverage(coverage);
   let first = windows.length;
   while (
     first > 0 &&

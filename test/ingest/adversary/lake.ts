@@ -1,19 +1,19 @@
 /** An archive in memory, as plain as it can be: what was kept, and what is claimed, as records take effect in order. */
-import type { Covered } from '../../../src/core/coverage.ts';
+import type { CoveredWindow } from '../../../src/core/coverage.ts';
 import { subtract, type Window } from '../../../src/core/window.ts';
 import type { TickRecord } from '../../../src/state/journal.ts';
 
 export interface Lake {
   readonly times: Map<string, Set<number>>;
-  readonly coverage: Map<string, Covered[]>;
+  readonly coverage: Map<string, CoveredWindow[]>;
   append(record: TickRecord): Promise<void>;
-  coverageOf(symbol: string): Covered[];
+  coverageOf(symbol: string): CoveredWindow[];
   lastTick(symbol: string): number | null;
 }
 
 export function openLake(onRecord: (record: TickRecord) => void = () => {}): Lake {
   const times = new Map<string, Set<number>>();
-  const coverage = new Map<string, Covered[]>();
+  const coverage = new Map<string, CoveredWindow[]>();
   return {
     times,
     coverage,
@@ -35,5 +35,5 @@ export function openLake(onRecord: (record: TickRecord) => void = () => {}): Lak
   };
 }
 
-const cutOut = (covered: Covered, windows: readonly Window[]): Covered[] =>
+const cutOut = (covered: CoveredWindow, windows: readonly Window[]): CoveredWindow[] =>
   subtract([covered], windows).map((w) => ({ ...covered, ...w }));

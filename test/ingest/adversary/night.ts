@@ -1,15 +1,15 @@
 /** One collection against an adversary, by the collector itself, and what was wrong with it. */
 import type { Clock } from '../../../src/core/clock.ts';
-import { intersect, subtract, union, type Window, within } from '../../../src/core/window.ts';
-import { type Collected, collect } from '../../../src/ingest/collect-ticks.ts';
+import { intersect, isWithin, subtract, union, type Window } from '../../../src/core/window.ts';
+import { collectTicks, type TickCollectOutcome } from '../../../src/ingest/collect-ticks.ts';
 import type { SymbolPlan } from '../../../src/ingest/plan.ts';
-import { type KnownPages, type ServerBehavior, unknownBehavior } from '../../../src/ingest/server-behavior.ts';
+import { createServerBehavior, type KnownPages, type ServerBehavior } from '../../../src/ingest/server-behavior.ts';
 import { isUsable } from '../../../src/sandbox/tick-behavior.ts';
 import type { Lake } from './lake.ts';
 import type { Adversary, Hand, Row, Traits } from './server.ts';
 
 export interface Night {
-  readonly collected: Collected;
+  readonly collected: TickCollectOutcome;
   readonly behavior: ServerBehavior;
   readonly requests: number;
 }
@@ -33,10 +33,10 @@ export async function collectNight(
   isCaught = false,
 ): Promise<Night> {
   const clock = clockOf(hand);
-  const behavior = unknownBehavior(oldestTick, known);
+  const behavior = createServerBehavior(oldestTick, known);
   if (isCaught) behavior.contradictions = 1;
   const before = service.requests;
-  const collected = await collect(
+  const collected = await collectTicks(
     {
       upstream: service,
       clock,
@@ -50,7 +50,7 @@ export async function collectNight(
       onPage: () => {},
       concurrency: 3,
       drain: async () => {},
-      coverageOf: lake.coverageOf,
+      getCoverage: lake.coverageOf,
       onSymbol: () => {},
     },
     plans,
@@ -82,8 +82,9 @@ export function falseClaims(
       const asOf = w.fetchedAt - lag;
       for (const row of rows) {
         const { t, seenFrom } = row;
-        if (!isUsable(row, traits) || traits.gaps.some((gap) => within(t, gap))) continue;
-        if (!within(t, w) || (had.has(t) && (served.has(row) || !isEachShown)) || seenFrom > asOf || t > asOf) continue;
+        if (!isUsable(row, traits) || traits.gaps.some((gap) => isWithin(t, gap))) continue;
+        if (!isWithin(t, w) || (had.has(t) && (served.has(row) || !isEachShown)) || seenFrom > asOf || t > asOf)
+          continue;
         if (traits.keepsMs !== null && t < w.fetchedAt + hourMs - traits.keepsMs) continue;
         out.push(`${symbol}: ${w.evidence} [${w.from}, ${w.to}) of ${w.fetchedAt} lacks ${t}`);
       }
@@ -102,7 +103,7 @@ export function forgotten(lake: Lake, { collected }: Night, plan: SymbolPlan, un
     ...[...collected.failures, ...collected.behind].filter((failure) => failure.symbol === symbol),
   ];
   const windows = plan.windows.map(({ from, to }) => ({ from, to: Math.min(to, untilMs) }));
-  return collected.shortened.some((short) => short.symbol === symbol) ? [] : subtract(windows, known);
+  return collected.shortHistories.some((short) => short.symbol === symbol) ? [] : subtract(windows, known);
 }
 
 /** Visible ticks of the plans that were not had, outside of what the run said to lack. */
@@ -120,9 +121,9 @@ export function missed(
     const said = collected.failures.filter((failure) => failure.symbol === symbol);
     for (const row of truth.get(symbol) ?? []) {
       const { t, seenFrom } = row;
-      if (!isUsable(row, traits) || traits.gaps.some((gap) => within(t, gap))) continue;
+      if (!isUsable(row, traits) || traits.gaps.some((gap) => isWithin(t, gap))) continue;
       if (seenFrom > visibleMs || t > visibleMs || had.has(t)) continue;
-      if (windows.some((w) => within(t, w)) && !said.some((w) => within(t, w))) out.push(`${symbol}: ${t}`);
+      if (windows.some((w) => isWithin(t, w)) && !said.some((w) => isWithin(t, w))) out.push(`${symbol}: ${t}`);
     }
   }
   return out;

@@ -1,17 +1,22 @@
 /** Nights with rechecks against one drawn server: when ticks were claimed and missing, and when that was found. */
-import { type Covered, settled } from '../../../src/core/coverage.ts';
-import { noRechecks, noteLateness, overlapInUse, type RecheckMemory } from '../../../src/core/rechecks.ts';
-import { type Window, within } from '../../../src/core/window.ts';
-import { type CoverContext, requestOnce } from '../../../src/ingest/fetch-symbol.ts';
+import { type CoveredWindow, computeSettledWindows } from '../../../src/core/coverage.ts';
+import {
+  computeOverlapMs,
+  emptyRecheckMemory,
+  type RecheckMemory,
+  recordLateness,
+} from '../../../src/core/rechecks.ts';
+import { isWithin, type Window } from '../../../src/core/window.ts';
+import { type FetchContext, requestOnce } from '../../../src/ingest/fetch-symbol.ts';
 import type { SymbolPlan } from '../../../src/ingest/plan.ts';
 import {
-  demoted,
-  type NightOfRechecks,
+  createDemotion,
   type RecheckNightContext,
+  type RecheckNightOutcome,
   recheckNight,
 } from '../../../src/ingest/recheck-night.ts';
 import { countRechecks, countRereadRequests } from '../../../src/ingest/recheck-plan.ts';
-import { unknownBehavior } from '../../../src/ingest/server-behavior.ts';
+import { createServerBehavior } from '../../../src/ingest/server-behavior.ts';
 import { isUsable } from '../../../src/sandbox/tick-behavior.ts';
 import type { TickRecord } from '../../../src/state/journal.ts';
 import { planPoll } from './checks.ts';
@@ -30,7 +35,7 @@ export interface Simulated {
   readonly firstFound: number | null;
   /** Settled ticks that were claimed and missing, after each night. */
   readonly missing: readonly number[];
-  readonly nights: readonly NightOfRechecks[];
+  readonly nights: readonly RecheckNightOutcome[];
   /** Requests of the polls, and of everything else. */
   readonly pollRequests: number;
   readonly recheckRequests: number;
@@ -91,14 +96,14 @@ export async function simulateNights(
   const lake = openLake();
   const symbols = [...truth.keys()];
   const missing: number[] = [];
-  const nights: NightOfRechecks[] = [];
+  const nights: RecheckNightOutcome[] = [];
   const sum = { pollRequests: 0, recheckRequests: 0 };
-  let memory: RecheckMemory = noRechecks;
+  let memory: RecheckMemory = emptyRecheckMemory;
   let overlapMs = configured.overlapMs;
   let oldestTick = Number.POSITIVE_INFINITY;
   let firstMissing: number | null = null;
   let firstFound: number | null = null;
-  const overlapOf = (known: RecheckMemory): number => overlapInUse(known, configured.overlapMs, configured.boundMs);
+  const overlapOf = (known: RecheckMemory): number => computeOverlapMs(known, configured.overlapMs, configured.boundMs);
   for (let n = 0; n < nightsMax; n++) {
     hand.nowMs = start + (n + 1) * dayMs - random.int(hourMs);
     const end = hand.nowMs;
@@ -112,13 +117,13 @@ export async function simulateNights(
     const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, {}, isCaught);
     oldestTick = night.behavior.oldestTick;
     // What the overlap brings is late; a publish measures it.
-    if (!isCaught) memory = noteLateness(memory, end, overlapLateness(lake, claimed, had, overlapMs), hand.nowMs);
+    if (!isCaught) memory = recordLateness(memory, end, overlapLateness(lake, claimed, had, overlapMs), hand.nowMs);
     sum.pollRequests += night.requests;
     const least = ticksOf(lake) / (n + 1) / 100;
     if (firstMissing === null && missingOf(lake, truth, traits, hand.nowMs).length > least) firstMissing = n;
     const context = contextOf(lake, service, hand, { symbols, oldestTick, endMs: end, seed: seed * 1000 + n });
     const windows = countRechecks(share, night.requests);
-    const limits = { windows, rereadRequestsMax: countRereadRequests(night.requests), overlapOf };
+    const limits = { windows, rereadRequestsMax: countRereadRequests(night.requests), computeOverlapMs: overlapOf };
     const rechecked = await recheckNight(context, memory, limits, isCaught && night.behavior.contradictions > 1);
     ({ memory } = rechecked);
     sum.recheckRequests += rechecked.requests;
@@ -137,7 +142,7 @@ export async function simulateNights(
 
 function overlapLateness(
   lake: Lake,
-  claimed: ReadonlyMap<string, readonly Covered[]>,
+  claimed: ReadonlyMap<string, readonly CoveredWindow[]>,
   had: ReadonlyMap<string, ReadonlySet<number>>,
   overlapMs: number,
 ): number {
@@ -146,7 +151,7 @@ function overlapLateness(
     for (const t of lake.times.get(symbol) ?? [])
       if (!had.get(symbol)!.has(t))
         for (const w of windows)
-          if (within(t, w)) most = Math.max(most, w.fetchedAt - t <= overlapMs ? w.fetchedAt - t : 0);
+          if (isWithin(t, w)) most = Math.max(most, w.fetchedAt - t <= overlapMs ? w.fetchedAt - t : 0);
   return most;
 }
 
@@ -158,10 +163,10 @@ const ticksOf = (lake: Lake): number => [...lake.times.values()].reduce((sum, { 
 function missingOf(lake: Lake, truth: ReadonlyMap<string, readonly Row[]>, traits: Traits, nowMs: number): number[] {
   return [...truth].flatMap(([symbol, rows]) => {
     const had = lake.times.get(symbol) ?? new Set();
-    const claimed = settled(lake.coverageOf(symbol), configured.settleMs);
+    const claimed = computeSettledWindows(lake.coverageOf(symbol), configured.settleMs);
     return rows
       .filter((row) => isUsable(row, traits) && row.seenFrom <= nowMs && !had.has(row.t))
-      .filter(({ t }) => claimed.some((w) => within(t, w)))
+      .filter(({ t }) => claimed.some((w) => isWithin(t, w)))
       .map(({ t }) => t);
   });
 }
@@ -180,12 +185,12 @@ function contextOf(
   { symbols, oldestTick, endMs, seed }: NightOf,
 ): RecheckNightContext {
   const drawn = randomOf(seed);
-  const cover: CoverContext = {
+  const cover: FetchContext = {
     upstream: service,
     clock: clockOf(hand),
     runId: 'run',
     origin: 'poll',
-    behavior: unknownBehavior(oldestTick),
+    behavior: createServerBehavior(oldestTick),
     pageLimit: 5000,
     futureSkewMs: 60_000,
     signal: new AbortController().signal,
@@ -195,7 +200,7 @@ function contextOf(
   const record = (symbol: string, windows: readonly Window[]): TickRecord => ({
     runId: 'run',
     symbol,
-    asked: { from: 0, to: 0 },
+    requestedWindow: { from: 0, to: 0 },
     observedAt: hand.nowMs,
     origin: 'poll',
     rank: 1,
@@ -209,17 +214,17 @@ function contextOf(
     settleMs: configured.settleMs,
     endMs,
     random: drawn.share,
-    coverageOf: (symbol) => lake.coverageOf(symbol).toSorted((a, b) => a.from - b.from),
-    timesOf: async (symbol, { from, to }) =>
+    getCoverage: (symbol) => lake.coverageOf(symbol).toSorted((a, b) => a.from - b.from),
+    loadTickTimes: async (symbol, { from, to }) =>
       Float64Array.from([...(lake.times.get(symbol) ?? [])].filter((t) => from <= t && t < to)).sort(),
-    request: (symbol, window) => requestOnce(cover, symbol, window),
+    requestPage: (symbol, window) => requestOnce(cover, symbol, window),
     withdraw: (symbol, windows) => lake.append(record(symbol, windows)),
-    demote: (symbol, windows: readonly Covered[]) =>
-      lake.append({ ...record(symbol, []), origin: windows[0]!.origin, ...demoted(windows) }),
+    demote: (symbol, windows: readonly CoveredWindow[]) =>
+      lake.append({ ...record(symbol, []), origin: windows[0]!.origin, ...createDemotion(windows) }),
     refetch: async (plans) => {
       await collectNight(lake, service, hand, plans, 'poll', oldestTick, {}, true);
     },
     nowMs: () => hand.nowMs,
-    requests: () => service.requests,
+    countRequests: () => service.requests,
   };
 }

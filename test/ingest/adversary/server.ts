@@ -2,14 +2,14 @@
  * A service composed at random of ways to answer badly. It knows nothing of what the pager believes: each way is a
  * switch of its own, and any may meet any other. How it makes a page of its ticks is the sandbox's own code.
  */
-import type { Rejected } from '../../../src/core/tick.ts';
-import { intersect, type Window, within } from '../../../src/core/window.ts';
+import type { RejectedInput } from '../../../src/core/tick.ts';
+import { intersect, isWithin, type Window } from '../../../src/core/window.ts';
 import {
   composePage,
+  computeMatchedWindow,
+  computeStatedMoment,
+  defaultTickBehavior,
   isUsable,
-  matchedWindow,
-  plainBehavior,
-  statedMoment,
   type TickBehavior,
 } from '../../../src/sandbox/tick-behavior.ts';
 import type { TickPage, TicksQuery } from '../../../src/upstream/upstream.ts';
@@ -34,7 +34,7 @@ export interface Traits extends TickBehavior {
 }
 
 export const honest: Traits = {
-  ...plainBehavior,
+  ...defaultTickBehavior,
   cap: 100,
   echoWindow: 'echo',
   lagsMs: [0],
@@ -88,9 +88,9 @@ export function adversary(
         row.t <= asOf - lag &&
         row.seenFrom <= asOf - lag &&
         row.t >= oldest &&
-        !traits.gaps.some((gap) => within(row.t, gap)),
+        !traits.gaps.some((gap) => isWithin(row.t, gap)),
     );
-    const window = matchedWindow(query, traits);
+    const window = computeMatchedWindow(query, traits);
     const isCoarse = traits.coarseMs !== null && query.to - query.from > traits.coarseMs;
     const inside = rows.filter((row) => window.from <= row.t && row.t < window.to && !(isCoarse && row.t % 2 === 1));
     const before = traits.carryInShare > 0 ? rows.filter((row) => row.t < window.from).slice(-1) : [];
@@ -114,14 +114,14 @@ export function adversary(
     for (const row of usable) served.add(row);
     const rejected = page.elements
       .filter((row) => row === null || !isUsable(row, traits))
-      .map((row): Rejected => ({ reason: 'p is no number', raw: `{"t":${row?.t},"p":"?"}` }));
+      .map((row): RejectedInput => ({ reason: 'p is no number', raw: `{"t":${row?.t},"p":"?"}` }));
     return {
       t: Float64Array.from(usable, ({ t }) => t),
       p: Float64Array.from(usable, ({ p }) => p),
       received: page.elements.length,
       rejected,
       gaps: intersect(traits.gaps, [query]),
-      generatedAt: statedMoment(asOf, traits),
+      generatedAt: computeStatedMoment(asOf, traits),
       from: page.from,
       to: page.to,
     };

@@ -4,13 +4,13 @@ import { expect, test } from 'vitest';
 import type { Archive } from '../../../src/archive/open-archive.ts';
 import { datasets } from '../../../src/archive/parquet/schema.ts';
 import { DamageError } from '../../../src/core/errors.ts';
-import { type Files, openGround } from '../../../src/reading/backtests/backtest-data.ts';
+import { type BacktestFiles, openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
 import { type Batch, batchTicksMax, planBatches } from '../../../src/reading/backtests/batches.ts';
-import { knownOf, type Markets, togetherOf } from '../../../src/reading/backtests/markets.ts';
+import { findSharedWindows, foldKnownIds, type MarketIndex } from '../../../src/reading/backtests/markets.ts';
 import type { BatchPlan } from '../../../src/reading/backtests/run-batch.ts';
 import { readUniverse } from '../../../src/reading/backtests/select-symbols.ts';
-import { fileColumn, ticksView } from '../../../src/reading/backtests/tick-columns.ts';
-import { openPlayers } from '../../../src/reading/backtests/worker-pool.ts';
+import { fileIndexColumn, toTicksViewName } from '../../../src/reading/backtests/tick-columns.ts';
+import { openBatchWorkers } from '../../../src/reading/backtests/worker-pool.ts';
 import { asked, day0, dayMs, lake, run } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';
 
@@ -19,15 +19,15 @@ const never = new AbortController().signal;
 const plan: BatchPlan = {
   parts: 4,
   span,
-  lookFrom: span.from,
+  readFrom: span.from,
   statesFrom: span.from,
-  states: true,
-  books: true,
-  plan: { strategies: [curious], spans: [span], detailed: true },
+  hasStates: true,
+  hasBooks: true,
+  runPlan: { strategies: [curious], spans: [span], isDetailed: true },
 };
 
 /** Folders that readers hold, and the threads of this process. */
-const held = (archive: Archive): string[] => globSync('*', { cwd: join(archive.layout.private, 'pins') });
+const held = (archive: Archive): string[] => globSync('*', { cwd: join(archive.layout.privateFolder, 'pins') });
 const threads = (): number => (process.report.getReport() as unknown as { workers: readonly unknown[] }).workers.length;
 
 test('a run that is broken off leaves no thread and no file behind', async () => {
@@ -78,13 +78,13 @@ test('a damaged file is refused before anything of it is played', async () => {
 
 test('what goes wrong in a thread is told as what it is', async () => {
   const archive = await lake();
-  const ground = await openGround(archive, { ...span, states: true, symbols: [] }, Math.random, never);
+  const ground = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);
   const universe = await readUniverse(ground.query, asked(), never);
   const batches = planBatches(universe, span, 4, null);
   const playing = async (batch: readonly Batch[], over = ground) => {
-    const players = await openPlayers(over, 1, never, () => {});
+    const players = await openBatchWorkers(over, 1, never, () => {});
     try {
-      return await players.play(batch, plan).catch((thrown: unknown) => thrown);
+      return await players.runBatches(batch, plan).catch((thrown: unknown) => thrown);
     } finally {
       await players.close();
     }
@@ -92,11 +92,16 @@ test('what goes wrong in a thread is told as what it is', async () => {
   const bad = join(ground.root, 'date=2026-06-01', 'bad.parquet');
   mkdirSync(dirname(bad));
   writeFileSync(bad, 'PAR1 and then nothing that one could read PAR1');
-  const over = (sources: Files['sources']) => ({
+  const over = (sources: BacktestFiles['sources']) => ({
     ...ground,
-    files: () => ({ sources, tickRows: 0, beyondWindow: false }),
+    findFiles: () => ({ sources, tickRows: 0, hasRowsOutsideWindow: false }),
   });
-  const ticks = { dataset: ticksView(0), columns: [...datasets.ticks, fileColumn], dated: true, paths: [bad] };
+  const ticks = {
+    dataset: toTicksViewName(0),
+    columns: [...datasets.ticks, fileIndexColumn],
+    dated: true,
+    paths: [bad],
+  };
   const damaged = await playing(batches, over([ticks]));
   expect(damaged).toBeInstanceOf(DamageError);
   expect((damaged as Error).message).toContain('bad.parquet');
@@ -113,8 +118,8 @@ const member = (symbol: string, ticks: number, rest: object = {}) => ({
   ticks,
   firstTick: day0,
   lastTick: day0 + 3 * dayMs - 1,
-  livesFrom: day0,
-  livesTo: Number.POSITIVE_INFINITY,
+  lifetimeFrom: day0,
+  lifetimeTo: Number.POSITIVE_INFINITY,
   settlement: null,
   ...rest,
 });
@@ -122,11 +127,11 @@ const planned = (batches: readonly Batch[]) => batches.map(({ members }) => memb
 
 test('batches hold as many symbols as may have so many ticks in the span, and of one part only', () => {
   const members = ['a', 'b', 'c', 'd'].map((symbol) => member(symbol, 0.7 * batchTicksMax));
-  expect(planned(planBatches({ members, rest: [] }, span, 1, null))).toEqual([['a'], ['b'], ['c'], ['d']]);
+  expect(planned(planBatches({ members, others: [] }, span, 1, null))).toEqual([['a'], ['b'], ['c'], ['d']]);
   // Of a day of three they have a third.
   const day = { from: day0, to: day0 + dayMs };
-  expect(planned(planBatches({ members, rest: [] }, day, 1, null))).toEqual([['a', 'b', 'c', 'd']]);
-  const parted = planned(planBatches({ members, rest: [] }, day, 4, null));
+  expect(planned(planBatches({ members, others: [] }, day, 1, null))).toEqual([['a', 'b', 'c', 'd']]);
+  const parted = planned(planBatches({ members, others: [] }, day, 4, null));
   expect(parted.flat().sort()).toEqual(['a', 'b', 'c', 'd']);
   expect(parted.length).toBeGreaterThan(1);
 });
@@ -139,13 +144,13 @@ test('venues of one market are of one batch, those that are not asked for beside
     ['b', [{ from: 1, ids: ['y'] }]],
     ['c', [{ from: 1, ids: ['z'] }]],
   ]);
-  const markets: Markets = {
-    idsOf: (symbol) => ids.get(symbol) ?? [],
-    groupOf: (symbol) => (symbol === 'd' ? null : 'x'),
+  const markets: MarketIndex = {
+    getIds: (symbol) => ids.get(symbol) ?? [],
+    getGroup: (symbol) => (symbol === 'd' ? null : 'x'),
   };
-  const batches = planBatches({ members: [a!, b!], rest: [c!, d!] }, span, 4, markets);
+  const batches = planBatches({ members: [a!, b!], others: [c!, d!] }, span, 4, markets);
   expect(
-    batches.map(({ members, beside }) => [members, beside].map((some) => some.map(({ symbol }) => symbol))),
+    batches.map(({ members, otherVenues }) => [members, otherVenues].map((some) => some.map(({ symbol }) => symbol))),
   ).toEqual([[['a', 'b'], ['c']]]);
 });
 
@@ -163,9 +168,9 @@ test('two symbols are of one market from the poll that said so until one says ot
     { from: 20, to: 30 },
     { from: 50, to: Number.POSITIVE_INFINITY },
   ];
-  expect(togetherOf(a, b)).toEqual(together);
-  expect(togetherOf(b, a)).toEqual(together);
-  expect(togetherOf(a, [])).toEqual([]);
+  expect(findSharedWindows(a, b)).toEqual(together);
+  expect(findSharedWindows(b, a)).toEqual(together);
+  expect(findSharedWindows(a, [])).toEqual([]);
 });
 
 test('a symbol that a list has in two markets at once is of both, whatever becomes of one of them that day', () => {
@@ -179,8 +184,10 @@ test('a symbol that a list has in two markets at once is of both, whatever becom
     { from: 2 * dayMs + noon, ids: ['z'] },
   ];
   const known = [told[0], told[3], told[4]];
-  expect(knownOf(told)).toEqual(known);
+  expect(foldKnownIds(told)).toEqual(known);
   const both = { from: night, to: 2 * dayMs };
-  expect(togetherOf(knownOf(told), [{ from: night, ids: ['x'] }])).toEqual([both]);
-  expect(togetherOf(knownOf(told), [{ from: night, ids: ['y'] }])).toEqual([{ ...both, to: 2 * dayMs + noon }]);
+  expect(findSharedWindows(foldKnownIds(told), [{ from: night, ids: ['x'] }])).toEqual([both]);
+  expect(findSharedWindows(foldKnownIds(told), [{ from: night, ids: ['y'] }])).toEqual([
+    { ...both, to: 2 * dayMs + noon },
+  ]);
 });

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { ranks } from '../../../src/core/merge.ts';
+import { precedenceRanks } from '../../../src/core/merge.ts';
 import { subtract, type Window } from '../../../src/core/window.ts';
-import { openEngine } from '../../../src/query/duckdb-connection.ts';
-import { openGround } from '../../../src/reading/backtests/backtest-data.ts';
-import { lackingOf, livesIn } from '../../../src/reading/backtests/coverage-gaps.ts';
+import { createQueryEngine } from '../../../src/query/duckdb-connection.ts';
+import { openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
+import { clipLifetimes, computeCoverageTotals } from '../../../src/reading/backtests/coverage-gaps.ts';
 import { answer, append, opened, publishedRows, publishNow, scratchFolder } from '../../archive/scratch.ts';
 import { day0, dayMs, hourMs } from './lake.ts';
 
@@ -21,7 +21,7 @@ async function covered() {
     }));
     append(archive, answer(symbol, [[day0 + (i + 1) * hourMs, 0.5]], { windows }));
     const over = windows.map(({ from, to }) => ({ from: from + hourMs, to: to + (i % 3) * hourMs }));
-    append(archive, answer(symbol, [], { windows: over.slice(i % 2), origin: 'import', rank: ranks.import }));
+    append(archive, answer(symbol, [], { windows: over.slice(i % 2), origin: 'import', rank: precedenceRanks.import }));
   }
   await publishNow(archive);
   return archive;
@@ -29,8 +29,17 @@ async function covered() {
 
 test('what coverage lacks is what no window covers, however they overlap, of few symbols and of many', async () => {
   const archive = await covered();
-  const ground = await openGround(archive, { from: null, to: null, states: false, symbols: [] }, Math.random, never);
-  const engine = await openEngine(ground.root, { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() });
+  const ground = await openBacktestData(
+    archive,
+    { from: null, to: null, hasStates: false, symbols: [] },
+    Math.random,
+    never,
+  );
+  const engine = await createQueryEngine(ground.root, {
+    threads: 1,
+    memoryBytesMax: 2 ** 28,
+    scratch: scratchFolder(),
+  });
   onTestFinished(async () => {
     await engine.close();
     await ground.close();
@@ -46,11 +55,15 @@ test('what coverage lacks is what no window covers, however they overlap, of few
     { from: day0 - 9 * dayMs, to: day0 - 8 * dayMs },
   ]) {
     for (const names of [symbols, [...many, ...symbols]]) {
-      const members = names.map((symbol, i) => ({ symbol, livesFrom: day0 + i * 1000, livesTo: day0 + 2 * dayMs - i }));
-      const lives = livesIn(members, span);
-      const query = await engine.over([ground.coverage(span)], []);
+      const members = names.map((symbol, i) => ({
+        symbol,
+        lifetimeFrom: day0 + i * 1000,
+        lifetimeTo: day0 + 2 * dayMs - i,
+      }));
+      const lives = clipLifetimes(members, span);
+      const query = await engine.openQuery([ground.findCoverage(span)], []);
       const lacking = lives.map((life) => subtract([life], windowsOf(life.symbol)));
-      expect(await lackingOf(query, lives, never)).toEqual({
+      expect(await computeCoverageTotals(query, lives, never)).toEqual({
         asked: totalMs(lives),
         lacking: totalMs(lacking.flat()),
       });

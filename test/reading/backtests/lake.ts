@@ -1,11 +1,15 @@
 import type { Archive } from '../../../src/archive/open-archive.ts';
-import { type Snapshot, sideOf } from '../../../src/core/book.ts';
-import { type Found, runBacktest, type Watching } from '../../../src/reading/backtests/run-backtest.ts';
-import type { BacktestAsked } from '../../../src/research/backtest-request.ts';
-import { readAsked } from '../../../src/research/backtest-request.ts';
+import { type OrderBookSnapshot, toBookSide } from '../../../src/core/book.ts';
+import {
+  type BacktestRunContext,
+  type ResolvedStrategy,
+  runBacktest,
+} from '../../../src/reading/backtests/run-backtest.ts';
+import type { BacktestSpec } from '../../../src/research/backtest-request.ts';
+import { parseBacktestSpec } from '../../../src/research/backtest-request.ts';
 import type { BacktestResult } from '../../../src/research/result.ts';
 import type { Strategy } from '../../../src/research/strategy.ts';
-import type { Book, MarketState, Series } from '../../../src/research/symbol-series.ts';
+import type { MarketState, OrderBook, SymbolSeries } from '../../../src/research/symbol-series.ts';
 import { appendBooks } from '../../../src/state/journal-books.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../../archive/scratch.ts';
 import { poll } from '../../service/historical-archive.ts';
@@ -93,9 +97,9 @@ function factsAt(i: number, at: number, making: Making) {
 const polls = Array.from({ length: days * 4 }, (_, n) => day0 + hourMs + n * 6 * hourMs);
 
 /** Books of every fifth symbol, now and then, some thin and some empty; one stands shortly before a day's end. */
-function booksOf(i: number, { moment, future }: Making): Book[] {
+function booksOf(i: number, { moment, future }: Making): OrderBook[] {
   if (i % 5 !== 0) return [];
-  return Array.from({ length: 120 }, (_, k): Book => {
+  return Array.from({ length: 120 }, (_, k): OrderBook => {
     const t = day0 + k * 35 * minute + (i + 1) * 1000;
     const world = t < moment ? 0 : future;
     const middle = 0.1 + 0.8 * draw(i, k, 10, world);
@@ -140,9 +144,9 @@ async function fill(archive: Archive, making: Making): Promise<void> {
       { from: gap.to, to: day0 + days * dayMs },
     ];
     append(archive, answer(symbol, pairs, { windows }));
-    const snapshots: Snapshot[] = booksOf(i, making).map(({ t, bids, asks }) => {
-      const side = (levels: Book['bids']) => levels.map(([price, quantity]) => ({ price, quantity }));
-      return { t, bids: sideOf(side(bids), 'highest'), asks: sideOf(side(asks), 'lowest') };
+    const snapshots: OrderBookSnapshot[] = booksOf(i, making).map(({ t, bids, asks }) => {
+      const side = (levels: OrderBook['bids']) => levels.map(([price, quantity]) => ({ price, quantity }));
+      return { t, bids: toBookSide(side(bids), 'highest'), asks: toBookSide(side(asks), 'lowest') };
     });
     if (snapshots.length > 0)
       appendBooks(archive.state, [
@@ -168,7 +172,7 @@ function venuesOf(i: number, making: Making) {
 }
 
 /** All of it as the engine is to see it. */
-export function seriesOf(making: Making = asItIs): Series[] {
+export function seriesOf(making: Making = asItIs): SymbolSeries[] {
   const ticks = symbols.map((_, i) => {
     const { t, p } = ticksOf(i, making);
     const gap = gapOf(i);
@@ -183,7 +187,7 @@ export function seriesOf(making: Making = asItIs): Series[] {
       states: statesOf(i, making),
       books: booksOf(i, making),
       settlement: outcome === null ? null : { at: resolvedAt!, outcome },
-      others: venuesOf(i, making).map(({ other, together }) => ({ ...ticks[other]!, together })),
+      otherVenues: venuesOf(i, making).map(({ other, together }) => ({ ...ticks[other]!, sharedWindows: together })),
     };
   });
 }
@@ -203,13 +207,13 @@ function statesOf(i: number, making: Making): MarketState[] {
   });
 }
 
-export function asked(json: object = {}): BacktestAsked {
-  const read = readAsked({ entry_executable: { name: 'mine' }, objective: 'total_pnl', ...json });
+export function asked(json: object = {}): BacktestSpec {
+  const read = parseBacktestSpec({ entry_executable: { name: 'mine' }, objective: 'total_pnl', ...json });
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   return read.asked;
 }
 
-export const watching = (rest: Partial<Watching> = {}): Watching => ({
+export const watching = (rest: Partial<BacktestRunContext> = {}): BacktestRunContext => ({
   random: Math.random,
   signal: new AbortController().signal,
   threads: 1,
@@ -221,8 +225,8 @@ export const run = (
   archive: Archive,
   json: object,
   strategy: Strategy,
-  rest: Partial<Watching> = {},
+  rest: Partial<BacktestRunContext> = {},
 ): Promise<BacktestResult> => {
-  const found: Found = { strategy, version: null };
+  const found: ResolvedStrategy = { strategy, version: null };
   return runBacktest(archive, asked(json), found, watching(rest));
 };

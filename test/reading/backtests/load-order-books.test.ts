@@ -1,12 +1,12 @@
 import { readdirSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import { openEngine } from '../../../src/query/duckdb-connection.ts';
-import { type Ground, openGround } from '../../../src/reading/backtests/backtest-data.ts';
-import { readBooks } from '../../../src/reading/backtests/load-order-books.ts';
-import { readStates } from '../../../src/reading/backtests/market-states.ts';
-import { openShelf } from '../../../src/reading/backtests/order-book-store.ts';
+import { createQueryEngine } from '../../../src/query/duckdb-connection.ts';
+import { type BacktestData, openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
+import { readOrderBooks } from '../../../src/reading/backtests/load-order-books.ts';
+import { readMarketStates } from '../../../src/reading/backtests/market-states.ts';
+import { openOrderBookStore } from '../../../src/reading/backtests/order-book-store.ts';
 import { bookAgeMsMax } from '../../../src/research/simulate.ts';
-import type { Book } from '../../../src/research/symbol-series.ts';
+import type { OrderBook } from '../../../src/research/symbol-series.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { listed } from '../../research/plain-engine.ts';
 import { day0, dayMs, lake, seriesOf, symbols } from './lake.ts';
@@ -14,7 +14,7 @@ import { day0, dayMs, lake, seriesOf, symbols } from './lake.ts';
 const span = { from: day0, to: day0 + 3 * dayMs };
 const never = new AbortController().signal;
 
-const bookAt = (t: number): Book => ({
+const bookAt = (t: number): OrderBook => ({
   t,
   bids: Array.from({ length: t % 4 }, (_, i) => [0.4 - i / 100, t + i] as const),
   asks: Array.from({ length: (t + 2) % 5 }, (_, i) => [0.6 + i / 100, t + i] as const),
@@ -22,8 +22,8 @@ const bookAt = (t: number): Book => ({
 
 test.each([2, 7, 64, 100_000])('a shelf gives back the books of every row, with %i numbers held in memory', (held) => {
   const scratch = scratchFolder();
-  const shelf = openShelf(scratch, held);
-  const rows = [shelf.row(), shelf.row(), shelf.row()];
+  const shelf = openOrderBookStore(scratch, held);
+  const rows = [shelf.createSeries(), shelf.createSeries(), shelf.createSeries()];
   // Several rows grow at once, as files have the symbols of a day one after another.
   for (let t = 0; t < 90; t++) rows[t % 2]!.add(bookAt(t));
   const times = (row: number) => Array.from({ length: 45 }, (_, i) => 2 * i + row);
@@ -35,9 +35,13 @@ test.each([2, 7, 64, 100_000])('a shelf gives back the books of every row, with 
 });
 
 /** A query as a thread that plays has it. */
-async function over(ground: Ground) {
-  const engine = await openEngine(ground.root, { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() });
-  const query = await engine.over(ground.files(symbols, span, span.from).sources, []);
+async function over(ground: BacktestData) {
+  const engine = await createQueryEngine(ground.root, {
+    threads: 1,
+    memoryBytesMax: 2 ** 28,
+    scratch: scratchFolder(),
+  });
+  const query = await engine.openQuery(ground.findFiles(symbols, span, span.from).sources, []);
   onTestFinished(async () => {
     await query.close();
     await engine.close();
@@ -46,7 +50,7 @@ async function over(ground: Ground) {
 }
 
 async function grounded() {
-  const ground = await openGround(await lake(), { ...span, states: true, symbols: [] }, Math.random, never);
+  const ground = await openBacktestData(await lake(), { ...span, hasStates: true, symbols: [] }, Math.random, never);
   onTestFinished(() => ground.close());
   return ground;
 }
@@ -56,8 +60,8 @@ test('of all order books those are kept that a tick of the span meets', async ()
   const part = { from: day0 + 3_600_000, to: day0 + 2 * dayMs };
   const all = seriesOf().filter(({ symbol }) => symbols.indexOf(symbol) < 12);
   const ticks = new Map(all.map(({ symbol, t }) => [symbol, t.filter((_, i) => i % 10 === 0)]));
-  const shelf = openShelf(scratchFolder());
-  const found = await readBooks(query, ticks, part, shelf, never);
+  const shelf = openOrderBookStore(scratchFolder());
+  const found = await readOrderBooks(query, ticks, part, shelf, never);
   let kept = 0;
   for (const { symbol, books } of all) {
     const met = new Set<number>();
@@ -79,11 +83,11 @@ test('of all order books those are kept that a tick of the span meets', async ()
 test('what was known of markets is the same out of one file in their order as out of those of the days', async () => {
   const ground = await grounded();
   const before = await over(ground);
-  const wanted = await readStates(before, symbols, span.to, never);
+  const wanted = await readMarketStates(before, symbols, span.to, never);
   const paths = () =>
-    ground.files(symbols, span, span.from).sources.map(({ dataset, paths: { length } }) => [dataset, length]);
+    ground.findFiles(symbols, span, span.from).sources.map(({ dataset, paths: { length } }) => [dataset, length]);
   expect(Object.fromEntries(paths())).toMatchObject({ markets: 3 });
-  await ground.gatherStates(span.to, never);
+  await ground.writeStates(span.to, never);
   // No file of a day that all symbols share is opened by every batch.
   expect(Object.fromEntries(paths())).toEqual({
     ticks_0: 3,
@@ -94,6 +98,6 @@ test('what was known of markets is the same out of one file in their order as ou
     markets: 1,
   });
   const after = await over(ground);
-  expect(await readStates(after, symbols, span.to, never)).toEqual(wanted);
+  expect(await readMarketStates(after, symbols, span.to, never)).toEqual(wanted);
   expect(wanted.size).toBe(20);
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { UnfitBacktest } from '../../../src/reading/backtests/invalid-backtest.ts';
+import type { InvalidBacktestError } from '../../../src/reading/backtests/invalid-backtest.ts';
 import { runSeries } from '../../../src/research/run-series.ts';
 import type { Strategy } from '../../../src/research/strategy.ts';
-import type { Series } from '../../../src/research/symbol-series.ts';
+import type { SymbolSeries } from '../../../src/research/symbol-series.ts';
 import { day0, dayMs, hourMs, lake, run, seriesOf, symbols } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
 
@@ -19,8 +19,8 @@ const strategies: readonly (readonly [name: string, strategy: Strategy])[] = [
 ];
 
 /** The same played on the values that the archive was made of. */
-function played(strategy: Strategy, span: { from: number; to: number }, all: readonly Series[] = seriesOf()) {
-  return runSeries({ strategies: [strategy], spans: [span], detailed: true }, all);
+function played(strategy: Strategy, span: { from: number; to: number }, all: readonly SymbolSeries[] = seriesOf()) {
+  return runSeries({ strategies: [strategy], spans: [span], isDetailed: true }, all);
 }
 
 describe('a backtest over an archive', () => {
@@ -35,7 +35,7 @@ describe('a backtest over an archive', () => {
       const result = await run(archive, span, strategy, { threads: 2 });
       const expected = played(strategy, span);
       expect(result.trades.listed, name).toEqual(expected.trades);
-      const tally = expected.tallies[0]![0]!;
+      const tally = expected.totals[0]![0]!;
       expect(result.summary, name).toMatchObject({
         trades: tally.trades,
         symbols: 20,
@@ -103,7 +103,7 @@ describe('a backtest over an archive', () => {
 
   test('a span far beyond what can be known is played on what can', async () => {
     const archive = await lake();
-    const publishedAt = archive.manifest().created_at;
+    const publishedAt = archive.readManifest().created_at;
     const wide = await run(archive, { from: 0, to: Date.UTC(2199, 0, 1) }, builtIn('threshold'));
     expect(wide.from).toBe(Math.min(...symbols.map((_, i) => firstTick(i)), hour(1)));
     expect(wide.to).toBe(Math.max(publishedAt, hour(72)));
@@ -115,7 +115,8 @@ describe('a backtest over an archive', () => {
     const archive = await lake();
     const values = (n: number) => Array.from({ length: n }, (_, i) => i / n);
     const refused = async (grid: object, strategy: Strategy, span = {}) =>
-      ((await run(archive, { grid, ...span }, strategy).catch((thrown: unknown) => thrown)) as UnfitBacktest).faults;
+      ((await run(archive, { grid, ...span }, strategy).catch((thrown: unknown) => thrown)) as InvalidBacktestError)
+        .faults;
     const nowhere = { from: 0, to: day0 - dayMs };
     expect(await refused({ buy_below: values(500) }, builtIn('threshold'), nowhere)).toEqual([
       {

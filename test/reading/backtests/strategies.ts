@@ -1,19 +1,19 @@
-import { bind } from '../../../src/research/bind-parameters.ts';
-import { executables } from '../../../src/research/builtin-strategies.ts';
-import { readStrategy } from '../../../src/research/parse-strategy.ts';
+import { bindParameters } from '../../../src/research/bind-parameters.ts';
+import { builtinStrategies } from '../../../src/research/builtin-strategies.ts';
+import { parseStrategy } from '../../../src/research/parse-strategy.ts';
 import type { Strategy } from '../../../src/research/strategy.ts';
 import { hourMs } from '../../archive/scratch.ts';
 
-export const builtIn = (name: string): Strategy => executables.find((one) => one.name === name)!.strategy;
+export const builtIn = (name: string): Strategy => builtinStrategies.find((one) => one.name === name)!.strategy;
 
 export function strategyOf(json: unknown): Strategy {
-  const read = readStrategy(json);
+  const read = parseStrategy(json);
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   return read.strategy;
 }
 
 export const bound = (name: string, values: Record<string, number>): Strategy => {
-  const read = bind(builtIn(name), values);
+  const read = bindParameters(builtIn(name), values);
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));
   return read.strategy;
 };

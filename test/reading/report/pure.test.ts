@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { PublishedFile } from '../../../src/archive/manifest.ts';
 import { datasetNames } from '../../../src/archive/parquet/schema.ts';
-import { unknownSymbol } from '../../../src/core/market.ts';
+import { createUnknownSymbol } from '../../../src/core/market.ts';
 import type { Gap } from '../../../src/reading/gaps.ts';
-import { heatRows } from '../../../src/reading/report/coverage-heatmap.ts';
-import { dayTotals } from '../../../src/reading/report/day-totals.ts';
-import { gapFacts } from '../../../src/reading/report/gap-groups.ts';
-import { groupsOf, otherGroups } from '../../../src/reading/report/market-groups.ts';
-import { pastRun, readSummary } from '../../../src/reading/report/past-run.ts';
-import { endShown } from '../../../src/reading/report/report-data.ts';
+import { computeHeatmapRows } from '../../../src/reading/report/coverage-heatmap.ts';
+import { computeDayTotals } from '../../../src/reading/report/day-totals.ts';
+import { computeGapFacts } from '../../../src/reading/report/gap-groups.ts';
+import { groupSymbols, otherGroupsName } from '../../../src/reading/report/market-groups.ts';
+import { parsePastSummary, toPastRun } from '../../../src/reading/report/past-run.ts';
+import { computeReportEnd } from '../../../src/reading/report/report-data.ts';
 import { rubbish } from '../../page/lake.ts';
 
 const hourMs = 3_600_000;
@@ -19,11 +19,11 @@ describe('the share of lives that is covered', () => {
   const life = { from: -5 * dayMs, to: Number.POSITIVE_INFINITY };
 
   test('is summed by group and hour, a long window over all the hours that it holds', () => {
-    const rows = heatRows(
+    const rows = computeHeatmapRows(
       [
-        { group: 'a', life, covered: [{ from: -hourMs, to: 2.5 * hourMs }] },
-        { group: 'a', life: { from: 0.5 * hourMs, to: 2 * hourMs }, covered: [{ from: 0, to: 4 * hourMs }] },
-        { group: 'b', life, covered: [] },
+        { group: 'a', lifetime: life, covered: [{ from: -hourMs, to: 2.5 * hourMs }] },
+        { group: 'a', lifetime: { from: 0.5 * hourMs, to: 2 * hourMs }, covered: [{ from: 0, to: 4 * hourMs }] },
+        { group: 'b', lifetime: life, covered: [] },
       ],
       span,
       hourMs,
@@ -42,27 +42,30 @@ describe('the share of lives that is covered', () => {
   test('of a stretch within an hour is that stretch, and what did not live is not there', () => {
     const within = { from: 1.25 * hourMs, to: 1.5 * hourMs };
     const symbols = [
-      { group: 'a', life, covered: [within] },
-      { group: 'gone', life: { from: -dayMs, to: 0 }, covered: [] },
+      { group: 'a', lifetime: life, covered: [within] },
+      { group: 'gone', lifetime: { from: -dayMs, to: 0 }, covered: [] },
     ];
-    expect(heatRows(symbols, span, hourMs)).toMatchObject([{ group: 'a', coveredMs: [0, 0.25 * hourMs, 0, 0] }]);
+    expect(computeHeatmapRows(symbols, span, hourMs)).toMatchObject([
+      { group: 'a', coveredMs: [0, 0.25 * hourMs, 0, 0] },
+    ]);
   });
 
   test('stands by the number of symbols, the rest last however many they are', () => {
-    const of = (group: string, count: number) => Array.from({ length: count }, () => ({ group, life, covered: [] }));
-    const rows = heatRows([...of('few', 1), ...of(otherGroups, 9), ...of('many', 3)], span, hourMs);
-    expect(rows.map(({ group }) => group)).toEqual(['many', 'few', otherGroups]);
+    const of = (group: string, count: number) =>
+      Array.from({ length: count }, () => ({ group, lifetime: life, covered: [] }));
+    const rows = computeHeatmapRows([...of('few', 1), ...of(otherGroupsName, 9), ...of('many', 3)], span, hourMs);
+    expect(rows.map(({ group }) => group)).toEqual(['many', 'few', otherGroupsName]);
   });
 });
 
 describe('groups of symbols', () => {
   const symbol = (name: string, rest: { category?: string; source?: string } = {}) => ({
-    ...unknownSymbol(name, 0),
+    ...createUnknownSymbol(name, 0),
     ...rest,
   });
   const named = (symbols: ReturnType<typeof symbol>[], groupsMax = 12) => {
-    const groups = groupsOf(symbols, groupsMax);
-    return [groups.by, ...symbols.map(groups.nameOf)];
+    const groups = groupSymbols(symbols, groupsMax);
+    return [groups.by, ...symbols.map(groups.getGroupName)];
   };
 
   test('are categories where they tell apart, else venues, else what tickers begin with', () => {
@@ -82,7 +85,7 @@ describe('groups of symbols', () => {
 
   test('beyond the most that are shown are one', () => {
     const symbols = ['a', 'a', 'a', 'b', 'b', 'c', 'd'].map((category, i) => symbol(`S${i}`, { category }));
-    expect(named(symbols, 3).slice(1)).toEqual(['a', 'a', 'a', 'b', 'b', otherGroups, otherGroups]);
+    expect(named(symbols, 3).slice(1)).toEqual(['a', 'a', 'a', 'b', 'b', otherGroupsName, otherGroupsName]);
   });
 });
 
@@ -96,7 +99,7 @@ test('gaps of one time stand together, the greatest first, and those of late are
   });
   const outage = ['A', 'B', 'C', 'D'].map((name, i) => gap(name, 60_000 * i, 10 * hourMs + 60_000 * i));
   const lost = gap('A', 20 * hourMs, 21 * hourMs, { reason: 'lost', ticks: 5 });
-  const facts = gapFacts([lost, ...outage, gap('E', 15 * hourMs, 18 * hourMs)], 2, 17 * hourMs);
+  const facts = computeGapFacts([lost, ...outage, gap('E', 15 * hourMs, 18 * hourMs)], 2, 17 * hourMs);
   expect(facts).toEqual({
     windows: 6,
     symbols: 5,
@@ -118,7 +121,7 @@ test('gaps of one time stand together, the greatest first, and those of late are
     oldest: facts.greatest[0],
     span: { from: 0, to: 21 * hourMs },
   });
-  expect(gapFacts([], 5, 0)).toMatchObject({ windows: 0, oldest: null, span: null });
+  expect(computeGapFacts([], 5, 0)).toMatchObject({ windows: 0, oldest: null, span: null });
 });
 
 test('a day is the sum of its files, and one that has none but is known is there', () => {
@@ -144,7 +147,7 @@ test('a day is the sum of its files, and one that has none but is known is there
     '2026-06-01': { state: 'complete' as const, expected: 3, covered: 3, missing: [], exceptions: 0 },
     '2026-06-03': { state: 'incomplete' as const, expected: 2, covered: 1, missing: ['A'], exceptions: 0 },
   };
-  expect(dayTotals({ datasets: datasets as never }, days)).toEqual([
+  expect(computeDayTotals({ datasets: datasets as never }, days)).toEqual([
     { date: '2026-06-01', ticks: 5, bytes: 50, conflicts: 0, state: 'complete', expected: 3, covered: 3 },
     { date: '2026-06-02', ticks: 17, bytes: 190, conflicts: 2, state: 'incomplete', expected: 0, covered: 0 },
     { date: '2026-06-03', ticks: 0, bytes: 0, conflicts: 0, state: 'incomplete', expected: 2, covered: 1 },
@@ -168,7 +171,7 @@ describe('the summary of a past run', () => {
       rate: { allowed_per_second: 5, used: 0.5, waited_ms: 9 },
       next_action: 'oddslake gaps',
     };
-    expect(readSummary(JSON.stringify(summary))).toEqual({
+    expect(parsePastSummary(JSON.stringify(summary))).toEqual({
       error: null,
       requests: 12,
       throttledMs: 5,
@@ -197,27 +200,27 @@ describe('the summary of a past run', () => {
     '{',
     '{"ticks":[],"warnings":"x","failures":[1,null],"rate":{"used":"much"}}',
   ])('is not taken for more than it is: %s', (text) => {
-    const read = readSummary(text);
+    const read = parsePastSummary(text);
     if (read !== null)
       expect(read).toMatchObject({ accepted: 0, warnings: [], failures: [], rate: null, watermark: null });
     else expect(text).not.toMatch(/^\{"/);
   });
 
   test('texts from outside stay as they are', () => {
-    expect(readSummary(JSON.stringify({ warnings: rubbish }))?.warnings).toEqual(rubbish);
+    expect(parsePastSummary(JSON.stringify({ warnings: rubbish }))?.warnings).toEqual(rubbish);
   });
 
   test('a run without an end is under way as long as its process lives', () => {
     const run = { runId: 'r', job: 'ticks', startedAt: 1, finishedAt: null, exitCode: null, summary: null };
-    expect(pastRun(run, () => false).state).toBe('under way');
-    expect(pastRun(run, () => true).state).toBe('broken off');
-    expect(pastRun({ ...run, finishedAt: 2, exitCode: 0 }, () => true).state).toBe('ended');
+    expect(toPastRun(run, () => false).state).toBe('under way');
+    expect(toPastRun(run, () => true).state).toBe('broken off');
+    expect(toPastRun({ ...run, finishedAt: 2, exitCode: 0 }, () => true).state).toBe('ended');
   });
 });
 
 test('what is shown ends now, and of an archive of the past with what it knows', () => {
   const now = 100 * dayMs + 1;
-  expect(endShown(now, null)).toBe(100 * dayMs + hourMs);
-  expect(endShown(now, 95 * dayMs)).toBe(100 * dayMs + hourMs);
-  expect(endShown(now, 50 * dayMs - 1)).toBe(50 * dayMs);
+  expect(computeReportEnd(now, null)).toBe(100 * dayMs + hourMs);
+  expect(computeReportEnd(now, 95 * dayMs)).toBe(100 * dayMs + hourMs);
+  expect(computeReportEnd(now, 50 * dayMs - 1)).toBe(50 * dayMs);
 });

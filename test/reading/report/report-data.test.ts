@@ -2,15 +2,15 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../../src/archive/open-archive.ts';
-import { quarantineFacts } from '../../../src/reading/report/quarantine.ts';
-import { gatherReport, type ReportRules } from '../../../src/reading/report/report-data.ts';
+import { readQuarantineFacts } from '../../../src/reading/report/quarantine.ts';
+import { type ReportRules, readReportData } from '../../../src/reading/report/report-data.ts';
 import { finishRun, startRun } from '../../../src/state/runs.ts';
-import { observeMarkets } from '../../../src/state/symbols.ts';
+import { recordMarkets } from '../../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';
 import { gap, lakeWith, quiet, rain } from '../../page/lake.ts';
 
 const rules: ReportRules = {
-  judged: { named: null, views: [], rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs } },
+  judged: { namedSymbols: null, views: [], lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs } },
   overlapMs: 3_600_000,
   overlapMsMax: 86_400_000,
   days: 60,
@@ -20,11 +20,11 @@ const rules: ReportRules = {
 /** The end of the two days that the lake has. */
 const end = day0 + 2 * dayMs;
 const gathered = (archive: Archive, nowMs = end, rest: Partial<ReportRules> = {}) =>
-  gatherReport(archive, { ...rules, ...rest }, { nowMs, random: Math.random });
+  readReportData(archive, { ...rules, ...rest }, { nowMs, random: Math.random });
 
 test('an archive is told as its files and its state have it', async () => {
   const archive = await lakeWith([rain, 'KXRAIN-27JUN'], { opensAt: day0 });
-  const { status, days, coverage, gaps, habits } = await gathered(archive);
+  const { status, days, coverage, gaps, cadence } = await gathered(archive);
   expect(status).toMatchObject({ generation: 1, published: { ticks: 2 * 2 * 204 }, symbols: { known: 2, live: 2 } });
   expect(days).toMatchObject([
     { date: '2026-06-01', ticks: 2 * 204, state: 'incomplete', expected: 2, covered: 0 },
@@ -46,11 +46,11 @@ test('an archive is told as its files and its state have it', async () => {
     oldest: { ...gap, count: 2 },
   });
   // 17 of 24 hours have ticks; the longest way from one to the next is from 15:55 to 20:00.
-  expect(habits.busiest).toMatchObject([
+  expect(cadence.busiest).toMatchObject([
     { symbol: rain, ticks: 408, hours: 34, longestPause: 5 },
     { symbol: 'KXRAIN-27JUN', ticks: 408 },
   ]);
-  expect([quiet.from, habits.silent]).toEqual([day0 + 16 * hourMs, []]);
+  expect([quiet.from, cadence.silent]).toEqual([day0 + 16 * hourMs, []]);
   expect((await gathered(archive, now)).runs.at(-1)!.job).toBe('test');
 });
 
@@ -68,7 +68,7 @@ test('beside a job that publishes it tells of one generation, and leaves nothing
 /** A symbol that ticks every other hour of five days, up to a moment; all of it is covered. */
 async function ticking(until: number, coveredTo: number, set: { readonly candles: readonly ('1h' | '1d')[] }) {
   const archive = opened();
-  observeMarkets(archive.state.db, [market('LOUD'), market('HUSH')], day0, true);
+  recordMarkets(archive.state.db, [market('LOUD'), market('HUSH')], day0, true);
   const pairs = (to: number) =>
     Array.from({ length: 60 }, (_, i) => [day0 + 2 * i * hourMs, 0.5] as const).filter(([t]) => t < to);
   append(archive, answer('LOUD', pairs(coveredTo), { windows: [{ from: day0, to: coveredTo }] }));
@@ -83,14 +83,14 @@ test.each([{ candles: ['1h'] as const }, { candles: [] }])(
     const until = day0 + 4 * dayMs;
     // Its last tick was at 22:00: after 12 hours it may be a pause of its own, after 13 it is not.
     const early = await gathered(await ticking(until, until + 4 * hourMs, set), until + 4 * hourMs);
-    expect(early.habits.silent).toEqual([]);
+    expect(early.cadence.silent).toEqual([]);
     const late = await gathered(await ticking(until, until + 11 * hourMs, set), until + 11 * hourMs);
-    expect(late.habits.silent).toMatchObject([
+    expect(late.cadence.silent).toMatchObject([
       { symbol: 'HUSH', quietMs: 13 * hourMs, longestPause: 2, lastTick: until - 2 * hourMs },
     ]);
     // What nobody has asked for since is no silence.
     const uncovered = await gathered(await ticking(until, until + 4 * hourMs, set), until + 11 * hourMs);
-    expect(uncovered.habits.silent).toEqual([]);
+    expect(uncovered.cadence.silent).toEqual([]);
   },
 );
 
@@ -98,14 +98,14 @@ test('a market that is over, and a suspended one, are not missed', async () => {
   const until = day0 + 4 * dayMs;
   const archive = await ticking(until, until + 11 * hourMs, { candles: ['1h'] });
   archive.state.db.run("update symbols set suspended_at = ? where symbol = 'HUSH'", until);
-  expect((await gathered(archive, until + 11 * hourMs)).habits.silent).toEqual([]);
+  expect((await gathered(archive, until + 11 * hourMs)).cadence.silent).toEqual([]);
 });
 
 test('a file that is gone is told, and all else as it is known', async () => {
   const archive = await lakeWith();
-  for (const { path } of archive.manifest().datasets.candles_1h.files) rmSync(join(archive.layout.root, path));
-  const { habits, days, coverage } = await gathered(archive);
-  expect(habits).toMatchObject({ busiest: [], error: expect.stringMatching(/Run oddslake verify/) });
+  for (const { path } of archive.readManifest().datasets.candles_1h.files) rmSync(join(archive.layout.root, path));
+  const { cadence, days, coverage } = await gathered(archive);
+  expect(cadence).toMatchObject({ busiest: [], error: expect.stringMatching(/Run oddslake verify/) });
   expect([days.length, coverage.rows.length]).toEqual([3, 1]);
 });
 
@@ -120,12 +120,12 @@ test('an archive without anything, one whose state was lost, and one of long ago
   const archive = await lakeWith();
   const known = await gathered(archive);
   archive.close();
-  renameSync(archive.layout.private, `${archive.layout.root}-away`);
+  renameSync(archive.layout.privateFolder, `${archive.layout.root}-away`);
   const again = await gathered(opened({ root: archive.layout.root }));
   expect(again).toMatchObject({ runs: [], days: known.days, coverage: known.coverage, gaps: known.gaps });
   const later = await gathered(await lakeWith(), end + 400 * dayMs);
   expect(later).toMatchObject({ shown: { to: end }, coverage: { to: end } });
-  expect(later.habits.busiest).toHaveLength(1);
+  expect(later.cadence.busiest).toHaveLength(1);
 });
 
 test('runs are the latest, and what they said is read', async () => {
@@ -151,12 +151,15 @@ test('what was set aside is counted by reason, published or not, and old files a
   await publishNow(archive, day0);
   bad(day0 + 5 * dayMs, 'p is not finite', 't is in the future', 'p is not finite');
   await publishNow(archive, day0 + 5 * dayMs);
-  writeFileSync(join(archive.layout.private, 'quarantine', 'generation-000009.ndjson'), 'no JSON\n{"at":1}\n[]\n\n');
+  writeFileSync(
+    join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson'),
+    'no JSON\n{"at":1}\n[]\n\n',
+  );
   // Nothing of it is young, so that it ends the look back.
-  expect(await quarantineFacts(archive, day0 + dayMs)).toMatchObject({ count: 0 });
-  rmSync(join(archive.layout.private, 'quarantine', 'generation-000009.ndjson'));
+  expect(await readQuarantineFacts(archive, day0 + dayMs)).toMatchObject({ count: 0 });
+  rmSync(join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson'));
   bad(day0 + 6 * dayMs, 't is in the future', 't is in the future');
-  expect(await quarantineFacts(archive, day0 + dayMs)).toEqual({
+  expect(await readQuarantineFacts(archive, day0 + dayMs)).toEqual({
     count: 5,
     reasons: [
       { reason: 't is in the future', count: 3, symbol: rain, lastAt: day0 + 5 * dayMs },

@@ -7,23 +7,23 @@ export class ApiError extends Error {
   }
 }
 
-const storedAs = 'oddslake.key';
-let refused: (why: string) => void = () => {};
+const storageKey = 'oddslake.key';
+let onKeyRejected: (why: string) => void = () => {};
 
 /** Kept for this tab alone, until it is closed or the key is forgotten. */
-export const key = {
-  read: (): string | null => sessionStorage.getItem(storedAs),
-  keep: (text: string): void => sessionStorage.setItem(storedAs, text),
-  forget: (): void => sessionStorage.removeItem(storedAs),
+export const apiKeyStore = {
+  read: (): string | null => sessionStorage.getItem(storageKey),
+  keep: (text: string): void => sessionStorage.setItem(storageKey, text),
+  forget: (): void => sessionStorage.removeItem(storageKey),
   /** Called when the service says that the key is not good. */
   onRefused(listener: (why: string) => void): void {
-    refused = listener;
+    onKeyRejected = listener;
   },
 };
 
 /** Asks with the key. @throws ApiError for every answer that is none */
-export async function ask(path: string, signal?: AbortSignal): Promise<Response> {
-  const credential = key.read();
+export async function fetchApi(path: string, signal?: AbortSignal): Promise<Response> {
+  const credential = apiKeyStore.read();
   const answer = await fetch(path, {
     ...(credential === null ? {} : { headers: { authorization: `Bearer ${credential}` } }),
     ...(signal === undefined ? {} : { signal }),
@@ -34,13 +34,13 @@ export async function ask(path: string, signal?: AbortSignal): Promise<Response>
     throw new ApiError(0, 'The service cannot be reached: it is down, or the network is gone.');
   });
   if (answer.ok) return answer;
-  const why = await sentenceFor(answer);
-  if (answer.status === 401 || answer.status === 403) refused(why);
+  const why = await readErrorMessage(answer);
+  if (answer.status === 401 || answer.status === 403) onKeyRejected(why);
   throw new ApiError(answer.status, why);
 }
 
 /** The same for an answer in JSON; parameters that are null or undefined are left out. */
-export async function askJson<T>(
+export async function fetchJson<T>(
   path: string,
   parameters: Readonly<Record<string, string | number | null | undefined>> = {},
   signal?: AbortSignal,
@@ -48,7 +48,7 @@ export async function askJson<T>(
   const said = Object.entries(parameters).flatMap(([name, value]) =>
     value === null || value === undefined ? [] : [[name, String(value)]],
   );
-  const answer = await ask(said.length === 0 ? path : `${path}?${new URLSearchParams(said)}`, signal);
+  const answer = await fetchApi(said.length === 0 ? path : `${path}?${new URLSearchParams(said)}`, signal);
   try {
     return (await answer.json()) as T;
   } catch (error) {
@@ -57,7 +57,7 @@ export async function askJson<T>(
   }
 }
 
-async function sentenceFor(answer: Response): Promise<string> {
+async function readErrorMessage(answer: Response): Promise<string> {
   const { status, headers } = answer;
   if (status === 401)
     return 'The service does not accept this key. Check that it is whole, not expired and not revoked.';
@@ -74,8 +74,8 @@ async function sentenceFor(answer: Response): Promise<string> {
 }
 
 /** Whether it is only that somebody looks at something else by now. */
-export const isAbort = (error: unknown): boolean => (error as Error | null)?.name === 'AbortError';
+export const isAbortError = (error: unknown): boolean => (error as Error | null)?.name === 'AbortError';
 
 /** The sentence for anything that was thrown. */
-export const sentenceOf = (error: unknown): string =>
+export const toErrorMessage = (error: unknown): string =>
   error instanceof ApiError ? error.message : `The page has a fault of its own: ${(error as Error).message}`;

@@ -18,7 +18,7 @@ export interface CalendarMonth {
   /** YYYY-MM */
   readonly month: string;
   /** Days of the week before the first, from 0 where it is a Monday to 6. */
-  readonly lead: number;
+  readonly leadingBlanks: number;
   readonly days: readonly CalendarDay[];
 }
 
@@ -27,20 +27,20 @@ const dayMs = 86_400_000;
 const monthsMax = 120;
 
 /** The months from the first to the last day that is known, with the days between them that are not. */
-export function calendarOf(days: Readonly<Record<string, DayState>>): CalendarMonth[] {
+export function buildCalendar(days: Readonly<Record<string, DayState>>): CalendarMonth[] {
   const known = Object.keys(days).sort();
   const [first, last] = [known[0], known.at(-1)];
   if (first === undefined || last === undefined) return [];
   const months: CalendarMonth[] = [];
   for (let month = last.slice(0, 7); month >= first.slice(0, 7) && months.length < monthsMax; ) {
     const start = Date.parse(`${month}-01`);
-    months.unshift({ month, lead: (new Date(start).getUTCDay() + 6) % 7, days: daysOf(month, days) });
+    months.unshift({ month, leadingBlanks: (new Date(start).getUTCDay() + 6) % 7, days: listDaysOfMonth(month, days) });
     month = new Date(start - dayMs).toISOString().slice(0, 7);
   }
   return months;
 }
 
-function daysOf(month: string, days: Readonly<Record<string, DayState>>): readonly CalendarDay[] {
+function listDaysOfMonth(month: string, days: Readonly<Record<string, DayState>>): readonly CalendarDay[] {
   const out: CalendarDay[] = [];
   for (let t = Date.parse(`${month}-01`); ; t += dayMs) {
     const date = new Date(t).toISOString().slice(0, 10);
@@ -49,15 +49,15 @@ function daysOf(month: string, days: Readonly<Record<string, DayState>>): readon
   }
 }
 
-export const levels = 5;
+export const levelsCount = 5;
 
 /**
  * How dark a day is: 0 where nothing is covered, `levels` where everything is, between them by the share; null where
  * nothing was expected. A day that lacks a single symbol is never shown as a full one.
  */
-export function levelOf(state: DayState | null): number | null {
+export function toLevel(state: DayState | null): number | null {
   if (state === null || state.expected === 0) return null;
   const share = state.covered / state.expected;
-  if (share >= 1) return levels;
-  return share <= 0 ? 0 : Math.min(levels - 1, 1 + Math.floor(share * (levels - 1)));
+  if (share >= 1) return levelsCount;
+  return share <= 0 ? 0 : Math.min(levelsCount - 1, 1 + Math.floor(share * (levelsCount - 1)));
 }

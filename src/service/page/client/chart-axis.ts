@@ -2,17 +2,17 @@ const dayMs = 86_400_000;
 const monthNames = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 /** Labels of a time axis in UTC: each says what it must, and the day or year below where it is another than before. */
-export function axisLabels(splits: readonly number[], stepMs: number): string[] {
+export function formatAxisLabels(splits: readonly number[], stepMs: number): string[] {
   let before = '';
   return splits.map((t) => {
-    const [above, below] = labelOf(t, stepMs);
+    const [above, below] = formatAxisLabel(t, stepMs);
     const label = below === before ? above : `${above}\n${below}`;
     before = below;
     return label;
   });
 }
 
-function labelOf(t: number, stepMs: number): [above: string, below: string] {
+function formatAxisLabel(t: number, stepMs: number): [above: string, below: string] {
   const date = new Date(t);
   const iso = date.toISOString();
   const month = monthNames[date.getUTCMonth()]!;

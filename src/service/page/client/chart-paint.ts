@@ -1,9 +1,9 @@
 import type { Candle } from './lines.ts';
 import type uPlot from './uplot.js';
-import type { Range } from './view.ts';
+import type { TimeRange } from './view.ts';
 
 /** The colours of the page as its style sheet has them now, light or dark. */
-export function colours() {
+export function readColors() {
   const style = getComputedStyle(document.documentElement);
   const read = (name: string): string => style.getPropertyValue(name).trim();
   return {
@@ -17,10 +17,10 @@ export function colours() {
     paper: read('--paper'),
   };
 }
-export type Colours = ReturnType<typeof colours>;
+export type ChartColors = ReturnType<typeof readColors>;
 
 /** Gaps as hatched bands behind everything else, each at least two pixels wide. */
-export function paintGaps(u: uPlot, gaps: readonly Range[], colour: string): void {
+export function paintGaps(u: uPlot, gaps: readonly TimeRange[], colour: string): void {
   const { ctx, bbox } = u;
   ctx.save();
   ctx.beginPath();
@@ -34,12 +34,12 @@ export function paintGaps(u: uPlot, gaps: readonly Range[], colour: string): voi
     ctx.fillStyle = colour;
     ctx.fillRect(left, bbox.top, width, bbox.height);
     ctx.globalAlpha = 0.75;
-    hatch(ctx, left, bbox.top, width, bbox.height, colour);
+    paintHatching(ctx, left, bbox.top, width, bbox.height, colour);
   }
   ctx.restore();
 }
 
-function hatch(
+function paintHatching(
   ctx: CanvasRenderingContext2D,
   left: number,
   top: number,
@@ -65,7 +65,12 @@ function hatch(
 }
 
 /** Candles: a wick from low to high, a body from open to close, hollow where the price rose and full where it fell. */
-export function paintCandles(u: uPlot, rows: readonly (Candle | null)[], intervalMs: number, colour: Colours): void {
+export function paintCandles(
+  u: uPlot,
+  rows: readonly (Candle | null)[],
+  intervalMs: number,
+  colour: ChartColors,
+): void {
   const { ctx, bbox } = u;
   const line = Math.max(1, Math.round(devicePixelRatio));
   ctx.save();

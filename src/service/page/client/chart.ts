@@ -1,48 +1,49 @@
-import { axisLabels } from './chart-axis.ts';
-import { type Colours, colours, paintCandles, paintGaps } from './chart-paint.ts';
-import { el } from './dom.ts';
-import { grouped, priceText, timeText } from './format.ts';
-import { candleColumns, stepsOf } from './lines.ts';
-import type { Loaded } from './load.ts';
+import { formatAxisLabels } from './chart-axis.ts';
+import { type ChartColors, paintCandles, paintGaps, readColors } from './chart-paint.ts';
+import { createElement } from './dom.ts';
+import { formatInteger, formatPrice, formatTime } from './format.ts';
+import { toCandleColumns, toStepLine } from './lines.ts';
+import type { ChartData } from './load.ts';
 import uPlot from './uplot.js';
-import type { Range, View } from './view.ts';
+import type { TimeRange, View } from './view.ts';
 
-interface Drawn {
+interface ChartContent {
   readonly data: uPlot.AlignedData;
   readonly series: uPlot.Series[];
   readonly bands?: uPlot.Band[];
   /** What stands at a place, in words. */
-  readonly tell: (index: number) => string;
-  readonly paint?: (u: uPlot, colour: Colours) => void;
+  readonly describePoint: (index: number) => string;
+  readonly paint?: (u: uPlot, colour: ChartColors) => void;
 }
 
-const heightPx = (width: number): number => (width < 560 ? 260 : 340);
+const computeHeightPx = (width: number): number => (width < 560 ? 260 : 340);
 
 /** A chart that fills its width; `zoom` is called with a range that was marked. Call `destroy` before dropping it. */
-export function chart(loaded: Loaded, kind: View['chart'], label: string, zoom: (range: Range) => void) {
-  const canvas = el('div', { class: 'canvas', role: 'img', 'aria-label': label });
-  const readout = el('output', { class: 'readout' });
+export function createChart(loaded: ChartData, kind: View['chart'], label: string, zoom: (range: TimeRange) => void) {
+  const canvas = createElement('div', { class: 'canvas', role: 'img', 'aria-label': label });
+  const readout = createElement('output', { class: 'readout' });
   const usual = 'Point at the chart to read it; mark a stretch to look closer.';
   readout.textContent = usual;
   let plot: uPlot | null = null;
 
   const draw = (): void => {
     plot?.destroy();
-    const colour = colours();
-    const drawn = loaded.kind === 'ticks' ? tickSeries(loaded, colour) : candleSeries(loaded, kind, colour);
+    const colour = readColors();
+    const drawn =
+      loaded.kind === 'ticks' ? createTickContent(loaded, colour) : createCandleContent(loaded, kind, colour);
     const width = Math.max(240, canvas.clientWidth);
     plot = new uPlot(
       {
         width,
-        height: heightPx(width),
+        height: computeHeightPx(width),
         ms: 1,
         legend: { show: false },
         padding: [10, 26, 0, 0],
         tzDate: (t) => uPlot.tzDate(new Date(t), 'Etc/UTC'),
-        scales: { x: { time: true, range: [loaded.range.from, loaded.range.to] }, y: { range: priceRange } },
+        scales: { x: { time: true, range: [loaded.range.from, loaded.range.to] }, y: { range: computePriceRange } },
         series: [{}, ...drawn.series],
         ...(drawn.bands === undefined ? {} : { bands: drawn.bands }),
-        axes: axes(colour),
+        axes: createAxes(colour),
         cursor: { y: false, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => null } },
         hooks: {
           drawClear: [(u) => paintGaps(u, loaded.gaps, colour.gap)],
@@ -50,7 +51,7 @@ export function chart(loaded: Loaded, kind: View['chart'], label: string, zoom: 
           setCursor: [
             ({ cursor, posToVal }) => {
               const gap = cursor.left == null || cursor.left < 0 ? undefined : gapAt(posToVal(cursor.left, 'x'));
-              const told = gap ?? (cursor.idx == null ? '' : drawn.tell(cursor.idx));
+              const told = gap ?? (cursor.idx == null ? '' : drawn.describePoint(cursor.idx));
               readout.textContent = told === '' ? usual : told;
             },
           ],
@@ -70,17 +71,17 @@ export function chart(loaded: Loaded, kind: View['chart'], label: string, zoom: 
   };
   const gapAt = (t: number): string | undefined => {
     const gap = loaded.gaps.find(({ from, to }) => from <= t && t < to);
-    return gap && `Gap: nothing is known from ${timeText(gap.from)} to ${timeText(gap.to)} UTC`;
+    return gap && `Gap: nothing is known from ${formatTime(gap.from)} to ${formatTime(gap.to)} UTC`;
   };
 
   const sized = new ResizeObserver(() => {
     const width = canvas.clientWidth;
-    if (plot !== null && width > 0 && width !== plot.width) plot.setSize({ width, height: heightPx(width) });
+    if (plot !== null && width > 0 && width !== plot.width) plot.setSize({ width, height: computeHeightPx(width) });
   });
   const scheme = matchMedia('(prefers-color-scheme: dark)');
   scheme.addEventListener('change', draw);
   return {
-    root: el('div', { class: 'chart' }, canvas, readout),
+    root: createElement('div', { class: 'chart' }, canvas, readout),
     /** Once it stands in the page, and has a width. */
     start(): void {
       draw();
@@ -95,13 +96,13 @@ export function chart(loaded: Loaded, kind: View['chart'], label: string, zoom: 
 }
 
 /** The prices with some room about them, also where there is only one. */
-function priceRange(_u: uPlot, min: number | null, max: number | null): [number, number] {
+function computePriceRange(_u: uPlot, min: number | null, max: number | null): [number, number] {
   if (min === null || max === null) return [0, 1];
   const room = (max - min) * 0.08 || Math.max(Math.abs(max) * 0.05, 0.01);
   return [min - room, max + room];
 }
 
-function axes(colour: Colours): uPlot.Axis[] {
+function createAxes(colour: ChartColors): uPlot.Axis[] {
   const usual = {
     stroke: colour.text,
     font: '12px system-ui, sans-serif',
@@ -109,13 +110,13 @@ function axes(colour: Colours): uPlot.Axis[] {
     ticks: { stroke: colour.grid, width: 1, size: 5 },
   };
   return [
-    { ...usual, space: 76, size: 44, values: (_u, splits, _axis, _space, step) => axisLabels(splits, step) },
-    { ...usual, size: 58, values: (_u, splits) => splits.map(priceText) },
+    { ...usual, space: 76, size: 44, values: (_u, splits, _axis, _space, step) => formatAxisLabels(splits, step) },
+    { ...usual, size: 58, values: (_u, splits) => splits.map(formatPrice) },
   ];
 }
 
-function tickSeries(loaded: Loaded & { kind: 'ticks' }, colour: Colours): Drawn {
-  const { x, y } = stepsOf(loaded.ticks, loaded.gaps, loaded.until);
+function createTickContent(loaded: ChartData & { kind: 'ticks' }, colour: ChartColors): ChartContent {
+  const { x, y } = toStepLine(loaded.ticks, loaded.gaps, loaded.until);
   const alone = y.flatMap((p, i) => (p !== null && y[i - 1] == null && y[i + 1] == null ? [i] : []));
   return {
     data: [x, y],
@@ -127,25 +128,29 @@ function tickSeries(loaded: Loaded & { kind: 'ticks' }, colour: Colours): Drawn 
         points: { show: alone.length > 0, size: 5, fill: colour.price, filter: () => alone },
       },
     ],
-    tell: (i) => (y[i] == null ? '' : `${timeText(Math.floor(x[i]!))} UTC · price ${priceText(y[i]!)}`),
+    describePoint: (i) => (y[i] == null ? '' : `${formatTime(Math.floor(x[i]!))} UTC · price ${formatPrice(y[i]!)}`),
   };
 }
 
-function candleSeries(loaded: Loaded & { kind: 'candles' }, kind: View['chart'], colour: Colours): Drawn {
-  const { x, rows, high, low, close } = candleColumns(loaded.candles, loaded.gaps, loaded.interval.ms);
+function createCandleContent(
+  loaded: ChartData & { kind: 'candles' },
+  kind: View['chart'],
+  colour: ChartColors,
+): ChartContent {
+  const { x, rows, high, low, close } = toCandleColumns(loaded.candles, loaded.gaps, loaded.interval.ms);
   const tell = (i: number): string => {
     const candle = rows[i];
     if (candle == null) return '';
-    const [open, top, bottom, end] = [candle.open, candle.high, candle.low, candle.close].map(priceText);
+    const [open, top, bottom, end] = [candle.open, candle.high, candle.low, candle.close].map(formatPrice);
     const prices = `open ${open} · high ${top} · low ${bottom} · close ${end}`;
-    return `${timeText(candle.t)} UTC, ${loaded.interval.name} · ${prices} · ${grouped(candle.ticks)} ticks`;
+    return `${formatTime(candle.t)} UTC, ${loaded.interval.name} · ${prices} · ${formatInteger(candle.ticks)} ticks`;
   };
   const unseen: uPlot.Series = { paths: () => null, points: { show: false } };
   if (kind === 'candles') {
     return {
       data: [x, high, low],
       series: [unseen, unseen],
-      tell,
+      describePoint: tell,
       paint: (u, now) => paintCandles(u, rows, loaded.interval.ms, now),
     };
   }
@@ -158,6 +163,6 @@ function candleSeries(loaded: Loaded & { kind: 'candles' }, kind: View['chart'],
       { stroke: colour.price, width: 1.5, points: { show: x.length < 60, size: 4, fill: colour.price } },
     ],
     bands: [{ series: [1, 2], fill: colour.band }],
-    tell,
+    describePoint: tell,
   };
 }

@@ -1,55 +1,65 @@
-import { filesOfDay, type ListedFile, type Manifest, nameOf, urlOf } from './archive-file.ts';
-import { el } from './dom.ts';
-import { downloadButtons } from './download.ts';
-import { counted, grouped, shortened, sized } from './format.ts';
-import { shareText } from './heatmap.ts';
+import { listFilesOfDay, type Manifest, type ManifestFile, toFileName, toFileUrl } from './archive-file.ts';
+import { createElement } from './dom.ts';
+import { renderDownloadButtons } from './download.ts';
+import { formatBytes, formatCount, formatInteger, truncateText } from './format.ts';
+import { formatCoverageShare } from './heatmap.ts';
 
 /** The files of a day with their downloads, and the symbols that the day lacks. */
-export function dayFiles(manifest: Manifest, date: string, choose: (symbol: string) => void): HTMLElement {
+export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol: string) => void): HTMLElement {
   const state = manifest.days[date];
-  const datasets = filesOfDay(manifest, date);
+  const datasets = listFilesOfDay(manifest, date);
   const files = datasets.flatMap((dataset) => dataset.files);
-  return el(
+  return createElement(
     'div',
     { class: 'panel', id: 'day-files' },
-    el('h3', { tabindex: -1 }, `Files of ${date}`),
-    el('p', { class: 'note' }, state === undefined ? 'The archive holds nothing of this day.' : shareText(state)),
-    missingSymbols(state?.missing ?? [], state === undefined ? 0 : state.expected - state.covered, choose),
-    files.length === 0 ? el('p', { class: 'empty' }, 'There are no files of this day.') : filesTable(files),
+    createElement('h3', { tabindex: -1 }, `Files of ${date}`),
+    createElement(
+      'p',
+      { class: 'note' },
+      state === undefined ? 'The archive holds nothing of this day.' : formatCoverageShare(state),
+    ),
+    renderMissingSymbols(state?.missing ?? [], state === undefined ? 0 : state.expected - state.covered, choose),
+    files.length === 0
+      ? createElement('p', { class: 'empty' }, 'There are no files of this day.')
+      : renderFilesTable(files),
   );
 }
 
 /** Files that are of no day, such as the list of symbols. */
-export function timelessFiles(manifest: Manifest): HTMLElement | null {
+export function renderUndatedFiles(manifest: Manifest): HTMLElement | null {
   const files = Object.values(manifest.datasets).flatMap((dataset) =>
     dataset.files.filter(({ date }) => date === null),
   );
-  return files.length === 0 ? null : filesTable(files);
+  return files.length === 0 ? null : renderFilesTable(files);
 }
 
-function filesTable(files: readonly ListedFile[]): HTMLElement {
-  const heading = (text: string): HTMLElement => el('th', { scope: 'col' }, text);
-  return el(
+function renderFilesTable(files: readonly ManifestFile[]): HTMLElement {
+  const heading = (text: string): HTMLElement => createElement('th', { scope: 'col' }, text);
+  return createElement(
     'table',
     { class: 'files' },
-    el('thead', {}, el('tr', {}, heading('File'), heading('Rows'), heading('Size'), heading('Download'))),
-    el('tbody', {}, ...files.map(fileRow)),
+    createElement(
+      'thead',
+      {},
+      createElement('tr', {}, heading('File'), heading('Rows'), heading('Size'), heading('Download')),
+    ),
+    createElement('tbody', {}, ...files.map(renderFileRow)),
   );
 }
 
-const fileRow = (file: ListedFile): HTMLElement =>
-  el(
+const renderFileRow = (file: ManifestFile): HTMLElement =>
+  createElement(
     'tr',
     {},
-    el('th', { scope: 'row', title: `sha256 ${file.sha256}` }, file.path.replace(/\/date=[\d-]+\//, '/')),
-    el('td', { 'data-label': 'rows' }, grouped(file.rows)),
-    el('td', { title: `${grouped(file.bytes)} bytes` }, sized(file.bytes)),
-    el(
+    createElement('th', { scope: 'row', title: `sha256 ${file.sha256}` }, file.path.replace(/\/date=[\d-]+\//, '/')),
+    createElement('td', { 'data-label': 'rows' }, formatInteger(file.rows)),
+    createElement('td', { title: `${formatInteger(file.bytes)} bytes` }, formatBytes(file.bytes)),
+    createElement(
       'td',
       {},
-      downloadButtons({
-        url: urlOf(file),
-        name: nameOf(file),
+      renderDownloadButtons({
+        url: toFileUrl(file),
+        name: toFileName(file),
         label: 'Download',
         bytes: file.bytes,
         sha256: file.sha256,
@@ -57,7 +67,7 @@ const fileRow = (file: ListedFile): HTMLElement =>
     ),
   );
 
-function missingSymbols(
+function renderMissingSymbols(
   missing: readonly string[],
   lacking: number,
   choose: (symbol: string) => void,
@@ -65,19 +75,19 @@ function missingSymbols(
   if (missing.length === 0) return null;
   const rest = lacking - missing.length;
   const links = missing.map((symbol) => {
-    const link = el('button', { type: 'button', class: 'link', title: symbol }, shortened(symbol, 40));
+    const link = createElement('button', { type: 'button', class: 'link', title: symbol }, truncateText(symbol, 40));
     link.addEventListener('click', () => choose(symbol));
-    return el('li', {}, link);
+    return createElement('li', {}, link);
   });
-  return el(
+  return createElement(
     'details',
     {},
-    el('summary', {}, `${counted(lacking, 'symbol')} not covered throughout`),
-    el(
+    createElement('summary', {}, `${formatCount(lacking, 'symbol')} not covered throughout`),
+    createElement(
       'ul',
       { class: 'missing' },
       ...links,
-      rest > 0 ? el('li', { class: 'note' }, `and ${grouped(rest)} more`) : null,
+      rest > 0 ? createElement('li', { class: 'note' }, `and ${formatInteger(rest)} more`) : null,
     ),
   );
 }

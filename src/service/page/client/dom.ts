@@ -8,7 +8,7 @@ interface Attributes {
  * An element. Text goes in as text, never as HTML; a function is a listener (`onclick`), true an attribute without a
  * value, false and null none.
  */
-export function el<K extends keyof HTMLElementTagNameMap>(
+export function createElement<K extends keyof HTMLElementTagNameMap>(
   name: K,
   attributes: Attributes = {},
   ...children: readonly Child[]
@@ -24,20 +24,21 @@ export function el<K extends keyof HTMLElementTagNameMap>(
 }
 
 /** The element with that id, which the page has from the server. */
-export function byId(id: string): HTMLElement {
+export function getElementById(id: string): HTMLElement {
   const found = document.getElementById(id);
   if (found === null) throw new Error(`the page has no #${id}`);
   return found;
 }
 
 /** A sentence about something that is under way, told to screen readers, too. */
-export const waiting = (text: string): HTMLElement => el('p', { class: 'waiting', role: 'status' }, text);
+export const renderLoading = (text: string): HTMLElement =>
+  createElement('p', { class: 'waiting', role: 'status' }, text);
 
 /** A sentence about something that went wrong, where it matters, with a way to try again. */
-export const failed = (text: string, again?: () => void): HTMLElement =>
-  el(
+export const renderError = (text: string, again?: () => void): HTMLElement =>
+  createElement(
     'p',
     { class: 'failed', role: 'alert' },
     text,
-    again === undefined ? null : el('button', { type: 'button', onclick: again }, 'Try again'),
+    again === undefined ? null : createElement('button', { type: 'button', onclick: again }, 'Try again'),
   );

@@ -1,12 +1,12 @@
-import { ApiError, ask, isAbort, sentenceOf } from './api.ts';
-import { curlLine } from './archive-file.ts';
-import { el } from './dom.ts';
-import { sized } from './format.ts';
+import { ApiError, fetchApi, isAbortError, toErrorMessage } from './api.ts';
+import { formatCurlCommand } from './archive-file.ts';
+import { createElement } from './dom.ts';
+import { formatBytes } from './format.ts';
 
 /** Bytes that are taken through the browser's memory; greater files are for curl. */
-const bytesMax = 500_000_000;
+const savedBytesMax = 500_000_000;
 
-export interface Offered {
+export interface DownloadableFile {
   readonly url: string;
   readonly name: string;
   /** What the button says. */
@@ -17,22 +17,22 @@ export interface Offered {
 }
 
 /** A button that fetches a file with the key and saves it, one that copies the line for curl, and how far it is. */
-export function downloadButtons(file: Offered): HTMLElement {
-  const told = el('span', { class: 'note', role: 'status' });
-  const save = el(
+export function renderDownloadButtons(file: DownloadableFile): HTMLElement {
+  const told = createElement('span', { class: 'note', role: 'status' });
+  const save = createElement(
     'button',
     { type: 'button', 'data-download': file.name, 'aria-label': `Download ${file.name}` },
     file.label,
   );
-  const line = curlLine(new URL(file.url, location.href).href, file.name);
-  const copy = el(
+  const line = formatCurlCommand(new URL(file.url, location.href).href, file.name);
+  const copy = createElement(
     'button',
     { type: 'button', class: 'quiet', 'aria-label': `Copy the curl line for ${file.name}` },
     'curl',
   );
-  const shown = el('code', { class: 'curl', hidden: true, tabindex: 0 }, line);
+  const shown = createElement('code', { class: 'curl', hidden: true, tabindex: 0 }, line);
   let under: AbortController | null = null;
-  if (file.bytes !== null && file.bytes > bytesMax) {
+  if (file.bytes !== null && file.bytes > savedBytesMax) {
     save.disabled = true;
     told.textContent = 'Too great for a browser: use curl.';
   }
@@ -43,7 +43,7 @@ export function downloadButtons(file: Offered): HTMLElement {
     try {
       await fetchAndSave(file, under.signal, (text) => (told.textContent = text));
     } catch (error) {
-      told.textContent = isAbort(error) ? 'Stopped.' : sentenceOf(error);
+      told.textContent = isAbortError(error) ? 'Stopped.' : toErrorMessage(error);
     }
     save.textContent = file.label;
     under = null;
@@ -58,42 +58,42 @@ export function downloadButtons(file: Offered): HTMLElement {
     told.textContent =
       copied === true ? 'Copied; it reads the key from $ODDSLAKE_KEY.' : 'It reads the key from $ODDSLAKE_KEY.';
   });
-  return el('span', { class: 'download' }, save, copy, told, shown);
+  return createElement('span', { class: 'download' }, save, copy, told, shown);
 }
 
-async function fetchAndSave(file: Offered, signal: AbortSignal, tell: (text: string) => void): Promise<void> {
+async function fetchAndSave(file: DownloadableFile, signal: AbortSignal, tell: (text: string) => void): Promise<void> {
   tell('Asking…');
-  const answer = await ask(file.url, signal);
+  const answer = await fetchApi(file.url, signal);
   const total = file.bytes ?? null;
   const pieces: Uint8Array<ArrayBuffer>[] = [];
   let got = 0;
   for (const reader = answer.body!.getReader(); ; ) {
     const { done, value } = await reader.read().catch((error: unknown) => {
-      if (isAbort(error)) throw error;
+      if (isAbortError(error)) throw error;
       throw new ApiError(0, 'The download broke off: the service stopped, or the network is gone.');
     });
     if (done) break;
     pieces.push(value);
     got += value.length;
-    if (got > bytesMax) {
+    if (got > savedBytesMax) {
       await reader.cancel();
       throw new ApiError(0, 'This is too great for a browser: use curl.');
     }
-    tell(total === null ? sized(got) : `${sized(got)} of ${sized(total)}`);
+    tell(total === null ? formatBytes(got) : `${formatBytes(got)} of ${formatBytes(total)}`);
   }
   const blob = new Blob(pieces, { type: 'application/octet-stream' });
-  const checked = file.sha256 === null ? null : await matches(blob, file.sha256);
+  const checked = file.sha256 === null ? null : await hasChecksum(blob, file.sha256);
   if (checked === false)
     throw new ApiError(0, 'What came is not what the manifest lists: the file was just replaced. Reload the page.');
   const url = URL.createObjectURL(blob);
-  const link = el('a', { href: url, download: file.name });
+  const link = createElement('a', { href: url, download: file.name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
-  tell(`Saved, ${sized(got)}${checked === true ? ', sha256 as listed' : ''}.`);
+  tell(`Saved, ${formatBytes(got)}${checked === true ? ', sha256 as listed' : ''}.`);
 }
 
 /** Null where the browser computes no hashes, as it does on plain http from elsewhere. */
-async function matches(blob: Blob, sha256: string): Promise<boolean | null> {
+async function hasChecksum(blob: Blob, sha256: string): Promise<boolean | null> {
   if (crypto.subtle === undefined) return null;
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', await blob.arrayBuffer()));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('') === sha256;

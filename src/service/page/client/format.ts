@@ -3,28 +3,29 @@
 const dayMs = 86_400_000;
 
 /** 1234567 → 1,234,567 */
-export const grouped = (n: number): string => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+export const formatInteger = (n: number): string => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 
-const units = ['bytes', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
+const byteUnits = ['bytes', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
 
 /** Bytes in powers of 1,000, three digits at least: 12.3 MB */
-export function sized(bytes: number): string {
+export function formatBytes(bytes: number): string {
   if (bytes === 1) return '1 byte';
   let power = 0;
   let left = bytes;
-  while (left >= 999.5 && power < units.length - 1) {
+  while (left >= 999.5 && power < byteUnits.length - 1) {
     left /= 1000;
     power++;
   }
   const digits = power === 0 || left >= 99.95 ? 0 : left >= 9.995 ? 1 : 2;
-  return `${left.toFixed(digits)} ${units[power]}`;
+  return `${left.toFixed(digits)} ${byteUnits[power]}`;
 }
 
 /** One of something, or many: 1 day, 2,000 days */
-export const counted = (n: number, one: string, many = `${one}s`): string => `${grouped(n)} ${n === 1 ? one : many}`;
+export const formatCount = (n: number, one: string, many = `${one}s`): string =>
+  `${formatInteger(n)} ${n === 1 ? one : many}`;
 
 /** How long, in its two greatest units: 3 d 4 h, 12 min */
-export function lasting(ms: number): string {
+export function formatDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
   const minutes = Math.round(seconds / 60);
@@ -32,28 +33,28 @@ export function lasting(ms: number): string {
   const [hours, minutesLeft] = [Math.floor(minutes / 60), minutes % 60];
   if (hours < 48) return minutesLeft === 0 ? `${hours} h` : `${hours} h ${minutesLeft} min`;
   const [days, hoursLeft] = [Math.floor(hours / 24), hours % 24];
-  return hoursLeft === 0 || days > 99 ? `${grouped(days)} d` : `${days} d ${hoursLeft} h`;
+  return hoursLeft === 0 || days > 99 ? `${formatInteger(days)} d` : `${days} d ${hoursLeft} h`;
 }
 
 /** The UTC day: 2026-11-19 */
-export const dayText = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+export const formatDate = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 /** An instant in UTC, seconds and milliseconds only where there are any: 2026-11-19 12:30 */
-export function timeText(ms: number): string {
+export function formatTime(ms: number): string {
   const iso = new Date(ms).toISOString();
   const end = ms % 60_000 === 0 ? 16 : ms % 1000 === 0 ? 19 : 23;
   return iso.slice(0, end).replace('T', ' ');
 }
 
 /** An instant, or its day where it is a midnight, as links have it: 2026-11-19, 2026-11-19T12:30:00Z */
-export const isoText = (ms: number): string =>
-  ms % dayMs === 0 ? dayText(ms) : new Date(ms).toISOString().replace('.000Z', 'Z');
+export const formatIsoTime = (ms: number): string =>
+  ms % dayMs === 0 ? formatDate(ms) : new Date(ms).toISOString().replace('.000Z', 'Z');
 
 /** A price as it was told, but no longer than six digits behind the point. */
-export const priceText = (p: number): string => String(Number(p.toFixed(6)));
+export const formatPrice = (p: number): string => String(Number(p.toFixed(6)));
 
 /** At most `max` characters of a text, on one line. */
-export function shortened(text: string, max: number): string {
+export function truncateText(text: string, max: number): string {
   const characters = [...text.replace(/\s+/g, ' ').trim()];
   return characters.length <= max ? characters.join('') : `${characters.slice(0, max - 1).join('')}…`;
 }

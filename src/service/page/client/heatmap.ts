@@ -1,33 +1,44 @@
-import { type CalendarDay, type CalendarMonth, calendarOf, type DayState, levelOf, levels } from './calendar.ts';
-import { el } from './dom.ts';
-import { counted, grouped } from './format.ts';
+import {
+  buildCalendar,
+  type CalendarDay,
+  type CalendarMonth,
+  type DayState,
+  levelsCount,
+  toLevel,
+} from './calendar.ts';
+import { createElement } from './dom.ts';
+import { formatCount, formatInteger } from './format.ts';
 
 const monthNames = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October'];
-const monthTitle = (month: string): string =>
+const formatMonth = (month: string): string =>
   `${[...monthNames, 'November', 'December'][Number(month.slice(5)) - 1]} ${month.slice(0, 4)}`;
 
 /** Months shown before somebody asks for all of them. */
-const monthsAtFirst = 12;
+const monthsShownInitially = 12;
 
 /** A calendar in which a day is the darker the more of its symbols are covered; `choose` is called with a day. */
-export function heatmap(days: Readonly<Record<string, DayState>>, choose: (date: string) => void) {
-  const months = calendarOf(days);
-  const tip = el('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
-  const grid = el('div', { class: 'months' });
+export function renderHeatmap(days: Readonly<Record<string, DayState>>, choose: (date: string) => void) {
+  const months = buildCalendar(days);
+  const tip = createElement('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
+  const grid = createElement('div', { class: 'months' });
   const show = (shown: readonly CalendarMonth[]): void => {
-    grid.replaceChildren(...shown.map(monthOf));
+    grid.replaceChildren(...shown.map(renderMonth));
     const last = [...grid.querySelectorAll<HTMLElement>('button')].at(-1);
     if (last !== undefined) last.tabIndex = 0;
   };
-  show(months.slice(-monthsAtFirst));
-  const hidden = months.length - monthsAtFirst;
-  const more = el('button', { type: 'button', class: 'more' }, `Show ${counted(hidden, 'earlier month')}`);
+  show(months.slice(-monthsShownInitially));
+  const hidden = months.length - monthsShownInitially;
+  const more = createElement(
+    'button',
+    { type: 'button', class: 'more' },
+    `Show ${formatCount(hidden, 'earlier month')}`,
+  );
   more.addEventListener('click', () => {
     show(months);
     more.remove();
     grid.querySelector('button')?.focus();
   });
-  const root = el('div', { class: 'heatmap' }, legend(), hidden > 0 ? more : null, grid, tip);
+  const root = createElement('div', { class: 'heatmap' }, renderLegend(), hidden > 0 ? more : null, grid, tip);
 
   const dayOf = (target: EventTarget | null): HTMLElement | null =>
     (target as HTMLElement | null)?.closest?.<HTMLElement>('[data-date]') ?? null;
@@ -50,7 +61,7 @@ export function heatmap(days: Readonly<Record<string, DayState>>, choose: (date:
   grid.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') tip.hidden = true;
     const all = [...grid.querySelectorAll<HTMLElement>('button[data-date]')];
-    const to = all[steppedTo(event.key, all.indexOf(event.target as HTMLElement), all)];
+    const to = all[findNextIndex(event.key, all.indexOf(event.target as HTMLElement), all)];
     if (to === undefined) return;
     event.preventDefault();
     for (const day of all) day.tabIndex = day === to ? 0 : -1;
@@ -61,7 +72,7 @@ export function heatmap(days: Readonly<Record<string, DayState>>, choose: (date:
     /** Marks the day whose files are shown. */
     mark(date: string | null): void {
       const before = months.findIndex(({ month }) => date?.startsWith(month));
-      if (before >= 0 && before < months.length - monthsAtFirst && more.isConnected) {
+      if (before >= 0 && before < months.length - monthsShownInitially && more.isConnected) {
         show(months);
         more.remove();
       }
@@ -72,7 +83,7 @@ export function heatmap(days: Readonly<Record<string, DayState>>, choose: (date:
 }
 
 /** The place a key leads to: a day with the arrows left and right, a week up and down, the ends with Home and End. */
-function steppedTo(key: string, at: number, all: readonly HTMLElement[]): number {
+function findNextIndex(key: string, at: number, all: readonly HTMLElement[]): number {
   const weekMs = 7 * 86_400_000;
   const jump = (by: number): number => {
     const wanted = Date.parse(all[at]!.dataset.date!) + by;
@@ -88,52 +99,52 @@ function steppedTo(key: string, at: number, all: readonly HTMLElement[]): number
   return -1;
 }
 
-function monthOf({ month, lead, days }: CalendarMonth): HTMLElement {
-  const title = monthTitle(month);
-  return el(
+function renderMonth({ month, leadingBlanks, days }: CalendarMonth): HTMLElement {
+  const title = formatMonth(month);
+  return createElement(
     'div',
     { class: 'month', role: 'group', 'aria-label': title },
-    el('p', { class: 'month-title', 'aria-hidden': 'true' }, title),
-    el(
+    createElement('p', { class: 'month-title', 'aria-hidden': 'true' }, title),
+    createElement(
       'div',
       { class: 'days' },
-      ...Array.from({ length: lead }, () => el('span', { class: 'blank' })),
-      ...days.map(cell),
+      ...Array.from({ length: leadingBlanks }, () => createElement('span', { class: 'blank' })),
+      ...days.map(renderDayCell),
     ),
   );
 }
 
-function cell({ date, state }: CalendarDay): HTMLElement {
-  if (state === null) return el('span', { class: 'day none', title: `${date}: nothing in the archive` });
-  const level = levelOf(state);
-  return el('button', {
+function renderDayCell({ date, state }: CalendarDay): HTMLElement {
+  if (state === null) return createElement('span', { class: 'day none', title: `${date}: nothing in the archive` });
+  const level = toLevel(state);
+  return createElement('button', {
     type: 'button',
     class: `day ${level === null ? 'idle' : `level-${level}`}`,
     tabindex: -1,
     'data-date': date,
-    'aria-label': `${date}: ${shareText(state)}`,
+    'aria-label': `${date}: ${formatCoverageShare(state)}`,
     'aria-pressed': 'false',
   });
 }
 
 /** What the archive has of a day, in a few words. */
-export function shareText({ expected, covered, state }: DayState): string {
+export function formatCoverageShare({ expected, covered, state }: DayState): string {
   if (expected === 0) return 'no symbol was expected';
-  return `${grouped(covered)} of ${counted(expected, 'symbol')} covered, ${state.replaceAll('_', ' ')}`;
+  return `${formatInteger(covered)} of ${formatCount(expected, 'symbol')} covered, ${state.replaceAll('_', ' ')}`;
 }
 
-const legend = (): HTMLElement =>
-  el(
+const renderLegend = (): HTMLElement =>
+  createElement(
     'p',
     { class: 'legend' },
     'Symbols covered: ',
-    el('span', { class: 'nowrap' }, el('i', { class: 'day level-0' }), ' none '),
-    el(
+    createElement('span', { class: 'nowrap' }, createElement('i', { class: 'day level-0' }), ' none '),
+    createElement(
       'span',
       { class: 'nowrap' },
-      ...Array.from({ length: levels - 1 }, (_, i) => el('i', { class: `day level-${i + 1}` })),
+      ...Array.from({ length: levelsCount - 1 }, (_, i) => createElement('i', { class: `day level-${i + 1}` })),
       ' some ',
     ),
-    el('span', { class: 'nowrap' }, el('i', { class: `day level-${levels}` }), ' all '),
-    el('span', { class: 'nowrap' }, el('i', { class: 'day none' }), ' nothing in the archive'),
+    createElement('span', { class: 'nowrap' }, createElement('i', { class: `day level-${levelsCount}` }), ' all '),
+    createElement('span', { class: 'nowrap' }, createElement('i', { class: 'day none' }), ' nothing in the archive'),
   );

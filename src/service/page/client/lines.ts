@@ -1,4 +1,4 @@
-import type { Range } from './view.ts';
+import type { TimeRange } from './view.ts';
 
 export interface Tick {
   readonly t: number;
@@ -16,7 +16,7 @@ export interface Candle {
 }
 
 /** Columns of a chart: x in epoch milliseconds, ascending; a null breaks the line. */
-export interface Line {
+export interface StepLine {
   readonly x: number[];
   readonly y: (number | null)[];
 }
@@ -26,8 +26,8 @@ export interface Line {
  * was traded. A gap ends it where the gap begins, as what was traded there nobody knows; the next tick begins it again.
  * @param until up to where the answer reaches: a price holds to there, unless a gap comes first
  */
-export function stepsOf(ticks: readonly Tick[], gaps: readonly Range[], until: number): Line {
-  const line: Line = { x: [], y: [] };
+export function toStepLine(ticks: readonly Tick[], gaps: readonly TimeRange[], until: number): StepLine {
+  const line: StepLine = { x: [], y: [] };
   const put = (x: number, y: number | null): void => {
     line.x.push(x);
     line.y.push(y);
@@ -49,7 +49,7 @@ export function stepsOf(ticks: readonly Tick[], gaps: readonly Range[], until: n
 }
 
 /** Columns of candles at the middle of their intervals, with a row of nulls wherever a gap lies between two of them. */
-export function candleColumns(candles: readonly Candle[], gaps: readonly Range[], intervalMs: number) {
+export function toCandleColumns(candles: readonly Candle[], gaps: readonly TimeRange[], intervalMs: number) {
   const rows: (Candle | null)[] = [];
   const x: number[] = [];
   let next = 0;
@@ -69,7 +69,7 @@ export function candleColumns(candles: readonly Candle[], gaps: readonly Range[]
 }
 
 /** Sorted, disjoint gaps inside the range. */
-export function gapsWithin(gaps: readonly Range[], range: Range): Range[] {
+export function clipGaps(gaps: readonly TimeRange[], range: TimeRange): TimeRange[] {
   const out: { from: number; to: number }[] = [];
   for (const { from, to } of [...gaps].sort((a, b) => a.from - b.from)) {
     const cut = { from: Math.max(from, range.from), to: Math.min(to, range.to) };

@@ -1,60 +1,61 @@
-import { askJson, isAbort, key, sentenceOf } from './api.ts';
+import { apiKeyStore, fetchJson, isAbortError, toErrorMessage } from './api.ts';
 import type { Manifest } from './archive-file.ts';
-import { dayFiles, timelessFiles } from './day-files.ts';
-import { byId, el, failed, waiting } from './dom.ts';
-import { heatmap } from './heatmap.ts';
-import { askForKey, showKeyState } from './key-form.ts';
-import { go, onView, viewed } from './navigation.ts';
-import { search } from './search.ts';
-import { symbolView } from './symbol-view.ts';
+import { renderDayFiles, renderUndatedFiles } from './day-files.ts';
+import { createElement, getElementById, renderError, renderLoading } from './dom.ts';
+import { renderHeatmap } from './heatmap.ts';
+import { showKeyForm, showKeyState } from './key-form.ts';
+import { getView, subscribeToView, updateView } from './navigation.ts';
+import { createSearch } from './search.ts';
+import { createSymbolView } from './symbol-view.ts';
 import type { View } from './view.ts';
 
-const rest = byId('rest');
-let show: (view: View) => void = () => {};
-let leave: () => void = () => {};
+const archiveSection = getElementById('rest');
+let renderView: (view: View) => void = () => {};
+let disposeView: () => void = () => {};
 
 /** Without a key: what everybody sees, and the question for one. */
-function close(why: string | null = null): void {
-  leave();
-  [show, leave] = [() => {}, () => {}];
-  rest.replaceChildren();
-  askForKey(() => void open(), why);
+function showSignIn(why: string | null = null): void {
+  disposeView();
+  [renderView, disposeView] = [() => {}, () => {}];
+  archiveSection.replaceChildren();
+  showKeyForm(() => void loadArchive(), why);
 }
 
 /** With a key: the manifest first, as days and files are read from it. */
-async function open(): Promise<void> {
-  rest.replaceChildren(waiting('Reading what the archive has…'));
-  showKeyState(() => close());
+async function loadArchive(): Promise<void> {
+  archiveSection.replaceChildren(renderLoading('Reading what the archive has…'));
+  showKeyState(() => showSignIn());
   try {
-    build(await askJson<Manifest>('/api/v1/export'));
+    renderArchive(await fetchJson<Manifest>('/api/v1/export'));
   } catch (error) {
     // A refused key has led back to the question for one already.
-    if (key.read() !== null && !isAbort(error)) rest.replaceChildren(failed(sentenceOf(error), () => void open()));
+    if (apiKeyStore.read() !== null && !isAbortError(error))
+      archiveSection.replaceChildren(renderError(toErrorMessage(error), () => void loadArchive()));
   }
 }
 
-function build(manifest: Manifest): void {
+function renderArchive(manifest: Manifest): void {
   const chooseSymbol = (symbol: string): void => {
     focusNext = 'symbol';
-    go({ symbol, range: null });
+    updateView({ symbol, range: null });
   };
-  const days = heatmap(manifest.days, (day) => {
+  const days = renderHeatmap(manifest.days, (day) => {
     focusNext = 'day';
-    go({ day });
-    if (viewed().day === day) showDay(viewed());
+    updateView({ day });
+    if (getView().day === day) showDay(getView());
   });
-  const files = el('div', {});
-  const found = search(chooseSymbol);
-  const place = el('div', {});
-  const timeless = timelessFiles(manifest);
+  const files = createElement('div', {});
+  const found = createSearch(chooseSymbol);
+  const place = createElement('div', {});
+  const timeless = renderUndatedFiles(manifest);
   let focusNext: 'symbol' | 'day' | null = null;
-  let symbolShown: { readonly name: string; readonly view: ReturnType<typeof symbolView> } | null = null;
+  let symbolShown: { readonly name: string; readonly view: ReturnType<typeof createSymbolView> } | null = null;
   let dayShown: string | null = null;
 
   const showDay = ({ day }: View): void => {
     if (day !== dayShown) {
       days.mark(day);
-      files.replaceChildren(day === null ? '' : dayFiles(manifest, day, chooseSymbol));
+      files.replaceChildren(day === null ? '' : renderDayFiles(manifest, day, chooseSymbol));
       dayShown = day;
     }
     if (focusNext === 'day') files.querySelector('h3')?.focus();
@@ -63,7 +64,7 @@ function build(manifest: Manifest): void {
     const { symbol } = view;
     if (symbol !== (symbolShown?.name ?? null)) {
       symbolShown?.view.destroy();
-      symbolShown = symbol === null ? null : { name: symbol, view: symbolView(symbol) };
+      symbolShown = symbol === null ? null : { name: symbol, view: createSymbolView(symbol) };
       place.replaceChildren(symbolShown?.view.root ?? '');
     }
     if (focusNext === 'symbol') symbolShown?.view.heading.focus();
@@ -71,7 +72,7 @@ function build(manifest: Manifest): void {
     document.title = symbol === null ? 'oddslake: what is in this archive' : `${symbol} · oddslake`;
   };
   let drawnFor = '';
-  show = (view) => {
+  renderView = (view) => {
     showDay(view);
     const { day, ...rest } = view;
     const asked = JSON.stringify(rest);
@@ -80,43 +81,48 @@ function build(manifest: Manifest): void {
     drawnFor = asked;
     focusNext = null;
   };
-  leave = () => symbolShown?.view.destroy();
+  disposeView = () => symbolShown?.view.destroy();
 
-  rest.replaceChildren(
-    el(
+  archiveSection.replaceChildren(
+    createElement(
       'section',
       { 'aria-labelledby': 'symbols-title' },
-      el('h2', { id: 'symbols-title' }, 'Symbols'),
+      createElement('h2', { id: 'symbols-title' }, 'Symbols'),
       found.root,
       place,
     ),
-    el(
+    createElement(
       'section',
       { 'aria-labelledby': 'days-title' },
-      el('h2', { id: 'days-title' }, 'Coverage by day'),
+      createElement('h2', { id: 'days-title' }, 'Coverage by day'),
       Object.keys(manifest.days).length === 0
-        ? el('p', { class: 'empty' }, 'The archive has no day yet.')
-        : el('p', { class: 'note' }, 'Choose a day for its files. With the keyboard: arrows, Home and End.'),
+        ? createElement('p', { class: 'empty' }, 'The archive has no day yet.')
+        : createElement('p', { class: 'note' }, 'Choose a day for its files. With the keyboard: arrows, Home and End.'),
       days.root,
       files,
     ),
     timeless === null
       ? ''
-      : el('section', { 'aria-labelledby': 'files-title' }, el('h2', { id: 'files-title' }, 'Other files'), timeless),
+      : createElement(
+          'section',
+          { 'aria-labelledby': 'files-title' },
+          createElement('h2', { id: 'files-title' }, 'Other files'),
+          timeless,
+        ),
   );
   days.root.hidden = Object.keys(manifest.days).length === 0;
   found.start();
-  show(viewed());
+  renderView(getView());
 }
 
-key.onRefused((why) => {
-  if (key.read() === null) return;
-  key.forget();
-  close(why);
+apiKeyStore.onRefused((why) => {
+  if (apiKeyStore.read() === null) return;
+  apiKeyStore.forget();
+  showSignIn(why);
 });
-onView((view) => show(view));
-if (key.read() === null) close();
+subscribeToView((view) => renderView(view));
+if (apiKeyStore.read() === null) showSignIn();
 else {
-  byId('key').hidden = true;
-  void open();
+  getElementById('key').hidden = true;
+  void loadArchive();
 }

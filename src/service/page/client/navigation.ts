@@ -1,24 +1,24 @@
-import { hashOf, parseView, type View } from './view.ts';
+import { formatHash, parseView, type View } from './view.ts';
 
 const listeners: ((view: View) => void)[] = [];
 
-let current = parseView(location.hash);
+let currentView = parseView(location.hash);
 
-export const viewed = (): View => current;
+export const getView = (): View => currentView;
 
 /** Looks at something else: a new entry of the history, which every listener is then told of. */
-export function go(change: Partial<View>): void {
-  const hash = hashOf({ ...current, ...change });
-  if (hash !== hashOf(current)) location.hash = hash;
+export function updateView(change: Partial<View>): void {
+  const hash = formatHash({ ...currentView, ...change });
+  if (hash !== formatHash(currentView)) location.hash = hash;
 }
 
-export const onView = (listener: (view: View) => void): void => {
+export const subscribeToView = (listener: (view: View) => void): void => {
   listeners.push(listener);
 };
 
 addEventListener('hashchange', () => {
   // The link that skips to the archive names a place, not a view.
   if (location.hash === '#main') return;
-  current = parseView(location.hash);
-  for (const listener of listeners) listener(current);
+  currentView = parseView(location.hash);
+  for (const listener of listeners) listener(currentView);
 });

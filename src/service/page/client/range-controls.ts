@@ -1,7 +1,7 @@
-import { el } from './dom.ts';
-import { moved, scaled } from './intervals.ts';
-import { go } from './navigation.ts';
-import { type Range, timeOf, type View } from './view.ts';
+import { createElement } from './dom.ts';
+import { scaleRange, shiftRange } from './intervals.ts';
+import { updateView } from './navigation.ts';
+import { parseTime, type TimeRange, type View } from './view.ts';
 
 const dayMs = 86_400_000;
 const presets = [
@@ -12,23 +12,23 @@ const presets = [
 ] as const;
 
 /** What is drawn and of which stretch of `bounds`: every way of choosing it works without a mouse, too. */
-export function rangeControls(kind: View['chart'], range: Range, bounds: Range): HTMLElement {
+export function renderRangeControls(kind: View['chart'], range: TimeRange, bounds: TimeRange): HTMLElement {
   const button = (label: string, pressed: boolean | null, act: () => void, name: string | null = null): HTMLElement =>
-    el(
+    createElement(
       'button',
       { type: 'button', 'aria-pressed': pressed === null ? null : String(pressed), 'aria-label': name, onclick: act },
       label,
     );
   const group = (label: string, ...buttons: HTMLElement[]): HTMLElement =>
-    el('div', { class: 'joined', role: 'group', 'aria-label': label }, ...buttons);
-  const shown = (next: Range) => () => go({ range: next });
-  return el(
+    createElement('div', { class: 'joined', role: 'group', 'aria-label': label }, ...buttons);
+  const shown = (next: TimeRange) => () => updateView({ range: next });
+  return createElement(
     'div',
     { class: 'controls' },
     group(
       'Drawn as',
-      button('Price', kind === 'price', () => go({ chart: 'price' })),
-      button('Candles', kind === 'candles', () => go({ chart: 'candles' })),
+      button('Price', kind === 'price', () => updateView({ chart: 'price' })),
+      button('Candles', kind === 'candles', () => updateView({ chart: 'candles' })),
     ),
     group(
       'Stretch',
@@ -43,37 +43,37 @@ export function rangeControls(kind: View['chart'], range: Range, bounds: Range):
     ),
     group(
       'Move and zoom',
-      button('‹', null, shown(moved(range, -0.5, bounds)), 'Earlier'),
-      button('›', null, shown(moved(range, 0.5, bounds)), 'Later'),
-      button('+', null, shown(scaled(range, 0.5, bounds)), 'Zoom in'),
-      button('−', null, shown(scaled(range, 2, bounds)), 'Zoom out'),
+      button('‹', null, shown(shiftRange(range, -0.5, bounds)), 'Earlier'),
+      button('›', null, shown(shiftRange(range, 0.5, bounds)), 'Later'),
+      button('+', null, shown(scaleRange(range, 0.5, bounds)), 'Zoom in'),
+      button('−', null, shown(scaleRange(range, 2, bounds)), 'Zoom out'),
     ),
-    exact(range),
+    renderExactRange(range),
   );
 }
 
 /** From and to as they are typed, in UTC. */
-function exact(range: Range): HTMLElement {
+function renderExactRange(range: TimeRange): HTMLElement {
   const field = (id: string, label: string, t: number): [HTMLElement, HTMLInputElement] => {
     const value = new Date(t).toISOString().slice(0, 19);
-    const input = el('input', { id, type: 'datetime-local', step: 1, required: true, value });
-    return [el('label', { for: id }, label), input];
+    const input = createElement('input', { id, type: 'datetime-local', step: 1, required: true, value });
+    return [createElement('label', { for: id }, label), input];
   };
   const [fromLabel, from] = field('range-from', 'From (UTC)', range.from);
   const [toLabel, to] = field('range-to', 'To (UTC)', Math.ceil(range.to / 1000) * 1000);
-  const form = el(
+  const form = createElement(
     'form',
     { class: 'exact' },
-    el('span', {}, fromLabel, from),
-    el('span', {}, toLabel, to),
-    el('button', { type: 'submit' }, 'Show'),
+    createElement('span', {}, fromLabel, from),
+    createElement('span', {}, toLabel, to),
+    createElement('button', { type: 'submit' }, 'Show'),
   );
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    const [start, end] = [timeOf(`${from.value}Z`), timeOf(`${to.value}Z`)];
+    const [start, end] = [parseTime(`${from.value}Z`), parseTime(`${to.value}Z`)];
     const good = start !== null && end !== null && start < end;
     to.setCustomValidity(good ? '' : 'It has to end after it starts.');
-    if (good) go({ range: { from: start, to: end } });
+    if (good) updateView({ range: { from: start, to: end } });
     else to.reportValidity();
   });
   to.addEventListener('input', () => to.setCustomValidity(''));

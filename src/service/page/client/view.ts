@@ -1,16 +1,16 @@
-import { isoText } from './format.ts';
+import { formatIsoTime } from './format.ts';
 
 /** What is looked at: all of it stands in the address, so that a view can be shared and the back button works. */
 export interface View {
   readonly symbol: string | null;
   /** Epoch milliseconds, half-open; both or neither. */
-  readonly range: Range | null;
+  readonly range: TimeRange | null;
   readonly chart: 'price' | 'candles';
   /** YYYY-MM-DD, the day whose files are shown. */
   readonly day: string | null;
 }
 
-export interface Range {
+export interface TimeRange {
   readonly from: number;
   readonly to: number;
 }
@@ -18,23 +18,23 @@ export interface Range {
 /** Reads what stands behind the # of an address; what makes no sense there counts as not said. */
 export function parseView(hash: string): View {
   const said = new URLSearchParams(hash.replace(/^#/, ''));
-  const [from, to] = [timeOf(said.get('from')), timeOf(said.get('to'))];
+  const [from, to] = [parseTime(said.get('from')), parseTime(said.get('to'))];
   const day = said.get('day') ?? '';
   return {
     symbol: said.get('symbol') || null,
     range: from !== null && to !== null && from < to ? { from, to } : null,
     chart: said.get('chart') === 'candles' ? 'candles' : 'price',
-    day: /^\d{4}-\d\d-\d\d$/.test(day) && timeOf(day) !== null ? day : null,
+    day: /^\d{4}-\d\d-\d\d$/.test(day) && parseTime(day) !== null ? day : null,
   };
 }
 
 /** The same as text, without what is usual. */
-export function hashOf({ symbol, range, chart, day }: View): string {
+export function formatHash({ symbol, range, chart, day }: View): string {
   const said = new URLSearchParams();
   if (symbol !== null) said.set('symbol', symbol);
   if (symbol !== null && range !== null) {
-    said.set('from', isoText(range.from));
-    said.set('to', isoText(range.to));
+    said.set('from', formatIsoTime(range.from));
+    said.set('to', formatIsoTime(range.to));
   }
   if (symbol !== null && chart === 'candles') said.set('chart', chart);
   if (day !== null) said.set('day', day);
@@ -45,7 +45,7 @@ export function hashOf({ symbol, range, chart, day }: View): string {
 const timePattern = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?Z)?$/;
 
 /** An instant of UTC, as links and the inputs of the page have it; null for anything else. */
-export function timeOf(text: string | null): number | null {
+export function parseTime(text: string | null): number | null {
   if (text === null || !timePattern.test(text)) return null;
   const ms = Date.parse(text);
   return Number.isFinite(ms) && ms >= 0 ? ms : null;
