@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { readRawFile } from '../src/archive/raw/raw-file.ts';
 import { paths } from '../src/contract/paths.ts';
 import type { RawRequest } from '../src/core/raw-page.ts';
-import { buildRequestPath } from '../src/upstream/request-url.ts';
+import { buildRequestPath } from '../src/upstream/client.ts';
 
 /** Longest piece of raw pages, decompressed. */
 const pieceBytesMax = 2 ** 30;

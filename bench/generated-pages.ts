@@ -1,6 +1,6 @@
 import { createRandom, hashNumber } from '../src/core/random.ts';
 import { dayMs } from '../src/core/window.ts';
-import { createMarketNames } from '../src/sandbox/simulated-names.ts';
+import { createMarketNames } from '../src/sandbox/simulated-markets.ts';
 import type { SandboxTickPage } from '../src/sandbox/tick-page.ts';
 
 /**

@@ -9,7 +9,7 @@ import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
 import { publish } from '../src/archive/publish/publish.ts';
 import type { MarketFacts } from '../src/core/market.ts';
-import { precedenceRanks } from '../src/core/merge.ts';
+import { precedenceRanks } from '../src/core/precedence.ts';
 import { appendMarkets, appendTicks } from '../src/state/journal.ts';
 import { startRun } from '../src/state/runs.ts';
 import { recordMarkets } from '../src/state/symbols.ts';

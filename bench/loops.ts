@@ -3,19 +3,14 @@
  * Run: node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
  */
 import { parseArgs } from 'node:util';
-import { computeFileStatistics } from '../src/archive/generation/file-entry.ts';
+import { computeFileStatistics } from '../src/archive/generation/encode-partition.ts';
 import { candleIntervals, computeCandles } from '../src/core/candles.ts';
-import {
-  emptyPart,
-  type KnownPrecedence,
-  type MergedPart,
-  mergePart,
-  precedenceRanks,
-  type TickChunk,
-} from '../src/core/merge.ts';
-import { computePartNumber } from '../src/core/partition.ts';
+import { type MergedPart, mergePart } from '../src/core/merge.ts';
+import { type KnownPrecedence, precedenceRanks } from '../src/core/precedence.ts';
+import { computePartNumber } from '../src/core/symbol-name.ts';
+import { emptyPart, type TickChunk } from '../src/core/tick-columns.ts';
 import { dayMs, floorToDay, union, type Window } from '../src/core/window.ts';
-import { validateTicks } from '../src/ingest/validate-ticks.ts';
+import { validateTicks } from '../src/ingest/observation.ts';
 import { formatTickPage } from '../src/sandbox/tick-page.ts';
 import { decodeTickPage } from '../src/upstream/decode.ts';
 import type { DecodedTickPage } from '../src/upstream/upstream.ts';

@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { formatManifest, type PublishedFile } from '../src/archive/manifest.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
-import { setMeta } from '../src/state/meta.ts';
+import { setMeta } from '../src/state/database.ts';
 import { systemClock } from '../src/system.ts';
 import { makeKey } from './key.ts';
 import { startService } from './service.ts';

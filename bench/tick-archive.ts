@@ -5,13 +5,12 @@ import { encodeTickFile } from '../src/archive/generation/encode-partition.ts';
 import { listNextFiles, type Stage, stageFile, startStage } from '../src/archive/generation/staging.ts';
 import { toDayPath } from '../src/archive/layout.ts';
 import { type Archive, openArchive } from '../src/archive/open-archive.ts';
-import { compareUtf8 } from '../src/core/compare-utf8.ts';
-import type { PartColumns } from '../src/core/merge.ts';
-import { computePartNumber } from '../src/core/partition.ts';
+import { compareUtf8, computePartNumber } from '../src/core/symbol-name.ts';
+import type { PartColumns } from '../src/core/tick-columns.ts';
 import { dayMs } from '../src/core/window.ts';
 import { restoreSegments } from '../src/state/coverage.ts';
-import { recordRowGroups } from '../src/state/file-metadata.ts';
 import { readCommitState } from '../src/state/intent.ts';
+import { recordRowGroups } from '../src/state/published-files.ts';
 import { addTickDeltas } from '../src/state/symbols.ts';
 import { makeKey } from './key.ts';
 

@@ -1,10 +1,8 @@
 import type { BackfillFlags, Job } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { reportGaps } from '../src/app/steps/gaps-step.ts';
+import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/app/steps/gaps-step.ts';
 import { collectPlans, createBackfillPlans, pollMarketLists } from '../src/app/steps/poll-steps.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
-import { reportDataLoss } from '../src/app/steps/report-data-loss.ts';
-import { reportSuspendedSymbols } from '../src/app/steps/suspended-step.ts';
 import { confirmRequestsPerWindow, estimateRequests } from '../src/ingest/plan.ts';
 import { readAllSymbols } from '../src/state/symbols.ts';
 

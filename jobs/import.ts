@@ -1,8 +1,8 @@
 import { type ImportFlags, importFiles, prepareImport } from '../src/app/import/import-step.ts';
 import type { Job } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
+import { reportDataLoss } from '../src/app/steps/gaps-step.ts';
 import { verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
-import { reportDataLoss } from '../src/app/steps/report-data-loss.ts';
 
 /** Takes recordings from files through the same checks, dedupe and publish as what is polled. */
 export const job: Job<ImportFlags> = {

@@ -1,13 +1,11 @@
 import type { Job, NightlyFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { reportGaps } from '../src/app/steps/gaps-step.ts';
+import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/app/steps/gaps-step.ts';
 import { recordNightStats } from '../src/app/steps/nightly-stats-step.ts';
 import { pollConfiguredBooks } from '../src/app/steps/order-books-step.ts';
 import { computePollEnd, pollMarketLists, pollTicks } from '../src/app/steps/poll-steps.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
 import { recheckCoverage } from '../src/app/steps/recheck-step.ts';
-import { reportDataLoss } from '../src/app/steps/report-data-loss.ts';
-import { reportSuspendedSymbols } from '../src/app/steps/suspended-step.ts';
 import { dayMs } from '../src/core/window.ts';
 
 /** The main job: markets, ticks of every live symbol from its cursor on, order books, rechecks of a sample, publish, verify what changed. */

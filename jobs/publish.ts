@@ -1,7 +1,7 @@
 import type { Job } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
+import { reportDataLoss } from '../src/app/steps/gaps-step.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
-import { reportDataLoss } from '../src/app/steps/report-data-loss.ts';
 
 /** Merges what is journaled into the day partitions. */
 export const job: Job = {

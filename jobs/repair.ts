@@ -1,11 +1,14 @@
 import type { Job, RepairFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { countRestored } from '../src/app/steps/count-restored.ts';
+import { reportDataLoss } from '../src/app/steps/gaps-step.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
-import { replayRawResponses } from '../src/app/steps/raw-replay-step.ts';
-import { refetchLostWindows, reportLossesWithoutUpstream } from '../src/app/steps/refetch-step.ts';
-import { repairDamage } from '../src/app/steps/repair-step.ts';
-import { reportDataLoss } from '../src/app/steps/report-data-loss.ts';
+import {
+  refetchLostWindows,
+  repairDamage,
+  replayRawResponses,
+  reportLossesWithoutUpstream,
+} from '../src/app/steps/repair-step.ts';
+import { countRestored } from '../src/app/steps/track-lost-windows.ts';
 import { requireOtherUpstream } from '../src/settings/settings.ts';
 
 /** Mends what is damaged and has what was lost again: of answers that were kept, from the upstream or another oddslake. */

@@ -1,11 +1,9 @@
 import type { Job, TicksFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { reportGaps } from '../src/app/steps/gaps-step.ts';
+import { listSuspendedNames, reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/app/steps/gaps-step.ts';
 import { computePollEnd, pollMarketLists, pollTicks } from '../src/app/steps/poll-steps.ts';
 import { hasNoListedSymbols } from '../src/app/steps/polled-symbols.ts';
 import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
-import { reportDataLoss } from '../src/app/steps/report-data-loss.ts';
-import { listSuspendedNames, reportSuspendedSymbols } from '../src/app/steps/suspended-step.ts';
 
 /** One poll of ticks up to now, published. */
 export const job: Job<TicksFlags> = {

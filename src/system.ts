@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock, Random } from './core/clock.ts';
+import type { Clock, Random } from './core/ports.ts';
 
 const timerMsMax = 2 ** 31 - 1;
 

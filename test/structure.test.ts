@@ -14,12 +14,12 @@ test('every surface takes its verdict from the one judge, and nobody else comput
   const read = (path: string): string[] => importsOf(readFileSync(root + path, 'utf8'));
   /** Where each surface asks: the judge, what brings its published verdict up to now, or one of those that do so. */
   const asks: Readonly<Record<string, string>> = {
-    'src/archive/generation/next-manifest.ts': 'core/completeness.ts',
+    'src/archive/generation/staging.ts': 'core/completeness.ts',
     'src/reading/status.ts': 'core/completeness.ts',
     'src/reading/gaps.ts': 'core/completeness.ts',
     'src/app/steps/gaps-step.ts': 'core/completeness.ts',
     'src/reading/archive-status.ts': 'core/verdict.ts',
-    'src/app/doctor/probe-archive.ts': 'core/verdict.ts',
+    'src/app/doctor/archive.ts': 'core/verdict.ts',
     'src/reading/report/report-data.ts': '../status.ts',
     'src/app/run.ts': 'reading/archive-status.ts',
     'src/app/schedule/health-checks.ts': 'reading/archive-status.ts',
@@ -79,7 +79,7 @@ describe('the check of the structure', () => {
     ['jobs/a.ts', "import { log } from '../src/cli/log.ts';"],
     ['bin/main.ts', "import { nightly } from '../jobs/nightly.ts';"],
     ['src/state/a.ts', "import { DatabaseSync } from 'node:sqlite';"],
-    ['src/settings/environment.ts', 'export const env = process.env;'],
+    ['src/settings/source.ts', 'export const env = process.env;'],
     ['src/system.ts', 'const now = Date.now();'],
     ['src/core/commonest.ts', 'export const date = new Date(0);'],
   ])('lets pass: %s %s', (path, text) => {

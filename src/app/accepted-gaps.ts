@@ -3,7 +3,7 @@ import { UsageError } from '../core/errors.ts';
 import { formatIsoUtc } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
 import { listGaps } from '../reading/gaps.ts';
-import { toCompletenessRules } from '../settings/judged-by.ts';
+import { toCompletenessRules } from '../settings/settings.ts';
 import { type AcceptedWindow, acceptWindow, revokeAccepted } from '../state/accepted.ts';
 import { readSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';

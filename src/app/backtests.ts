@@ -8,9 +8,8 @@ import { generateRandomId, readArchiveLease, readLeaseId } from '../reading/expo
 import type { BacktestSpec } from '../research/backtest-request.ts';
 import type { BacktestResult } from '../research/result.ts';
 import { requireArchiveLease } from '../workspace/archive-lease.ts';
-import { createBacktestStore, type ListedBacktest } from '../workspace/backtests.ts';
+import { createBacktestStore, type ListedBacktest, saveBacktest } from '../workspace/backtests.ts';
 import { toOwnerColumns } from '../workspace/owner.ts';
-import { saveBacktest } from '../workspace/save-backtest.ts';
 import { createStrategyStore } from '../workspace/strategies.ts';
 import type { BacktestRow, OwnerColumns } from '../workspace/tables.ts';
 import type { Workspace } from '../workspace/workspace.ts';

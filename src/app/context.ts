@@ -1,6 +1,5 @@
 import type { Disk } from '../archive/disk/file-system.ts';
-import type { Clock, Random } from '../core/clock.ts';
-import type { Log } from '../core/log.ts';
+import type { Clock, Log, Random } from '../core/ports.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { OpenDatabase } from '../state/database.ts';
 import type { OpenTransport } from '../upstream/transport.ts';

@@ -1,5 +1,5 @@
 import { createLayout } from '../archive/layout.ts';
-import { clockAheadMsMax } from '../core/clock.ts';
+import { clockAheadMsMax } from '../core/ports.ts';
 import type { LastRun } from '../metrics/last-run.ts';
 import type { Database } from '../state/database.ts';
 import { readLastEndedRuns } from '../state/runs.ts';

@@ -1,8 +1,8 @@
 import type { Archive } from '../archive/open-archive.ts';
 import { publish } from '../archive/publish/publish.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
-import { toCompletenessRules } from '../settings/judged-by.ts';
-import { readRecordedDamage } from '../state/damage.ts';
+import { toCompletenessRules } from '../settings/settings.ts';
+import { readRecordedDamage } from '../state/published-files.ts';
 import type { Context } from './context.ts';
 
 /** Publishes the verdict as it is judged now, with whatever is journaled. */

@@ -3,7 +3,7 @@ import { requireWritableTarget, writeFileAtomically } from '../archive/copies/ex
 import type { Archive } from '../archive/open-archive.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import type { ArchiveHealth } from '../report/health-status.ts';
-import { toCompletenessRules } from '../settings/judged-by.ts';
+import { toCompletenessRules } from '../settings/settings.ts';
 import type { Context } from './context.ts';
 import { openConfiguredArchive } from './open-configured.ts';
 

@@ -1,30 +1,34 @@
-import { removeAbandonedScratch } from '../archive/copies/scratch-dir.ts';
+import { removeAbandonedScratch } from '../archive/copies/pin-generation.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
 import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
 import { countJournaledTicks } from '../archive/publish/count-waiting.ts';
 import { recoverPublish } from '../archive/publish/publish.ts';
+import { pruneRawFiles } from '../archive/raw/raw-file.ts';
 import type { RawWriter } from '../archive/raw/raw-writer.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { readPublishedVerdict } from '../reading/archive-status.ts';
 import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
-import { readRecordedDamage } from '../state/damage.ts';
 import { readOpenIntent } from '../state/intent.ts';
+import { readRecordedDamage } from '../state/published-files.ts';
 import { openSharedRateStore, type SharedRateStore } from '../state/rate-limit-store.ts';
 import { countDroppedRejects, countWaitingTicks, finishRun, readRunCounts, startRun } from '../state/runs.ts';
 import type { Upstream, UpstreamCounters } from '../upstream/upstream.ts';
 import { afterRun } from './after-run/index.ts';
 import type { Context } from './context.ts';
-import { getConfiguredSymbols, openConfiguredArchive } from './open-configured.ts';
-import { openConfiguredUpstream, openOtherUpstream } from './open-upstream.ts';
+import {
+  getConfiguredSymbols,
+  openConfiguredArchive,
+  openConfiguredUpstream,
+  openOtherUpstream,
+} from './open-configured.ts';
 import { publishDamageVerdict } from './publish-verdict.ts';
-import { checkPublishedSizes, hashDueFiles } from './steps/damage-steps.ts';
 import { createResponseShapes, type DriftLine, detectSchemaDrift, type ResponseShapes } from './steps/drift-step.ts';
-import { createNightCounters, type NightCounters } from './steps/nightly-counters.ts';
-import { closeRawCapture, openRawCapture } from './steps/raw-step.ts';
-import { listActiveSuspended } from './steps/suspended-step.ts';
+import { listActiveSuspended } from './steps/gaps-step.ts';
+import { createNightCounters, type NightCounters } from './steps/nightly-stats-step.ts';
+import { checkPublishedSizes, hashDueFiles } from './steps/publish-step.ts';
 import type { LostWindowState } from './steps/track-lost-windows.ts';
-import { addNextAction } from './suggest-action-facts.ts';
+import { addNextAction } from './suggest-action.ts';
 import {
   type BookCounts,
   emptyBookCounts,
@@ -326,5 +330,42 @@ async function finishInterruptedPublish(archive: Archive, { clock, signal, log }
     log.info({}, 'finished the publish of a broken run');
   } catch (error) {
     if (!(error instanceof OddslakeError) || error.exitCode !== exitCodes.busy) throw error;
+  }
+}
+
+/** What of a run matters here. */
+interface RawCaptureRun {
+  readonly context: Pick<Context, 'settings' | 'clock'>;
+  readonly archive: Archive;
+  readonly id: string;
+  readonly warnings: string[];
+}
+
+/** How long an answer may wait for others, in ms: what a kill can cost of them. */
+const gatherMs = 50;
+
+/** Opens what keeps the answers of a run as they come; null where none are kept. */
+export async function openRawCapture({
+  context: { settings, clock },
+  archive,
+  id: runId,
+}: RawCaptureRun): Promise<RawWriter | null> {
+  if (settings.raw.keepDays === 0) return null;
+  const { openRawWriter } = await import('../archive/raw/raw-writer.ts');
+  const gather = (signal: AbortSignal): Promise<void> => clock.sleep(gatherMs, signal);
+  return openRawWriter(archive, { runId, secret: requireUpstream(settings).apiKey, gather, ...settings.raw });
+}
+
+/** Writes what is left of the answers, and removes old ones. What goes wrong with it is a warning, whatever it is. */
+export async function closeRawCapture(
+  { context, archive, warnings }: RawCaptureRun,
+  keeper: RawWriter | null,
+): Promise<void> {
+  const lost = await keeper?.close();
+  if (typeof lost === 'string') warnings.push(lost);
+  try {
+    pruneRawFiles(archive, context.settings.raw, context.clock.nowMs());
+  } catch (error) {
+    warnings.push(`Old answers under .oddslake/raw could not be removed: ${(error as Error).message}`);
   }
 }

@@ -2,11 +2,10 @@ import type { Archive } from '../archive/open-archive.ts';
 import { paths } from '../contract/paths.ts';
 import { openVerifiedFiles } from '../reading/files/verified-files.ts';
 import { watchManifest } from '../reading/manifest-watcher.ts';
-import { stopService } from '../service/graceful-shutdown.ts';
-import { serviceLimits } from '../service/http-limits.ts';
+import { serviceLimits, stopService } from '../service/connection-limits.ts';
 import { createService } from '../service/server.ts';
 import type { Context } from './context.ts';
-import { createListenError } from './listen-error.ts';
+import { createListenError } from './error-message.ts';
 import { openConfiguredWorkspace } from './workspace.ts';
 
 export interface RunningService {

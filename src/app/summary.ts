@@ -4,12 +4,10 @@ import { formatCount } from '../core/format-quantity.ts';
 import type { CountComparison, MarketChanges, NamedCount } from '../core/nightly-stats.ts';
 import { formatIsoUtc } from '../core/time.ts';
 import type { CompletenessCounts } from '../core/verdict.ts';
-import type { DamageKind, RecordedDamage } from '../state/damage.ts';
+import type { DamageKind, RecordedDamage } from '../state/published-files.ts';
 import { InterruptedError } from './context.ts';
 import { formatErrorMessage } from './error-message.ts';
 import type { DriftLine } from './steps/drift-step.ts';
-
-export type { CountComparison, NamedCount } from '../core/nightly-stats.ts';
 
 /** One window that could not be fetched; `symbol` and window are null where it was not one symbol's. */
 export interface FailureLine {

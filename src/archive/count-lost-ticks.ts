@@ -1,6 +1,6 @@
-import type { LostWindow } from '../core/data-loss.ts';
-import { computePartNumber } from '../core/partition.ts';
-import { countTicksInWindow, indexTickTimes } from '../core/tick-search.ts';
+import type { LostWindow } from '../core/coverage.ts';
+import { computePartNumber } from '../core/symbol-name.ts';
+import { countTicksInWindow, indexTickTimes } from '../core/tick-columns.ts';
 import { floorToDay } from '../core/window.ts';
 import { toDayPath } from './layout.ts';
 import { findManifestFile } from './manifest.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { OddslakeError } from '../core/errors.ts';
-import { inspectState, type StateInspection } from '../state/inspect.ts';
 import { LockRefusedError, tryLock } from '../state/lock.ts';
+import { inspectState, type StateInspection } from '../state/state.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
 import { createLayout } from './layout.ts';
 import { listManifestFiles, type Manifest, type PublishedFile, parseManifest } from './manifest.ts';

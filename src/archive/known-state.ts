@@ -1,18 +1,17 @@
 import type { CompletenessInput, CompletenessRules, KnownDamage } from '../core/completeness.ts';
-import type { CoveredWindow } from '../core/coverage.ts';
-import type { LostWindow } from '../core/data-loss.ts';
+import type { CoveredWindow, LostWindow } from '../core/coverage.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { computePartNumber } from '../core/partition.ts';
+import { computePartNumber } from '../core/symbol-name.ts';
 import { parseDayStart } from '../core/time.ts';
 import type { DamageFindings } from '../core/verdict.ts';
 import { dayMs, floorToDay, subtract, type Window } from '../core/window.ts';
 import { readAcceptedWindows } from '../state/accepted.ts';
 import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from '../state/coverage.ts';
-import { type FileDamage, readRecordedDamage } from '../state/damage.ts';
 import { readLostWindows } from '../state/data-loss.ts';
 import type { Database } from '../state/database.ts';
-import { findLastListedDay, readWholeListings } from '../state/listings.ts';
+import { findLastListedDay, readWholeListings } from '../state/nightly-stats.ts';
 import { readAllOwedWindows } from '../state/owed.ts';
+import { type FileDamage, readRecordedDamage } from '../state/published-files.ts';
 import { readAllSymbols } from '../state/symbols.ts';
 import type { Archive } from './open-archive.ts';
 

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { formatDay } from '../core/time.ts';
+import type { Archive } from './open-archive.ts';
 import type { DatasetName } from './parquet/schema.ts';
 
 /** Where things are, all below one root; published paths are relative to it, with forward slashes. */
@@ -36,3 +37,13 @@ export const toDamagedJournalPath = (generation: number, id: string): string =>
 /** Where a generation's publish put what it set aside; relative to the root. */
 export const toQuarantinePath = (generation: number): string =>
   `.oddslake/quarantine/generation-${String(generation).padStart(6, '0')}.ndjson.gz`;
+
+/** What the quarantine has of each generation, below the archive's root, oldest first; older versions did not compress it. */
+export const listQuarantineFiles = ({ disk, layout }: Pick<Archive, 'disk' | 'layout'>): string[] =>
+  disk
+    .list(join(layout.privateFolder, 'quarantine'))
+    .filter((name) => /^generation-\d+\.ndjson(\.gz)?$/.test(name))
+    .sort((a, b) => parseGeneration(a) - parseGeneration(b))
+    .map((name) => `.oddslake/quarantine/${name}`);
+
+const parseGeneration = (name: string): number => Number(/\d+/.exec(name)![0]);

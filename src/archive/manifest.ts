@@ -1,4 +1,4 @@
-import type { LostWindow } from '../core/data-loss.ts';
+import type { LostWindow } from '../core/coverage.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import type { CompletenessCounts, DayState } from '../core/verdict.ts';
 import type { Window } from '../core/window.ts';

@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import { DamageError, UsageError } from '../core/errors.ts';
-import type { OpenDatabase } from '../state/database.ts';
+import { getMeta, manifestHashKey, type OpenDatabase } from '../state/database.ts';
 import { readOpenIntent } from '../state/intent.ts';
-import { getMeta, manifestHashKey } from '../state/meta.ts';
 import { changeIdentity, openState, type State, toStateFilePath } from '../state/state.ts';
 import { systemRandomBytes } from '../system.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';

@@ -1,8 +1,11 @@
 import { existsSync } from 'node:fs';
+import { relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Context, InterruptedError } from '../app/context.ts';
+import type { JobLoaders } from '../app/job.ts';
 import type { Archive } from '../archive/open-archive.ts';
-import type { Log } from '../core/log.ts';
+import type { Log } from '../core/ports.ts';
 import { systemClock, systemRandom } from '../system.ts';
 import { computeThreadsMax } from '../worker-threads.ts';
 import { hasColours } from './terminal-style.ts';
@@ -100,8 +103,8 @@ export async function withContext<T>(
   const [{ loadSettings }, { listSecrets }, { readProcessEnvironment }, { createLog }, { systemDisk }] =
     await Promise.all([
       import('../settings/load.ts'),
-      import('../settings/secrets.ts'),
-      import('../settings/environment.ts'),
+      import('../settings/settings.ts'),
+      import('../settings/source.ts'),
       import('./log.ts'),
       import('../archive/disk/file-system.ts'),
     ]);
@@ -180,3 +183,22 @@ export const withArchive = <T>(
       archive.close();
     }
   });
+
+/** How the program is called from the working folder: out of a checkout it is not on the PATH. */
+export function getCommandName(): string {
+  if (!import.meta.url.endsWith('.ts')) return 'oddslake';
+  const launcher = fileURLToPath(new URL('../../bin/oddslake', import.meta.url));
+  const near = relative('.', launcher);
+  return near.startsWith('..') ? launcher : near;
+}
+
+/** What every command is added to. */
+export interface CliContext {
+  readonly program: Command;
+  readonly version: string;
+  /** The words of the command line behind the program's name. */
+  readonly args: readonly string[];
+  readonly jobs: JobLoaders;
+  /** Sets the exit code of a command that ended without an error. */
+  setExitCode(code: number): void;
+}

@@ -2,8 +2,7 @@ import stringWidth from 'string-width';
 import type { Diagnosis } from '../app/doctor/doctor.ts';
 import type { Finding } from '../app/doctor/finding.ts';
 import { formatCount } from '../core/format-quantity.ts';
-import { escapeControls } from './escape-control.ts';
-import type { TerminalStyle } from './terminal-style.ts';
+import { escapeControls, type TerminalStyle } from './terminal-style.ts';
 
 const headings: Record<Finding['group'], string> = {
   machine: 'Machine',

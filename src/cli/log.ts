@@ -1,7 +1,6 @@
 import type { Writable } from 'node:stream';
-import type { Log } from '../core/log.ts';
-import { createRedactor } from '../settings/secrets.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { Log } from '../core/ports.ts';
+import { createRedactor, type Settings } from '../settings/settings.ts';
 import { createPaints } from './terminal-style.ts';
 
 type LogLevel = Settings['log']['level'];

@@ -2,10 +2,9 @@ import type { Context } from '../app/context.ts';
 import type { Job } from '../app/job.ts';
 import { emptyBookCounts, type Summary, summarize } from '../app/summary.ts';
 import { exitCodes } from '../core/errors.ts';
-import { listSecrets } from '../settings/secrets.ts';
-import { type CommonFlags, withContext } from './command-context.ts';
-import type { CliContext } from './command-types.ts';
-import { reportSummary } from './print-result.ts';
+import { listSecrets } from '../settings/settings.ts';
+import { type CliContext, type CommonFlags, withContext } from './command-context.ts';
+import { reportSummary } from './print-summary.ts';
 
 /**
  * Runs a job and prints its summary: for a person, or as one JSON line. `shown`: whether the job has shown its result to a

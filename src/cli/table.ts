@@ -1,7 +1,6 @@
 import stringWidth from 'string-width';
 import type { ResultTable } from '../query/query.ts';
-import { escapeControls } from './escape-control.ts';
-import { createPaints, type Paint, type TerminalStyle } from './terminal-style.ts';
+import { createPaints, escapeControls, type Paint, type TerminalStyle } from './terminal-style.ts';
 
 /** The line under a table. */
 export interface TableFooter {

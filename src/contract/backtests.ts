@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { Count, epochMs, GeneratedAt, nullable, oneOf, Sha256, text } from './export.ts';
-import { jobStates } from './export-jobs.ts';
+import { Count, epochMs, GeneratedAt, jobStates, nullable, oneOf, Sha256, text } from './export.ts';
 import { pageQuery, pageResponse } from './strategies.ts';
 
 /* Research backtests: what is asked, what comes of it, and those that are kept. */

@@ -1,6 +1,4 @@
-import type { CoveredWindow } from './coverage.ts';
-import type { LostWindow } from './data-loss.ts';
-import type { GapWindow } from './gap-reasons.ts';
+import type { CoveredWindow, LostWindow } from './coverage.ts';
 import {
   type CoverageReach,
   computeSymbolCompleteness,
@@ -9,13 +7,13 @@ import {
 } from './judge-symbol.ts';
 import type { SymbolFacts } from './market.ts';
 import { isActive, type LingerRules } from './symbol-lifetime.ts';
-import { type CompletenessCounts, countCompleteness, type DayState } from './verdict.ts';
+import { type CompletenessCounts, countCompleteness, type DayState, type GapWindow } from './verdict.ts';
 import { dayMs, intersect, intersectTwo, isEmpty, subtract, union, type Window } from './window.ts';
 
 // The one judge of how whole an archive is. Manifest, status, gaps, report, exit code, metrics and health say what it
 // says; core/verdict.ts brings a published verdict up to a later moment.
 
-/** By what an archive is judged, wherever that is done: see settings/judged-by.ts. */
+/** By what an archive is judged, wherever that is done: see settings/settings.ts. */
 export interface CompletenessRules {
   /** Symbols named by hand, the only ones that are polled; null where the market lists decide. */
   readonly namedSymbols: ReadonlySet<string> | null;

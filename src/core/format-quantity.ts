@@ -1,4 +1,6 @@
-import { formatThousands } from './format-thousands.ts';
+/** `12,345`. The locale's own way takes 20 ms at its first number, and most commands print few. */
+export const formatThousands = (value: number): string =>
+  Number.isSafeInteger(value) ? String(value).replaceAll(/\B(?=(?:\d{3})+$)/g, ',') : value.toLocaleString('en-US');
 
 /** `12,345`. */
 export const formatNumber = formatThousands;

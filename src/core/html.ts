@@ -27,3 +27,63 @@ function renderValue(value: HtmlValue): string {
   if (typeof value === 'object') return value.map(({ text }) => text).join('');
   return escapeHtml(String(value));
 }
+
+/** The colours of every page, light and dark, as variables of its style. */
+export const palette = `:root {
+  color-scheme: light dark;
+  --paper: #fcfcfb;
+  --panel: #f4f5f4;
+  --text: #1c2326;
+  --muted: #5a666b;
+  --line: #dfe3e3;
+  --edge: #8b979b;
+  --accent: #1d6680;
+  --on-accent: #ffffff;
+  --accent-soft: #e1eef2;
+  --band: rgb(29 102 128 / 16%);
+  --gap: #b4762f;
+  --up: #1d6680;
+  --down: #a8442f;
+  --bad: #9c2f1f;
+  --bad-soft: #fbebe7;
+  --warn: #fbf0e2;
+  --good: #2b7350;
+  --good-soft: #e3f1e9;
+  --level-0: #f0d9c4;
+  --level-1: #d3e6ec;
+  --level-2: #a6cedb;
+  --level-3: #6faec2;
+  --level-4: #3f8aa3;
+  --level-5: #175a72;
+  --mono: ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace;
+}
+
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #14191b;
+    --panel: #1b2225;
+    --text: #e4e9ea;
+    --muted: #9aa8ad;
+    --line: #2c363a;
+    --edge: #67767c;
+    --accent: #7cc3da;
+    --on-accent: #0d1b20;
+    --accent-soft: #1e3640;
+    --band: rgb(124 195 218 / 20%);
+    --gap: #d69a55;
+    --up: #7cc3da;
+    --down: #e58a70;
+    --bad: #f0a08f;
+    --bad-soft: #3a211c;
+    --warn: #3a2c1a;
+    --good: #82cba3;
+    --good-soft: #1d362a;
+    --level-0: #5b3f27;
+    --level-1: #1f3a44;
+    --level-2: #28515f;
+    --level-3: #357184;
+    --level-4: #4f9ab0;
+    --level-5: #8fd3e8;
+  }
+}
+`;

@@ -1,7 +1,7 @@
 import { type CoveredWindow, computeSettledWindows, isProven } from './coverage.ts';
-import { type GapWindow, splitByReason } from './gap-reasons.ts';
 import type { SymbolFacts } from './market.ts';
 import { computeCursor, computeLifetime, isLive, type LingerRules } from './symbol-lifetime.ts';
+import { type GapWindow, splitByReason } from './verdict.ts';
 import { intersect, isEmpty, subtract, union, type Window } from './window.ts';
 
 /** What is known of the windows of one symbol. Times are epoch milliseconds; windows are in any order. */

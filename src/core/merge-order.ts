@@ -1,5 +1,4 @@
-import { seek } from './binary-search.ts';
-import type { TickColumns } from './tick.ts';
+import { seek, type TickColumns } from './tick-columns.ts';
 
 /** Ticks of one symbol from several sources in one set of columns; `source[i]` says whose tick i is. */
 export interface SourcedTicks extends TickColumns {

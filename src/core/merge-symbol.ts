@@ -1,8 +1,7 @@
-import { seek } from './binary-search.ts';
 import { type SourcedTicks, sortTicksInPlace } from './merge-order.ts';
 import { hasSamePrecedence, type PrecedenceWindow } from './precedence.ts';
 import { type FreshTicks, hasPrecedence, type MergeOutput, resolveKey } from './resolve-conflict.ts';
-import type { PartColumns, RunTally, TickChunk } from './tick-columns.ts';
+import { type PartColumns, type RunTally, seek, type TickChunk } from './tick-columns.ts';
 
 /**
  * Merges the chunks of one symbol, at least one and each with ticks, with its old rows `from` to `to`.

@@ -1,12 +1,9 @@
-import { compareUtf8 } from './compare-utf8.ts';
 import { createMergeScratch } from './merge-order.ts';
 import { copyRows, mergeSymbol } from './merge-symbol.ts';
 import { createPrecedenceRecorder, type KnownPrecedence, type PrecedenceWindow } from './precedence.ts';
 import type { MergeOutput } from './resolve-conflict.ts';
+import { compareUtf8 } from './symbol-name.ts';
 import { type Conflict, emptyPart, type PartColumns, type RunTally, type TickChunk } from './tick-columns.ts';
-
-export { type KnownPrecedence, type Precedence, precedenceRanks } from './precedence.ts';
-export { type Conflict, emptyPart, type PartColumns, type RunTally, type TickChunk } from './tick-columns.ts';
 
 export interface MergedPart {
   readonly columns: PartColumns;

@@ -1,4 +1,4 @@
-import type { Random } from './clock.ts';
+import type { Random } from './ports.ts';
 
 /** Spreads 32 bits over 32 bits without loss: fmix32 of MurmurHash3 (Austin Appleby, public domain). */
 function mixBits(bits: number): number {

@@ -1,7 +1,7 @@
 import type { Origin } from './coverage.ts';
 import type { Window } from './window.ts';
 
-/** What a request of the tick route was sent for; see ingest/page-request.ts. Times are epoch milliseconds. */
+/** What a request of the tick route was sent for; see ingest/window-bisection.ts. Times are epoch milliseconds. */
 export interface TickRequestPurpose {
   readonly origin: Origin;
   /** The window that the answer was to speak for; the one in the request may be wider or narrower by its edges. */

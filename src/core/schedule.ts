@@ -1,4 +1,4 @@
-import type { Random } from './clock.ts';
+import type { Random } from './ports.ts';
 import { dayMs } from './window.ts';
 
 /** The moments of a schedule, in epoch milliseconds. */

@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+
 /**
  * Whether a text can name a market, so that every reader tells it from others: half a surrogate pair would be stored as
  * U+FFFD, a leading byte order mark is dropped by what decodes text (Arrow and DuckDB among it), and a NUL ends a text in
@@ -5,3 +7,28 @@
  */
 export const isSymbolName = (text: string): boolean =>
   text !== '' && text.isWellFormed() && !text.includes('\0') && !text.startsWith('\ufeff');
+
+/**
+ * Compares two strings by their UTF-8 bytes, as DuckDB and Parquet readers sort them. JavaScript's own order is by
+ * UTF-16 units, which puts characters beyond U+FFFF before U+E000..U+FFFF.
+ */
+export function compareUtf8(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const x = a.charCodeAt(i);
+    const y = b.charCodeAt(i);
+    if (x === y) continue;
+    // Surrogates stand for code points above every other unit.
+    const xHigh = x >= 0xd800 && x <= 0xdfff;
+    const yHigh = y >= 0xd800 && y <= 0xdfff;
+    return xHigh === yHigh ? x - y : xHigh ? 1 : -1;
+  }
+  return a.length - b.length;
+}
+
+/**
+ * The part that holds a symbol: the first four bytes, big-endian, of sha256 of its UTF-8 text, modulo `parts`. In one
+ * call: a publish asks for every symbol of a day, and hash objects take four times as long.
+ */
+export const computePartNumber = (symbol: string, parts: number): number =>
+  Number.parseInt(hash('sha256', symbol, 'hex').slice(0, 8), 16) % parts;

@@ -1,5 +1,5 @@
-import type { Clock } from '../core/clock.ts';
 import { UpstreamError } from '../core/errors.ts';
+import type { Clock } from '../core/ports.ts';
 
 /** Whether anything answers at the upstream, as the requests of one collection find it. */
 export interface CircuitBreaker {
@@ -71,4 +71,27 @@ export function createCircuitBreaker(clock: Pick<Clock, 'monotonicMs'>): Circuit
       return true;
     },
   };
+}
+
+/** At most `concurrency` at a time; the first error stops the rest and is thrown once those under way are over. */
+export async function forEachConcurrent<T>(
+  concurrency: number,
+  items: readonly T[],
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  let broken = false;
+  const worker = async (): Promise<void> => {
+    while (next < items.length && !broken) {
+      try {
+        await work(items[next++]!);
+      } catch (error) {
+        broken = true;
+        throw error;
+      }
+    }
+  };
+  const results = await Promise.allSettled(Array.from({ length: Math.min(concurrency, items.length) }, worker));
+  const bad = results.find((result) => result.status === 'rejected');
+  if (bad !== undefined) throw bad.reason;
 }

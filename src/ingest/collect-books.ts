@@ -1,11 +1,10 @@
 import { countLevels } from '../core/book.ts';
-import type { Clock } from '../core/clock.ts';
 import { UpstreamError } from '../core/errors.ts';
+import type { Clock } from '../core/ports.ts';
 import type { BookRecord } from '../state/journal-books.ts';
 import type { OrderbookResponse, Upstream } from '../upstream/upstream.ts';
-import { createCircuitBreaker } from './circuit-breaker.ts';
-import { forEachConcurrent } from './for-each-concurrent.ts';
-import { resolveObservedAt } from './observation-time.ts';
+import { createCircuitBreaker, forEachConcurrent } from './circuit-breaker.ts';
+import { resolveObservedAt } from './observation.ts';
 import { parseOrderBooks } from './parse-order-book.ts';
 
 export interface BookCollectContext {

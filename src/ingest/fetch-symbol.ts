@@ -1,17 +1,22 @@
-import type { Clock } from '../core/clock.ts';
 import type { CoveredWindow, Origin } from '../core/coverage.ts';
 import { UpstreamError } from '../core/errors.ts';
-import { precedenceRanks } from '../core/merge.ts';
+import type { Clock } from '../core/ports.ts';
+import { precedenceRanks } from '../core/precedence.ts';
 import type { TickRequestPurpose } from '../core/raw-page.ts';
-import { emptyTicks } from '../core/tick.ts';
+import { emptyTicks } from '../core/tick-columns.ts';
 import { intersect, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import { findStalePart, joinUnservedWindows, toStatedGap, type UnservedWindow } from './fetch-failures.ts';
-import type { FetchOptions, FetchStep } from './fetch-steps.ts';
+import {
+  type FetchOptions,
+  type FetchStep,
+  findStalePart,
+  joinUnservedWindows,
+  toStatedGap,
+  type UnservedWindow,
+} from './fetch-steps.ts';
 import { fetchWindow } from './fetch-window.ts';
 import { type Observation, observePage } from './observation.ts';
-import type { WindowRequest } from './page-request.ts';
 import { noteEdges, type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
 import {
   isSizeRefusal,
@@ -20,6 +25,7 @@ import {
   planSmallerRequests,
   type SymbolResponses,
   splitToLength,
+  type WindowRequest,
 } from './window-bisection.ts';
 
 /** What covering windows needs from outside. */

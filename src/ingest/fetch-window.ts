@@ -1,7 +1,5 @@
 import { intersectTwo, isEmpty, subtract, type Window } from '../core/window.ts';
-import { findMedianTick } from './compare-pages.ts';
-import { formatNoneUsable } from './fetch-failures.ts';
-import { fetchSide, isCrowded, noteWidestGap, type SideResult } from './fetch-side.ts';
+import { fetchSide, findMedianTick, isCrowded, noteWidestGap, type SideResult } from './fetch-side.ts';
 import {
   claim,
   contradictionReason,
@@ -13,6 +11,7 @@ import {
   type FetchOptions,
   type FetchProgress,
   type FetchSteps,
+  formatNoneUsable,
   formatRejectedReason,
   hasTooManyRejected,
   idleRequestsMax,

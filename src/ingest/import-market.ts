@@ -2,7 +2,7 @@ import type { MarketFacts } from '../core/market.ts';
 import { parseMarket, type RecordPaths } from '../core/parse-market.ts';
 import { timeMin } from '../core/time.ts';
 import type { TimeZone } from '../core/time-zone.ts';
-import { type ParsedTime, parseTimeText, resolveLocalTime } from './import-time.ts';
+import { type ParsedTime, parseTimeText, resolveLocalTime } from './import-rows.ts';
 
 /** A market of a row, and the moments at which it was seen so; epoch milliseconds. */
 export interface ImportedMarket {

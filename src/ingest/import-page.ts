@@ -1,13 +1,12 @@
 import { isSymbolName } from '../core/symbol-name.ts';
-import type { RejectedInput } from '../core/tick.ts';
+import type { RejectedInput } from '../core/tick-columns.ts';
 import type { Window } from '../core/window.ts';
 import { decodeTickPage } from '../upstream/decode.ts';
 import { decodeText, parseObject, toIntegerOrNull, UnreadableResponseError } from '../upstream/json-response.ts';
 import type { DecodedTickPage } from '../upstream/upstream.ts';
 import { truncateRaw } from './import-rows.ts';
-import { resolveObservedAt } from './observation-time.ts';
+import { resolveObservedAt, type ValidatedTicks, validateTicks } from './observation.ts';
 import { computePageCoverage, type PageCoverage } from './page-coverage.ts';
-import { type ValidatedTicks, validateTicks } from './validate-ticks.ts';
 
 /** Times are epoch milliseconds. */
 export interface PageTimes {

@@ -1,6 +1,9 @@
+import type { RecordPaths } from '../core/parse-market.ts';
 import { isSymbolName } from '../core/symbol-name.ts';
-import type { RejectedInput, TickColumns } from '../core/tick.ts';
-import { type ParsedTime, parseTimeText, resolveLocalTime, type TimeRules, tooFineError } from './import-time.ts';
+import type { RejectedInput, TickColumns } from '../core/tick-columns.ts';
+import { timeEnd, timeMin } from '../core/time.ts';
+import type { TimeZone } from '../core/time-zone.ts';
+import { dayMs } from '../core/window.ts';
 
 /** How the rows of a file are read. */
 export interface TickRowRules extends TimeRules {
@@ -180,4 +183,140 @@ export function createTickBuffer(ticksMax: number): TickBuffer {
       }
     },
   };
+}
+
+/** A time of a row in epoch milliseconds, or why it is none: a clause on `t`. */
+export type ParsedTime = number | { readonly reason: string };
+
+const timestampPattern =
+  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,12}))?)?)? ?(?:(Z|UTC)|([+-])(\d\d)(?::?(\d\d))?)?$/i;
+
+/** What a number stands for that is a time: so many of these since the epoch. */
+export type TimeUnit = 's' | 'ms' | 'us' | 'ns';
+
+/** How the times of a file are read. */
+export interface TimeRules {
+  /** The zone of timestamps that name none; null where it is not known. */
+  readonly zone: TimeZone | null;
+  /** The unit of times that are numbers. */
+  readonly unit: TimeUnit;
+  /** Whether a time that is finer than a millisecond is cut down to one; otherwise it is rejected. */
+  readonly truncates: boolean;
+}
+
+/** Powers of ten from a unit to milliseconds. */
+const unitExponent: Readonly<Record<TimeUnit, number>> = { s: 3, ms: 0, us: -3, ns: -6 };
+
+export const tooFineError = { reason: 'is finer than a millisecond (see --truncate-time)' } as const;
+
+const numberPattern = /^(-?)(\d{1,22})(?:\.(\d{1,12}))?$/;
+
+/**
+ * A time as text: a number of the unit since the epoch, or a timestamp as databases and pandas write it, with `T` or a
+ * space. Nothing is rounded. Numbers are read by their digits: a double has too few of them for nanoseconds.
+ */
+export function parseTimeText(text: string, { zone, unit, truncates }: TimeRules): ParsedTime {
+  const trimmed = text.trim();
+  const digits = numberPattern.exec(trimmed);
+  if (digits !== null) return parseDigits(digits[1]!, digits[2]!, digits[3] ?? '', unitExponent[unit], truncates);
+  const match = timestampPattern.exec(trimmed);
+  if (match === null) return { reason: 'is no time' };
+  const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', utc, sign, zh, zm = '0'] = match;
+  const midnight = Date.UTC(Number(year), Number(month) - 1, Number(day));
+  const dayExists = new Date(midnight).getUTCDate() === Number(day) && Number(month) <= 12 && Number(year) >= 1000;
+  if (!dayExists || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59)
+    return { reason: 'is a time that does not exist' };
+  if (!truncates && /[1-9]/.test(fraction.slice(3))) return tooFineError;
+  const inDay = (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1000;
+  const shown = midnight + inDay + Number(fraction.slice(0, 3).padEnd(3, '0'));
+  if (utc !== undefined) return shown;
+  if (sign === undefined) return resolveLocalTime(shown, zone);
+  const offset = (Number(zh) * 60 + Number(zm)) * 60_000;
+  return sign === '-' ? shown + offset : shown - offset;
+}
+
+function parseDigits(sign: string, whole: string, fraction: string, exponent: number, truncates: boolean): ParsedTime {
+  const all = whole.padStart(whole.length + 6, '0') + fraction.padEnd(6, '0');
+  const point = whole.length + 6 + exponent;
+  if (!truncates && /[1-9]/.test(all.slice(point))) return tooFineError;
+  return Number(sign + all.slice(0, point));
+}
+
+/** A wall-clock time, in milliseconds as if it were UTC, as the instant it means. */
+export function resolveLocalTime(shownMs: number, zone: TimeZone | null): ParsedTime {
+  if (zone === null) return { reason: 'has no zone (see --tz)' };
+  // Zones know nothing of times that are refused anyway.
+  if (!(shownMs >= timeMin - dayMs && shownMs < timeEnd + dayMs)) return shownMs;
+  const instant = zone.toInstant(shownMs);
+  if (instant === 'skipped') return { reason: `does not exist in ${zone.name}, where clocks were put forward` };
+  if (instant === 'twice') return { reason: `is ambiguous in ${zone.name}, where clocks were put back` };
+  return instant;
+}
+
+/** Whether a text is a timestamp that says nothing of its zone. */
+export function lacksZone(text: string): boolean {
+  const match = timestampPattern.exec(text.trim());
+  return match !== null && match[8] === undefined && match[9] === undefined;
+}
+
+export type ImportDataset = 'ticks' | 'markets';
+
+const tickColumnNames = ['symbol', 't', 'p'];
+
+/**
+ * What rows with these columns are, or why they are nothing: a clause on the file. `given`: what they have to be; null
+ * for what they look like.
+ */
+export function detectDataset(
+  names: readonly string[],
+  given: ImportDataset | null,
+  { symbolPaths, fieldPaths }: RecordPaths,
+): ImportDataset | { readonly lacks: string } {
+  const has = new Set(names);
+  const lacking = tickColumnNames.filter((name) => !has.has(name));
+  const top = (paths: readonly string[]): boolean => paths.some((path) => has.has(path.split('/')[0]!));
+  const isList = has.has('canonical_id') || has.has('symbol') || top(symbolPaths);
+  const tellsOfMarkets = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
+  if (given !== 'markets' && lacking.length === 0) return 'ticks';
+  if (given === 'markets' && isList) return 'markets';
+  if (given === null && has.has('canonical_id')) return 'markets';
+  if (given === null && isList && tellsOfMarkets && !has.has('t') && !has.has('p')) return 'markets';
+  const found = `it has ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
+  if (given === 'markets') return { lacks: `it lacks a column symbol or canonical_id (${found})` };
+  const hint = given === null ? '; a list of markets has a canonical_id, or say --dataset markets' : '';
+  return { lacks: `it lacks the column${lacking.length > 1 ? 's' : ''} ${lacking.join(', ')} (${found})${hint}` };
+}
+
+const csvDelimiters = [',', ';', '\t', '|'];
+
+/**
+ * The names in the first line of a CSV and what stands between them, by RFC 4180; undefined where there is no whole line
+ * or a name stands there twice, as DuckDB has it: whatever its case.
+ */
+export function parseCsvHeader(text: string): { names: string[]; delimiter: string } | undefined {
+  const [line, ...rest] = text.replace(/^\ufeff/, '').split(/\r\n|\n|\r/, 2);
+  if (line === undefined || line === '' || (rest.length === 0 && text.length > csvHeaderCharsMax)) return undefined;
+  const candidates = csvDelimiters.map((delimiter) => ({ delimiter, names: splitCsvLine(line, delimiter) }));
+  const best = candidates.reduce((a, b) => (b.names.length > a.names.length ? b : a));
+  const different = new Set(best.names.map((name) => name.toLowerCase()));
+  return different.size < best.names.length ? undefined : best;
+}
+
+const csvHeaderCharsMax = 60_000;
+
+function splitCsvLine(line: string, delimiter: string): string[] {
+  const fields: string[] = [];
+  let field = '';
+  let quoted = false;
+  for (let i = 0; i < line.length; i++) {
+    const char = line[i]!;
+    if (quoted && char === '"' && line[i + 1] === '"') field += line[++i];
+    else if (char === '"') quoted = !quoted;
+    else if (char === delimiter && !quoted) {
+      fields.push(field);
+      field = '';
+    } else field += char;
+  }
+  // A data frame's index comes without a name.
+  return [...fields, field].map((name, i) => (name === '' ? `column_${i}` : name));
 }

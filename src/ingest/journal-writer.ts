@@ -1,7 +1,6 @@
-import type { Clock } from '../core/clock.ts';
+import type { Clock } from '../core/ports.ts';
 import { appendTicks, computeTickLoad, type TickRecord } from '../state/journal.ts';
-import { appendBooks, type BookRecord, computeBookLoad } from '../state/journal-books.ts';
-import { readJournalLoad } from '../state/journal-size.ts';
+import { appendBooks, type BookRecord, computeBookLoad, readJournalLoad } from '../state/journal-books.ts';
 import type { State } from '../state/state.ts';
 
 export interface JournalWriter<R = TickRecord> {

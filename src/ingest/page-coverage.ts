@@ -2,7 +2,7 @@ import type { Evidence } from '../core/coverage.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import { isEmpty, subtract, type Window } from '../core/window.ts';
 import type { DecodedTickPage } from '../upstream/upstream.ts';
-import { type ValidatedTicks, validateTicks } from './validate-ticks.ts';
+import { type ValidatedTicks, validateTicks } from './observation.ts';
 
 /** A window that a file covers, and why it counts as covered. */
 export interface PageCoverage {

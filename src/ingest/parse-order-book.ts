@@ -1,7 +1,7 @@
 import { compareSnapshots, type OrderBookSnapshot, type PriceLevel, toBookSide } from '../core/book.ts';
 import { hasSides, parseSides } from './find-book-sides.ts';
+import { findTimeFlaw } from './observation.ts';
 import { BookParseError } from './parse-book-levels.ts';
-import { findTimeFlaw } from './validate-ticks.ts';
 
 /** What an answer of the order-book route says. */
 export interface ParsedBooks {

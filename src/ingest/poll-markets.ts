@@ -1,10 +1,10 @@
-import type { Clock } from '../core/clock.ts';
 import { UpstreamError } from '../core/errors.ts';
 import type { MarketFacts } from '../core/market.ts';
 import { parseMarket, type RecordPaths } from '../core/parse-market.ts';
-import type { RejectedInput } from '../core/tick.ts';
+import type { Clock } from '../core/ports.ts';
+import type { RejectedInput } from '../core/tick-columns.ts';
 import type { MarketsQuery, Upstream } from '../upstream/upstream.ts';
-import { resolveObservedAt } from './observation-time.ts';
+import { resolveObservedAt } from './observation.ts';
 
 export interface MarketsPollContext {
   readonly upstream: Pick<Upstream, 'markets'>;

@@ -1,6 +1,6 @@
-import { findFirstAtOrAfter } from '../core/binary-search.ts';
-import type { Random } from '../core/clock.ts';
 import { type CoveredWindow, computeSettledWindows } from '../core/coverage.ts';
+import type { Random } from '../core/ports.ts';
+import { findFirstAtOrAfter } from '../core/tick-columns.ts';
 import { dayMs, floorToDay, intersect, isWithin, union, type Window } from '../core/window.ts';
 
 /** A symbol that may be drawn, and how many ticks the archive has of it. */

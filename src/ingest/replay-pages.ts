@@ -1,17 +1,19 @@
 import type { CoveredWindow, Evidence, Origin } from '../core/coverage.ts';
-import { precedenceRanks } from '../core/merge.ts';
+import { UpstreamError } from '../core/errors.ts';
+import { precedenceRanks } from '../core/precedence.ts';
 import type { RawPage, RawPageHead, TickRequestPurpose } from '../core/raw-page.ts';
-import { emptyTicks } from '../core/tick.ts';
+import { emptyTicks } from '../core/tick-columns.ts';
 import { subtract, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { BookRecord } from '../state/journal-books.ts';
-import { decodeTickPage } from '../upstream/decode.ts';
-import { decodeOrderbook } from '../upstream/decode-orderbook.ts';
-import type { TickPage } from '../upstream/upstream.ts';
+import { decodeMarketsPage, decodeOrderbook, decodeTickPage } from '../upstream/decode.ts';
+import { UnreadableResponseError } from '../upstream/json-response.ts';
+import type { MarketsPage, TickPage, Upstream } from '../upstream/upstream.ts';
 import { toBookRecord } from './collect-books.ts';
-import { comparePagesAtSide, findMedianTick } from './compare-pages.ts';
+import { comparePagesAtSide, findMedianTick } from './fetch-side.ts';
 import { rejectedShareMax } from './fetch-steps.ts';
-import { type Observation, observePage } from './observation.ts';
+import { type Observation, observePage, resolveObservedAt } from './observation.ts';
+import { type MarketsPoll, type MarketsPollContext, pollMarkets } from './poll-markets.ts';
 import type { WindowSide } from './server-behavior.ts';
 
 /** An answer of the tick route that was to bring ticks, as it was kept. */
@@ -184,4 +186,51 @@ export function replayBook(
 ): Omit<BookRecord, 'runId'> {
   const answer = decodeOrderbook(body, symbol);
   return toBookRecord(symbol, answer, { sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs });
+}
+
+export interface ReplayMarketsContext extends Omit<MarketsPollContext, 'upstream'> {
+  /** Told of each answer that cannot be decoded, with a clause. */
+  onUnreadable(reason: string): void;
+}
+
+/**
+ * Polls the market lists again, the answers of one poll being those that were kept of it: in order, as they came. A list
+ * that is asked for now and was not had then makes the poll an incomplete one, so that it says of no market that it is gone.
+ * @throws UpstreamError where no list can be had of them
+ */
+export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsContext): Promise<MarketsPoll> {
+  const answers = pages.flatMap((page) => (page.asked.route === 'markets' ? [{ page, asked: page.asked }] : []));
+  const views = answers.flatMap(({ asked }) => asked.view ?? []);
+  const limit = answers[0]?.asked.limit ?? context.limit;
+  return pollMarkets({
+    ...context,
+    limit,
+    views: [...new Set([...views, ...context.views])],
+    // Judged below, by the clock of then.
+    futureSkewMs: Number.POSITIVE_INFINITY,
+    upstream: { markets: (query) => Promise.resolve().then(() => answerTo(query)) },
+  });
+
+  function answerTo({ view, source, limit: wanted }: Parameters<Upstream['markets']>[0]): MarketsPage {
+    for (const { page, asked } of answers) {
+      const same = asked.view === (view ?? null) && asked.source === (source ?? null);
+      if (!same || asked.limit !== (wanted ?? null)) continue;
+      try {
+        const { generatedAt, ...list } = decodeMarketsPage(page.body);
+        return {
+          ...list,
+          generatedAt: resolveObservedAt(generatedAt, page.askedAt, page.receivedAt + context.futureSkewMs),
+        };
+      } catch (error) {
+        if (!(error instanceof UnreadableResponseError)) throw error;
+        context.onUnreadable(error.message);
+      }
+    }
+    // As a service that does not take the limit: then, too, the list may have been had without one.
+    throw new UpstreamError('market list', {
+      failure: 'refused',
+      status: 400,
+      reason: 'it is not among the answers kept',
+    });
+  }
 }

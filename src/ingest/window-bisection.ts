@@ -1,6 +1,6 @@
 import { UpstreamError } from '../core/errors.ts';
+import type { Window } from '../core/window.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import type { WindowRequest } from './page-request.ts';
 import { type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
 
 /** A window no longer than this is not asked for in parts, in ms: a service that refuses it refuses it for its age. */
@@ -134,4 +134,10 @@ export function partitionOlder(
   if (refused.part === undefined) return { older: [], rest: asks };
   const isOlder = (ask: WindowRequest): boolean => ask.to <= refused.from;
   return { older: asks.filter(isOlder), rest: asks.filter((ask) => !isOlder(ask)) };
+}
+
+/** A window to be fetched. */
+export interface WindowRequest extends Window {
+  /** A part of a window that was refused; the older half is asked for only where the recent one was answered. */
+  readonly part?: 'some' | 'older half';
 }

@@ -1,7 +1,6 @@
-import type { Log } from '../core/log.ts';
-import type { CompletenessCounts } from '../core/verdict.ts';
+import type { Log } from '../core/ports.ts';
+import { archiveStates, type CompletenessCounts, dayStates, gapReasons } from '../core/verdict.ts';
 import type { Sample } from './metric-definitions.ts';
-import { toVerdictSamples } from './verdict.ts';
 
 /** How the archive stands, as reading/archive-status.ts has it. */
 interface ArchiveGauges {
@@ -45,5 +44,24 @@ function toStatusSamples(now: ArchiveGauges | null, nowMs: number): Sample[] {
     one('ticks_journaled', now?.ticksJournaled),
     one('verified_through_timestamp_seconds', seconds(now?.verifiedThrough)),
     ...toVerdictSamples(now?.verdict ?? null),
+  ];
+}
+
+/** How whole the archive is; null leaves every figure unknown. */
+export function toVerdictSamples(verdict: CompletenessCounts | null): Sample[] {
+  const one = (name: string, value: number | undefined, labels: Record<string, string> = {}): Sample => ({
+    name: `oddslake_${name}`,
+    labels,
+    value: value ?? Number.NaN,
+  });
+  return [
+    ...archiveStates.map((state) =>
+      one('archive_state', verdict === null ? Number.NaN : Number(verdict.state === state), { state }),
+    ),
+    ...dayStates.map((state) => one('dates', verdict?.days[state], { state })),
+    ...gapReasons.map((reason) => one('gaps', verdict?.gaps[reason], { reason })),
+    one('windows_provisional', verdict?.provisional),
+    one('symbols_suspended', verdict?.suspended),
+    one('damaged_files', verdict?.damaged.files),
   ];
 }

@@ -1,6 +1,6 @@
 import type { CompletenessCounts } from '../core/verdict.ts';
+import { toVerdictSamples } from './archive-metrics.ts';
 import type { Sample } from './metric-definitions.ts';
-import { toVerdictSamples } from './verdict.ts';
 
 /** What is told of a job's last run: a part of its summary, as it is kept. Times are epoch milliseconds. */
 export interface LastRun {

@@ -2,14 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { DamageError, exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import { toCellValue } from './convert-values.ts';
 import { type DatasetFiles, type Query, type QueryOptions, resultRowsMax } from './query.ts';
-import { translateDuckDBError } from './query-error.ts';
-import { streamChunks, streamDoubles, streamTexts } from './result-batches.ts';
+import { readFirstRows, streamChunks, streamDoubles, streamTexts, writeParquet, writeText } from './results.ts';
 import { prepareRead } from './statement.ts';
-import { readFirstRows } from './table.ts';
-import { buildSetupSql, buildStartSettings } from './views.ts';
-import { writeParquet, writeText } from './write-result.ts';
+import { buildFolderSetupSql, buildSetupSql, buildStartSettings, buildTempViewsSql } from './views.ts';
 
 /** Time between two attempts to interrupt, in milliseconds. */
 const interruptIntervalMs = 50;
@@ -131,4 +129,87 @@ function interruptOnAbort(signal: AbortSignal, connection: DuckDBConnection): ()
     signal.removeEventListener('abort', begin);
     clearInterval(timer);
   };
+}
+
+/** DuckDB kept open over a folder of files: to open it costs more than most queries of a service. */
+export interface QueryEngine {
+  /**
+   * A query over files in the folder, with views of its own and `definitions` over them, on one connection: its calls
+   * come one after another.
+   */
+  openQuery(sources: readonly DatasetFiles[], definitions: readonly string[]): Promise<Query>;
+  /** No query may be open. */
+  close(): Promise<void>;
+}
+
+/** Opens DuckDB over what is, or will be, below `folder`. All queries share threads and memory. */
+export async function createQueryEngine(folder: string, options: QueryOptions): Promise<QueryEngine> {
+  const ownFolder = join(options.scratch, `query-${randomUUID()}`);
+  await mkdir(options.scratch, { recursive: true });
+  const instance = await DuckDBInstance.create(':memory:', buildStartSettings(options));
+  try {
+    const connection = await instance.connect();
+    for (const sql of buildFolderSetupSql(folder, options.definitions ?? [], ownFolder)) await connection.run(sql);
+    connection.closeSync();
+  } catch (error) {
+    instance.closeSync();
+    throw error;
+  }
+  return {
+    async openQuery(sources, definitions) {
+      const published = new Set(sources.flatMap((source) => source.paths));
+      const connection = await instance.connect();
+      try {
+        for (const sql of buildTempViewsSql(sources, definitions)) await connection.run(sql);
+      } catch (error) {
+        connection.closeSync();
+        throw translateDuckDBError(error, published);
+      }
+      const connections = { acquire: async () => connection, release() {} };
+      return { ...createQuery(connections, published, ownFolder), close: async () => connection.closeSync() };
+    },
+    async close() {
+      instance.closeSync();
+      await rm(ownFolder, { recursive: true, force: true });
+    },
+  };
+}
+
+/**
+ * What an error of DuckDB means to the person who asked; errors of others are returned as they are. `published` are
+ * the files of the datasets.
+ */
+export function translateDuckDBError(error: unknown, published: ReadonlySet<string>): unknown {
+  if (!(error instanceof Error) || error instanceof OddslakeError) return error;
+  const [, kind, told] = /^(?:Failed to extract statements: )?(\w[\w -]*?) Error: ([\s\S]*)$/.exec(error.message) ?? [];
+  if (kind === undefined || told === undefined) return error;
+  const options = { cause: error };
+  const named = (before: string, after: string): string | undefined =>
+    [...published].find((path) => told.includes(before + path + after));
+  const file = named('"', '"') ?? named("'", "'");
+  // Where a file is gone, DuckDB looks for a folder of that name.
+  const gone = named('"', '/**/');
+  switch (kind) {
+    case 'Permission':
+      return gone === undefined
+        ? new UsageError(`Only the datasets can be read, no other files. DuckDB: ${told}`, options)
+        : new OddslakeError(exitCodes.unexpected, `${gone} went away while it was read. Run it again.`, options);
+    case 'IO':
+    case 'Invalid Input':
+      if (file === undefined) break;
+      // EXPORT finds out before anyone can refuse it.
+      if (/^Failed to create/.test(told)) return new UsageError(`Nothing can be written here. ${told}`, options);
+      return new DamageError(`${file} cannot be read; oddslake verify says more. DuckDB: ${told}`, options);
+    // What Parquet's footer and page headers are written in, where it does not hold what it should.
+    case 'Invalid':
+      return new DamageError(`A published file cannot be read; oddslake verify says which. DuckDB: ${told}`, options);
+    case 'Out of Memory':
+      return new OddslakeError(exitCodes.unexpected, `The query needs more memory than it may have. ${told}`, options);
+    case 'INTERNAL':
+    case 'FATAL':
+      return error;
+  }
+  return kind === 'IO'
+    ? new OddslakeError(exitCodes.unexpected, `DuckDB could not read or write: ${told}`, options)
+    : new UsageError(`${kind} error: ${told}`, options);
 }

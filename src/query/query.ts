@@ -1,6 +1,7 @@
 import type { Writable } from 'node:stream';
 import type { CellValue, QueryParameter } from './convert-values.ts';
-import type { Chunk } from './result-batches.ts';
+import type { QueryEngine } from './database.ts';
+import type { Chunk } from './results.ts';
 
 /** Column types of the archive, as its datasets have them. */
 export type DatasetColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
@@ -95,3 +96,16 @@ export interface Query {
 
 /** The most rows that `Query.rows` returns. */
 export const resultRowsMax = 100_000;
+
+/** Opens DuckDB over these files, in memory. Nothing else on the disk can be reached through it. */
+export async function openQuery(sources: readonly DatasetFiles[], options: QueryOptions): Promise<Query> {
+  // DuckDB takes longer to load than most commands to run: it is loaded by those that ask.
+  const { openDatabase } = await import('./database.ts');
+  return await openDatabase(sources, options);
+}
+
+/** Opens DuckDB for many queries over files below `folder`, one after another or at once. */
+export async function openQueryEngine(folder: string, options: QueryOptions): Promise<QueryEngine> {
+  const { createQueryEngine } = await import('./database.ts');
+  return await createQueryEngine(folder, options);
+}

@@ -1,6 +1,6 @@
 import type { QueryParameter } from './convert-values.ts';
 import type { DatasetColumnType, Query } from './query.ts';
-import type { Chunk } from './result-batches.ts';
+import type { Chunk } from './results.ts';
 import { quoteIdentifier, quoteLiteral } from './views.ts';
 
 /** Rows of one dataset, in its order. */

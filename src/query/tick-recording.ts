@@ -1,5 +1,5 @@
-import { compareUtf8 } from '../core/compare-utf8.ts';
 import { UsageError } from '../core/errors.ts';
+import { compareUtf8 } from '../core/symbol-name.ts';
 
 /** A recording as columns: symbol i holds ticks offsets[i] to offsets[i + 1], sorted by t; its markets as rows. */
 export interface RecordingColumns {

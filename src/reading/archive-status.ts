@@ -1,10 +1,11 @@
 import { readFoundDamage } from '../archive/known-state.ts';
-import { type Manifest, sumFileTotals } from '../archive/manifest.ts';
+import { listManifestFiles, type Manifest, sumFileTotals } from '../archive/manifest.ts';
 import { type Archive, readCheckedManifest } from '../archive/open-archive.ts';
 import { DamageError } from '../core/errors.ts';
 import { type CompletenessCounts, updatePublishedCompleteness } from '../core/verdict.ts';
+import { computeVerifiedThrough } from '../core/verified.ts';
 import { countJournaledTicks } from '../state/journal.ts';
-import { readDamageStatus } from './damage.ts';
+import { readHashTimes, readRecordedDamage } from '../state/published-files.ts';
 
 /** How the archive stands. */
 export interface ArchiveStatus {
@@ -51,3 +52,19 @@ const readVerdict = ({ state }: Archive, manifest: Manifest, nowMs: number): Com
 /** How whole the archive is, by what is published and the damage that is known now. */
 export const readPublishedVerdict = (archive: Archive, nowMs: number): CompletenessCounts =>
   readVerdict(archive, archive.readManifest(), nowMs);
+
+const listedMax = 20;
+
+/** What is remembered of damage, and since when every published byte has been hashed; times are epoch ms. */
+export function readDamageStatus({ state }: Archive, manifest: Manifest) {
+  const damage = readRecordedDamage(state.db);
+  const hashedAt = readHashTimes(state.db);
+  return {
+    /** Null where some were never hashed, as far as is known, or nothing is published. */
+    verified_through: computeVerifiedThrough(
+      listManifestFiles(manifest).map((file) => ({ bytes: file.bytes, hashedAt: hashedAt(file) })),
+    ),
+    damaged: damage.slice(0, listedMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
+    damaged_count: damage.length,
+  };
+}

@@ -7,8 +7,6 @@ import { computeLifetime, isActive } from '../core/symbol-lifetime.ts';
 import type { Window } from '../core/window.ts';
 import { readAllSymbols } from '../state/symbols.ts';
 
-export type { Gap } from '../core/completeness.ts';
-
 /** Ends in epoch milliseconds, null where nobody named one; `symbols` none: all of them. */
 export interface GapsQuery {
   readonly from: number | null;

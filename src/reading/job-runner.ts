@@ -1,7 +1,6 @@
-import type { Clock } from '../core/clock.ts';
-import type { Log } from '../core/log.ts';
+import type { Clock, Log } from '../core/ports.ts';
 import type { WriteLock } from '../state/lock.ts';
-import { WorkspaceUnavailableError } from '../workspace/database-unavailable.ts';
+import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 import type { JobContext } from './job-thread.ts';
 
 /** What jobs of one kind are, to who works them off. */

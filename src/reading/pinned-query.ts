@@ -2,11 +2,14 @@ import { type GenerationPin, pinGeneration } from '../archive/copies/pin-generat
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { type DatasetName, datasetNames, datasets } from '../archive/parquet/schema.ts';
-import { hasDailyCandles } from '../archive/texts/views-file.ts';
-import { listViewDefinitions, selectViewDefinitions, type ViewDefinition } from '../archive/texts/views-sql.ts';
-import type { Random } from '../core/clock.ts';
-import { openQuery } from '../query/open-query.ts';
-import type { Query } from '../query/query.ts';
+import {
+  hasDailyCandles,
+  listViewDefinitions,
+  selectViewDefinitions,
+  type ViewDefinition,
+} from '../archive/texts/views-file.ts';
+import type { Random } from '../core/ports.ts';
+import { openQuery, type Query } from '../query/query.ts';
 
 const memoryBytesMax = 4 * 1024 ** 3;
 

@@ -2,15 +2,13 @@ import { requireFileIntact } from '../archive/copies/export-file.ts';
 import { readDayMarkets } from '../archive/generation/day-tables.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import type { Archive } from '../archive/open-archive.ts';
-import type { Random } from '../core/clock.ts';
-import { compareUtf8 } from '../core/compare-utf8.ts';
 import type { MarketFacts } from '../core/market.ts';
-import { rebuildMarketRecords } from '../core/market-to-json.ts';
-import type { RecordPaths } from '../core/parse-market.ts';
+import { type RecordPaths, rebuildMarketRecords } from '../core/parse-market.ts';
+import type { Random } from '../core/ports.ts';
+import { compareUtf8 } from '../core/symbol-name.ts';
 import { parseDayStart } from '../core/time.ts';
-import { findLastJournaledPoll, type JournaledMarketPoll, readJournaledPoll } from '../state/journal-markets.ts';
-import { readConsistently } from './consistent-read.ts';
-import type { ManifestWatcher } from './manifest-watcher.ts';
+import { findLastJournaledPoll, type JournaledMarketPoll, readJournaledPoll } from '../state/journal.ts';
+import { type ManifestWatcher, readConsistently } from './manifest-watcher.ts';
 import { openPinned } from './pinned-query.ts';
 
 /** The market lists as last polled. */

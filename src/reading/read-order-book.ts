@@ -5,15 +5,19 @@ import { toDayPath } from '../archive/layout.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import type { Archive } from '../archive/open-archive.ts';
 import { decodeBooks } from '../archive/parquet/books-file.ts';
-import type { PriceLevel } from '../core/book.ts';
-import { askSide, type BookColumns, hasSnapshotPrecedence, type ObservedSnapshot } from '../core/merge-books.ts';
-import { computePartNumber } from '../core/partition.ts';
+import {
+  askSide,
+  type BookColumns,
+  hasSnapshotPrecedence,
+  type ObservedSnapshot,
+  type PriceLevel,
+} from '../core/book.ts';
+import { computePartNumber } from '../core/symbol-name.ts';
 import { parseDayStart } from '../core/time.ts';
 import { dayMs, floorToDay } from '../core/window.ts';
 import { readLatestBookResponseMs, readLatestBooks } from '../state/journal-books.ts';
-import { readConsistently } from './consistent-read.ts';
 import type { VerifiedFiles } from './files/verified-files.ts';
-import type { ManifestWatcher } from './manifest-watcher.ts';
+import { type ManifestWatcher, readConsistently } from './manifest-watcher.ts';
 
 /** The order book of a symbol as last had; levels best first, both sides without any in an empty book. */
 export interface LatestBook {

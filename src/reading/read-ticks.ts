@@ -1,17 +1,25 @@
 import { LRUCache } from 'lru-cache';
+import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import { type Archive, requirePublishedManifest } from '../archive/open-archive.ts';
-import { findFirstAtOrAfter } from '../core/binary-search.ts';
-import { splitAtLostWindows } from '../core/data-loss.ts';
+import {
+  decodeSymbolTicks,
+  indexTickFile,
+  readSymbolTicks,
+  type TickFileIndex,
+} from '../archive/parquet/ticks-file.ts';
+import { splitAtLostWindows } from '../core/coverage.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
-import { emptyPart, mergePart, type PartColumns } from '../core/merge.ts';
-import { emptyTicks, type TickColumns } from '../core/tick.ts';
-import { dayMs, subtract, type Window } from '../core/window.ts';
+import { mergePart } from '../core/merge.ts';
+import { computePartNumber } from '../core/symbol-name.ts';
+import { emptyPart, emptyTicks, findFirstAtOrAfter, type PartColumns, type TickColumns } from '../core/tick-columns.ts';
+import { parseDayStart } from '../core/time.ts';
+import { dayMs, floorToDay, subtract, union, type Window } from '../core/window.ts';
+import { readCoverageWithoutLost, readLostTicks } from '../state/data-loss.ts';
+import { readJournalEnd } from '../state/journal.ts';
 import { openDayPrecedence } from '../state/precedence.ts';
-import { readSymbolDayTicks } from '../state/symbol-ticks.ts';
+import { findPublishedWindow, listJournaledDays, readSymbolDayTicks } from '../state/symbol-ticks.ts';
 import type { VerifiedFiles } from './files/verified-files.ts';
 import type { ManifestWatcher } from './manifest-watcher.ts';
-import { openSymbolSnapshots, SupersededError, type SymbolDay, type SymbolSnapshot } from './symbol-snapshot.ts';
-import { openSymbolTickCache } from './symbol-tick-cache.ts';
 
 export interface TickRangeQuery {
   readonly symbol: string;
@@ -188,4 +196,184 @@ function findGaps(window: Window, { covered, lost }: SymbolSnapshot): TickGap[] 
   });
   if (gaps.length <= gapsMax) return gaps;
   return [...gaps.slice(0, gapsMax - 1), { from: gaps[gapsMax - 1]!.from, to: gaps.at(-1)!.to }];
+}
+
+/** What one state of the archive says of a symbol's ticks. */
+export interface SymbolSnapshot {
+  readonly generation: number;
+  /** The last journal record that counts. */
+  readonly end: number;
+  /** The UTC days that may hold ticks of it, in order. */
+  readonly days: readonly SymbolDay[];
+  /** Published or journaled, sorted and disjoint. */
+  readonly covered: readonly Window[];
+  /** Windows whose ticks were published once and were lost, in order; none of them is covered. */
+  readonly lost: readonly Window[];
+  /** First published tick; null where there is none. */
+  readonly firstPublished: number | null;
+}
+
+export interface SymbolDay {
+  readonly day: number;
+  /** The published part that may hold ticks of it. */
+  readonly file: PublishedFile | undefined;
+  /** The last record that brought some that are not published; undefined where none did. */
+  readonly journaled: number | undefined;
+}
+
+/** The manifest is of another generation than the state, or a publish came between: begin again. */
+export class SupersededError extends Error {}
+
+/** Symbols whose state is kept. */
+const symbolsMax = 4096;
+/** Days and windows of all of them together. */
+const weightMax = 1_000_000;
+
+/** Reads what the state says of a symbol, again only where something was written; null for an unknown symbol. */
+export function openSymbolSnapshots(
+  archive: Archive,
+  current: ManifestWatcher,
+): (symbol: string) => SymbolSnapshot | null {
+  const kept = new LRUCache<string, SymbolSnapshot>({
+    max: symbolsMax,
+    maxSize: weightMax,
+    sizeCalculation: ({ days, covered, lost }) => days.length + covered.length + lost.length + 1,
+  });
+  const filesOf = createPartFileIndex();
+  let version: number | undefined;
+
+  function read(symbol: string): SymbolSnapshot | null {
+    const { db } = archive.state;
+    const span = findPublishedWindow(db, symbol);
+    if (span === undefined) return null;
+    const manifest = current.getManifest();
+    const generation = archive.state.generation();
+    if (manifest.generation !== generation) throw new SupersededError();
+    const covered = readCoverageWithoutLost(db, symbol);
+    const end = readJournalEnd(db);
+    const journaled = new Map(listJournaledDays(db, symbol, end).map(({ day, last }) => [day, last]));
+    // Where the symbols dataset was lost with the state, coverage still tells which days to look at.
+    const known = union([...covered, ...(span === null ? [] : [span])]);
+    const files = filesOf(manifest, computePartNumber(symbol, manifest.parts));
+    const days = [...new Set([...listDays(files, known), ...journaled.keys()])].sort((a, b) => a - b);
+    return {
+      generation,
+      end,
+      covered,
+      lost: readLostTicks(db, symbol),
+      firstPublished: span?.from ?? null,
+      days: days.map((day) => ({ day, file: files.get(day), journaled: journaled.get(day) })),
+    };
+  }
+
+  return (symbol) => {
+    const held = kept.get(symbol);
+    if (held !== undefined && current.getVersion() === version) return held;
+    return archive.state.db.snapshot(() => {
+      const now = current.getVersion();
+      if (now !== version) kept.clear();
+      version = now;
+      const found = read(symbol);
+      if (found !== null) kept.set(symbol, found);
+      return found;
+    });
+  };
+}
+
+/** The ticks files of a part by their day, in order; worked out once a manifest. */
+function createPartFileIndex(): (manifest: Manifest, part: number) => ReadonlyMap<number, PublishedFile> {
+  let held: { readonly manifest: Manifest; readonly byPart: Map<string, Map<number, PublishedFile>> } | undefined;
+  return (manifest, part) => {
+    if (held?.manifest !== manifest) {
+      const byPart = new Map<string, Map<number, PublishedFile>>();
+      // A manifest's files are sorted by path, and so by day.
+      for (const file of manifest.datasets.ticks.files) {
+        const name = file.path.slice(file.path.lastIndexOf('/') + 1);
+        const ofPart = byPart.get(name) ?? new Map<number, PublishedFile>();
+        byPart.set(name, ofPart.set(parseDayStart(file.date!), file));
+      }
+      held = { manifest, byPart };
+    }
+    return held.byPart.get(`part-${String(part).padStart(2, '0')}.parquet`) ?? new Map();
+  };
+}
+
+/** The days of files from the first to the last of which anything is known. */
+function listDays(files: ReadonlyMap<number, PublishedFile>, known: readonly Window[]): number[] {
+  if (known.length === 0) return [];
+  const [first, last] = [floorToDay(known[0]!.from), floorToDay(known.at(-1)!.to - 1)];
+  return [...files.keys()].filter((day) => first <= day && day <= last);
+}
+
+/** Published ticks of single symbols, the latest used of them kept decoded in memory. */
+export interface SymbolTickCache {
+  /**
+   * The ticks of a symbol in a file of the dataset ticks; none where it holds none.
+   * @throws DamageError as `VerifiedFiles.bytes`, and where the file cannot be read though it is as published
+   */
+  readTicks(file: PublishedFile, symbol: string): TickColumns;
+}
+
+/** What a symbol's columns weigh beside their numbers. */
+const entryBytes = 200;
+
+/** Bytes of file indexes that are kept, against those of columns. */
+const indexShare = 1 / 4;
+
+/** @param bytesMax what is kept of columns and file indexes; at least 0 */
+export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): SymbolTickCache {
+  // What a file is, is its hash: a replaced one is another, and falls out by itself.
+  const columns = new LRUCache<string, TickColumns>({
+    maxSize: Math.max(1, Math.floor(bytesMax * (1 - indexShare))),
+    sizeCalculation: ({ t }) => 16 * t.length + entryBytes,
+  });
+  // False: it is stored in another way than our writer's, and is decoded whole.
+  const indexes = new LRUCache<string, TickFileIndex | false>({
+    maxSize: Math.max(1, Math.floor(bytesMax * indexShare)),
+    sizeCalculation: (index) => (index === false ? entryBytes : index.memoryBytes + entryBytes),
+  });
+
+  function indexOf(file: PublishedFile, bytes: Uint8Array): TickFileIndex | false {
+    const held = indexes.get(file.sha256);
+    if (held !== undefined) return held;
+    const index = tryRead(() => indexTickFile(bytes)) ?? false;
+    indexes.set(file.sha256, index);
+    return index;
+  }
+
+  function read(file: PublishedFile, symbol: string): TickColumns {
+    const index = indexes.get(file.sha256);
+    // Its index tells without its bytes.
+    if (index !== undefined && index !== false && !index.symbolIndexes.has(symbol)) return emptyTicks;
+    const bytes = files.readBytes(file);
+    const known = indexOf(file, bytes);
+    if (known !== false && !known.symbolIndexes.has(symbol)) return emptyTicks;
+    const fast = known === false ? undefined : tryRead(() => readSymbolTicks(bytes, known, symbol));
+    if (fast !== undefined) return fast;
+    try {
+      return decodeSymbolTicks(bytes, symbol) ?? emptyTicks;
+    } catch (error) {
+      throw new DamageError(`${file.path} cannot be read: ${(error as Error).message}`, { cause: error });
+    }
+  }
+
+  return {
+    readTicks(file, symbol) {
+      const key = `${file.sha256} ${symbol}`;
+      const held = columns.get(key);
+      if (held !== undefined) return held;
+      const found = read(file, symbol);
+      columns.set(key, found);
+      return found;
+    },
+  };
+}
+
+/** Undefined where the fast way cannot read a file; the plain one then decides whether it is sound. */
+function tryRead<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }

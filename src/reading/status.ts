@@ -6,7 +6,7 @@ import { formatDay } from '../core/time.ts';
 import { dayMs, floorToDay } from '../core/window.ts';
 import { countJournaledTicks } from '../state/journal.ts';
 import { readLastRun } from '../state/runs.ts';
-import { readDamageStatus } from './damage.ts';
+import { readDamageStatus } from './archive-status.ts';
 import { countGaps } from './gaps.ts';
 
 const cursorsMax = 20;

@@ -1,13 +1,12 @@
-import { formatThousands } from '../core/format-thousands.ts';
+import { formatThousands } from '../core/format-quantity.ts';
 import { type Html, html } from '../core/html.ts';
 import { formatDay, parseDayStart } from '../core/time.ts';
 import { isDayWhole } from '../core/verdict.ts';
 import { dayMs } from '../core/window.ts';
 import type { DayTotals } from '../reading/report/day-totals.ts';
 import type { ReportData } from '../reading/report/report-data.ts';
-import type { ArchiveGrowth } from './archive-growth.ts';
-import type { ReportPart } from './archive-parts.ts';
-import { type HtmlColumn, renderFigure, renderHtmlTable, renderSection } from './page-parts.ts';
+import type { ArchiveGrowth } from './health-status.ts';
+import { type HtmlColumn, type ReportPart, renderFigure, renderHtmlTable, renderSection } from './page-parts.ts';
 import { renderDayBars, renderLinesPlot } from './time-plots.ts';
 import { chooseByteUnit, formatBytes, formatLength } from './time-spans.ts';
 

@@ -1,10 +1,9 @@
-import { formatThousands } from '../core/format-thousands.ts';
+import { formatThousands } from '../core/format-quantity.ts';
 import { type Html, html } from '../core/html.ts';
 import type { PastDrift, PastRun } from '../reading/report/past-run.ts';
 import type { ReportData } from '../reading/report/report-data.ts';
-import type { ReportPart } from './archive-parts.ts';
-import { type HtmlColumn, renderFigure, renderLongTable, renderSection } from './page-parts.ts';
-import { describeRun, runMarks, toRunMark } from './run-marks.ts';
+import { describeRun, runMarks, toRunMark } from './health-status.ts';
+import { type HtmlColumn, type ReportPart, renderFigure, renderLongTable, renderSection } from './page-parts.ts';
 import { renderLinesPlot } from './time-plots.ts';
 import { formatLength, formatMinute } from './time-spans.ts';
 

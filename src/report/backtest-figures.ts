@@ -1,7 +1,7 @@
-import { formatThousands } from '../core/format-thousands.ts';
+import { formatThousands } from '../core/format-quantity.ts';
 import { formatIsoUtc } from '../core/time.ts';
-import type { ObjectiveName } from '../research/objectives.ts';
-import type { BacktestResult } from '../research/result.ts';
+import { type ObjectiveName, objectives } from '../research/objectives.ts';
+import type { BacktestResult, GridResult } from '../research/result.ts';
 
 // The numbers of a backtest as people read them, on the terminal and on the page alike.
 
@@ -98,4 +98,15 @@ export const uncoveredShareMax = 0.05;
 export function formatUncoveredWarning({ lacking_share }: BacktestResult['coverage']): string | null {
   if (lacking_share === null || lacking_share <= uncoveredShareMax) return null;
   return `nothing was heard of ${formatShare(lacking_share)} of the symbols' time in the span: prices may be missing there`;
+}
+
+export type GridPoint = GridResult['points'][number];
+
+/** The points of a grid by the value that they are chosen by, the best first, those without one last; equals in their order. */
+export function sortBestFirst({ points }: GridResult, objective: ObjectiveName): GridPoint[] {
+  const { isMinimized } = objectives[objective];
+  return points.toSorted((a, b) => {
+    if (a.value === null || b.value === null) return Number(a.value === null) - Number(b.value === null);
+    return isMinimized ? a.value - b.value : b.value - a.value;
+  });
 }

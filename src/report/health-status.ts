@@ -1,14 +1,13 @@
+import type { DiskSpace } from '../archive/disk/file-system.ts';
 import { exitCodes } from '../core/errors.ts';
-import { formatThousands } from '../core/format-thousands.ts';
-import { formatIsoUtc, parseDayStart } from '../core/time.ts';
-import { type ArchiveState, isDayWhole } from '../core/verdict.ts';
-import { formatCompleteness } from '../core/verdict-text.ts';
-import { dayMs } from '../core/window.ts';
+import { formatThousands } from '../core/format-quantity.ts';
+import { formatDay, formatIsoUtc, parseDayStart } from '../core/time.ts';
+import { type ArchiveState, formatCompleteness, isDayWhole } from '../core/verdict.ts';
+import { dayMs, floorToDay } from '../core/window.ts';
+import type { DayTotals } from '../reading/report/day-totals.ts';
 import type { PastRun } from '../reading/report/past-run.ts';
 import type { ReportData } from '../reading/report/report-data.ts';
-import type { ArchiveGrowth } from './archive-growth.ts';
-import { describeRun, toRunMark } from './run-marks.ts';
-import { formatBytes, formatLength, formatMinute } from './time-spans.ts';
+import { formatBytes, formatLength, formatMinute, shortenText } from './time-spans.ts';
 
 /** `act`: something is wrong and goes on being so. `look`: somebody should look at it. `note`: good to know. */
 export type Severity = 'act' | 'look' | 'note';
@@ -200,3 +199,128 @@ function checkServerBehavior({ cadence }: HealthInput): HealthFinding[] {
 
 const formatCounted = (count: number, noun: string): string =>
   `${formatThousands(count)} ${noun}${count === 1 ? '' : 's'}`;
+
+/** How a run is shown: never by its colour alone. */
+export interface RunMark {
+  readonly sign: string;
+  readonly word: string;
+  /** A class of the page's style. */
+  readonly kind: 'good' | 'fair' | 'poor' | 'bad' | 'idle';
+}
+
+export const runMarks = {
+  done: { sign: '✓', word: 'done', kind: 'good' },
+  warned: { sign: '!', word: 'done, with warnings', kind: 'fair' },
+  incomplete: { sign: '◐', word: 'incomplete', kind: 'poor' },
+  failed: { sign: '✕', word: 'failed', kind: 'bad' },
+  stopped: { sign: '–', word: 'stopped', kind: 'idle' },
+  running: { sign: '…', word: 'under way', kind: 'idle' },
+} as const satisfies Record<string, RunMark>;
+
+const exitCodeWords: Readonly<Record<number, string>> = {
+  [exitCodes.usage]: 'bad settings',
+  [exitCodes.credential]: 'key refused',
+  [exitCodes.busy]: 'another run was writing',
+  [exitCodes.damaged]: 'archive damaged',
+  [exitCodes.unreachable]: 'upstream unreachable',
+};
+
+/** What became of a run. */
+export function toRunMark({ state, exitCode, summary }: Pick<PastRun, 'state' | 'exitCode' | 'summary'>): RunMark {
+  if (state === 'under way') return runMarks.running;
+  if (state === 'broken off') return { ...runMarks.failed, word: 'broken off' };
+  switch (exitCode) {
+    case exitCodes.done:
+      return (summary?.warningsCount ?? 0) > 0 ? runMarks.warned : runMarks.done;
+    case exitCodes.incomplete:
+      return runMarks.incomplete;
+    case exitCodes.interrupted:
+    case exitCodes.terminated:
+      return runMarks.stopped;
+    default:
+      return { ...runMarks.failed, word: exitCodeWords[exitCode ?? 1] ?? runMarks.failed.word };
+  }
+}
+
+const lettersMax = 400;
+
+/** What a run says of itself in one line: its error, else what it could not do, else its first warning; not all of a long one. */
+export const describeRun = (run: Pick<PastRun, 'state' | 'summary'>): string =>
+  shortenText(describeRunInFull(run), lettersMax);
+
+function describeRunInFull({ state, summary }: Pick<PastRun, 'state' | 'summary'>): string {
+  if (state === 'broken off') return 'Its process ended without a word; the next run takes up what it had accepted.';
+  if (summary === null) return '';
+  const { error, failures, failuresCount, warnings, warningsCount } = summary;
+  if (error !== null) return error;
+  const [failure] = failures;
+  if (failure !== undefined)
+    return `${failure.symbol === null ? '' : `${failure.symbol}: `}${failure.reason}${formatMore(failuresCount - 1)}`;
+  return warnings.length === 0 ? '' : `${warnings[0]}${formatMore(warningsCount - 1)}`;
+}
+
+const formatMore = (count: number): string => (count > 0 ? ` (and ${count} more)` : '');
+
+/** How the published files grow. */
+export interface ArchiveGrowth {
+  /** Bytes published by the end of each day shown, by UTC midnight of the day's end. */
+  readonly sizes: readonly { readonly t: number; readonly bytes: number }[];
+  /** Bytes a day; null where there are too few whole days to tell. */
+  readonly bytesPerDay: number | null;
+  /** Whole days that it is told by. */
+  readonly days: number;
+  /** When nothing is free any more, epoch ms; null where that is beyond `yearsMax`, or cannot be told. */
+  readonly fullAt: number | null;
+}
+
+/** Years ahead beyond which nobody wants to know when a disk is full. */
+export const yearsMax = 10;
+const fittedDaysMax = 30;
+const fittedDaysMin = 3;
+
+/**
+ * A line through the bytes published by the end of each of the last whole days, by least squares: a day is as large as it
+ * is however late it was fetched, so that a backfill is no growth to come.
+ * @param shownFrom the first moment of which sizes are wanted; epoch ms as all times here
+ */
+export function computeGrowth(
+  days: readonly Pick<DayTotals, 'date' | 'bytes'>[],
+  space: DiskSpace | null,
+  { nowMs, shownFrom, shownTo }: { readonly nowMs: number; readonly shownFrom: number; readonly shownTo: number },
+): ArchiveGrowth {
+  const sizes = sumSizesByDay(days, Math.max(floorToDay(nowMs) + dayMs, shownTo));
+  const today = floorToDay(nowMs);
+  const fitted = sizes.filter(({ t }) => t <= today).slice(-fittedDaysMax);
+  const bytesPerDay = fitted.length < fittedDaysMin ? null : estimateSlope(fitted.map(({ bytes }) => bytes));
+  const fullInMs = space === null || !bytesPerDay || bytesPerDay <= 0 ? null : (space.freeBytes / bytesPerDay) * dayMs;
+  return {
+    sizes: sizes.filter(({ t }) => t > shownFrom && t <= shownTo),
+    bytesPerDay,
+    days: fitted.length,
+    fullAt: fullInMs === null || fullInMs > yearsMax * 365.25 * dayMs ? null : nowMs + fullInMs,
+  };
+}
+
+/** From the first day on, those without a file included. */
+function sumSizesByDay(days: readonly Pick<DayTotals, 'date' | 'bytes'>[], to: number): { t: number; bytes: number }[] {
+  if (days.length === 0) return [];
+  const byDate = new Map(days.map(({ date, bytes }) => [date, bytes]));
+  const out: { t: number; bytes: number }[] = [];
+  let bytes = 0;
+  for (let day = parseDayStart(days[0]!.date); day < to; day += dayMs) {
+    bytes += byDate.get(formatDay(day)) ?? 0;
+    out.push({ t: day + dayMs, bytes });
+  }
+  return out;
+}
+
+/** The slope of the line that lies nearest to values at 0, 1, 2 and so on. */
+export function estimateSlope(values: readonly number[]): number {
+  const middle = (values.length - 1) / 2;
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const [over, under] = values.reduce(
+    ([xy, xx], value, i) => [xy + (i - middle) * (value - mean), xx + (i - middle) ** 2],
+    [0, 0],
+  );
+  return under === 0 ? 0 : over / under;
+}

@@ -1,5 +1,4 @@
-import { Html, html } from '../core/html.ts';
-import { pageStyle } from './page-style.ts';
+import { Html, html, palette } from '../core/html.ts';
 
 // What every report is built of.
 
@@ -107,3 +106,107 @@ export const renderLongTable = <Row>(
         html`<details><summary>${rest}</summary>${renderHtmlTable(`${label}, the rest`, columns, rows.slice(shown))}</details>\n`,
       ]),
 ];
+
+/** The style of a report: light and dark, wide and narrow, screen and paper. */
+export const pageStyle = `
+${palette}
+* { box-sizing: border-box; }
+body {
+  margin: 0 auto;
+  padding: 8px 24px 48px;
+  max-width: 1008px;
+  background: var(--paper);
+  color: var(--text);
+  font: 15px / 1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif;
+  font-variant-numeric: tabular-nums;
+  overflow-wrap: anywhere;
+}
+h1, h2, p, dl, dd, figure { margin: 0; }
+h1 { margin: 20px 0 4px; font-size: 26px; font-weight: 600; line-height: 1.25; }
+h2 { margin-bottom: 10px; font-size: 19px; font-weight: 600; }
+section { margin-top: 36px; }
+.note, figcaption, footer { color: var(--muted); font-size: 13.5px; }
+.nowrap { white-space: nowrap; }
+.hash { font: 13px / 1.5 ui-monospace, "SF Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace; word-break: break-all; }
+.warning { margin-top: 16px; padding: 10px 14px; border-left: 3px solid var(--gap); background: var(--warn); }
+.figures {
+  display: grid;
+  grid-template-columns: repeat(4, 1fr);
+  gap: 1px;
+  margin-top: 20px;
+  border: 1px solid var(--line);
+  border-radius: 8px;
+  background: var(--line);
+  overflow: hidden;
+}
+.figures > div { padding: 10px 14px; background: var(--panel); }
+.figures dt { color: var(--muted); font-size: 13px; }
+.figures dd { font-size: 20px; font-weight: 600; }
+.figures dd.note { font-size: 13px; font-weight: 400; }
+.figures > .asked { background: var(--paper); box-shadow: inset 3px 0 0 var(--accent); }
+svg { display: block; width: 100%; height: auto; color: var(--muted); --plot-background: var(--paper); }
+figcaption { margin-bottom: 6px; }
+.note + figure { margin-top: 10px; }
+.figures + .note { margin-top: 8px; }
+.beside { display: grid; margin-top: 12px; grid-template-columns: minmax(280px, 380px) 1fr; gap: 32px; align-items: start; }
+.narrow { display: none; }
+.scroll { overflow-x: auto; }
+table { width: 100%; border-collapse: collapse; font-size: 14px; }
+th, td { vertical-align: top; padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { color: var(--muted); font-weight: 500; }
+thead th { vertical-align: bottom; }
+th.left, td.left { text-align: left; }
+td.text { text-align: left; white-space: normal; min-width: 150px; }
+td.loss { color: var(--down); }
+tr.best td { font-weight: 600; }
+details { margin-top: 12px; }
+summary { cursor: pointer; color: var(--accent); }
+dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; }
+dl.facts dt { color: var(--muted); }
+pre { margin: 12px 0 0; padding: 12px 14px; border-radius: 8px; background: var(--panel); font-size: 13px; overflow-x: auto; white-space: pre-wrap; }
+footer { margin-top: 48px; padding-top: 12px; border-top: 1px solid var(--line); }
+@media (max-width: 640px) {
+  body { padding: 4px 14px 32px; }
+  h1 { font-size: 22px; }
+  .wide { display: none; }
+  .narrow { display: block; }
+  .figures { grid-template-columns: 1fr 1fr; }
+  .beside { grid-template-columns: 1fr; gap: 12px; }
+  dl.facts { grid-template-columns: 1fr; gap: 0; }
+  dl.facts dd { margin-bottom: 8px; }
+}
+@media print {
+  :root {
+    color-scheme: light;
+    --paper: #ffffff; --panel: #ffffff; --text: #000000; --muted: #444444; --line: #cccccc; --edge: #777777;
+    --accent: #1d6680; --gap: #9a6222; --down: #a8442f; --warn: #ffffff; --good: #2b7350; --good-soft: #ffffff;
+    --bad: #9c2f1f; --bad-soft: #ffffff; --level-0: #f0d9c4; --level-1: #d3e6ec; --level-2: #a6cedb; --level-3: #6faec2;
+    --level-5: #175a72;
+  }
+  body { max-width: none; padding: 0; font-size: 12px; }
+  .wide { display: block; }
+  .narrow { display: none; }
+  section { break-inside: avoid-page; margin-top: 24px; }
+  section.long { break-inside: auto; }
+  tr { break-inside: avoid; }
+  .scroll { overflow: visible; }
+}
+`;
+
+/** A section of the report, or one sentence on what there is nothing to show of. */
+export type ReportPart = Html | QuietSection;
+
+export interface QuietSection {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The sections as they are; what is quiet stands together after them, so that it takes little room. */
+export function arrangeParts(parts: readonly ReportPart[]): Html[] {
+  const quiet = parts.filter((part): part is QuietSection => !(part instanceof Html));
+  const rows = quiet.map(({ name, text }) => html`<dt>${name}</dt><dd>${text}</dd>\n`);
+  return [
+    ...parts.filter((part) => part instanceof Html),
+    ...(rows.length === 0 ? [] : [renderSection('All quiet', [html`<dl class="facts">\n${rows}</dl>\n`])]),
+  ];
+}

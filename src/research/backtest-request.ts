@@ -1,6 +1,5 @@
-import { countPoints, pointsMax } from './bind-parameters.ts';
 import { type ObjectiveName, objectiveNames } from './objectives.ts';
-import { parseStrategy } from './parse-strategy.ts';
+import { countPoints, parseStrategy, pointsMax } from './parse-strategy.ts';
 import { type Strategy, strategyLimits } from './strategy.ts';
 import { type Fault, JsonValidator } from './validator.ts';
 

@@ -1,5 +1,5 @@
-import { resolveQuantity } from './bind-parameters.ts';
 import type { Measures, Position, ReadMeasure } from './measures.ts';
+import { resolveQuantity } from './parse-strategy.ts';
 import {
   type Bound,
   boundNames,

@@ -1,5 +1,4 @@
-import { findDayEnds, type SampleTimes } from './equity-samples.ts';
-import { computeEquity, type TradeTotals } from './trade-totals.ts';
+import { computeEquity, findDayEnds, type SampleTimes, type TradeTotals } from './trade-totals.ts';
 
 export const objectiveNames = ['avg_pnl', 'total_pnl', 'sharpe', 'max_drawdown', 'win_rate', 'brier'] as const;
 export type ObjectiveName = (typeof objectiveNames)[number];

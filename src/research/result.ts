@@ -1,14 +1,12 @@
-import { compareUtf8 } from '../core/compare-utf8.ts';
+import { compareUtf8 } from '../core/symbol-name.ts';
 import type { Window } from '../core/window.ts';
 import type { BacktestSpec } from './backtest-request.ts';
-import type { ParameterPoint } from './bind-parameters.ts';
-import { decilesCount } from './calibration.ts';
-import { computeSampleTimes } from './equity-samples.ts';
 import { findBest, objectives } from './objectives.ts';
+import type { ParameterPoint } from './parse-strategy.ts';
 import type { RunTotals, SymbolRow } from './run-series.ts';
 import type { Trade } from './simulate.ts';
 import type { Strategy } from './strategy.ts';
-import { computeEquity, type TradeTotals } from './trade-totals.ts';
+import { computeEquity, computeSampleTimes, decilesCount, type TradeTotals } from './trade-totals.ts';
 
 /** What a backtest gives. The same archive, asked the same, gives the same to the byte. Times are epoch milliseconds. */
 export interface BacktestResult {

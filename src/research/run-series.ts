@@ -1,11 +1,19 @@
-import { compareUtf8 } from '../core/compare-utf8.ts';
+import { compareUtf8 } from '../core/symbol-name.ts';
 import type { Window } from '../core/window.ts';
-import { addCalibration, addSeriesCalibration, type Calibration, createCalibration } from './calibration.ts';
-import { computeSampleTimes } from './equity-samples.ts';
 import { simulate, type Trade } from './simulate.ts';
 import type { Strategy } from './strategy.ts';
 import { countBelow, type SymbolSeries } from './symbol-series.ts';
-import { addTrades, createTradeTotals, mergeTradeTotals, type TradeTotals } from './trade-totals.ts';
+import {
+  addCalibration,
+  addSeriesCalibration,
+  addTrades,
+  type Calibration,
+  computeSampleTimes,
+  createCalibration,
+  createTradeTotals,
+  mergeTradeTotals,
+  type TradeTotals,
+} from './trade-totals.ts';
 
 /** What is to be played: every strategy on every span. */
 export interface RunPlan {

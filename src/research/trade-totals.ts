@@ -1,6 +1,5 @@
-import type { SampleTimes } from './equity-samples.ts';
-import { toSidePrice } from './execution.ts';
-import type { Trade } from './simulate.ts';
+import type { Window } from '../core/window.ts';
+import { type Trade, toSidePrice } from './simulate.ts';
 import { countBelow, type SymbolSeries } from './symbol-series.ts';
 
 /** What objectives are made of, summed over symbols. */
@@ -95,4 +94,84 @@ export function computeEquity({ gainedSamples, heldSamples }: TradeTotals): Floa
     sum += value;
     return sum + heldSamples[k]!;
   });
+}
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+const sampleStepsMs = [minuteMs, 5 * minuteMs, 15 * minuteMs, hourMs, 6 * hourMs, dayMs] as const;
+
+/** Samples of one curve, where a day a step is not too many already. */
+const samplesMax = 1000;
+
+/** Moments at which the value of a run is taken: what happened before each of them counts. */
+export interface SampleTimes {
+  /** Milliseconds between two of them, but for the first and the last. */
+  readonly stepMs: number;
+  /** Epoch milliseconds, ascending: every multiple of the step inside the run, and the run's end. */
+  readonly t: Float64Array;
+}
+
+/** The finest step of minutes, hours or a day that gives at most 1,000 samples; of many years there are more, one a day. */
+export function computeSampleTimes({ from, to }: Window): SampleTimes {
+  const stepMs = sampleStepsMs.find((step) => (to - from) / step <= samplesMax) ?? dayMs;
+  const first = (Math.floor(from / stepMs) + 1) * stepMs;
+  const inside = Math.max(0, Math.ceil((to - first) / stepMs));
+  const t = Float64Array.from({ length: inside + 1 }, (_, k) => (k === inside ? to : first + k * stepMs));
+  return { stepMs, t };
+}
+
+/** Which of the samples are the ends of UTC days, and the last one. */
+export const findDayEnds = ({ t }: SampleTimes): number[] =>
+  [...t.keys()].filter((k) => t[k]! % dayMs === 0 || k === t.length - 1);
+
+/** Prices of settled symbols against their outcomes, by decile: the first holds prices below 0.1, the last from 0.9 on. */
+export interface Calibration {
+  /** Ticks by decile, the sums of their prices, of their outcomes, and of (price - outcome)². */
+  readonly ticks: Float64Array;
+  readonly prices: Float64Array;
+  readonly outcomes: Float64Array;
+  readonly brier: Float64Array;
+}
+
+export const decilesCount = 10;
+
+export const createCalibration = (): Calibration => ({
+  ticks: new Float64Array(decilesCount),
+  prices: new Float64Array(decilesCount),
+  outcomes: new Float64Array(decilesCount),
+  brier: new Float64Array(decilesCount),
+});
+
+/** Adds the ticks of a symbol in a window and before its settlement; a price that no contract can have counts nowhere. */
+export function addSeriesCalibration(
+  { ticks, prices, outcomes, brier }: Calibration,
+  series: SymbolSeries,
+  { from, to }: Window,
+): void {
+  const { t, p, settlement } = series;
+  // What was settled after the window was not known in it.
+  if (settlement === null || settlement.at >= to) return;
+  const { at, outcome } = settlement;
+  const end = countBelow(t, Math.min(to, at));
+  for (let i = countBelow(t, from); i < end; i++) {
+    const price = p[i]!;
+    if (!(price >= 0 && price <= 1)) continue;
+    const decile = toDecile(price);
+    ticks[decile]!++;
+    prices[decile]! += price;
+    outcomes[decile]! += outcome;
+    brier[decile]! += (price - outcome) ** 2;
+  }
+}
+
+/** By its bounds as doubles: the product of what is just below one of them may be rounded up to it. */
+function toDecile(price: number): number {
+  const decile = Math.min(decilesCount - 1, Math.floor(price * decilesCount));
+  return price < decile / decilesCount ? decile - 1 : decile;
+}
+
+export function addCalibration(to: Calibration, other: Calibration): void {
+  for (const name of ['ticks', 'prices', 'outcomes', 'brier'] as const)
+    for (let k = 0; k < decilesCount; k++) to[name][k]! += other[name][k]!;
 }

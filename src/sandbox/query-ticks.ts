@@ -1,9 +1,8 @@
 import { drawAt, hashText } from '../core/random.ts';
-import type { TickColumns } from '../core/tick.ts';
+import type { TickColumns } from '../core/tick-columns.ts';
 import type { Window } from '../core/window.ts';
-import type { Feed } from './data-source.ts';
+import { concatTicks, type Feed, sliceTicks } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
-import { concatTicks, sliceTicks } from './tick-columns.ts';
 
 /** What stands between the truth and what can be seen of it at a moment. */
 export type TickDistortions = Pick<

@@ -1,7 +1,6 @@
 import { UsageError } from '../core/errors.ts';
-import { emptyTicks } from '../core/tick.ts';
-import type { Feed, SandboxMarket } from './data-source.ts';
-import { findRow } from './tick-columns.ts';
+import { emptyTicks } from '../core/tick-columns.ts';
+import { type Feed, findRow, type SandboxMarket } from './data-source.ts';
 
 /** A recording in memory: the ticks of `symbols[i]` are the rows `offsets[i]` up to, not including, `offsets[i + 1]`. */
 export interface Recording {

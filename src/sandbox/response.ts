@@ -1,3 +1,5 @@
+import { paths as service } from '../contract/paths.ts';
+
 /** A whole answer before it goes over the wire, so that faults can tear it. */
 export interface SandboxResponse {
   readonly status: number;
@@ -60,3 +62,12 @@ export function createRetryAfterProblem(
     holdMs: untilMs - nowMs,
   };
 }
+
+/** What the sandbox answers to: the service interface's own read routes, and one of its own. */
+export const sandboxPaths = {
+  markets: service.markets,
+  ticks: service.ticks,
+  orderbook: service.orderbook,
+  /** Counters of this sandbox; no key needed, never counted, limited or faulted. */
+  stats: '/sandbox/stats',
+} as const;

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Clock } from '../core/clock.ts';
 import { UsageError } from '../core/errors.ts';
-import type { TickColumns } from '../core/tick.ts';
+import type { Clock } from '../core/ports.ts';
+import type { TickColumns } from '../core/tick-columns.ts';
 import type { Window } from '../core/window.ts';
 import type { Feed } from './data-source.ts';
 import type { ChangeableOptions, SandboxOptions } from './options.ts';

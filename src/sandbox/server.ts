@@ -1,17 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../core/clock.ts';
+import type { Socket } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import type { Clock } from '../core/ports.ts';
 import type { Feed } from './data-source.ts';
-import { createFaultResponse } from './fault-responses.ts';
-import { drawFault } from './faults.ts';
-import { reshapeResponse } from './mutate-fields.ts';
+import { drawFault, type FaultKind } from './faults.ts';
 import type { SandboxOptions } from './options.ts';
-import { sandboxPaths } from './paths.ts';
 import { createRateLimit, formatRateHeaders, type RateLimitDecision } from './rate-limit.ts';
-import { createProblem, createRetryAfterProblem, type SandboxResponse } from './response.ts';
+import { createProblem, createRetryAfterProblem, type SandboxResponse, sandboxPaths } from './response.ts';
 import { handleMarkets, handleOrderbook, handleTicks, type RouteContext } from './routes.ts';
-import { type HttpCall, sendResponse, sendSlowly } from './send-response.ts';
-import type { StatsRecorder } from './stats.ts';
-import { isTruncationFault, sendTruncated } from './truncated-responses.ts';
+import type { RequestTracker, StatsRecorder } from './stats.ts';
 
 const routes = new Map<string, { readonly name: 'markets' | 'ticks' | 'orderbook'; readonly answer: RouteHandler }>([
   [sandboxPaths.markets, { name: 'markets', answer: handleMarkets }],
@@ -149,4 +146,147 @@ async function handleRoute(
 /** The same bytes but for the last, which closes what was not open. */
 function garbleBody(answer: SandboxResponse): SandboxResponse {
   return { ...answer, body: answer.body.replace(/\}$/, ']'), rows: 0 };
+}
+
+/** One request and the way to answer it. */
+export interface HttpCall {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly tracker: RequestTracker;
+}
+
+/** Below this many characters gzip gains nothing. */
+const gzipCharactersMin = 1_000;
+
+/** Sends a whole answer, if the client is still there. */
+export function sendResponse({ request, response, tracker }: HttpCall, answer: SandboxResponse, gzip: boolean): void {
+  if (response.destroyed) {
+    tracker.noteResponse('gone');
+    return;
+  }
+  const accepts = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''));
+  const packed = gzip && accepts && answer.body.length >= gzipCharactersMin;
+  const body = packed ? gzipSync(answer.body, { level: 1 }) : Buffer.from(answer.body);
+  response.writeHead(answer.status, {
+    ...answer.headers,
+    ...(packed ? { 'content-encoding': 'gzip' } : {}),
+    'content-length': body.length,
+  });
+  tracker.noteResponse(String(answer.status), answer);
+  response.end(body);
+}
+
+/** Sends half an answer, waits, and sends the rest if the client is still there. */
+export async function sendSlowly(call: HttpCall, answer: SandboxResponse, wait: () => Promise<void>): Promise<void> {
+  const { response, tracker } = call;
+  const body = Buffer.from(answer.body);
+  response.writeHead(answer.status, { ...answer.headers, 'content-length': body.length });
+  response.write(body.subarray(0, body.length >> 1));
+  await wait();
+  if (response.destroyed) return tracker.noteResponse('gone');
+  tracker.noteResponse(String(answer.status), answer);
+  response.end(body.subarray(body.length >> 1));
+}
+
+/** Faults that lie in how an answer goes over the wire. */
+export const truncationFaults = ['reset', 'reset-body', 'half-body', 'half-body-close'] as const satisfies FaultKind[];
+
+export type TruncationFault = (typeof truncationFaults)[number];
+
+export function isTruncationFault(kind: FaultKind | undefined): kind is TruncationFault {
+  return (truncationFaults as readonly (FaultKind | undefined)[]).includes(kind);
+}
+
+/** Long enough for the half to leave before the reset, which would discard it. */
+const resetDelayMs = 20;
+
+/**
+ * Sends part of an answer and ends the connection. Written to the socket itself, as ServerResponse would mend what is
+ * to be broken: it adds a chunked end, and it refuses a body shorter than its content-length.
+ */
+export async function sendTruncated(
+  { response, tracker }: HttpCall,
+  answer: SandboxResponse,
+  kind: TruncationFault,
+  sleep: (ms: number) => Promise<void>,
+): Promise<void> {
+  const socket = response.socket;
+  if (socket === null) return tracker.noteResponse('gone');
+  tracker.noteResponse(kind === 'reset' ? 'reset' : String(answer.status));
+  if (kind === 'reset') {
+    socket.resetAndDestroy();
+    return;
+  }
+  const body = Buffer.from(answer.body);
+  const length = kind === 'half-body-close' ? [] : [`content-length: ${body.length}`];
+  const fields = Object.entries(answer.headers).map(([name, value]) => `${name}: ${value}`);
+  const head = [`HTTP/1.1 ${answer.status} Torn`, ...fields, ...length, 'connection: close', '', ''].join('\r\n');
+  await writeBytes(socket, Buffer.concat([Buffer.from(head), body.subarray(0, body.length >> 1)]));
+  if (kind === 'reset-body') {
+    await sleep(resetDelayMs);
+    socket.resetAndDestroy();
+  } else {
+    socket.end();
+  }
+}
+
+function writeBytes(socket: Socket, bytes: Buffer): Promise<void> {
+  // The client may be gone before it: that is its affair, so the error is not looked at.
+  return new Promise((resolve) => {
+    socket.write(bytes, () => resolve());
+  });
+}
+
+/** The answer that a fault puts in the place of the right one; undefined for faults of other kinds. */
+export function createFaultResponse(fault: FaultKind | undefined, nowMs: number): SandboxResponse | undefined {
+  switch (fault) {
+    case '429-seconds':
+      return createRetryAfterProblem(429, 1000, 'seconds', nowMs);
+    case '429-date':
+      return createRetryAfterProblem(429, 1000, 'date', nowMs);
+    case '503':
+      return createRetryAfterProblem(503, 1000, 'seconds', nowMs);
+    case '408':
+    case '425':
+    case '500':
+    case '502':
+    case '504':
+      return createProblem(Number(fault), 'a fault asked for');
+    case 'html':
+      return {
+        status: 200,
+        headers: { 'content-type': 'text/html' },
+        body: '<!doctype html><title>One moment</title>\n',
+      };
+    default:
+      return undefined;
+  }
+}
+
+/** The answer of a route with the fields changed that are asked to be; see SandboxOptions. */
+export function reshapeResponse(
+  route: 'markets' | 'ticks' | 'orderbook',
+  answer: SandboxResponse,
+  { reshape }: SandboxOptions,
+): SandboxResponse {
+  const changes = Object.entries(reshape).filter(([field]) => field.startsWith(`${route}:`));
+  if (changes.length === 0 || answer.status !== 200) return answer;
+  const body: unknown = JSON.parse(answer.body);
+  for (const [field, how] of changes) changeField(body, field.slice(route.length + 1).split('/'), how);
+  return { ...answer, body: JSON.stringify(body) };
+}
+
+function changeField(value: unknown, [name, ...rest]: string[], how: string): void {
+  if (typeof value !== 'object' || value === null || name === undefined) return;
+  const members = value as Record<string, unknown>;
+  for (const key of name === '*' ? Object.keys(members) : [name]) {
+    if (!Object.hasOwn(members, key)) continue;
+    if (rest.length > 0) changeField(members[key], rest, how);
+    else if (how === 'null') members[key] = null;
+    else if (how === 'text') members[key] = String(members[key]);
+    else {
+      if (how.startsWith('=')) members[how.slice(1)] = members[key];
+      delete members[key];
+    }
+  }
 }

@@ -1,8 +1,8 @@
+import { UsageError } from '../core/errors.ts';
 import { drawAt, hashNumber, hashText } from '../core/random.ts';
 import { dayMs, type Window } from '../core/window.ts';
 import type { SandboxMarket } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
-import { createMarketNames } from './simulated-names.ts';
 
 export type Simulation = Pick<
   SandboxOptions,
@@ -121,5 +121,107 @@ export function toListedMarket(market: SimulatedMarket, nowMs: number): SandboxM
     opens_at: market.opensAt,
     closes_at: market.closesAt,
     ...(nowMs >= market.resolvedAt ? { resolved_at: market.resolvedAt, outcome: market.outcome } : {}),
+  };
+}
+
+/** Markets held in memory since the epoch, about 1 kB each. */
+const marketsEverMax = 500_000;
+
+/**
+ * Markets found as time goes on, those resolved before the epoch left out. They throw UsageError where the
+ * epoch lies so far back that they would not fit in memory.
+ */
+export function createMarketCatalogue(simulation: Simulation) {
+  const markets: SimulatedMarket[] = [];
+  const bySymbol = new Map<string, { readonly market: SimulatedMarket; readonly symbol: SimulatedSymbol }>();
+  const next = Array.from({ length: simulation.markets }, (_, slot) => {
+    const { periodMs, offsetMs } = computeSlotRhythm(slot, simulation);
+    return Math.max(0, Math.floor((simulation.epochMs - offsetMs) / periodMs) - 1);
+  });
+
+  let extendedMs = Number.NEGATIVE_INFINITY;
+
+  function extendTo(nowMs: number): void {
+    if (nowMs <= extendedMs) return;
+    for (let slot = 0; slot < next.length; slot++) {
+      const { periodMs, offsetMs } = computeSlotRhythm(slot, simulation);
+      for (; offsetMs + next[slot]! * periodMs <= nowMs; next[slot]!++) {
+        const market = createSlotMarket(slot, next[slot]!, simulation);
+        if (market.resolvedAt < simulation.epochMs) continue;
+        if (markets.length >= marketsEverMax) throw new UsageError('sandbox: too many markets since epochMs');
+        markets.push(market);
+        for (const symbol of market.symbols) bySymbol.set(symbol.symbol, { market, symbol });
+      }
+    }
+    extendedMs = nowMs;
+  }
+
+  return {
+    /** Markets opened by `nowMs`. */
+    opened(nowMs: number): SimulatedMarket[] {
+      extendTo(nowMs);
+      return markets.filter((market) => market.opensAt <= nowMs);
+    },
+    /** A symbol met before, without looking any further: nobody's clock is needed for its ticks. */
+    met: (symbol: string) => bySymbol.get(symbol),
+    /** A symbol whose market has opened by `nowMs`. */
+    find(symbol: string, nowMs: number) {
+      extendTo(nowMs);
+      const found = bySymbol.get(symbol);
+      return found !== undefined && found.market.opensAt <= nowMs ? found : undefined;
+    },
+  };
+}
+
+/** What a market is about, and how each venue would name it. */
+interface Topic {
+  readonly category: string;
+  readonly code: string;
+  readonly slug: string;
+  readonly question: string;
+}
+
+const topics: readonly Topic[] = [
+  { category: 'crypto', code: 'KXBTC', slug: 'bitcoin-be-above', question: 'Will Bitcoin be above' },
+  { category: 'crypto', code: 'KXETH', slug: 'ethereum-be-above', question: 'Will Ethereum be above' },
+  { category: 'politics', code: 'KXAPPROVE', slug: 'approval-rating-be-above', question: 'Will approval be above' },
+  {
+    category: 'economics',
+    code: 'KXCPIYOY',
+    slug: 'inflation-come-in-above',
+    question: 'Will inflation come in above',
+  },
+  { category: 'weather', code: 'KXHIGHNY', slug: 'highest-temperature-in-nyc-be', question: 'Will New York reach' },
+  { category: 'sports', code: 'KXNBAPTS', slug: 'total-points-be-over', question: 'Will the total be over' },
+];
+
+const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
+
+export interface MarketNames {
+  readonly canonicalId: string;
+  readonly category: string;
+  readonly question: string;
+  /** As one venue writes it, e.g. KXBTC-26NOV1917-T62.5 */
+  readonly kalshi: string;
+  /** As the other does, e.g. will-bitcoin-be-above-62pt5-on-nov-19-2026-17h */
+  readonly polymarket: string;
+}
+
+/** Names of the market of a slot that closes in that hour: unique, as a slot closes once in half a day at most. */
+export function createMarketNames(seed: number, slot: number, closesAt: number): MarketNames {
+  const topic = topics[Math.floor(drawAt(seed ^ 0x70b1c, slot) * topics.length)]!;
+  const level = 20 + slot * 0.5;
+  const at = new Date(closesAt);
+  const month = months[at.getUTCMonth()]!;
+  const day = String(at.getUTCDate()).padStart(2, '0');
+  const hour = String(at.getUTCHours()).padStart(2, '0');
+  const year = at.getUTCFullYear();
+  const stamp = `${year % 100}${month}${day}${hour}`;
+  return {
+    canonicalId: `${topic.code.slice(2).toLowerCase()}-${stamp}-${level}`,
+    category: topic.category,
+    question: `${topic.question} ${level} on ${day} ${month} ${year}, ${hour}:00 UTC?`,
+    kalshi: `${topic.code}-${stamp.toUpperCase()}-T${level}`,
+    polymarket: `will-${topic.slug}-${String(level).replace('.', 'pt')}-on-${month}-${day}-${year}-${hour}h`,
   };
 }

@@ -1,7 +1,6 @@
 import type { FaultKind } from './faults.ts';
-import { sandboxPaths } from './paths.ts';
-import type { SandboxResponse } from './response.ts';
-import { createSlidingCount } from './sliding-window.ts';
+import { createSlidingCount } from './rate-limit.ts';
+import { type SandboxResponse, sandboxPaths } from './response.ts';
 
 /** What a sandbox saw and said since it was started. `/sandbox/stats` itself is nowhere counted. */
 export interface SandboxStats {

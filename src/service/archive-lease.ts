@@ -5,9 +5,8 @@ import {
   leaseMs,
   releaseArchiveLease,
 } from '../workspace/archive-lease.ts';
-import { WorkspaceUnavailableError } from '../workspace/database-unavailable.ts';
-import type { ServiceContext } from './context.ts';
-import type { App } from './fastify-types.ts';
+import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
+import type { App, ServiceContext } from './context.ts';
 
 /** The word that the archive's jobs are kept under, and that is this archive's alone while it is served. */
 export interface HeldArchiveLease {

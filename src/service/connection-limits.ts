@@ -2,10 +2,9 @@ import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { problemType } from '../contract/problem.ts';
-import type { Log } from '../core/log.ts';
-import type { ServiceLimits } from './http-limits.ts';
-import { createProblem } from './problem-details.ts';
-import { createCommonHeaders } from './response-headers.ts';
+import type { Clock, Log } from '../core/ports.ts';
+import type { App } from './context.ts';
+import { createCommonHeaders, createProblem } from './problem-details.ts';
 
 /** Requests that never become one: told as a problem where they can be, and the connection closed. */
 export function respondToClientError(log: Log, id: string, { code }: NodeJS.ErrnoException, socket: Duplex): void {
@@ -97,4 +96,61 @@ export function limitConnections(server: Server, log: Log, limits: ServiceLimits
     if (answering) log.info({ client: socket.remoteAddress }, 'a client that took nothing of its answer was cut off');
     socket.destroy();
   });
+}
+
+/** What one client may take of the service; each of them has its documented answer. Bytes, and milliseconds of real time. */
+export interface ServiceLimits {
+  /** A request's line and headers: 431 beyond. */
+  readonly headerBytesMax: number;
+  /** A request's path and query: 414 beyond. */
+  readonly targetBytesMax: number;
+  /** A request's body: 413 beyond. */
+  readonly bodyBytesMax: number;
+  /** Parameters of a query: 400 beyond. */
+  readonly parametersMax: number;
+  /** From a connection's start, or a request's first byte, to the end of its headers: 408 after that. */
+  readonly headersMsMax: number;
+  /** The same to the end of its body: 408 after that. */
+  readonly requestMsMax: number;
+  /** How often the two are looked at. */
+  readonly checkIntervalMs: number;
+  /** A connection without a request under way is closed after that. */
+  readonly idleMsMax: number;
+  /** A client that has bytes of an answer waiting and takes none of them is cut off after that. */
+  readonly stalledMsMax: number;
+  /** Connections at once; those beyond are closed as they come. */
+  readonly connectionsMax: number;
+  /** When the service stops, what is still under way after that is cut off. */
+  readonly shutdownMsMax: number;
+  /** Versions of strategies that a user may have in a workspace, and bots: 409 beyond. */
+  readonly strategiesMax: number;
+  readonly botsMax: number;
+}
+
+export const serviceLimits: ServiceLimits = {
+  headerBytesMax: 16 * 1024,
+  targetBytesMax: 8 * 1024,
+  bodyBytesMax: 64 * 1024,
+  parametersMax: 100,
+  headersMsMax: 10_000,
+  requestMsMax: 30_000,
+  checkIntervalMs: 1000,
+  idleMsMax: 30_000,
+  stalledMsMax: 30_000,
+  connectionsMax: 2000,
+  shutdownMsMax: 10_000,
+  strategiesMax: 1000,
+  botsMax: 1000,
+};
+
+/** Takes no more connections, lets what is under way come to its end, and cuts off what has not after `msMax`. */
+export async function stopService(app: App, clock: Clock, msMax: number): Promise<void> {
+  const ended = new AbortController();
+  const bound = clock.sleep(msMax, ended.signal).then(
+    () => app.server.closeAllConnections(),
+    () => {},
+  );
+  await app.close();
+  ended.abort();
+  await bound;
 }

@@ -1,6 +1,8 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { Archive } from '../archive/open-archive.ts';
-import type { Clock, Random } from '../core/clock.ts';
-import type { Log } from '../core/log.ts';
+import type { Clock, Log, Random } from '../core/ports.ts';
 import type { VerifiedFiles } from '../reading/files/verified-files.ts';
 import type { ManifestWatcher } from '../reading/manifest-watcher.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -20,3 +22,12 @@ export interface ServiceContext {
   /** Aborted when the service stops. */
   readonly signal: AbortSignal;
 }
+
+/** The service that routes and hooks are added to; a handler's types follow from its route's schema. */
+export type App = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;

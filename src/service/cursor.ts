@@ -1,4 +1,4 @@
-import type { RowPosition } from '../reading/history/keyset-page.ts';
+import type { RowPosition } from '../reading/history/history.ts';
 import type { MarketPosition } from '../reading/history/market-history.ts';
 import { ProblemError } from './problem-details.ts';
 

@@ -1,14 +1,13 @@
 import type { Manifest } from '../archive/manifest.ts';
 import type { DatasetName } from '../archive/parquet/schema.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { type GenerationReader, type HistoryReader, openHistory } from '../reading/history/history.ts';
-import type { ScanStep } from '../reading/history/keyset-page.ts';
+import { type GenerationReader, type HistoryReader, openHistory, type ScanStep } from '../reading/history/history.ts';
 import { readSymbol } from '../state/symbols.ts';
-import type { KeyHolder } from '../workspace/principal.ts';
-import { createUnknownSymbolError, requireWindow } from './common-errors.ts';
+import type { KeyHolder } from '../workspace/owner.ts';
 import type { ServiceContext } from './context.ts';
 import { timeMsMax } from './cursor.ts';
 import { createFairSemaphore, type FairSemaphore } from './fair-semaphore.ts';
+import { createUnknownSymbolError, requireWindow } from './problem-details.ts';
 
 /** What the routes of the historical surface share. */
 export interface HistoricalService {

@@ -1,10 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { paths } from '../contract/paths.ts';
 import { readArchiveSamples } from '../metrics/archive-metrics.ts';
 import { expositionContentType, formatExposition } from '../metrics/exposition-format.ts';
 import { openRequestMetrics } from '../metrics/http-metrics.ts';
 import type { Sample } from '../metrics/metric-definitions.ts';
 import { readArchiveStatus } from '../reading/archive-status.ts';
-import type { ServiceContext } from './context.ts';
+import type { App, ServiceContext } from './context.ts';
 
 export interface MetricsEndpoint {
   /** Counts a request from now until its answer is over, or its client gone. */
@@ -54,4 +56,29 @@ function collectSamples({ archive, files, clock, log }: ServiceContext): Sample[
     { name: 'oddslake_cache_files', labels: {}, value: count },
     ...readArchiveSamples(() => readArchiveStatus(archive, clock.nowMs()), clock.nowMs(), log),
   ];
+}
+
+/** `/metrics`, and what counts for it. Before every other route and hook, so that nothing goes by uncounted. */
+export function registerMetricsRoutes(app: App, context: ServiceContext): void {
+  const metrics = openMetrics(context);
+  app.addHook('onRequest', async (request, reply) => metrics.observeRequest(request, reply));
+  app.addHook('onClose', async () => metrics.close());
+  app.get(
+    paths.metrics,
+    {
+      config: { access: 'open' },
+      schema: {
+        summary: 'Metrics in the text format of Prometheus',
+        description:
+          'Requests by route, method and status, their durations, bytes sent, how the archive stands, the process.',
+        tags: ['operations'],
+        security: [],
+        response: { 200: { description: 'Metrics.', content: { 'text/plain': { schema: Type.String() } } } },
+      },
+    },
+    async (_, reply) => {
+      reply.header('cache-control', 'no-store').type(metrics.contentType);
+      return reply.send((await metrics.render()) as never);
+    },
+  );
 }

@@ -1,8 +1,9 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { type Problem, problemErrorsMax, problemType } from '../contract/problem.ts';
 import { DamageError, UsageError } from '../core/errors.ts';
-import type { Log } from '../core/log.ts';
-import { WorkspaceUnavailableError } from '../workspace/database-unavailable.ts';
+import type { Log } from '../core/ports.ts';
+import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
+import type { ServiceContext } from './context.ts';
 
 /** An answer that is an error; what is thrown as anything else tells the client nothing but that it was ours. */
 export class ProblemError extends Error {
@@ -139,4 +140,69 @@ function toFieldName(instancePath: string, params: Record<string, unknown>): str
   const parts = [...instancePath.split('/').slice(1), ...(inner === undefined ? [] : [String(inner)])];
   // As everywhere where a field is named: rules[0].entry.
   return parts.reduce((at, part) => (at === '' ? part : /^\d+$/.test(part) ? `${at}[${part}]` : `${at}.${part}`), '');
+}
+
+// What several routes refuse, in the same words.
+
+/** @throws ProblemError 400 where both ends are given and the window holds nothing */
+export function requireWindow(from: number | null | undefined, to: number | null | undefined): void {
+  if (from == null || to == null || from < to) return;
+  throw new ProblemError(400, 'The window is empty: from must be before to.', {
+    errors: [{ name: 'from', reason: 'must be before to' }],
+  });
+}
+
+/** 404 for a symbol that the archive has never heard of. */
+export const createUnknownSymbolError = (): ProblemError =>
+  new ProblemError(404, 'No such symbol is known here. /api/v1/historical/markets?q= looks for ones by words.', {
+    errors: [{ name: 'symbol', reason: 'is not known' }],
+  });
+
+/** What a browser may do with an answer that is no page: nothing. */
+const apiContentSecurityPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/** For pages of our own: their scripts, styles, images and requests are this service's. */
+export const pageContentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** Headers of every answer. @param id a name for the request */
+export const createCommonHeaders = (id: string): Readonly<Record<string, string>> => ({
+  'x-request-id': id,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'content-security-policy': apiContentSecurityPolicy,
+  // What a credential was asked for is for its holder; a route that knows better says so.
+  'cache-control': 'no-store',
+});
+
+/** Names what an answer depended on, beside what its route named. */
+export function setVary(request: FastifyRequest, reply: FastifyReply): void {
+  if (request.routeOptions.config?.access === 'open') return;
+  const named = String(reply.getHeader('vary') ?? '')
+    .split(',')
+    .map((name) => name.trim().toLowerCase())
+    .filter((name) => name !== '');
+  reply.header('vary', [...new Set([...named, 'authorization'])].join(', '));
+}
+
+/**
+ * Throws 503 where the archive's state was removed or replaced since it was opened: other processes write to another one
+ * by now, and what is remembered here would be told as current for good.
+ */
+export function requireLocalState({ archive }: Pick<ServiceContext, 'archive'>): void {
+  if (archive.state.isFileCurrent()) return;
+  throw new ProblemError(
+    503,
+    'The state of the archive was removed or replaced under the service. Its operator has to start it again.',
+  );
 }

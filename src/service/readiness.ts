@@ -1,6 +1,10 @@
+import { Type } from 'typebox';
+import { paths } from '../contract/paths.ts';
+import { ReadyResponse } from '../contract/service.ts';
 import type { ArchiveState } from '../core/verdict.ts';
 import { readArchiveStatus } from '../reading/archive-status.ts';
-import type { ServiceContext } from './context.ts';
+import type { App, ServiceContext } from './context.ts';
+import { ProblemError } from './problem-details.ts';
 
 /** Whether requests can be answered, and from an archive that is kept up to date. */
 export interface ReadinessReport {
@@ -53,4 +57,46 @@ async function canAuthenticate({ workspace, clock, log }: ServiceContext): Promi
     log.error({ err: error }, 'the database of keys cannot be read');
     return false;
   }
+}
+
+/** `/readyz`: whether requests should come here. */
+export function registerReadyRoutes(app: App, context: ServiceContext): void {
+  app.get(
+    paths.ready,
+    {
+      config: { access: 'open' },
+      schema: {
+        summary: 'Whether the archive can be read and is kept up to date',
+        description: 'Otherwise 503, with what is wrong: the archive, its watermark, or the database of keys.',
+        tags: ['operations'],
+        security: [],
+        response: { 200: ReadyResponse },
+      },
+    },
+    async (_, reply) => {
+      reply.header('cache-control', 'no-store');
+      const { generation, lagSeconds, verdict, wrong } = await checkReadiness(context);
+      if (wrong.length > 0 || generation === null || verdict === null) {
+        const said = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
+        throw new ProblemError(503, said, { errors: [...wrong], headers: { 'cache-control': 'no-store' } });
+      }
+      return { status: 'ready' as const, generation, lag_seconds: lagSeconds, verdict };
+    },
+  );
+}
+
+/** `/healthz`: the process answers. */
+export function registerHealthRoutes(app: App): void {
+  app.get(
+    paths.health,
+    {
+      config: { access: 'open' },
+      schema: {
+        summary: 'Whether the process answers',
+        tags: ['operations'],
+        response: { 200: Type.Object({ status: Type.Literal('ok') }) },
+      },
+    },
+    async () => ({ status: 'ok' as const }),
+  );
 }

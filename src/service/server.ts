@@ -1,38 +1,41 @@
 import type { Server } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import { type FastifyInstance, fastify } from 'fastify';
+import { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import type { Log } from '../core/ports.ts';
 import { holdArchiveLease } from './archive-lease.ts';
 import { createAuthenticationHook } from './authenticate.ts';
-import { openBacktestService } from './backtest-service.ts';
-import { coerceQuery } from './coerce-query.ts';
-import { limitConnections, respondToClientError } from './connection-limits.ts';
-import type { ServiceContext } from './context.ts';
-import type { App } from './fastify-types.ts';
-import { type ServiceLimits, serviceLimits } from './http-limits.ts';
-import { type MethodRegistry, recordMethods, registerNotFoundHandler } from './method-not-allowed.ts';
-import { describeRoutes } from './openapi.ts';
-import { sendProblem } from './problem-details.ts';
-import { type ParsedQuery, parseQueryString, requireParsedQuery } from './query-string.ts';
-import { createFrameworkLog, logRequest } from './request-log.ts';
-import { requireLocalState } from './require-state.ts';
-import { createCommonHeaders, setVary } from './response-headers.ts';
-import { registerBacktestRoutes } from './routes/backtests.ts';
-import { registerBotRoutes } from './routes/bots.ts';
+import { registerResearchRoutes } from './backtest-request.ts';
+import { openBacktestService, registerBacktestRoutes } from './backtest-service.ts';
+import { registerBotRoutes } from './bot-request.ts';
+import {
+  allMethods,
+  limitConnections,
+  respondToClientError,
+  type ServiceLimits,
+  serviceLimits,
+} from './connection-limits.ts';
+import type { App, ServiceContext } from './context.ts';
+import { registerExportJobRoutes } from './export-request.ts';
+import { registerMetricsRoutes } from './metrics.ts';
+import { describeRoutes, registerDocumentationRoutes } from './openapi.ts';
+import { createCommonHeaders, ProblemError, requireLocalState, sendProblem, setVary } from './problem-details.ts';
+import { registerHealthRoutes, registerReadyRoutes } from './readiness.ts';
 import { registerCatalogueRoutes } from './routes/catalogue.ts';
-import { registerDocumentationRoutes } from './routes/documentation.ts';
 import { registerExportRoutes } from './routes/export.ts';
-import { registerExportJobRoutes } from './routes/export-jobs.ts';
-import { registerHealthRoutes } from './routes/health.ts';
 import { registerHistoricalRoutes } from './routes/historical.ts';
 import { registerMarketsRoutes } from './routes/markets.ts';
-import { registerMetricsRoutes } from './routes/metrics.ts';
 import { registerOrderBookRoutes } from './routes/orderbook.ts';
-import { registerReadyRoutes } from './routes/ready.ts';
-import { registerResearchRoutes } from './routes/research.ts';
-import { registerStrategyRoutes } from './routes/strategies.ts';
-import { registerTicksRoutes } from './routes/ticks.ts';
 import { registerUserRoutes } from './routes/users.ts';
-import { requireValidBodyText, requireValidRequest } from './validate-request.ts';
+import { registerTicksRoutes } from './serialize-ticks.ts';
+import { registerStrategyRoutes } from './strategy-request.ts';
+import {
+  coerceQuery,
+  type ParsedQuery,
+  parseQueryString,
+  requireParsedQuery,
+  requireValidBodyText,
+  requireValidRequest,
+} from './validate-request.ts';
 
 /** The service with every route, not listening yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
@@ -145,4 +148,114 @@ function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, meth
   });
   app.addHook('onResponse', async (request, reply) => logRequest(context, request, reply, reply.statusCode));
   app.addHook('onRequestAbort', async (request) => logRequest(context, request, null, null));
+}
+
+/** The methods that each path has, for the answers to the others. */
+export interface MethodRegistry {
+  /** As an Allow header has them; null where there is nothing at the path. */
+  findAllowedMethods(path: string): string | null;
+}
+
+/** Takes note of every route that is added from now on. */
+export function recordMethods(app: FastifyInstance): MethodRegistry {
+  const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
+  app.addHook('onRoute', ({ method, url }) => {
+    routes.push({ pattern: toPathPattern(url), methods: [method].flat() });
+  });
+  return {
+    findAllowedMethods(path) {
+      const methods = routes.filter(({ pattern }) => pattern.test(path)).flatMap((route) => route.methods);
+      return methods.length === 0 ? null : [...new Set([...methods, 'OPTIONS'])].sort().join(', ');
+    },
+  };
+}
+
+/** `/a/:b/*` as an expression; a parameter is a segment, a star the rest. */
+function toPathPattern(url: string): RegExp {
+  const parts = url.split(/(:[A-Za-z_]\w*|\*)/).map((part) => {
+    if (part === '*') return '.*';
+    return part.startsWith(':') && part.length > 1 ? '[^/]+' : part.replace(/[.+?^${}()|[\]\\]/g, '\\$&');
+  });
+  return new RegExp(`^${parts.join('')}$`, 's');
+}
+
+/** Answers for paths and methods that no route has: 204 to OPTIONS, 405 with Allow, 404. */
+export function registerNotFoundHandler(app: FastifyInstance, methods: MethodRegistry): void {
+  app.addHook('onRequest', async (request, reply) => {
+    if (!request.is404) return;
+    const allow = request.raw.url === '*' ? allMethods : methods.findAllowedMethods(toPath(request));
+    if (allow === null) return;
+    if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
+    throw new ProblemError(405, `${request.method} is not among the methods of this path: ${allow}.`, {
+      headers: { allow },
+    });
+  });
+  app.setNotFoundHandler(() => {
+    throw new ProblemError(404, 'There is nothing at this path.');
+  });
+}
+
+/** A request's path as the router sees it. */
+export function toPath({ raw: { url = '' } }: FastifyRequest): string {
+  const [path = ''] = url.split(/[?#]/, 1);
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
+}
+
+const pathLengthMax = 200;
+
+/** Routes that are asked every few seconds by machines. */
+const probePaths = new Set(['/healthz', '/readyz', '/metrics']);
+
+/**
+ * One line a request: never its query, its headers or its body, in which secrets may stand.
+ * @param status null where the client went away before it had its answer
+ */
+export function logRequest(
+  { log }: ServiceContext,
+  request: FastifyRequest,
+  reply: FastifyReply | null,
+  status: number | null,
+): void {
+  const { id, method, principal, ip } = request;
+  const [path = ''] = (request.raw.url ?? '').split('?', 1);
+  const facts = {
+    request_id: id,
+    method,
+    path: path.slice(0, pathLengthMax),
+    status,
+    ...(reply === null ? {} : { ms: Math.round(reply.elapsedTime * 10) / 10 }),
+    client: ip,
+    ...(principal?.kind === 'key' ? { key: principal.id } : {}),
+    ...(principal?.kind === 'user' ? { user: principal.user } : {}),
+  };
+  const note = status === null ? 'the client went away' : 'answered';
+  if (probePaths.has(path)) log.debug(facts, note);
+  else log.info(facts, note);
+}
+
+/** What the framework has to say on its own account: its warnings and errors only. */
+export function createFrameworkLog(log: Log): FastifyBaseLogger {
+  const told =
+    (level: 'warn' | 'error') =>
+    (facts: unknown, message?: unknown): void => {
+      if (typeof facts === 'string') log[level]({}, facts);
+      else log[level]({ err: (facts as { err?: unknown }).err }, String(message ?? 'an answer was broken off'));
+    };
+  const quiet = (): void => {};
+  const logger = {
+    level: 'warn',
+    trace: quiet,
+    debug: quiet,
+    info: quiet,
+    silent: quiet,
+    warn: told('warn'),
+    error: told('error'),
+    fatal: told('error'),
+    child: () => logger,
+  };
+  return logger as unknown as FastifyBaseLogger;
 }

@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox';
 import { CreatedHeaders, pageMax } from '../contract/strategies.ts';
 import { generateRandomId } from '../reading/export-jobs/export-folder.ts';
 import type { Fault } from '../research/validator.ts';
-import type { PageRequest, RowPage } from '../workspace/pagination.ts';
+import type { PageRequest, RowPage } from '../workspace/tables.ts';
 import type { ServiceContext } from './context.ts';
 import { decodeObjectCursor, encodeObjectCursor } from './cursor.ts';
 import { ProblemError } from './problem-details.ts';

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import type { ServiceLimits } from './http-limits.ts';
+import type { ServiceLimits } from './connection-limits.ts';
 import { ProblemError } from './problem-details.ts';
 
 /** Methods whose requests have no body. */
@@ -69,4 +69,90 @@ function countHeader(rawHeaders: readonly string[], name: string): number {
     if (one.length === name.length && one.toLowerCase() === name) count++;
   }
   return count;
+}
+
+/** Under this name stands what is wrong with a query as a whole; the router's parser must not throw. */
+const parseErrorSymbol = Symbol('fault');
+
+export type ParsedQuery = Record<string, string | string[]> & { [parseErrorSymbol]?: ProblemError };
+
+/** A query's parameters, decoded strictly: a repeated one is a list; what cannot be read is told by `requireReadable`. */
+export function parseQueryString(text: string, parametersMax: number): ParsedQuery {
+  // Without a prototype, so that `__proto__` is a name as any other.
+  const query = Object.create(null) as ParsedQuery;
+  const pairs = text.split('&', parametersMax + 2).filter((pair) => pair !== '');
+  if (pairs.length > parametersMax) {
+    query[parseErrorSymbol] = new ProblemError(400, `A request has at most ${parametersMax} parameters.`);
+    return query;
+  }
+  for (const pair of pairs) {
+    const at = pair.indexOf('=');
+    const name = decodeComponent(at < 0 ? pair : pair.slice(0, at));
+    const value = at < 0 ? '' : decodeComponent(pair.slice(at + 1));
+    if (name === null || value === null) {
+      query[parseErrorSymbol] ??= new ProblemError(400, 'The query is not percent-encoded UTF-8.');
+    } else if (name.includes(nullCharacter) || value.includes(nullCharacter)) {
+      const errors = name.includes(nullCharacter) ? {} : { errors: [{ name, reason: 'holds a NUL character' }] };
+      query[parseErrorSymbol] ??= new ProblemError(400, 'A parameter holds a NUL character.', errors);
+    } else {
+      const before = query[name];
+      query[name] = before === undefined ? value : [before, value].flat();
+    }
+  }
+  return query;
+}
+
+/** @throws ProblemError 400 where the query cannot be read, or names a parameter twice */
+export function requireParsedQuery(query: ParsedQuery): void {
+  const thrown = query[parseErrorSymbol];
+  if (thrown !== undefined) throw thrown;
+  const repeated = Object.entries(query).filter(([, value]) => Array.isArray(value));
+  if (repeated.length > 0) {
+    throw new ProblemError(400, 'A parameter is given more than once.', {
+      errors: repeated.map(([name]) => ({ name, reason: 'is given more than once' })),
+    });
+  }
+}
+
+/** No text of ours holds one; any other control character may stand in a symbol. */
+const nullCharacter = '\u0000';
+
+function decodeComponent(text: string): string | null {
+  if (!/[%+]/.test(text)) return text;
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    return null;
+  }
+}
+
+interface ParameterSchema {
+  readonly type?: string;
+}
+
+/** Numbers as one writes them by hand: no exponent, no sign but minus, no blank, and exact as a double. */
+const integerPattern = /^(0|-?[1-9]\d{0,15})$/;
+const decimalPattern = /^-?(0|[1-9]\d{0,15})(\.\d{1,17})?$/;
+
+/**
+ * The parameters of a query with those that its schema calls numbers or booleans turned into such; a text that is none
+ * stays as it is, and the validation then says so. One that is repeated is a list, which no parameter of ours may be.
+ */
+export function coerceQuery(
+  query: Readonly<Record<string, unknown>>,
+  properties: Readonly<Record<string, ParameterSchema>>,
+): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(query).map(([name, value]) => [
+      name,
+      typeof value === 'string' && Object.hasOwn(properties, name) ? coerceValue(value, properties[name]!) : value,
+    ]),
+  );
+}
+
+function coerceValue(text: string, { type }: ParameterSchema): unknown {
+  if (type === 'integer') return integerPattern.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : text;
+  if (type === 'number') return decimalPattern.test(text) ? Number(text) : text;
+  if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text;
+  return text;
 }

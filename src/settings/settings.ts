@@ -1,6 +1,7 @@
+import type { CompletenessRules } from '../core/completeness.ts';
 import { UsageError } from '../core/errors.ts';
+import { dayMs } from '../core/window.ts';
 import type { SchemaValues, settingsSchema } from './schema.ts';
-import { parseServiceUrl } from './service-url.ts';
 
 /** What schema.ts describes, in camelCase. */
 export type SettingValues = SchemaValues<typeof settingsSchema>;
@@ -78,3 +79,77 @@ interface SettingsBranch {
 }
 
 const toCamelCase = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+/**
+ * The address of a service without a slash at its end; `what` names where the text is from.
+ * @throws UsageError where it is no http or https URL, or holds credentials, a query or a fragment
+ */
+export function parseServiceUrl(given: string, what: string): string {
+  const text = given.trim();
+  const url = URL.parse(text);
+  const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
+  if (usable && url.search === '' && url.hash === '') return url.href.replace(/\/+$/, '');
+  const shown = /[@?#]/.test(text) ? '(hidden)' : JSON.stringify(text);
+  throw new UsageError(`${what} is ${shown}: expected an http or https URL without credentials, query or fragment`);
+}
+
+const minuteMs = 60_000;
+
+/** By what the settings have an archive judged: the same for whoever writes it, reads it or serves it. */
+export const toCompletenessRules = ({
+  symbols,
+  source,
+  archive,
+}: Pick<Settings, 'symbols' | 'source' | 'archive'>): CompletenessRules => ({
+  namedSymbols: symbols.length === 0 ? null : new Set(symbols),
+  views: source.views,
+  lifetimeRules: {
+    lookbackMs: source.firstLookbackDays * dayMs,
+    lingerMs: source.lingerDays * dayMs,
+    settleMs: archive.settleMinutes * minuteMs,
+  },
+});
+
+/** Every text of the settings that no log line may hold, in each form that it may be written in. */
+export function listSecrets({ upstream, repair, service, notify }: Settings): string[] {
+  const url = service.databaseUrl ?? '';
+  // Up to the last @: a password that was not escaped may hold one.
+  const password = /^[a-z]+:\/\/[^:@/]*:(.*)@/is.exec(url)?.[1];
+  const parameter = /[?&]password=([^&#]*)/i.exec(url)?.[1];
+  const given = [
+    upstream.apiKey,
+    repair.fromApiKey,
+    service.tokens.secret,
+    password,
+    parameter,
+    password && decodePercent(password),
+    ...listWebhookSecrets(notify.webhookUrl),
+  ];
+  return [...given, parameter && decodePercent(parameter)].filter(
+    (text) => typeof text === 'string' && text !== '',
+  ) as string[];
+}
+
+/** Whoever has the address of a webhook may write there: it is secret as a whole, and so is what follows the host. */
+function listWebhookSecrets(url: string | null): string[] {
+  if (url === null) return [];
+  const { pathname, search } = new URL(url);
+  // A short path, as of a receiver of one's own, guards nothing, and hiding it would eat holes into other lines.
+  return [url, ...[pathname + search, pathname].filter((text) => text.length >= 16)];
+}
+
+function decodePercent(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Takes secrets out of a finished text; redaction by name cannot see one inside an error's message. */
+export function createRedactor(secrets: readonly string[]): (text: string) => string {
+  // A text this short is no secret, and hiding it would eat holes into every word.
+  const long = secrets.filter((secret) => secret.length >= 4);
+  const written = new Set(long.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]));
+  return (text) => [...written].reduce((shown, secret) => shown.replaceAll(secret, '(hidden)'), text);
+}

@@ -1,7 +1,5 @@
 import { UsageError } from '../core/errors.ts';
 import { type LeafSchema, type SectionSchema, settingsSchema } from './schema.ts';
-import { findNearestKey } from './suggest-key.ts';
-import { describeExpected, isValid, parseSettingText } from './validate-value.ts';
 
 /** Settings from one place, by dotted snake_case path, checked; `from` names the place in messages. */
 export interface SettingsLayer {
@@ -124,4 +122,156 @@ const clipText = (text: string): string => (text.length > 120 ? `${text.slice(0,
 
 function isSection(schema: SectionSchema | LeafSchema): schema is SectionSchema {
   return 'properties' in schema;
+}
+
+/** The known key that was probably meant, or undefined: another spelling, its own name alone, or a few slips away. */
+export function findNearestKey(given: string, known: readonly string[]): string | undefined {
+  const wanted = normalizeKey(given);
+  const same = known.filter((key) => normalizeKey(key) === wanted);
+  if (same.length > 0) return same[0];
+  const sameName = known.filter((key) => normalizeKey(toLastName(key)) === normalizeKey(toLastName(given)));
+  if (sameName.length === 1) return sameName[0];
+  const slips = (key: string) =>
+    Math.min(
+      computeEditDistance(wanted, normalizeKey(key)),
+      computeEditDistance(wanted, normalizeKey(toLastName(key))),
+    );
+  const ranked = known.map((key) => ({ key, slips: slips(key) })).sort((a, b) => a.slips - b.slips);
+  const best = ranked[0];
+  // Keys are short; a long one is no slip of theirs, and comparing costs its length.
+  return best !== undefined && best.slips <= Math.min(3, wanted.length / 4) ? best.key : undefined;
+}
+
+const toLastName = (key: string): string => key.slice(key.lastIndexOf('.') + 1);
+const normalizeKey = (key: string): string =>
+  key
+    .slice(0, 100)
+    .replace(/[a-z](?=[A-Z])/g, '$&_')
+    .replaceAll('-', '_')
+    .toLowerCase();
+
+/** Levenshtein distance: insertions, deletions and replacements. */
+function computeEditDistance(a: string, b: string): number {
+  let above = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = above[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      row.push(Math.min(replaced, above[j]! + 1, row[j - 1]! + 1));
+    }
+    above = row;
+  }
+  return above[b.length]!;
+}
+
+/** Whether a value is what its schema asks for: the JSON Schema keywords of LeafSchema, nothing more. */
+export function isValid(schema: LeafSchema, value: unknown): boolean {
+  if (schema.anyOf !== undefined) return schema.anyOf.some((option) => isValid(option, value));
+  switch (schema.type) {
+    case 'null':
+      return value === null;
+    case 'array':
+      return Array.isArray(value) && value.length <= schema.maxItems! && value.every((v) => isValid(schema.items!, v));
+    case 'boolean':
+      return typeof value === 'boolean';
+    case 'string':
+      return typeof value === 'string' && isText(schema, value);
+    default:
+      return typeof value === 'number' && Number.isFinite(value) && isNumber(schema, value);
+  }
+}
+
+function isText(
+  { minLength = 0, maxLength = Number.POSITIVE_INFINITY, enum: names }: LeafSchema,
+  value: string,
+): boolean {
+  return value.length >= minLength && value.length <= maxLength && (names === undefined || names.includes(value));
+}
+
+function isNumber({ type, minimum, exclusiveMinimum, maximum }: LeafSchema, value: number): boolean {
+  if (type === 'integer' && !Number.isSafeInteger(value)) return false;
+  if (minimum !== undefined && value < minimum) return false;
+  if (exclusiveMinimum !== undefined && value <= exclusiveMinimum) return false;
+  return maximum === undefined || value <= maximum;
+}
+
+/** What a schema asks for, in words: `a whole number from 1 to 1024`. */
+export function describeExpected(schema: LeafSchema): string {
+  if (schema.anyOf !== undefined) return schema.anyOf.map(describeExpected).join(' or ');
+  switch (schema.type) {
+    case 'null':
+      return 'null';
+    case 'array':
+      return schema.items?.enum === undefined
+        ? 'a list of texts, none of them empty'
+        : `a list of ${schema.items.enum.join(', ')}`;
+    case 'boolean':
+      return 'true or false';
+    case 'string':
+      if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`;
+      return schema.description ?? 'a text that is not empty';
+    default:
+      return `a ${schema.type === 'integer' ? 'whole number' : 'number'} ${describeBounds(schema)}`;
+  }
+}
+
+function describeBounds({ minimum, exclusiveMinimum, maximum }: LeafSchema): string {
+  return exclusiveMinimum === undefined
+    ? `from ${minimum} to ${maximum}`
+    : `above ${exclusiveMinimum}, at most ${maximum}`;
+}
+
+/**
+ * The value that a text from the environment or a flag stands for; the text itself where it stands for none, so that
+ * the check can name it. A list is separated by commas or written as JSON; `null` and the empty text are null.
+ */
+export function parseSettingText(schema: LeafSchema, text: string): unknown {
+  if (schema.anyOf !== undefined) {
+    if (text === 'null' || text === '') return null;
+    return parseSettingText(schema.anyOf[0]!, text);
+  }
+  if (schema.type === 'array') return parseList(text);
+  if (schema.type === 'string') return text;
+  if (schema.type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text;
+  // Number('') and Number(' ') are 0.
+  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
+}
+
+function parseList(text: string): unknown {
+  const trimmed = text.trim();
+  if (trimmed === '') return [];
+  if (!trimmed.startsWith('[')) return trimmed.split(',').map((item) => item.trim());
+  try {
+    return JSON.parse(trimmed);
+  } catch {
+    return text;
+  }
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The one place that reads the process's environment; everything else is handed it as a value. */
+export const readProcessEnvironment = (): Environment => process.env;
+
+/** The variables and the setting that each of them is. */
+export const settingByVariable: Readonly<Record<string, string>> = {
+  ODDSLAKE_BASE_URL: 'upstream.base_url',
+  ODDSLAKE_API_KEY: 'upstream.api_key',
+  ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',
+  ODDSLAKE_FROM_API_KEY: 'repair.from_api_key',
+  ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
+  ODDSLAKE_WEBHOOK_URL: 'notify.webhook_url',
+  ODDSLAKE_WEBHOOK_URL_FILE: 'notify.webhook_url_file',
+  ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
+  ODDSLAKE_OUTPUT: 'archive.output',
+  ODDSLAKE_DATABASE_URL: 'service.database_url',
+  ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
+};
+
+/** The settings that the environment names; an empty variable counts as not set, unknown ones are left alone. */
+export function readEnvironmentLayers(env: Environment): SettingsLayer[] {
+  return Object.entries(settingByVariable).flatMap(([name, path]) => {
+    const text = env[name]?.trim();
+    return text === undefined || text === '' ? [] : [parseTextLayer(path, text, name)];
+  });
 }

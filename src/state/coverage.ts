@@ -7,7 +7,7 @@ import {
   withdrawCoverage,
 } from '../core/coverage.ts';
 import { dayMs, subtract, union, type Window } from '../core/window.ts';
-import type { Database } from './database.ts';
+import { type Database, evidenceSinceKey, getMeta, setMeta } from './database.ts';
 
 interface SegmentRow {
   symbol: string;
@@ -314,4 +314,63 @@ export function findKnownWindow(db: Database): Window | null {
         union all select t_from, t_to from owed)`,
   );
   return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
+}
+
+// What is remembered from run to run to judge how far coverage is proven.
+
+/** The oldest tick that the service ever showed, epoch ms; infinite before the first: an empty response about what is older proves nothing. */
+export const readOldestShown = (db: Database): number =>
+  Number(getMeta(db, 'oldest_tick_shown') ?? Number.POSITIVE_INFINITY);
+
+/** Remembers the oldest tick of a run, epoch ms, where it is older than what is known. */
+export function recordOldestShown(db: Database, t: number): void {
+  if (t < readOldestShown(db)) setMeta(db, 'oldest_tick_shown', String(t));
+}
+
+/** Windows that were fetched before this moment, epoch ms, are of an older format: a poll confirms nothing of them. */
+export const readEvidenceSince = (db: Database): number => Number(getMeta(db, evidenceSinceKey) ?? 0);
+
+/** What the last run inferred of the sizes of pages; nothing where none did. */
+export function readKnownPages<Known extends object>(db: Database): Partial<Known> {
+  const text = getMeta(db, 'known_pages');
+  if (text === undefined) return {};
+  return JSON.parse(text, (_, value) => (value === 'infinite' ? Number.POSITIVE_INFINITY : value)) as Partial<Known>;
+}
+
+/** Remembers what a run inferred of the sizes of pages; null forgets it. */
+export function recordKnownPages(db: Database, known: object | null): void {
+  const text = JSON.stringify(known ?? {}, (_, value) => (value === Number.POSITIVE_INFINITY ? 'infinite' : value));
+  if (text !== getMeta(db, 'known_pages')) setMeta(db, 'known_pages', text);
+}
+
+/** What SQLite finds wrong with the file of the state, the first of it; null where nothing is. */
+export function findDatabaseFault(db: Database): string | null {
+  const found = db.one<Record<string, string>>('pragma integrity_check(1)');
+  const said = found === undefined ? 'no answer' : Object.values(found)[0]!;
+  return said === 'ok' ? null : said;
+}
+
+/** How much of a symbol's time is covered: windows, their lengths together, and their ends; epoch ms. */
+export interface CoverageExtent {
+  readonly windows: number;
+  readonly ms: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Computes what the state knows of the published coverage of each symbol. Its layers overlap; a moment counts once. */
+export function computeCoverageExtents(db: Database): Map<string, CoverageExtent> {
+  const rows = db.iterate<{ symbol: string; t_from: number; t_to: number }>(
+    'select symbol, t_from, t_to from segments order by symbol, t_from',
+  );
+  const out = new Map<string, CoverageExtent>();
+  for (const { symbol, t_from, t_to } of rows) {
+    const was = out.get(symbol);
+    if (was === undefined) out.set(symbol, { windows: 1, ms: t_to - t_from, from: t_from, to: t_to });
+    else {
+      const ms = was.ms + Math.max(0, t_to - Math.max(t_from, was.to));
+      out.set(symbol, { windows: was.windows + 1, ms, from: was.from, to: Math.max(was.to, t_to) });
+    }
+  }
+  return out;
 }

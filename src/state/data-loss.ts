@@ -1,9 +1,7 @@
-import type { LostWindow } from '../core/data-loss.ts';
+import type { LostWindow } from '../core/coverage.ts';
 import { subtract, type Window } from '../core/window.ts';
 import { readSymbolCoverage } from './coverage.ts';
 import type { Database } from './database.ts';
-
-export type { LostWindow } from '../core/data-loss.ts';
 
 /** A lost window as the state knows it; times are epoch milliseconds. */
 export interface RecordedLoss extends LostWindow {

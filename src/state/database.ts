@@ -1,6 +1,7 @@
+import { type StatsFs, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import { exitCodes, OddslakeError } from '../core/errors.ts';
-import { createDiskFullError, isOnFullDisk } from './disk-full-error.ts';
+import { DiskFullError, exitCodes, OddslakeError } from '../core/errors.ts';
 
 export type SqlRow = Record<string, SQLInputValue>;
 
@@ -135,4 +136,101 @@ function runExplained<T>(path: string, work: () => T): T {
     }
     throw error;
   }
+}
+
+/** What SQLite takes at a time for the index of its log, in bytes: with less, a write fails that finds some room left. */
+const databaseBytesMin = 32 * 1024;
+
+type FileSystemCounts = Pick<StatsFs, 'blocks' | 'bavail' | 'bsize' | 'files' | 'ffree'>;
+
+/** Whether a file system has no room for a database, in bytes or in files. Some count neither: these are never full. */
+export const isFull = ({ blocks, bavail, bsize, files, ffree }: FileSystemCounts): boolean =>
+  (blocks > 0 && bavail * bsize < databaseBytesMin) || (files > 0 && ffree === 0);
+
+/** Whether the disk of a database is full at this moment: SQLite may call that an I/O error, or fail to open a file. */
+export function isOnFullDisk(path: string): boolean {
+  try {
+    return isFull(statfsSync(dirname(path)));
+  } catch {
+    return false;
+  }
+}
+
+export const createDiskFullError = (path: string, cause: unknown): DiskFullError =>
+  new DiskFullError(
+    `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
+    { cause },
+  );
+
+/** How long the opening may wait for another process, in ms. */
+const busyMsMax = 10_000;
+
+/** Statements that are kept prepared: preparing one takes longer than most of what is asked. */
+const statementsMax = 100;
+
+/**
+ * A connection to a SQLite database of one's own at `path`. Once it is open no statement waits for another process: the
+ * whole of ours would stand still meanwhile.
+ */
+export function openStatements(path: string) {
+  const db = new DatabaseSync(path);
+  try {
+    db.exec(
+      `pragma busy_timeout = ${busyMsMax}; pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;`,
+    );
+    db.exec('pragma busy_timeout = 0;');
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+  const values = (parameters: readonly unknown[]) => parameters as readonly SQLInputValue[];
+  const prepare = (sql: string) => {
+    const statement = db.prepare(sql);
+    return {
+      reader: statement.columns().length > 0,
+      all: (parameters: readonly unknown[]) => statement.all(...values(parameters)),
+      run: (parameters: readonly unknown[]) => statement.run(...values(parameters)),
+    };
+  };
+  const kept = new Map<string, ReturnType<typeof prepare>>();
+  return {
+    prepare(sql: string) {
+      const held = kept.get(sql);
+      if (held !== undefined) return held;
+      if (kept.size >= statementsMax) kept.clear();
+      const made = prepare(sql);
+      kept.set(sql, made);
+      return made;
+    },
+    /** Whether one is open: a full disk ends it before anybody says so. */
+    isTransaction: () => db.isTransaction,
+    close: () => db.close(),
+  };
+}
+
+// Single values that the state keeps, by key.
+
+/** The ID of the last commit: see CommitState in intent.ts. */
+export const commitIdKey = 'commit_id';
+
+/** sha256 of the manifest that the last publish wrote. */
+export const manifestHashKey = 'manifest_sha256';
+
+/** Its text, so that it can be put back. */
+export const manifestTextKey = 'manifest_text';
+
+/**
+ * Epoch ms of the upgrade to format 3, or of the rebuild of a lost state. Responses of before are known by windows that
+ * were joined without regard to evidence: a poll must not confirm them. Absent in an archive that began with format 3.
+ */
+export const evidenceSinceKey = 'evidence_since';
+
+/** JSON: the sha256 of each text at the root that follows from it, by name. */
+export const rootTextsKey = 'root_texts_sha256';
+
+export const getMeta = (db: Database, key: string): string | undefined =>
+  db.one<{ value: string }>('select value from meta where key = ?', key)?.value;
+
+export function setMeta(db: Database, key: string, value: string): void {
+  db.run('insert into meta values (?, ?) on conflict do update set value = excluded.value', key, value);
 }

@@ -1,6 +1,5 @@
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import type { Database } from './database.ts';
-import { commitIdKey, getMeta, setMeta } from './meta.ts';
+import { commitIdKey, type Database, getMeta, setMeta } from './database.ts';
 
 /** One staged file and where it belongs, both relative to the archive's root. */
 export interface FileMove {

@@ -1,11 +1,18 @@
-import { type BookSide, countLevels, type OrderBookSnapshot } from '../core/book.ts';
-import type { ObservedSnapshot } from '../core/merge-books.ts';
-import { computePartNumber } from '../core/partition.ts';
-import type { RejectedInput } from '../core/tick.ts';
+import { type BookSide, countLevels, type ObservedSnapshot, type OrderBookSnapshot } from '../core/book.ts';
+import { computePartNumber } from '../core/symbol-name.ts';
+import type { RejectedInput } from '../core/tick-columns.ts';
 import { floorToDay } from '../core/window.ts';
 import type { Database } from './database.ts';
-import { appendHeader, type JournalBin, toBytes, toDoubles } from './journal.ts';
-import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-checksum.ts';
+import {
+  appendHeader,
+  countJournaledTicks,
+  type JournalBin,
+  ticksPerCoveredDay,
+  ticksPerRejected,
+  toBytes,
+  toDoubles,
+} from './journal.ts';
+import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 
@@ -219,4 +226,15 @@ export function consumeBooks(
   for (const { day, part } of bins)
     db.run('delete from journal_books where day = ? and part = ? and record_id <= ?', day, part, end);
   for (const { id } of answers) db.run('delete from journal_book_cover where id = ?', id);
+}
+
+/** What publishing the whole journal takes, in ticks. */
+export function readJournalLoad(db: Database): number {
+  const count = (table: string): number => db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n;
+  return (
+    countJournaledTicks(db) +
+    ticksPerRejected * count('journal_rejected') +
+    ticksPerCoveredDay * (count('journal_cover') + count('journal_withdrawn')) +
+    readBookLoad(db)
+  );
 }

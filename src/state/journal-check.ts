@@ -1,15 +1,7 @@
+import { crc32 } from 'node:zlib';
+import { exitCodes, OddslakeError } from '../core/errors.ts';
 import type { Database } from './database.ts';
 import type { JournalBin } from './journal.ts';
-import {
-  computeHeaderChecksum,
-  computeRowChecksum,
-  JournalDamageError,
-  type JournalHeaderRow,
-  type JournalRowTable,
-  type JournalValue,
-  journalRowColumns,
-} from './journal-checksum.ts';
-import { countRowsSql } from './journal-consume.ts';
 
 // What a publish may rely on of the journal, and what of it is damaged. Tables are read from end to end here, and not by
 // their indices: a bit that falls over in either hides a row from the other.
@@ -248,3 +240,144 @@ export function addJournalChecksums(db: Database): void {
     }
   }
 }
+
+// Each row of the journal has a CRC-32 from the moment it is accepted (gzip's polynomial, RFC 1952). That of a row
+// begins with the checksum of its record's header, so that a row proves which record it is of. `rows` of a header is not
+// in it, as a publish changes that: it is compared with the rows that are there.
+
+/** What is wrong with a journaled row, found when it was read: nothing of it may be used. */
+export class JournalDamageError extends OddslakeError {
+  constructor(why: string, options?: ErrorOptions) {
+    super(
+      exitCodes.damaged,
+      `The journal in the state database is damaged: ${why}. The next publish quarantines what is damaged, and the next run asks for it again.`,
+      options,
+    );
+    this.name = 'JournalDamageError';
+  }
+}
+
+/** Whether an error says that the journal is damaged; a number that no row ever had is a sign of it too. */
+export const isJournalDamage = (error: unknown): boolean =>
+  error instanceof JournalDamageError || isOutOfRange(error) || isOutOfRange((error as Error | undefined)?.cause);
+
+const isOutOfRange = (error: unknown): boolean =>
+  (error as { code?: unknown } | undefined)?.code === 'ERR_OUT_OF_RANGE';
+
+/** A record of the journal, without its ID: one answer of the upstream. */
+export interface JournalHeaderRow {
+  readonly run_id: string;
+  readonly kind: string;
+  readonly symbol: string | null;
+  readonly asked_from: number | null;
+  readonly asked_to: number | null;
+  readonly observed_at: number;
+  readonly origin: string;
+  readonly rank: number;
+}
+
+/** The tables that hold the rows of records, and the columns that their checksum covers, in this order. */
+export const journalRowColumns = {
+  journal_ticks: ['record_id', 'symbol', 'day', 'part', 'n', 't', 'p'],
+  journal_cover: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'],
+  journal_withdrawn: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to'],
+  journal_rejected: ['record_id', 'run_id', 'symbol', 'at', 'reason', 'raw'],
+  journal_markets: ['record_id', 'observed_at', 'payload'],
+  journal_books: ['record_id', 'symbol', 'day', 'part', 't', 'observed_at', 'bids', 'n', 'price', 'quantity'],
+  journal_book_cover: ['record_id', 'symbol', 'at', 'snapshots'],
+} as const satisfies Record<string, readonly string[]>;
+
+export type JournalRowTable = keyof typeof journalRowColumns;
+export type JournalValue = string | number | null | Uint8Array;
+
+export function computeHeaderChecksum(row: JournalHeaderRow): number {
+  const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
+  return crc32(`${run_id}\n${kind}\n${symbol}\n${asked_from}\n${asked_to}\n${observed_at}\n${origin}\n${rank}`);
+}
+
+/**
+ * The checksum of a row.
+ * @param header that of its record
+ * @param values of the columns of `journalRows`, in that order; blobs last
+ */
+export function computeRowChecksum(header: number, values: readonly JournalValue[]): number {
+  let text = '';
+  let checksum = header;
+  for (const value of values) {
+    if (value instanceof Uint8Array) {
+      if (text !== '') checksum = crc32(text, checksum);
+      text = '';
+      checksum = crc32(value, checksum);
+    } else text += `${value}\n`;
+  }
+  return text === '' ? checksum : crc32(text, checksum);
+}
+
+/** The header of a row that is read with its record: columns of `journal` as `j`. Null where it has none. */
+export const headerColumns = `j.run_id as head_run_id, j.kind as head_kind, j.symbol as head_symbol,
+  j.asked_from as head_from, j.asked_to as head_to, j.observed_at as head_observed_at, j.origin as head_origin,
+  j.rank as head_rank, j.checksum as head_checksum`;
+
+export interface JoinedHeader {
+  readonly head_run_id: string | null;
+  readonly head_kind: string;
+  readonly head_symbol: string | null;
+  readonly head_from: number | null;
+  readonly head_to: number | null;
+  readonly head_observed_at: number;
+  readonly head_origin: string;
+  readonly head_rank: number;
+  readonly head_checksum: number;
+}
+
+/** @throws JournalDamageError where a row read with its header, or the header, is not as it was accepted */
+export function assertIntact(
+  table: JournalRowTable,
+  row: JoinedHeader & { readonly checksum: number },
+  values: readonly JournalValue[],
+): void {
+  if (row.head_run_id === null) throw new JournalDamageError(`a row of ${table} has no record`);
+  const header = computeHeaderChecksum({
+    run_id: row.head_run_id,
+    kind: row.head_kind,
+    symbol: row.head_symbol,
+    asked_from: row.head_from,
+    asked_to: row.head_to,
+    observed_at: row.head_observed_at,
+    origin: row.head_origin,
+    rank: row.head_rank,
+  });
+  if (header !== row.head_checksum || computeRowChecksum(header, values) !== row.checksum)
+    throw new JournalDamageError(`a row of ${table} differs from its checksum`);
+}
+
+/** Drops what a publish took in: these bins and rejected input up to `end`, and these market polls. In its transaction. */
+export function consumeJournal(db: Database, bins: readonly JournalBin[], end: number, polls: readonly number[]): void {
+  for (const { day, part } of bins) {
+    db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
+    db.run('delete from journal_cover where day = ? and part = ? and record_id <= ?', day, part, end);
+    db.run('delete from journal_withdrawn where day = ? and part = ? and record_id <= ?', day, part, end);
+  }
+  for (const recordId of polls) db.run('delete from journal_markets where record_id = ?', recordId);
+  db.run('delete from journal_rejected where record_id <= ?', end);
+  db.run(
+    `delete from journal where id <= ?
+       and not exists (select 1 from journal_ticks where record_id = journal.id)
+       and not exists (select 1 from journal_cover where record_id = journal.id)
+       and not exists (select 1 from journal_withdrawn where record_id = journal.id)
+       and not exists (select 1 from journal_markets where record_id = journal.id)
+       and not exists (select 1 from journal_books where record_id = journal.id)
+       and not exists (select 1 from journal_book_cover where record_id = journal.id)`,
+    end,
+  );
+  // A damaged part takes in nothing: what is kept for it has fewer rows now.
+  db.run(`update journal set rows = ${countRowsSql} where id <= ?`, end);
+}
+
+/** The rows of a record of `journal`, but for rejected input. */
+export const countRowsSql = `(select count(*) from journal_ticks where record_id = journal.id)
+  + (select count(*) from journal_cover where record_id = journal.id)
+  + (select count(*) from journal_withdrawn where record_id = journal.id)
+  + (select count(*) from journal_markets where record_id = journal.id)
+  + (select count(*) from journal_books where record_id = journal.id)
+  + (select count(*) from journal_book_cover where record_id = journal.id)`;

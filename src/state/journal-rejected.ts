@@ -1,6 +1,6 @@
-import type { RejectedInput } from '../core/tick.ts';
+import type { RejectedInput } from '../core/tick-columns.ts';
 import type { Database } from './database.ts';
-import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-checksum.ts';
+import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-check.ts';
 
 /** The record that rejected input came with. */
 export interface RejectedRecord {

@@ -1,14 +1,12 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { seek } from '../core/binary-search.ts';
 import type { CoveredWindow, Evidence, Origin } from '../core/coverage.ts';
 import type { MarketFacts } from '../core/market.ts';
-import type { TickChunk } from '../core/merge.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../core/merge-order.ts';
-import { computePartNumber } from '../core/partition.ts';
-import type { RejectedInput, TickColumns } from '../core/tick.ts';
+import { computePartNumber } from '../core/symbol-name.ts';
+import { type RejectedInput, seek, type TickChunk, type TickColumns } from '../core/tick-columns.ts';
 import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../core/window.ts';
+import { recordOldestShown } from './coverage.ts';
 import type { Database } from './database.ts';
-import { recordOldestShown } from './evidence.ts';
 import {
   assertIntact,
   computeHeaderChecksum,
@@ -16,7 +14,7 @@ import {
   headerColumns,
   type JoinedHeader,
   type JournalHeaderRow,
-} from './journal-checksum.ts';
+} from './journal-check.ts';
 import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbols.ts';
@@ -375,3 +373,24 @@ export const countRunTicksByBin = (db: Database, runId: string): (JournalBin & {
      where j.run_id = ? group by k.day, k.part order by k.day, k.part`,
     runId,
   );
+
+/** The last poll of the market lists that is not published yet. */
+export interface JournaledMarketPoll {
+  /** Epoch milliseconds. */
+  readonly observedAt: number;
+  /** Its records: one, unless files brought it in pieces. Ascending. */
+  readonly records: readonly number[];
+}
+
+export function findLastJournaledPoll(db: Database): JournaledMarketPoll | undefined {
+  const rows = db.all<{ record_id: number; observed_at: number }>(
+    `select record_id, observed_at from journal_markets
+     where observed_at = (select max(observed_at) from journal_markets) order by record_id`,
+  );
+  if (rows.length === 0) return undefined;
+  return { observedAt: rows[0]!.observed_at, records: rows.map((row) => row.record_id) };
+}
+
+/** @throws JournalDamageError */
+export const readJournaledPoll = (db: Database, { records }: JournaledMarketPoll): MarketFacts[] =>
+  records.flatMap((id) => readMarketPoll(db, id)?.markets ?? []);

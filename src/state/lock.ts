@@ -1,9 +1,9 @@
 import { accessSync, constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { Clock } from '../core/clock.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
-import { createDiskFullError, isOnFullDisk } from './disk-full-error.ts';
+import type { Clock } from '../core/ports.ts';
+import { createDiskFullError, isOnFullDisk } from './database.ts';
 
 /** A right that one process at a time has: the system frees it however the process ends. */
 export interface WriteLock {

@@ -1,8 +1,7 @@
-import { precedenceRanks } from '../core/merge.ts';
-import { type KnownPrecedence, overlayPrecedence, type PrecedenceWindow } from '../core/precedence.ts';
+import type { BookObservation, BookObservedAtLookup } from '../core/book.ts';
+import { type KnownPrecedence, overlayPrecedence, type PrecedenceWindow, precedenceRanks } from '../core/precedence.ts';
 import { dayMs, floorToDay, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
-import { packPrecedence, unpackPrecedence } from './packed-stretches.ts';
 
 /**
  * What is known of the published ticks of one UTC day, `day` being its midnight. Reads what there is of a symbol at once
@@ -114,4 +113,75 @@ function cacheLatest<T>(read: (symbol: string) => T): (symbol: string) => T {
     if (latest?.symbol !== symbol) latest = { symbol, value: read(symbol) };
     return latest.value;
   };
+}
+
+/**
+ * The stretches of one symbol and UTC day as bytes, some seven a stretch. Sorted and disjoint, each is four LEB128 numbers:
+ * milliseconds from the end of the one before (of the first: from the day) to its start, its length in milliseconds, its
+ * rank, and by how many milliseconds it was observed after the one before (of the first: after the day), zigzag-coded.
+ * @param day the UTC midnight, epoch ms
+ */
+export function packPrecedence(stretches: readonly PrecedenceWindow[], day: number): Uint8Array {
+  const bytes: number[] = [];
+  let end = day;
+  let observed = day;
+  for (const { from, to, rank, observedAt } of stretches) {
+    for (const value of [from - end, to - from, rank, encodeZigzag(observedAt - observed)]) appendLeb128(bytes, value);
+    end = to;
+    observed = observedAt;
+  }
+  return Uint8Array.from(bytes);
+}
+
+/** Reads what packStretches wrote. @throws Error where the bytes end amid a number */
+export function unpackPrecedence(bytes: Uint8Array, symbol: string, day: number): PrecedenceWindow[] {
+  const out: PrecedenceWindow[] = [];
+  let at = 0;
+  const next = (): number => {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = bytes[at++];
+      if (byte === undefined) throw new Error(`The standings of ${symbol} end amid a number.`);
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+  };
+  let end = day;
+  let observedAt = day;
+  while (at < bytes.length) {
+    const from = end + next();
+    end = from + next();
+    const rank = next();
+    observedAt += decodeZigzag(next());
+    out.push({ symbol, from, to: end, rank, observedAt });
+  }
+  return out;
+}
+
+/** Safe integers outgrow the bit operators: these are of arithmetic. */
+function appendLeb128(bytes: number[], value: number): void {
+  let rest = value;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push(128 + (rest % 128));
+  bytes.push(rest);
+}
+
+const encodeZigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);
+const decodeZigzag = (value: number): number => (value % 2 === 1 ? -(value + 1) / 2 : value / 2);
+
+/** When published snapshots were observed; not known of what an older version published, nor where the state was lost. */
+export const createBookObservedAtLookup =
+  (db: Database): BookObservedAtLookup =>
+  (symbol, t) =>
+    db.one<{ at: number }>('select observed_at as at from book_observed where symbol = ? and t = ?', symbol, t)?.at;
+
+/** Notes what a merge published. Inside the publish's transaction. */
+export function recordBooksObserved(db: Database, observed: readonly BookObservation[]): void {
+  for (const { symbol, t, observedAt } of observed) {
+    db.run(
+      'insert into book_observed values (?, ?, ?) on conflict do update set observed_at = excluded.observed_at',
+      symbol,
+      t,
+      observedAt,
+    );
+  }
 }

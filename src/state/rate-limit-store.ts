@@ -9,7 +9,7 @@ import {
   type RequestStart,
   startsRetentionMs,
 } from '../core/rate-state.ts';
-import { createDiskFullError, isOnFullDisk } from './disk-full-error.ts';
+import { createDiskFullError, isOnFullDisk } from './database.ts';
 import type { State } from './state.ts';
 
 /** A pace that all processes keep together which write one archive. */

@@ -1,4 +1,4 @@
-import type { RunTally } from '../core/merge.ts';
+import type { RunTally } from '../core/tick-columns.ts';
 import type { Database } from './database.ts';
 
 export interface RunCounts {

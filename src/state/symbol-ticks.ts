@@ -1,4 +1,4 @@
-import type { TickChunk } from '../core/merge.ts';
+import type { TickChunk } from '../core/tick-columns.ts';
 import type { Window } from '../core/window.ts';
 import type { Database } from './database.ts';
 import { type JournaledTickRow, tickColumnsSql, toTickChunk } from './journal.ts';

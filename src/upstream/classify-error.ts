@@ -1,6 +1,6 @@
+import { UpstreamError, type UpstreamFailure } from '../core/errors.ts';
+import type { Window } from '../core/window.ts';
 import type { UnreadableResponseError } from './json-response.ts';
-import { AttemptError } from './request-error.ts';
-import { parseHttpDate, parseRetryAfterMs } from './retry-after.ts';
 
 /** Head of an answer; names of headers in lower case. */
 export interface ResponseHead {
@@ -113,4 +113,160 @@ function findErrorCode(error: unknown): string | undefined {
   if (typeof code === 'string' && code !== '') return code;
   // Several addresses were tried: the first one stands for all.
   return error instanceof AggregateError ? findErrorCode(error.errors[0]) : undefined;
+}
+
+/** Why one try of a request brought nothing usable. Thrown within this folder, never out of it. */
+export class AttemptError extends Error {
+  readonly failure: UpstreamFailure;
+  readonly status: number | undefined;
+  /** The service asked for a pause of this many milliseconds from now on. */
+  readonly pauseMs: number | undefined;
+  /** What the service said about it, in its own words; once weighed, fit to be shown. */
+  detail: string | undefined;
+  constructor(
+    failure: UpstreamFailure,
+    reason: string,
+    facts: { status?: number; pauseMs?: number; cause?: unknown } = {},
+  ) {
+    super(reason, 'cause' in facts ? { cause: facts.cause } : {});
+    this.name = 'Fault';
+    this.failure = failure;
+    this.status = facts.status;
+    this.pauseMs = facts.pauseMs;
+  }
+}
+
+/** What a request was about, for its error. */
+export interface RequestSubject {
+  /** E.g. `ticks of KXBTC [2026-11-19T00:00:00.000Z, 2026-11-20T00:00:00.000Z)`. */
+  readonly describe: () => string;
+  readonly symbol?: string;
+  readonly window?: Window;
+}
+
+/** Sums up the tries of one request, of which there is at least one; the last one gives failure and status. */
+export function createUpstreamError(
+  subject: RequestSubject,
+  faults: readonly AttemptError[],
+  note?: string,
+): UpstreamError {
+  const last = faults.at(-1)!;
+  const reason = [formatAttempts(faults), ...(note === undefined ? [] : [note])].join('; ');
+  const { describe, ...facts } = subject;
+  const status = last.status === undefined ? {} : { status: last.status };
+  const cause = last.cause === undefined ? {} : { cause: last.cause };
+  return new UpstreamError(describe(), { ...facts, ...status, failure: last.failure, reason }, cause);
+}
+
+/** `answered 503 twice ("overloaded"), connection reset once`; a single try needs no count. */
+function formatAttempts(faults: readonly AttemptError[]): string {
+  const kinds = [...Map.groupBy(faults, (fault) => fault.message)];
+  return kinds
+    .map(([reason, alike]) => {
+      const count = faults.length === 1 ? '' : ` ${formatTimes(alike.length)}`;
+      // The words of one stand for all: they often differ by no more than a number of the request.
+      const said = alike.findLast((fault) => fault.detail !== undefined)?.detail;
+      return `${reason}${count}${said === undefined ? '' : ` (${JSON.stringify(said)})`}`;
+    })
+    .join(', ');
+}
+
+const timesWords = [
+  'never',
+  'once',
+  'twice',
+  ...['three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'].map((n) => `${n} times`),
+];
+
+const formatTimes = (count: number): string => timesWords[count] ?? `${count} times`;
+
+/** Longest body in which an error's own words are looked for. */
+export const detailBytesMax = 8 * 1024;
+const detailCharsMax = 120;
+const depthMax = 4;
+
+/** Members that hold words for people, best first: RFC 9457, and what frameworks write in its place. */
+const detailFieldNames = ['detail', 'title', 'message', 'msg', 'error', 'errors'];
+
+/**
+ * What the body of an error answer says: the words of a JSON object, or plain text. Undefined where it says nothing,
+ * and always for HTML and redirects.
+ */
+export function extractErrorDetail(head: ResponseHead, bytes: Uint8Array): string | undefined {
+  if (head.status < 400 || bytes.length > detailBytesMax) return undefined;
+  const type = (getHeader(head, 'content-type') ?? '').split(';')[0]!.trim().toLowerCase();
+  const isJson = /[/+]json$/.test(type);
+  if (!isJson && type !== '' && type !== 'text/plain') return undefined;
+  const text = decodeUtf8OrUndefined(bytes)?.trim() ?? '';
+  const said = /^[{["]/.test(text) ? findDetailText(parseJsonOrUndefined(text), depthMax) : isJson ? undefined : text;
+  return said === undefined || said === '' || looksLikeHtml(said) ? undefined : said;
+}
+
+/** Fit to be shown: one line, without the key, and short. */
+export function sanitizeErrorDetail(said: string, apiKey: string): string {
+  // Before the cut, which might leave a piece of the key; after the control characters, which might have hidden it.
+  const line = said
+    .replace(/[\p{C}\p{Z}]+/gu, ' ')
+    .trim()
+    .replaceAll(apiKey, '[key]');
+  const characters = [...line];
+  return characters.length <= detailCharsMax ? line : `${characters.slice(0, detailCharsMax).join('')}…`;
+}
+
+function findDetailText(value: unknown, depth: number): string | undefined {
+  if (typeof value === 'string') return value.trim() === '' ? undefined : value;
+  if (typeof value !== 'object' || value === null || depth === 0) return undefined;
+  const members = Array.isArray(value)
+    ? value.slice(0, 1)
+    : detailFieldNames.map((name) =>
+        Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined,
+      );
+  for (const member of members) {
+    const words = findDetailText(member, depth - 1);
+    if (words !== undefined) return words;
+  }
+  return undefined;
+}
+
+const looksLikeHtml = (text: string): boolean => text.trimStart().startsWith('<') || /<[/!]?[a-z][^<>]*>/i.test(text);
+
+function decodeUtf8OrUndefined(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function parseJsonOrUndefined(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Milliseconds that a Retry-After header asks to wait from its receipt, rounded up; undefined where it says nothing
+ * usable. RFC 9110, 10.2.3: a number of seconds or an HTTP-date. A date is measured against the answer's own Date
+ * header, for the two machines' clocks may be hours apart; without one, against `nowMs` (epoch milliseconds).
+ */
+export function parseRetryAfterMs(
+  value: string | undefined,
+  date: string | undefined,
+  nowMs: number,
+): number | undefined {
+  const text = value?.trim() ?? '';
+  // Whole seconds by the RFC; some servers send fractions.
+  if (/^\d+(\.\d+)?$/.test(text)) return Math.ceil(Number(text) * 1000);
+  const until = parseHttpDate(text);
+  if (until === undefined) return undefined;
+  return Math.max(0, until - (parseHttpDate(date?.trim() ?? '') ?? nowMs));
+}
+
+/** The three date formats of RFC 9110, 5.6.7, all in GMT whether they say so or not. */
+export function parseHttpDate(text: string): number | undefined {
+  if (!/^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(text)) return undefined;
+  const time = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
+  return Number.isNaN(time) ? undefined : time;
 }

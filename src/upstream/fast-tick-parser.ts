@@ -1,4 +1,4 @@
-import type { TickColumns } from '../core/tick.ts';
+import type { TickColumns } from '../core/tick-columns.ts';
 import { readNumber } from './json-number.ts';
 
 const comma = 0x2c;

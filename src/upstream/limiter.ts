@@ -1,10 +1,9 @@
 import PQueue from 'p-queue';
-import type { Clock } from '../core/clock.ts';
+import type { Clock } from '../core/ports.ts';
 import type { RateStateStore } from '../core/rate-state.ts';
 import { getRateInForce, type InferredRate, updateInferredRate } from './adaptive-rate.ts';
 import { createLocalRateStore } from './local-rate-store.ts';
 import { checkRate, createSlidingWindow, readRateState } from './sliding-window.ts';
-import { createUtilizationMeter } from './utilization.ts';
 
 /** A pause of the key that is longer than the client is willing to wait. */
 export class PauseTooLongError extends Error {
@@ -239,5 +238,34 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
       return use.computeShare();
     },
     remainingPauseMs: () => Math.max(0, resumeAt - clock.monotonicMs()),
+  };
+}
+
+/**
+ * How much of the allowed rate was used while there was something to ask for: requests started, beside those that the
+ * rate in force at each moment would have let start. Times are monotonic milliseconds, rates requests a second.
+ */
+export interface UtilizationMeter {
+  /** What holds from `nowMs` on: the rate in force, how many requests are wanted, and until when the service holds all back. */
+  note(nowMs: number, rate: number, wanted: number, resumeMs: number): void;
+  /** A request started. */
+  noteStart(): void;
+  /** The share that was used up to the last note, 0 to 1. */
+  computeShare(): number;
+}
+
+export function createUtilizationMeter(): UtilizationMeter {
+  let last = { nowMs: 0, rate: 0, wanted: 0, resumeMs: Number.NEGATIVE_INFINITY };
+  let allowed = 0;
+  let starts = 0;
+  return {
+    note(nowMs, rate, wanted, resumeMs) {
+      const fromMs = Math.max(last.nowMs, last.resumeMs);
+      if (last.wanted > 0) allowed += (Math.max(0, nowMs - fromMs) / 1000) * last.rate;
+      last = { nowMs, rate, wanted, resumeMs };
+    },
+    noteStart: () => void starts++,
+    // The first one starts at once: in a span of n spacings there is room for n + 1.
+    computeShare: () => (starts === 0 ? 0 : Math.min(1, starts / (allowed + 1))),
   };
 }

@@ -1,5 +1,4 @@
-import { getHeader, type ResponseHead } from './classify-error.ts';
-import { parseHttpDate } from './retry-after.ts';
+import { getHeader, parseHttpDate, type ResponseHead } from './classify-error.ts';
 
 /** What an answer's headers state of the rate allowed; what is not stated, or is rubbish, is left out. */
 export interface StatedRate {

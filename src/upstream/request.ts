@@ -1,13 +1,20 @@
+import type { Random } from '../core/ports.ts';
 import type { RawRequest } from '../core/raw-page.ts';
-import { classifyStatus, classifyUnreadable, parseServedAt, type ResponseHead } from './classify-error.ts';
-import { sanitizeErrorDetail } from './error-detail.ts';
+import {
+  AttemptError,
+  classifyStatus,
+  classifyUnreadable,
+  createUpstreamError,
+  parseServedAt,
+  type RequestSubject,
+  type ResponseHead,
+  sanitizeErrorDetail,
+} from './classify-error.ts';
 import { UnreadableResponseError } from './json-response.ts';
 import { PauseTooLongError, type RateLimiter, type RequestTurn } from './limiter.ts';
-import type { UpstreamDeps, UpstreamLimits } from './options.ts';
 import { parseRateHeaders } from './rate-headers.ts';
-import { AttemptError, createUpstreamError, type RequestSubject } from './request-error.ts';
-import { computeBackoffMs, type RetryBudget } from './retry.ts';
 import type { Transport } from './transport.ts';
+import type { UpstreamDeps, UpstreamLimits } from './upstream.ts';
 
 /** What all requests under one key share. */
 export interface UpstreamSession extends UpstreamDeps {
@@ -174,4 +181,34 @@ function haltAll(key: UpstreamSession, { message, status }: AttemptError): void 
 
 function computeJitterMs({ limits, random }: UpstreamSession, attempt: number): number {
   return computeBackoffMs(attempt, limits.retryDelayMsMin, limits.retryDelayMsMax, random);
+}
+
+/** Retries on credit, shared by all requests of a client. */
+export interface RetryBudget {
+  /** Takes one; false when there is none left. */
+  take(): boolean;
+  noteSuccess(): void;
+}
+
+/** A token bucket: starts full, each success gives `gain` back. The idea is gRPC's retry throttling (gRFC A6). */
+export function createRetryBudget(retriesMax: number, gain: number): RetryBudget {
+  let tokens = retriesMax;
+  return {
+    take() {
+      if (tokens < 1) return false;
+      tokens -= 1;
+      return true;
+    },
+    noteSuccess() {
+      tokens = Math.min(retriesMax, tokens + gain);
+    },
+  };
+}
+
+/**
+ * Milliseconds to wait before retry `attempt` (from 0): "full jitter", anything in [0, min(max, min · 2^attempt)), so
+ * that clients which failed together do not come back together (M. Brooker, "Exponential backoff and jitter", 2015).
+ */
+export function computeBackoffMs(attempt: number, delayMsMin: number, delayMsMax: number, random: Random): number {
+  return random() * Math.min(delayMsMax, delayMsMin * 2 ** attempt);
 }

@@ -1,10 +1,16 @@
 import { type Dispatcher, Pool } from 'undici';
-import type { Clock } from '../core/clock.ts';
-import { classifyConnectionError, classifyUnreadable, getHeader, type ResponseHead } from './classify-error.ts';
-import { detailBytesMax, extractErrorDetail } from './error-detail.ts';
+import type { Clock } from '../core/ports.ts';
+import {
+  AttemptError,
+  classifyConnectionError,
+  classifyUnreadable,
+  detailBytesMax,
+  extractErrorDetail,
+  getHeader,
+  type ResponseHead,
+} from './classify-error.ts';
 import { UnreadableResponseError } from './json-response.ts';
 import { decompressBody, readBody } from './read-body.ts';
-import { AttemptError } from './request-error.ts';
 
 export interface TransportOptions {
   readonly origin: string;

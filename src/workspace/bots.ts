@@ -1,8 +1,7 @@
 import type { Transaction } from 'kysely';
 import type { WorkspaceDatabase } from './database.ts';
 import { nextOrdinal } from './owner.ts';
-import { type PageRequest, type RowPage, toRowPage } from './pagination.ts';
-import type { BotRow, OwnerColumns, Tables } from './tables.ts';
+import { type BotRow, type OwnerColumns, type PageRequest, type RowPage, type Tables, toRowPage } from './tables.ts';
 
 export type NewBot = Omit<BotRow, 'ordinal' | 'owner' | 'workspace' | 'status' | 'updated_at'>;
 

@@ -1,4 +1,4 @@
-import { UsageError } from '../core/errors.ts';
+import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 
 /** Where the service's database is. */
 export type DatabaseLocation =
@@ -30,3 +30,11 @@ export function parseDatabaseUrl(url: string | null, byDefault: string | null): 
 }
 
 const noFileReason = `names no file; ${expectedFormat}`;
+
+/** The service's database cannot be asked now; it may be there again at the next request. */
+export class WorkspaceUnavailableError extends OddslakeError {
+  constructor(message: string, options?: ErrorOptions) {
+    super(exitCodes.unexpected, message, options);
+    this.name = 'WorkspaceUnavailable';
+  }
+}

@@ -1,7 +1,6 @@
 import { Kysely } from 'kysely';
 import type { DatabaseLocation } from './database-url.ts';
-import { migrate } from './migrate.ts';
-import { migrations } from './migrations.ts';
+import { migrate, migrations } from './migrations.ts';
 import { openPostgresDialect } from './postgres.ts';
 import { openSqliteDialect } from './sqlite.ts';
 import type { Tables } from './tables.ts';

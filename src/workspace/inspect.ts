@@ -1,10 +1,9 @@
 import { existsSync } from 'node:fs';
 import { Kysely } from 'kysely';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import { inspectDatabase } from '../state/inspect.ts';
+import { inspectDatabase } from '../state/state.ts';
 import type { DatabaseLocation } from './database-url.ts';
-import { listAppliedMigrations, migrationTable } from './migrate.ts';
-import { migrations } from './migrations.ts';
+import { listAppliedMigrations, migrations, migrationTable } from './migrations.ts';
 import { openPostgresDialect } from './postgres.ts';
 
 /**

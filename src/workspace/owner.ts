@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
-import type { User } from './principal.ts';
 import type { OwnerColumns, Tables } from './tables.ts';
 
 /** Whose objects a token reaches: those made with a token of the same user in the same workspace. */
@@ -34,4 +33,24 @@ export async function nextOrdinal(tx: Transaction<Tables>, { owner, workspace }:
     .returning('made')
     .executeTakeFirstOrThrow();
   return made;
+}
+
+/** Who asks. */
+export type Principal = KeyHolder | User;
+
+/** The holder of a market data key. */
+export interface KeyHolder {
+  readonly kind: 'key';
+  readonly id: string;
+  readonly name: string;
+  /** Null: the rate that the settings give everybody. */
+  readonly requestsPerMinute: number | null;
+}
+
+/** The bearer of a user token. */
+export interface User {
+  readonly kind: 'user';
+  readonly user: string;
+  readonly workspace: string | null;
+  readonly scopes: readonly string[];
 }

@@ -1,6 +1,6 @@
 import { type Dialect, PostgresDialect, type PostgresPoolClient } from 'kysely';
 import { UsageError } from '../core/errors.ts';
-import { WorkspaceUnavailableError } from './database-unavailable.ts';
+import { WorkspaceUnavailableError } from './database-url.ts';
 
 /** Connections of one process, and how long one is waited for, asked, and kept without work, in ms. */
 const connectionsMax = 8;

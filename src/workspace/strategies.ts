@@ -1,8 +1,14 @@
 import type { Transaction } from 'kysely';
 import type { WorkspaceDatabase } from './database.ts';
 import { nextOrdinal } from './owner.ts';
-import { type PageRequest, type RowPage, toRowPage } from './pagination.ts';
-import type { OwnerColumns, StrategyRow, Tables } from './tables.ts';
+import {
+  type OwnerColumns,
+  type PageRequest,
+  type RowPage,
+  type StrategyRow,
+  type Tables,
+  toRowPage,
+} from './tables.ts';
 
 export type NewStrategy = Pick<
   StrategyRow,

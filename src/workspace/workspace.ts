@@ -1,8 +1,7 @@
-import type { Clock } from '../core/clock.ts';
-import type { Log } from '../core/log.ts';
-import { createApiKeyCache } from './api-key-cache.ts';
+import type { Clock, Log } from '../core/ports.ts';
 import {
   createApiKey,
+  createApiKeyCache,
   hasValidApiKey,
   type ListedApiKey,
   listApiKeys,
@@ -13,7 +12,7 @@ import {
 } from './api-keys.ts';
 import { openWorkspaceDatabase, type WorkspaceDatabase } from './database.ts';
 import type { DatabaseLocation } from './database-url.ts';
-import type { Principal } from './principal.ts';
+import type { Principal } from './owner.ts';
 import type { UserTokenSettings, UserTokenVerifier } from './user-tokens.ts';
 
 /** The service's own database: who may ask, and what they have made. */

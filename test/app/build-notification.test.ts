@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { buildNotification, shouldNotify } from '../../src/app/after-run/build-notification.ts';
+import { buildNotification, shouldNotify } from '../../src/app/after-run/notify.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { summarizeNotStarted } from '../../src/cli/run-job.ts';
 import { UsageError } from '../../src/core/errors.ts';

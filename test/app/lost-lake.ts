@@ -3,7 +3,7 @@ import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { computePartNumber } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/symbol-name.ts';
 import type { Window } from '../../src/core/window.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { readSymbol } from '../../src/state/symbols.ts';

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { formatStatus } from '../../src/cli/format-status.ts';
+import { formatStatus } from '../../src/cli/format-archive.ts';
 import { formatIsoUtc } from '../../src/core/time.ts';
 import { readStatus } from '../../src/reading/status.ts';
 import { readSymbol } from '../../src/state/symbols.ts';

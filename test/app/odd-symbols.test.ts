@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as nightly } from '../../jobs/nightly.ts';
 import type { ExportFormat } from '../../src/archive/copies/export-file.ts';
-import { compareUtf8 } from '../../src/core/compare-utf8.ts';
+import { compareUtf8 } from '../../src/core/symbol-name.ts';
 import { union } from '../../src/core/window.ts';
 import { defaultRowRules } from '../../src/ingest/import-rows.ts';
 import { writeExport } from '../../src/reading/export.ts';

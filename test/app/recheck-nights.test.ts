@@ -3,7 +3,7 @@ import { job as nightly } from '../../jobs/nightly.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { dayMs } from '../../src/core/window.ts';
 import { readAllSegments } from '../../src/state/coverage.ts';
-import { readRechecks } from '../../src/state/rechecks.ts';
+import { readRechecks } from '../../src/state/nightly-stats.ts';
 import { coverageOf, ticksOf } from '../e2e/lake.ts';
 import { at, input, inState, rowsOf } from './night-facts.ts';
 import { fewFiles, firstNight, hourMs, startNights } from './nights.ts';

@@ -7,7 +7,7 @@ import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import { readStatus } from '../../src/reading/status.ts';
-import { toCompletenessRules } from '../../src/settings/judged-by.ts';
+import { toCompletenessRules } from '../../src/settings/settings.ts';
 import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
 const at = (n: number): number => firstNight + n * dayMs;

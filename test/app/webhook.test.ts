@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { postWebhook } from '../../src/app/after-run/webhook.ts';
+import { postWebhook } from '../../src/app/after-run/notify.ts';
 import { systemClock } from '../../src/system.ts';
 import { limitMs } from '../harness/limits.ts';
 

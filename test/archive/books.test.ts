@@ -6,10 +6,8 @@ import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks, encodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { rowGroupRows } from '../../src/archive/parquet/rows.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { type PriceLevel, toBookSide } from '../../src/core/book.ts';
-import { emptyBooks, mergeBooks, type ObservedSnapshot } from '../../src/core/merge-books.ts';
-import { appendBooks, type BookRecord, readBookLoad } from '../../src/state/journal-books.ts';
-import { readJournalLoad } from '../../src/state/journal-size.ts';
+import { emptyBooks, mergeBooks, type ObservedSnapshot, type PriceLevel, toBookSide } from '../../src/core/book.ts';
+import { appendBooks, type BookRecord, readBookLoad, readJournalLoad } from '../../src/state/journal-books.ts';
 import { readRunCounts, startRun } from '../../src/state/runs.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {

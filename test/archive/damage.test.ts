@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { toDayPath } from '../../src/archive/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { computePartNumber } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/symbol-name.ts';
 import { appendMarkets, countJournaledTicks } from '../../src/state/journal.ts';
 import {
   answer,

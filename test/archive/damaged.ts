@@ -8,9 +8,9 @@ import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import { type RepairOptions, repairArchive } from '../../src/archive/repair/repair.ts';
 import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
 import { toBookSide } from '../../src/core/book.ts';
-import { type FileRecord, readRowGroups } from '../../src/state/file-metadata.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
+import { type FileRecord, readRowGroups } from '../../src/state/published-files.ts';
 import {
   answer,
   append,

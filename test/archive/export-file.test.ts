@@ -3,10 +3,10 @@ import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } fro
 import { dirname, join } from 'node:path';
 import { tableFromIPC } from 'apache-arrow';
 import { expect, test } from 'vitest';
-import { openDraft } from '../../src/archive/copies/atomic-write.ts';
 import {
   encodeColumnar,
   inferExportFormat,
+  openDraft,
   requireFileIntact,
   requireWritableTarget,
   writeFileAtomically,

@@ -5,11 +5,10 @@ import {
   computeLostWindowsOfRestored,
   computeRangeWindow,
   subtractFromCoverage,
-} from '../../src/archive/repair/data-loss.ts';
+} from '../../src/archive/repair/repair-day.ts';
 import { countCoverageTicks } from '../../src/archive/repair/restore-coverage.ts';
-import type { LostRange } from '../../src/archive/repair/salvage-row-groups.ts';
-import { computeKeyRange } from '../../src/archive/repair/types.ts';
-import type { SortKey } from '../../src/state/file-metadata.ts';
+import { computeKeyRange, type LostRange } from '../../src/archive/repair/salvage-row-groups.ts';
+import type { SortKey } from '../../src/state/published-files.ts';
 import { day0, dayMs } from './scratch.ts';
 
 const range = (first: SortKey, last: SortKey, rows: number): LostRange => ({ keys: { first, last }, rows });

@@ -4,8 +4,14 @@ import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { formatChecksums, type Manifest } from '../../src/archive/manifest.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
-import { type Database, openDatabase } from '../../src/state/database.ts';
-import { manifestHashKey, manifestTextKey, rootTextsKey, setMeta } from '../../src/state/meta.ts';
+import {
+  type Database,
+  manifestHashKey,
+  manifestTextKey,
+  openDatabase,
+  rootTextsKey,
+  setMeta,
+} from '../../src/state/database.ts';
 import { schemaVersions } from '../../src/state/schema.ts';
 import { toStateFilePath } from '../../src/state/state.ts';
 

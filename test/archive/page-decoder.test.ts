@@ -1,14 +1,14 @@
 import { zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { encodings } from '../../src/archive/parquet/constants.ts';
 import {
   cachedDictionaryBytesMax,
   type DataPage,
   decompressPage,
   readColumnValues,
+  visitIndexes,
 } from '../../src/archive/parquet/page-decoder.ts';
-import { visitIndexes } from '../../src/archive/parquet/rle-decoder.ts';
+import { encodings } from '../../src/archive/parquet/thrift-reader.ts';
 
 // Pages are made here by the format's own description: widths, runs and blocks that our writer happens not to write too.
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createFileFilter, datasetShapes } from '../../src/archive/copies/prune-files.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
 import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
-import { computePartNumber } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/symbol-name.ts';
 import { day0, dayMs } from './scratch.ts';
 
 const file = (path: string, t_min: number | null, t_max: number | null): PublishedFile => ({

@@ -8,7 +8,7 @@ import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { computeSettledWindows } from '../../src/core/coverage.ts';
-import { precedenceRanks } from '../../src/core/merge.ts';
+import { precedenceRanks } from '../../src/core/precedence.ts';
 import { floorToDay } from '../../src/core/window.ts';
 import { readAllSegments, readSegments } from '../../src/state/coverage.ts';
 import { appendMarkets, appendTicks } from '../../src/state/journal.ts';

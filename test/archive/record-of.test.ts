@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { magic } from '../../src/archive/parquet/constants.ts';
 import {
   createFileRecord,
   createRowKeyReader,
@@ -9,6 +8,7 @@ import {
 } from '../../src/archive/parquet/row-group-index.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
+import { magic } from '../../src/archive/parquet/thrift-reader.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 
 // Footers are written here by hand, of files that our writer would not write.

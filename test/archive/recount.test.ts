@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { recountSymbols } from '../../src/archive/repair/recount.ts';
+import { recountSymbols } from '../../src/archive/repair/repair-files.ts';
 import { createUnknownSymbol, type SymbolFacts } from '../../src/core/market.ts';
-import { computePartNumber } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/symbol-name.ts';
 
 const parts = 4;
 const names = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF'];

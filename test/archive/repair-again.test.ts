@@ -1,13 +1,13 @@
 import { lstatSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { listRemovedPaths } from '../../src/archive/copies/diff-generations.ts';
+import { listRemovedPaths } from '../../src/archive/copies/prune-files.ts';
 import { toDayPath } from '../../src/archive/layout.ts';
 import { listManifestFiles } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { computePartNumber } from '../../src/core/partition.ts';
-import { readRowGroups } from '../../src/state/file-metadata.ts';
+import { computePartNumber } from '../../src/core/symbol-name.ts';
+import { readRowGroups } from '../../src/state/published-files.ts';
 import { flip, repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published } from './parted.ts';
 import { answer, append, day0, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';

@@ -5,7 +5,7 @@ import { toDayPath } from '../../src/archive/layout.ts';
 import { listManifestFiles, sumFileTotals } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { computePartNumber } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/symbol-name.ts';
 import { readSegments } from '../../src/state/coverage.ts';
 import { readLostWindows } from '../../src/state/data-loss.ts';
 import { readSymbol } from '../../src/state/symbols.ts';

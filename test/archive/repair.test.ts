@@ -14,7 +14,7 @@ import { toDayPath } from '../../src/archive/layout.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import type { FileRecord } from '../../src/state/file-metadata.ts';
+import type { FileRecord } from '../../src/state/published-files.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { day0, dayMs, hashes, publishedRows } from './scratch.ts';
 

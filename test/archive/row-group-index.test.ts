@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { encodeBooks } from '../../src/archive/parquet/books-file.ts';
-import { encodeCandles } from '../../src/archive/parquet/candles-file.ts';
 import {
   createFileRecord,
   createRowKeyReader,
@@ -10,7 +9,7 @@ import {
 } from '../../src/archive/parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
 import { type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
-import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { decodeTicks, encodeCandles, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { salvageRowGroups } from '../../src/archive/repair/salvage-row-groups.ts';
 import { candleIntervals, computeCandles } from '../../src/core/candles.ts';
 import { drawFrom } from '../faults/seeds.ts';

@@ -12,8 +12,8 @@ import {
   datasets,
 } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { compareUtf8 } from '../../src/core/compare-utf8.ts';
-import type { PartColumns } from '../../src/core/merge.ts';
+import { compareUtf8 } from '../../src/core/symbol-name.ts';
+import type { PartColumns } from '../../src/core/tick-columns.ts';
 import { day0, dayMs, scratchFolder } from './scratch.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));

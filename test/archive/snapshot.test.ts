@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { closeDraft, openDraft } from '../../src/archive/copies/atomic-write.ts';
+import { closeDraft, openDraft } from '../../src/archive/copies/export-file.ts';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
 import { listManifestFiles } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';

@@ -1,6 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import { readThriftStruct } from '../../src/archive/parquet/thrift-reader.ts';
-import { binary, bool, i16, i32, i64, list, struct, text } from '../../src/archive/parquet/thrift-writer.ts';
+import {
+  binary,
+  bool,
+  i16,
+  i32,
+  i64,
+  list,
+  readThriftStruct,
+  struct,
+  text,
+} from '../../src/archive/parquet/thrift-reader.ts';
 
 // Written by hand after the protocol's own description, so that what is read is not what this project would write.
 

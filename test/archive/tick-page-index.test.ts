@@ -5,10 +5,15 @@ import { describe, expect, test } from 'vitest';
 import { createRecordBatch, toArrowData, toArrowSchema } from '../../src/archive/parquet/arrow-data.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
-import { decodeSymbolTicks, indexTickFile, readSymbolTicks } from '../../src/archive/parquet/tick-page-index.ts';
-import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { compareUtf8 } from '../../src/core/compare-utf8.ts';
-import type { PartColumns } from '../../src/core/merge.ts';
+import {
+  decodeSymbolTicks,
+  decodeTicks,
+  encodeTicks,
+  indexTickFile,
+  readSymbolTicks,
+} from '../../src/archive/parquet/ticks-file.ts';
+import { compareUtf8 } from '../../src/core/symbol-name.ts';
+import type { PartColumns } from '../../src/core/tick-columns.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`ticks-index: SEED=${seed}`);

@@ -3,11 +3,16 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { indexTickFile, readSymbolTicks } from '../../src/archive/parquet/tick-page-index.ts';
 import { decodeTicksWithArrow, encodeTicksWithArrow } from '../../src/archive/parquet/ticks-arrow.ts';
-import { decodeTicks, decodeTicksStrict, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { compareUtf8 } from '../../src/core/compare-utf8.ts';
-import type { PartColumns } from '../../src/core/merge.ts';
+import {
+  decodeTicks,
+  decodeTicksStrict,
+  encodeTicks,
+  indexTickFile,
+  readSymbolTicks,
+} from '../../src/archive/parquet/ticks-file.ts';
+import { compareUtf8 } from '../../src/core/symbol-name.ts';
+import type { PartColumns } from '../../src/core/tick-columns.ts';
 import { share } from '../harness/share.ts';
 import { scratchFolder } from './scratch.ts';
 

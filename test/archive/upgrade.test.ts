@@ -9,8 +9,8 @@ import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { evidenceSinceKey, getMeta } from '../../src/state/database.ts';
 import { countJournaledTicks } from '../../src/state/journal.ts';
-import { evidenceSinceKey, getMeta } from '../../src/state/meta.ts';
 import { recordMarkets } from '../../src/state/symbols.ts';
 import { turnedBack } from './older.ts';
 import {

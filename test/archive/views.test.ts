@@ -4,13 +4,13 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { recordRootFileHashes } from '../../src/archive/texts/root-files.ts';
-import { listViewDefinitions, selectViewDefinitions } from '../../src/archive/texts/views-sql.ts';
+import { listViewDefinitions, selectViewDefinitions } from '../../src/archive/texts/views-file.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
+import { rootTextsKey } from '../../src/state/database.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
-import { rootTextsKey } from '../../src/state/meta.ts';
 import { recordMarkets } from '../../src/state/symbols.ts';
 import { loseTicks } from './losses.ts';
 import {

@@ -1,8 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import stringWidth from 'string-width';
 import { expect, test } from 'vitest';
-import { formatBacktest } from '../../src/cli/format-backtest.ts';
-import { formatSparkline } from '../../src/cli/sparkline.ts';
+import { formatBacktest, formatSparkline } from '../../src/cli/format-backtest.ts';
 import {
   formatAmount,
   formatDecimals,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatGaps } from '../../src/cli/format-gaps.ts';
+import { formatGaps } from '../../src/cli/format-archive.ts';
 
 const provisional = { windows: 0, symbols: 0 };
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatStatus } from '../../src/cli/format-status.ts';
+import { formatStatus } from '../../src/cli/format-archive.ts';
 import { madeGathered } from '../report/made-gathered.ts';
 
 test('a symbol breaks no line and moves no cursor', () => {

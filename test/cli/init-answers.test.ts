@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { collectAnswers } from '../../src/cli/init-answers.ts';
+import { collectAnswers } from '../../src/cli/init-config.ts';
 import { parseTextLayer } from '../../src/settings/source.ts';
 
 function folder(): string {

@@ -3,8 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { formatConfig } from '../../src/cli/init-config.ts';
-import { parseDocumentLayer, settingSchemas } from '../../src/settings/source.ts';
-import { isValid } from '../../src/settings/validate-value.ts';
+import { isValid, parseDocumentLayer, settingSchemas } from '../../src/settings/source.ts';
 
 test('a config of init holds what was chosen, says what it is, and points to every other setting', () => {
   const text = formatConfig(

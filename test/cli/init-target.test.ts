@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createDisk, type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
 import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
-import { writeConfig } from '../../src/cli/init-target.ts';
+import { writeConfig } from '../../src/cli/init-config.ts';
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'oddslake-place-'));

@@ -17,8 +17,8 @@ function loadedWith(path: string, seen = new Set<string>()): Set<string> {
 }
 
 test('help comes at once: the command line loads neither what draws nor what computes before a command needs it', () => {
-  const loaded = loadedWith('src/cli/program.ts');
-  expect([...loaded]).toEqual(expect.arrayContaining(['commander', 'src/cli/commands/backtest-run.ts']));
+  const loaded = loadedWith('src/cli/main.ts');
+  expect([...loaded]).toEqual(expect.arrayContaining(['commander', 'src/cli/commands/backtest.ts']));
   const packages = [...loaded].filter((name) => !name.startsWith('src/') && !name.startsWith('node:'));
   expect(packages).toEqual(['commander']);
   expect([...loaded]).not.toContain('src/research/backtest-request.ts');
@@ -26,5 +26,5 @@ test('help comes at once: the command line loads neither what draws nor what com
 
 test('what draws is loaded with a page, and with no other part of a report', () => {
   expect([...loadedWith('src/report/backtest-page.ts')]).toContain('@observablehq/plot');
-  expect([...loadedWith('src/cli/print-backtest.ts')]).not.toContain('@observablehq/plot');
+  expect([...loadedWith('src/cli/format-backtest.ts')]).not.toContain('@observablehq/plot');
 });

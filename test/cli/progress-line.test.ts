@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatProgressLine, formatRemaining, type ProgressState } from '../../src/cli/progress-line.ts';
+import { formatProgressLine, formatRemaining, type ProgressState } from '../../src/cli/progress.ts';
 
 const ticks: ProgressState = {
   label: 'ticks',

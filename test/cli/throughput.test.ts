@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createSpeedMeter, estimateRemainingMs } from '../../src/cli/throughput.ts';
+import { createSpeedMeter, estimateRemainingMs } from '../../src/cli/progress.ts';
 
 test('an even growth is told as it is, from the first step on', () => {
   const speed = createSpeedMeter(1000, 10_000);

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { JobLoaders } from '../../src/app/job.ts';
-import { createProgram } from '../../src/cli/program.ts';
+import { createProgram } from '../../src/cli/main.ts';
 import { exitCodes } from '../../src/core/errors.ts';
-import { readEnvironmentLayers } from '../../src/settings/environment.ts';
+import { readEnvironmentLayers } from '../../src/settings/source.ts';
 import { commands, commonFlags, exitCodes as promisedCodes, variables } from './promises.ts';
 
 const noJob = () => Promise.reject(new Error('nothing is run here'));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type BookCoverage, overlayBookCoverage } from '../../src/core/book-coverage.ts';
+import { type BookCoverage, overlayBookCoverage } from '../../src/core/book.ts';
 
 const row = (from: number, to: number, ticks: number, rest: Partial<BookCoverage> = {}): BookCoverage => ({
   from,

@@ -1,7 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compareSnapshots, countLevels, type OrderBookSnapshot, toBookSide } from '../../src/core/book.ts';
-import { type BookColumns, emptyBooks, mergeBooks, type ObservedSnapshot } from '../../src/core/merge-books.ts';
+import {
+  type BookColumns,
+  compareSnapshots,
+  countLevels,
+  emptyBooks,
+  mergeBooks,
+  type ObservedSnapshot,
+  type OrderBookSnapshot,
+  toBookSide,
+} from '../../src/core/book.ts';
 
 type Pairs = readonly (readonly [price: number, quantity: number])[];
 

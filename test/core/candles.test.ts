@@ -7,7 +7,7 @@ import {
   computeAllCandles,
   computeCandles,
 } from '../../src/core/candles.ts';
-import type { PartColumns } from '../../src/core/merge.ts';
+import type { PartColumns } from '../../src/core/tick-columns.ts';
 import { union, type Window } from '../../src/core/window.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));

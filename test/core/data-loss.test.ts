@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { CoveredWindow } from '../../src/core/coverage.ts';
 import {
   assessLostWindows,
+  type CoveredWindow,
   compareLostWindows,
   type LostWindow,
   splitAtLostWindows,
-} from '../../src/core/data-loss.ts';
+} from '../../src/core/coverage.ts';
 import { covers, intersect, isEmpty, subtract, union, type Window } from '../../src/core/window.ts';
 
 const lostAt = (from: number, to: number, ticks: number): LostWindow => ({

@@ -11,8 +11,7 @@ import {
 } from 'fast-check';
 import { expect, test } from 'vitest';
 import type { MarketFacts } from '../../src/core/market.ts';
-import { rebuildMarketRecords } from '../../src/core/market-to-json.ts';
-import { parseMarket, type RecordPaths } from '../../src/core/parse-market.ts';
+import { parseMarket, type RecordPaths, rebuildMarketRecords } from '../../src/core/parse-market.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { market } from '../archive/scratch.ts';
 

@@ -1,22 +1,16 @@
 /** What merging means, key after key with an object for whatever is weighed: mergePart only gets there sooner. */
 
-import { compareUtf8 } from '../../src/core/compare-utf8.ts';
-import type {
-  Conflict,
-  KnownPrecedence,
-  MergedPart,
-  PartColumns,
-  Precedence,
-  RunTally,
-  TickChunk,
-} from '../../src/core/merge.ts';
+import type { MergedPart } from '../../src/core/merge.ts';
 import {
   createPrecedenceRecorder,
   hasSamePrecedence,
+  type KnownPrecedence,
+  type Precedence,
   type PrecedenceRecorder,
   type PrecedenceWindow,
 } from '../../src/core/precedence.ts';
-import type { TickColumns } from '../../src/core/tick.ts';
+import { compareUtf8 } from '../../src/core/symbol-name.ts';
+import type { Conflict, PartColumns, RunTally, TickChunk, TickColumns } from '../../src/core/tick-columns.ts';
 
 export function plainMergePart(old: PartColumns, chunks: readonly TickChunk[], known: KnownPrecedence): MergedPart {
   const bySymbol = new Map<string, TickChunk[]>();

@@ -1,16 +1,19 @@
 /** Successive merges as a publish makes them, with the standings kept as the state keeps them; and the plain model. */
 import { type CoveredWindow, overlayCoverage } from '../../src/core/coverage.ts';
+import { mergePart } from '../../src/core/merge.ts';
+import {
+  overlayPrecedence,
+  type Precedence,
+  type PrecedenceWindow,
+  precedenceRanks,
+} from '../../src/core/precedence.ts';
 import {
   type Conflict,
   emptyPart,
-  mergePart,
   type PartColumns,
-  type Precedence,
-  precedenceRanks,
   type RunTally,
   type TickChunk,
-} from '../../src/core/merge.ts';
-import { overlayPrecedence, type PrecedenceWindow } from '../../src/core/precedence.ts';
+} from '../../src/core/tick-columns.ts';
 import { isWithin } from '../../src/core/window.ts';
 
 /** What one answer or file brought; null where it covers nothing: rows of a file cover only what they are said to. */

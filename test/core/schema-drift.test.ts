@@ -1,7 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createShapeSample, type JsonType, type Shape } from '../../src/core/infer-schema.ts';
-import { compareShapes, type Drift, formatDrift, recordsMin } from '../../src/core/schema-drift.ts';
+import {
+  compareShapes,
+  createShapeSample,
+  type Drift,
+  formatDrift,
+  type JsonType,
+  recordsMin,
+  type Shape,
+} from '../../src/core/infer-schema.ts';
 
 const shapeOf = (records: readonly unknown[]): Shape => {
   const sample = createShapeSample();

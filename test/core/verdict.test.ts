@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import type { GapReason } from '../../src/core/gap-reasons.ts';
 import {
   type CompletenessCounts,
   countCompleteness,
   type DayState,
+  formatCompleteness,
+  type GapReason,
   updatePublishedCompleteness,
 } from '../../src/core/verdict.ts';
-import { formatCompleteness } from '../../src/core/verdict-text.ts';
 import { dayMs } from '../../src/core/window.ts';
 
 const day = (state: DayState['state']): DayState => ({ state, expected: 1, covered: 1, missing: [], exceptions: 0 });

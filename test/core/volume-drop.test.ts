@@ -5,7 +5,7 @@ import {
   describeShortLists,
   describeVolumeDrops,
   type NightVolume,
-} from '../../src/core/volume-drop.ts';
+} from '../../src/core/nightly-stats.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;

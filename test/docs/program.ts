@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { JobLoaders } from '../../src/app/job.ts';
-import { createProgram } from '../../src/cli/program.ts';
+import { createProgram } from '../../src/cli/main.ts';
 
 const noJob = () => Promise.reject(new Error('nothing is run here'));
 

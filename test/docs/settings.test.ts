@@ -1,9 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { settingByVariable } from '../../src/settings/environment.ts';
 import type { LeafSchema } from '../../src/settings/schema.ts';
-import { settingSchemas } from '../../src/settings/source.ts';
-import { describeExpected } from '../../src/settings/validate-value.ts';
+import { describeExpected, settingByVariable, settingSchemas } from '../../src/settings/source.ts';
 import { expectCurrent, project } from './kept-current.ts';
 import { type Commented, commentsOf } from './yaml-comments.ts';
 

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { boundNames, measureNames, strategyLimits } from '../../src/research/strategy.ts';
-import { serviceLimits } from '../../src/service/http-limits.ts';
+import { serviceLimits } from '../../src/service/connection-limits.ts';
 import { opened } from '../archive/scratch.ts';
 import { serving } from '../service/serving.ts';
 import { alice, as, withTokens } from '../service/users.ts';

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/app/summary.ts';
-import { indexTickFile } from '../../src/archive/parquet/tick-page-index.ts';
+import { indexTickFile } from '../../src/archive/parquet/ticks-file.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { DamageError, UsageError } from '../../src/core/errors.ts';
 import { openArchiveQuery } from '../../src/reading/pinned-query.ts';

@@ -9,7 +9,7 @@ import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { startProgress } from '../../src/cli/progress.ts';
 import { exitCodes } from '../../src/core/errors.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { replaceDamage } from '../../src/state/damage.ts';
+import { replaceDamage } from '../../src/state/published-files.ts';
 import { clockAt, day0, dayMs, now, publishedRows, publishedTicks } from '../archive/scratch.ts';
 import { type Serving, serving } from '../service/serving.ts';
 import { bytesOf, damageLake, journalDay } from './damage-lake.ts';

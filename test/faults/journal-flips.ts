@@ -6,7 +6,7 @@ import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import { toBookSide } from '../../src/core/book.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
-import { journalRowColumns } from '../../src/state/journal-checksum.ts';
+import { journalRowColumns } from '../../src/state/journal-check.ts';
 import { toStateFilePath } from '../../src/state/state.ts';
 import {
   answer,

@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import type { Context } from '../../src/app/context.ts';
 import type { Disk } from '../../src/archive/disk/file-system.ts';
 import type { FileSystemCalls } from '../../src/archive/disk/syscalls.ts';
-import type { Clock } from '../../src/core/clock.ts';
+import type { Clock } from '../../src/core/ports.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import type { OpenDatabase } from '../../src/state/database.ts';

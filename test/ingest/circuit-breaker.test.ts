@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { createCircuitBreaker } from '../../src/ingest/circuit-breaker.ts';
-import { forEachConcurrent } from '../../src/ingest/for-each-concurrent.ts';
+import { createCircuitBreaker, forEachConcurrent } from '../../src/ingest/circuit-breaker.ts';
 
 const minute = 60_000;
 

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Clock } from '../../src/core/clock.ts';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
+import type { Clock } from '../../src/core/ports.ts';
 import {
   type BookCollectContext,
   collectBooks,

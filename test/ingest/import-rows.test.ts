@@ -2,18 +2,21 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../src/core/time.ts';
 import { openTimeZone, utcZone } from '../../src/core/time-zone.ts';
-import { detectDataset, parseCsvHeader } from '../../src/ingest/import-columns.ts';
 import {
   createTickBuffer,
   defaultRowRules,
+  detectDataset,
+  lacksZone,
+  parseCsvHeader,
   parsePriceScale,
+  parseTimeText,
   type RawTickRows,
   rawCharsMax,
   readRows,
+  resolveLocalTime,
   type TickRowRules,
   truncateRaw,
 } from '../../src/ingest/import-rows.ts';
-import { lacksZone, parseTimeText, resolveLocalTime } from '../../src/ingest/import-time.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { findStalePart } from '../../src/ingest/fetch-failures.ts';
-import { resolveObservedAt } from '../../src/ingest/observation-time.ts';
+import { findStalePart } from '../../src/ingest/fetch-steps.ts';
+import { resolveObservedAt } from '../../src/ingest/observation.ts';
 
 const sentAt = Date.UTC(2026, 6, 1, 12);
 const futureMs = sentAt + 300_000;

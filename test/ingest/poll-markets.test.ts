@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Clock } from '../../src/core/clock.ts';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
+import type { Clock } from '../../src/core/ports.ts';
 import { type MarketsPoll, type MarketsPollContext, pollMarkets } from '../../src/ingest/poll-markets.ts';
 import type { MarketsPage, MarketsQuery } from '../../src/upstream/upstream.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { Clock } from '../../src/core/clock.ts';
+import type { Clock } from '../../src/core/ports.ts';
 import type { RawPage } from '../../src/core/raw-page.ts';
-import { replayMarkets } from '../../src/ingest/replay-markets.ts';
+import { replayMarkets } from '../../src/ingest/replay-pages.ts';
 
 const then = Date.UTC(2026, 6, 1, 2);
 /** Long after the answers were had. */

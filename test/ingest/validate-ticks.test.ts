@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../src/core/time.ts';
-import { findTimeFlaw, validateTicks } from '../../src/ingest/validate-ticks.ts';
+import { findTimeFlaw, validateTicks } from '../../src/ingest/observation.ts';
 
 const from = Date.UTC(2026, 6, 1);
 const asked = { from, to: from + 1000 };

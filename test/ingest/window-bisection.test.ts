@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import type { WindowRequest } from '../../src/ingest/page-request.ts';
 import { createServerBehavior, type ServerBehavior } from '../../src/ingest/server-behavior.ts';
 import {
   isSizeRefusal,
@@ -8,6 +7,7 @@ import {
   partitionOlder,
   planSmallerRequests,
   splitToLength,
+  type WindowRequest,
 } from '../../src/ingest/window-bisection.ts';
 import type { TicksQuery } from '../../src/upstream/upstream.ts';
 

@@ -4,7 +4,7 @@ import { mergeSamples } from '../../src/app/after-run/textfile-metrics.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { summarizeNotStarted } from '../../src/cli/run-job.ts';
 import { UsageError } from '../../src/core/errors.ts';
-import { formatExposition } from '../../src/metrics/exposition-format.ts';
+import { formatExposition, parseExposition } from '../../src/metrics/exposition-format.ts';
 import {
   type LastRun,
   outcomes,
@@ -14,7 +14,6 @@ import {
   toSuccessSamples,
 } from '../../src/metrics/last-run.ts';
 import { metricFamilies, type Sample } from '../../src/metrics/metric-definitions.ts';
-import { parseExposition } from '../../src/metrics/parse-exposition.ts';
 import { readExposition, sampleOf } from './exposition.ts';
 
 const run: LastRun = {

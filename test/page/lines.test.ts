@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { formatAxisLabels } from '../../src/service/page/client/chart-axis.ts';
-import { clipGaps, toCandleColumns, toStepLine } from '../../src/service/page/client/lines.ts';
+import { clipGaps, formatAxisLabels, toCandleColumns, toStepLine } from '../../src/service/page/client/lines.ts';
 
 const at = (t: number, p = t / 10) => ({ t, p });
 

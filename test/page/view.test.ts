@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { formatCurlCommand, toFileName, toFileUrl } from '../../src/service/page/client/archive-file.ts';
-import { buildCalendar, toLevel } from '../../src/service/page/client/calendar.ts';
+import {
+  buildCalendar,
+  formatCurlCommand,
+  toFileName,
+  toFileUrl,
+  toLevel,
+} from '../../src/service/page/client/archive-file.ts';
 import {
   formatBytes,
   formatCount,
@@ -15,7 +20,7 @@ import {
   scaleRange,
   selectInterval,
   shiftRange,
-} from '../../src/service/page/client/intervals.ts';
+} from '../../src/service/page/client/lines.ts';
 import { formatHash, parseView } from '../../src/service/page/client/view.ts';
 
 const dayMs = 86_400_000;

@@ -5,8 +5,7 @@ import { Writable } from 'node:stream';
 import { type CellValue, encodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { openQuery } from '../../src/query/open-query.ts';
-import type { DatasetFiles, Query } from '../../src/query/query.ts';
+import { type DatasetFiles, openQuery, type Query } from '../../src/query/query.ts';
 
 /** A folder with Parquet files as the archive writes them; the name holds all that SQL and globs could stumble on. */
 export function archiveFolder(name = "it's [a] date=2020-01-01") {

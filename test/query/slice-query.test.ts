@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import type { Query } from '../../src/query/query.ts';
-import type { Chunk } from '../../src/query/result-batches.ts';
+import type { Chunk } from '../../src/query/results.ts';
 import { buildRangesSql, buildRowsSql, type DatasetSlice, readSliceChunks } from '../../src/query/slice-query.ts';
 import { archiveFolder, open, type Tick } from './files.ts';
 

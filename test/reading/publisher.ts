@@ -1,7 +1,7 @@
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
-import { precedenceRanks } from '../../src/core/merge.ts';
+import { precedenceRanks } from '../../src/core/precedence.ts';
 import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';
 import { systemClock } from '../../src/system.ts';

@@ -2,10 +2,9 @@ import { expect, test } from 'vitest';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
-import { indexTickFile } from '../../src/archive/parquet/tick-page-index.ts';
-import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { encodeTicks, indexTickFile } from '../../src/archive/parquet/ticks-file.ts';
 import { DamageError } from '../../src/core/errors.ts';
-import { openSymbolTickCache } from '../../src/reading/symbol-tick-cache.ts';
+import { openSymbolTickCache } from '../../src/reading/read-ticks.ts';
 import { day0 } from '../archive/scratch.ts';
 
 const rows = [

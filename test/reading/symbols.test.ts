@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatSymbols } from '../../src/cli/format-symbols.ts';
+import { formatSymbols } from '../../src/cli/format-lists.ts';
 import { listSymbols } from '../../src/reading/symbols.ts';
 import { ensureSymbols, recordMarkets, recordRecognition } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, market, now, opened, publishNow } from '../archive/scratch.ts';

@@ -3,9 +3,12 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { DamageError } from '../../src/core/errors.ts';
-import { createConcurrencyLimiter } from '../../src/reading/files/lru-bytes.ts';
-import type { FileEntry } from '../../src/reading/files/open-file.ts';
-import { type OpenedFile, openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
+import {
+  createConcurrencyLimiter,
+  type FileEntry,
+  type OpenedFile,
+  openVerifiedFiles,
+} from '../../src/reading/files/verified-files.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 
 /** Files of 1,000 bytes and more in an archive's folder, each with its hash. */

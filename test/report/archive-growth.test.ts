@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { formatDay } from '../../src/core/time.ts';
-import { computeGrowth, estimateSlope } from '../../src/report/archive-growth.ts';
+import { computeGrowth, estimateSlope } from '../../src/report/health-status.ts';
 
 const dayMs = 86_400_000;
 const first = Date.UTC(2026, 5, 1);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sortBestFirst } from '../../src/report/grid-order.ts';
+import { sortBestFirst } from '../../src/report/backtest-figures.ts';
 
 test('the best points come first: the least of a drawdown, the greatest of a gain, those without a value last', () => {
   const values = [2, null, 3, 1, 2];

@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ReportData } from '../../src/reading/report/report-data.ts';
-import { computeGrowth } from '../../src/report/archive-growth.ts';
-import { assessHealth } from '../../src/report/health-status.ts';
-import { describeRun, toRunMark } from '../../src/report/run-marks.ts';
+import { assessHealth, computeGrowth, describeRun, toRunMark } from '../../src/report/health-status.ts';
 import { madeGathered, madeRun, nowMs } from './made-gathered.ts';
 
 const hourMs = 3_600_000;

@@ -1,6 +1,6 @@
 import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
-import { bindParameters } from '../../src/research/bind-parameters.ts';
 import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
+import { bindParameters } from '../../src/research/parse-strategy.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import type { SymbolRow } from '../../src/research/run-series.ts';
 import type { Trade } from '../../src/research/simulate.ts';

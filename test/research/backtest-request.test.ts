@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
-import { bindParameters, countPoints, expandGrid } from '../../src/research/bind-parameters.ts';
+import { bindParameters, countPoints, expandGrid } from '../../src/research/parse-strategy.ts';
 import { splitWindow } from '../../src/research/result.ts';
 import { strategyOf } from './made.ts';
 

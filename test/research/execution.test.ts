@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { buyAtTick, buyFromBook, createTradingCosts, sellAtTick, sellToBook } from '../../src/research/execution.ts';
+import { buyAtTick, buyFromBook, createTradingCosts, sellAtTick, sellToBook } from '../../src/research/simulate.ts';
 import type { OrderBook } from '../../src/research/symbol-series.ts';
 import { ruled } from './made.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { compileCondition } from '../../src/research/conditions.ts';
-import { findDataDependencies } from '../../src/research/data-dependencies.ts';
 import { createMeasures, type Position, windowValuesMax } from '../../src/research/measures.ts';
+import { findDataDependencies } from '../../src/research/parse-strategy.ts';
 import type { Measure } from '../../src/research/strategy.ts';
 import type { MarketState, SymbolSeries } from '../../src/research/symbol-series.ts';
 import { at, minute, priced, ruled } from './made.ts';

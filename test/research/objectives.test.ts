@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { computeSampleTimes } from '../../src/research/equity-samples.ts';
 import { findBest, type ObjectiveName, objectives } from '../../src/research/objectives.ts';
-import { createTradeTotals, type TradeTotals } from '../../src/research/trade-totals.ts';
+import { computeSampleTimes, createTradeTotals, type TradeTotals } from '../../src/research/trade-totals.ts';
 import { day, start } from './made.ts';
 
 /** A run of days that gained so much each, in its last hours. */

@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { computeSampleTimes, findDayEnds } from '../../src/research/equity-samples.ts';
 import { simulate, type Trade } from '../../src/research/simulate.ts';
-import { addTrades, computeEquity, createTradeTotals, mergeTradeTotals } from '../../src/research/trade-totals.ts';
+import {
+  addTrades,
+  computeEquity,
+  computeSampleTimes,
+  createTradeTotals,
+  findDayEnds,
+  mergeTradeTotals,
+} from '../../src/research/trade-totals.ts';
 import { at, day, hour, minute, priced, ruled, start, strategyOf } from './made.ts';
 import { strategyJson } from './strategies.ts';
 import { span, symbol } from './symbols.ts';

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { Html, html } from '../../src/core/html.ts';
-import { renderPageDocument } from '../../src/service/page/document.ts';
-import { computeTotals } from '../../src/service/page/totals.ts';
+import { computeTotals, renderPageDocument } from '../../src/service/page/document.ts';
 import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 import { serving, sharedServing } from './serving.ts';

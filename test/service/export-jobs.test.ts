@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
-import type { Clock } from '../../src/core/clock.ts';
+import type { Clock } from '../../src/core/ports.ts';
 import { clockAt, day0, hourMs, now } from '../archive/scratch.ts';
 import { archived, becomes, exportsOf, type Job, other, path, post, ticks } from './exporting.ts';
 import { heldUp, serving } from './serving.ts';

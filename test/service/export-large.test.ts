@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { formatManifest } from '../../src/archive/manifest.ts';
-import { setMeta } from '../../src/state/meta.ts';
+import { setMeta } from '../../src/state/database.ts';
 import { opened } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
 import { type Serving, serving } from './serving.ts';

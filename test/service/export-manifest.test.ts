@@ -4,8 +4,7 @@ import { expect, test } from 'vitest';
 import { exportFormats as writable } from '../../src/archive/copies/export-file.ts';
 import { datasetShapes } from '../../src/archive/copies/prune-files.ts';
 import { datasetNames } from '../../src/archive/parquet/schema.ts';
-import { exportDatasets, FilePath } from '../../src/contract/export.ts';
-import { exportFormats } from '../../src/contract/export-jobs.ts';
+import { exportDatasets, exportFormats, FilePath } from '../../src/contract/export.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { computePartNumber } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/symbol-name.ts';
 import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow } from '../archive/scratch.ts';
 import { lake, pagesOf } from './historical-archive.ts';

@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { toNetworkPrefix } from '../../src/service/authenticate.ts';
-import { createFixedWindowLimiter } from '../../src/service/rate-limit.ts';
+import { createFixedWindowLimiter, toNetworkPrefix } from '../../src/service/authenticate.ts';
 import { systemRandom } from '../../src/system.ts';
 import { openUpstream } from '../../src/upstream/client.ts';
 import { parseRateHeaders } from '../../src/upstream/rate-headers.ts';

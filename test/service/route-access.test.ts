@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { type Access, requireAccess } from '../../src/service/authenticate.ts';
 import type { ProblemError } from '../../src/service/problem-details.ts';
-import { type Access, requireAccess } from '../../src/service/route-access.ts';
-import type { Principal } from '../../src/workspace/principal.ts';
+import type { Principal } from '../../src/workspace/owner.ts';
 import { opened } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { stopService } from '../../src/service/graceful-shutdown.ts';
+import { stopService } from '../../src/service/connection-limits.ts';
 import { systemClock } from '../../src/system.ts';
 import { opened } from '../archive/scratch.ts';
 import { limitMs, until } from '../harness/limits.ts';

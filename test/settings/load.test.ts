@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
 import { loadSettings, type SettingSources } from '../../src/settings/load.ts';
-import { listSecrets } from '../../src/settings/secrets.ts';
-import { requireOtherUpstream, requireUpstream } from '../../src/settings/settings.ts';
+import { listSecrets, requireOtherUpstream, requireUpstream } from '../../src/settings/settings.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -2,11 +2,15 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
-import { readEnvironmentLayers } from '../../src/settings/environment.ts';
-import { readConfigFile } from '../../src/settings/files.ts';
+import { readConfigFile } from '../../src/settings/load.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
-import { defaultLayer, settingSchemas } from '../../src/settings/source.ts';
-import { describeExpected, isValid } from '../../src/settings/validate-value.ts';
+import {
+  defaultLayer,
+  describeExpected,
+  isValid,
+  readEnvironmentLayers,
+  settingSchemas,
+} from '../../src/settings/source.ts';
 
 const defaultFile = new URL('../../config/default.yaml', import.meta.url).pathname;
 

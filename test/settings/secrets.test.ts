@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { loadSettings } from '../../src/settings/load.ts';
-import { listSecrets } from '../../src/settings/secrets.ts';
+import { listSecrets } from '../../src/settings/settings.ts';
 
 const settingsOf = (...set: string[]) => loadSettings({ env: {}, cwd: '/w', set });
 

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
 import { exitCodes, OddslakeError } from '../../src/core/errors.ts';
-import { openDatabase } from '../../src/state/database.ts';
-import { isFull } from '../../src/state/disk-full-error.ts';
+import { isFull, openDatabase } from '../../src/state/database.ts';
 
 const megabytes = { blocks: 1000, bsize: 4096, bavail: 500, files: 100, ffree: 50 };
 const judged = (changed: Partial<typeof megabytes>): boolean => isFull({ ...megabytes, ...changed });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { computePartNumber } from '../../src/core/partition.ts';
+import { computePartNumber } from '../../src/core/symbol-name.ts';
 import { readSymbolCoverage } from '../../src/state/coverage.ts';
 import {
   appendMarkets,
@@ -10,7 +10,7 @@ import {
   readJournalEnd,
   readMarketPolls,
 } from '../../src/state/journal.ts';
-import { consumeJournal } from '../../src/state/journal-consume.ts';
+import { consumeJournal } from '../../src/state/journal-check.ts';
 import { readRejected } from '../../src/state/journal-rejected.ts';
 import { readRunCounts } from '../../src/state/runs.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened } from '../archive/scratch.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { precedenceRanks } from '../../src/core/merge.ts';
+import { precedenceRanks } from '../../src/core/precedence.ts';
 import { readJournalEnd } from '../../src/state/journal.ts';
 import { findPublishedWindow, listJournaledDays, readSymbolDayTicks } from '../../src/state/symbol-ticks.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from '../archive/scratch.ts';

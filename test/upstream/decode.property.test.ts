@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeTickPage } from '../../src/upstream/decode.ts';
+import { decodeJsonPage, decodeTickPage, extractElementTexts } from '../../src/upstream/decode.ts';
 import { decodeCompactPage } from '../../src/upstream/fast-page-decoder.ts';
-import { extractElementTexts } from '../../src/upstream/json-array-elements.ts';
-import { decodeJsonPage } from '../../src/upstream/json-page-decoder.ts';
 import type { DecodedTickPage } from '../../src/upstream/upstream.ts';
 import { share } from '../harness/share.ts';
 

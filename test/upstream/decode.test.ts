@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { decodeMarketsPage, decodeTickPage } from '../../src/upstream/decode.ts';
+import { decodeJsonPage, decodeMarketsPage, decodeTickPage, extractElementTexts } from '../../src/upstream/decode.ts';
 import { decodeCompactPage } from '../../src/upstream/fast-page-decoder.ts';
-import { extractElementTexts } from '../../src/upstream/json-array-elements.ts';
-import { decodeJsonPage } from '../../src/upstream/json-page-decoder.ts';
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const compact = (ticks: string, count: number) =>

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { decodeOrderbook } from '../../src/upstream/decode-orderbook.ts';
+import { decodeOrderbook } from '../../src/upstream/decode.ts';
 import { UnreadableResponseError } from '../../src/upstream/json-response.ts';
 
 const decode = (text: string) => decodeOrderbook(Buffer.from(text), 'S');

@@ -1,7 +1,7 @@
 import type http from 'node:http';
 import { expect, test } from 'vitest';
-import { computeBackoffMs, createRetryBudget } from '../../src/upstream/retry.ts';
-import { parseRetryAfterMs } from '../../src/upstream/retry-after.ts';
+import { parseRetryAfterMs } from '../../src/upstream/classify-error.ts';
+import { computeBackoffMs, createRetryBudget } from '../../src/upstream/request.ts';
 import { asked, failure, open, sendJson, serve, ticksBody, what } from './loopback.ts';
 import { createLeapingClock } from './virtual-clock.ts';
 

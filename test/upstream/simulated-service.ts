@@ -1,7 +1,7 @@
 import { createRateLimit, type LimiterKind } from '../../src/sandbox/rate-limit.ts';
 import { createRateLimiter } from '../../src/upstream/limiter.ts';
 import { createLocalRateStore } from '../../src/upstream/local-rate-store.ts';
-import { computeBackoffMs } from '../../src/upstream/retry.ts';
+import { computeBackoffMs } from '../../src/upstream/request.ts';
 import { seeded } from './seeded.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRateLimiter } from '../../src/upstream/limiter.ts';
-import { createUtilizationMeter } from '../../src/upstream/utilization.ts';
+import { createRateLimiter, createUtilizationMeter } from '../../src/upstream/limiter.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 const never = Number.NEGATIVE_INFINITY;

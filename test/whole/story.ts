@@ -10,7 +10,7 @@ import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
-import { toCompletenessRules } from '../../src/settings/judged-by.ts';
+import { toCompletenessRules } from '../../src/settings/settings.ts';
 import { archiveFolder, contextOf } from '../app/one-process.ts';
 import { type Draw, drawFrom } from '../faults/draw.ts';
 import { breaches, type Night } from './checks.ts';

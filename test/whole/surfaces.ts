@@ -1,22 +1,19 @@
 import type { Context } from '../../src/app/context.ts';
-import { judgeArchive } from '../../src/app/doctor/archive.ts';
-import { probeArchive } from '../../src/app/doctor/probe-archive.ts';
+import { judgeArchive, probeArchive } from '../../src/app/doctor/archive.ts';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import { openScheduleMonitor } from '../../src/app/schedule/health-checks.ts';
 import { openJobStatusBoard } from '../../src/app/schedule/job-status.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { formatGaps } from '../../src/cli/format-gaps.ts';
-import { formatStatus } from '../../src/cli/format-status.ts';
+import { formatGaps, formatStatus } from '../../src/cli/format-archive.ts';
+import { parseExposition } from '../../src/metrics/exposition-format.ts';
 import type { Sample } from '../../src/metrics/metric-definitions.ts';
-import { parseExposition } from '../../src/metrics/parse-exposition.ts';
 import { type GapList, listGaps } from '../../src/reading/gaps.ts';
 import { readReportData } from '../../src/reading/report/report-data.ts';
 import { readStatus } from '../../src/reading/status.ts';
-import { computeGrowth } from '../../src/report/archive-growth.ts';
-import { assessHealth } from '../../src/report/health-status.ts';
-import { toCompletenessRules } from '../../src/settings/judged-by.ts';
-import { readRecordedDamage } from '../../src/state/damage.ts';
+import { assessHealth, computeGrowth } from '../../src/report/health-status.ts';
+import { toCompletenessRules } from '../../src/settings/settings.ts';
+import { readRecordedDamage } from '../../src/state/published-files.ts';
 import { dayMs } from './world.ts';
 
 /** What every surface says of an archive at one moment. */

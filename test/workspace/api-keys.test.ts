@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest';
-import type { Clock } from '../../src/core/clock.ts';
 import { UsageError } from '../../src/core/errors.ts';
+import type { Clock } from '../../src/core/ports.ts';
 import { systemClock, systemRandomBytes } from '../../src/system.ts';
-import { WorkspaceUnavailableError } from '../../src/workspace/database-unavailable.ts';
-import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
+import { type DatabaseLocation, WorkspaceUnavailableError } from '../../src/workspace/database-url.ts';
 import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
 import { administer, freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 import { steppedClock } from './stepped-clock.ts';

@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { createBacktestStore } from '../../src/workspace/backtests.ts';
+import { createBacktestStore, saveBacktest } from '../../src/workspace/backtests.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { saveBacktest } from '../../src/workspace/save-backtest.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
 const alice = { owner: 'alice', workspace: '' };

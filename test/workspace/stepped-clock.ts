@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/core/clock.ts';
+import type { Clock } from '../../src/core/ports.ts';
 import { systemClock } from '../../src/system.ts';
 
 export interface SteppedClock extends Clock {

@@ -5,8 +5,12 @@ import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { expect, onTestFinished, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
 import { systemClock } from '../../src/system.ts';
-import { fetchKeySet } from '../../src/workspace/jwks.ts';
-import { issueUserToken, openUserTokenVerifier, type UserTokenSettings } from '../../src/workspace/user-tokens.ts';
+import {
+  fetchKeySet,
+  issueUserToken,
+  openUserTokenVerifier,
+  type UserTokenSettings,
+} from '../../src/workspace/user-tokens.ts';
 import { now, scratchFolder } from '../archive/scratch.ts';
 import { limitMs } from '../harness/limits.ts';
 

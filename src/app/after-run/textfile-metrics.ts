@@ -1,11 +1,10 @@
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { createLayout } from '../../archive/layout.ts';
-import { clockAheadMsMax } from '../../core/clock.ts';
-import { formatExposition } from '../../metrics/exposition-format.ts';
+import { clockAheadMsMax } from '../../core/ports.ts';
+import { formatExposition, parseExposition } from '../../metrics/exposition-format.ts';
 import { toArchiveSamples, toBuildInfoSample, toRunSamples, toSuccessSamples } from '../../metrics/last-run.ts';
 import type { Sample } from '../../metrics/metric-definitions.ts';
-import { parseExposition } from '../../metrics/parse-exposition.ts';
 import { takeWriteLock, type WriteLock } from '../../state/lock.ts';
 import type { Context } from '../context.ts';
 import { type LastRunRecord, mergeLastRun, readLastRunRecords } from '../last-runs.ts';

@@ -1,27 +1,16 @@
 import { join } from 'node:path';
 import { createLayout } from '../../archive/layout.ts';
 import { type ExitCode, exitCodes, OddslakeError } from '../../core/errors.ts';
-import type { Environment } from '../../settings/environment.ts';
-import { settingSchemas } from '../../settings/source.ts';
+import { formatCount } from '../../core/format-quantity.ts';
+import { formatIsoUtc } from '../../core/time.ts';
+import { type Environment, settingSchemas } from '../../settings/source.ts';
 import { parseDatabaseUrl } from '../../workspace/database-url.ts';
 import type { Context } from '../context.ts';
-import { judgeArchive } from './archive.ts';
-import { judgeDisk } from './disk.ts';
+import { type ArchiveProbe, judgeArchive, probeArchive } from './archive.ts';
+import { judgeDisk, probeDisk } from './disk.ts';
 import { computeDoctorExitCode, createFindings, type Finding, type FindingGroup, findingGroups } from './finding.ts';
-import { judgeMachine } from './machine.ts';
-import { type ArchiveProbe, probeArchive } from './probe-archive.ts';
-import { probeDisk } from './probe-disk.ts';
-import { probeMachine } from './probe-machine.ts';
-import { probeUpstream } from './probe-upstream.ts';
-import { judgeService, type ServiceFacts } from './service.ts';
-import {
-  createUnreadableSettingsFinding,
-  judgeSchedule,
-  judgeSettings,
-  type NonDefaultSetting,
-  type ScheduledJobFacts,
-} from './settings.ts';
-import { judgeUpstream } from './upstream.ts';
+import { judgeMachine, probeMachine } from './machine.ts';
+import { judgeUpstream, probeUpstream } from './upstream.ts';
 
 /** What `doctor --json` prints. Times are epoch milliseconds. */
 export interface Diagnosis {
@@ -177,4 +166,66 @@ async function probeService({ settings }: Context): Promise<ServiceFacts> {
       database: { fault: error.message, exitCode: error.exitCode === exitCodes.usage ? 2 : 1 },
     };
   }
+}
+
+/** A setting that is not the default. */
+export interface NonDefaultSetting {
+  readonly path: string;
+  /** As JSON; `(hidden)` for a secret. */
+  readonly value: string;
+  /** Where it is from: the config's path, a variable of the environment, a flag. */
+  readonly from: string;
+}
+
+export interface ScheduledJobFacts {
+  readonly job: string;
+  /** When it is to start next, epoch ms; null where that is never. */
+  readonly next: number | null;
+}
+
+export function judgeSettings(chosen: readonly NonDefaultSetting[]): Finding {
+  const { ok } = createFindings('settings', 'settings');
+  return ok(
+    chosen.length === 0 ? 'all as they are by default' : `${formatCount(chosen.length, 'setting')} not the default:`,
+  );
+}
+
+/** Settings that could not be read: nothing else of what depends on them can be looked at. */
+export const createUnreadableSettingsFinding = ({ message, exitCode }: OddslakeError): Finding =>
+  createFindings('settings', 'settings').problem(
+    exitCode,
+    message,
+    'Every setting: docs/SETTINGS.md and config/default.yaml.',
+  );
+
+export function judgeSchedule(jobs: readonly ScheduledJobFacts[]): Finding {
+  const { ok } = createFindings('settings', 'schedule');
+  const set = jobs.filter((job): job is { job: string; next: number } => job.next !== null);
+  return ok(
+    set.length === 0
+      ? 'nothing, so that oddslake schedule has nothing to run'
+      : `${set.map(({ job, next }) => `${job} next at ${formatIsoUtc(next)}`).join(', ')}, where oddslake schedule runs`,
+  );
+}
+
+/** The database of `oddslake serve` and `oddslake keys`. */
+export interface ServiceFacts {
+  /** E.g. `SQLite in .oddslake`, `postgres://db.example/oddslake`; never with a password. */
+  readonly description: string;
+  /** Null where there is none yet: the first key makes it. */
+  readonly database: { readonly pending: number } | { readonly fault: string; readonly exitCode: 1 | 2 } | null;
+}
+
+export function judgeService({ description, database }: ServiceFacts): Finding {
+  const { ok, problem } = createFindings('service', 'database');
+  if (database === null) return ok(`${description}, not made yet: oddslake keys create makes it`);
+  if ('fault' in database)
+    return problem(
+      database.exitCode,
+      database.fault,
+      'Only oddslake serve, keys and tokens need it; check ODDSLAKE_DATABASE_URL, and that the database runs.',
+    );
+  return database.pending === 0
+    ? ok(description)
+    : ok(`${description}, of an older oddslake: the next oddslake serve brings it up to date`);
 }

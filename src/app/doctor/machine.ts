@@ -1,5 +1,8 @@
+import { existsSync, realpathSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import { exitCodes } from '../../core/errors.ts';
 import { formatBytes } from '../../core/format-quantity.ts';
+import type { Clock } from '../../core/ports.ts';
 import { formatIsoUtc, timeEnd, timeMin } from '../../core/time.ts';
 import { createFindings, type Finding } from './finding.ts';
 
@@ -73,4 +76,21 @@ function judgeTime({ nowMs }: MachineFacts): Finding[] {
       'Set the clock, and run again.',
     ),
   ];
+}
+
+/** Beside the program in a checkout, one folder further up in the built package, where there is none. */
+const bundledNodeUrl = new URL('../../../.node/bin/node', import.meta.url);
+
+export function probeMachine(clock: Clock): MachineFacts {
+  return {
+    nodeVersion: process.version,
+    platform: process.platform,
+    arch: process.arch,
+    nodePath: realpathSync(process.execPath),
+    bundledNodePath: existsSync(bundledNodeUrl) ? realpathSync(bundledNodeUrl) : null,
+    // Without a bound it is more than there is.
+    memoryBytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
+    availableBytes: process.availableMemory(),
+    nowMs: clock.nowMs(),
+  };
 }

@@ -1,16 +1,19 @@
 import { readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../core/errors.ts';
 import type { RawPage } from '../../core/raw-page.ts';
-import { replayMarkets } from '../../ingest/replay-markets.ts';
-import { createPageReplayer, decodeRawTickResponse, type PageReplayer, replayBook } from '../../ingest/replay-pages.ts';
+import {
+  createPageReplayer,
+  decodeRawTickResponse,
+  type PageReplayer,
+  replayBook,
+  replayMarkets,
+} from '../../ingest/replay-pages.ts';
 import { recordPolledFrom } from '../../state/symbols.ts';
 import { UnreadableResponseError } from '../../upstream/json-response.ts';
 import type { Run } from '../run.ts';
-import type { ImportFile } from './files.ts';
+import { type ImportFile, readWholeFile, UnreadableFileError } from './files.ts';
 import type { ImportWriter } from './import-writer.ts';
-import { readWholeFile } from './open-input.ts';
 import { type CheckRules, formatErrorLine } from './preflight.ts';
-import { UnreadableFileError } from './unreadable-file.ts';
 
 export interface RawReplay {
   /** Takes a file in. @throws UnreadableFile where a part of it is damaged, after the rest was taken in */

@@ -1,11 +1,10 @@
 import { type ImportedSymbolTicks, splitTicksByDay } from '../../archive/publish/import-buffer.ts';
 import type { SpillFile } from '../../archive/publish/spill-file.ts';
-import type { RejectedInput } from '../../core/tick.ts';
-import type { ImportDataset } from '../../ingest/import-columns.ts';
+import type { RejectedInput } from '../../core/tick-columns.ts';
 import { readSavedPage } from '../../ingest/import-page.ts';
+import type { ImportDataset } from '../../ingest/import-rows.ts';
 import { sortTicksByTime } from '../../state/journal.ts';
-import type { ImportFile } from './files.ts';
-import { readWholeFileSync } from './open-input.ts';
+import { type ImportFile, readWholeFileSync } from './files.ts';
 
 /** Saved pages that a thread reads one after the other, putting their ticks aside. */
 export interface ReadPagesTask {

@@ -1,9 +1,13 @@
 import { join } from 'node:path';
 import { UsageError } from '../../core/errors.ts';
 import type { RecordPaths } from '../../core/parse-market.ts';
-import { detectDataset, type ImportDataset, parseCsvHeader } from '../../ingest/import-columns.ts';
-import type { TickRowRules } from '../../ingest/import-rows.ts';
-import { lacksZone } from '../../ingest/import-time.ts';
+import {
+  detectDataset,
+  type ImportDataset,
+  lacksZone,
+  parseCsvHeader,
+  type TickRowRules,
+} from '../../ingest/import-rows.ts';
 import {
   type ColumnRename,
   canBePrice,
@@ -14,8 +18,7 @@ import {
   type RowFile,
   type RowReader,
 } from '../../query/read-rows.ts';
-import type { ImportFile } from './files.ts';
-import { decompressFile, readBeginning, readLines } from './open-input.ts';
+import { decompressFile, type ImportFile, readBeginning, readLines } from './files.ts';
 
 export interface CheckRules {
   readonly dataset: ImportDataset | null;

@@ -5,10 +5,9 @@ import { type RawTickRows, readRows, truncateRaw } from '../../ingest/import-row
 import { isLocalTime, openRowReader, type RowReader } from '../../query/read-rows.ts';
 import { UnreadableResponseError } from '../../upstream/json-response.ts';
 import type { Run } from '../run.ts';
-import type { ImportFile } from './files.ts';
+import { type ImportFile, readChunks, readLines, readWholeFile, UnreadableFileError } from './files.ts';
 import type { RawReplay } from './import-raw.ts';
 import type { ImportWriter } from './import-writer.ts';
-import { readChunks, readLines, readWholeFile } from './open-input.ts';
 import {
   type CheckRules,
   checkRows,
@@ -19,7 +18,6 @@ import {
   type RowPlan,
   renameColumns,
 } from './preflight.ts';
-import { UnreadableFileError } from './unreadable-file.ts';
 
 /** What reading one file after the other shares. */
 export interface ImportContext {

@@ -1,4 +1,4 @@
-import { clockAheadMsMax } from '../../core/clock.ts';
+import { clockAheadMsMax } from '../../core/ports.ts';
 import { computeNextStart, findLateMoment, type ScheduleEntry, type Timetable } from '../../core/schedule.ts';
 import { formatIsoUtc } from '../../core/time.ts';
 import type { LastRun } from '../../metrics/last-run.ts';

@@ -1,5 +1,4 @@
-import type { Clock, Random } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock, Log, Random } from '../../core/ports.ts';
 import {
   createScheduleEntry,
   decideRuns,

@@ -1,9 +1,7 @@
 import type { Archive } from '../../archive/open-archive.ts';
-import { createShapeSample, type ShapeSample } from '../../core/infer-schema.ts';
-import { type Drift, formatDrift } from '../../core/schema-drift.ts';
-import { replaceShape } from '../../state/schema-store.ts';
-import type { ReceivedResponse } from '../../upstream/options.ts';
-import type { Upstream } from '../../upstream/upstream.ts';
+import { createShapeSample, type Drift, formatDrift, type ShapeSample } from '../../core/infer-schema.ts';
+import { replaceShape } from '../../state/nightly-stats.ts';
+import type { ReceivedResponse, Upstream } from '../../upstream/upstream.ts';
 import type { Context } from '../context.ts';
 
 /** One field of the service's answers that is not what it was. */

@@ -1,14 +1,20 @@
+import { countPublishedTicks } from '../../archive/count-lost-ticks.ts';
 import { readCurrentState } from '../../archive/known-state.ts';
 import { computeCompleteness, type Gap } from '../../core/completeness.ts';
 import type { SymbolFacts } from '../../core/market.ts';
-import { isActive } from '../../core/symbol-lifetime.ts';
+import { hasTooManySuspended, isActive } from '../../core/symbol-lifetime.ts';
+import { formatIsoUtc } from '../../core/time.ts';
 import { intersect, type Window } from '../../core/window.ts';
-import { toCompletenessRules } from '../../settings/judged-by.ts';
+import { toCompletenessRules } from '../../settings/settings.ts';
 import { markAcceptedReported, readAcceptedWindows } from '../../state/accepted.ts';
-import { readAllSymbols } from '../../state/symbols.ts';
+import { markLostReported, type RecordedLoss, readLostWindows } from '../../state/data-loss.ts';
+import type { Database } from '../../state/database.ts';
+import { countActiveSymbols, readAllSymbols, readSuspendedSymbols } from '../../state/symbols.ts';
+import { getConfiguredSymbols } from '../open-configured.ts';
 import type { Run } from '../run.ts';
 import { formatNameList } from './poll-steps.ts';
 import { readNamedSymbolFacts } from './polled-symbols.ts';
+import { toLossKey } from './track-lost-windows.ts';
 
 /** What a run was asked to have whole. */
 export interface GapsRange {
@@ -69,3 +75,68 @@ function reportSettledGaps(run: Run, gaps: readonly Gap[], nowMs: number): void 
     );
   }
 }
+
+/** The suspended symbols that polls are for: those of the lists, or those `named` by hand. */
+export const listActiveSuspended = (db: Database, named: ReadonlySet<string> | null): SymbolFacts[] =>
+  readSuspendedSymbols(db).filter((facts) => isActive(facts, named));
+
+/** Every suspended symbol, whether polls are for it or not. */
+export const listSuspendedNames = ({ archive }: Run): string[] =>
+  readSuspendedSymbols(archive.state.db).map(({ symbol }) => symbol);
+
+/**
+ * Tells of suspended symbols at the end of a run that polls: a warning. It is a failure where one of them had shown ticks,
+ * which a symbol that does not exist has not, or where more of them are suspended than single ones ever are.
+ */
+export function reportSuspendedSymbols(run: Run): void {
+  const { context, archive } = run;
+  const named = getConfiguredSymbols(context);
+  const suspended = listActiveSuspended(archive.state.db, named).filter(
+    ({ symbol }) => run.requestedSymbols.size === 0 || run.requestedSymbols.has(symbol),
+  );
+  if (suspended.length === 0) return;
+  const names = suspended.map(({ symbol }) => symbol);
+  run.warnings.push(
+    `The service says that it does not know ${formatNameList(names, 'symbol', 20)}: suspended, and asked for once a day; oddslake symbols retry asks at once.`,
+  );
+  const failed = new Set(run.failures.map(({ symbol }) => symbol));
+  for (const { symbol, suspendedAt, unknownSince, lastTick, ticks } of suspended) {
+    if (ticks === 0 || failed.has(symbol)) continue;
+    const [from, to] = [unknownSince ?? suspendedAt!, context.clock.nowMs()];
+    const reason = `suspended: unknown to the service since ${formatIsoUtc(from)}, though it had shown ticks up to ${formatIsoUtc(lastTick!)}`;
+    run.failures.push({ symbol, from, to, reason });
+  }
+  const active = named === null ? countActiveSymbols(archive.state.db) : named.size;
+  if (run.requestedSymbols.size === 0 && hasTooManySuspended(suspended.length, active)) {
+    const reason = `${formatNameList(names, 'symbol')} of ${active} active ones suspended: more than 1 %`;
+    run.failures.push({ symbol: null, from: null, to: null, reason });
+  }
+}
+
+/**
+ * Tells, at the end of a run, which windows are still lost: a failure, once, of the run that tried to have one again and
+ * did not bring back what was there; a warning in all others. Comes last: what is told to have failed is not told again.
+ * @throws DamageError where a part that is to be counted is damaged
+ */
+export function reportDataLoss(run: Run): void {
+  const { archive, context } = run;
+  const lost = readLostWindows(archive.state.db).filter(({ dataset }) => dataset === 'ticks');
+  const tried = lost.filter((loss) => loss.reportedAt === null && isTried(run, loss));
+  const held = new Map(countPublishedTicks(archive, tried).map((n, i) => [tried[i]!, n]));
+  // Where all are back, in answers that were published apart, only the next one can claim them.
+  const news = new Set(tried.filter((loss) => held.get(loss)! < loss.ticks));
+  for (const loss of news) {
+    const { symbol, from, to, ticks } = loss;
+    run.failures.push({ symbol, from, to, reason: `lost: ${held.get(loss)} of ${ticks} ticks came back` });
+  }
+  markLostReported(archive.state.db, [...news], context.clock.nowMs());
+  const known = lost.filter((loss) => !news.has(loss));
+  if (known.length === 0) return;
+  const symbols = [...new Set(known.map(({ symbol }) => symbol))];
+  run.warnings.push(
+    `${known.length} ${known.length === 1 ? 'window' : 'windows'} of ${formatNameList(symbols, 'symbol')} lost ticks that were published once: oddslake gaps lists them; verify --repair takes what .oddslake/raw still has of them and asks for the rest, and backfill asks too.`,
+  );
+}
+
+const isTried = ({ lostWindows: lost }: Run, loss: RecordedLoss): boolean =>
+  lost.tried.has(toLossKey(loss)) || lost.confirmedLost.has(toLossKey(loss));

@@ -1,12 +1,26 @@
-import { clockAheadMsMax } from '../../core/clock.ts';
-import { compareWithPast, computeMarketChanges, computeNightCoverage, toNamedCount } from '../../core/nightly-stats.ts';
+import type { LateTickRules } from '../../archive/publish/late-ticks.ts';
+import {
+  comparedMax,
+  compareWithPast,
+  computeMarketChanges,
+  computeNewlyPolledMs,
+  computeNightCoverage,
+  describeVolumeDrops,
+  type NightVolume,
+  toNamedCount,
+} from '../../core/nightly-stats.ts';
+import { clockAheadMsMax } from '../../core/ports.ts';
 import { computeLatenessMs } from '../../core/rechecks.ts';
 import { computeLifetime } from '../../core/symbol-lifetime.ts';
-import { comparedMax, computeNewlyPolledMs, describeVolumeDrops, type NightVolume } from '../../core/volume-drop.ts';
 import { dayMs, type Window } from '../../core/window.ts';
 import { readSymbolCoverage } from '../../state/coverage.ts';
-import { countPolled, type RecordedNight, readLastNights, recordNight } from '../../state/nightly-stats.ts';
-import { readRechecks } from '../../state/rechecks.ts';
+import {
+  countPolled,
+  type RecordedNight,
+  readLastNights,
+  readRechecks,
+  recordNight,
+} from '../../state/nightly-stats.ts';
 import { readListedStates, readSymbol } from '../../state/symbols.ts';
 import { getLingerRules, getOverlapMs } from '../open-configured.ts';
 import type { Run } from '../run.ts';
@@ -111,3 +125,30 @@ function summarizeNightCoverage({ archive, context, nightCounters }: Run, span: 
     span,
   );
 }
+
+/** What the polls of a run note for the summary of a night. */
+export interface NightCounters {
+  /** How late ticks are counted; absent where it polls no ticks. */
+  lateRules?: LateTickRules;
+  /** Whether responses to its polls contradicted each other. */
+  isPagingContradicted: boolean;
+  /** The moment of the market lists that it polled, epoch ms; null where none could be had. */
+  listedAt: number | null;
+  /** Why its lists are suspiciously short, one clause; null where they are not. */
+  shortListsReason: string | null;
+  /** Symbols whose ticks it was to have up to its end. */
+  polledCount: number;
+  /** What it asked for and has not got. */
+  readonly missingWindows: (Window & { readonly symbol: string })[];
+  /** Symbols of which it asked for a time that the service may have thinned out by now. */
+  readonly tooLateSymbols: string[];
+}
+
+export const createNightCounters = (): NightCounters => ({
+  listedAt: null,
+  shortListsReason: null,
+  polledCount: 0,
+  missingWindows: [],
+  tooLateSymbols: [],
+  isPagingContradicted: false,
+});

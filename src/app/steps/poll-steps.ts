@@ -1,30 +1,30 @@
 import type { Origin } from '../../core/coverage.ts';
 import { UpstreamError, UsageError } from '../../core/errors.ts';
 import type { SymbolFacts } from '../../core/market.ts';
-import { isThinnedBeforeFetch } from '../../core/nightly-stats.ts';
+import { comparedMax, describeShortLists, isThinnedBeforeFetch } from '../../core/nightly-stats.ts';
 import { isRequestDue } from '../../core/symbol-lifetime.ts';
 import { formatDay, formatIsoUtc } from '../../core/time.ts';
-import { comparedMax, describeShortLists } from '../../core/volume-drop.ts';
 import { dayMs, subtract, union, type Window } from '../../core/window.ts';
 import { collectTicks, type FetchFailure, type TickCollectOutcome } from '../../ingest/collect-ticks.ts';
 import { openTickJournalWriter } from '../../ingest/journal-writer.ts';
 import { addTail, extendToLostWindows, planBackfill, planPoll, type SymbolPlan } from '../../ingest/plan.ts';
 import { type MarketsPoll, pollMarkets } from '../../ingest/poll-markets.ts';
 import { createServerBehavior, getKnownPages, type KnownPages } from '../../ingest/server-behavior.ts';
-import { findInferredOf, findInferredTails, readSymbolCoverage } from '../../state/coverage.ts';
-import { readAllLostTicks, readCoverageWithoutLost, readLostTicks } from '../../state/data-loss.ts';
 import {
+  findInferredOf,
+  findInferredTails,
   readEvidenceSince,
   readKnownPages,
   readOldestShown,
+  readSymbolCoverage,
   recordKnownPages,
   recordOldestShown,
-} from '../../state/evidence.ts';
+} from '../../state/coverage.ts';
+import { readAllLostTicks, readCoverageWithoutLost, readLostTicks } from '../../state/data-loss.ts';
 import { readSettledGaps } from '../../state/excepted.ts';
 import { appendMarkets } from '../../state/journal.ts';
-import { readNamedCountsBefore, recordListings, shortListReason } from '../../state/listings.ts';
+import { readNamedCountsBefore, readRechecks, recordListings, shortListReason } from '../../state/nightly-stats.ts';
 import { readAllOwedWindows, readOwedWindows, recordOwed } from '../../state/owed.ts';
-import { readRechecks } from '../../state/rechecks.ts';
 import type { State } from '../../state/state.ts';
 import {
   ensureSymbols,

@@ -2,12 +2,20 @@ import type { ImportBuffer } from '../../archive/publish/import-buffer.ts';
 import { publish } from '../../archive/publish/publish.ts';
 import type { JournalQuarantine } from '../../archive/publish/quarantine.ts';
 import { inlineWorker, type MergeWorkers } from '../../archive/publish/worker-pool.ts';
-import { hashFiles } from '../../archive/verify/hash-share.ts';
+import {
+  checkFileSizes,
+  findFilesAt,
+  hashDueShare,
+  hashFiles,
+  recordVerification,
+} from '../../archive/verify/hash-share.ts';
+import { type VerifyResult, verifyArchive } from '../../archive/verify/verify.ts';
 import { DamageError } from '../../core/errors.ts';
 import { recordLateness } from '../../core/rechecks.ts';
-import { floorToDay } from '../../core/window.ts';
-import { toCompletenessRules } from '../../settings/judged-by.ts';
-import { updateRechecks } from '../../state/rechecks.ts';
+import { dayMs, floorToDay } from '../../core/window.ts';
+import { toCompletenessRules } from '../../settings/settings.ts';
+import { updateRechecks } from '../../state/nightly-stats.ts';
+import { type FileDamage, recordDamage } from '../../state/published-files.ts';
 import type { Run } from '../run.ts';
 import { type JobWorkers, openJobWorkers } from '../worker-pool.ts';
 import { noteConfirmedLosses } from './track-lost-windows.ts';
@@ -86,4 +94,42 @@ export async function verifyPublishedFiles(run: Run): Promise<void> {
       `${findings.map((f) => `${f.path} (${f.kind})`).join(', ')} right after it was published: check the disk.`,
     );
   }
+}
+
+/** How long a run may hash files that were published before it, in ms. */
+const hashMsMax = 10 * 60_000;
+
+/** Looks at presence and size of every published file; what is not as published is remembered, and the run goes on. */
+export function checkPublishedSizes(run: Run): void {
+  const found = checkFileSizes(run.archive);
+  recordDamage(run.archive.state.db, found, run.id, run.context.clock.nowMs());
+  warnDamage(run, found);
+}
+
+/** Hashes the files that could not be read as published, and the share of all that is due; see `archive.verify_days`. */
+export async function hashDueFiles(run: Run): Promise<void> {
+  const { archive, context, id: runId } = run;
+  const { clock, signal } = context;
+  const how = { runId, clock, signal };
+  // A publish may have replaced one while it was read: what counts is what is there now.
+  warnDamage(run, await hashFiles(archive, findFilesAt(archive, archive.refusedPaths), how));
+  const everyMs = context.settings.archive.verifyDays * dayMs;
+  warnDamage(run, await hashDueShare(archive, { ...how, intervalMs: everyMs, durationMsMax: hashMsMax }));
+}
+
+/** Looks at the whole archive, and remembers what was found in place of what was known before. */
+export async function verifyAllFiles(
+  run: Run,
+  onProgress: (done: number, total: number) => void,
+): Promise<VerifyResult> {
+  const begunAt = run.context.clock.nowMs();
+  const found = await verifyArchive(run.archive, null, onProgress, run.context.signal);
+  recordVerification(run.archive, found, run.id, begunAt);
+  return found;
+}
+
+function warnDamage({ context }: Run, found: readonly FileDamage[]): void {
+  const [first] = found;
+  if (first !== undefined)
+    context.log.warn({ files: found.length, path: first.path, kind: first.kind }, 'published files are damaged');
 }

@@ -1,9 +1,10 @@
-import type { LostWindow } from '../../core/data-loss.ts';
+import type { LostWindow } from '../../core/coverage.ts';
 import { covers, intersectTwo, isEmpty, subtract } from '../../core/window.ts';
 import type { FetchFailure, TickCollectOutcome } from '../../ingest/collect-ticks.ts';
 import type { SymbolPlan } from '../../ingest/plan.ts';
-import { readAllLostTicks } from '../../state/data-loss.ts';
+import { type RecordedLoss, readAllLostTicks, readLostWindows } from '../../state/data-loss.ts';
 import type { Run } from '../run.ts';
+import type { RestoredCounts } from '../summary.ts';
 
 /** What a run has to do with windows whose ticks were had once and are lost. */
 export interface LostWindowState {
@@ -55,4 +56,20 @@ export function settleRequestedLosses(
     if (lost === undefined || !notServed.has(failure)) return [failure];
     return subtract([failure], lost).map((rest) => ({ ...failure, ...rest }));
   });
+}
+
+export const listLostTickWindows = ({ archive }: Run): RecordedLoss[] =>
+  readLostWindows(archive.state.db).filter(({ dataset }) => dataset === 'ticks');
+
+/** Does some work of a run, and counts the lost windows that are whole again after it, however it ends. */
+export async function countRestored(run: Run, from: keyof RestoredCounts, work: () => Promise<void>): Promise<void> {
+  const before = listLostTickWindows(run);
+  try {
+    await work();
+  } finally {
+    const after = new Set(listLostTickWindows(run).map(toLossKey));
+    const back = before.filter((loss) => !after.has(toLossKey(loss)));
+    const ticks = back.reduce((sum, loss) => sum + loss.ticks, 0);
+    run.restored = { ...run.restored, [from]: { windows: back.length, ticks } };
+  }
 }

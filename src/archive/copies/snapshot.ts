@@ -1,13 +1,11 @@
 import { dirname, join } from 'node:path';
 import { DamageError, UsageError } from '../../core/errors.ts';
-import { isCrossDeviceError, tryLink } from '../disk/cross-device.ts';
-import { type Disk, sha256 } from '../disk/file-system.ts';
+import { type Disk, isCrossDeviceError, sha256, tryLink } from '../disk/file-system.ts';
 import { listManifestFiles, type PublishedFile, sumFileTotals } from '../manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import { datasetNames } from '../parquet/schema.ts';
 import { formatRootFiles } from '../texts/root-files.ts';
-import { closeDraft, isInside, openDraft, removeAbandonedDrafts } from './atomic-write.ts';
-import { requireFileIntact } from './export-file.ts';
+import { closeDraft, isInside, openDraft, removeAbandonedDrafts, requireFileIntact } from './export-file.ts';
 import { type GenerationPin, pinGeneration } from './pin-generation.ts';
 
 export interface ArchiveSnapshot {

@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path';
-import type { Database } from '../../state/database.ts';
+import { type Database, getMeta, manifestHashKey, manifestTextKey, setMeta } from '../../state/database.ts';
 import {
   type CommitState,
   closeIntent,
@@ -10,9 +10,7 @@ import {
   readOpenIntent,
   SupersededError,
 } from '../../state/intent.ts';
-import { getMeta, manifestHashKey, manifestTextKey, setMeta } from '../../state/meta.ts';
-import { moveFile } from '../disk/cross-device.ts';
-import { sha256 } from '../disk/file-system.ts';
+import { moveFile, sha256 } from '../disk/file-system.ts';
 import { formatManifest, type Manifest, parseManifest } from '../manifest.ts';
 import type { Archive } from '../open-archive.ts';
 import { formatRootFiles, recordRootFileHashes } from '../texts/root-files.ts';

@@ -1,8 +1,8 @@
-import { type BookCoverage, overlayBookCoverage } from '../../core/book-coverage.ts';
-import { compareUtf8 } from '../../core/compare-utf8.ts';
+import { type BookCoverage, overlayBookCoverage } from '../../core/book.ts';
 import type { CoveredWindow, Evidence, Origin } from '../../core/coverage.ts';
 import type { MarketRow } from '../../core/market.ts';
-import type { Conflict } from '../../core/merge.ts';
+import { compareUtf8 } from '../../core/symbol-name.ts';
+import type { Conflict } from '../../core/tick-columns.ts';
 import { formatDay } from '../../core/time.ts';
 import type { BookResponse } from '../../state/journal-books.ts';
 import { toDayPath } from '../layout.ts';
@@ -11,7 +11,7 @@ import { type Archive, readPublishedFile } from '../open-archive.ts';
 import { createRowKeyReader } from '../parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
 import { type Column, datasets, readCoverageColumns } from '../parquet/schema.ts';
-import { createEncodedFile, type FileStatistics } from './file-entry.ts';
+import { createEncodedFile, type FileStatistics } from './encode-partition.ts';
 import { type Stage, stageFile } from './staging.ts';
 
 type DayTableName = 'coverage' | 'conflicts' | 'markets';

@@ -1,10 +1,18 @@
 import type { Data, RecordBatch, Utf8 } from 'apache-arrow';
-import { askSide, type BookColumns, bidSide } from '../../core/merge-books.ts';
-import { splitIntoBatches, toDoubleData, toInt32Data, toSymbolData, toTimestampData } from './arrow-columns.ts';
-import { loadArrow } from './lazy-arrow.ts';
+import { askSide, type BookColumns, bidSide } from '../../core/book.ts';
+import { loadArrow } from './arrow-data.ts';
 import { decodeArrowTable, encodeBatches, type RowGroupIndexes, rowGroupRows } from './rows.ts';
 import { datasets } from './schema.ts';
-import { chooseTimeEncoding, collectSymbolRuns, copyTimes } from './ticks-arrow.ts';
+import {
+  chooseTimeEncoding,
+  collectSymbolRuns,
+  copyTimes,
+  splitIntoBatches,
+  toDoubleData,
+  toInt32Data,
+  toSymbolData,
+  toTimestampData,
+} from './ticks-arrow.ts';
 
 /** Encodes the order books of one part; at least one row. The same columns give the same bytes. */
 export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8Array {

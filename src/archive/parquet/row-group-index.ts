@@ -1,10 +1,9 @@
-import type { FileRecord, RowGroup, SortKey } from '../../state/file-metadata.ts';
+import type { FileRecord, RowGroup, SortKey } from '../../state/published-files.ts';
 import { sha256 } from '../disk/file-system.ts';
-import { magic } from './constants.ts';
 import { decodeArrowTable } from './rows.ts';
 import { type DatasetName, datasets } from './schema.ts';
 import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
-import { readThriftStruct, type ThriftField, type ThriftStruct } from './thrift-reader.ts';
+import { magic, readThriftStruct, type ThriftField, type ThriftStruct } from './thrift-reader.ts';
 
 /** The columns that each dataset is sorted by, no two rows of it having the same values in them. */
 export const sortKeyColumns: Readonly<Record<DatasetName, readonly string[]>> = {

@@ -1,9 +1,7 @@
 import type { CellValue } from './arrow-data.ts';
-import { codecs, encodings, physicalTypes, repetitions } from './constants.ts';
-import { type DataPage, decompressPage, readColumnValues } from './page-decoder.ts';
-import { decodeIndexedValues, visitIndexes } from './rle-decoder.ts';
+import { type DataPage, decodeIndexedValues, decompressPage, readColumnValues, visitIndexes } from './page-decoder.ts';
 import type { Column, ColumnType } from './schema.ts';
-import type { ThriftStruct } from './thrift-reader.ts';
+import { codecs, encodings, physicalTypes, repetitions, type ThriftStruct } from './thrift-reader.ts';
 import {
   decodePlainStrings,
   readColumnPages,

@@ -1,10 +1,16 @@
 import type { Data, Table } from 'apache-arrow';
 import type { WriterProperties } from 'parquet-wasm';
-import { type CellValue, createRecordBatch, toArrowSchema, toArrowType } from './arrow-data.ts';
-import { loadArrow, loadParquetWasm } from './lazy-arrow.ts';
+import {
+  type CellValue,
+  createRecordBatch,
+  loadArrow,
+  loadParquetWasm,
+  toArrowSchema,
+  toArrowType,
+} from './arrow-data.ts';
 import { decodeFlatRows } from './row-reader.ts';
-import { encodeFlatRows } from './row-writer.ts';
 import type { Column, ColumnType } from './schema.ts';
+import { encodeFlatRows } from './writer.ts';
 
 /** Rows of a row group: small enough that one symbol's read touches little, at a few per cent more bytes. */
 export const rowGroupRows = 122_880;

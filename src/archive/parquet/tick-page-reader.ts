@@ -1,8 +1,16 @@
 import { isUtf8 } from 'node:buffer';
-import { codecs, encodings, magic, pageTypes, physicalTypes, repetitions } from './constants.ts';
-import { type CompressedPage, type DataPage, decompressPage } from './page-decoder.ts';
-import { visitIndexes } from './rle-decoder.ts';
-import { readThriftStruct, type ThriftField, type ThriftStruct } from './thrift-reader.ts';
+import { type CompressedPage, type DataPage, decompressPage, visitIndexes } from './page-decoder.ts';
+import {
+  codecs,
+  encodings,
+  magic,
+  pageTypes,
+  physicalTypes,
+  readThriftStruct,
+  repetitions,
+  type ThriftField,
+  type ThriftStruct,
+} from './thrift-reader.ts';
 
 /** The data pages of a part's columns; the rows of each are counted from the first row group that was asked for. */
 export interface TickPages {

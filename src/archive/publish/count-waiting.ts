@@ -1,7 +1,8 @@
 import { DamageError } from '../../core/errors.ts';
-import { emptyPart, mergePart, type RunTally } from '../../core/merge.ts';
+import { mergePart } from '../../core/merge.ts';
+import { emptyPart, type RunTally } from '../../core/tick-columns.ts';
 import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../../state/journal.ts';
-import { isJournalDamage } from '../../state/journal-checksum.ts';
+import { isJournalDamage } from '../../state/journal-check.ts';
 import { openDayPrecedence } from '../../state/precedence.ts';
 import { toDayPath } from '../layout.ts';
 import { findManifestFile } from '../manifest.ts';

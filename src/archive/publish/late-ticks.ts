@@ -1,6 +1,4 @@
-import { findFirstAtOrAfter } from '../../core/binary-search.ts';
-import type { PartColumns } from '../../core/tick-columns.ts';
-import { countTicksInWindow, indexTickTimes } from '../../core/tick-search.ts';
+import { countTicksInWindow, findFirstAtOrAfter, indexTickTimes, type PartColumns } from '../../core/tick-columns.ts';
 import { isWithin, union, type Window } from '../../core/window.ts';
 
 /** What late ticks are, and how their lateness is measured. Times in ms. */

@@ -1,26 +1,32 @@
 import type { CandleInterval } from '../../core/candles.ts';
-import { compareUtf8 } from '../../core/compare-utf8.ts';
-import { type CoveredWindow, joinForPublishing, overlayCoverage, withdrawCoverage } from '../../core/coverage.ts';
-import { assessLostWindows, type LostWindow } from '../../core/data-loss.ts';
 import {
+  assessLostWindows,
+  type CoveredWindow,
+  joinForPublishing,
+  type LostWindow,
+  overlayCoverage,
+  withdrawCoverage,
+} from '../../core/coverage.ts';
+import { type MergeBuffers, mergePart } from '../../core/merge.ts';
+import type { KnownPrecedence } from '../../core/precedence.ts';
+import { compareUtf8 } from '../../core/symbol-name.ts';
+import {
+  countTicksInWindow,
   emptyPart,
-  type KnownPrecedence,
-  type MergeBuffers,
-  mergePart,
+  indexTickTimes,
   type PartColumns,
   type TickChunk,
-} from '../../core/merge.ts';
-import { countTicksInWindow, indexTickTimes } from '../../core/tick-search.ts';
+} from '../../core/tick-columns.ts';
 import type { Window } from '../../core/window.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-tables.ts';
-import { openPartitionWriter } from '../generation/partition-writer.ts';
+import { openPartitionWriter } from '../generation/encode-partition.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
+import type { SpilledChunk } from './import-buffer.ts';
 import { countLateTicks, type FetchedWindow } from './late-ticks.ts';
 import { addSliceResult, createMergeResult, type MergeResult } from './partition-result.ts';
 import { openSpillReader, type SpillReader } from './spill-file.ts';
 import { type PartitionSlice, splitPartition } from './split-partition.ts';
-import type { SpilledChunk } from './tick-sources.ts';
 
 /** One part of one UTC day, `day` being its midnight: what is published of it and what comes to it. Plain values. */
 export interface MergeTask {

@@ -1,11 +1,11 @@
-import type { CoveredWindow } from '../../core/coverage.ts';
-import type { LostWindow } from '../../core/data-loss.ts';
-import type { Conflict, MergedPart, RunTally } from '../../core/merge.ts';
+import type { CoveredWindow, LostWindow } from '../../core/coverage.ts';
+import type { MergedPart } from '../../core/merge.ts';
 import type { PrecedenceWindow } from '../../core/precedence.ts';
+import type { Conflict, RunTally } from '../../core/tick-columns.ts';
 import type { Window } from '../../core/window.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-tables.ts';
-import type { EncodedFile } from '../generation/file-entry.ts';
+import type { EncodedFile } from '../generation/encode-partition.ts';
 import { addLateTicks, type LateTicks, noLateTicks } from './late-ticks.ts';
 
 /** What became of a part. */

@@ -1,15 +1,18 @@
-import type { CandleInterval } from '../../core/candles.ts';
-import type { LostWindow } from '../../core/data-loss.ts';
+import { type BookObservation, emptyBooks, mergeBooks } from '../../core/book.ts';
+import { type CandleInterval, candleIntervals } from '../../core/candles.ts';
+import type { LostWindow } from '../../core/coverage.ts';
 import { DamageError } from '../../core/errors.ts';
-import type { Conflict } from '../../core/merge.ts';
-import { computePartNumber } from '../../core/partition.ts';
-import { dayMs, type Window } from '../../core/window.ts';
+import { computePartNumber } from '../../core/symbol-name.ts';
+import type { Conflict, PartColumns } from '../../core/tick-columns.ts';
+import { parseDayStart } from '../../core/time.ts';
+import { dayMs, floorToDay, type Window } from '../../core/window.ts';
 import { readSegmentsIn } from '../../state/coverage.ts';
 import { readLostTicksIn } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
 import type { JournalBin } from '../../state/journal.ts';
-import type { BookResponse } from '../../state/journal-books.ts';
-import { openDayPrecedence, readPrecedence } from '../../state/precedence.ts';
+import { type BookResponse, readBookBin, readBookResponses } from '../../state/journal-books.ts';
+import { assertRowCount, type JournalIndex } from '../../state/journal-check.ts';
+import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../../state/precedence.ts';
 import {
   applyBookCoverage,
   type DayCoverage,
@@ -20,14 +23,18 @@ import {
   toConflictRows,
   toCoverageRows,
 } from '../generation/day-tables.ts';
+import { encodeBookFile, encodeCandleFiles } from '../generation/encode-partition.ts';
 import { type Stage, stageFile, stageRemoval } from '../generation/staging.ts';
 import { toDayPath } from '../layout.ts';
-import { findManifestFile } from '../manifest.ts';
+import { findManifestFile, type Manifest, type PublishedFile } from '../manifest.ts';
 import { type Archive, readPublishedFile } from '../open-archive.ts';
+import { decodeBooks } from '../parquet/books-file.ts';
+import { candleDatasets } from '../parquet/schema.ts';
+import { decodeTicks } from '../parquet/ticks-file.ts';
+import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
 import type { MergeTask } from './merge-partition.ts';
 import type { MergeResult, MergeSliceResult } from './partition-result.ts';
-import type { TickSource } from './tick-sources.ts';
 import type { MergeWorkers, PartitionPrecedence } from './worker-pool.ts';
 
 /** What one part of one day took in. */
@@ -262,3 +269,136 @@ function stageDayTables(archive: Archive, stage: Stage, { input, coverage, confl
   stageDayTable(archive, stage, 'coverage', input.day, rows);
   stageDayTable(archive, stage, 'conflicts', input.day, toConflictRows(conflicts));
 }
+
+/** What a publish takes in of order books. */
+export interface StagedBooks {
+  readonly bins: readonly JournalBin[];
+  /** When the snapshots that are in the parts now were observed. */
+  readonly observed: readonly BookObservation[];
+  /** Answers whose snapshots are all taken in, by the UTC day of the answer: their coverage is to be published. */
+  readonly answers: ReadonlyMap<number, readonly BookResponse[]>;
+  /** Why parts were refused: what is published there is damaged. Their journal is kept. */
+  readonly refused: readonly string[];
+}
+
+/** Merges the journal's order books with what is published and stages what changed. Holds one part in memory. */
+export async function stageBooks(
+  archive: Archive,
+  stage: Stage,
+  index: JournalIndex,
+  signal: AbortSignal | undefined,
+): Promise<StagedBooks> {
+  const { db } = archive.state;
+  const bins: JournalBin[] = [];
+  const observed: BookObservation[] = [];
+  const refused: string[] = [];
+  for (const { day, part } of index.bins.get('journal_books')!) {
+    const bin = { day, part };
+    signal?.throwIfAborted();
+    try {
+      for (const one of stageBookBin(archive, stage, bin, index)) observed.push(one);
+      bins.push(bin);
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.push(error.message);
+    }
+    // Signals and other work get their turn between parts.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const answers = Map.groupBy(readBookResponses(db, bins, index.end), (answer) => floorToDay(answer.at));
+  return { bins, observed, answers, refused };
+}
+
+function stageBookBin(
+  archive: Archive,
+  stage: Stage,
+  bin: JournalBin,
+  index: JournalIndex,
+): readonly BookObservation[] {
+  const path = toDayPath('orderbooks', bin.day, bin.part);
+  const file = findManifestFile(stage.base, 'orderbooks', path);
+  const old = file === undefined ? emptyBooks : decodeBooks(readPublishedFile(archive, file));
+  const fresh = readBookBin(archive.state.db, bin, index.end);
+  assertRowCount(index, 'journal_books', bin, fresh.length);
+  const { columns, isChanged, observed } = mergeBooks(old, fresh, createBookObservedAtLookup(archive.state.db));
+  if (isChanged) stageFile(archive, stage, encodeBookFile(path, bin.day, columns, archive.groupRows));
+  return observed;
+}
+
+/**
+ * The intervals that a publish keeps candles of: those asked for, and those that the archive has files of already, so
+ * that no candles ever stand beside newer ticks.
+ */
+export const listCandleIntervals = (base: Manifest, asked: readonly CandleInterval[]): CandleInterval[] =>
+  (Object.keys(candleIntervals) as CandleInterval[]).filter(
+    (interval) => asked.includes(interval) || base.datasets[candleDatasets[interval]].files.length > 0,
+  );
+
+/** Stages the candles of one part's ticks; a file whose bytes are published already is left as it is. */
+export function stageCandles(
+  archive: Archive,
+  stage: Stage,
+  intervals: readonly CandleInterval[],
+  bin: { readonly day: number; readonly part: number },
+  columns: PartColumns,
+  coverage: ReadonlyMap<string, readonly Window[]>,
+): void {
+  for (const file of encodeCandleFiles(bin, columns, coverage, intervals, archive.groupRows))
+    stageFile(archive, stage, file);
+}
+
+export interface StageCandlesOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+}
+
+/**
+ * Stages the candles that published ticks lack: of an archive from before there were candles, or of an interval that
+ * is asked for since. Parts that the stage holds ticks or candles of are its own business. Holds one part in memory.
+ * Returns why parts were left out: what is published there is damaged.
+ */
+export async function stageMissingCandles(
+  archive: Archive,
+  stage: Stage,
+  intervals: readonly CandleInterval[],
+  { signal, onProgress }: StageCandlesOptions = {},
+): Promise<string[]> {
+  const lacking = findMissingCandles(stage, intervals);
+  const refused = new Set<string>();
+  let done = 0;
+  let of: { readonly day: number; readonly coverage: DayCoverage['ticks'] } | undefined;
+  for (const { file, missing } of lacking) {
+    signal?.throwIfAborted();
+    try {
+      const day = parseDayStart(file.date!);
+      if (of?.day !== day) of = { day, coverage: readDayCoverage(archive, stage.base, day).ticks };
+      const columns = decodeTicks(readPublishedFile(archive, file));
+      stageCandles(archive, stage, missing, { day, part: parsePartNumber(file.path) }, columns, of.coverage);
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.add(error.message);
+    }
+    onProgress?.(++done, lacking.length);
+    // Signals and other work get their turn between parts.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return [...refused];
+}
+
+interface MissingCandleFiles {
+  readonly file: PublishedFile;
+  readonly missing: readonly CandleInterval[];
+}
+
+function findMissingCandles({ base, stagedFiles }: Stage, intervals: readonly CandleInterval[]): MissingCandleFiles[] {
+  const there = new Set(intervals.flatMap((i) => base.datasets[candleDatasets[i]].files.map((file) => file.path)));
+  return base.datasets.ticks.files.flatMap((file) => {
+    const missing = intervals.filter((interval) => {
+      const path = `${candleDatasets[interval]}${file.path.slice('ticks'.length)}`;
+      return !there.has(path) && !stagedFiles.has(path);
+    });
+    return missing.length === 0 ? [] : [{ file, missing }];
+  });
+}
+
+const parsePartNumber = (path: string): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);

@@ -1,25 +1,20 @@
 import type { CandleInterval } from '../../core/candles.ts';
-import type { Clock } from '../../core/clock.ts';
-import { compareUtf8 } from '../../core/compare-utf8.ts';
-import { type CoveredWindow, overlayLayersOnto, withdrawCoverage } from '../../core/coverage.ts';
-import type { LostWindow } from '../../core/data-loss.ts';
+import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../../core/coverage.ts';
 import { DamageError, exitCodes, OddslakeError } from '../../core/errors.ts';
 import { createUnknownSymbol, mergeMarkets, type SymbolFacts } from '../../core/market.ts';
+import type { Clock } from '../../core/ports.ts';
+import { compareUtf8 } from '../../core/symbol-name.ts';
 import { parseDayStart } from '../../core/time.ts';
 import { floorToDay } from '../../core/window.ts';
-import { recordBooksObserved } from '../../state/book-observed.ts';
 import { addSegments, readAllSegments, retractSegments } from '../../state/coverage.ts';
 import { dropLost, readLostWindows } from '../../state/data-loss.ts';
-import type { Database } from '../../state/database.ts';
+import { type Database, evidenceSinceKey, setMeta } from '../../state/database.ts';
 import { readCommitState, SupersededError } from '../../state/intent.ts';
 import { countJournaledTicks, type JournalBin, readMarketPolls } from '../../state/journal.ts';
 import { type BookResponse, consumeBooks } from '../../state/journal-books.ts';
-import { emptyIndex, indexJournal } from '../../state/journal-check.ts';
-import { isJournalDamage } from '../../state/journal-checksum.ts';
-import { consumeJournal } from '../../state/journal-consume.ts';
+import { consumeJournal, emptyIndex, indexJournal, isJournalDamage } from '../../state/journal-check.ts';
 import { takeWriteLock, type WriteLock } from '../../state/lock.ts';
-import { evidenceSinceKey, setMeta } from '../../state/meta.ts';
-import { recordPrecedence } from '../../state/precedence.ts';
+import { recordBooksObserved, recordPrecedence } from '../../state/precedence.ts';
 import {
   addLateTickCount,
   addPublishedTicks,
@@ -39,21 +34,28 @@ import {
 import {
   createNextManifest,
   isPublishedVerdictOutdated,
+  isSuperseded,
   type JudgeContext,
+  recordStagedFiles,
+  type Stage,
   sortMoves,
   stageSymbols,
-} from '../generation/next-manifest.ts';
-import { isSuperseded, recordStagedFiles, type Stage, startStage } from '../generation/staging.ts';
+  startStage,
+} from '../generation/staging.ts';
 import { toDayPath } from '../layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
-import type { ImportBuffer } from './import-buffer.ts';
+import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
-import { stageBooks } from './publish-books.ts';
-import { listCandleIntervals, stageMissingCandles } from './publish-candles.ts';
-import { type BinResult, type DayInput, stageDays } from './publish-day.ts';
+import {
+  type BinResult,
+  type DayInput,
+  listCandleIntervals,
+  stageBooks,
+  stageDays,
+  stageMissingCandles,
+} from './publish-day.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
-import { createJournalSource, joinSources } from './tick-sources.ts';
 import { inlineWorker, type MergeWorkers } from './worker-pool.ts';
 
 export interface PublishOptions extends JudgeContext {

@@ -9,9 +9,8 @@ import {
 } from '../../state/journal-check.ts';
 import { hasRejected, readRejected } from '../../state/journal-rejected.ts';
 import { type Stage, stageBytes } from '../generation/staging.ts';
-import { toDamagedJournalPath, toQuarantinePath } from '../layout.ts';
+import { listQuarantineFiles, toDamagedJournalPath, toQuarantinePath } from '../layout.ts';
 import type { Archive } from '../open-archive.ts';
-import { listQuarantineFiles } from '../quarantine.ts';
 
 /**
  * Writes what was rejected, as received, one JSON object a line, compressed. Where all of the quarantine is longer than

@@ -1,6 +1,6 @@
-import { compareUtf8 } from '../../core/compare-utf8.ts';
-import type { PartColumns, TickChunk } from '../../core/merge.ts';
-import type { SpilledChunk } from './tick-sources.ts';
+import { compareUtf8 } from '../../core/symbol-name.ts';
+import type { PartColumns, TickChunk } from '../../core/tick-columns.ts';
+import type { SpilledChunk } from './import-buffer.ts';
 
 /** Some symbols of a part, next to each other: what is published of them and what comes. */
 export interface PartitionSlice {

@@ -2,8 +2,7 @@ import { join } from 'node:path';
 import type { RawPage, RawPageHead } from '../../core/raw-page.ts';
 import { formatDay } from '../../core/time.ts';
 import type { Archive } from '../open-archive.ts';
-import { encodeRawPiece } from './raw-file.ts';
-import { pruneRawFiles, type RawRetention, toRawFolder } from './raw-retention.ts';
+import { encodeRawPiece, pruneRawFiles, type RawRetention, toRawFolder } from './raw-file.ts';
 
 /** Keeps the answers of a run as they came. Nothing waits for it, and whatever goes wrong with it hurts nothing else. */
 export interface RawWriter {

@@ -1,7 +1,6 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
-import { isCrossDeviceError, linkOrCopy } from '../disk/cross-device.ts';
-import { type Disk, sha256 } from '../disk/file-system.ts';
+import { type Disk, isCrossDeviceError, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import type { Archive } from '../open-archive.ts';
 
 /** Where damaged files are kept, below the archive's root: a folder for each generation that was damaged. */

@@ -1,21 +1,34 @@
-import { compareLostWindows } from '../../core/data-loss.ts';
+import { join } from 'node:path';
+import { compareLostWindows } from '../../core/coverage.ts';
+import { createUnknownSymbol, type SymbolFacts } from '../../core/market.ts';
+import { compareUtf8, computePartNumber } from '../../core/symbol-name.ts';
 import { parseDayStart } from '../../core/time.ts';
 import { subtract } from '../../core/window.ts';
 import { readAllSegments, retractSegments } from '../../state/coverage.ts';
 import { readLostWindows, recordLost } from '../../state/data-loss.ts';
-import { dropRowGroups } from '../../state/file-metadata.ts';
-import { readAllSymbols, setTickCounts } from '../../state/symbols.ts';
+import { dropRowGroups } from '../../state/published-files.ts';
+import { readAllSymbols, setTickCounts, type TickCount } from '../../state/symbols.ts';
 import { commitStage } from '../generation/commit.ts';
-import { createNextManifest, type JudgeContext, sortMoves, stageSymbols } from '../generation/next-manifest.ts';
-import { recordStagedFiles, type Stage, stageRemoval } from '../generation/staging.ts';
-import { symbolsPath } from '../layout.ts';
+import { stageDayTable } from '../generation/day-tables.ts';
+import {
+  createNextManifest,
+  type JudgeContext,
+  listNextFiles,
+  recordStagedFiles,
+  type Stage,
+  sortMoves,
+  stageRemoval,
+  stageSymbols,
+} from '../generation/staging.ts';
+import { symbolsPath, toDayPath } from '../layout.ts';
 import { type Manifest, sumFileTotals } from '../manifest.ts';
-import type { Archive } from '../open-archive.ts';
-import { countStagedTicks, recountSymbols } from './recount.ts';
+import { type Archive, readPublishedFile } from '../open-archive.ts';
+import { decodeRows } from '../parquet/rows.ts';
+import { datasets } from '../parquet/schema.ts';
+import { decodeTicks } from '../parquet/ticks-file.ts';
 import { repairDay } from './repair-day.ts';
-import { repairRows } from './repair-rows.ts';
+import { computeKeyRange, type DamagedFile, type RepairLosses } from './salvage-row-groups.ts';
 import type { RepairTriage } from './triage.ts';
-import type { RepairLosses } from './types.ts';
 
 export interface RepairFilesOptions extends JudgeContext {
   readonly signal?: AbortSignal;
@@ -93,4 +106,73 @@ function listPartsToCount(
   const lost = (part: number): boolean =>
     paths.some((path) => path.endsWith(`/part-${String(part).padStart(2, '0')}.parquet`));
   return new Set(Array.from({ length: parts }, (_, part) => part).filter((part) => all || lost(part)));
+}
+
+/** Counts the ticks of some parts over all days, as they are once the stage is committed; one entry a symbol. */
+export function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
+  const counts = new Map<string, TickCount>();
+  for (const file of listNextFiles(stage).ticks.files) {
+    if (![...parts].some((part) => toDayPath('ticks', parseDayStart(file.date!), part) === file.path)) continue;
+    const staged = stage.moves.find((move) => move.to === file.path);
+    const bytes =
+      staged === undefined
+        ? readPublishedFile(archive, file)
+        : archive.disk.read(join(archive.layout.root, staged.from!));
+    const { symbols, offsets, t } = decodeTicks(bytes);
+    symbols.forEach((symbol, i) => {
+      const before = counts.get(symbol);
+      // Days come in order.
+      counts.set(symbol, {
+        symbol,
+        ticks: (before?.ticks ?? 0) + offsets[i + 1]! - offsets[i]!,
+        firstTick: before?.firstTick ?? t[offsets[i]!]!,
+        lastTick: t[offsets[i + 1]! - 1]!,
+      });
+    });
+  }
+  return [...counts.values()];
+}
+
+/** What is known of the symbols of these parts with their ticks counted anew; one that has none any more has no times. */
+export function recountSymbols(
+  symbols: readonly SymbolFacts[],
+  counts: readonly TickCount[],
+  parts: ReadonlySet<number>,
+  partCount: number,
+  nowMs: number,
+): { readonly symbols: SymbolFacts[]; readonly changed: TickCount[] } {
+  const bySymbol = new Map(counts.map((count) => [count.symbol, count]));
+  const changed: TickCount[] = [];
+  const known = new Set(symbols.map((facts) => facts.symbol));
+  const all = [
+    ...symbols,
+    ...counts.filter((c) => !known.has(c.symbol)).map((c) => createUnknownSymbol(c.symbol, nowMs)),
+  ];
+  const out = all.map((facts) => {
+    const { symbol } = facts;
+    if (!parts.has(computePartNumber(symbol, partCount))) return facts;
+    const count = bySymbol.get(symbol) ?? { symbol, ticks: 0, firstTick: null, lastTick: null };
+    if (facts.ticks === count.ticks && facts.firstTick === count.firstTick && facts.lastTick === count.lastTick)
+      return facts;
+    changed.push(count);
+    return { ...facts, ...count };
+  });
+  return { symbols: out.sort((a, b) => compareUtf8(a.symbol, b.symbol)), changed };
+}
+
+/** Stages the intact rows of a day's conflicts or markets: nothing else holds what they said. */
+export function repairRows(
+  archive: Archive,
+  stage: Stage,
+  dataset: 'conflicts' | 'markets',
+  { file, salvage }: DamagedFile,
+  losses: RepairLosses,
+): void {
+  const { readableFile, intactGroups, lostRanges } = salvage();
+  const rows = readableFile === null ? [] : decodeRows(datasets[dataset], readableFile, intactGroups);
+  if (rows.length > 0) stageDayTable(archive, stage, dataset, parseDayStart(file.date!), rows);
+  else stageRemoval(stage, file.path);
+  losses.rowsLost.set(file.path, file.rows - rows.length);
+  for (const range of lostRanges)
+    losses.unrecoverable.push({ dataset, path: file.path, rows: range.rows, ...computeKeyRange([range]) });
 }

@@ -1,5 +1,5 @@
-import type { LostWindow } from '../../core/data-loss.ts';
-import type { SortKey } from '../../state/file-metadata.ts';
+import type { LostWindow } from '../../core/coverage.ts';
+import type { SortKey } from '../../state/published-files.ts';
 import type { PublishedFile } from '../manifest.ts';
 import type { DatasetName } from '../parquet/schema.ts';
 import type { VerifyFinding } from '../verify/verify.ts';

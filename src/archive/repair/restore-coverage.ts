@@ -1,12 +1,12 @@
 import { type CoveredWindow, joinForPublishing, overlayCoverage } from '../../core/coverage.ts';
-import { countTicksInWindow } from '../../core/tick-search.ts';
+import { countTicksInWindow } from '../../core/tick-columns.ts';
 import { dayMs, intersectTwo, subtract, type Window } from '../../core/window.ts';
 import { canBeJoined, findNewestResponse, readSegments, readSegmentsIn } from '../../state/coverage.ts';
 import { type DayCoverage, type PublishedCoverage, parseCoverageRows } from '../generation/day-tables.ts';
 import type { Archive } from '../open-archive.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { readCoverageColumns } from '../parquet/schema.ts';
-import type { DamagedFile } from './types.ts';
+import type { DamagedFile } from './salvage-row-groups.ts';
 
 /** The coverage of symbols that was taken from the state. */
 export type RestoredCoverage = Map<string, readonly CoveredWindow[]>;

@@ -1,6 +1,10 @@
-import type { FileRecord, SortKey } from '../../state/file-metadata.ts';
+import type { LostWindow } from '../../core/coverage.ts';
+import type { FileRecord, SortKey } from '../../state/published-files.ts';
 import { sha256 } from '../disk/file-system.ts';
-import { magic } from '../parquet/constants.ts';
+import type { PublishedFile } from '../manifest.ts';
+import type { DatasetName } from '../parquet/schema.ts';
+import { magic } from '../parquet/thrift-reader.ts';
+import type { UnrecoverableRows } from './repair-report.ts';
 
 /** Rows that are gone: all that were published from `first` to `last`, both included, in the order of the sort key. */
 export interface LostRange {
@@ -65,3 +69,25 @@ const isRowGroupAt = (
   at: number,
   { start, end, sha256: wanted }: FileRecord['groups'][number],
 ): boolean => sha256(bytes.subarray(at, at + end - start)) === wanted;
+
+/** A published file of which not every row group is intact. */
+export interface DamagedFile {
+  readonly dataset: DatasetName;
+  readonly file: PublishedFile;
+  /** What can be had of it: read anew at each call, so that nobody holds more than one. */
+  salvage(): SalvagedFile;
+}
+
+/** What mending damaged files found to be lost. */
+export interface RepairLosses {
+  readonly windows: LostWindow[];
+  readonly unrecoverable: UnrecoverableRows[];
+  /** Rows that a damaged file lost, by its path. */
+  readonly rowsLost: Map<string, number>;
+}
+
+/** From the first to the last key of what is lost of a file; null where nothing tells. */
+export function computeKeyRange(lost: readonly LostRange[]): { first: SortKey | null; last: SortKey | null } {
+  const [first, last] = [lost[0]?.keys, lost.at(-1)?.keys];
+  return { first: first?.first ?? null, last: last?.last ?? null };
+}

@@ -1,5 +1,4 @@
-import type { Database } from '../../state/database.ts';
-import { getMeta, rootTextsKey, setMeta } from '../../state/meta.ts';
+import { type Database, getMeta, rootTextsKey, setMeta } from '../../state/database.ts';
 import { sha256 } from '../disk/file-system.ts';
 import { formatChecksums, type Manifest } from '../manifest.ts';
 import { formatReadme } from './readme.ts';

@@ -1,24 +1,26 @@
 import { join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
+import { type CoverageExtent, computeCoverageExtents, findDatabaseFault } from '../../state/coverage.ts';
+import { getMeta, manifestHashKey } from '../../state/database.ts';
+import { readOpenIntent } from '../../state/intent.ts';
+import { findJournalDamage } from '../../state/journal-check.ts';
 import {
   dropRowGroups,
   type FileRecord,
   hasRowGroups,
   listRecordedPaths,
   recordRowGroups,
-} from '../../state/file-metadata.ts';
-import { readOpenIntent } from '../../state/intent.ts';
-import { getMeta, manifestHashKey } from '../../state/meta.ts';
-import { sha256 } from '../disk/file-system.ts';
+} from '../../state/published-files.ts';
+import { toStateFilePath } from '../../state/state.ts';
+import { sha256, toDraftPath } from '../disk/file-system.ts';
 import { recordManifestText } from '../generation/commit.ts';
 import { formatChecksums, listManifestFiles, type Manifest, type PublishedFile, sumFileTotals } from '../manifest.ts';
-import { type Archive, locateFile, readFileNow } from '../open-archive.ts';
+import { type Archive, locateFile, readFileNow, readPublishedFile } from '../open-archive.ts';
 import { createFileRecord, readFileKeys } from '../parquet/row-group-index.ts';
-import type { DatasetName } from '../parquet/schema.ts';
+import { decodeRows } from '../parquet/rows.ts';
+import { type DatasetName, datasetNames, datasets } from '../parquet/schema.ts';
 import { formatRootFiles, readRootFileHashes, recordRootFileHashes } from '../texts/root-files.ts';
-import { findOrphanFiles } from './orphan-files.ts';
 import { type HashPrefetcher, openHashPrefetcher } from './prefetch-hashes.ts';
-import { verifyState } from './verify-state.ts';
 
 export interface VerifyFinding {
   readonly path: string;
@@ -224,5 +226,104 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
     const at = join(archive.layout.root, path);
     if (!archive.disk.isFile(at)) return [{ path, what: 'missing' }];
     return hash === undefined || sha256(archive.disk.read(at)) === hash ? [] : [{ path, what: 'differs' }];
+  });
+}
+
+/**
+ * Whether the state is sound and knows the coverage that is published: SQLite looks at its file, and of every symbol what
+ * both say is added up. Resolves to a sentence that says what is wrong and what to do; null where nothing is.
+ * @param coverage the published files of coverage, all of them intact; null where they are not, so that nothing is compared
+ * @throws DamageError where one of them is not so any more
+ */
+export async function verifyState(
+  archive: Archive,
+  coverage: readonly PublishedFile[] | null,
+  signal?: AbortSignal,
+): Promise<string | null> {
+  const { state, layout } = archive;
+  const path = toStateFilePath(layout.privateFolder);
+  const fault = findDatabaseFault(state.db);
+  if (fault !== null) return `The state database ${path} is damaged: ${fault}. ${formatRebuildAdvice(path)}`;
+  const { rows } = state.db.snapshot(() => findJournalDamage(state.db));
+  if (rows.length > 0) {
+    return `The journal in ${path} is damaged: ${rows.length} of its rows differ from their checksums. Run oddslake publish: it quarantines them, and the next run asks for what they held again. Check the disk.`;
+  }
+  if (coverage === null) return null;
+  const published: CoverageExtents = new Map();
+  for (const file of coverage) {
+    signal?.throwIfAborted();
+    addCoverageExtents(published, readPublishedFile(archive, file));
+    // Signals and the progress bar get their turn.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const known = computeCoverageExtents(state.db);
+  for (const symbol of new Set([...published.keys(), ...known.keys()])) {
+    if (isSameExtent(published.get(symbol), known.get(symbol))) continue;
+    return `The state database ${path} does not know the coverage of ${symbol} as it is published. ${formatRebuildAdvice(path)}`;
+  }
+  return null;
+}
+
+/** Windows of a state may begin amid a millisecond, where those of a file cannot. */
+function isSameExtent(a: CoverageExtent | undefined, b: CoverageExtent | undefined): boolean {
+  if (a === undefined || b === undefined) return false;
+  const slack = a.windows + b.windows;
+  return Math.abs(a.ms - b.ms) <= slack && Math.abs(a.from - b.from) <= 1 && Math.abs(a.to - b.to) <= 1;
+}
+
+const formatRebuildAdvice = (path: string): string =>
+  `Publish what is journaled, if that can still be done (oddslake publish); then, while nothing runs on the archive, move ${path} away, and with it the files of that name that end in -wal and -shm: the next run makes a new one of what is published. What is journaled only, and which prices were contested, is gone with it.`;
+
+/** How much of the time of each symbol's ticks is published as covered. */
+export type CoverageExtents = Map<string, CoverageExtent>;
+
+const extentColumns = datasets.coverage.filter(({ name }) => ['dataset', 'symbol', 't_from', 't_to'].includes(name));
+
+/** Adds what one file of coverage says. @throws Error where it is no such file */
+export function addCoverageExtents(extents: CoverageExtents, bytes: Uint8Array): void {
+  for (const row of decodeRows(extentColumns, bytes)) {
+    const [dataset, symbol, from, to] = row as [string, string, number, number];
+    if (dataset !== 'ticks') continue;
+    const was = extents.get(symbol);
+    extents.set(symbol, {
+      windows: (was?.windows ?? 0) + 1,
+      ms: (was?.ms ?? 0) + to - from,
+      from: Math.min(was?.from ?? from, from),
+      to: Math.max(was?.to ?? to, to),
+    });
+  }
+}
+
+/** Paths of whatever lies in the folders of the datasets and is none of these files. */
+export function findOrphanFiles(archive: Archive, files: readonly PublishedFile[]): string[] {
+  // What a repair is about to remove is none, nor what a publish copies beside its place.
+  const moves = readOpenIntent(archive.state.db)?.moves ?? [];
+  const coming = moves.map(({ from, to }) => (from === null ? to : toDraftPath(to)));
+  const known = new Set([...files.map(({ path }) => path), ...coming]);
+  const folders = new Set([...known].flatMap(listParentFolders));
+  return datasetNames.flatMap((dataset) => findOrphansBelow(archive, dataset, known, folders));
+}
+
+/** The folders that a published path is in, below the root. */
+const listParentFolders = (path: string): string[] =>
+  [...path.matchAll(/\//g)].map(({ index }) => path.slice(0, index));
+
+/**
+ * Below a dataset's folder are days, whose files are named one by one; any other folder counts as one thing. A folder of
+ * ours may be a link to where there is room; any other link is a stranger itself.
+ */
+function findOrphansBelow(
+  archive: Archive,
+  folder: string,
+  known: ReadonlySet<string>,
+  folders: ReadonlySet<string>,
+): string[] {
+  const { disk, layout } = archive;
+  return disk.list(join(layout.root, folder)).flatMap((name): string[] => {
+    const path = `${folder}/${name}`;
+    if (known.has(path)) return [];
+    const at = join(layout.root, path);
+    const isDay = !folder.includes('/') && !name.endsWith('.parquet') && !disk.isLink(at);
+    return (isDay || folders.has(path)) && disk.isFolder(at) ? findOrphansBelow(archive, path, known, folders) : [path];
   });
 }

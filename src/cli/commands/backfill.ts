@@ -2,12 +2,11 @@ import { Option } from 'commander';
 import type { BackfillFlags, BackfillPlan } from '../../app/job.ts';
 import { formatCount, formatDuration } from '../../core/format-quantity.ts';
 import { formatIsoUtc } from '../../core/time.ts';
-import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
-import { escapeControls } from '../escape-control.ts';
+import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples } from '../help.ts';
 import { createFromOption, createSymbolOption, createToOption, parseTimeWindow, readSymbolsFile } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
+import { escapeControls } from '../terminal-style.ts';
 
 interface BackfillOptions extends CommonFlags {
   readonly from: string;

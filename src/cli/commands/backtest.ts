@@ -1,10 +1,26 @@
-import { UsageError } from '../../core/errors.ts';
-import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
-import { withExamples, withNotes } from '../help.ts';
-import { createIntegerParser } from '../options.ts';
+import type { Command } from 'commander';
+import { exitCodes, UsageError } from '../../core/errors.ts';
+import { builtinStrategies } from '../../research/builtin-strategies.ts';
+import { objectives } from '../../research/objectives.ts';
+import {
+  type BacktestRequestFlags,
+  createGridOption,
+  createHeldOutOption,
+  createObjectiveOption,
+  createParamOption,
+  describeExecutables,
+} from '../backtest-flags.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  createRepeatableOption,
+  flagsUnusedByReaders,
+  withArchive,
+  withCommonFlags,
+} from '../command-context.ts';
+import { withExamples, withNotes, withTerms } from '../help.ts';
+import { createFromOption, createIntegerParser, createSymbolOption, createToOption } from '../options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
-import { addBacktestRun } from './backtest-run.ts';
 
 interface ListFlags extends CommonFlags {
   readonly rows: number;
@@ -32,7 +48,7 @@ export function addBacktest(shell: CliContext): void {
     withArchive(flags, version, async (archive, context) => {
       const [{ listSavedBacktests }, { toBacktestListEntry, formatBacktestList }] = await Promise.all([
         import('../../app/backtests.ts'),
-        import('../format-backtest-list.ts'),
+        import('../format-lists.ts'),
       ]);
       const { rows, more } = await listSavedBacktests(context, archive, flags.rows);
       const lines = rows.map(toBacktestListEntry);
@@ -54,7 +70,7 @@ export function addBacktest(shell: CliContext): void {
     withArchive(flags, version, async (archive, context) => {
       const [{ getSavedBacktest }, { requirePageTarget, printBacktest, writeBacktestPage }] = await Promise.all([
         import('../../app/backtests.ts'),
-        import('../print-backtest.ts'),
+        import('../format-backtest.ts'),
       ]);
       const file = flags.out === undefined ? null : requirePageTarget(archive, flags.out);
       const row = await getSavedBacktest(context, archive, id);
@@ -77,3 +93,94 @@ const showNotes = `
 
 const showExamples = `
   oddslake backtest show mwrt5zeezgvry21yze --out page.html`;
+
+interface BacktestRunFlags extends CommonFlags, BacktestRequestFlags {
+  readonly out?: string;
+  readonly save?: boolean;
+  readonly user?: string;
+  readonly workspace?: string;
+}
+
+/** `backtest run`: one strategy, or a grid of it. */
+export function addBacktestRun(shell: CliContext, backtest: Command): void {
+  const command = backtest
+    .command('run')
+    .description(
+      'run a trading strategy on the ticks of the archive; a decision uses only data known at its time, and is filled later',
+    )
+    .argument('<strategy>', 'a built-in strategy (listed below), the name of a saved one, or a JSON file')
+    .addOption(createObjectiveOption())
+    .addOption(createSymbolOption())
+    .option('--symbols-file <file>', 'symbols, one a line')
+    .addOption(createRepeatableOption('--category <name>', 'only symbols of this category; may be repeated'))
+    .addOption(createRepeatableOption('--source <name>', 'only symbols of this venue; may be repeated'))
+    .addOption(createFromOption())
+    .addOption(createToOption())
+    .addOption(createParamOption())
+    .addOption(createGridOption())
+    .addOption(createHeldOutOption())
+    .option('--out <file>', 'write an HTML page with charts; replaces an existing file atomically')
+    .option('--save', 'save it to the database of the service, owned by the user')
+    .option('--user <user>', 'owner of the strategies, and of the backtest with --save (default: local)')
+    .option('--workspace <workspace>', "the workspace of that user's tokens (default: none)");
+  withTerms(
+    command,
+    'Strategies that everybody has, with their parameters and defaults:',
+    describeExecutables(builtinStrategies),
+  );
+  withTerms(
+    command,
+    'Objectives:',
+    Object.fromEntries(Object.entries(objectives).map(([name, { description }]) => [name, description])),
+  );
+  withNotes(command, notes);
+  withExamples(command, examples);
+  withCommonFlags(command, ['--wait']).action((given: string, flags: BacktestRunFlags) =>
+    runBacktestCommand(shell, given, flags),
+  );
+}
+
+async function runBacktestCommand(shell: CliContext, given: string, flags: BacktestRunFlags): Promise<void> {
+  const { buildBacktestRequest, toUsageError } = await import('../backtest-request.ts');
+  // What is wrong with the flags is said before any archive is opened.
+  if (flags.user === '') throw new UsageError('--user must not be empty: no token is of nobody.');
+  const asked = await buildBacktestRequest(given, flags);
+  await withArchive(flags, shell.version, async (archive, context) => {
+    const [
+      { runLocalBacktest },
+      { InvalidBacktestError },
+      { formatUncoveredWarning },
+      { requirePageTarget, printBacktest, writeBacktestPage },
+    ] = await Promise.all([
+      import('../../app/backtests.ts'),
+      import('../../reading/backtests/invalid-backtest.ts'),
+      import('../../report/backtest-figures.ts'),
+      import('../format-backtest.ts'),
+    ]);
+    const file = flags.out === undefined ? null : requirePageTarget(archive, flags.out);
+    const whose = { user: flags.user ?? 'local', workspace: flags.workspace ?? null };
+    const display = await context.startDisplay('backtest', 1, 'batches');
+    try {
+      const progress = (done: number, total: number): void => display.update({ done, total });
+      const asking = { request: asked, owner: whose, keep: flags.save === true };
+      const { result, id } = await runLocalBacktest(context, archive, asking, progress).finally(() => display.stop());
+      const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
+      printBacktest({ result, id, page }, flags, { isNew: true });
+      if (context.strict && formatUncoveredWarning(result.coverage) !== null) shell.setExitCode(exitCodes.incomplete);
+    } catch (error) {
+      throw error instanceof InvalidBacktestError ? toUsageError(error.faults, given) : error;
+    }
+  });
+}
+
+const notes = `
+An order is filled at the first tick after its decision, from a recent order book if there is one; the position is held until
+the exit or the settlement. A grid is evaluated on all but the end of the span; the best parameters are then run on that
+held-out end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h.
+See docs/BACKTESTS.md, and docs/STRATEGIES.md for writing a strategy. --strict: exit 4 if much of the span is not covered.`;
+
+const examples = `
+  oddslake backtest run buy_and_hold --category crypto --objective brier
+  oddslake backtest run threshold --param buy_below=0.1 --from 2026-07-01 --to 2026-08-01 --out page.html
+  oddslake backtest run mean_reversion --objective sharpe --grid window_ms=1h,6h,1d --grid enter_beyond=1.5,2,3
+  oddslake backtest run mine.json --save`;

@@ -1,7 +1,12 @@
 import { Option } from 'commander';
 import { formatBytes, formatCount } from '../../core/format-quantity.ts';
-import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  flagsUnusedByReaders,
+  withArchive,
+  withCommonFlags,
+} from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createIntegerParser } from '../options.ts';
 
@@ -24,7 +29,7 @@ export function addChanges(shell: CliContext): void {
   withCommonFlags(command, flagsUnusedByReaders).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
       const [{ listChangedFiles, listRemovedPaths }, { sumFileTotals }] = await Promise.all([
-        import('../../archive/copies/diff-generations.ts'),
+        import('../../archive/copies/prune-files.ts'),
         import('../../archive/manifest.ts'),
       ]);
       const manifest = archive.readManifest();

@@ -2,11 +2,9 @@ import { join } from 'node:path';
 import type { Context } from '../../app/context.ts';
 import { exitCodes } from '../../core/errors.ts';
 import { formatBytes, formatCount } from '../../core/format-quantity.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import { type CliContext, getCommandName } from '../command-types.ts';
+import { type CliContext, type CommonFlags, getCommandName, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { reportSummary } from '../print-result.ts';
-import { formatSummary } from '../print-summary.ts';
+import { formatSummary, reportSummary } from '../print-summary.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
 /** `demo`: the main job against the sandbox. */

@@ -1,7 +1,6 @@
 import type { Diagnosis } from '../../app/doctor/doctor.ts';
 import { OddslakeError } from '../../core/errors.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 interface DoctorFlags extends CommonFlags {
@@ -39,7 +38,7 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
   ] = await Promise.all([
     import('../../app/doctor/doctor.ts'),
     import('../../settings/load.ts'),
-    import('../../settings/environment.ts'),
+    import('../../settings/source.ts'),
     import('../../system.ts'),
   ]);
   const env = readProcessEnvironment();

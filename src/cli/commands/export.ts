@@ -3,8 +3,7 @@ import { UsageError } from '../../core/errors.ts';
 import { formatBytes, formatCount } from '../../core/format-quantity.ts';
 import { formatIsoUtc } from '../../core/time.ts';
 import type { ExportResult } from '../../reading/export.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createFromOption, createSymbolOption, createToOption, findKnownSymbols, parseTimeRange } from '../options.ts';
 

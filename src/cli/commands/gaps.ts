@@ -2,9 +2,13 @@ import type { Command } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { formatIsoUtc } from '../../core/time.ts';
 import type { AcceptedWindow } from '../../state/accepted.ts';
-import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
-import { escapeControls } from '../escape-control.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  flagsUnusedByReaders,
+  withArchive,
+  withCommonFlags,
+} from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import {
   createFromOption,
@@ -14,6 +18,7 @@ import {
   parseTimeRange,
   parseTimeWindow,
 } from '../options.ts';
+import { escapeControls } from '../terminal-style.ts';
 
 interface TimeRangeFlags {
   readonly from?: string;
@@ -44,8 +49,8 @@ export function addGaps(shell: CliContext): void {
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ listGaps }, { formatGaps }, { toCompletenessRules }] = await Promise.all([
         import('../../reading/gaps.ts'),
-        import('../format-gaps.ts'),
-        import('../../settings/judged-by.ts'),
+        import('../format-archive.ts'),
+        import('../../settings/settings.ts'),
       ]);
       const asked = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
       const gaps = listGaps(archive, asked, toCompletenessRules(context.settings), context.clock.nowMs());

@@ -5,14 +5,12 @@ import { formatCount, formatNumber } from '../../core/format-quantity.ts';
 import { parseTime } from '../../core/time.ts';
 import { openTimeZone } from '../../core/time-zone.ts';
 import type { Window } from '../../core/window.ts';
-import { defaultRowRules, type PriceScale, parsePriceScale } from '../../ingest/import-rows.ts';
-import type { TimeUnit } from '../../ingest/import-time.ts';
+import { defaultRowRules, type PriceScale, parsePriceScale, type TimeUnit } from '../../ingest/import-rows.ts';
 import type { ColumnRename } from '../../query/read-rows.ts';
-import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
-import { escapeControls } from '../escape-control.ts';
+import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
+import { escapeControls } from '../terminal-style.ts';
 
 interface ImportOptions extends CommonFlags {
   readonly dataset?: ImportFlags['dataset'];

@@ -3,9 +3,8 @@ import { InterruptedError } from '../../app/context.ts';
 import { UsageError } from '../../core/errors.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { SettingsLayer } from '../../settings/source.ts';
-import { configFileDefault, createRepeatableOption } from '../command-context.ts';
-import { type CliContext, getCommandName } from '../command-types.ts';
-import type { InitAnswers, Prompter } from '../init-answers.ts';
+import { type CliContext, configFileDefault, createRepeatableOption, getCommandName } from '../command-context.ts';
+import type { InitAnswers, Prompter } from '../init-config.ts';
 
 interface InitFlags {
   readonly baseUrl?: string;
@@ -43,9 +42,9 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
     { systemDisk },
   ] = await Promise.all([
     import('node:fs'),
-    import('../init-answers.ts'),
     import('../init-config.ts'),
-    import('../init-target.ts'),
+    import('../init-config.ts'),
+    import('../init-config.ts'),
     import('../../archive/disk/file-system.ts'),
   ]);
   if (existsSync(file)) throw createConfigExistsError(file);
@@ -89,7 +88,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
 async function collectLayers({ baseUrl, apiKeyFile, rate, output, name, set }: InitFlags): Promise<SettingsLayer[]> {
   const [{ readProcessEnvironment, readEnvironmentLayers }, { isSecretSetting, parseTextLayer }, { parseSetOption }] =
     await Promise.all([
-      import('../../settings/environment.ts'),
+      import('../../settings/source.ts'),
       import('../../settings/source.ts'),
       import('../../settings/load.ts'),
     ]);

@@ -1,8 +1,13 @@
 import { Option } from 'commander';
 import { formatCount } from '../../core/format-quantity.ts';
 import { formatIsoUtc, parseTime } from '../../core/time.ts';
-import { type CommonFlags, flagsUnusedByReaders, withCommonFlags, withContext } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  flagsUnusedByReaders,
+  withCommonFlags,
+  withContext,
+} from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createIntegerParser } from '../options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
@@ -56,7 +61,7 @@ export function addKeys(shell: CliContext): void {
     withContext(flags, version, false, async (context) => {
       const [{ withWorkspace }, { formatKeys }] = await Promise.all([
         import('../../app/workspace.ts'),
-        import('../format-keys.ts'),
+        import('../format-lists.ts'),
       ]);
       const listed = await withWorkspace(context, (workspace) => workspace.listKeys(context.clock.nowMs()));
       const text = JSON.stringify({ keys: listed, count: listed.length });

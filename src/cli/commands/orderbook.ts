@@ -1,5 +1,4 @@
-import { type CommonFlags, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createSymbolOption } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';

@@ -1,8 +1,13 @@
 import { formatBytes } from '../../core/format-quantity.ts';
-import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
-import { escapeControls } from '../escape-control.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  flagsUnusedByReaders,
+  withArchive,
+  withCommonFlags,
+} from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { escapeControls } from '../terminal-style.ts';
 
 interface ReportFlags extends CommonFlags {
   readonly out?: string;

@@ -1,7 +1,12 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
-import { type CommonFlags, flagsUnusedByReaders, withCommonFlags, withContext } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  flagsUnusedByReaders,
+  withCommonFlags,
+  withContext,
+} from '../command-context.ts';
 import { withExamples } from '../help.ts';
 import { parseSandboxOptions, sandboxFlags } from '../sandbox-flags.ts';
 

@@ -4,11 +4,10 @@ import type { ScheduleMonitor } from '../../app/schedule/health-checks.ts';
 import type { JobStatusBoard } from '../../app/schedule/job-status.ts';
 import type { Summary } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Log } from '../../core/ports.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
-import { printSummary } from '../print-result.ts';
+import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { printSummary } from '../print-summary.ts';
 import { summarizeNotStarted } from '../run-job.ts';
 
 /** The jobs that can be scheduled: every cron expression among the settings. */

@@ -1,6 +1,11 @@
 import type { RunningService } from '../../app/serve.ts';
-import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  flagsUnusedByReaders,
+  withArchive,
+  withCommonFlags,
+} from '../command-context.ts';
 import { withExamples } from '../help.ts';
 
 /** `serve`: the HTTP service over the archive, until it is stopped. */

@@ -1,6 +1,5 @@
 import { formatBytes, formatCount } from '../../core/format-quantity.ts';
-import { type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import { type CliContext, type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 /** `snapshot`: one generation, held on to. */

@@ -1,7 +1,12 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
-import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  flagsUnusedByReaders,
+  withArchive,
+  withCommonFlags,
+} from '../command-context.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
 import { createIntegerParser } from '../options.ts';
 import { getTerminalStyle } from '../terminal-style.ts';

@@ -1,7 +1,12 @@
 import { exitCodes } from '../../core/errors.ts';
 import { parseDuration } from '../../core/time.ts';
-import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  flagsUnusedByReaders,
+  withArchive,
+  withCommonFlags,
+} from '../command-context.ts';
 import { withExamples } from '../help.ts';
 
 interface StatusFlags extends CommonFlags {
@@ -21,8 +26,8 @@ export function addStatus(shell: CliContext): void {
     return withArchive(flags, shell.version, async (archive, context) => {
       const [{ readStatus }, { toCompletenessRules }, { formatStatus }] = await Promise.all([
         import('../../reading/status.ts'),
-        import('../../settings/judged-by.ts'),
-        import('../format-status.ts'),
+        import('../../settings/settings.ts'),
+        import('../format-archive.ts'),
       ]);
       const status = readStatus(archive, toCompletenessRules(context.settings), context.clock.nowMs());
       process.stdout.write(flags.json === true ? `${JSON.stringify(status)}\n` : formatStatus(status));

@@ -1,6 +1,11 @@
 import { type Command, Option } from 'commander';
-import { type CommonFlags, flagsUnusedByReaders, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import {
+  type CliContext,
+  type CommonFlags,
+  flagsUnusedByReaders,
+  withArchive,
+  withCommonFlags,
+} from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createIntegerParser } from '../options.ts';
 import { runJobCommand } from '../run-job.ts';
@@ -24,7 +29,7 @@ export function addSymbols(shell: CliContext): void {
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ listSymbols }, { formatSymbols }] = await Promise.all([
         import('../../reading/symbols.ts'),
-        import('../format-symbols.ts'),
+        import('../format-lists.ts'),
       ]);
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs());
       process.stdout.write(

@@ -1,8 +1,7 @@
 import { Option } from 'commander';
 import { formatIsoUtc, parseTime } from '../../core/time.ts';
 import { dayMs } from '../../core/window.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 interface IssueFlags extends CommonFlags {

@@ -2,8 +2,7 @@ import type { RecheckCost } from '../../app/inferred-cost.ts';
 import { DamageError } from '../../core/errors.ts';
 import { formatCount } from '../../core/format-quantity.ts';
 import { formatIsoUtc } from '../../core/time.ts';
-import { type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import { type CliContext, type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
 import { withNotes } from '../help.ts';
 
 /** `upgrade`: an archive that an older oddslake left. */
@@ -15,7 +14,7 @@ export function addUpgrade(shell: CliContext): void {
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ toCompletenessRules }, { estimateRecheckCost }, { publish }] = await Promise.all([
-        import('../../settings/judged-by.ts'),
+        import('../../settings/settings.ts'),
         import('../../app/inferred-cost.ts'),
         import('../../archive/publish/publish.ts'),
       ]);

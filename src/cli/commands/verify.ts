@@ -3,10 +3,9 @@ import type { Archive } from '../../archive/open-archive.ts';
 import type { VerifyFinding, VerifyResult } from '../../archive/verify/verify.ts';
 import { exitCodes, UsageError } from '../../core/errors.ts';
 import { formatBytes, formatCount } from '../../core/format-quantity.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
-import type { CliContext } from '../command-types.ts';
+import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { reportSummary } from '../print-result.ts';
+import { reportSummary } from '../print-summary.ts';
 import { runJobCommand } from '../run-job.ts';
 
 interface VerifyOptions extends CommonFlags {
@@ -29,7 +28,7 @@ export function addVerify(shell: CliContext): void {
 }
 
 async function runRepair(shell: CliContext, flags: VerifyOptions): Promise<void> {
-  const { formatRepair } = await import('../format-repair.ts');
+  const { formatRepair } = await import('../format-archive.ts');
   const parse = (): RepairFlags => ({
     fromUrl: flags.fromUrl ?? null,
     onRepaired: (repaired) =>

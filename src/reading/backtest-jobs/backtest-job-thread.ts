@@ -1,12 +1,15 @@
 import type { Archive } from '../../archive/open-archive.ts';
 import { DamageError } from '../../core/errors.ts';
+import type { Random } from '../../core/ports.ts';
+import type { BacktestSpec } from '../../research/backtest-request.ts';
+import { expandGrid } from '../../research/parse-strategy.ts';
 import { systemRandom } from '../../system.ts';
-import { BacktestTooLargeError } from '../backtests/estimate-cost.ts';
+import { BacktestTooLargeError, computeSpan, estimateCost, readUniverse } from '../backtests/batches.ts';
 import { InvalidBacktestError } from '../backtests/invalid-backtest.ts';
-import { runBacktest } from '../backtests/run-backtest.ts';
+import { bindGridPoints, type ResolvedStrategy, runBacktest } from '../backtests/run-backtest.ts';
 import { isFullDisk, type JobContext, serveThreadTask } from '../job-thread.ts';
+import { openPinned } from '../pinned-query.ts';
 import type { BacktestFailure, BacktestOutput, BacktestTask } from './backtest-in-thread.ts';
-import { estimateTicks } from './count-ticks.ts';
 
 // The entry of a thread of its own: one backtest.
 
@@ -37,3 +40,27 @@ function toFailure(error: unknown): Omit<BacktestFailure, 'message'> {
 }
 
 await serveThreadTask(runTask, toFailure);
+
+const memoryBytesMax = 512 * 1024 ** 2;
+
+/**
+ * What a backtest weighs that is not to be run now. Only the symbols dataset is read for it.
+ * @throws UnfitBacktest as it would be thrown for the run
+ */
+export async function estimateTicks(
+  archive: Archive,
+  asked: BacktestSpec,
+  found: ResolvedStrategy,
+  random: Random,
+  signal: AbortSignal,
+): Promise<number> {
+  const strategies = bindGridPoints(expandGrid(asked.grid), asked, found);
+  const { query, pinned, close } = await openPinned(archive, { names: ['symbols'], memoryBytesMax }, random);
+  try {
+    const universe = await readUniverse(query, asked, signal);
+    const span = computeSpan(universe.members, asked, pinned.manifest.created_at);
+    return span === null ? 0 : estimateCost(universe, span, strategies);
+  } finally {
+    await close();
+  }
+}

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import type { Archive } from '../../archive/open-archive.ts';
-import type { Clock } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock, Log } from '../../core/ports.ts';
 import type { BacktestSpec } from '../../research/backtest-request.ts';
 import type { Strategy } from '../../research/strategy.ts';
 import { tryLock } from '../../state/lock.ts';

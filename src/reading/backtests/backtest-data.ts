@@ -6,15 +6,14 @@ import { sha256 } from '../../archive/disk/file-system.ts';
 import type { PublishedFile } from '../../archive/manifest.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import { type DatasetName, datasets } from '../../archive/parquet/schema.ts';
-import type { Random } from '../../core/clock.ts';
-import { compareUtf8 } from '../../core/compare-utf8.ts';
-import { computePartNumber } from '../../core/partition.ts';
+import type { Random } from '../../core/ports.ts';
+import { compareUtf8, computePartNumber } from '../../core/symbol-name.ts';
 import { dayMs, type Window } from '../../core/window.ts';
 import type { DatasetFiles, Query } from '../../query/query.ts';
 import type { ArchiveUsed } from '../../research/result.ts';
 import { bookAgeMsMax } from '../../research/simulate.ts';
 import { openPinned } from '../pinned-query.ts';
-import { createStatesQuery, stateColumns } from './market-states.ts';
+import { createStatesQuery, stateColumns } from './markets.ts';
 import { fileIndexColumn, toTicksViewName } from './tick-columns.ts';
 
 /** What a backtest reads of: the files of one generation, pinned and found intact. */

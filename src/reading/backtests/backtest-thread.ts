@@ -1,5 +1,5 @@
 import { OddslakeError } from '../../core/errors.ts';
-import { createQueryEngine, type QueryEngine } from '../../query/duckdb-connection.ts';
+import { createQueryEngine, type QueryEngine } from '../../query/database.ts';
 import type { DatasetFiles, Query } from '../../query/query.ts';
 import type { RunTotals } from '../../research/run-series.ts';
 import type { Batch } from './batches.ts';

@@ -2,7 +2,7 @@ import { intersectTwo, isEmpty, type Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import { toSqlTimestamp } from '../../query/slice-query.ts';
 import { quoteLiteral } from '../../query/views.ts';
-import type { UniverseMember } from './select-symbols.ts';
+import type { UniverseMember } from './batches.ts';
 
 /** Milliseconds of symbols' lives in a span, and how many of them no answer covers. */
 export interface CoverageTotals {

@@ -1,21 +1,32 @@
 import type { Archive } from '../../archive/open-archive.ts';
-import type { Random } from '../../core/clock.ts';
+import type { Random } from '../../core/ports.ts';
 import type { Window } from '../../core/window.ts';
 import type { BacktestSpec } from '../../research/backtest-request.ts';
-import { bindParameters, expandGrid, type ParameterPoint } from '../../research/bind-parameters.ts';
-import { type DataDependencies, mergeDataDependencies } from '../../research/data-dependencies.ts';
-import { computeSampleTimes } from '../../research/equity-samples.ts';
+import {
+  bindParameters,
+  type DataDependencies,
+  expandGrid,
+  mergeDataDependencies,
+  type ParameterPoint,
+} from '../../research/parse-strategy.ts';
 import { type BacktestResult, createBacktestResult, createGridResult, splitWindow } from '../../research/result.ts';
 import type { Strategy } from '../../research/strategy.ts';
+import { computeSampleTimes } from '../../research/trade-totals.ts';
 import type { Fault } from '../../research/validator.ts';
 import { openBacktestData } from './backtest-data.ts';
-import { type Batch, computeReadFrom, planBatches } from './batches.ts';
+import {
+  BacktestTooLargeError,
+  type Batch,
+  computeReadFrom,
+  computeSpan,
+  estimateCost,
+  planBatches,
+  readUniverse,
+} from './batches.ts';
 import { type CoverageTotals, clipLifetimes } from './coverage-gaps.ts';
-import { BacktestTooLargeError, estimateCost } from './estimate-cost.ts';
 import { InvalidBacktestError } from './invalid-backtest.ts';
 import { readMarketIndex } from './markets.ts';
 import type { BatchPlan } from './run-batch.ts';
-import { computeSpan, readUniverse } from './select-symbols.ts';
 import { type BatchWorkers, openBatchWorkers } from './worker-pool.ts';
 
 /** What goes on beside a run. */

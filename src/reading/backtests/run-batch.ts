@@ -1,14 +1,11 @@
-import { compareUtf8 } from '../../core/compare-utf8.ts';
-import { computePartNumber } from '../../core/partition.ts';
+import { compareUtf8, computePartNumber } from '../../core/symbol-name.ts';
 import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../../research/run-series.ts';
 import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../../research/symbol-series.ts';
 import { type Batch, type BatchSymbol, batchTicksMax, groupByMarket } from './batches.ts';
-import { readOrderBooks } from './load-order-books.ts';
-import { readMarketStates } from './market-states.ts';
-import { findSharedWindows } from './markets.ts';
-import { openOrderBookStore } from './order-book-store.ts';
+import { findSharedWindows, readMarketStates } from './markets.ts';
+import { openOrderBookStore, readOrderBooks } from './order-book-store.ts';
 import { readTicks, type TickColumns, type TickReadFilter, TooManyTicksError } from './tick-columns.ts';
 
 /** What a thread is given to play. */

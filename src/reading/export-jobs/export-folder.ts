@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { moveFile, tryLink } from '../../archive/disk/cross-device.ts';
+import { moveFile, tryLink } from '../../archive/disk/file-system.ts';
 import type { Archive } from '../../archive/open-archive.ts';
-import type { Random } from '../../core/clock.ts';
+import type { Random } from '../../core/ports.ts';
 import { tryLock, type WriteLock } from '../../state/lock.ts';
 import type { ArchiveLease } from '../../workspace/archive-lease.ts';
 import type { ExportJobStore } from '../../workspace/export-jobs.ts';

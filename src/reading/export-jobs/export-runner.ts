@@ -1,14 +1,13 @@
 import type { ExportFormat } from '../../archive/copies/export-file.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { DatasetName } from '../../archive/parquet/schema.ts';
-import type { Clock } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock, Log } from '../../core/ports.ts';
 import type { ExportJobStore } from '../../workspace/export-jobs.ts';
 import type { ExportJobRow } from '../../workspace/tables.ts';
+import type { ExportResult, ExportSpec } from '../export.ts';
 import { type JobRunner, startJobRunner } from '../job-runner.ts';
-import { JobThreadError } from '../job-thread.ts';
+import { type JobContext, JobThreadError, runInThread } from '../job-thread.ts';
 import { removeExport, removeOrphanExports, toExportPath, tryExportLock } from './export-folder.ts';
-import { type ExportFailureReason, runExportInThread, toExportFailureReason } from './export-in-thread.ts';
 
 export interface ExportRunnerOptions {
   readonly archive: Archive;
@@ -77,3 +76,16 @@ const toExportRequest = (archive: Archive, job: ExportJobRow, bytesMax: number) 
   to: job.to_ms,
   bytesMax,
 });
+
+export type ExportFailureReason = 'damaged' | 'too large' | 'full' | 'unexpected';
+
+/** Why an export was not made; anything else is unexpected. */
+export const toExportFailureReason = (error: unknown): ExportFailureReason =>
+  error instanceof JobThreadError ? (error.failure.why as ExportFailureReason) : 'unexpected';
+
+/**
+ * Writes an export in a thread of its own, as encoding and hashing would hold up everybody else here.
+ * @throws the signal's reason once it is aborted, else ThreadFailed
+ */
+export const runExportInThread = (archive: Archive, asked: ExportSpec, watching: JobContext): Promise<ExportResult> =>
+  runInThread({ name: './export-thread', beside: import.meta.url }, archive, asked, watching);

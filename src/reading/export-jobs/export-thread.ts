@@ -2,7 +2,7 @@ import { DamageError } from '../../core/errors.ts';
 import { systemRandom } from '../../system.ts';
 import { type ExportSpec, ExportTooLargeError, writeExport } from '../export.ts';
 import { isFullDisk, serveThreadTask } from '../job-thread.ts';
-import type { ExportFailureReason } from './export-in-thread.ts';
+import type { ExportFailureReason } from './export-runner.ts';
 
 // The entry of a thread of its own: one export.
 

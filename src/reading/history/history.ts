@@ -2,12 +2,19 @@ import { join } from 'node:path';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
 import { type Archive, readCheckedManifest } from '../../archive/open-archive.ts';
 import { type DatasetName, datasets } from '../../archive/parquet/schema.ts';
-import { listViewDefinitions } from '../../archive/texts/views-sql.ts';
-import type { Random } from '../../core/clock.ts';
+import { listViewDefinitions } from '../../archive/texts/views-file.ts';
 import { DamageError } from '../../core/errors.ts';
-import type { QueryEngine } from '../../query/duckdb-connection.ts';
-import { openQueryEngine } from '../../query/open-query.ts';
-import type { Query } from '../../query/query.ts';
+import type { Random } from '../../core/ports.ts';
+import type { QueryEngine } from '../../query/database.ts';
+import { openQueryEngine, type Query } from '../../query/query.ts';
+import type { ChunkValue } from '../../query/results.ts';
+import {
+  buildColumnsSql,
+  buildFromWhere,
+  buildRowsSql,
+  type DatasetSlice,
+  toSqlTimestamp,
+} from '../../query/slice-query.ts';
 import type { ManifestWatcher } from '../manifest-watcher.ts';
 import { openPinPool, type PinPool, type PooledPin, ReplacedError } from './pin-pool.ts';
 
@@ -138,3 +145,146 @@ const createGenerationReader = (
     }
   },
 });
+
+/** A row's place in the order of its dataset, which stays where it is as new generations come in. */
+export interface RowPosition {
+  readonly symbol: string;
+  /** Epoch milliseconds. */
+  readonly t: number;
+}
+
+/** Some rows of a dataset from a place on. Ends of the window are epoch milliseconds, half-open, null where open. */
+export interface RowPageRequest {
+  /** Null: all of them. */
+  readonly symbol: string | null;
+  readonly from: number | null;
+  readonly to: number | null;
+  /** The last row of the page before; null for the first page. */
+  readonly after: RowPosition | null;
+  /** Rows, at least 1. */
+  readonly limit: number;
+}
+
+/** A row by its columns' names: times are epoch milliseconds, counts numbers. */
+export type HistoryRow = Readonly<Record<string, ChunkValue>>;
+
+export interface HistoryPage<T> {
+  readonly rows: readonly T[];
+  /** The place of the last row where there are more. */
+  readonly next: RowPosition | null;
+  readonly manifest: Manifest;
+}
+
+/** A part of what a page may hold, all of it before all of the next part's. */
+export interface ScanStep {
+  readonly files: ReadonlyMap<DatasetName, readonly PublishedFile[]>;
+  /** Views and macros over the files. */
+  readonly defined: readonly string[];
+  readonly slice: DatasetSlice;
+}
+
+/**
+ * Reads steps one after another until there is a row more than `limit`; what `read` does with a step, it does for the
+ * rows that are still wanted, that one included.
+ */
+export async function readFirstRows<T>(
+  generation: GenerationReader,
+  steps: Iterable<ScanStep>,
+  limit: number,
+  read: (query: Query, slice: DatasetSlice, wanted: number) => Promise<readonly T[]>,
+  signal: AbortSignal,
+): Promise<{ rows: readonly T[]; isMore: boolean }> {
+  const rows: T[] = [];
+  for (const { files, defined, slice } of steps) {
+    const query = await generation.openQuery(files, defined, signal);
+    try {
+      for (const row of await read(query, slice, limit + 1 - rows.length)) rows.push(row);
+    } finally {
+      await query.close();
+    }
+    if (rows.length > limit) return { rows: rows.slice(0, limit), isMore: true };
+  }
+  return { rows, isMore: false };
+}
+
+/** The first rows of a slice, in its order. */
+export async function readRows(
+  query: Query,
+  slice: DatasetSlice,
+  wanted: number,
+  signal: AbortSignal,
+): Promise<HistoryRow[]> {
+  const order = slice.keys.map((key) => `"${slice.dataset}"."${key}"`).join(', ');
+  const sql = `SELECT ${buildColumnsSql(slice.columns, true)} FROM ${buildFromWhere(slice, null)} ORDER BY ${order} LIMIT ${wanted}`;
+  const rows: HistoryRow[] = [];
+  for await (const chunk of query.readChunks([sql], signal, slice.condition?.values)) {
+    for (let r = 0; r < chunk[0]!.length; r++)
+      rows.push(Object.fromEntries(slice.columns.map(({ name }, c) => [name, chunk[c]![r]!])));
+  }
+  return rows;
+}
+
+export interface OrderBookLevel {
+  readonly price: number;
+  readonly quantity: number;
+}
+
+/** A snapshot as it was published; sides best first, empty where there was nothing. */
+export interface OrderBookSnapshot {
+  readonly symbol: string;
+  /** Epoch milliseconds. */
+  readonly t: number;
+  readonly bids: readonly OrderBookLevel[];
+  readonly asks: readonly OrderBookLevel[];
+}
+
+/**
+ * The first snapshots of a slice of order books, whole ones; `isCut` where they hold so many levels that fewer are
+ * told than wanted, at least one.
+ */
+export async function readSnapshots(
+  query: Query,
+  slice: DatasetSlice,
+  wanted: number,
+  levelsMax: number,
+  signal: AbortSignal,
+): Promise<{ snapshots: readonly OrderBookSnapshot[]; levels: number; isCut: boolean }> {
+  const values = slice.condition?.values;
+  const counts = `SELECT symbol, epoch_ms(t)::DOUBLE AS t, count(*)::INTEGER AS n FROM ${buildFromWhere(slice, null)}
+    GROUP BY ALL ORDER BY 1, 2 LIMIT ${wanted}`;
+  let chosen: { symbol: string; t: number } | undefined;
+  let levels = 0;
+  let isCut = false;
+  for await (const [symbols, times, sizes] of query.readChunks([counts], signal, values)) {
+    for (let i = 0; i < symbols!.length && !isCut; i++) {
+      if (chosen !== undefined && levels + (sizes![i] as number) > levelsMax) isCut = true;
+      else {
+        levels += sizes![i] as number;
+        chosen = { symbol: symbols![i] as string, t: times![i] as number };
+      }
+    }
+  }
+  if (chosen === undefined) return { snapshots: [], levels, isCut };
+  const last = `$${(values?.length ?? 0) + 1}`;
+  const upTo = `symbol <= ${last} AND (symbol < ${last} OR t <= ${toSqlTimestamp(chosen.t)})`;
+  const condition = {
+    sql: slice.condition === undefined ? upTo : `(${slice.condition.sql}) AND ${upTo}`,
+    values: [...(values ?? []), chosen.symbol],
+  };
+  const snapshots: { symbol: string; t: number; bids: OrderBookLevel[]; asks: OrderBookLevel[] }[] = [];
+  const chunks = query.readChunks([buildRowsSql({ ...slice, condition }, null, true)], signal, condition.values);
+  for await (const [symbols, times, sides, ranks, prices, quantities] of chunks) {
+    for (let i = 0; i < symbols!.length; i++) {
+      let book = snapshots.at(-1);
+      if (book === undefined || book.t !== times![i] || book.symbol !== symbols![i]) {
+        book = { symbol: symbols![i] as string, t: times![i] as number, bids: [], asks: [] };
+        snapshots.push(book);
+      }
+      // An empty book is a row of level -1.
+      if ((ranks![i] as number) < 0) continue;
+      const level = { price: prices![i] as number, quantity: quantities![i] as number };
+      (sides![i] === 'bid' ? book.bids : book.asks).push(level);
+    }
+  }
+  return { snapshots, levels, isCut };
+}

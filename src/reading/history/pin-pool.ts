@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { acquireScratchFolder } from '../../archive/copies/scratch-dir.ts';
-import { linkOrCopy } from '../../archive/disk/cross-device.ts';
+import { acquireScratchFolder } from '../../archive/copies/pin-generation.ts';
+import { linkOrCopy } from '../../archive/disk/file-system.ts';
 import { listManifestFiles, type Manifest, type PublishedFile } from '../../archive/manifest.ts';
 import { type Archive, locateFile } from '../../archive/open-archive.ts';
 import { DamageError } from '../../core/errors.ts';

@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import type { Disk } from '../../archive/disk/file-system.ts';
+import { listQuarantineFiles } from '../../archive/layout.ts';
 import type { Archive } from '../../archive/open-archive.ts';
-import { listQuarantineFiles } from '../../archive/quarantine.ts';
 import { countJournaledReasons } from '../../state/journal-rejected.ts';
 
 /** Input that was set aside, by why. */

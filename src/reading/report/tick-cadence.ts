@@ -1,7 +1,7 @@
 import type { Manifest } from '../../archive/manifest.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { DatasetName } from '../../archive/parquet/schema.ts';
-import type { Random } from '../../core/clock.ts';
+import type { Random } from '../../core/ports.ts';
 import type { Window } from '../../core/window.ts';
 import { openPinned } from '../pinned-query.ts';
 

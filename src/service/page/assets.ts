@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire, stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
-import { palette } from '../../core/colors.ts';
+import { palette } from '../../core/html.ts';
 
 /** A file that the page loads. */
 export interface Asset {

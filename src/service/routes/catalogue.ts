@@ -1,13 +1,10 @@
 import { Type } from 'typebox';
 import { readFoundDamage } from '../../archive/known-state.ts';
 import { paths } from '../../contract/paths.ts';
-import type { ServiceContext } from '../context.ts';
-import type { App } from '../fastify-types.ts';
+import type { App, ServiceContext } from '../context.ts';
 import { loadAssets } from '../page/assets.ts';
-import { renderPageDocument } from '../page/document.ts';
-import { computeTotals, type Totals } from '../page/totals.ts';
-import { ProblemError } from '../problem-details.ts';
-import { requireLocalState } from '../require-state.ts';
+import { computeTotals, renderPageDocument, type Totals } from '../page/document.ts';
+import { ProblemError, requireLocalState } from '../problem-details.ts';
 
 const yearSeconds = 31_536_000;
 

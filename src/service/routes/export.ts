@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { listChangedFiles, listRemovedPaths } from '../../archive/copies/diff-generations.ts';
+import { listChangedFiles, listRemovedPaths } from '../../archive/copies/prune-files.ts';
 import { sha256 } from '../../archive/disk/file-system.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
 import { readCheckedManifest, readCheckedManifestText } from '../../archive/open-archive.ts';
@@ -17,8 +17,7 @@ import {
 import { paths } from '../../contract/paths.ts';
 import { DamageError } from '../../core/errors.ts';
 import { toOpenedFile } from '../../reading/files/verified-files.ts';
-import type { ServiceContext } from '../context.ts';
-import type { App } from '../fastify-types.ts';
+import type { App, ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem-details.ts';
 import { sendFile } from '../send-file.ts';
 

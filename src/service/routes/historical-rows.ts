@@ -4,30 +4,40 @@ import type { DatasetName } from '../../archive/parquet/schema.ts';
 import type {
   HistoricalCandlesQuery,
   HistoricalCoverageQuery,
+  HistoricalMarketsQuery,
   HistoricalOrderbooksQuery,
   HistoricalTicksQuery,
 } from '../../contract/historical.ts';
 import type { QueryParameter } from '../../query/convert-values.ts';
 import { listGaps } from '../../reading/gaps.ts';
-import { createComputedStep, findPublishedCandles, planCandlePage } from '../../reading/history/candle-scan-plan.ts';
 import {
   type HistoryRow,
+  type OrderBookSnapshot,
   type RowPageRequest,
   type RowPosition,
   readFirstRows,
   readRows,
+  readSnapshots,
   type ScanStep,
-} from '../../reading/history/keyset-page.ts';
-import { type OrderBookSnapshot, readSnapshots } from '../../reading/history/order-book-page.ts';
+} from '../../reading/history/history.ts';
 import {
+  createMarketsSlice,
+  type MarketsQuery,
+  readMarketsPage,
+  selectMarketFiles,
+} from '../../reading/history/market-history.ts';
+import {
+  createComputedStep,
   createCondition,
   createPublishedSlice,
+  findPublishedCandles,
+  planCandlePage,
   planDaySteps,
   planRangeSteps,
 } from '../../reading/history/scan-plan.ts';
-import { toCompletenessRules } from '../../settings/judged-by.ts';
+import { toCompletenessRules } from '../../settings/settings.ts';
 import { readAllSymbols } from '../../state/symbols.ts';
-import { decodeRowCursor, encodeRowCursor } from '../cursor.ts';
+import { decodeMarketCursor, decodeRowCursor, encodeMarketCursor, encodeRowCursor } from '../cursor.ts';
 import {
   createEnvelope,
   findRequestedSymbol,
@@ -226,4 +236,55 @@ export const createOrderBooksEndpoint = (desk: HistoricalService): HistoricalEnd
     });
   },
   createSlice: (query) => createRowsSlice(desk, 'orderbooks', 'orderbooks', query),
+});
+
+/** Markets of one answer, each with its history. */
+const marketsMax = 1000;
+
+function parseMarketsQuery(desk: HistoricalService, query: HistoricalMarketsQuery): MarketsQuery {
+  return {
+    source: query.source ?? null,
+    category: query.category ?? null,
+    symbol: findRequestedSymbol(desk, query.symbol)?.symbol ?? null,
+    canonicalId: query.canonical_id ?? null,
+    words: (query.q ?? '').split(/\s+/u).filter(Boolean),
+    resolved: query.resolved ?? null,
+    ...parseWindowQuery(query),
+  };
+}
+
+/** GET /api/v1/historical/markets */
+export const createMarketsEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalMarketsQuery> => ({
+  async readPage(query, signal) {
+    const which = parseMarketsQuery(desk, query);
+    const after = decodeMarketCursor(query.cursor);
+    const limit = resolveLimit(query.limit, Math.min(marketsMax, desk.context.settings.service.rowsLimitMax));
+    return await desk.history.read(async (generation) => {
+      const opened = await generation.openQuery(selectMarketFiles(generation.manifest, which), [], signal);
+      try {
+        const { markets, total, next } = await readMarketsPage(opened, which, { after, limit }, signal);
+        const cursor = next === null ? null : encodeMarketCursor(next);
+        const { count, ...rest } = createEnvelope(desk, generation, markets.length, cursor);
+        return { markets, count, total, ...rest };
+      } finally {
+        await opened.close();
+      }
+    });
+  },
+  createSlice(query) {
+    const which = parseMarketsQuery(desk, query);
+    const { symbol, from, to } = which;
+    return {
+      dataset: 'markets',
+      name: 'markets',
+      symbol,
+      from,
+      to,
+      createStep: (manifest) => ({
+        files: selectMarketFiles(manifest, which),
+        defined: [],
+        slice: createMarketsSlice(which),
+      }),
+    };
+  },
 });

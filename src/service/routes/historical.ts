@@ -2,10 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TObject, type TSchema, Type } from 'typebox';
 import * as contract from '../../contract/historical.ts';
 import { paths } from '../../contract/paths.ts';
-import { fileFormats, negotiateFormat } from '../content-negotiation.ts';
-import type { ServiceContext } from '../context.ts';
-import { openSliceResponse } from '../export-slice.ts';
-import type { App } from '../fastify-types.ts';
+import { requireKeyHolder } from '../authenticate.ts';
+import type { App, ServiceContext } from '../context.ts';
+import { fileFormats, negotiateFormat, openSliceResponse } from '../export-slice.ts';
 import {
   type HistoricalEndpoint,
   type HistoricalService,
@@ -13,12 +12,11 @@ import {
   scopeToKeyHolder,
 } from '../historical-service.ts';
 import { ProblemError } from '../problem-details.ts';
-import { requireKeyHolder } from '../route-access.ts';
 import { createDisconnectSignal, sendChunks, toRequestError } from '../stream-response.ts';
-import { createMarketsEndpoint } from './historical-markets.ts';
 import {
   createCandlesEndpoint,
   createCoverageEndpoint,
+  createMarketsEndpoint,
   createOrderBooksEndpoint,
   createTicksEndpoint,
 } from './historical-rows.ts';

@@ -1,5 +1,5 @@
-import { ServedMarketsQuery, ServedMarketsResponse } from '../../contract/markets.ts';
 import { paths } from '../../contract/paths.ts';
+import { ServedMarketsQuery, ServedMarketsResponse } from '../../contract/service.ts';
 import type { RecordPaths } from '../../core/parse-market.ts';
 import {
   type MarketPoll,
@@ -8,8 +8,7 @@ import {
   type PolledMarket,
 } from '../../reading/read-markets.ts';
 import { settingsSchema } from '../../settings/schema.ts';
-import type { ServiceContext } from '../context.ts';
-import type { App } from '../fastify-types.ts';
+import type { App, ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem-details.ts';
 
 /** Views that are there to be asked for whether anybody polled them or not: the interface names them. */

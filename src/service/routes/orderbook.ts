@@ -1,11 +1,9 @@
-import { OrderbookQuery, OrderbookResponse } from '../../contract/orderbook.ts';
 import { paths } from '../../contract/paths.ts';
+import { OrderbookQuery, OrderbookResponse } from '../../contract/service.ts';
 import { openOrderBookReader } from '../../reading/read-order-book.ts';
 import { readSymbol } from '../../state/symbols.ts';
-import { createUnknownSymbolError } from '../common-errors.ts';
-import type { ServiceContext } from '../context.ts';
-import type { App } from '../fastify-types.ts';
-import { ProblemError } from '../problem-details.ts';
+import type { App, ServiceContext } from '../context.ts';
+import { createUnknownSymbolError, ProblemError } from '../problem-details.ts';
 
 /** `/api/v1/orderbook`: the latest snapshot of a symbol. */
 export function registerOrderBookRoutes(app: App, { archive, current, files }: ServiceContext): void {

@@ -1,7 +1,6 @@
 import { paths } from '../../contract/paths.ts';
-import { MeResponse } from '../../contract/users.ts';
-import type { ServiceContext } from '../context.ts';
-import type { App } from '../fastify-types.ts';
+import { MeResponse } from '../../contract/service.ts';
+import type { App, ServiceContext } from '../context.ts';
 
 /** `/api/v1/me`. */
 export function registerUserRoutes(app: App, { settings, clock }: ServiceContext): void {

@@ -12,9 +12,9 @@ import {
   judgeDisk,
   suggestPermissionFix,
 } from '../../../src/app/doctor/disk.ts';
+import { judgeSchedule, judgeSettings } from '../../../src/app/doctor/doctor.ts';
 import { computeDoctorExitCode, createFindings, type Finding } from '../../../src/app/doctor/finding.ts';
 import { judgeMachine, type MachineFacts } from '../../../src/app/doctor/machine.ts';
-import { judgeSchedule, judgeSettings } from '../../../src/app/doctor/settings.ts';
 import { judgeUpstream, type UpstreamFacts } from '../../../src/app/doctor/upstream.ts';
 import type { CompletenessCounts } from '../../../src/core/verdict.ts';
 

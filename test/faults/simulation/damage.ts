@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { job as repair } from '../../../jobs/repair.ts';
 import type { Manifest } from '../../../src/archive/manifest.ts';
-import type { LostWindow } from '../../../src/core/data-loss.ts';
+import type { LostWindow } from '../../../src/core/coverage.ts';
 import { kindsOfFile } from '../damages.ts';
 import type { Lake, Started } from './lake.ts';
 

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import type { Context } from '../../../src/app/context.ts';
 import type { Summary } from '../../../src/app/summary.ts';
-import type { Log } from '../../../src/core/log.ts';
+import type { Log } from '../../../src/core/ports.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import type { Settings } from '../../../src/settings/settings.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';

@@ -1,6 +1,5 @@
 import type { Window } from '../../../src/core/window.ts';
-import { classifyConnectionError } from '../../../src/upstream/classify-error.ts';
-import { AttemptError } from '../../../src/upstream/request-error.ts';
+import { AttemptError, classifyConnectionError } from '../../../src/upstream/classify-error.ts';
 import type { OpenTransport } from '../../../src/upstream/transport.ts';
 import type { Draw } from '../seeds.ts';
 import type { Service } from './service.ts';

@@ -1,8 +1,7 @@
 import type { CoveredWindow } from '../../../src/core/coverage.ts';
 import { floorToDay, intersect, splitByDay, subtract } from '../../../src/core/window.ts';
-import type { Database } from '../../../src/state/database.ts';
+import { type Database, getMeta } from '../../../src/state/database.ts';
 import { toDoubles } from '../../../src/state/journal.ts';
-import { getMeta } from '../../../src/state/meta.ts';
 import type { LostTick } from './damage.ts';
 import type { Saved } from './saved.ts';
 import { toldTicks, type World } from './world.ts';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { precedenceRanks } from '../../../src/core/merge.ts';
+import { precedenceRanks } from '../../../src/core/precedence.ts';
 import { subtract, type Window } from '../../../src/core/window.ts';
 
 /** What the pages hold that one import takes in, as they say it themselves. */

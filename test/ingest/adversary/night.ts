@@ -1,5 +1,5 @@
 /** One collection against an adversary, by the collector itself, and what was wrong with it. */
-import type { Clock } from '../../../src/core/clock.ts';
+import type { Clock } from '../../../src/core/ports.ts';
 import { intersect, isWithin, subtract, union, type Window } from '../../../src/core/window.ts';
 import { collectTicks, type TickCollectOutcome } from '../../../src/ingest/collect-ticks.ts';
 import type { SymbolPlan } from '../../../src/ingest/plan.ts';

@@ -14,7 +14,7 @@ import {
   type RecheckNightContext,
   type RecheckNightOutcome,
   recheckNight,
-} from '../../../src/ingest/recheck-night.ts';
+} from '../../../src/ingest/recheck.ts';
 import { countRechecks, countRereadRequests } from '../../../src/ingest/recheck-plan.ts';
 import { createServerBehavior } from '../../../src/ingest/server-behavior.ts';
 import { isUsable } from '../../../src/sandbox/tick-behavior.ts';

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { precedenceRanks } from '../../../src/core/merge.ts';
+import { precedenceRanks } from '../../../src/core/precedence.ts';
 import { subtract, type Window } from '../../../src/core/window.ts';
-import { createQueryEngine } from '../../../src/query/duckdb-connection.ts';
+import { createQueryEngine } from '../../../src/query/database.ts';
 import { openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
 import { clipLifetimes, computeCoverageTotals } from '../../../src/reading/backtests/coverage-gaps.ts';
 import { answer, append, opened, publishedRows, publishNow, scratchFolder } from '../../archive/scratch.ts';

@@ -1,10 +1,9 @@
 import { readdirSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import { createQueryEngine } from '../../../src/query/duckdb-connection.ts';
+import { createQueryEngine } from '../../../src/query/database.ts';
 import { type BacktestData, openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
-import { readOrderBooks } from '../../../src/reading/backtests/load-order-books.ts';
-import { readMarketStates } from '../../../src/reading/backtests/market-states.ts';
-import { openOrderBookStore } from '../../../src/reading/backtests/order-book-store.ts';
+import { readMarketStates } from '../../../src/reading/backtests/markets.ts';
+import { openOrderBookStore, readOrderBooks } from '../../../src/reading/backtests/order-book-store.ts';
 import { bookAgeMsMax } from '../../../src/research/simulate.ts';
 import type { OrderBook } from '../../../src/research/symbol-series.ts';
 import { scratchFolder } from '../../archive/scratch.ts';

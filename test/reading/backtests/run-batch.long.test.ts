@@ -1,10 +1,9 @@
 import { expect, test } from 'vitest';
-import { openQuery } from '../../../src/query/open-query.ts';
+import { openQuery } from '../../../src/query/query.ts';
 import { openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
-import { planBatches } from '../../../src/reading/backtests/batches.ts';
+import { planBatches, readUniverse } from '../../../src/reading/backtests/batches.ts';
 import { readMarketIndex } from '../../../src/reading/backtests/markets.ts';
 import { type BatchPlan, runBatch } from '../../../src/reading/backtests/run-batch.ts';
-import { readUniverse } from '../../../src/reading/backtests/select-symbols.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { asked, day0, dayMs, lake, symbols } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';

@@ -1,6 +1,5 @@
-import { bindParameters } from '../../../src/research/bind-parameters.ts';
 import { builtinStrategies } from '../../../src/research/builtin-strategies.ts';
-import { parseStrategy } from '../../../src/research/parse-strategy.ts';
+import { bindParameters, parseStrategy } from '../../../src/research/parse-strategy.ts';
 import type { Strategy } from '../../../src/research/strategy.ts';
 import { hourMs } from '../../archive/scratch.ts';
 

@@ -1,12 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import type { PublishedFile } from '../../../src/archive/manifest.ts';
 import { datasetNames } from '../../../src/archive/parquet/schema.ts';
+import type { Gap } from '../../../src/core/completeness.ts';
 import { createUnknownSymbol } from '../../../src/core/market.ts';
-import type { Gap } from '../../../src/reading/gaps.ts';
-import { computeHeatmapRows } from '../../../src/reading/report/coverage-heatmap.ts';
+import {
+  computeGapFacts,
+  computeHeatmapRows,
+  groupSymbols,
+  otherGroupsName,
+} from '../../../src/reading/report/coverage-facts.ts';
 import { computeDayTotals } from '../../../src/reading/report/day-totals.ts';
-import { computeGapFacts } from '../../../src/reading/report/gap-groups.ts';
-import { groupSymbols, otherGroupsName } from '../../../src/reading/report/market-groups.ts';
 import { parsePastSummary, toPastRun } from '../../../src/reading/report/past-run.ts';
 import { computeReportEnd } from '../../../src/reading/report/report-data.ts';
 import { rubbish } from '../../page/lake.ts';

@@ -1,7 +1,8 @@
 import { ApiError, fetchApi, isAbortError, toErrorMessage } from './api.ts';
 import { formatCurlCommand } from './archive-file.ts';
 import { createElement } from './dom.ts';
-import { formatBytes } from './format.ts';
+import { formatBytes, formatIsoTime } from './format.ts';
+import type { TimeRange } from './view.ts';
 
 /** Bytes that are taken through the browser's memory; greater files are for curl. */
 const savedBytesMax = 500_000_000;
@@ -97,4 +98,25 @@ async function hasChecksum(blob: Blob, sha256: string): Promise<boolean | null> 
   if (crypto.subtle === undefined) return null;
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', await blob.arrayBuffer()));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('') === sha256;
+}
+
+const formats = [
+  { format: 'csv', label: 'CSV', ending: 'csv' },
+  { format: 'parquet', label: 'Parquet', ending: 'parquet' },
+] as const;
+
+/** The published ticks of the stretch that is shown, as files. */
+export function renderSliceDownloads(symbol: string, { from, to }: TimeRange): HTMLElement {
+  const safe = symbol.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 80);
+  const name = `ticks-${safe}-${formatIsoTime(from)}-${formatIsoTime(to)}`.replaceAll(':', '');
+  return createElement(
+    'div',
+    { class: 'slice' },
+    createElement('h4', {}, 'Published ticks of this stretch'),
+    ...formats.map(({ format, label, ending }) => {
+      const query = new URLSearchParams({ symbol, from: String(from), to: String(to), format });
+      const url = `/api/v1/historical/ticks?${query}`;
+      return renderDownloadButtons({ url, name: `${name}.${ending}`, label, bytes: null, sha256: null });
+    }),
+  );
 }

@@ -1,6 +1,14 @@
 import { fetchJson } from './api.ts';
-import { alignToIntervals, estimateTicks, type Interval, selectInterval, type TickLifetime } from './intervals.ts';
-import { type Candle, clipGaps, type Tick } from './lines.ts';
+import {
+  alignToIntervals,
+  type Candle,
+  clipGaps,
+  estimateTicks,
+  type Interval,
+  selectInterval,
+  type Tick,
+  type TickLifetime,
+} from './lines.ts';
 import type { TimeRange, View } from './view.ts';
 
 /** What a chart is drawn from. */

@@ -1,5 +1,5 @@
 import { createElement } from './dom.ts';
-import { scaleRange, shiftRange } from './intervals.ts';
+import { scaleRange, shiftRange } from './lines.ts';
 import { updateView } from './navigation.ts';
 import { parseTime, type TimeRange, type View } from './view.ts';
 

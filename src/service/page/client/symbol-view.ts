@@ -1,14 +1,13 @@
 import { ApiError, fetchJson, isAbortError, toErrorMessage } from './api.ts';
 import { createChart } from './chart.ts';
 import { createElement, renderError, renderLoading } from './dom.ts';
+import { renderSliceDownloads } from './download.ts';
 import { formatCount, formatDate, formatDuration, formatInteger, formatPrice, formatTime } from './format.ts';
-import type { TickLifetime } from './intervals.ts';
-import type { Candle } from './lines.ts';
+import type { Candle, TickLifetime } from './lines.ts';
 import { type ChartData, loadChartData } from './load.ts';
 import { updateView } from './navigation.ts';
 import { renderRangeControls } from './range-controls.ts';
 import { formatMarketState, type Market, marketsPath } from './search.ts';
-import { renderSliceDownloads } from './slice-downloads.ts';
 import type { TimeRange, View } from './view.ts';
 
 const dayMs = 86_400_000;
