@@ -4,7 +4,7 @@ import { formatIsoUtc } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
 import { listGaps } from '../reading/gaps.ts';
 import { toCompletenessRules } from '../settings/settings.ts';
-import { type AcceptedWindow, acceptWindow, revokeAccepted } from '../state/accepted.ts';
+import { type AcceptedWindow, acceptWindow, revokeAccepted } from '../state/gaps.ts';
 import { readSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
 import { publishVerdict } from './publish-verdict.ts';

@@ -2,6 +2,7 @@ import { type Archive, openArchive } from '../archive/open-archive.ts';
 import type { RateStateStore } from '../core/rate-state.ts';
 import { computeOverlapMs, type RecheckMemory } from '../core/rechecks.ts';
 import type { LingerRules } from '../core/symbol-lifetime.ts';
+import { minuteMs } from '../core/window.ts';
 import { toCompletenessRules, type UpstreamAccess } from '../settings/settings.ts';
 import type { ReceivedResponse, Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
@@ -34,8 +35,6 @@ export function openConfiguredArchive(
   };
   return openArchive(options, context.disk, context.openDatabase);
 }
-
-const minuteMs = 60_000;
 
 /** When a symbol's lifetime begins, and when one that turned inactive is left alone. */
 export const getLingerRules = ({ settings }: Context): LingerRules => toCompletenessRules(settings).lifetimeRules;

@@ -1,8 +1,11 @@
 import { join } from 'node:path';
-import { type MergeTask, mergePartition } from '../archive/publish/merge-partition.ts';
-import type { MergeResult } from '../archive/publish/partition-result.ts';
+import {
+  type MergeResult,
+  type MergeTask,
+  type MergeWorkers,
+  mergePartition,
+} from '../archive/publish/merge-partition.ts';
 import { openSpillFile, type SpillFile } from '../archive/publish/spill-file.ts';
-import type { MergeWorkers } from '../archive/publish/worker-pool.ts';
 import { listWholeBuffers, openWorkerPool } from '../worker-threads.ts';
 import { type ReadPagesTask, readPages, type TickPageRead } from './import/pages.ts';
 

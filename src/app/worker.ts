@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
-import { type MergeTask, mergePartition } from '../archive/publish/merge-partition.ts';
-import type { MergeResult } from '../archive/publish/partition-result.ts';
+import { type MergeResult, type MergeTask, mergePartition } from '../archive/publish/merge-partition.ts';
 import { openSpillFile, type SpillFile } from '../archive/publish/spill-file.ts';
 import { type SymbolsPrecedence, toKnownPrecedence } from '../state/precedence.ts';
 import { listWholeBuffers, moveToCaller } from '../worker-threads.ts';

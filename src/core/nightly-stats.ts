@@ -1,5 +1,5 @@
 import { formatCount } from './format-quantity.ts';
-import { floorToDay, intersect, subtract, type Window } from './window.ts';
+import { floorToDay, hourMs, intersect, subtract, type Window } from './window.ts';
 
 /** How many are named of a count. */
 const namesMax = 20;
@@ -151,8 +151,6 @@ const comparedMin = 3;
 /** What is expected must be this much at least: of less, a good part may be missing by chance. */
 const marketsMin = 5;
 const ticksMin = 20;
-
-const hourMs = 3_600_000;
 
 /** Less new time than this is no night: a run that is repeated brings little, and that is as it should be. */
 const nightMsMin = hourMs;

@@ -1,5 +1,5 @@
 import type { Random } from './ports.ts';
-import { dayMs } from './window.ts';
+import { dayMs, minuteMs } from './window.ts';
 
 /** The moments of a schedule, in epoch milliseconds. */
 export interface Timetable {
@@ -39,8 +39,6 @@ export interface ScheduleDecision {
   /** When to look again; after `nowMs`, by a minute at most. */
   readonly wakeAt: number;
 }
-
-const minuteMs = 60_000;
 
 /** How late a run may start and still count as in time, in ms: the clock is looked at every minute. */
 const delayMsMax = 2 * minuteMs;

@@ -5,6 +5,8 @@ export interface Window {
 }
 
 /** Milliseconds in a UTC day; days have no leap seconds in epoch time. */
+export const minuteMs = 60_000;
+export const hourMs = 3_600_000;
 export const dayMs = 86_400_000;
 
 /** UTC midnight at or before `t`, in epoch milliseconds: the key under which a day is known inside. */

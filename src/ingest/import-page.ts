@@ -1,12 +1,13 @@
+import type { Evidence } from '../core/coverage.ts';
 import { isSymbolName } from '../core/symbol-name.ts';
 import type { RejectedInput } from '../core/tick-columns.ts';
-import type { Window } from '../core/window.ts';
+import { timeEnd, timeMin } from '../core/time.ts';
+import { isEmpty, subtract, type Window } from '../core/window.ts';
 import { decodeTickPage } from '../upstream/decode.ts';
 import { decodeText, parseObject, toIntegerOrNull, UnreadableResponseError } from '../upstream/json-response.ts';
 import type { DecodedTickPage } from '../upstream/upstream.ts';
 import { truncateRaw } from './import-rows.ts';
 import { resolveObservedAt, type ValidatedTicks, validateTicks } from './observation.ts';
-import { computePageCoverage, type PageCoverage } from './page-coverage.ts';
 
 /** Times are epoch milliseconds. */
 export interface PageTimes {
@@ -33,8 +34,6 @@ export type SavedPage =
       readonly records: readonly unknown[];
     }
   | { readonly kind: 'set aside'; readonly rejected: RejectedInput };
-
-const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
 /**
  * Reads a saved answer of the tick or the market route. `dataset`: what it has to be; null for either.
@@ -67,3 +66,39 @@ function readMarketsPage(page: Record<string, unknown>, { writtenAt, futureMs }:
   const observedAt = resolveObservedAt(toIntegerOrNull(page.generated_at), writtenAt, futureMs);
   return { kind: 'markets', observedAt, view, records: page.markets as unknown[] };
 }
+
+/** A window that a file covers, and why it counts as covered. */
+export interface PageCoverage {
+  readonly window: Window;
+  readonly evidence: Evidence;
+}
+
+/** More unusable elements than this share of a page, and it covers nothing. */
+const unusableShareMax = 0.01;
+
+/**
+ * What one saved page covers by itself. The request is not known, so ends that merely contain the ticks may be an echo of
+ * it, and say nothing of where the page was cut. Ends that lie at the first and at the last tick state the cut; a page
+ * without elements was not cut at all. Anything else covers nothing: a backfill asks for it.
+ * @param observedAt when the response was generated, epoch ms; nothing later is covered
+ * @param judged of the same page, every usable tick being asked for
+ */
+export function computePageCoverage(
+  page: DecodedTickPage,
+  observedAt: number,
+  judged: ValidatedTicks = validateTicks(page, allTime, observedAt),
+): PageCoverage[] {
+  const { from, to, gaps, received } = page;
+  if (from === null || to === null) return [];
+  if (judged.rejected.length > unusableShareMax * received) return [];
+  const span = judged.span;
+  const isCutStated = span !== null && from === span.first && (to === span.last || to === span.last + 1);
+  if (span !== null && !isCutStated) return [];
+  const stated = { from: Math.max(from, timeMin), to: Math.min(to, observedAt, timeEnd) };
+  const evidence = span === null ? 'inferred' : 'stated';
+  return subtract([stated], gaps)
+    .filter((window) => !isEmpty(window))
+    .map((window) => ({ window, evidence }));
+}
+
+const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };

@@ -1,15 +1,13 @@
 import { type CoveredWindow, computeSettledWindows } from '../core/coverage.ts';
 import type { Random } from '../core/ports.ts';
 import { findFirstAtOrAfter } from '../core/tick-columns.ts';
-import { dayMs, floorToDay, intersect, isWithin, union, type Window } from '../core/window.ts';
+import { dayMs, floorToDay, intersect, isWithin, minuteMs, union, type Window } from '../core/window.ts';
 
 /** A symbol that may be drawn, and how many ticks the archive has of it. */
 export interface RecheckCandidate {
   readonly symbol: string;
   readonly ticks: number;
 }
-
-const minuteMs = 60_000;
 
 /** Rechecked windows are drawn from one minute to two days wide, each magnitude as likely as another. */
 export const recheckWindowMsMin = minuteMs;

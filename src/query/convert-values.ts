@@ -12,6 +12,7 @@ import {
   DuckDBUnionValue,
   type DuckDBValue,
 } from '@duckdb/node-api';
+import { dayMs } from '../core/window.ts';
 
 /** A value of `Query.rows`. */
 export type CellValue =
@@ -86,7 +87,6 @@ function toMicros(value: DuckDBValue): bigint | undefined {
   return undefined;
 }
 
-const dayMs = 86_400_000;
 const buildPaddedDigits = (count: number, width: number): string[] =>
   Array.from({ length: count }, (_, i) => String(i).padStart(width, '0'));
 const twoDigits = buildPaddedDigits(60, 2);

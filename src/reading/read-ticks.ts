@@ -14,7 +14,7 @@ import { computePartNumber } from '../core/symbol-name.ts';
 import { emptyPart, emptyTicks, findFirstAtOrAfter, type PartColumns, type TickColumns } from '../core/tick-columns.ts';
 import { parseDayStart } from '../core/time.ts';
 import { dayMs, floorToDay, subtract, union, type Window } from '../core/window.ts';
-import { readCoverageWithoutLost, readLostTicks } from '../state/data-loss.ts';
+import { readCoverageWithoutLost, readLostTicks } from '../state/gaps.ts';
 import { readJournalEnd } from '../state/journal.ts';
 import { openDayPrecedence } from '../state/precedence.ts';
 import { findPublishedWindow, listJournaledDays, readSymbolDayTicks } from '../state/symbol-ticks.ts';

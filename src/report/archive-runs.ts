@@ -1,5 +1,6 @@
 import { formatThousands } from '../core/format-quantity.ts';
 import { type Html, html } from '../core/html.ts';
+import { hourMs } from '../core/window.ts';
 import type { PastDrift, PastRun } from '../reading/report/past-run.ts';
 import type { ReportData } from '../reading/report/report-data.ts';
 import { describeRun, runMarks, toRunMark } from './health-status.ts';
@@ -13,7 +14,6 @@ const tableRowsAllMax = 60;
 const driftsMax = 10;
 const driftsAllMax = 100;
 const noValue = '–';
-const hourMs = 3_600_000;
 
 /** The last runs: a strip of how each ended, and a table of what each brought. */
 export function renderRunsSection({ runs, nowMs }: ReportData): ReportPart[] {

@@ -4,9 +4,8 @@ import { formatThousands } from '../core/format-quantity.ts';
 import { formatDay, formatIsoUtc, parseDayStart } from '../core/time.ts';
 import { type ArchiveState, formatCompleteness, isDayWhole } from '../core/verdict.ts';
 import { dayMs, floorToDay } from '../core/window.ts';
-import type { DayTotals } from '../reading/report/day-totals.ts';
 import type { PastRun } from '../reading/report/past-run.ts';
-import type { ReportData } from '../reading/report/report-data.ts';
+import type { DayTotals, ReportData } from '../reading/report/report-data.ts';
 import { formatBytes, formatLength, formatMinute, shortenText } from './time-spans.ts';
 
 /** `act`: something is wrong and goes on being so. `look`: somebody should look at it. `note`: good to know. */

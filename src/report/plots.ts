@@ -1,6 +1,7 @@
 import * as Plot from '@observablehq/plot';
 import { parseHTML } from 'linkedom';
 import { Html } from '../core/html.ts';
+import { dayMs } from '../core/window.ts';
 
 export interface Curve {
   readonly label: string;
@@ -211,5 +212,4 @@ export function formatAxisTime(at: Date, i: number, all: readonly Date[] = [at])
   return i === 0 || hours === '00:00' ? `${hours}\n${date}` : hours!;
 }
 
-const dayMs = 86_400_000;
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];

@@ -1,13 +1,13 @@
 import * as Plot from '@observablehq/plot';
 import type { Html } from '../core/html.ts';
 import type { Window } from '../core/window.ts';
+import { dayMs } from '../core/window.ts';
 import { countAxisTicks, formatAxisTime, gridStyle, renderPlot } from './plots.ts';
 import { shortenText } from './time-spans.ts';
 
 // Plots over time. Times are epoch milliseconds, UTC.
 
 const toDate = (t: number): Date => new Date(t);
-const dayMs = 86_400_000;
 
 export interface DayBar {
   /** UTC midnight. */

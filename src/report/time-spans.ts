@@ -1,8 +1,7 @@
 import { formatIsoUtc } from '../core/time.ts';
+import { minuteMs } from '../core/window.ts';
 
 // Times and lengths as people read them.
-
-const minuteMs = 60_000;
 
 /** `2026-11-22 03:17`, to the minute. */
 export const formatMinute = (ms: number): string => formatIsoUtc(ms).slice(0, 16).replace('T', ' ');

@@ -1,3 +1,4 @@
+import { hourMs } from '../core/window.ts';
 import type { Condition, MeasureName, Rule, Strategy } from './strategy.ts';
 
 /** A strategy that everybody has, by name. */
@@ -6,8 +7,6 @@ export interface BuiltinStrategy {
   readonly says: string;
   readonly strategy: Strategy;
 }
-
-const hourMs = 3_600_000;
 
 const alwaysTrue: Condition = { all: [] };
 const useParameter = (parameter: string) => ({ parameter });

@@ -1,4 +1,5 @@
 import type { Window } from '../core/window.ts';
+import { dayMs, hourMs, minuteMs } from '../core/window.ts';
 import { type Trade, toSidePrice } from './simulate.ts';
 import { countBelow, type SymbolSeries } from './symbol-series.ts';
 
@@ -96,9 +97,6 @@ export function computeEquity({ gainedSamples, heldSamples }: TradeTotals): Floa
   });
 }
 
-const minuteMs = 60_000;
-const hourMs = 60 * minuteMs;
-const dayMs = 24 * hourMs;
 const sampleStepsMs = [minuteMs, 5 * minuteMs, 15 * minuteMs, hourMs, 6 * hourMs, dayMs] as const;
 
 /** Samples of one curve, where a day a step is not too many already. */

@@ -1,6 +1,7 @@
 import { drawAt, hashText } from '../core/random.ts';
 import type { TickColumns } from '../core/tick-columns.ts';
 import type { Window } from '../core/window.ts';
+import { hourMs } from '../core/window.ts';
 import { concatTicks, type Feed, sliceTicks } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
 
@@ -58,7 +59,6 @@ function computeFirstPrice(key: number, t: number, p: number): number {
   return Math.round((p + off <= 1 ? p + off : p - off) * 10_000) / 10_000;
 }
 
-const hourMs = 3_600_000;
 const spanMsMax = 64 * hourMs;
 
 /**

@@ -1,6 +1,6 @@
 import { createRandom, drawAt, hashNumber } from '../core/random.ts';
 import { emptyTicks, type TickColumns } from '../core/tick-columns.ts';
-import { dayMs } from '../core/window.ts';
+import { dayMs, hourMs } from '../core/window.ts';
 import { concatTicks, type Feed, findRow, sliceTicks } from './data-source.ts';
 import {
   createMarketCatalogue,
@@ -70,8 +70,6 @@ function createHourCache(ticksPerDay: number) {
     return ticks;
   };
 }
-
-export const hourMs = 3_600_000;
 
 /** How an hour departs from the mean: a quarter are quiet, one in twelve is a burst; the mean over all is 1. */
 const quiet = { share: 0.25, factor: 0.1 };

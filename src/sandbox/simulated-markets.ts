@@ -1,6 +1,6 @@
 import { UsageError } from '../core/errors.ts';
 import { drawAt, hashNumber, hashText } from '../core/random.ts';
-import { dayMs, type Window } from '../core/window.ts';
+import { dayMs, minuteMs, type Window } from '../core/window.ts';
 import type { SandboxMarket } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
 
@@ -36,7 +36,6 @@ export interface SimulatedSymbol {
   readonly finalTimes: readonly number[];
 }
 
-const minuteMs = 60_000;
 /** Every fourth slot may hold markets of half a day, the others have longer ones. */
 const briefDaysMin = 0.5;
 const usualDaysMin = 4;

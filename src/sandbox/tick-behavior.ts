@@ -1,4 +1,5 @@
 import type { Window } from '../core/window.ts';
+import { hourMs } from '../core/window.ts';
 
 // How a server makes a response of the ticks that it has: each trait is an option of its own, and any may meet any
 // other. Pure: the sandbox and the drawn servers of the tests (test/ingest/adversary) answer by the same functions.
@@ -112,8 +113,6 @@ export interface ComposedPage<T> {
   readonly from: number | null;
   readonly to: number | null;
 }
-
-const hourMs = 3_600_000;
 
 /** The window, half-open, of which ticks are answered. */
 export function computeMatchedWindow({ from, to }: Window, behavior: TickBehavior): Window {

@@ -1,8 +1,7 @@
 import { Type } from 'typebox';
-import type { BotRequest } from '../contract/bots.ts';
-import * as contract from '../contract/bots.ts';
 import { paths } from '../contract/paths.ts';
-import { ObjectPath, ObjectRequestHeaders } from '../contract/strategies.ts';
+import * as contract from '../contract/strategies.ts';
+import { type BotRequest, ObjectPath, ObjectRequestHeaders } from '../contract/strategies.ts';
 import type { Fault } from '../research/validator.ts';
 import { readSymbol } from '../state/symbols.ts';
 import { type BotWithStrategy, createBotStore } from '../workspace/bots.ts';

@@ -12,6 +12,7 @@ import {
   fileResponses,
 } from '../contract/export.ts';
 import { paths } from '../contract/paths.ts';
+import { hourMs } from '../core/window.ts';
 import { generateRandomId, removeExport, toExportPath } from '../reading/export-jobs/export-folder.ts';
 import { startExportRunner } from '../reading/export-jobs/export-runner.ts';
 import { readSymbol } from '../state/symbols.ts';
@@ -84,8 +85,6 @@ function toExportFile(row: ExportJobRow) {
 /** Finished jobs of one key that are kept, and jobs of one answer. */
 const keptMax = 1000;
 const listedMax = 2000;
-
-const hourMs = 3_600_000;
 
 const mediaTypes: Readonly<Record<string, string>> = {
   parquet: parquetMediaType,

@@ -1,6 +1,6 @@
 import type { CompletenessRules } from '../core/completeness.ts';
 import { UsageError } from '../core/errors.ts';
-import { dayMs } from '../core/window.ts';
+import { dayMs, minuteMs } from '../core/window.ts';
 import type { SchemaValues, settingsSchema } from './schema.ts';
 
 /** What schema.ts describes, in camelCase. */
@@ -92,8 +92,6 @@ export function parseServiceUrl(given: string, what: string): string {
   const shown = /[@?#]/.test(text) ? '(hidden)' : JSON.stringify(text);
   throw new UsageError(`${what} is ${shown}: expected an http or https URL without credentials, query or fragment`);
 }
-
-const minuteMs = 60_000;
 
 /** By what the settings have an archive judged: the same for whoever writes it, reads it or serves it. */
 export const toCompletenessRules = ({

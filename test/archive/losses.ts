@@ -11,7 +11,7 @@ import type { LostWindow } from '../../src/core/coverage.ts';
 import { computePartNumber } from '../../src/core/symbol-name.ts';
 import { floorToDay, subtract, union, type Window } from '../../src/core/window.ts';
 import { readSegments, restoreSegments } from '../../src/state/coverage.ts';
-import { recordLost } from '../../src/state/data-loss.ts';
+import { recordLost } from '../../src/state/gaps.ts';
 import { readCommitState } from '../../src/state/intent.ts';
 import { answer, append, day0, hourMs, now, type Pairs, publishedRows, publishNow } from './scratch.ts';
 

@@ -5,7 +5,7 @@ import type { Manifest } from '../../src/archive/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { intersect, union } from '../../src/core/window.ts';
 import { readSegments, readSymbolCoverage } from '../../src/state/coverage.ts';
-import { markLostReported, readCoverageWithoutLost, readLostWindows } from '../../src/state/data-loss.ts';
+import { markLostReported, readCoverageWithoutLost, readLostWindows } from '../../src/state/gaps.ts';
 import { readAllSymbols } from '../../src/state/symbols.ts';
 import { covered, fetched, hours, lost, pairsIn, withLosses } from './losses.ts';
 import { answer, append, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';

@@ -1,7 +1,6 @@
 import { globSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { mergePartition } from '../../src/archive/publish/merge-partition.ts';
-import type { MergeWorkers } from '../../src/archive/publish/worker-pool.ts';
+import { type MergeWorkers, mergePartition } from '../../src/archive/publish/merge-partition.ts';
 import { answer, append, day0, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 /** Works on every part at once, and tells of none before it is let. */

@@ -7,7 +7,7 @@ import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { union } from '../../src/core/window.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { readSegments } from '../../src/state/coverage.ts';
-import { readLostWindows } from '../../src/state/data-loss.ts';
+import { readLostWindows } from '../../src/state/gaps.ts';
 import { readSymbol } from '../../src/state/symbols.ts';
 import { damagedLake, flip, repairNow, symbols } from './damaged.ts';
 import { answer, append, day0, hashes, judged, now, publishedRows, publishedTicks, publishNow } from './scratch.ts';

@@ -7,7 +7,7 @@ import type { Archive } from '../../src/archive/open-archive.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { computePartNumber } from '../../src/core/symbol-name.ts';
 import { readSegments } from '../../src/state/coverage.ts';
-import { readLostWindows } from '../../src/state/data-loss.ts';
+import { readLostWindows } from '../../src/state/gaps.ts';
 import { readSymbol } from '../../src/state/symbols.ts';
 import { repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published, symbols } from './parted.ts';

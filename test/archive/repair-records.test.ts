@@ -6,7 +6,7 @@ import type { Archive } from '../../src/archive/open-archive.ts';
 import { triageFindings } from '../../src/archive/repair/triage.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { formatDay } from '../../src/core/time.ts';
-import { readLostWindows } from '../../src/state/data-loss.ts';
+import { readLostWindows } from '../../src/state/gaps.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
 import { damagedLake, flip, groupRows, repairNow } from './damaged.ts';

@@ -9,7 +9,7 @@ import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
 import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import { intersect, union, type Window } from '../../src/core/window.ts';
 import { readSegments } from '../../src/state/coverage.ts';
-import { readLostWindows } from '../../src/state/data-loss.ts';
+import { readLostWindows } from '../../src/state/gaps.ts';
 import { readSymbol } from '../../src/state/symbols.ts';
 import { filledArchive, groupRows, repairNow, symbols } from '../archive/damaged.ts';
 import {

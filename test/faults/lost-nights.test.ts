@@ -5,7 +5,7 @@ import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
 import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { type RecordedLoss, readLostWindows } from '../../src/state/data-loss.ts';
+import { type RecordedLoss, readLostWindows } from '../../src/state/gaps.ts';
 import { dayMs, firstNight, hourMs, type Nights, startNights } from '../app/nights.ts';
 import { publishedRows, publishedTicks } from '../archive/scratch.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';

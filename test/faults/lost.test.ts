@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { intersect, union } from '../../src/core/window.ts';
 import { readSegments } from '../../src/state/coverage.ts';
-import { readLostWindows } from '../../src/state/data-loss.ts';
+import { readLostWindows } from '../../src/state/gaps.ts';
 import { covered, fetched, hours, pairsIn, withLosses } from '../archive/losses.ts';
 import { append, opened, publishedTicks, publishNow } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';

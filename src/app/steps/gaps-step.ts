@@ -6,9 +6,14 @@ import { hasTooManySuspended, isActive } from '../../core/symbol-lifetime.ts';
 import { formatIsoUtc } from '../../core/time.ts';
 import { intersect, type Window } from '../../core/window.ts';
 import { toCompletenessRules } from '../../settings/settings.ts';
-import { markAcceptedReported, readAcceptedWindows } from '../../state/accepted.ts';
-import { markLostReported, type RecordedLoss, readLostWindows } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
+import {
+  markAcceptedReported,
+  markLostReported,
+  type RecordedLoss,
+  readAcceptedWindows,
+  readLostWindows,
+} from '../../state/gaps.ts';
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols } from '../../state/symbols.ts';
 import { getConfiguredSymbols } from '../open-configured.ts';
 import type { Run } from '../run.ts';

@@ -4,7 +4,7 @@ import type { SymbolFacts } from '../../core/market.ts';
 import { comparedMax, describeShortLists, isThinnedBeforeFetch } from '../../core/nightly-stats.ts';
 import { isRequestDue } from '../../core/symbol-lifetime.ts';
 import { formatDay, formatIsoUtc } from '../../core/time.ts';
-import { dayMs, subtract, union, type Window } from '../../core/window.ts';
+import { dayMs, minuteMs, subtract, union, type Window } from '../../core/window.ts';
 import { collectTicks, type FetchFailure, type TickCollectOutcome } from '../../ingest/collect-ticks.ts';
 import { openTickJournalWriter } from '../../ingest/journal-writer.ts';
 import { addTail, extendToLostWindows, planBackfill, planPoll, type SymbolPlan } from '../../ingest/plan.ts';
@@ -20,11 +20,17 @@ import {
   recordKnownPages,
   recordOldestShown,
 } from '../../state/coverage.ts';
-import { readAllLostTicks, readCoverageWithoutLost, readLostTicks } from '../../state/data-loss.ts';
-import { readSettledGaps } from '../../state/excepted.ts';
+import {
+  readAllLostTicks,
+  readAllOwedWindows,
+  readCoverageWithoutLost,
+  readLostTicks,
+  readOwedWindows,
+  readSettledGaps,
+  recordOwed,
+} from '../../state/gaps.ts';
 import { appendMarkets } from '../../state/journal.ts';
 import { readNamedCountsBefore, readRechecks, recordListings, shortListReason } from '../../state/nightly-stats.ts';
-import { readAllOwedWindows, readOwedWindows, recordOwed } from '../../state/owed.ts';
 import type { State } from '../../state/state.ts';
 import {
   ensureSymbols,
@@ -42,8 +48,6 @@ import type { Run } from '../run.ts';
 import { listPolledSymbols, notePolledPlans, readNamedSymbolFacts } from './polled-symbols.ts';
 import { publishJournal } from './publish-step.ts';
 import { noteRequestedLosses, settleRequestedLosses } from './track-lost-windows.ts';
-
-const minuteMs = 60_000;
 
 /**
  * Polls the market lists and journals what they say. A list that fails in passing is a failure of the run, no more.

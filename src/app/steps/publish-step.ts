@@ -1,7 +1,7 @@
 import type { ImportBuffer } from '../../archive/publish/import-buffer.ts';
+import { inlineWorker, type MergeWorkers } from '../../archive/publish/merge-partition.ts';
 import { publish } from '../../archive/publish/publish.ts';
 import type { JournalQuarantine } from '../../archive/publish/quarantine.ts';
-import { inlineWorker, type MergeWorkers } from '../../archive/publish/worker-pool.ts';
 import {
   checkFileSizes,
   findFilesAt,

@@ -6,7 +6,7 @@ import { precedenceRanks } from '../../core/precedence.ts';
 import { createRandom, hashText } from '../../core/random.ts';
 import { computeLatenessMs, type RecheckMemory, recordLateness } from '../../core/rechecks.ts';
 import { emptyTicks } from '../../core/tick-columns.ts';
-import { dayMs, type Window } from '../../core/window.ts';
+import { dayMs, minuteMs, type Window } from '../../core/window.ts';
 import { type FetchContext, requestOnce } from '../../ingest/fetch-symbol.ts';
 import { type JournalWriter, openTickJournalWriter } from '../../ingest/journal-writer.ts';
 import type { Observation } from '../../ingest/observation.ts';
@@ -24,8 +24,6 @@ import { getOverlapMs } from '../open-configured.ts';
 import type { Run } from '../run.ts';
 import { collectPlans } from './poll-steps.ts';
 import { publishJournal } from './publish-step.ts';
-
-const minuteMs = 60_000;
 
 /** What is read of the archive to compare with is kept in memory up to so many bytes. */
 const cacheBytesMax = 64 * 1024 * 1024;

@@ -9,7 +9,7 @@ import type { RawPage } from '../../core/raw-page.ts';
 import { intersectTwo, isEmpty, union, type Window } from '../../core/window.ts';
 import type { SymbolPlan } from '../../ingest/plan.ts';
 import { toCompletenessRules } from '../../settings/settings.ts';
-import type { RecordedLoss } from '../../state/data-loss.ts';
+import type { RecordedLoss } from '../../state/gaps.ts';
 import type { SortKey } from '../../state/published-files.ts';
 import { addPublishedTicks } from '../../state/runs.ts';
 import { type ImportFile, UnreadableFileError } from '../import/files.ts';

@@ -2,7 +2,7 @@ import type { LostWindow } from '../../core/coverage.ts';
 import { covers, intersectTwo, isEmpty, subtract } from '../../core/window.ts';
 import type { FetchFailure, TickCollectOutcome } from '../../ingest/collect-ticks.ts';
 import type { SymbolPlan } from '../../ingest/plan.ts';
-import { type RecordedLoss, readAllLostTicks, readLostWindows } from '../../state/data-loss.ts';
+import { type RecordedLoss, readAllLostTicks, readLostWindows } from '../../state/gaps.ts';
 import type { Run } from '../run.ts';
 import type { RestoredCounts } from '../summary.ts';
 

@@ -5,7 +5,7 @@ import type { Clock } from '../../core/ports.ts';
 import { formatDay } from '../../core/time.ts';
 import type { CompletenessCounts } from '../../core/verdict.ts';
 import { computeVerifiedThrough } from '../../core/verified.ts';
-import { readAcceptedWindows } from '../../state/accepted.ts';
+import { readAcceptedWindows } from '../../state/gaps.ts';
 import {
   type CommitState,
   type FileMove,

@@ -7,26 +7,27 @@ import {
   overlayCoverage,
   withdrawCoverage,
 } from '../../core/coverage.ts';
-import { type MergeBuffers, mergePart } from '../../core/merge.ts';
-import type { KnownPrecedence } from '../../core/precedence.ts';
+import { type MergeBuffers, type MergedPart, mergePart } from '../../core/merge.ts';
+import type { KnownPrecedence, PrecedenceWindow } from '../../core/precedence.ts';
 import { compareUtf8 } from '../../core/symbol-name.ts';
 import {
+  type Conflict,
   countTicksInWindow,
   emptyPart,
   indexTickTimes,
   type PartColumns,
+  type RunTally,
   type TickChunk,
 } from '../../core/tick-columns.ts';
 import type { Window } from '../../core/window.ts';
+import type { SymbolsPrecedence } from '../../state/precedence.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-tables.ts';
-import { openPartitionWriter } from '../generation/encode-partition.ts';
+import { type EncodedFile, openPartitionWriter } from '../generation/encode-partition.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import type { SpilledChunk } from './import-buffer.ts';
-import { countLateTicks, type FetchedWindow } from './late-ticks.ts';
-import { addSliceResult, createMergeResult, type MergeResult } from './partition-result.ts';
+import { addLateTicks, countLateTicks, type FetchedWindow, type LateTicks, noLateTicks } from './late-ticks.ts';
 import { openSpillReader, type SpillReader } from './spill-file.ts';
-import { type PartitionSlice, splitPartition } from './split-partition.ts';
 
 /** One part of one UTC day, `day` being its midnight: what is published of it and what comes to it. Plain values. */
 export interface MergeTask {
@@ -183,3 +184,154 @@ function computeTickDeltas(added: ReadonlyMap<string, number>, columns: PartColu
   });
   return out.sort((a, b) => compareUtf8(a.symbol, b.symbol));
 }
+
+/** Some symbols of a part, next to each other: what is published of them and what comes. */
+export interface PartitionSlice {
+  /** In UTF-8 order. */
+  readonly symbols: readonly string[];
+  readonly old: PartColumns;
+  readonly chunks: readonly (TickChunk | SpilledChunk)[];
+}
+
+/**
+ * Cuts the work on a part into lots of at most `ticksMax` ticks, old and new together, or of a single symbol. At least
+ * one; each symbol that is published, comes, or is one of `others` stands in one of them.
+ */
+export function splitPartition(
+  old: PartColumns,
+  chunks: readonly (TickChunk | SpilledChunk)[],
+  others: Iterable<string>,
+  ticksMax: number,
+): PartitionSlice[] {
+  const weights = new Map<string, number>();
+  const weigh = (symbol: string, ticks: number): void => {
+    weights.set(symbol, (weights.get(symbol) ?? 0) + ticks);
+  };
+  for (const [i, symbol] of old.symbols.entries()) weigh(symbol, old.offsets[i + 1]! - old.offsets[i]!);
+  for (const chunk of chunks) weigh(chunk.symbol, 'spilled' in chunk ? chunk.spilled.tickCount : chunk.t.length);
+  for (const symbol of others) weigh(symbol, 0);
+  const symbols = [...weights.keys()].sort(compareUtf8);
+  const all = [...weights.values()].reduce((sum, ticks) => sum + ticks, 0);
+  if (all <= ticksMax) return [{ symbols, old, chunks }];
+  const lots: string[][] = [];
+  let room = 0;
+  for (const symbol of symbols) {
+    const ticks = weights.get(symbol)!;
+    if (lots.length === 0 || ticks > room) {
+      lots.push([]);
+      room = ticksMax;
+    }
+    lots.at(-1)!.push(symbol);
+    room -= ticks;
+  }
+  const bySymbol = Map.groupBy(chunks, ({ symbol }) => symbol);
+  let first = 0;
+  return lots.map((names) => {
+    let end = first;
+    // Both are in the same order, and each old symbol stands in one of the lots.
+    while (end < old.symbols.length && compareUtf8(old.symbols[end]!, names.at(-1)!) <= 0) end++;
+    const lot = {
+      symbols: names,
+      old: sliceColumns(old, first, end),
+      chunks: names.flatMap((name) => bySymbol.get(name) ?? []),
+    };
+    first = end;
+    return lot;
+  });
+}
+
+/** The columns of the symbols `first` to `end`. */
+function sliceColumns({ symbols, offsets, t, p }: PartColumns, first: number, end: number): PartColumns {
+  const [from, to] = [offsets[first]!, offsets[end]!];
+  return {
+    symbols: symbols.slice(first, end),
+    offsets: offsets.slice(first, end + 1).map((offset) => offset - from),
+    t: t.subarray(from, to),
+    p: p.subarray(from, to),
+  };
+}
+
+/** What became of a part. */
+export interface MergeResult {
+  readonly merged: Omit<MergedPart, 'columns'>;
+  readonly deltas: readonly TickDelta[];
+  /** What is covered from now on by what answers said. */
+  readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
+  /** Windows whose coverage is taken back, before what is covered is laid over it. */
+  readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
+  /** Lost windows that are whole again, and those that were answered with fewer ticks than were once had. */
+  readonly restored: readonly LostWindow[];
+  readonly lacking: readonly LostWindow[];
+  /** The coverage to publish of the symbols where it is another now. */
+  readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
+  /** New ticks whose moment had been covered before. */
+  readonly late: LateTicks;
+  /** The ticks where they changed, and the candles. */
+  readonly files: readonly EncodedFile[];
+}
+
+/** The same of some of its symbols, without the files. */
+export type MergeSliceResult = Omit<MergeResult, 'files'>;
+
+/** What has come of the lots so far. */
+export type MergeResultBuilder = ReturnType<typeof createMergeResult>;
+
+export const createMergeResult = () => ({
+  merged: {
+    isChanged: false,
+    conflicts: [] as Conflict[],
+    precedence: [] as PrecedenceWindow[],
+    tallies: new Map<string, RunTally>(),
+    added: new Map<string, number>(),
+  },
+  deltas: [] as TickDelta[],
+  covered: new Map<string, readonly CoveredWindow[]>(),
+  withdrawn: new Map<string, readonly Window[]>(),
+  restored: [] as LostWindow[],
+  lacking: [] as LostWindow[],
+  coverage: new Map<string, readonly PublishedCoverage[]>(),
+  late: noLateTicks,
+});
+
+/** Adds what came of a lot. */
+export function addSliceResult(done: MergeResultBuilder, lot: MergeSliceResult): void {
+  const into = done.merged;
+  const { merged } = lot;
+  into.isChanged ||= merged.isChanged;
+  for (const conflict of merged.conflicts) into.conflicts.push(conflict);
+  for (const stretch of merged.precedence) into.precedence.push(stretch);
+  for (const [symbol, count] of merged.added) into.added.set(symbol, count);
+  for (const [runId, { accepted, duplicates, conflicts }] of merged.tallies) {
+    const tally = into.tallies.get(runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
+    tally.accepted += accepted;
+    tally.duplicates += duplicates;
+    tally.conflicts += conflicts;
+    into.tallies.set(runId, tally);
+  }
+  for (const delta of lot.deltas) done.deltas.push(delta);
+  for (const [symbol, covered] of lot.covered) done.covered.set(symbol, covered);
+  for (const [symbol, windows] of lot.withdrawn) done.withdrawn.set(symbol, windows);
+  done.late = addLateTicks(done.late, lot.late);
+  done.restored.push(...lot.restored);
+  done.lacking.push(...lot.lacking);
+  for (const [symbol, stretches] of lot.coverage) done.coverage.set(symbol, stretches);
+}
+
+/** What is known of the standing of a part's published ticks: to be asked where it is known, or as values. */
+export interface PartitionPrecedence {
+  readonly lookup: KnownPrecedence;
+  readAll(): SymbolsPrecedence;
+}
+
+/** Those who do the work on parts. They give the same whoever they are. */
+export interface MergeWorkers {
+  /** Tasks that may be under way at once. */
+  readonly concurrency: number;
+  merge(task: MergeTask, standings: PartitionPrecedence): Promise<MergeResult>;
+}
+
+/** The thread that asks: one part after the other. */
+export const inlineWorker: MergeWorkers = {
+  concurrency: 1,
+  merge: async (task, { lookup }) => mergePartition(task, lookup),
+};

@@ -7,8 +7,8 @@ import type { Conflict, PartColumns } from '../../core/tick-columns.ts';
 import { parseDayStart } from '../../core/time.ts';
 import { dayMs, floorToDay, type Window } from '../../core/window.ts';
 import { readSegmentsIn } from '../../state/coverage.ts';
-import { readLostTicksIn } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
+import { readLostTicksIn } from '../../state/gaps.ts';
 import type { JournalBin } from '../../state/journal.ts';
 import { type BookResponse, readBookBin, readBookResponses } from '../../state/journal-books.ts';
 import { assertRowCount, type JournalIndex } from '../../state/journal-check.ts';
@@ -33,9 +33,7 @@ import { candleDatasets } from '../parquet/schema.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
-import type { MergeTask } from './merge-partition.ts';
-import type { MergeResult, MergeSliceResult } from './partition-result.ts';
-import type { MergeWorkers, PartitionPrecedence } from './worker-pool.ts';
+import type { MergeResult, MergeSliceResult, MergeTask, MergeWorkers, PartitionPrecedence } from './merge-partition.ts';
 
 /** What one part of one day took in. */
 export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {

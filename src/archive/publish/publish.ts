@@ -7,8 +7,8 @@ import { compareUtf8 } from '../../core/symbol-name.ts';
 import { parseDayStart } from '../../core/time.ts';
 import { floorToDay } from '../../core/window.ts';
 import { addSegments, readAllSegments, retractSegments } from '../../state/coverage.ts';
-import { dropLost, readLostWindows } from '../../state/data-loss.ts';
 import { type Database, evidenceSinceKey, setMeta } from '../../state/database.ts';
+import { dropLost, readLostWindows } from '../../state/gaps.ts';
 import { readCommitState, SupersededError } from '../../state/intent.ts';
 import { countJournaledTicks, type JournalBin, readMarketPolls } from '../../state/journal.ts';
 import { type BookResponse, consumeBooks } from '../../state/journal-books.ts';
@@ -47,6 +47,7 @@ import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
+import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
 import {
   type BinResult,
   type DayInput,
@@ -56,7 +57,6 @@ import {
   stageMissingCandles,
 } from './publish-day.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
-import { inlineWorker, type MergeWorkers } from './worker-pool.ts';
 
 export interface PublishOptions extends JudgeContext {
   readonly runId: string;

@@ -4,7 +4,7 @@ import type { LostWindow } from '../../core/coverage.ts';
 import { compareUtf8, computePartNumber } from '../../core/symbol-name.ts';
 import { countTicksInWindow, emptyPart, indexTickTimes, type PartColumns } from '../../core/tick-columns.ts';
 import { dayMs, intersectTwo, isEmpty, subtract, union, type Window } from '../../core/window.ts';
-import { readLostTicksIn } from '../../state/data-loss.ts';
+import { readLostTicksIn } from '../../state/gaps.ts';
 import {
   type DayCoverage,
   type PublishedCoverage,

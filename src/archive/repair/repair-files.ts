@@ -5,7 +5,7 @@ import { compareUtf8, computePartNumber } from '../../core/symbol-name.ts';
 import { parseDayStart } from '../../core/time.ts';
 import { subtract } from '../../core/window.ts';
 import { readAllSegments, retractSegments } from '../../state/coverage.ts';
-import { readLostWindows, recordLost } from '../../state/data-loss.ts';
+import { readLostWindows, recordLost } from '../../state/gaps.ts';
 import { dropRowGroups } from '../../state/published-files.ts';
 import { readAllSymbols, setTickCounts, type TickCount } from '../../state/symbols.ts';
 import { commitStage } from '../generation/commit.ts';

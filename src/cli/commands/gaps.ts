@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { formatIsoUtc } from '../../core/time.ts';
-import type { AcceptedWindow } from '../../state/accepted.ts';
+import type { AcceptedWindow } from '../../state/gaps.ts';
 import {
   type CliContext,
   type CommonFlags,

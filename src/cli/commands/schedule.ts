@@ -5,6 +5,7 @@ import type { JobStatusBoard } from '../../app/schedule/job-status.ts';
 import type { Summary } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
 import type { Log } from '../../core/ports.ts';
+import { hourMs } from '../../core/window.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { printSummary } from '../print-summary.ts';
@@ -73,8 +74,6 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
     watch?.close();
   }
 }
-
-const hourMs = 3_600_000;
 
 /** The health and metrics port, where the settings ask for one. */
 async function startWatch(context: Context, board: JobStatusBoard): Promise<ScheduleMonitor | null> {

@@ -4,7 +4,7 @@ import { type DatasetName, datasets } from '../../archive/parquet/schema.ts';
 import { listViewDefinitions } from '../../archive/texts/views-file.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { compareUtf8 } from '../../core/symbol-name.ts';
-import { dayMs } from '../../core/window.ts';
+import { dayMs, minuteMs } from '../../core/window.ts';
 import type { QueryParameter } from '../../query/convert-values.ts';
 import { type DatasetSlice, type SqlCondition, toSqlTimestamp } from '../../query/slice-query.ts';
 import type { RowPageRequest, RowPosition, ScanStep } from './history.ts';
@@ -144,8 +144,6 @@ export const formatRangeConditions = (
   ...(upTo === null ? [] : [`symbol <= ${value(upTo)}`]),
   ...(after === null ? [] : [formatAfterCondition(after, timed, value)]),
 ];
-
-const minuteMs = 60_000;
 
 /** Intervals of candles, each with its length in milliseconds, as the archive's macro knows them. */
 export const candleSteps = {

@@ -3,8 +3,8 @@ import type { SymbolFacts } from '../../core/market.ts';
 import { computeLifetime } from '../../core/symbol-lifetime.ts';
 import { intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../../core/window.ts';
 import { readCoverageIn } from '../../state/coverage.ts';
-import { readLostTicksIn } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
+import { readLostTicksIn } from '../../state/gaps.ts';
 
 /** Coverage by group and step of time. */
 export interface CoverageFacts extends Window {

@@ -1,6 +1,7 @@
 import { type DiskSpace, readDiskSpace } from '../../archive/disk/file-system.ts';
 import type { Manifest } from '../../archive/manifest.ts';
 import type { Archive } from '../../archive/open-archive.ts';
+import type { DatasetName } from '../../archive/parquet/schema.ts';
 import type { CompletenessRules } from '../../core/completeness.ts';
 import { OddslakeError } from '../../core/errors.ts';
 import type { SymbolFacts } from '../../core/market.ts';
@@ -9,18 +10,17 @@ import { computeOverlapMs, type RecheckFacts, sumRechecks } from '../../core/rec
 import { computeCursor, isLive } from '../../core/symbol-lifetime.ts';
 import { formatDay, parseDayStart } from '../../core/time.ts';
 import type { DayState } from '../../core/verdict.ts';
-import { dayMs, floorToDay, type Window } from '../../core/window.ts';
+import { dayMs, floorToDay, hourMs, type Window } from '../../core/window.ts';
 import { findKnownWindow } from '../../state/coverage.ts';
-import { readCoverageWithoutLost } from '../../state/data-loss.ts';
+import { readCoverageWithoutLost } from '../../state/gaps.ts';
 import { readRechecks } from '../../state/nightly-stats.ts';
 import { isRunOver, type RecordedRun, readLatestEndedRun, readLatestRuns } from '../../state/runs.ts';
 import { readAllSymbols, readSymbol } from '../../state/symbols.ts';
+import { openPinned } from '../pinned-query.ts';
 import { createStatus, judgeArchive, type readStatus } from '../status.ts';
 import { type CoverageFacts, computeCoverageFacts, computeGapFacts, type GapFacts } from './coverage-facts.ts';
-import { computeDayTotals, type DayTotals } from './day-totals.ts';
 import { type PastRun, toPastRun } from './past-run.ts';
 import { type QuarantineFacts, readQuarantineFacts } from './quarantine.ts';
-import { readTickCadences, type TickCadence } from './tick-cadence.ts';
 
 export interface ReportRules {
   readonly judged: CompletenessRules;
@@ -78,7 +78,6 @@ export interface SilentSymbol extends NamedCadence {
   readonly quietMs: number;
 }
 
-const hourMs = 3_600_000;
 const runsMax = 200;
 const heatmapDays = 14;
 const cadenceDays = 14;
@@ -203,3 +202,137 @@ function toSilentSymbol(archive: Archive, habit: TickCadence, rules: ReportRules
   if (!isPolled || quietMs <= usualMs) return null;
   return { ...habit, question: facts.question, lastTick: facts.lastTick, quietMs };
 }
+
+/** What a UTC day holds, all its datasets together. */
+export interface DayTotals {
+  /** YYYY-MM-DD */
+  readonly date: string;
+  readonly ticks: number;
+  readonly bytes: number;
+  readonly conflicts: number;
+  readonly state: DayState['state'];
+  /** Symbols alive that day, and those of them covered throughout. */
+  readonly expected: number;
+  readonly covered: number;
+}
+
+/** The days that a manifest has files of, and those that were judged, in their order. */
+export function computeDayTotals(
+  { datasets }: Pick<Manifest, 'datasets'>,
+  days: Readonly<Record<string, DayState>>,
+): DayTotals[] {
+  const totals = new Map<string, { -readonly [name in keyof DayTotals]: DayTotals[name] }>();
+  const of = (date: string) => {
+    const known = totals.get(date);
+    if (known !== undefined) return known;
+    const { state = 'incomplete', expected = 0, covered = 0 } = days[date] ?? {};
+    const total = { date, ticks: 0, bytes: 0, conflicts: 0, state, expected, covered };
+    totals.set(date, total);
+    return total;
+  };
+  for (const date of Object.keys(days)) of(date);
+  for (const [dataset, { files }] of Object.entries(datasets)) {
+    for (const { date, rows, bytes } of files) {
+      if (date === null) continue;
+      const total = of(date);
+      total.bytes += bytes;
+      if (dataset === 'ticks') total.ticks += rows;
+      if (dataset === 'conflicts') total.conflicts += rows;
+    }
+  }
+  return [...totals.values()].sort((a, b) => (a.date < b.date ? -1 : 1));
+}
+
+/** How a symbol ticked in a span of time. Hours are whole UTC hours. */
+export interface TickCadence {
+  readonly symbol: string;
+  readonly ticks: number;
+  /** Hours with a tick. */
+  readonly hours: number;
+  /** The longest time, in hours, from one of them to the next; 1 where there was one in each. */
+  readonly longestPauseMs: number;
+}
+
+export interface TickCadences {
+  /** Those of the most ticks, first. */
+  readonly busiest: readonly TickCadence[];
+  /** Those that have been quiet at the end of the span for much longer than ever before in it, the busiest first. */
+  readonly quiet: readonly TickCadence[];
+}
+
+export interface CadenceRules {
+  readonly busiestMax: number;
+  readonly quietMax: number;
+  /** Hours with a tick without which nothing is a habit. */
+  readonly hoursMin: number;
+  /** Hours of quiet that are nothing special. */
+  readonly quietHoursMin: number;
+  /** How many times its longest pause one has to have been quiet. */
+  readonly pauseFactor: number;
+}
+
+const memoryBytesMax = 1024 ** 3;
+
+const noCadences: TickCadences = { busiest: [], quiet: [] };
+
+/** Looks at the ticks of some days, given as YYYY-MM-DD, up to the end of the span. One generation is read. */
+export async function readTickCadences(
+  archive: Archive,
+  manifest: Manifest,
+  days: ReadonlySet<string>,
+  span: Window,
+  rules: CadenceRules,
+  random: Random,
+): Promise<TickCadences> {
+  const wanted = ({ date }: { date: string | null }): boolean => date !== null && days.has(date);
+  const [ticks, candles] = [manifest.datasets.ticks.files, manifest.datasets.candles_1h.files].map((files) =>
+    files.filter(wanted),
+  );
+  if (ticks!.length === 0) return noCadences;
+  // Candles are there where the settings say so, and much fewer than ticks.
+  const from: DatasetName = candles!.length === ticks!.length ? 'candles_1h' : 'ticks';
+  const { query, close } = await openPinned(archive, { names: [from], wanted, memoryBytesMax }, random);
+  try {
+    const end = Math.ceil(span.to / hourMs);
+    const rows = await query.readRows(formatCadenceQuery(from), [
+      span.from,
+      rules.hoursMin,
+      end,
+      rules.quietHoursMin,
+      rules.pauseFactor,
+      rules.busiestMax,
+      rules.quietMax,
+    ]);
+    const habit = (row: (typeof rows)[number]): TickCadence => ({
+      symbol: row.symbol as string,
+      ticks: row.ticks as number,
+      hours: row.hours as number,
+      longestPauseMs: row.pause as number,
+    });
+    return {
+      busiest: rows.filter(({ rank }) => (rank as number) <= rules.busiestMax).map(habit),
+      quiet: rows.filter(({ is_quiet }) => is_quiet === true).map(habit),
+    };
+  } finally {
+    await close();
+  }
+}
+
+const formatCadenceQuery = (from: 'candles_1h' | 'ticks'): string => `
+WITH hours AS (
+  SELECT symbol, epoch_ms(t) // ${hourMs} AS hour, ${from === 'ticks' ? 'count(*)' : 'sum(ticks)'} AS n
+  FROM ${from} WHERE epoch_ms(t) >= $1 GROUP BY ALL
+), paused AS (
+  SELECT symbol, hour, n, hour - lag(hour) OVER (PARTITION BY symbol ORDER BY hour) AS pause FROM hours
+), habits AS (
+  SELECT symbol, CAST(sum(n) AS BIGINT) AS ticks, count(*) AS hours, coalesce(max(pause), 0) AS pause, max(hour) AS last
+  FROM paused GROUP BY symbol
+), ranked AS (
+  SELECT *, row_number() OVER (ORDER BY ticks DESC, symbol) AS rank,
+         hours >= $2 AND $3 - last > greatest($4, $5 * pause) AS is_quiet
+  FROM habits
+)
+SELECT symbol, ticks, hours, pause, rank, is_quiet FROM ranked
+WHERE rank <= $6 OR is_quiet
+QUALIFY rank <= $6 OR row_number() OVER (PARTITION BY is_quiet ORDER BY rank) <= $7
+ORDER BY rank`;

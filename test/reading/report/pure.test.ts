@@ -9,9 +9,8 @@ import {
   groupSymbols,
   otherGroupsName,
 } from '../../../src/reading/report/coverage-facts.ts';
-import { computeDayTotals } from '../../../src/reading/report/day-totals.ts';
 import { parsePastSummary, toPastRun } from '../../../src/reading/report/past-run.ts';
-import { computeReportEnd } from '../../../src/reading/report/report-data.ts';
+import { computeDayTotals, computeReportEnd } from '../../../src/reading/report/report-data.ts';
 import { rubbish } from '../../page/lake.ts';
 
 const hourMs = 3_600_000;
