@@ -1,12 +1,13 @@
 import type { Archive } from '../archive/open-archive.ts';
+import type { AcceptedWindow } from '../core/coverage.ts';
 import { UsageError } from '../core/errors.ts';
 import { formatIsoUtc } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
 import { listGaps } from '../reading/gaps.ts';
-import { toCompletenessRules } from '../settings/settings.ts';
-import { type AcceptedWindow, acceptWindow, revokeAccepted } from '../state/gaps.ts';
+import { acceptWindow, revokeAccepted } from '../state/gaps.ts';
 import { readSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
+import { toCompletenessRules } from './open-configured.ts';
 import { publishVerdict } from './publish-verdict.ts';
 
 /**

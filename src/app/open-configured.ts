@@ -1,9 +1,11 @@
 import { type Archive, openArchive } from '../archive/open-archive.ts';
+import type { CompletenessRules } from '../core/completeness.ts';
 import type { RateStateStore } from '../core/rate-state.ts';
 import { computeOverlapMs, type RecheckMemory } from '../core/rechecks.ts';
 import type { LingerRules } from '../core/symbol-lifetime.ts';
-import { minuteMs } from '../core/window.ts';
-import { toCompletenessRules, type UpstreamAccess } from '../settings/settings.ts';
+import { dayMs, minuteMs } from '../core/window.ts';
+import type { Settings, UpstreamAccess } from '../settings/settings.ts';
+
 import type { ReceivedResponse, Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
 
@@ -93,3 +95,18 @@ export async function openOtherUpstream(context: Context, access: UpstreamAccess
   const { createLocalRateStore } = await import('../upstream/local-rate-store.ts');
   return openConfiguredUpstream(context, createLocalRateStore(), access);
 }
+
+/** By what the settings have an archive judged: the same for whoever writes it, reads it or serves it. */
+export const toCompletenessRules = ({
+  symbols,
+  source,
+  archive,
+}: Pick<Settings, 'symbols' | 'source' | 'archive'>): CompletenessRules => ({
+  namedSymbols: symbols.length === 0 ? null : new Set(symbols),
+  views: source.views,
+  lifetimeRules: {
+    lookbackMs: source.firstLookbackDays * dayMs,
+    lingerMs: source.lingerDays * dayMs,
+    settleMs: archive.settleMinutes * minuteMs,
+  },
+});

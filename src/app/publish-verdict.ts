@@ -1,9 +1,9 @@
 import type { Archive } from '../archive/open-archive.ts';
 import { publish } from '../archive/publish/publish.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
-import { toCompletenessRules } from '../settings/settings.ts';
 import { readRecordedDamage } from '../state/published-files.ts';
 import type { Context } from './context.ts';
+import { toCompletenessRules } from './open-configured.ts';
 
 /** Publishes the verdict as it is judged now, with whatever is journaled. */
 export async function publishVerdict(context: Context, archive: Archive, runId: string): Promise<void> {

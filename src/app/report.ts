@@ -3,9 +3,8 @@ import { requireWritableTarget, writeFileAtomically } from '../archive/copies/ex
 import type { Archive } from '../archive/open-archive.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import type { ArchiveHealth } from '../report/health-status.ts';
-import { toCompletenessRules } from '../settings/settings.ts';
 import type { Context } from './context.ts';
-import { openConfiguredArchive } from './open-configured.ts';
+import { openConfiguredArchive, toCompletenessRules } from './open-configured.ts';
 
 export interface WrittenReport {
   /** Absolute. */

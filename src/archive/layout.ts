@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { formatDay } from '../core/time.ts';
-import type { Archive } from './open-archive.ts';
+import type { Disk } from './disk/file-system.ts';
 import type { DatasetName } from './parquet/schema.ts';
 
 /** Where things are, all below one root; published paths are relative to it, with forward slashes. */
@@ -39,7 +39,7 @@ export const toQuarantinePath = (generation: number): string =>
   `.oddslake/quarantine/generation-${String(generation).padStart(6, '0')}.ndjson.gz`;
 
 /** What the quarantine has of each generation, below the archive's root, oldest first; older versions did not compress it. */
-export const listQuarantineFiles = ({ disk, layout }: Pick<Archive, 'disk' | 'layout'>): string[] =>
+export const listQuarantineFiles = ({ disk, layout }: { disk: Disk; layout: ArchiveLayout }): string[] =>
   disk
     .list(join(layout.privateFolder, 'quarantine'))
     .filter((name) => /^generation-\d+\.ndjson(\.gz)?$/.test(name))

@@ -1,8 +1,7 @@
-import type { LostWindow } from '../core/coverage.ts';
+import type { AcceptedWindow, LostWindow } from '../core/coverage.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import type { CompletenessCounts, DayState } from '../core/verdict.ts';
 import type { Window } from '../core/window.ts';
-import type { AcceptedWindow } from '../state/gaps.ts';
 import { type DatasetName, datasetNames } from './parquet/schema.ts';
 
 /**

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
-import type { CoveredWindow, Evidence, Origin } from '../core/coverage.ts';
+import type { CoveredWindow, Evidence } from '../core/coverage.ts';
 import { precedenceRanks } from '../core/precedence.ts';
+import type { Origin } from '../core/raw-page.ts';
 import { parseDayStart } from '../core/time.ts';
 import { dayMs, floorToDay } from '../core/window.ts';
 import { joinOldSegments, restoreSegments } from '../state/coverage.ts';

@@ -1,4 +1,5 @@
-import type { Evidence, Origin } from './coverage.ts';
+import type { Evidence } from './coverage.ts';
+import type { Origin } from './raw-page.ts';
 import { compareUtf8 } from './symbol-name.ts';
 import type { Window } from './window.ts';
 

@@ -1,8 +1,6 @@
+import type { Origin } from './raw-page.ts';
 import { compareUtf8 } from './symbol-name.ts';
 import { covers, floorToDay, intersect, intersectTwo, isEmpty, subtract, union, type Window } from './window.ts';
-
-/** Who asked: the running poll, a backfill of the past, or an import of files. */
-export type Origin = 'poll' | 'backfill' | 'import';
 
 /**
  * Why a window counts as covered: the response stated the ends at which it was cut, a second request agreed with the
@@ -226,4 +224,14 @@ export function splitAtLostWindows<L extends Window>(
   const rest = subtract(windows, lost).map((w) => ({ ...w, loss: null }));
   const pieces = lost.flatMap((loss) => intersect(windows, [loss]).map((w) => ({ ...w, loss })));
   return [...rest, ...pieces].sort((a, b) => a.from - b.from);
+}
+
+/** A window of one symbol's ticks that somebody accepted as a gap; times are epoch milliseconds. */
+export interface AcceptedWindow extends Window {
+  readonly symbol: string;
+  /** Why, in the words of whoever accepted it. */
+  readonly reason: string;
+  readonly acceptedAt: number;
+  /** When a run ended with 4 because of it; null while none did. */
+  readonly reportedAt: number | null;
 }

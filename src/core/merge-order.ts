@@ -1,4 +1,5 @@
-import { seek, type TickColumns } from './tick-columns.ts';
+import { seek } from './tick-columns.ts';
+import type { TickColumns } from './ticks.ts';
 
 /** Ticks of one symbol from several sources in one set of columns; `source[i]` says whose tick i is. */
 export interface SourcedTicks extends TickColumns {

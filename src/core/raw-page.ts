@@ -1,4 +1,3 @@
-import type { Origin } from './coverage.ts';
 import type { Window } from './window.ts';
 
 /** What a request of the tick route was sent for; see ingest/window-bisection.ts. Times are epoch milliseconds. */
@@ -142,3 +141,6 @@ const isSafeInteger = (value: unknown): value is number => Number.isSafeInteger(
 /** Windows come of settings, too, in which a minute may be cut into any parts. */
 const isTime = (value: unknown): value is number => Number.isFinite(value);
 const isStringOrNull = (value: unknown): value is string | null => value === null || typeof value === 'string';
+
+/** Who asked: the running poll, a backfill of the past, or an import of files. */
+export type Origin = 'poll' | 'backfill' | 'import';

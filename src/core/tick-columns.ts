@@ -1,5 +1,6 @@
 import type { Precedence } from './precedence.ts';
 import { compareUtf8 } from './symbol-name.ts';
+import type { TickColumns } from './ticks.ts';
 import type { Window } from './window.ts';
 
 /** Ticks of one symbol from one answer, in any order, repeats included. */
@@ -35,20 +36,6 @@ export const emptyPart: PartColumns = {
   t: new Float64Array(0),
   p: new Float64Array(0),
 };
-
-/** Ticks of one symbol as columns of equal length: `t` in whole epoch milliseconds, `p` the price as it arrived. */
-export interface TickColumns {
-  readonly t: Float64Array;
-  readonly p: Float64Array;
-}
-
-/** Input set aside as received, with the reason; `raw` is its JSON text. */
-export interface RejectedInput {
-  readonly reason: string;
-  readonly raw: string;
-}
-
-export const emptyTicks: TickColumns = { t: new Float64Array(0), p: new Float64Array(0) };
 
 /** The times of a symbol's ticks, rising; none where it has none. */
 export function indexTickTimes({ symbols, offsets, t }: PartColumns): (symbol: string) => Float64Array {

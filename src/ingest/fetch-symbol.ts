@@ -1,9 +1,9 @@
-import type { CoveredWindow, Origin } from '../core/coverage.ts';
+import type { CoveredWindow } from '../core/coverage.ts';
 import { UpstreamError } from '../core/errors.ts';
 import type { Clock } from '../core/ports.ts';
 import { precedenceRanks } from '../core/precedence.ts';
-import type { TickRequestPurpose } from '../core/raw-page.ts';
-import { emptyTicks } from '../core/tick-columns.ts';
+import type { Origin, TickRequestPurpose } from '../core/raw-page.ts';
+import { emptyTicks } from '../core/ticks.ts';
 import { intersect, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';

@@ -1,6 +1,6 @@
 import type { Evidence } from '../core/coverage.ts';
 import { isSymbolName } from '../core/symbol-name.ts';
-import type { RejectedInput } from '../core/tick-columns.ts';
+import type { RejectedInput } from '../core/ticks.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import { isEmpty, subtract, type Window } from '../core/window.ts';
 import { decodeTickPage } from '../upstream/decode.ts';

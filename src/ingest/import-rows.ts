@@ -1,6 +1,6 @@
 import type { RecordPaths } from '../core/parse-market.ts';
 import { isSymbolName } from '../core/symbol-name.ts';
-import type { RejectedInput, TickColumns } from '../core/tick-columns.ts';
+import type { RejectedInput, TickColumns } from '../core/ticks.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import type { TimeZone } from '../core/time-zone.ts';
 import { dayMs } from '../core/window.ts';

@@ -1,4 +1,4 @@
-import type { RejectedInput, TickColumns } from '../core/tick-columns.ts';
+import type { RejectedInput, TickColumns } from '../core/ticks.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import { intersectTwo, isEmpty, isWithin, type Window } from '../core/window.ts';
 import type { TickPage } from '../upstream/upstream.ts';

@@ -2,7 +2,7 @@ import { UpstreamError } from '../core/errors.ts';
 import type { MarketFacts } from '../core/market.ts';
 import { parseMarket, type RecordPaths } from '../core/parse-market.ts';
 import type { Clock } from '../core/ports.ts';
-import type { RejectedInput } from '../core/tick-columns.ts';
+import type { RejectedInput } from '../core/ticks.ts';
 import type { MarketsQuery, Upstream } from '../upstream/upstream.ts';
 import { resolveObservedAt } from './observation.ts';
 

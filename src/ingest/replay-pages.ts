@@ -1,8 +1,8 @@
-import type { CoveredWindow, Evidence, Origin } from '../core/coverage.ts';
+import type { CoveredWindow, Evidence } from '../core/coverage.ts';
 import { UpstreamError } from '../core/errors.ts';
 import { precedenceRanks } from '../core/precedence.ts';
-import type { RawPage, RawPageHead, TickRequestPurpose } from '../core/raw-page.ts';
-import { emptyTicks } from '../core/tick-columns.ts';
+import type { Origin, RawPage, RawPageHead, TickRequestPurpose } from '../core/raw-page.ts';
+import { emptyTicks } from '../core/ticks.ts';
 import { subtract, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { BookRecord } from '../state/journal-books.ts';

@@ -1,4 +1,4 @@
-import { emptyTicks, type TickColumns } from '../core/tick-columns.ts';
+import { emptyTicks, type TickColumns } from '../core/ticks.ts';
 import type { Window } from '../core/window.ts';
 
 /** A market record as the sandbox sends it. Times are epoch milliseconds. */

@@ -1,5 +1,5 @@
 import { drawAt, hashText } from '../core/random.ts';
-import type { TickColumns } from '../core/tick-columns.ts';
+import type { TickColumns } from '../core/ticks.ts';
 import type { Window } from '../core/window.ts';
 import { hourMs } from '../core/window.ts';
 import { concatTicks, type Feed, sliceTicks } from './data-source.ts';

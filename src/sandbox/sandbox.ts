@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { UsageError } from '../core/errors.ts';
 import type { Clock } from '../core/ports.ts';
-import type { TickColumns } from '../core/tick-columns.ts';
+import type { TickColumns } from '../core/ticks.ts';
 import type { Window } from '../core/window.ts';
 import type { Feed } from './data-source.ts';
 import type { ChangeableOptions, SandboxOptions } from './options.ts';

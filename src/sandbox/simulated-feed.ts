@@ -1,5 +1,5 @@
 import { createRandom, drawAt, hashNumber } from '../core/random.ts';
-import { emptyTicks, type TickColumns } from '../core/tick-columns.ts';
+import { emptyTicks, type TickColumns } from '../core/ticks.ts';
 import { dayMs, hourMs } from '../core/window.ts';
 import { concatTicks, type Feed, findRow, sliceTicks } from './data-source.ts';
 import {

@@ -1,4 +1,4 @@
-import type { TickColumns } from '../core/tick-columns.ts';
+import type { TickColumns } from '../core/ticks.ts';
 import type { Window } from '../core/window.ts';
 
 /**

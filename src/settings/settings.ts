@@ -1,6 +1,4 @@
-import type { CompletenessRules } from '../core/completeness.ts';
 import { UsageError } from '../core/errors.ts';
-import { dayMs, minuteMs } from '../core/window.ts';
 import type { SchemaValues, settingsSchema } from './schema.ts';
 
 /** What schema.ts describes, in camelCase. */
@@ -92,21 +90,6 @@ export function parseServiceUrl(given: string, what: string): string {
   const shown = /[@?#]/.test(text) ? '(hidden)' : JSON.stringify(text);
   throw new UsageError(`${what} is ${shown}: expected an http or https URL without credentials, query or fragment`);
 }
-
-/** By what the settings have an archive judged: the same for whoever writes it, reads it or serves it. */
-export const toCompletenessRules = ({
-  symbols,
-  source,
-  archive,
-}: Pick<Settings, 'symbols' | 'source' | 'archive'>): CompletenessRules => ({
-  namedSymbols: symbols.length === 0 ? null : new Set(symbols),
-  views: source.views,
-  lifetimeRules: {
-    lookbackMs: source.firstLookbackDays * dayMs,
-    lingerMs: source.lingerDays * dayMs,
-    settleMs: archive.settleMinutes * minuteMs,
-  },
-});
 
 /** Every text of the settings that no log line may hold, in each form that it may be written in. */
 export function listSecrets({ upstream, repair, service, notify }: Settings): string[] {

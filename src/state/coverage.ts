@@ -2,10 +2,10 @@ import {
   type CoveredWindow,
   type Evidence,
   joinFinalWindows,
-  type Origin,
   overlayLayers,
   withdrawCoverage,
 } from '../core/coverage.ts';
+import type { Origin } from '../core/raw-page.ts';
 import { dayMs, subtract, union, type Window } from '../core/window.ts';
 import { type Database, evidenceSinceKey, getMeta, setMeta } from './database.ts';
 

@@ -1,4 +1,4 @@
-import type { LostWindow } from '../core/coverage.ts';
+import type { AcceptedWindow, LostWindow } from '../core/coverage.ts';
 import { subtract, union, type Window } from '../core/window.ts';
 import { readSymbolCoverage } from './coverage.ts';
 import type { Database } from './database.ts';
@@ -119,16 +119,6 @@ export function markLostReported(db: Database, windows: readonly LostWindow[], t
         from,
       );
   });
-}
-
-/** A window of one symbol's ticks that somebody accepted as a gap; times are epoch milliseconds. */
-export interface AcceptedWindow extends Window {
-  readonly symbol: string;
-  /** Why, in the words of whoever accepted it. */
-  readonly reason: string;
-  readonly acceptedAt: number;
-  /** When a run ended with 4 because of it; null while none did. */
-  readonly reportedAt: number | null;
 }
 
 interface AcceptedRow {

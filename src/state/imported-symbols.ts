@@ -1,5 +1,5 @@
 import type { MarketFacts } from '../core/market.ts';
-import type { RejectedInput } from '../core/tick-columns.ts';
+import type { RejectedInput } from '../core/ticks.ts';
 import type { Database } from './database.ts';
 import { appendHeader } from './journal.ts';
 import { appendRejected } from './journal-rejected.ts';

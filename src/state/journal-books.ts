@@ -1,6 +1,6 @@
 import { type BookSide, countLevels, type ObservedSnapshot, type OrderBookSnapshot } from '../core/book.ts';
 import { computePartNumber } from '../core/symbol-name.ts';
-import type { RejectedInput } from '../core/tick-columns.ts';
+import type { RejectedInput } from '../core/ticks.ts';
 import { floorToDay } from '../core/window.ts';
 import type { Database } from './database.ts';
 import {

@@ -1,4 +1,4 @@
-import type { RejectedInput } from '../core/tick-columns.ts';
+import type { RejectedInput } from '../core/ticks.ts';
 import type { Database } from './database.ts';
 import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-check.ts';
 

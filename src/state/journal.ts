@@ -1,9 +1,11 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import type { CoveredWindow, Evidence, Origin } from '../core/coverage.ts';
+import type { CoveredWindow, Evidence } from '../core/coverage.ts';
 import type { MarketFacts } from '../core/market.ts';
 import { createMergeScratch, isSorted, sortTicksInPlace } from '../core/merge-order.ts';
+import type { Origin } from '../core/raw-page.ts';
 import { computePartNumber } from '../core/symbol-name.ts';
-import { type RejectedInput, seek, type TickChunk, type TickColumns } from '../core/tick-columns.ts';
+import { seek, type TickChunk } from '../core/tick-columns.ts';
+import type { RejectedInput, TickColumns } from '../core/ticks.ts';
 import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../core/window.ts';
 import { recordOldestShown } from './coverage.ts';
 import type { Database } from './database.ts';

@@ -1,31 +1,5 @@
+import type { FileRecord, RowGroup } from '../archive/parquet/row-group-index.ts';
 import { type Database, getMeta, setMeta } from './database.ts';
-
-/** The values of a row's sort key, in its order. Times are epoch milliseconds. */
-export type SortKey = readonly (string | number | null)[];
-
-/** One row group of a Parquet file. */
-export interface RowGroup {
-  /** Its bytes in the file: `start` included, `end` excluded. */
-  readonly start: number;
-  readonly end: number;
-  /** Of these bytes. */
-  readonly sha256: string;
-  readonly rows: number;
-  /** Keys of its first and its last row. */
-  readonly first: SortKey;
-  readonly last: SortKey;
-}
-
-/** What one published file is made of. */
-export interface FileRecord {
-  /** Relative to the archive's root. */
-  readonly path: string;
-  /** Of the whole file: of another one this says nothing. */
-  readonly sha256: string;
-  /** What stands behind the last row group, to the end of the file. */
-  readonly footer: Uint8Array;
-  readonly groups: readonly RowGroup[];
-}
 
 /** Keeps the records of files; each takes the place of what was known of its path. */
 export function recordRowGroups(db: Database, records: Iterable<FileRecord>): void {

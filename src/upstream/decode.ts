@@ -1,4 +1,4 @@
-import type { RejectedInput } from '../core/tick-columns.ts';
+import type { RejectedInput } from '../core/ticks.ts';
 import type { Window } from '../core/window.ts';
 import { decodeCompactPage } from './fast-page-decoder.ts';
 import {

@@ -1,5 +1,5 @@
+import type { TickColumns } from '../core/ticks.ts';
 import type { DecodedTickPage } from './upstream.ts';
-import type { TickColumns } from '../core/tick-columns.ts';
 
 const toAsciiBytes = (text: string): Buffer => Buffer.from(text, 'latin1');
 

@@ -1,7 +1,7 @@
 import type { Clock, Random } from '../core/ports.ts';
 import type { RateStateStore } from '../core/rate-state.ts';
 import type { RawPage, TickRequestPurpose } from '../core/raw-page.ts';
-import type { RejectedInput, TickColumns } from '../core/tick-columns.ts';
+import type { RejectedInput, TickColumns } from '../core/ticks.ts';
 import type { Window } from '../core/window.ts';
 import type { OpenTransport } from './transport.ts';
 

@@ -1,12 +1,11 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openConfiguredArchive } from '../../src/app/open-configured.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../src/app/open-configured.ts';
 import { notePolledPlans } from '../../src/app/steps/polled-symbols.ts';
 import { formatStatus } from '../../src/cli/format-archive.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
 import { planPoll } from '../../src/ingest/plan.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { readStatus } from '../../src/reading/status.ts';
-import { toCompletenessRules } from '../../src/settings/settings.ts';
 import { readSymbolCoverage } from '../../src/state/coverage.ts';
 import { appendTicks } from '../../src/state/journal.ts';
 import { ensureSymbols, readSymbol } from '../../src/state/symbols.ts';

@@ -3,11 +3,10 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { job as ticks } from '../../jobs/ticks.ts';
 import type { Context } from '../../src/app/context.ts';
-import { openConfiguredArchive } from '../../src/app/open-configured.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../src/app/open-configured.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import { readStatus } from '../../src/reading/status.ts';
-import { toCompletenessRules } from '../../src/settings/settings.ts';
 import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
 const at = (n: number): number => firstNight + n * dayMs;

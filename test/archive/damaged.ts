@@ -5,12 +5,13 @@ import { beforeAll } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { listManifestFiles, type PublishedFile } from '../../src/archive/manifest.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
+import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';
 import { type RepairOptions, repairArchive } from '../../src/archive/repair/repair.ts';
 import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
 import { toBookSide } from '../../src/core/book.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
-import { type FileRecord, readRowGroups } from '../../src/state/published-files.ts';
+import { readRowGroups } from '../../src/state/published-files.ts';
 import {
   answer,
   append,

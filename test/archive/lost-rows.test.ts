@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { PublishedCoverage } from '../../src/archive/generation/day-tables.ts';
+import type { SortKey } from '../../src/archive/parquet/row-group-index.ts';
 import {
   computeLostWindows,
   computeLostWindowsOfRestored,
@@ -8,7 +9,6 @@ import {
 } from '../../src/archive/repair/repair-day.ts';
 import { countCoverageTicks } from '../../src/archive/repair/restore-coverage.ts';
 import { computeKeyRange, type LostRange } from '../../src/archive/repair/salvage-row-groups.ts';
-import type { SortKey } from '../../src/state/published-files.ts';
 import { day0, dayMs } from './scratch.ts';
 
 const range = (first: SortKey, last: SortKey, rows: number): LostRange => ({ keys: { first, last }, rows });

@@ -8,12 +8,12 @@ import {
   isProven,
   joinFinalWindows,
   joinForPublishing,
-  type Origin,
   overlayCoverage,
   overlayLayers,
   overlayLayersOnto,
   subtractWindow,
 } from '../../src/core/coverage.ts';
+import type { Origin } from '../../src/core/raw-page.ts';
 import { dayMs, floorToDay, isEmpty, splitByDay } from '../../src/core/window.ts';
 
 const size = 20;

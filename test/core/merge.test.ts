@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { mergePart } from '../../src/core/merge.ts';
 import { precedenceRanks } from '../../src/core/precedence.ts';
-import { emptyPart, emptyTicks, type TickChunk } from '../../src/core/tick-columns.ts';
+import { emptyPart, type TickChunk } from '../../src/core/tick-columns.ts';
+import { emptyTicks } from '../../src/core/ticks.ts';
 import { type Observation, plainly, publish, rowsOf, winners } from './publishing.ts';
 
 const symbols = ['A', '\u{e000}', '😀'];

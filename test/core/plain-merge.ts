@@ -10,7 +10,8 @@ import {
   type PrecedenceWindow,
 } from '../../src/core/precedence.ts';
 import { compareUtf8 } from '../../src/core/symbol-name.ts';
-import type { Conflict, PartColumns, RunTally, TickChunk, TickColumns } from '../../src/core/tick-columns.ts';
+import type { Conflict, PartColumns, RunTally, TickChunk } from '../../src/core/tick-columns.ts';
+import type { TickColumns } from '../../src/core/ticks.ts';
 
 export function plainMergePart(old: PartColumns, chunks: readonly TickChunk[], known: KnownPrecedence): MergedPart {
   const bySymbol = new Map<string, TickChunk[]>();

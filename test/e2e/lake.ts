@@ -10,7 +10,7 @@ import type { Manifest } from '../../src/archive/manifest.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
 import { datasets } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import type { TickColumns } from '../../src/core/tick-columns.ts';
+import type { TickColumns } from '../../src/core/ticks.ts';
 import type { Window } from '../../src/core/window.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';

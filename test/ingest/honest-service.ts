@@ -1,5 +1,5 @@
 /** A service that is honest about a known truth, in every way of paging that the interface leaves open. */
-import type { RejectedInput } from '../../src/core/tick-columns.ts';
+import type { RejectedInput } from '../../src/core/ticks.ts';
 import { isWithin, type Window } from '../../src/core/window.ts';
 import type { TickPage, TicksQuery, Upstream } from '../../src/upstream/upstream.ts';
 

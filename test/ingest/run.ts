@@ -1,6 +1,6 @@
 /** A run over several symbols as the collector makes it, with every answer checked against the truth as it is kept. */
 import type { Clock } from '../../src/core/ports.ts';
-import type { TickColumns } from '../../src/core/tick-columns.ts';
+import type { TickColumns } from '../../src/core/ticks.ts';
 import { isWithin, subtract, union, type Window } from '../../src/core/window.ts';
 import { defaultFetchOptions } from '../../src/ingest/fetch-steps.ts';
 import {

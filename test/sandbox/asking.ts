@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import type { TickColumns } from '../../src/core/tick-columns.ts';
+import type { TickColumns } from '../../src/core/ticks.ts';
 import type { SandboxMarket } from '../../src/sandbox/data-source.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, type SandboxDeps, startSandbox } from '../../src/sandbox/sandbox.ts';

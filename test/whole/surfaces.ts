@@ -1,6 +1,6 @@
 import type { Context } from '../../src/app/context.ts';
 import { judgeArchive, probeArchive } from '../../src/app/doctor/archive.ts';
-import { openConfiguredArchive } from '../../src/app/open-configured.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../src/app/open-configured.ts';
 import { openScheduleMonitor } from '../../src/app/schedule/health-checks.ts';
 import { openJobStatusBoard } from '../../src/app/schedule/job-status.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
@@ -12,7 +12,6 @@ import { type GapList, listGaps } from '../../src/reading/gaps.ts';
 import { readReportData } from '../../src/reading/report/report-data.ts';
 import { readStatus } from '../../src/reading/status.ts';
 import { assessHealth, computeGrowth } from '../../src/report/health-status.ts';
-import { toCompletenessRules } from '../../src/settings/settings.ts';
 import { readRecordedDamage } from '../../src/state/published-files.ts';
 import { dayMs } from './world.ts';
 

@@ -8,7 +8,7 @@ import {
 import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
 import type { MarketFacts } from '../../core/market.ts';
 import { precedenceRanks } from '../../core/precedence.ts';
-import type { RejectedInput } from '../../core/tick-columns.ts';
+import type { RejectedInput } from '../../core/ticks.ts';
 import type { Window } from '../../core/window.ts';
 import { createTickBuffer, type RowSink, type TickBuffer } from '../../ingest/import-rows.ts';
 import { validateTicks } from '../../ingest/observation.ts';

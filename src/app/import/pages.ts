@@ -1,6 +1,6 @@
 import { type ImportedSymbolTicks, splitTicksByDay } from '../../archive/publish/import-buffer.ts';
 import type { SpillFile } from '../../archive/publish/spill-file.ts';
-import type { RejectedInput } from '../../core/tick-columns.ts';
+import type { RejectedInput } from '../../core/ticks.ts';
 import { readSavedPage } from '../../ingest/import-page.ts';
 import type { ImportDataset } from '../../ingest/import-rows.ts';
 import { sortTicksByTime } from '../../state/journal.ts';

@@ -5,7 +5,6 @@ import type { SymbolFacts } from '../../core/market.ts';
 import { hasTooManySuspended, isActive } from '../../core/symbol-lifetime.ts';
 import { formatIsoUtc } from '../../core/time.ts';
 import { intersect, type Window } from '../../core/window.ts';
-import { toCompletenessRules } from '../../settings/settings.ts';
 import type { Database } from '../../state/database.ts';
 import {
   markAcceptedReported,
@@ -15,7 +14,7 @@ import {
   readLostWindows,
 } from '../../state/gaps.ts';
 import { countActiveSymbols, readAllSymbols, readSuspendedSymbols } from '../../state/symbols.ts';
-import { getConfiguredSymbols } from '../open-configured.ts';
+import { getConfiguredSymbols, toCompletenessRules } from '../open-configured.ts';
 import type { Run } from '../run.ts';
 import { formatNameList } from './poll-steps.ts';
 import { readNamedSymbolFacts } from './polled-symbols.ts';

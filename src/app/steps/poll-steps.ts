@@ -1,7 +1,7 @@
-import type { Origin } from '../../core/coverage.ts';
 import { UpstreamError, UsageError } from '../../core/errors.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { comparedMax, describeShortLists, isThinnedBeforeFetch } from '../../core/nightly-stats.ts';
+import type { Origin } from '../../core/raw-page.ts';
 import { isRequestDue } from '../../core/symbol-lifetime.ts';
 import { formatDay, formatIsoUtc } from '../../core/time.ts';
 import { dayMs, minuteMs, subtract, union, type Window } from '../../core/window.ts';

@@ -13,9 +13,9 @@ import { type VerifyResult, verifyArchive } from '../../archive/verify/verify.ts
 import { DamageError } from '../../core/errors.ts';
 import { recordLateness } from '../../core/rechecks.ts';
 import { dayMs, floorToDay } from '../../core/window.ts';
-import { toCompletenessRules } from '../../settings/settings.ts';
 import { updateRechecks } from '../../state/nightly-stats.ts';
 import { type FileDamage, recordDamage } from '../../state/published-files.ts';
+import { toCompletenessRules } from '../open-configured.ts';
 import type { Run } from '../run.ts';
 import { type JobWorkers, openJobWorkers } from '../worker-pool.ts';
 import { noteConfirmedLosses } from './track-lost-windows.ts';

@@ -5,7 +5,7 @@ import { clockAheadMsMax } from '../../core/ports.ts';
 import { precedenceRanks } from '../../core/precedence.ts';
 import { createRandom, hashText } from '../../core/random.ts';
 import { computeLatenessMs, type RecheckMemory, recordLateness } from '../../core/rechecks.ts';
-import { emptyTicks } from '../../core/tick-columns.ts';
+import { emptyTicks } from '../../core/ticks.ts';
 import { dayMs, minuteMs, type Window } from '../../core/window.ts';
 import { type FetchContext, requestOnce } from '../../ingest/fetch-symbol.ts';
 import { type JournalWriter, openTickJournalWriter } from '../../ingest/journal-writer.ts';

@@ -1,6 +1,7 @@
 import { type BookCoverage, overlayBookCoverage } from '../../core/book.ts';
-import type { CoveredWindow, Evidence, Origin } from '../../core/coverage.ts';
+import type { CoveredWindow, Evidence } from '../../core/coverage.ts';
 import type { MarketRow } from '../../core/market.ts';
+import type { Origin } from '../../core/raw-page.ts';
 import { compareUtf8 } from '../../core/symbol-name.ts';
 import type { Conflict } from '../../core/tick-columns.ts';
 import { formatDay } from '../../core/time.ts';

@@ -10,10 +10,10 @@ import {
 import { assertPartOrder, type PartColumns } from '../../core/tick-columns.ts';
 import { formatDay } from '../../core/time.ts';
 import { dayMs, type Window } from '../../core/window.ts';
-import type { FileRecord, SortKey } from '../../state/published-files.ts';
 import { sha256 } from '../disk/file-system.ts';
 import { toDayPath } from '../layout.ts';
 import { encodeBooks } from '../parquet/books-file.ts';
+import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
 import { createFileRecord, createSymbolKeyReader, type KeyReader } from '../parquet/row-group-index.ts';
 import { candleDatasets, type DatasetName } from '../parquet/schema.ts';
 import { encodeCandles, encodeTicks, openTickFileWriter } from '../parquet/ticks-file.ts';

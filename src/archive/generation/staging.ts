@@ -16,7 +16,6 @@ import {
 } from '../../state/intent.ts';
 import {
   type FileDamage,
-  type FileRecord,
   readHashTimes,
   readRecordedDamage,
   recordHashed,
@@ -40,7 +39,7 @@ import {
   toManifestLost,
 } from '../manifest.ts';
 import { type Archive, readFileNow } from '../open-archive.ts';
-import { createRowKeyReader } from '../parquet/row-group-index.ts';
+import { createRowKeyReader, type FileRecord } from '../parquet/row-group-index.ts';
 import { type CellValue, encodeRows } from '../parquet/rows.ts';
 import { type DatasetName, datasets } from '../parquet/schema.ts';
 import { createEncodedFile, type EncodedFile, type FileStatistics } from './encode-partition.ts';

@@ -1,4 +1,3 @@
-import type { FileRecord, RowGroup, SortKey } from '../../state/published-files.ts';
 import { sha256 } from '../disk/file-system.ts';
 import { decodeArrowTable } from './rows.ts';
 import { type DatasetName, datasets } from './schema.ts';
@@ -88,4 +87,31 @@ function requireFooterNumber(field: ThriftField | undefined): number {
 function requireFooterList(field: ThriftField | undefined): readonly ThriftField[] {
   if (!Array.isArray(field)) throw new Error('a footer lacks a list');
   return field as readonly ThriftField[];
+}
+
+/** The values of a row's sort key, in its order. Times are epoch milliseconds. */
+export type SortKey = readonly (string | number | null)[];
+
+/** One row group of a Parquet file. */
+export interface RowGroup {
+  /** Its bytes in the file: `start` included, `end` excluded. */
+  readonly start: number;
+  readonly end: number;
+  /** Of these bytes. */
+  readonly sha256: string;
+  readonly rows: number;
+  /** Keys of its first and its last row. */
+  readonly first: SortKey;
+  readonly last: SortKey;
+}
+
+/** What one published file is made of. */
+export interface FileRecord {
+  /** Relative to the archive's root. */
+  readonly path: string;
+  /** Of the whole file: of another one this says nothing. */
+  readonly sha256: string;
+  /** What stands behind the last row group, to the end of the file. */
+  readonly footer: Uint8Array;
+  readonly groups: readonly RowGroup[];
 }

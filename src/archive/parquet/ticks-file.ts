@@ -1,5 +1,6 @@
 import type { CandleColumns } from '../../core/candles.ts';
-import type { PartColumns, TickColumns } from '../../core/tick-columns.ts';
+import type { PartColumns } from '../../core/tick-columns.ts';
+import type { TickColumns } from '../../core/ticks.ts';
 import { cachedDictionaryBytesMax, type DataPage, readColumnValues } from './page-decoder.ts';
 import { type RowGroupIndexes, rowGroupRows } from './rows.ts';
 import { datasets } from './schema.ts';

@@ -1,7 +1,8 @@
 import type { CoveredWindow, Evidence } from '../../core/coverage.ts';
 import type { Precedence } from '../../core/precedence.ts';
 import { computePartNumber } from '../../core/symbol-name.ts';
-import { findFirstAtOrAfter, type TickChunk, type TickColumns } from '../../core/tick-columns.ts';
+import { findFirstAtOrAfter, type TickChunk } from '../../core/tick-columns.ts';
+import type { TickColumns } from '../../core/ticks.ts';
 import { dayMs, floorToDay, splitByDay, type Window } from '../../core/window.ts';
 import type { Database } from '../../state/database.ts';
 import { appendTicks, type JournalBin, readBinCoverage, readBinTicks, readWithdrawals } from '../../state/journal.ts';

@@ -1,6 +1,6 @@
 import type { LostWindow } from '../../core/coverage.ts';
-import type { SortKey } from '../../state/published-files.ts';
 import type { PublishedFile } from '../manifest.ts';
+import type { SortKey } from '../parquet/row-group-index.ts';
 import type { DatasetName } from '../parquet/schema.ts';
 import type { VerifyFinding } from '../verify/verify.ts';
 

@@ -1,7 +1,7 @@
 import type { LostWindow } from '../../core/coverage.ts';
-import type { FileRecord, SortKey } from '../../state/published-files.ts';
 import { sha256 } from '../disk/file-system.ts';
 import type { PublishedFile } from '../manifest.ts';
+import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
 import type { DatasetName } from '../parquet/schema.ts';
 import { magic } from '../parquet/thrift-reader.ts';
 import type { UnrecoverableRows } from './repair-report.ts';

@@ -4,19 +4,13 @@ import { type CoverageExtent, computeCoverageExtents, findDatabaseFault } from '
 import { getMeta, manifestHashKey } from '../../state/database.ts';
 import { readOpenIntent } from '../../state/intent.ts';
 import { findJournalDamage } from '../../state/journal-check.ts';
-import {
-  dropRowGroups,
-  type FileRecord,
-  hasRowGroups,
-  listRecordedPaths,
-  recordRowGroups,
-} from '../../state/published-files.ts';
+import { dropRowGroups, hasRowGroups, listRecordedPaths, recordRowGroups } from '../../state/published-files.ts';
 import { toStateFilePath } from '../../state/state.ts';
 import { sha256, toDraftPath } from '../disk/file-system.ts';
 import { recordManifestText } from '../generation/commit.ts';
 import { formatChecksums, listManifestFiles, type Manifest, type PublishedFile, sumFileTotals } from '../manifest.ts';
 import { type Archive, locateFile, readFileNow, readPublishedFile } from '../open-archive.ts';
-import { createFileRecord, readFileKeys } from '../parquet/row-group-index.ts';
+import { createFileRecord, type FileRecord, readFileKeys } from '../parquet/row-group-index.ts';
 import { decodeRows } from '../parquet/rows.ts';
 import { type DatasetName, datasetNames, datasets } from '../parquet/schema.ts';
 import { formatRootFiles, readRootFileHashes, recordRootFileHashes } from '../texts/root-files.ts';

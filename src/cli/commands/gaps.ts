@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
+import type { AcceptedWindow } from '../../core/coverage.ts';
 import { UsageError } from '../../core/errors.ts';
 import { formatIsoUtc } from '../../core/time.ts';
-import type { AcceptedWindow } from '../../state/gaps.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -50,7 +50,7 @@ export function addGaps(shell: CliContext): void {
       const [{ listGaps }, { formatGaps }, { toCompletenessRules }] = await Promise.all([
         import('../../reading/gaps.ts'),
         import('../format-archive.ts'),
-        import('../../settings/settings.ts'),
+        import('../../app/open-configured.ts'),
       ]);
       const asked = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
       const gaps = listGaps(archive, asked, toCompletenessRules(context.settings), context.clock.nowMs());

@@ -26,7 +26,7 @@ export function addStatus(shell: CliContext): void {
     return withArchive(flags, shell.version, async (archive, context) => {
       const [{ readStatus }, { toCompletenessRules }, { formatStatus }] = await Promise.all([
         import('../../reading/status.ts'),
-        import('../../settings/settings.ts'),
+        import('../../app/open-configured.ts'),
         import('../format-archive.ts'),
       ]);
       const status = readStatus(archive, toCompletenessRules(context.settings), context.clock.nowMs());

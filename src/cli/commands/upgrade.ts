@@ -14,7 +14,7 @@ export function addUpgrade(shell: CliContext): void {
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ toCompletenessRules }, { estimateRecheckCost }, { publish }] = await Promise.all([
-        import('../../settings/settings.ts'),
+        import('../../app/open-configured.ts'),
         import('../../app/inferred-cost.ts'),
         import('../../archive/publish/publish.ts'),
       ]);

@@ -2,14 +2,13 @@ import type { ExecutableSpec } from '../../research/backtest-request.ts';
 import { builtinStrategies } from '../../research/builtin-strategies.ts';
 import type { Strategy } from '../../research/strategy.ts';
 import type { Fault } from '../../research/validator.ts';
-import type { StrategyRow } from '../../workspace/tables.ts';
 import type { ResolvedStrategy } from './run-backtest.ts';
 
 /** Looks for a strategy that its owner keeps; without a version for the latest. */
 export type FindSavedStrategy = (
   name: string,
   version: number | null,
-) => Promise<Pick<StrategyRow, 'definition' | 'version'> | null>;
+) => Promise<{ readonly definition: string; readonly version: number } | null>;
 
 /** Which strategy is meant: the one that comes along, else one of the owner's of that name, else one that everybody has. */
 export async function resolveStrategy(

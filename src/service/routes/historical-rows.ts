@@ -1,3 +1,4 @@
+import { toCompletenessRules } from '../../app/open-configured.ts';
 import { createFileFilter } from '../../archive/copies/prune-files.ts';
 import type { Manifest } from '../../archive/manifest.ts';
 import type { DatasetName } from '../../archive/parquet/schema.ts';
@@ -35,7 +36,6 @@ import {
   planDaySteps,
   planRangeSteps,
 } from '../../reading/history/scan-plan.ts';
-import { toCompletenessRules } from '../../settings/settings.ts';
 import { readAllSymbols } from '../../state/symbols.ts';
 import { decodeMarketCursor, decodeRowCursor, encodeMarketCursor, encodeRowCursor } from '../cursor.ts';
 import {

@@ -2,7 +2,7 @@
  * A service composed at random of ways to answer badly. It knows nothing of what the pager believes: each way is a
  * switch of its own, and any may meet any other. How it makes a page of its ticks is the sandbox's own code.
  */
-import type { RejectedInput } from '../../../src/core/tick-columns.ts';
+import type { RejectedInput } from '../../../src/core/ticks.ts';
 import { intersect, isWithin, type Window } from '../../../src/core/window.ts';
 import {
   composePage,
