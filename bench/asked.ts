@@ -1,9 +1,9 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readRawFile } from '../src/archive/raw/raw-file.ts';
+import { buildRequestPath } from '../src/client/client.ts';
 import { paths } from '../src/contract/paths.ts';
-import type { RawRequest } from '../src/core/raw-page.ts';
-import { buildRequestPath } from '../src/upstream/client.ts';
+import type { RawRequest } from '../src/contract/raw-page.ts';
 
 /** Longest piece of raw pages, decompressed. */
 const pieceBytesMax = 2 ** 30;

@@ -2,7 +2,7 @@
  * The tick-page decoder against JSON.parse to columns, in turn on the same page of 5,000 ticks; medians of 15 rounds.
  * Run: node bench/decode.ts
  */
-import { decodeTickPage } from '../src/upstream/decode.ts';
+import { decodeTickPage } from '../src/client/decode.ts';
 
 const ticks = 5000;
 const rounds = 15;

@@ -1,5 +1,5 @@
-import { createRandom, hashNumber } from '../src/core/random.ts';
-import { dayMs } from '../src/core/window.ts';
+import { createRandom, hashNumber } from '../src/base/random.ts';
+import { dayMs } from '../src/base/window.ts';
 import { createMarketNames } from '../src/sandbox/simulated-markets.ts';
 import type { SandboxTickPage } from '../src/sandbox/tick-page.ts';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { systemClock, systemRandomBytes } from '../src/system.ts';
-import { openWorkspace } from '../src/workspace/workspace.ts';
+import { systemClock, systemRandomBytes } from '../src/base/system.ts';
+import { openWorkspace } from '../src/server/workspace/workspace.ts';
 
 /** A key for the service of the archive at `root`, which no rate holds up. */
 export async function makeKey(root: string): Promise<string> {

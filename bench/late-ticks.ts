@@ -1,7 +1,7 @@
 import { cpSync, linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { createRandom, hashNumber } from '../src/core/random.ts';
-import { dayMs } from '../src/core/window.ts';
+import { createRandom, hashNumber } from '../src/base/random.ts';
+import { dayMs } from '../src/base/window.ts';
 import type { SandboxTickPage } from '../src/sandbox/tick-page.ts';
 import type { Bench } from './bench.ts';
 import { alternate, type Contender, isMeasured, processTimings, summarise } from './harness.ts';

@@ -3,17 +3,17 @@
  * Run: node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
  */
 import { parseArgs } from 'node:util';
-import { computeFileStatistics } from '../src/archive/generation/encode-partition.ts';
-import { candleIntervals, computeCandles } from '../src/core/candles.ts';
-import { type MergedPart, mergePart } from '../src/core/merge.ts';
-import { type KnownPrecedence, precedenceRanks } from '../src/core/precedence.ts';
-import { computePartNumber } from '../src/core/symbol-name.ts';
-import { emptyPart, type TickChunk } from '../src/core/tick-columns.ts';
-import { dayMs, floorToDay, union, type Window } from '../src/core/window.ts';
-import { validateTicks } from '../src/ingest/observation.ts';
+import { candleIntervals, computeCandles } from '../src/archive/format/candles.ts';
+import { type MergedPart, mergePart } from '../src/archive/format/merge.ts';
+import { type KnownPrecedence, precedenceRanks } from '../src/archive/format/precedence.ts';
+import { emptyPart, type TickChunk } from '../src/archive/format/tick-columns.ts';
+import { computeFileStatistics } from '../src/archive/publish/encode-partition.ts';
+import { computePartNumber } from '../src/base/symbol-name.ts';
+import { dayMs, floorToDay, union, type Window } from '../src/base/window.ts';
+import { decodeTickPage } from '../src/client/decode.ts';
+import type { DecodedTickPage } from '../src/client/upstream.ts';
+import { validateTicks } from '../src/collector/paging/observation.ts';
 import { formatTickPage } from '../src/sandbox/tick-page.ts';
-import { decodeTickPage } from '../src/upstream/decode.ts';
-import type { DecodedTickPage } from '../src/upstream/upstream.ts';
 import { generatedPages } from './generated-pages.ts';
 import { spread } from './statistics.ts';
 

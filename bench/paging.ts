@@ -1,4 +1,4 @@
-import { dayMs } from '../src/core/window.ts';
+import { dayMs } from '../src/base/window.ts';
 import { openLake } from '../test/ingest/adversary/lake.ts';
 import { collectNight, falseClaims } from '../test/ingest/adversary/night.ts';
 import { type Random, randomOf } from '../test/ingest/adversary/random.ts';

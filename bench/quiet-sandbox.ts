@@ -4,11 +4,11 @@
  * Run: node bench/quiet-sandbox.ts SYMBOLS SEED
  */
 
-import { createRandom } from '../src/core/random.ts';
-import { dayMs, floorToDay } from '../src/core/window.ts';
+import { createRandom } from '../src/base/random.ts';
+import { systemClock } from '../src/base/system.ts';
+import { dayMs, floorToDay } from '../src/base/window.ts';
 import { createRecordedFeed, type Recording } from '../src/sandbox/recorded-feed.ts';
 import { startSandbox } from '../src/sandbox/sandbox.ts';
-import { systemClock } from '../src/system.ts';
 
 const ticksPerSymbol = 5;
 const daysWithTicks = 2;

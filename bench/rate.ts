@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { openSharedRateStore } from '../src/archive/journal/rate-limit-store.ts';
+import { openState } from '../src/archive/journal/state.ts';
+import { systemClock, systemRandom } from '../src/base/system.ts';
+import { openUpstream } from '../src/client/client.ts';
 import { paths } from '../src/contract/paths.ts';
-import { openSharedRateStore } from '../src/state/rate-limit-store.ts';
-import { openState } from '../src/state/state.ts';
-import { systemClock, systemRandom } from '../src/system.ts';
-import { openUpstream } from '../src/upstream/client.ts';
 import type { Bench } from './bench.ts';
 import type { Comparison, Goal, Report } from './results.ts';
 import { type BenchedSandbox, startSandbox } from './sandbox.ts';

@@ -7,10 +7,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { createResponseShapes } from '../src/app/steps/drift-step.ts';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
-import { createLayout } from '../src/archive/layout.ts';
+import { createLayout } from '../src/archive/format/layout.ts';
 import { openRawWriter } from '../src/archive/raw/raw-writer.ts';
+import { createResponseShapes } from '../src/collector/steps/drift-step.ts';
 
 const ticks = 5000;
 const pages = 200;

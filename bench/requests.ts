@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatIsoUtc } from '../src/core/time.ts';
-import { dayMs, intersectTwo, isEmpty } from '../src/core/window.ts';
+import { formatIsoUtc } from '../src/base/time.ts';
+import { dayMs, intersectTwo, isEmpty } from '../src/base/window.ts';
 import { sandboxDefaults } from '../src/sandbox/options.ts';
 import { createSimulatedFeed } from '../src/sandbox/simulated-feed.ts';
 import type { Bench } from './bench.ts';

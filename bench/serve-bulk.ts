@@ -11,10 +11,10 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
-import { formatManifest, type PublishedFile } from '../src/archive/manifest.ts';
+import { formatManifest, type PublishedFile } from '../src/archive/format/manifest.ts';
+import { setMeta } from '../src/archive/journal/database.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
-import { setMeta } from '../src/state/database.ts';
-import { systemClock } from '../src/system.ts';
+import { systemClock } from '../src/base/system.ts';
 import { makeKey } from './key.ts';
 import { startService } from './service.ts';
 

@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance, type DuckDBResultReader } from '@duckdb/node-api';
-import { dayMs } from '../src/core/window.ts';
+import { dayMs } from '../src/base/window.ts';
 import { openRawClient, type RawClient } from './raw-client.ts';
 import { startService } from './service.ts';
 import { makeArchive } from './tick-archive.ts';

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { openArchive } from '../src/archive/open-archive.ts';
 import { publish } from '../src/archive/publish/publish.ts';
-import { dayMs } from '../src/core/window.ts';
-import { readArchiveStatus } from '../src/reading/archive-status.ts';
-import { listGaps } from '../src/reading/gaps.ts';
-import { readStatus } from '../src/reading/status.ts';
-import { systemClock } from '../src/system.ts';
+import { readArchiveStatus } from '../src/archive/read/archive-status.ts';
+import { listGaps } from '../src/archive/read/gaps.ts';
+import { readStatus } from '../src/archive/read/status.ts';
+import { systemClock } from '../src/base/system.ts';
+import { dayMs } from '../src/base/window.ts';
 
 // How long it takes to say how whole an archive is: node bench/status.ts [SYMBOLS] [DAYS]. Half of the symbols live for
 // all of the days, the others for a week; every tenth has a gap, and the last night of each is inferred.

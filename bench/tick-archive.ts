@@ -1,17 +1,17 @@
 import { systemDisk } from '../src/archive/disk/file-system.ts';
-import { commitStage } from '../src/archive/generation/commit.ts';
-import { stageDayTable } from '../src/archive/generation/day-tables.ts';
-import { encodeTickFile } from '../src/archive/generation/encode-partition.ts';
-import { listNextFiles, type Stage, stageFile, startStage } from '../src/archive/generation/staging.ts';
-import { toDayPath } from '../src/archive/layout.ts';
+import { toDayPath } from '../src/archive/format/layout.ts';
+import type { PartColumns } from '../src/archive/format/tick-columns.ts';
+import { restoreSegments } from '../src/archive/journal/coverage.ts';
+import { readCommitState } from '../src/archive/journal/intent.ts';
+import { recordRowGroups } from '../src/archive/journal/published-files.ts';
+import { addTickDeltas } from '../src/archive/journal/symbols.ts';
 import { type Archive, openArchive } from '../src/archive/open-archive.ts';
-import { compareUtf8, computePartNumber } from '../src/core/symbol-name.ts';
-import type { PartColumns } from '../src/core/tick-columns.ts';
-import { dayMs } from '../src/core/window.ts';
-import { restoreSegments } from '../src/state/coverage.ts';
-import { readCommitState } from '../src/state/intent.ts';
-import { recordRowGroups } from '../src/state/published-files.ts';
-import { addTickDeltas } from '../src/state/symbols.ts';
+import { commitStage } from '../src/archive/publish/commit.ts';
+import { stageDayTable } from '../src/archive/publish/day-tables.ts';
+import { encodeTickFile } from '../src/archive/publish/encode-partition.ts';
+import { listNextFiles, type Stage, stageFile, startStage } from '../src/archive/publish/staging.ts';
+import { compareUtf8, computePartNumber } from '../src/base/symbol-name.ts';
+import { dayMs } from '../src/base/window.ts';
 import { makeKey } from './key.ts';
 
 // A true archive of many ticks, made fast: parts by the archive's own encoder, one generation by its own commit.

@@ -1,10 +1,10 @@
-import type { BackfillFlags, Job } from '../src/app/job.ts';
-import { runJob } from '../src/app/run.ts';
-import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/app/steps/gaps-step.ts';
-import { collectPlans, createBackfillPlans, pollMarketLists } from '../src/app/steps/poll-steps.ts';
-import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
-import { confirmRequestsPerWindow, estimateRequests } from '../src/ingest/plan.ts';
-import { readAllSymbols } from '../src/state/symbols.ts';
+import { readAllSymbols } from '../src/archive/journal/symbols.ts';
+import { confirmRequestsPerWindow, estimateRequests } from '../src/collector/paging/plan.ts';
+import type { BackfillFlags, Job } from '../src/collector/run/job.ts';
+import { runJob } from '../src/collector/run/run.ts';
+import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/collector/steps/gaps-step.ts';
+import { collectPlans, createBackfillPlans, pollMarketLists } from '../src/collector/steps/poll-steps.ts';
+import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
 /** Fetches the windows of the past that coverage lacks. */
 export const job: Job<BackfillFlags> = {

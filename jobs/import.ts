@@ -1,8 +1,8 @@
-import { type ImportFlags, importFiles, prepareImport } from '../src/app/import/import-step.ts';
-import type { Job } from '../src/app/job.ts';
-import { runJob } from '../src/app/run.ts';
-import { reportDataLoss } from '../src/app/steps/gaps-step.ts';
-import { verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
+import { type ImportFlags, importFiles, prepareImport } from '../src/collector/import/import-step.ts';
+import type { Job } from '../src/collector/run/job.ts';
+import { runJob } from '../src/collector/run/run.ts';
+import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
+import { verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
 /** Takes recordings from files through the same checks, dedupe and publish as what is polled. */
 export const job: Job<ImportFlags> = {

@@ -1,7 +1,7 @@
-import type { Job } from '../src/app/job.ts';
-import { runJob } from '../src/app/run.ts';
-import { pollMarketLists, reportShortLists } from '../src/app/steps/poll-steps.ts';
-import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
+import type { Job } from '../src/collector/run/job.ts';
+import { runJob } from '../src/collector/run/run.ts';
+import { pollMarketLists, reportShortLists } from '../src/collector/steps/poll-steps.ts';
+import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
 /** One poll of the market lists, published. */
 export const job: Job = {

@@ -1,12 +1,12 @@
-import type { Job, NightlyFlags } from '../src/app/job.ts';
-import { runJob } from '../src/app/run.ts';
-import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/app/steps/gaps-step.ts';
-import { recordNightStats } from '../src/app/steps/nightly-stats-step.ts';
-import { pollConfiguredBooks } from '../src/app/steps/order-books-step.ts';
-import { computePollEnd, pollMarketLists, pollTicks } from '../src/app/steps/poll-steps.ts';
-import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
-import { recheckCoverage } from '../src/app/steps/recheck-step.ts';
-import { dayMs } from '../src/core/window.ts';
+import { dayMs } from '../src/base/window.ts';
+import type { Job, NightlyFlags } from '../src/collector/run/job.ts';
+import { runJob } from '../src/collector/run/run.ts';
+import { reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/collector/steps/gaps-step.ts';
+import { recordNightStats } from '../src/collector/steps/nightly-stats-step.ts';
+import { pollConfiguredBooks } from '../src/collector/steps/order-books-step.ts';
+import { computePollEnd, pollMarketLists, pollTicks } from '../src/collector/steps/poll-steps.ts';
+import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
+import { recheckCoverage } from '../src/collector/steps/recheck-step.ts';
 
 /** The main job: markets, ticks of every live symbol from its cursor on, order books, rechecks of a sample, publish, verify what changed. */
 export const job: Job<NightlyFlags> = {

@@ -1,9 +1,9 @@
-import type { Job, OrderbookFlags } from '../src/app/job.ts';
-import { runJob } from '../src/app/run.ts';
-import { needsMarketLists, pollRequestedBooks } from '../src/app/steps/order-books-step.ts';
-import { pollMarketLists } from '../src/app/steps/poll-steps.ts';
-import { hasNoListedSymbols } from '../src/app/steps/polled-symbols.ts';
-import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
+import type { Job, OrderbookFlags } from '../src/collector/run/job.ts';
+import { runJob } from '../src/collector/run/run.ts';
+import { needsMarketLists, pollRequestedBooks } from '../src/collector/steps/order-books-step.ts';
+import { pollMarketLists } from '../src/collector/steps/poll-steps.ts';
+import { hasNoListedSymbols } from '../src/collector/steps/polled-symbols.ts';
+import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
 /** One poll of order books, published. */
 export const job: Job<OrderbookFlags> = {

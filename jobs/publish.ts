@@ -1,7 +1,7 @@
-import type { Job } from '../src/app/job.ts';
-import { runJob } from '../src/app/run.ts';
-import { reportDataLoss } from '../src/app/steps/gaps-step.ts';
-import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
+import type { Job } from '../src/collector/run/job.ts';
+import { runJob } from '../src/collector/run/run.ts';
+import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
+import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
 /** Merges what is journaled into the day partitions. */
 export const job: Job = {

@@ -1,14 +1,14 @@
-import type { Job, RepairFlags } from '../src/app/job.ts';
-import { runJob } from '../src/app/run.ts';
-import { reportDataLoss } from '../src/app/steps/gaps-step.ts';
-import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
+import type { Job, RepairFlags } from '../src/collector/run/job.ts';
+import { runJob } from '../src/collector/run/run.ts';
+import { reportDataLoss } from '../src/collector/steps/gaps-step.ts';
+import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 import {
   refetchLostWindows,
   repairDamage,
   replayRawResponses,
   reportLossesWithoutUpstream,
-} from '../src/app/steps/repair-step.ts';
-import { countRestored } from '../src/app/steps/track-lost-windows.ts';
+} from '../src/collector/steps/repair-step.ts';
+import { countRestored } from '../src/collector/steps/track-lost-windows.ts';
 import { requireOtherUpstream } from '../src/settings/settings.ts';
 
 /** Mends what is damaged and has what was lost again: of answers that were kept, from the upstream or another oddslake. */

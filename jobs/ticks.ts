@@ -1,9 +1,14 @@
-import type { Job, TicksFlags } from '../src/app/job.ts';
-import { runJob } from '../src/app/run.ts';
-import { listSuspendedNames, reportDataLoss, reportGaps, reportSuspendedSymbols } from '../src/app/steps/gaps-step.ts';
-import { computePollEnd, pollMarketLists, pollTicks } from '../src/app/steps/poll-steps.ts';
-import { hasNoListedSymbols } from '../src/app/steps/polled-symbols.ts';
-import { publishJournal, verifyPublishedFiles } from '../src/app/steps/publish-step.ts';
+import type { Job, TicksFlags } from '../src/collector/run/job.ts';
+import { runJob } from '../src/collector/run/run.ts';
+import {
+  listSuspendedNames,
+  reportDataLoss,
+  reportGaps,
+  reportSuspendedSymbols,
+} from '../src/collector/steps/gaps-step.ts';
+import { computePollEnd, pollMarketLists, pollTicks } from '../src/collector/steps/poll-steps.ts';
+import { hasNoListedSymbols } from '../src/collector/steps/polled-symbols.ts';
+import { publishJournal, verifyPublishedFiles } from '../src/collector/steps/publish-step.ts';
 
 /** One poll of ticks up to now, published. */
 export const job: Job<TicksFlags> = {

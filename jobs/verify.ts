@@ -1,6 +1,6 @@
-import type { Job, VerifyFlags } from '../src/app/job.ts';
-import { runJob } from '../src/app/run.ts';
-import { verifyAllFiles } from '../src/app/steps/publish-step.ts';
+import type { Job, VerifyFlags } from '../src/collector/run/job.ts';
+import { runJob } from '../src/collector/run/run.ts';
+import { verifyAllFiles } from '../src/collector/steps/publish-step.ts';
 
 /** Re-reads and re-hashes every published file; what is damaged is remembered until a verify or a repair is clean. */
 export const job: Job<VerifyFlags> = {

@@ -14,17 +14,17 @@ test('every surface takes its verdict from the one judge, and nobody else comput
   const read = (path: string): string[] => importsOf(readFileSync(root + path, 'utf8'));
   /** Where each surface asks: the judge, what brings its published verdict up to now, or one of those that do so. */
   const asks: Readonly<Record<string, string>> = {
-    'src/archive/generation/staging.ts': 'core/completeness.ts',
-    'src/reading/status.ts': 'core/completeness.ts',
-    'src/reading/gaps.ts': 'core/completeness.ts',
-    'src/app/steps/gaps-step.ts': 'core/completeness.ts',
-    'src/reading/archive-status.ts': 'core/verdict.ts',
-    'src/app/doctor/archive.ts': 'core/verdict.ts',
-    'src/reading/report/report-data.ts': '../status.ts',
-    'src/app/run.ts': 'reading/archive-status.ts',
-    'src/app/schedule/health-checks.ts': 'reading/archive-status.ts',
-    'src/service/readiness.ts': 'reading/archive-status.ts',
-    'src/service/metrics.ts': 'reading/archive-status.ts',
+    'src/archive/publish/staging.ts': 'archive/completeness/completeness.ts',
+    'src/archive/read/status.ts': 'archive/completeness/completeness.ts',
+    'src/archive/read/gaps.ts': 'archive/completeness/completeness.ts',
+    'src/collector/steps/gaps-step.ts': 'archive/completeness/completeness.ts',
+    'src/archive/read/archive-status.ts': 'contract/completeness-counts.ts',
+    'src/doctor/archive.ts': 'contract/completeness-counts.ts',
+    'src/report/data/report-data.ts': '../status.ts',
+    'src/collector/run/run.ts': 'archive/read/archive-status.ts',
+    'src/collector/schedule/health-checks.ts': 'archive/read/archive-status.ts',
+    'src/server/health/readiness.ts': 'archive/read/archive-status.ts',
+    'src/server/health/metrics.ts': 'archive/read/archive-status.ts',
   };
   for (const [path, specifier] of Object.entries(asks))
     expect(
@@ -35,11 +35,11 @@ test('every surface takes its verdict from the one judge, and nobody else comput
   const paths = globSync('{src,jobs}/**/*.ts', { cwd: root });
   const importers = (name: string): string[] =>
     paths.filter((path) => read(path).some((specifier) => specifier.endsWith(name)));
-  expect(importers('/judge-symbol.ts')).toEqual(['src/core/completeness.ts']);
+  expect(importers('/judge-symbol.ts')).toEqual(['src/archive/completeness/completeness.ts']);
   const asking = /import \{[^}]*\bjudge\b[^}]*\} from '[./]+core\/completeness\.ts'/;
   expect(paths.filter((path) => asking.test(readFileSync(root + path, 'utf8'))).sort()).toEqual(
     Object.keys(asks)
-      .filter((path) => asks[path] === 'core/completeness.ts')
+      .filter((path) => asks[path] === 'archive/completeness/completeness.ts')
       .sort(),
   );
 });
@@ -80,7 +80,7 @@ describe('the check of the structure', () => {
     ['bin/main.ts', "import { nightly } from '../jobs/nightly.ts';"],
     ['src/state/a.ts', "import { DatabaseSync } from 'node:sqlite';"],
     ['src/settings/source.ts', 'export const env = process.env;'],
-    ['src/system.ts', 'const now = Date.now();'],
+    ['src/base/system.ts', 'const now = Date.now();'],
     ['src/core/commonest.ts', 'export const date = new Date(0);'],
   ])('lets pass: %s %s', (path, text) => {
     expect(found(path, text)).toEqual([]);
@@ -103,7 +103,7 @@ describe('the check of the structure', () => {
     ['src/archive/elsewhere/a.ts', '', 'stands in no known room'],
     ['src/reading/files/a.ts', "import { b } from '../status.ts';", 'a part above'],
     ['src/query/a.ts', "import { b } from '../archive/b.ts';", 'against the direction'],
-    ['src/app/job.ts', "import { b } from '../cli/log.ts';", 'against the direction'],
+    ['src/collector/run/job.ts', "import { b } from '../cli/log.ts';", 'against the direction'],
     ['src/cli/a.ts', "import { b } from '../../jobs/b.ts';", 'against the direction'],
     ['jobs/a.ts', "import { b } from '../bin/main.ts';", 'against the direction'],
     ['src/core/a.ts', "import { b } from '../../test/b.ts';", 'against the direction'],
@@ -117,8 +117,8 @@ describe('the check of the structure', () => {
     ['src/cli/a.ts', "import { request } from 'undici';", 'only src/upstream may'],
     ['src/service/a.ts', "import * as Plot from '@observablehq/plot';", 'only src/report may'],
     ['src/cli/a.ts', 'if (process.env.CI) quiet();', 'only src/settings may'],
-    ['src/state/a.ts', 'const now = Date.now();', 'only src/system.ts may'],
-    ['jobs/a.ts', 'const seed = Math.random();', 'only src/system.ts may'],
+    ['src/state/a.ts', 'const now = Date.now();', 'only src/base/system.ts may'],
+    ['jobs/a.ts', 'const seed = Math.random();', 'only src/base/system.ts may'],
     ['src/utils/a.ts', '', 'says nothing'],
     ['src/core/helpers.ts', '', 'says nothing'],
     ['src/core/common/a.ts', '', 'says nothing'],

@@ -1,9 +1,9 @@
-import type { LostWindow } from '../core/coverage.ts';
-import { computePartNumber } from '../core/symbol-name.ts';
-import { countTicksInWindow, indexTickTimes } from '../core/tick-columns.ts';
-import { floorToDay } from '../core/window.ts';
-import { toDayPath } from './layout.ts';
-import { findManifestFile } from './manifest.ts';
+import { computePartNumber } from '../base/symbol-name.ts';
+import { floorToDay } from '../base/window.ts';
+import type { LostWindow } from './format/coverage.ts';
+import { toDayPath } from './format/layout.ts';
+import { findManifestFile } from './format/manifest.ts';
+import { countTicksInWindow, indexTickTimes } from './format/tick-columns.ts';
 import { type Archive, readPublishedFile } from './open-archive.ts';
 import { decodeTicks } from './parquet/ticks-file.ts';
 

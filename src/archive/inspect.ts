@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import { OddslakeError } from '../core/errors.ts';
-import { LockRefusedError, tryLock } from '../state/lock.ts';
-import { inspectState, type StateInspection } from '../state/state.ts';
+import { OddslakeError } from '../base/errors.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
-import { createLayout } from './layout.ts';
-import { listManifestFiles, type Manifest, type PublishedFile, parseManifest } from './manifest.ts';
+import { createLayout } from './format/layout.ts';
+import { listManifestFiles, type Manifest, type PublishedFile, parseManifest } from './format/manifest.ts';
+import { LockRefusedError, tryLock } from './journal/lock.ts';
+import { inspectState, type StateInspection } from './journal/state.ts';
 import { archiveExists } from './open-archive.ts';
 
 /** An archive as it is found, whatever state it is in. */

@@ -1,19 +1,19 @@
-import type { CompletenessInput, CompletenessRules, KnownDamage } from '../core/completeness.ts';
-import type { CoveredWindow, LostWindow } from '../core/coverage.ts';
-import type { SymbolFacts } from '../core/market.ts';
-import { computePartNumber } from '../core/symbol-name.ts';
-import { parseDayStart } from '../core/time.ts';
-import type { DamageFindings } from '../core/verdict.ts';
-import { dayMs, floorToDay, subtract, type Window } from '../core/window.ts';
-import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from '../state/coverage.ts';
-import type { Database } from '../state/database.ts';
-import { readAcceptedWindows, readAllOwedWindows, readLostWindows } from '../state/gaps.ts';
-import { findLastListedDay, readWholeListings } from '../state/nightly-stats.ts';
-import { type FileDamage, readRecordedDamage } from '../state/published-files.ts';
-import { readAllSymbols } from '../state/symbols.ts';
+import { computePartNumber } from '../base/symbol-name.ts';
+import { parseDayStart } from '../base/time.ts';
+import { dayMs, floorToDay, subtract, type Window } from '../base/window.ts';
+import type { DamageFindings } from '../contract/completeness-counts.ts';
+import type { CompletenessInput, CompletenessRules, KnownDamage } from './completeness/completeness.ts';
+import type { CoveredWindow, LostWindow } from './format/coverage.ts';
+import type { SymbolFacts } from './format/market.ts';
+import { findKnownWindow, readCurrentCoverage, readCurrentCoverageOf } from './journal/coverage.ts';
+import type { Database } from './journal/database.ts';
+import { readAcceptedWindows, readAllOwedWindows, readLostWindows } from './journal/gap-records.ts';
+import { findLastListedDay, readWholeListings } from './journal/nightly-memory.ts';
+import { type FileDamage, readRecordedDamage } from './journal/published-files.ts';
+import { readAllSymbols } from './journal/symbols.ts';
 import type { Archive } from './open-archive.ts';
 
-// The state that the judge of core/completeness.ts is given: as it is now, or as it will be once a generation is
+// The state that the judge of archive/completeness/completeness.ts is given: as it is now, or as it will be once a generation is
 // committed. Nobody else puts it together.
 
 /** What will be known once a stage is committed. */

@@ -1,11 +1,8 @@
 import { join } from 'node:path';
-import { DamageError, UsageError } from '../core/errors.ts';
-import { getMeta, manifestHashKey, type OpenDatabase } from '../state/database.ts';
-import { readOpenIntent } from '../state/intent.ts';
-import { changeIdentity, openState, type State, toStateFilePath } from '../state/state.ts';
-import { systemRandomBytes } from '../system.ts';
+import { DamageError, UsageError } from '../base/errors.ts';
+import { systemRandomBytes } from '../base/system.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
-import { type ArchiveLayout, createLayout } from './layout.ts';
+import { type ArchiveLayout, createLayout } from './format/layout.ts';
 import {
   createEmptyManifest,
   formatManifest,
@@ -13,7 +10,10 @@ import {
   type Manifest,
   type PublishedFile,
   parseManifest,
-} from './manifest.ts';
+} from './format/manifest.ts';
+import { getMeta, manifestHashKey, type OpenDatabase } from './journal/database.ts';
+import { readOpenIntent } from './journal/intent.ts';
+import { changeIdentity, openState, type State, toStateFilePath } from './journal/state.ts';
 import { rowGroupRows } from './parquet/rows.ts';
 import { rebuildState } from './rebuild-state.ts';
 

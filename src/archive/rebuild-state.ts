@@ -1,22 +1,22 @@
 import { join } from 'node:path';
-import type { CoveredWindow, Evidence } from '../core/coverage.ts';
-import { precedenceRanks } from '../core/precedence.ts';
-import type { Origin } from '../core/raw-page.ts';
-import { parseDayStart } from '../core/time.ts';
-import { dayMs, floorToDay } from '../core/window.ts';
-import { joinOldSegments, restoreSegments } from '../state/coverage.ts';
-import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from '../state/database.ts';
-import { acceptWindow, recordLost } from '../state/gaps.ts';
-import { restoreListings } from '../state/nightly-stats.ts';
-import { recordPrecedence } from '../state/precedence.ts';
-import { recordHashed } from '../state/published-files.ts';
-import type { State } from '../state/state.ts';
-import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from '../state/symbols.ts';
+import { parseDayStart } from '../base/time.ts';
+import { dayMs, floorToDay } from '../base/window.ts';
+import type { Origin } from '../contract/raw-page.ts';
 import { type Disk, sha256 } from './disk/file-system.ts';
-import type { ArchiveLayout } from './layout.ts';
-import { listManifestFiles, type Manifest, type PublishedFile } from './manifest.ts';
+import type { CoveredWindow, Evidence } from './format/coverage.ts';
+import { type DatasetName, datasets, readCoverageColumns } from './format/datasets.ts';
+import type { ArchiveLayout } from './format/layout.ts';
+import { listManifestFiles, type Manifest, type PublishedFile } from './format/manifest.ts';
+import { precedenceRanks } from './format/precedence.ts';
+import { joinOldSegments, restoreSegments } from './journal/coverage.ts';
+import { commitIdKey, evidenceSinceKey, manifestHashKey, setMeta } from './journal/database.ts';
+import { acceptWindow, recordLost } from './journal/gap-records.ts';
+import { restoreListings } from './journal/nightly-memory.ts';
+import { recordPrecedence } from './journal/precedence.ts';
+import { recordHashed } from './journal/published-files.ts';
+import type { State } from './journal/state.ts';
+import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from './journal/symbols.ts';
 import { type CellValue, decodeRows } from './parquet/rows.ts';
-import { type DatasetName, datasets, readCoverageColumns } from './parquet/schema.ts';
 
 /** A published tree to read from. */
 interface PublishedTree {

@@ -1,8 +1,8 @@
 import { InvalidArgumentError, Option } from 'commander';
-import { parseDuration } from '../core/time.ts';
+import { type ObjectiveName, objectiveNames } from '../backtest/engine/objectives.ts';
+import type { BuiltinStrategy } from '../backtest/strategy/builtin-strategies.ts';
+import { parseDuration } from '../base/time.ts';
 import { formatParameters } from '../report/backtest-figures.ts';
-import type { BuiltinStrategy } from '../research/builtin-strategies.ts';
-import { type ObjectiveName, objectiveNames } from '../research/objectives.ts';
 
 /** What `backtest run` takes, beside what every command does. */
 export interface BacktestRequestFlags {

@@ -1,6 +1,6 @@
-import { UsageError } from '../core/errors.ts';
-import { type BacktestSpec, parseBacktestSpec } from '../research/backtest-request.ts';
-import type { Fault } from '../research/validator.ts';
+import { type BacktestSpec, parseBacktestSpec } from '../backtest/backtest-spec.ts';
+import type { Fault } from '../backtest/strategy/json-validator.ts';
+import { UsageError } from '../base/errors.ts';
 import type { BacktestRequestFlags, NamedValue } from './backtest-flags.ts';
 import { parseTimeRange, readSymbolsFile } from './options.ts';
 

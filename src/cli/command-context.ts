@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type Context, InterruptedError } from '../app/context.ts';
-import type { JobLoaders } from '../app/job.ts';
 import type { Archive } from '../archive/open-archive.ts';
-import type { Log } from '../core/ports.ts';
-import { systemClock, systemRandom } from '../system.ts';
-import { computeThreadsMax } from '../worker-threads.ts';
+import type { Log } from '../base/ports.ts';
+import { systemClock, systemRandom } from '../base/system.ts';
+import { computeThreadsMax } from '../base/worker-threads.ts';
+import type { JobLoaders } from '../collector/run/job.ts';
+import { type Context, InterruptedError } from '../context/context.ts';
 import { hasColours } from './terminal-style.ts';
 
 /** The flags that every command has. */
@@ -175,7 +175,7 @@ export const withArchive = <T>(
   work: (archive: Archive, context: Context) => T | Promise<T>,
 ): Promise<T> =>
   withContext(flags, version, false, async (context) => {
-    const { openConfiguredArchive } = await import('../app/open-configured.ts');
+    const { openConfiguredArchive } = await import('../context/open-configured.ts');
     const archive = openConfiguredArchive(context, false);
     try {
       return await work(archive, context);

@@ -1,10 +1,10 @@
-import type { RepairedFile, RepairReport } from '../archive/repair/repair-report.ts';
-import type { Gap } from '../core/completeness.ts';
-import { formatBytes, formatCount, formatDuration, formatNumber } from '../core/format-quantity.ts';
-import { formatIsoUtc } from '../core/time.ts';
-import { formatCompleteness } from '../core/verdict.ts';
-import type { GapList } from '../reading/gaps.ts';
-import type { readStatus } from '../reading/status.ts';
+import type { Gap } from '../archive/completeness/completeness.ts';
+import type { RepairedFile, RepairReport } from '../archive/integrity/repair-report.ts';
+import type { GapList } from '../archive/read/gaps.ts';
+import type { readStatus } from '../archive/read/status.ts';
+import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
+import { formatIsoUtc } from '../base/time.ts';
+import { formatCompleteness } from '../contract/completeness-counts.ts';
 import { escapeControls } from './terminal-style.ts';
 
 type ArchiveStatus = ReturnType<typeof readStatus>;

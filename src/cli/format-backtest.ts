@@ -1,7 +1,9 @@
-import type { Context } from '../app/context.ts';
-import { requireWritableTarget, writeFileAtomically } from '../archive/copies/export-file.ts';
 import type { Archive } from '../archive/open-archive.ts';
-import { formatBytes, formatCount, formatNumber } from '../core/format-quantity.ts';
+import { requireWritableTarget, writeFileAtomically } from '../archive/read/export-file.ts';
+import type { SymbolRow } from '../backtest/engine/run-series.ts';
+import type { BacktestResult } from '../backtest/result.ts';
+import { formatBytes, formatCount, formatNumber } from '../base/format-quantity.ts';
+import type { Context } from '../context/context.ts';
 import {
   chooseDigits,
   createObjectiveFormat,
@@ -19,8 +21,6 @@ import {
   noValue,
   sortBestFirst,
 } from '../report/backtest-figures.ts';
-import type { BacktestResult } from '../research/result.ts';
-import type { SymbolRow } from '../research/run-series.ts';
 import type { CommonFlags } from './command-context.ts';
 import { renderTable } from './table.ts';
 import { createPaints, escapeControls, getTerminalStyle, type TerminalStyle } from './terminal-style.ts';

@@ -1,7 +1,7 @@
 import stringWidth from 'string-width';
-import type { Diagnosis } from '../app/doctor/doctor.ts';
-import type { Finding } from '../app/doctor/finding.ts';
-import { formatCount } from '../core/format-quantity.ts';
+import { formatCount } from '../base/format-quantity.ts';
+import type { Diagnosis } from '../doctor/doctor.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { escapeControls, type TerminalStyle } from './terminal-style.ts';
 
 const headings: Record<Finding['group'], string> = {

@@ -1,10 +1,10 @@
-import { formatCount, formatNumber } from '../core/format-quantity.ts';
-import { formatDay, formatIsoUtc } from '../core/time.ts';
-import type { ListedSymbol, SymbolList } from '../reading/symbols.ts';
+import type { ListedSymbol, SymbolList } from '../archive/read/symbols.ts';
+import type { BacktestSpec } from '../backtest/backtest-spec.ts';
+import { formatCount, formatNumber } from '../base/format-quantity.ts';
+import { formatDay, formatIsoUtc } from '../base/time.ts';
 import { formatObjective } from '../report/backtest-figures.ts';
-import type { BacktestSpec } from '../research/backtest-request.ts';
-import type { ListedApiKey } from '../workspace/api-keys.ts';
-import type { ListedBacktest } from '../workspace/backtests.ts';
+import type { ListedApiKey } from '../server/workspace/api-keys.ts';
+import type { ListedBacktest } from '../server/workspace/backtests.ts';
 import { renderTable } from './table.ts';
 import type { TerminalStyle } from './terminal-style.ts';
 

@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import type { Disk } from '../archive/disk/file-system.ts';
-import { UsageError } from '../core/errors.ts';
+import { UsageError } from '../base/errors.ts';
 import { loadSettings } from '../settings/load.ts';
 import type { Settings } from '../settings/settings.ts';
 import { defaultLayer, parseTextLayer, type SettingsLayer } from '../settings/source.ts';

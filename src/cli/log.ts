@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import type { Log } from '../core/ports.ts';
+import type { Log } from '../base/ports.ts';
 import { createRedactor, type Settings } from '../settings/settings.ts';
 import { createPaints } from './terminal-style.ts';
 

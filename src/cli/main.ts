@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { formatErrorMessage } from '../app/error-message.ts';
-import type { JobLoaders } from '../app/job.ts';
-import { toExitCode } from '../app/summary.ts';
-import { exitCodes, UsageError } from '../core/errors.ts';
+import { exitCodes, UsageError } from '../base/errors.ts';
+import { formatErrorMessage } from '../collector/run/error-message.ts';
+import type { JobLoaders } from '../collector/run/job.ts';
+import { toExitCode } from '../collector/run/summary.ts';
 import type { CliContext } from './command-context.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';

@@ -1,11 +1,11 @@
 import { InvalidArgumentError, Option } from 'commander';
-import { formatErrorMessage } from '../app/error-message.ts';
+import type { SymbolFacts } from '../archive/format/market.ts';
+import { readSymbol } from '../archive/journal/symbols.ts';
 import type { Archive } from '../archive/open-archive.ts';
-import { UsageError } from '../core/errors.ts';
-import type { SymbolFacts } from '../core/market.ts';
-import { parseTime } from '../core/time.ts';
-import type { Window } from '../core/window.ts';
-import { readSymbol } from '../state/symbols.ts';
+import { UsageError } from '../base/errors.ts';
+import { parseTime } from '../base/time.ts';
+import type { Window } from '../base/window.ts';
+import { formatErrorMessage } from '../collector/run/error-message.ts';
 import { createRepeatableOption } from './command-context.ts';
 
 /** What several commands take alike: `--symbol`, `--from`, `--to`, a number of rows. */

@@ -1,8 +1,8 @@
-import type { NightSummary, RecheckCounts, Summary } from '../app/summary.ts';
-import { formatBytes, formatCount, formatDuration, formatNumber } from '../core/format-quantity.ts';
-import type { CountComparison } from '../core/nightly-stats.ts';
-import { formatIsoUtc } from '../core/time.ts';
-import { formatCompleteness } from '../core/verdict.ts';
+import type { CountComparison } from '../archive/journal/nightly-comparison.ts';
+import { formatBytes, formatCount, formatDuration, formatNumber } from '../base/format-quantity.ts';
+import { formatIsoUtc } from '../base/time.ts';
+import type { NightSummary, RecheckCounts, Summary } from '../collector/run/summary.ts';
+import { formatCompleteness } from '../contract/completeness-counts.ts';
 import type { CliContext, CommonFlags } from './command-context.ts';
 import {
   createPaints,

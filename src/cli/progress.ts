@@ -1,6 +1,6 @@
-import type { ProgressDisplay, RequestRateStatus } from '../app/context.ts';
-import { formatBytes, formatNumber } from '../core/format-quantity.ts';
-import type { Clock, Log } from '../core/ports.ts';
+import { formatBytes, formatNumber } from '../base/format-quantity.ts';
+import type { Clock, Log } from '../base/ports.ts';
+import type { ProgressDisplay, RequestRateStatus } from '../context/context.ts';
 
 export interface ProgressOptions {
   /** What is under way, e.g. `ticks`. */

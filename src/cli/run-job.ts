@@ -1,7 +1,7 @@
-import type { Context } from '../app/context.ts';
-import type { Job } from '../app/job.ts';
-import { emptyBookCounts, type Summary, summarize } from '../app/summary.ts';
-import { exitCodes } from '../core/errors.ts';
+import { exitCodes } from '../base/errors.ts';
+import type { Job } from '../collector/run/job.ts';
+import { emptyBookCounts, type Summary, summarize } from '../collector/run/summary.ts';
+import type { Context } from '../context/context.ts';
 import { listSecrets } from '../settings/settings.ts';
 import { type CliContext, type CommonFlags, withContext } from './command-context.ts';
 import { reportSummary } from './print-summary.ts';
@@ -32,7 +32,7 @@ export async function runJobCommand<F>(
       } catch (thrown) {
         // Of settings that were read and a run that did not begin others are told, too.
         const ended = summarizeNotStarted(name, shell.version, startedAt, thrown);
-        const { afterRun } = await import('../app/after-run/index.ts');
+        const { afterRun } = await import('../collector/notifications/after-run.ts');
         await afterRun(context, ended);
         return ended;
       }

@@ -1,5 +1,5 @@
-import { UsageError } from '../core/errors.ts';
-import { parseDuration, parseTime } from '../core/time.ts';
+import { UsageError } from '../base/errors.ts';
+import { parseDuration, parseTime } from '../base/time.ts';
 import type { SandboxOptions } from '../sandbox/options.ts';
 
 /** A flag of `oddslake sandbox` and the option that it sets. */

@@ -1,5 +1,5 @@
 import stringWidth from 'string-width';
-import type { ResultTable } from '../query/query.ts';
+import type { ResultTable } from '../archive/query/query.ts';
 import { createPaints, escapeControls, type Paint, type TerminalStyle } from './terminal-style.ts';
 
 /** The line under a table. */

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { formatNumber } from '../core/format-quantity.ts';
+import { formatNumber } from '../base/format-quantity.ts';
 
 export interface TerminalStyle {
   /** Columns of the terminal; null where there is none: then nothing is cut or left out. */

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { archiveStates } from '../core/verdict.ts';
+import { archiveStates } from './completeness-counts.ts';
 import { oneOf } from './export.ts';
 
 /*

@@ -2,7 +2,7 @@ import { type TSchema, Type } from 'typebox';
 import { Count, GeneratedAt, nullable, oneOf } from './export.ts';
 
 /*
- * Users' strategies. The language is that of src/research/strategy.ts, whose reader judges what is accepted; a test holds
+ * Users' strategies. The language is that of src/backtest/strategy/strategy.ts, whose reader judges what is accepted; a test holds
  * these schemas to it. What they cannot say is said in their descriptions.
  */
 

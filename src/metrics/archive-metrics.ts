@@ -1,8 +1,8 @@
-import type { Log } from '../core/ports.ts';
-import { archiveStates, type CompletenessCounts, dayStates, gapReasons } from '../core/verdict.ts';
+import type { Log } from '../base/ports.ts';
+import { archiveStates, type CompletenessCounts, dayStates, gapReasons } from '../contract/completeness-counts.ts';
 import type { Sample } from './metric-definitions.ts';
 
-/** How the archive stands, as reading/archive-status.ts has it. */
+/** How the archive stands, as archive/read/archive-status.ts has it. */
 interface ArchiveGauges {
   readonly generation: number;
   /** Up to where every live symbol is covered by proven windows, epoch ms; null where no symbol is live. */

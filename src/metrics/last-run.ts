@@ -1,4 +1,4 @@
-import type { CompletenessCounts } from '../core/verdict.ts';
+import type { CompletenessCounts } from '../contract/completeness-counts.ts';
 import { toVerdictSamples } from './archive-metrics.ts';
 import type { Sample } from './metric-definitions.ts';
 

@@ -1,9 +1,9 @@
-import { formatCount, formatThousands } from '../core/format-quantity.ts';
-import { type Html, html } from '../core/html.ts';
-import { formatDay } from '../core/time.ts';
-import type { CoverageFacts, GapGroup, HeatmapRow } from '../reading/report/coverage-facts.ts';
-import type { QuarantineReason } from '../reading/report/quarantine.ts';
-import type { NamedCadence, ReportData, SilentSymbol } from '../reading/report/report-data.ts';
+import { formatCount, formatThousands } from '../base/format-quantity.ts';
+import { type Html, html } from '../base/html.ts';
+import { formatDay } from '../base/time.ts';
+import type { CoverageFacts, GapGroup, HeatmapRow } from './data/coverage-facts.ts';
+import type { QuarantineReason } from './data/quarantine.ts';
+import type { NamedCadence, ReportData, SilentSymbol } from './data/report-data.ts';
 import {
   type HtmlColumn,
   type ReportPart,

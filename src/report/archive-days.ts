@@ -1,9 +1,9 @@
-import { formatThousands } from '../core/format-quantity.ts';
-import { type Html, html } from '../core/html.ts';
-import { formatDay, parseDayStart } from '../core/time.ts';
-import { isDayWhole } from '../core/verdict.ts';
-import { dayMs } from '../core/window.ts';
-import type { DayTotals, ReportData } from '../reading/report/report-data.ts';
+import { formatThousands } from '../base/format-quantity.ts';
+import { type Html, html } from '../base/html.ts';
+import { formatDay, parseDayStart } from '../base/time.ts';
+import { dayMs } from '../base/window.ts';
+import { isDayWhole } from '../contract/completeness-counts.ts';
+import type { DayTotals, ReportData } from './data/report-data.ts';
 import type { ArchiveGrowth } from './health-status.ts';
 import { type HtmlColumn, type ReportPart, renderFigure, renderHtmlTable, renderSection } from './page-parts.ts';
 import { renderDayBars, renderLinesPlot } from './time-plots.ts';

@@ -1,7 +1,6 @@
-import { formatCount, formatThousands } from '../core/format-quantity.ts';
-import { type Html, html } from '../core/html.ts';
-import { formatIsoUtc } from '../core/time.ts';
-import type { ReportData } from '../reading/report/report-data.ts';
+import { formatCount, formatThousands } from '../base/format-quantity.ts';
+import { type Html, html } from '../base/html.ts';
+import { formatIsoUtc } from '../base/time.ts';
 import {
   renderCoverageSection,
   renderGapsSection,
@@ -11,6 +10,7 @@ import {
 } from './archive-coverage.ts';
 import { renderConflictsSection, renderGrowthSection, renderTicksSection } from './archive-days.ts';
 import { renderDriftSection, renderLagSection, renderRequestsSection, renderRunsSection } from './archive-runs.ts';
+import type { ReportData } from './data/report-data.ts';
 import { type ArchiveGrowth, type ArchiveHealth, assessHealth, computeGrowth, toRunMark } from './health-status.ts';
 import { arrangeParts, renderKeyFigures, renderReportPage } from './page-parts.ts';
 import { formatBytes, formatLength, formatMinute } from './time-spans.ts';

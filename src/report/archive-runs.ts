@@ -1,8 +1,8 @@
-import { formatThousands } from '../core/format-quantity.ts';
-import { type Html, html } from '../core/html.ts';
-import { hourMs } from '../core/window.ts';
-import type { PastDrift, PastRun } from '../reading/report/past-run.ts';
-import type { ReportData } from '../reading/report/report-data.ts';
+import { formatThousands } from '../base/format-quantity.ts';
+import { type Html, html } from '../base/html.ts';
+import { hourMs } from '../base/window.ts';
+import type { PastDrift, PastRun } from './data/past-run.ts';
+import type { ReportData } from './data/report-data.ts';
 import { describeRun, runMarks, toRunMark } from './health-status.ts';
 import { type HtmlColumn, type ReportPart, renderFigure, renderLongTable, renderSection } from './page-parts.ts';
 import { renderLinesPlot } from './time-plots.ts';

@@ -1,7 +1,7 @@
-import { formatThousands } from '../core/format-quantity.ts';
-import { formatIsoUtc } from '../core/time.ts';
-import { type ObjectiveName, objectives } from '../research/objectives.ts';
-import type { BacktestResult, GridResult } from '../research/result.ts';
+import { type ObjectiveName, objectives } from '../backtest/engine/objectives.ts';
+import type { BacktestResult, GridResult } from '../backtest/result.ts';
+import { formatThousands } from '../base/format-quantity.ts';
+import { formatIsoUtc } from '../base/time.ts';
 
 // The numbers of a backtest as people read them, on the terminal and on the page alike.
 

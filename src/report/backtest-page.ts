@@ -1,10 +1,10 @@
-import { formatThousands } from '../core/format-quantity.ts';
-import { type Html, html } from '../core/html.ts';
-import { formatIsoUtc } from '../core/time.ts';
-import { type ObjectiveName, objectives } from '../research/objectives.ts';
-import type { BacktestResult, GridResult } from '../research/result.ts';
-import type { SymbolRow } from '../research/run-series.ts';
-import type { Trade } from '../research/simulate.ts';
+import { type ObjectiveName, objectives } from '../backtest/engine/objectives.ts';
+import type { SymbolRow } from '../backtest/engine/run-series.ts';
+import type { Trade } from '../backtest/engine/simulate.ts';
+import type { BacktestResult, GridResult } from '../backtest/result.ts';
+import { formatThousands } from '../base/format-quantity.ts';
+import { type Html, html } from '../base/html.ts';
+import { formatIsoUtc } from '../base/time.ts';
 import {
   chooseDigits,
   createObjectiveFormat,

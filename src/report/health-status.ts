@@ -1,11 +1,11 @@
 import type { DiskSpace } from '../archive/disk/file-system.ts';
-import { exitCodes } from '../core/errors.ts';
-import { formatThousands } from '../core/format-quantity.ts';
-import { formatDay, formatIsoUtc, parseDayStart } from '../core/time.ts';
-import { type ArchiveState, formatCompleteness, isDayWhole } from '../core/verdict.ts';
-import { dayMs, floorToDay } from '../core/window.ts';
-import type { PastRun } from '../reading/report/past-run.ts';
-import type { DayTotals, ReportData } from '../reading/report/report-data.ts';
+import { exitCodes } from '../base/errors.ts';
+import { formatThousands } from '../base/format-quantity.ts';
+import { formatDay, formatIsoUtc, parseDayStart } from '../base/time.ts';
+import { dayMs, floorToDay } from '../base/window.ts';
+import { type ArchiveState, formatCompleteness, isDayWhole } from '../contract/completeness-counts.ts';
+import type { PastRun } from './data/past-run.ts';
+import type { DayTotals, ReportData } from './data/report-data.ts';
 import { formatBytes, formatLength, formatMinute, shortenText } from './time-spans.ts';
 
 /** `act`: something is wrong and goes on being so. `look`: somebody should look at it. `note`: good to know. */

@@ -1,4 +1,4 @@
-import { Html, html, palette } from '../core/html.ts';
+import { Html, html, palette } from '../base/html.ts';
 
 // What every report is built of.
 

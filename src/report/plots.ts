@@ -1,7 +1,7 @@
 import * as Plot from '@observablehq/plot';
 import { parseHTML } from 'linkedom';
-import { Html } from '../core/html.ts';
-import { dayMs } from '../core/window.ts';
+import { Html } from '../base/html.ts';
+import { dayMs } from '../base/window.ts';
 
 export interface Curve {
   readonly label: string;

@@ -1,7 +1,7 @@
 import * as Plot from '@observablehq/plot';
-import type { Html } from '../core/html.ts';
-import type { Window } from '../core/window.ts';
-import { dayMs } from '../core/window.ts';
+import type { Html } from '../base/html.ts';
+import type { Window } from '../base/window.ts';
+import { dayMs } from '../base/window.ts';
 import { countAxisTicks, formatAxisTime, gridStyle, renderPlot } from './plots.ts';
 import { shortenText } from './time-spans.ts';
 

@@ -1,5 +1,5 @@
-import { formatIsoUtc } from '../core/time.ts';
-import { minuteMs } from '../core/window.ts';
+import { formatIsoUtc } from '../base/time.ts';
+import { minuteMs } from '../base/window.ts';
 
 // Times and lengths as people read them.
 

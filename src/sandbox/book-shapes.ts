@@ -1,4 +1,4 @@
-import { createRandom, hashNumber } from '../core/random.ts';
+import { createRandom, hashNumber } from '../base/random.ts';
 
 /**
  * How the order book of a symbol is told; the service documents no shape, and venues differ.

@@ -1,5 +1,5 @@
-import { emptyTicks, type TickColumns } from '../core/ticks.ts';
-import type { Window } from '../core/window.ts';
+import { emptyTicks, type TickColumns } from '../base/ticks.ts';
+import type { Window } from '../base/window.ts';
 
 /** A market record as the sandbox sends it. Times are epoch milliseconds. */
 export interface SandboxMarket {

@@ -1,4 +1,4 @@
-import { drawAt } from '../core/random.ts';
+import { drawAt } from '../base/random.ts';
 
 /**
  * What can go wrong on purpose, one kind a request.

@@ -1,5 +1,5 @@
-import { UsageError } from '../core/errors.ts';
-import type { Window } from '../core/window.ts';
+import { UsageError } from '../base/errors.ts';
+import type { Window } from '../base/window.ts';
 import { bookShapes } from './book-shapes.ts';
 import { faultKinds } from './faults.ts';
 import { type ChangeableOptions, fixedOptions, type SandboxOptions, sandboxDefaults } from './options.ts';

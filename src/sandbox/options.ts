@@ -1,4 +1,4 @@
-import { dayMs, type Window } from '../core/window.ts';
+import { dayMs, type Window } from '../base/window.ts';
 import type { BookShape } from './book-shapes.ts';
 import { type FaultKind, faultKinds } from './faults.ts';
 import type { LimiterKind, RateHeaderForm } from './rate-limit.ts';

@@ -1,7 +1,7 @@
-import { drawAt, hashText } from '../core/random.ts';
-import type { TickColumns } from '../core/ticks.ts';
-import type { Window } from '../core/window.ts';
-import { hourMs } from '../core/window.ts';
+import { drawAt, hashText } from '../base/random.ts';
+import type { TickColumns } from '../base/ticks.ts';
+import type { Window } from '../base/window.ts';
+import { hourMs } from '../base/window.ts';
 import { concatTicks, type Feed, sliceTicks } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
 

@@ -1,5 +1,5 @@
-import { UsageError } from '../core/errors.ts';
-import { emptyTicks } from '../core/ticks.ts';
+import { UsageError } from '../base/errors.ts';
+import { emptyTicks } from '../base/ticks.ts';
 import { type Feed, findRow, type SandboxMarket } from './data-source.ts';
 
 /** A recording in memory: the ticks of `symbols[i]` are the rows `offsets[i]` up to, not including, `offsets[i + 1]`. */

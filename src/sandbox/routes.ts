@@ -1,5 +1,5 @@
-import { createRandom, hashNumber, hashText } from '../core/random.ts';
-import { dayMs, intersect, isWithin, type Window } from '../core/window.ts';
+import { createRandom, hashNumber, hashText } from '../base/random.ts';
+import { dayMs, intersect, isWithin, type Window } from '../base/window.ts';
 import { createOrderBook, formatBook } from './book-shapes.ts';
 import type { Feed, SandboxMarket } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { UsageError } from '../core/errors.ts';
-import type { Clock } from '../core/ports.ts';
-import type { TickColumns } from '../core/ticks.ts';
-import type { Window } from '../core/window.ts';
+import { UsageError } from '../base/errors.ts';
+import type { Clock } from '../base/ports.ts';
+import type { TickColumns } from '../base/ticks.ts';
+import type { Window } from '../base/window.ts';
 import type { Feed } from './data-source.ts';
 import type { ChangeableOptions, SandboxOptions } from './options.ts';
 import { applyOptionChanges, checkSandboxOptions } from './options-check.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import type { Clock } from '../core/ports.ts';
+import type { Clock } from '../base/ports.ts';
 import type { Feed } from './data-source.ts';
 import { drawFault, type FaultKind } from './faults.ts';
 import type { SandboxOptions } from './options.ts';

@@ -1,6 +1,6 @@
-import { createRandom, drawAt, hashNumber } from '../core/random.ts';
-import { emptyTicks, type TickColumns } from '../core/ticks.ts';
-import { dayMs, hourMs } from '../core/window.ts';
+import { createRandom, drawAt, hashNumber } from '../base/random.ts';
+import { emptyTicks, type TickColumns } from '../base/ticks.ts';
+import { dayMs, hourMs } from '../base/window.ts';
 import { concatTicks, type Feed, findRow, sliceTicks } from './data-source.ts';
 import {
   createMarketCatalogue,

@@ -1,6 +1,6 @@
-import { UsageError } from '../core/errors.ts';
-import { drawAt, hashNumber, hashText } from '../core/random.ts';
-import { dayMs, minuteMs, type Window } from '../core/window.ts';
+import { UsageError } from '../base/errors.ts';
+import { drawAt, hashNumber, hashText } from '../base/random.ts';
+import { dayMs, minuteMs, type Window } from '../base/window.ts';
 import type { SandboxMarket } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
 

@@ -1,5 +1,5 @@
-import type { TickColumns } from '../core/ticks.ts';
-import type { Window } from '../core/window.ts';
+import type { TickColumns } from '../base/ticks.ts';
+import type { Window } from '../base/window.ts';
 
 /**
  * How a page is written: `compact` is the documented order without a space; the others are as good JSON:

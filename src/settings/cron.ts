@@ -1,5 +1,5 @@
 import { Cron } from 'croner';
-import type { Timetable } from '../core/schedule.ts';
+import type { Timetable } from '../base/schedule.ts';
 
 /**
  * The moments of a cron expression of five fields (or a name such as `@daily`), in UTC.

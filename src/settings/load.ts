@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { UsageError } from '../core/errors.ts';
+import { UsageError } from '../base/errors.ts';
 import { cronDescription } from './schema.ts';
 import { freezeDeep, nestSettings, parseServiceUrl, type Settings } from './settings.ts';
 import {

@@ -1,4 +1,4 @@
-import { UsageError } from '../core/errors.ts';
+import { UsageError } from '../base/errors.ts';
 import type { SchemaValues, settingsSchema } from './schema.ts';
 
 /** What schema.ts describes, in camelCase. */

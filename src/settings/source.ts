@@ -1,4 +1,4 @@
-import { UsageError } from '../core/errors.ts';
+import { UsageError } from '../base/errors.ts';
 import { type LeafSchema, type SectionSchema, settingsSchema } from './schema.ts';
 
 /** Settings from one place, by dotted snake_case path, checked; `from` names the place in messages. */

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { buildNotification, shouldNotify } from '../../src/app/after-run/notify.ts';
-import type { Summary } from '../../src/app/summary.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { summarizeNotStarted } from '../../src/cli/run-job.ts';
-import { UsageError } from '../../src/core/errors.ts';
+import { buildNotification, shouldNotify } from '../../src/collector/notifications/notify.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
 
 const place = { host: 'box', archive: '/srv/lake' };
 const base = summarizeNotStarted(

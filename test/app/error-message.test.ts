@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { formatErrorMessage } from '../../src/app/error-message.ts';
-import { UpstreamError, UsageError } from '../../src/core/errors.ts';
+import { UpstreamError, UsageError } from '../../src/base/errors.ts';
+import { formatErrorMessage } from '../../src/collector/run/error-message.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 
 const thrownBy = (work: () => unknown): unknown => {

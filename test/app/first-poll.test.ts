@@ -1,14 +1,14 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openConfiguredArchive, toCompletenessRules } from '../../src/app/open-configured.ts';
-import { notePolledPlans } from '../../src/app/steps/polled-symbols.ts';
+import { readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
+import { appendTicks } from '../../src/archive/journal/journal.ts';
+import { ensureSymbols, readSymbol } from '../../src/archive/journal/symbols.ts';
+import { listGaps } from '../../src/archive/read/gaps.ts';
+import { readStatus } from '../../src/archive/read/status.ts';
 import { formatStatus } from '../../src/cli/format-archive.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
-import { planPoll } from '../../src/ingest/plan.ts';
-import { listGaps } from '../../src/reading/gaps.ts';
-import { readStatus } from '../../src/reading/status.ts';
-import { readSymbolCoverage } from '../../src/state/coverage.ts';
-import { appendTicks } from '../../src/state/journal.ts';
-import { ensureSymbols, readSymbol } from '../../src/state/symbols.ts';
+import { planPoll } from '../../src/collector/paging/plan.ts';
+import { notePolledPlans } from '../../src/collector/steps/polled-symbols.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
 import { answer, day0, dayMs, hourMs, opened } from '../archive/scratch.ts';
 import { firstNight, type Nights, startNights } from './nights.ts';
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import type { Manifest } from '../../src/archive/manifest.ts';
+import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
 
 const at = (n: number): number => firstNight + n * dayMs;

@@ -1,12 +1,12 @@
 import { expect } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
-import { openConfiguredArchive } from '../../src/app/open-configured.ts';
+import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { computePartNumber } from '../../src/core/symbol-name.ts';
-import type { Window } from '../../src/core/window.ts';
-import { listGaps } from '../../src/reading/gaps.ts';
-import { readSymbol } from '../../src/state/symbols.ts';
+import { listGaps } from '../../src/archive/read/gaps.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
+import type { Window } from '../../src/base/window.ts';
+import { openConfiguredArchive } from '../../src/context/open-configured.ts';
 import { loseTicks } from '../archive/losses.ts';
 import { hashes } from '../archive/scratch.ts';
 import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';

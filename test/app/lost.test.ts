@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { readSymbol } from '../../src/archive/journal/symbols.ts';
+import { readStatus } from '../../src/archive/read/status.ts';
+import { formatIsoUtc } from '../../src/base/time.ts';
 import { formatStatus } from '../../src/cli/format-archive.ts';
-import { formatIsoUtc } from '../../src/core/time.ts';
-import { readStatus } from '../../src/reading/status.ts';
-import { readSymbol } from '../../src/state/symbols.ts';
 import { hashes } from '../archive/scratch.ts';
 import {
   asBefore,

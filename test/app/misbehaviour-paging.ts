@@ -1,4 +1,4 @@
-import { createRandom, hashNumber } from '../../src/core/random.ts';
+import { createRandom, hashNumber } from '../../src/base/random.ts';
 import {
   composePage,
   computeMatchedWindow,

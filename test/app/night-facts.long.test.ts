@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
-import type { Summary } from '../../src/app/summary.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
 import { at, input, inState, makeOlder, ticksOf } from './night-facts.ts';
 import { dayMs, fewFiles, hourMs, startNights } from './nights.ts';
 

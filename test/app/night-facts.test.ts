@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import { job as ticksJob } from '../../jobs/ticks.ts';
-import { isWithin } from '../../src/core/window.ts';
-import { readAllSegments } from '../../src/state/coverage.ts';
-import { readAllSymbols } from '../../src/state/symbols.ts';
+import { readAllSegments } from '../../src/archive/journal/coverage.ts';
+import { readAllSymbols } from '../../src/archive/journal/symbols.ts';
+import { isWithin } from '../../src/base/window.ts';
 import { createLeapingClock } from '../upstream/virtual-clock.ts';
 import { at, input, inState, listed, makeOlder, rowsOf, ticksOf } from './night-facts.ts';
 import { fewFiles, hourMs, startNights } from './nights.ts';

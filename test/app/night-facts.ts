@@ -1,9 +1,9 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Summary } from '../../src/app/summary.ts';
+import { type Database, openDatabase } from '../../src/archive/journal/database.ts';
+import { readAllSymbols } from '../../src/archive/journal/symbols.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { type Database, openDatabase } from '../../src/state/database.ts';
-import { readAllSymbols } from '../../src/state/symbols.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
 import { turnStateBack } from '../archive/older.ts';
 import { dayMs, firstNight } from './nights.ts';
 

@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
-import type { Context } from '../../src/app/context.ts';
-import type { Summary } from '../../src/app/summary.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import type { Clock, Log } from '../../src/base/ports.ts';
+import { systemClock } from '../../src/base/system.ts';
 import { startProgress } from '../../src/cli/progress.ts';
-import type { Clock, Log } from '../../src/core/ports.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
+import type { Context } from '../../src/context/context.ts';
 import type { ChangeableOptions, SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { systemClock } from '../../src/system.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // Nights one after another in this process: the real job, archive and sandbox, on a wall clock that is moved by hand.

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { notifyRunEnd } from '../../src/app/after-run/notify.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { summarizeNotStarted } from '../../src/cli/run-job.ts';
-import { UsageError } from '../../src/core/errors.ts';
+import { notifyRunEnd } from '../../src/collector/notifications/notify.ts';
 import { receiver } from '../e2e/receiver.ts';
 import { contextOf } from './one-process.ts';
 

@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Context } from '../../src/app/context.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import type { Clock, Log } from '../../src/base/ports.ts';
+import { systemClock } from '../../src/base/system.ts';
 import { startProgress } from '../../src/cli/progress.ts';
-import type { Clock, Log } from '../../src/core/ports.ts';
+import type { Context } from '../../src/context/context.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { systemClock } from '../../src/system.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 

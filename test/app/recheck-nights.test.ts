@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
-import type { Summary } from '../../src/app/summary.ts';
-import { dayMs } from '../../src/core/window.ts';
-import { readAllSegments } from '../../src/state/coverage.ts';
-import { readRechecks } from '../../src/state/nightly-stats.ts';
+import { readAllSegments } from '../../src/archive/journal/coverage.ts';
+import { readRechecks } from '../../src/archive/journal/nightly-memory.ts';
+import { dayMs } from '../../src/base/window.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
 import { coverageOf, ticksOf } from '../e2e/lake.ts';
 import { at, input, inState, rowsOf } from './night-facts.ts';
 import { fewFiles, firstNight, hourMs, startNights } from './nights.ts';

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
-import type { BackfillPlan } from '../../src/app/job.ts';
-import { openConfiguredArchive } from '../../src/app/open-configured.ts';
-import { union } from '../../src/core/window.ts';
-import { findInferredOf, readSymbolCoverage } from '../../src/state/coverage.ts';
+import { findInferredOf, readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
+import { union } from '../../src/base/window.ts';
+import type { BackfillPlan } from '../../src/collector/run/job.ts';
+import { openConfiguredArchive } from '../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, startNights } from './nights.ts';
 
 test('backfill --recheck inferred plans what is inferred of the window asked for, and no covered window else', async () => {

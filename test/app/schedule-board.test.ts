@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { LastRunRecord } from '../../src/app/last-runs.ts';
-import { openJobStatusBoard } from '../../src/app/schedule/job-status.ts';
-import { createScheduleEntry } from '../../src/core/schedule.ts';
+import { createScheduleEntry } from '../../src/base/schedule.ts';
+import type { LastRunRecord } from '../../src/collector/run/last-runs.ts';
+import { openJobStatusBoard } from '../../src/collector/schedule/job-status.ts';
 import type { LastRun } from '../../src/metrics/last-run.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { InterruptedError } from '../../src/app/context.ts';
-import { runScheduleLoop, type ScheduledJob } from '../../src/app/schedule/loop.ts';
+import { runScheduleLoop, type ScheduledJob } from '../../src/collector/schedule/loop.ts';
+import { InterruptedError } from '../../src/context/context.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 import { createVirtualClock } from '../upstream/virtual-clock.ts';
 

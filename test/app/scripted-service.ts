@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { dayMs, floorToDay } from '../../src/core/window.ts';
+import { dayMs, floorToDay } from '../../src/base/window.ts';
 
 // A market data service on loopback with a known truth that says and does what a script makes of its honest answers.
 

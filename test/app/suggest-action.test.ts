@@ -1,7 +1,4 @@
 import { expect, test } from 'vitest';
-import { InterruptedError } from '../../src/app/context.ts';
-import { type ActionFacts, quoteShellWord, suggestNextAction } from '../../src/app/suggest-action.ts';
-import { emptyBookCounts, type FailureLine, type RunFacts, type Summary, summarize } from '../../src/app/summary.ts';
 import {
   DamageError,
   DiskFullError,
@@ -9,7 +6,16 @@ import {
   OddslakeError,
   UpstreamError,
   UsageError,
-} from '../../src/core/errors.ts';
+} from '../../src/base/errors.ts';
+import { type ActionFacts, quoteShellWord, suggestNextAction } from '../../src/collector/run/suggest-action.ts';
+import {
+  emptyBookCounts,
+  type FailureLine,
+  type RunFacts,
+  type Summary,
+  summarize,
+} from '../../src/collector/run/summary.ts';
+import { InterruptedError } from '../../src/context/context.ts';
 
 const summaryOf = (facts: Partial<RunFacts> = {}): Summary =>
   summarize({

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { InterruptedError } from '../../src/app/context.ts';
-import { formatErrorMessage } from '../../src/app/error-message.ts';
-import { emptyBookCounts, type RunFacts, summarize } from '../../src/app/summary.ts';
-import type { PublishedFile } from '../../src/archive/manifest.ts';
-import { DamageError, exitCodes, OddslakeError, UpstreamError, UsageError } from '../../src/core/errors.ts';
+import type { PublishedFile } from '../../src/archive/format/manifest.ts';
+import { DamageError, exitCodes, OddslakeError, UpstreamError, UsageError } from '../../src/base/errors.ts';
+import { formatErrorMessage } from '../../src/collector/run/error-message.ts';
+import { emptyBookCounts, type RunFacts, summarize } from '../../src/collector/run/summary.ts';
+import { InterruptedError } from '../../src/context/context.ts';
 
 const facts = (rest: Partial<RunFacts> = {}): RunFacts => ({
   version: '0',

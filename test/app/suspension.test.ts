@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { job as ticks } from '../../jobs/ticks.ts';
-import type { Context } from '../../src/app/context.ts';
-import { openConfiguredArchive, toCompletenessRules } from '../../src/app/open-configured.ts';
-import type { Summary } from '../../src/app/summary.ts';
-import type { Manifest } from '../../src/archive/manifest.ts';
-import { readStatus } from '../../src/reading/status.ts';
+import type { Manifest } from '../../src/archive/format/manifest.ts';
+import { readStatus } from '../../src/archive/read/status.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
+import type { Context } from '../../src/context/context.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
 import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
 const at = (n: number): number => firstNight + n * dayMs;

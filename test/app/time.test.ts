@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { dayMs, floorToDay, union } from '../../src/core/window.ts';
-import { takeWriteLock, tryLock } from '../../src/state/lock.ts';
-import { systemClock } from '../../src/system.ts';
+import { takeWriteLock, tryLock } from '../../src/archive/journal/lock.ts';
+import { systemClock } from '../../src/base/system.ts';
+import { dayMs, floorToDay, union } from '../../src/base/window.ts';
 import { coverageOf, hashes, manifestOf, ticksOf } from '../e2e/lake.ts';
 import { expectHonest, expectWhole, hourMs, runIds, symbols, world, yearMs } from './clocks.ts';
 import { archiveFolder } from './one-process.ts';

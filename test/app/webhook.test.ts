@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { postWebhook } from '../../src/app/after-run/notify.ts';
-import { systemClock } from '../../src/system.ts';
+import { systemClock } from '../../src/base/system.ts';
+import { postWebhook } from '../../src/collector/notifications/notify.ts';
 import { limitMs } from '../harness/limits.ts';
 
 /** No time limit of these ends a test that a busy machine holds up. */

@@ -2,13 +2,24 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import {
+  emptyBooks,
+  mergeBooks,
+  type ObservedSnapshot,
+  type PriceLevel,
+  toBookSide,
+} from '../../src/archive/format/order-book.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import {
+  appendBooks,
+  type BookRecord,
+  readBookLoad,
+  readJournalLoad,
+} from '../../src/archive/journal/journal-books.ts';
+import { readRunCounts, startRun } from '../../src/archive/journal/runs.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks, encodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { rowGroupRows } from '../../src/archive/parquet/rows.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { emptyBooks, mergeBooks, type ObservedSnapshot, type PriceLevel, toBookSide } from '../../src/core/book.ts';
-import { appendBooks, type BookRecord, readBookLoad, readJournalLoad } from '../../src/state/journal-books.ts';
-import { readRunCounts, startRun } from '../../src/state/runs.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {
   answer,

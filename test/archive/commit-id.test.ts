@@ -1,9 +1,9 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { readCommitState } from '../../src/archive/journal/intent.ts';
+import { findJournalDamage } from '../../src/archive/journal/journal-check.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { readCommitState } from '../../src/state/intent.ts';
-import { findJournalDamage } from '../../src/state/journal-check.ts';
 import { repairNow } from './damaged.ts';
 import { turnStateBack } from './older.ts';
 import { answer, append, day0, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';

@@ -1,10 +1,10 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
+import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import {
   apartDisk,
   dayFolder,

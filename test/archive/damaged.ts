@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { listManifestFiles, type PublishedFile } from '../../src/archive/manifest.ts';
+import { listManifestFiles, type PublishedFile } from '../../src/archive/format/manifest.ts';
+import { toBookSide } from '../../src/archive/format/order-book.ts';
+import { type RepairOptions, repairArchive } from '../../src/archive/integrity/repair.ts';
+import type { RepairReport } from '../../src/archive/integrity/repair-report.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { appendBooks } from '../../src/archive/journal/journal-books.ts';
+import { readRowGroups } from '../../src/archive/journal/published-files.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import type { FileRecord } from '../../src/archive/parquet/row-group-index.ts';
-import { type RepairOptions, repairArchive } from '../../src/archive/repair/repair.ts';
-import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
-import { toBookSide } from '../../src/core/book.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { appendBooks } from '../../src/state/journal-books.ts';
-import { readRowGroups } from '../../src/state/published-files.ts';
 import {
   answer,
   append,

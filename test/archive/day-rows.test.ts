@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import type { MarketRow } from '../../src/archive/format/market.ts';
 import {
   parseCoverageRows,
   toConflictRows,
   toCoverageRows,
   toMarketRows,
-} from '../../src/archive/generation/day-tables.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
-import type { MarketRow } from '../../src/core/market.ts';
+} from '../../src/archive/publish/day-tables.ts';
 import { market } from './scratch.ts';
 
 /** Sorted by their UTF-8 bytes: the emoji stands after what UTF-16 puts behind it. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readSymbol, recordMarkets } from '../../src/state/symbols.ts';
+import { readSymbol, recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from './scratch.ts';
 
 describe('the manifest', () => {

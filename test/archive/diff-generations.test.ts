@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { listChangedFiles, listRemovedPaths } from '../../src/archive/copies/prune-files.ts';
-import { toDayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
+import { listChangedFiles, listRemovedPaths } from '../../src/archive/publish/prune-files.ts';
 import { repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, opened, publishNow } from './scratch.ts';
 

@@ -3,6 +3,9 @@ import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } fro
 import { dirname, join } from 'node:path';
 import { tableFromIPC } from 'apache-arrow';
 import { expect, test } from 'vitest';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import {
   encodeColumnar,
   inferExportFormat,
@@ -10,11 +13,8 @@ import {
   requireFileIntact,
   requireWritableTarget,
   writeFileAtomically,
-} from '../../src/archive/copies/export-file.ts';
-import { pinGeneration } from '../../src/archive/copies/pin-generation.ts';
-import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
+} from '../../src/archive/read/export-file.ts';
+import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 
 const usage = (sentence: RegExp) => expect.objectContaining({ exitCode: 2, message: expect.stringMatching(sentence) });

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
 import { createDisk } from '../../src/archive/disk/file-system.ts';
-import { openDatabase } from '../../src/state/database.ts';
+import { openDatabase } from '../../src/archive/journal/database.ts';
+import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { faultDatabase } from '../faults/fault-database.ts';
 import { faultCalls } from '../faults/fault-disk.ts';
 import { startFaults } from '../faults/fault-points.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createDisk } from '../../src/archive/disk/file-system.ts';
 import type { FileSystemCalls } from '../../src/archive/disk/syscalls.ts';
-import { listManifestFiles } from '../../src/archive/manifest.ts';
+import { listManifestFiles } from '../../src/archive/format/manifest.ts';
 import { powerModel } from '../faults/power-loss.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 

@@ -3,7 +3,10 @@ import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
 import { countPublishedTicks } from '../../src/archive/count-lost-ticks.ts';
 import { createDisk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { listManifestFiles } from '../../src/archive/manifest.ts';
+import { type Column, type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
+import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import {
   type Archive,
   archiveExists,
@@ -12,9 +15,6 @@ import {
   readPublishedFile,
 } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
-import { type Column, type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
 import { powerModel } from '../faults/power-loss.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {

@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
-import { commitStage } from '../../src/archive/generation/commit.ts';
-import { readDayCoverage, stageDayTable, toCoverageRows } from '../../src/archive/generation/day-tables.ts';
-import { encodeTickFile } from '../../src/archive/generation/encode-partition.ts';
-import { listNextFiles, stageFile, startStage } from '../../src/archive/generation/staging.ts';
-import { toDayPath } from '../../src/archive/layout.ts';
-import { findManifestFile, toManifestLost } from '../../src/archive/manifest.ts';
+import type { LostWindow } from '../../src/archive/format/coverage.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
+import { findManifestFile, toManifestLost } from '../../src/archive/format/manifest.ts';
+import { readSegments, restoreSegments } from '../../src/archive/journal/coverage.ts';
+import { recordLost } from '../../src/archive/journal/gap-records.ts';
+import { readCommitState } from '../../src/archive/journal/intent.ts';
 import { type Archive, readPublishedFile } from '../../src/archive/open-archive.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import type { LostWindow } from '../../src/core/coverage.ts';
-import { computePartNumber } from '../../src/core/symbol-name.ts';
-import { floorToDay, subtract, union, type Window } from '../../src/core/window.ts';
-import { readSegments, restoreSegments } from '../../src/state/coverage.ts';
-import { recordLost } from '../../src/state/gaps.ts';
-import { readCommitState } from '../../src/state/intent.ts';
+import { commitStage } from '../../src/archive/publish/commit.ts';
+import { readDayCoverage, stageDayTable, toCoverageRows } from '../../src/archive/publish/day-tables.ts';
+import { encodeTickFile } from '../../src/archive/publish/encode-partition.ts';
+import { listNextFiles, stageFile, startStage } from '../../src/archive/publish/staging.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
+import { floorToDay, subtract, union, type Window } from '../../src/base/window.ts';
 import { answer, append, day0, hourMs, now, type Pairs, publishedRows, publishNow } from './scratch.ts';
 
 // Archives of which windows were lost, as a repair leaves them.

@@ -1,12 +1,12 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Manifest } from '../../src/archive/manifest.ts';
+import type { Manifest } from '../../src/archive/format/manifest.ts';
+import { readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
+import { markLostReported, readCoverageWithoutLost, readLostWindows } from '../../src/archive/journal/gap-records.ts';
+import { readAllSymbols } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { intersect, union } from '../../src/core/window.ts';
-import { readSegments, readSymbolCoverage } from '../../src/state/coverage.ts';
-import { markLostReported, readCoverageWithoutLost, readLostWindows } from '../../src/state/gaps.ts';
-import { readAllSymbols } from '../../src/state/symbols.ts';
+import { intersect, union } from '../../src/base/window.ts';
 import { covered, fetched, hours, lost, pairsIn, withLosses } from './losses.ts';
 import { answer, append, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 

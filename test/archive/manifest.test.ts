@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { datasetNames } from '../../src/archive/format/datasets.ts';
 import {
   createEmptyManifest,
   findManifestFile,
@@ -11,11 +12,10 @@ import {
   parseManifest,
   sumFileTotals,
   toManifestLost,
-} from '../../src/archive/manifest.ts';
-import { datasetNames } from '../../src/archive/parquet/schema.ts';
-import { findColumnUnit, formatReadme } from '../../src/archive/texts/readme.ts';
-import { formatViewsFile, hasDailyCandles } from '../../src/archive/texts/views-file.ts';
-import type { DayState } from '../../src/core/verdict.ts';
+} from '../../src/archive/format/manifest.ts';
+import { findColumnUnit, formatReadme } from '../../src/archive/publish/readme.ts';
+import { formatViewsFile, hasDailyCandles } from '../../src/archive/publish/views-sql.ts';
+import type { DayState } from '../../src/contract/completeness-counts.ts';
 
 const file = (path: string, rest: Partial<PublishedFile> = {}): PublishedFile => ({
   path,

@@ -1,9 +1,8 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { formatChecksums, type Manifest } from '../../src/archive/manifest.ts';
-import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import { formatChecksums, type Manifest } from '../../src/archive/format/manifest.ts';
 import {
   type Database,
   manifestHashKey,
@@ -11,9 +10,10 @@ import {
   openDatabase,
   rootTextsKey,
   setMeta,
-} from '../../src/state/database.ts';
-import { schemaVersions } from '../../src/state/schema.ts';
-import { toStateFilePath } from '../../src/state/state.ts';
+} from '../../src/archive/journal/database.ts';
+import { schemaVersions } from '../../src/archive/journal/schema.ts';
+import { toStateFilePath } from '../../src/archive/journal/state.ts';
+import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
 
 /** What format 2 added: an archive of format 1 has none of it. */
 const added = ['orderbooks', 'candles_1h', 'candles_1d', 'views.sql'];

@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { acquireScratchFolder, pinGeneration } from '../../src/archive/copies/pin-generation.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { formatVersion } from '../../src/archive/manifest.ts';
+import { formatVersion } from '../../src/archive/format/manifest.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
+import { readAllSymbols, recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { locateFile } from '../../src/archive/open-archive.ts';
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { readSymbolCoverage } from '../../src/state/coverage.ts';
-import { readAllSymbols, recordMarkets } from '../../src/state/symbols.ts';
-import { systemClock } from '../../src/system.ts';
+import { acquireScratchFolder, pinGeneration } from '../../src/archive/read/pin-generation.ts';
+import { systemClock } from '../../src/base/system.ts';
 import {
   answer,
   append,

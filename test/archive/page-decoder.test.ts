@@ -8,7 +8,7 @@ import {
   readColumnValues,
   visitIndexes,
 } from '../../src/archive/parquet/page-decoder.ts';
-import { encodings } from '../../src/archive/parquet/thrift-reader.ts';
+import { encodings } from '../../src/archive/parquet/thrift.ts';
 
 // Pages are made here by the format's own description: widths, runs and blocks that our writer happens not to write too.
 

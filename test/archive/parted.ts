@@ -1,5 +1,5 @@
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { computePartNumber } from '../../src/core/symbol-name.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';
 
 // An archive to be damaged, whose days have two parts.

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { createFileFilter, datasetShapes } from '../../src/archive/copies/prune-files.ts';
-import type { PublishedFile } from '../../src/archive/manifest.ts';
-import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
-import { computePartNumber } from '../../src/core/symbol-name.ts';
+import { datasetNames, datasets } from '../../src/archive/format/datasets.ts';
+import type { PublishedFile } from '../../src/archive/format/manifest.ts';
+import { createFileFilter, datasetShapes } from '../../src/archive/publish/prune-files.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { day0, dayMs } from './scratch.ts';
 
 const file = (path: string, t_min: number | null, t_max: number | null): PublishedFile => ({

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { TickRecord } from '../../src/state/journal.ts';
-import { readRunCounts } from '../../src/state/runs.ts';
+import type { TickRecord } from '../../src/archive/journal/journal.ts';
+import { readRunCounts } from '../../src/archive/journal/runs.ts';
 import { share } from '../harness/share.ts';
 import {
   answer,

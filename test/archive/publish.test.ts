@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readRunCounts } from '../../src/state/runs.ts';
+import { readRunCounts } from '../../src/archive/journal/runs.ts';
 import { quarantineFiles, quarantineLines } from '../harness/quarantine.ts';
 import {
   answer,

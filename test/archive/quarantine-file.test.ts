@@ -12,10 +12,10 @@ import {
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Disk, sha256 } from '../../src/archive/disk/file-system.ts';
-import type { PublishedFile } from '../../src/archive/manifest.ts';
+import type { PublishedFile } from '../../src/archive/format/manifest.ts';
+import { moveToQuarantine, quarantineCopy } from '../../src/archive/integrity/quarantine-file.ts';
+import { findCopies } from '../../src/archive/integrity/triage.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { moveToQuarantine, quarantineCopy } from '../../src/archive/repair/quarantine-file.ts';
-import { findCopies } from '../../src/archive/repair/triage.ts';
 import { opened } from './scratch.ts';
 
 const path = 'ticks/date=2026-06-01/part-00.parquet';

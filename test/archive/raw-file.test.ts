@@ -3,7 +3,7 @@ import { zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { encodeRawPiece, isRawFile, type RawPiece, readRawFile } from '../../src/archive/raw/raw-file.ts';
-import { decodeRawPages, encodeRawPages, type RawPage } from '../../src/core/raw-page.ts';
+import { decodeRawPages, encodeRawPages, type RawPage } from '../../src/contract/raw-page.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { needsCommands } from '../harness/needs.ts';
 import { share } from '../harness/share.ts';

@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { createEmptyManifest, type Manifest } from '../../src/archive/manifest.ts';
-import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
-import { findColumnUnit, formatReadme } from '../../src/archive/texts/readme.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
+import { datasetNames, datasets } from '../../src/archive/format/datasets.ts';
+import { createEmptyManifest, type Manifest } from '../../src/archive/format/manifest.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { findColumnUnit, formatReadme } from '../../src/archive/publish/readme.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow, scratchFolder } from './scratch.ts';
 import { inFolder } from './views-folder.ts';
 

@@ -2,24 +2,24 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { formatManifest, type Manifest } from '../../src/archive/manifest.ts';
-import type { Archive } from '../../src/archive/open-archive.ts';
-import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { computeSettledWindows } from '../../src/core/coverage.ts';
-import { precedenceRanks } from '../../src/core/precedence.ts';
-import { floorToDay } from '../../src/core/window.ts';
-import { readAllSegments, readSegments } from '../../src/state/coverage.ts';
-import { appendMarkets, appendTicks } from '../../src/state/journal.ts';
-import { openDayPrecedence } from '../../src/state/precedence.ts';
+import { computeSettledWindows } from '../../src/archive/format/coverage.ts';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import { formatManifest, type Manifest } from '../../src/archive/format/manifest.ts';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { readAllSegments, readSegments } from '../../src/archive/journal/coverage.ts';
+import { appendMarkets, appendTicks } from '../../src/archive/journal/journal.ts';
+import { openDayPrecedence } from '../../src/archive/journal/precedence.ts';
 import {
   readAllSymbols,
   readSymbol,
   recordMarkets,
   recordRecognition,
   recordServedFrom,
-} from '../../src/state/symbols.ts';
+} from '../../src/archive/journal/symbols.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
+import { floorToDay } from '../../src/base/window.ts';
 import {
   answer,
   append,

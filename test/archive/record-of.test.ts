@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
+import { type Column, datasets } from '../../src/archive/format/datasets.ts';
 import {
   createFileRecord,
   createRowKeyReader,
@@ -7,8 +8,7 @@ import {
   readFileKeys,
 } from '../../src/archive/parquet/row-group-index.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
-import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
-import { magic } from '../../src/archive/parquet/thrift-reader.ts';
+import { magic } from '../../src/archive/parquet/thrift.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 
 // Footers are written here by hand, of files that our writer would not write.

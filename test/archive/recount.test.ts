@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { recountSymbols } from '../../src/archive/repair/repair-files.ts';
-import { createUnknownSymbol, type SymbolFacts } from '../../src/core/market.ts';
-import { computePartNumber } from '../../src/core/symbol-name.ts';
+import { createUnknownSymbol, type SymbolFacts } from '../../src/archive/format/market.ts';
+import { recountSymbols } from '../../src/archive/integrity/repair-files.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 
 const parts = 4;
 const names = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF'];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { appendMarkets } from '../../src/state/journal.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { answer, append, day0, now, opened, publishNow } from './scratch.ts';
 

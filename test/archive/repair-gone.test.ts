@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { toDayPath } from '../../src/archive/layout.ts';
-import { listManifestFiles } from '../../src/archive/manifest.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { readSymbol } from '../../src/state/symbols.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
+import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, now, publishedRows, publishNow } from './scratch.ts';
 

@@ -1,14 +1,14 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { toDayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { readSegments } from '../../src/archive/journal/coverage.ts';
+import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
+import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { union } from '../../src/core/window.ts';
-import { listGaps } from '../../src/reading/gaps.ts';
-import { readSegments } from '../../src/state/coverage.ts';
-import { readLostWindows } from '../../src/state/gaps.ts';
-import { readSymbol } from '../../src/state/symbols.ts';
+import { listGaps } from '../../src/archive/read/gaps.ts';
+import { union } from '../../src/base/window.ts';
 import { damagedLake, flip, repairNow, symbols } from './damaged.ts';
 import { answer, append, day0, hashes, judged, now, publishedRows, publishedTicks, publishNow } from './scratch.ts';
 

@@ -1,17 +1,21 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { startStage } from '../../src/archive/generation/staging.ts';
-import { toDayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
+import { type BookCoverage, toBookSide } from '../../src/archive/format/order-book.ts';
+import { repairOrderBooks } from '../../src/archive/integrity/repair-day.ts';
+import {
+  type RepairLosses,
+  type SalvagedFile,
+  salvageRowGroups,
+} from '../../src/archive/integrity/salvage-row-groups.ts';
+import { readCommitState } from '../../src/archive/journal/intent.ts';
+import { appendBooks } from '../../src/archive/journal/journal-books.ts';
+import { readRowGroups } from '../../src/archive/journal/published-files.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
-import { repairOrderBooks } from '../../src/archive/repair/repair-day.ts';
-import { type RepairLosses, type SalvagedFile, salvageRowGroups } from '../../src/archive/repair/salvage-row-groups.ts';
-import { type BookCoverage, toBookSide } from '../../src/core/book.ts';
-import { computePartNumber } from '../../src/core/symbol-name.ts';
-import { readCommitState } from '../../src/state/intent.ts';
-import { appendBooks } from '../../src/state/journal-books.ts';
-import { readRowGroups } from '../../src/state/published-files.ts';
+import { startStage } from '../../src/archive/publish/staging.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from './scratch.ts';
 
 const parts = 2;

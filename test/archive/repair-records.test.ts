@@ -1,14 +1,14 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { toDayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
+import { triageFindings } from '../../src/archive/integrity/triage.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
+import { takeWriteLock } from '../../src/archive/journal/lock.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { triageFindings } from '../../src/archive/repair/triage.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { formatDay } from '../../src/core/time.ts';
-import { readLostWindows } from '../../src/state/gaps.ts';
-import { takeWriteLock } from '../../src/state/lock.ts';
-import { systemClock } from '../../src/system.ts';
+import { systemClock } from '../../src/base/system.ts';
+import { formatDay } from '../../src/base/time.ts';
 import { damagedLake, flip, groupRows, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';
 

@@ -3,12 +3,12 @@ import { cpSync, globSync, readFileSync, rmSync, statSync, writeFileSync } from 
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { toDayPath } from '../../src/archive/layout.ts';
-import { listManifestFiles } from '../../src/archive/manifest.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
+import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { takeWriteLock } from '../../src/archive/journal/lock.ts';
+import { readRowGroups } from '../../src/archive/journal/published-files.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { takeWriteLock } from '../../src/state/lock.ts';
-import { readRowGroups } from '../../src/state/published-files.ts';
 import { filledArchive, flip, groupRows, repairNow } from './damaged.ts';
 import { dyingDisk, PowerCut } from './dying-disk.ts';
 import { answer, append, clockAt, day0, dayMs, hashes, now, opened, publishNow, scratchFolder } from './scratch.ts';

@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
+import { candleIntervals, computeCandles } from '../../src/archive/format/candles.ts';
+import { type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
+import { salvageRowGroups } from '../../src/archive/integrity/salvage-row-groups.ts';
 import { encodeBooks } from '../../src/archive/parquet/books-file.ts';
 import {
   createFileRecord,
@@ -8,10 +11,7 @@ import {
   sortKeyColumns,
 } from '../../src/archive/parquet/row-group-index.ts';
 import { type CellValue, decodeRows, encodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
-import { type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks, encodeCandles, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { salvageRowGroups } from '../../src/archive/repair/salvage-row-groups.ts';
-import { candleIntervals, computeCandles } from '../../src/core/candles.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { day0 } from './scratch.ts';
 

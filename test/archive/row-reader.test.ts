@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { type Column, type ColumnType, datasets, readCoverageColumns } from '../../src/archive/format/datasets.ts';
 import { decodeFlatRows } from '../../src/archive/parquet/row-reader.ts';
 import {
   type CellValue,
@@ -8,7 +9,6 @@ import {
   encodeRows,
   encodeRowsWithArrow,
 } from '../../src/archive/parquet/rows.ts';
-import { type Column, type ColumnType, datasets, readCoverageColumns } from '../../src/archive/parquet/schema.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { share } from '../harness/share.ts';
 import { day0 } from './scratch.ts';

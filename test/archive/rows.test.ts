@@ -3,17 +3,17 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type CellValue, decodeRows, encodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
 import {
   type Column,
   type ColumnType,
   type DatasetName,
   datasetNames,
   datasets,
-} from '../../src/archive/parquet/schema.ts';
+} from '../../src/archive/format/datasets.ts';
+import type { PartColumns } from '../../src/archive/format/tick-columns.ts';
+import { type CellValue, decodeRows, encodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { compareUtf8 } from '../../src/core/symbol-name.ts';
-import type { PartColumns } from '../../src/core/tick-columns.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { day0, dayMs, scratchFolder } from './scratch.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));

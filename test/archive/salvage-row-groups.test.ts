@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
+import { salvageRowGroups } from '../../src/archive/integrity/salvage-row-groups.ts';
 import type { FileRecord, RowGroup } from '../../src/archive/parquet/row-group-index.ts';
-import { salvageRowGroups } from '../../src/archive/repair/salvage-row-groups.ts';
 
 /** A file of three row groups, as the record of it tells: what they hold does not matter here. */
 const [first, second, third] = ['first group', 'second', 'the third group'].map((text) => Buffer.from(text));

@@ -3,19 +3,19 @@ import { globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import type { MarketFacts } from '../../src/archive/format/market.ts';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { appendTicks, type TickRecord } from '../../src/archive/journal/journal.ts';
+import { startRun } from '../../src/archive/journal/runs.ts';
+import { recordPolledFrom } from '../../src/archive/journal/symbols.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type PublishOptions, type PublishResult, publish } from '../../src/archive/publish/publish.ts';
-import type { MarketFacts } from '../../src/core/market.ts';
-import type { Clock } from '../../src/core/ports.ts';
-import { precedenceRanks } from '../../src/core/precedence.ts';
-import type { Window } from '../../src/core/window.ts';
-import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
-import { startRun } from '../../src/state/runs.ts';
-import { recordPolledFrom } from '../../src/state/symbols.ts';
-import { systemClock } from '../../src/system.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import { systemClock } from '../../src/base/system.ts';
+import type { Window } from '../../src/base/window.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // The wiring of the tests of state and archive: real files in a folder that goes with the test, a clock that stands.

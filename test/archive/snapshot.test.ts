@@ -11,11 +11,11 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { closeDraft, openDraft } from '../../src/archive/copies/export-file.ts';
-import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
-import { listManifestFiles } from '../../src/archive/manifest.ts';
+import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { closeDraft, openDraft } from '../../src/archive/read/export-file.ts';
+import { takeSnapshot } from '../../src/archive/read/snapshot.ts';
 import { repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 

@@ -1,8 +1,8 @@
 import { type Table, tableFromIPC } from 'apache-arrow';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { type Column, datasets } from '../../src/archive/format/datasets.ts';
 import { type CellValue, decodeArrowTable, decodeRows, rowGroupRows } from '../../src/archive/parquet/rows.ts';
-import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
 import { type RowChunk, streamArrow, streamParquet } from '../../src/archive/parquet/streaming-writer.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));

@@ -9,7 +9,7 @@ import {
   readThriftStruct,
   struct,
   text,
-} from '../../src/archive/parquet/thrift-reader.ts';
+} from '../../src/archive/parquet/thrift.ts';
 
 // Written by hand after the protocol's own description, so that what is read is not what this project would write.
 

@@ -2,9 +2,10 @@ import { Table, tableToIPC } from 'apache-arrow';
 import fc from 'fast-check';
 import { Compression, Table as WasmTable, WriterPropertiesBuilder, WriterVersion, writeParquet } from 'parquet-wasm';
 import { describe, expect, test } from 'vitest';
+import { type Column, datasets } from '../../src/archive/format/datasets.ts';
+import type { PartColumns } from '../../src/archive/format/tick-columns.ts';
 import { createRecordBatch, toArrowData, toArrowSchema } from '../../src/archive/parquet/arrow-data.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
-import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
 import {
   decodeSymbolTicks,
   decodeTicks,
@@ -12,8 +13,7 @@ import {
   indexTickFile,
   readSymbolTicks,
 } from '../../src/archive/parquet/ticks-file.ts';
-import { compareUtf8 } from '../../src/core/symbol-name.ts';
-import type { PartColumns } from '../../src/core/tick-columns.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`ticks-index: SEED=${seed}`);

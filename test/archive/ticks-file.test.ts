@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { PartColumns } from '../../src/archive/format/tick-columns.ts';
 import { decodeTicksWithArrow, encodeTicksWithArrow } from '../../src/archive/parquet/ticks-arrow.ts';
 import {
   decodeTicks,
@@ -11,8 +12,7 @@ import {
   indexTickFile,
   readSymbolTicks,
 } from '../../src/archive/parquet/ticks-file.ts';
-import { compareUtf8 } from '../../src/core/symbol-name.ts';
-import type { PartColumns } from '../../src/core/tick-columns.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { share } from '../harness/share.ts';
 import { scratchFolder } from './scratch.ts';
 

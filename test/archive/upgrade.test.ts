@@ -1,17 +1,17 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { estimateRecheckCost } from '../../src/app/inferred-cost.ts';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { formatVersion } from '../../src/archive/manifest.ts';
+import { datasetNames, datasets } from '../../src/archive/format/datasets.ts';
+import { formatVersion } from '../../src/archive/format/manifest.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { evidenceSinceKey, getMeta } from '../../src/archive/journal/database.ts';
+import { countJournaledTicks } from '../../src/archive/journal/journal.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
-import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { evidenceSinceKey, getMeta } from '../../src/state/database.ts';
-import { countJournaledTicks } from '../../src/state/journal.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
+import { estimateRecheckCost } from '../../src/collector/run/inferred-cost.ts';
 import { turnedBack } from './older.ts';
 import {
   answer,

@@ -1,17 +1,17 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import type { MarketFacts } from '../../src/archive/format/market.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { rootTextsKey } from '../../src/archive/journal/database.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
-import { recordRootFileHashes } from '../../src/archive/texts/root-files.ts';
-import { listViewDefinitions, selectViewDefinitions } from '../../src/archive/texts/views-file.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import type { MarketFacts } from '../../src/core/market.ts';
-import { listGaps } from '../../src/reading/gaps.ts';
-import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
-import { rootTextsKey } from '../../src/state/database.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
+import { recordRootFileHashes } from '../../src/archive/publish/root-files.ts';
+import { listViewDefinitions, selectViewDefinitions } from '../../src/archive/publish/views-sql.ts';
+import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
+import { listGaps } from '../../src/archive/read/gaps.ts';
 import { loseTicks } from './losses.ts';
 import {
   answer,

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { type Evidence, evidenceKinds } from '../../src/archive/format/coverage.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { findInferred, readCoverageIn, readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
+import { readJournalEnd } from '../../src/archive/journal/journal.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { type Evidence, evidenceKinds } from '../../src/core/coverage.ts';
-import { union, type Window } from '../../src/core/window.ts';
-import { findInferred, readCoverageIn, readSegments, readSymbolCoverage } from '../../src/state/coverage.ts';
-import { readJournalEnd } from '../../src/state/journal.ts';
+import { union, type Window } from '../../src/base/window.ts';
 import { share } from '../harness/share.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishedRows, publishNow } from './scratch.ts';
 

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { generatedPages, ticksPerPage } from '../../bench/generated-pages.ts';
 import { nightlyPages, writePages } from '../../bench/pages.ts';
-import { dayMs } from '../../src/core/window.ts';
-import { decodeTickPage } from '../../src/upstream/decode.ts';
+import { dayMs } from '../../src/base/window.ts';
+import { decodeTickPage } from '../../src/client/decode.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 const made = (pages: number, seed: number) => [...generatedPages({ pages, seed })];

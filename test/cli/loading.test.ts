@@ -21,7 +21,7 @@ test('help comes at once: the command line loads neither what draws nor what com
   expect([...loaded]).toEqual(expect.arrayContaining(['commander', 'src/cli/commands/backtest.ts']));
   const packages = [...loaded].filter((name) => !name.startsWith('src/') && !name.startsWith('node:'));
   expect(packages).toEqual(['commander']);
-  expect([...loaded]).not.toContain('src/research/backtest-request.ts');
+  expect([...loaded]).not.toContain('src/backtest/backtest-spec.ts');
 });
 
 test('what draws is loaded with a page, and with no other part of a report', () => {

@@ -1,8 +1,8 @@
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
-import type { FailureLine, NightSummary, RunFacts, Summary } from '../../src/app/summary.ts';
-import { emptyBookCounts, summarize } from '../../src/app/summary.ts';
 import { formatSummary } from '../../src/cli/print-summary.ts';
+import type { FailureLine, NightSummary, RunFacts, Summary } from '../../src/collector/run/summary.ts';
+import { emptyBookCounts, summarize } from '../../src/collector/run/summary.ts';
 
 const textOf = (failures: readonly FailureLine[]): string =>
   formatSummary(

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
+import type { Log } from '../../src/base/ports.ts';
 import { type ProgressOptions, startProgress } from '../../src/cli/progress.ts';
-import type { Log } from '../../src/core/ports.ts';
 
 function setup(isTTY: boolean, shown = true) {
   const written: string[] = [];

@@ -1,8 +1,8 @@
 import { stripVTControlCharacters } from 'node:util';
 import stringWidth from 'string-width';
 import { describe, expect, test } from 'vitest';
+import type { ResultTable } from '../../src/archive/query/query.ts';
 import { renderTable } from '../../src/cli/table.ts';
-import type { ResultTable } from '../../src/query/query.ts';
 
 const ticks: ResultTable = {
   columns: [

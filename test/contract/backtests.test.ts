@@ -1,11 +1,11 @@
 import { createRequire } from 'node:module';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
+import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
+import { objectiveNames } from '../../src/backtest/engine/objectives.ts';
+import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { BacktestRequest, BacktestResult, objectives } from '../../src/contract/backtests.ts';
 import { strategySchemas } from '../../src/contract/strategies.ts';
-import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
-import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
-import { objectiveNames } from '../../src/research/objectives.ts';
 import { runDirectly, threshold, traded } from '../service/backtesting.ts';
 
 // Whether the schemas of the document say of a backtest what its reader and its engine say.

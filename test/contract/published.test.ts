@@ -2,10 +2,10 @@ import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Summary } from '../../src/app/summary.ts';
 import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
+import { systemClock } from '../../src/base/system.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { systemClock } from '../../src/system.ts';
 import { access, jobArgs, manifestOf, minuteMs, run } from '../e2e/lake.ts';
 import { columns, dayFields, fileFields, keys, manifestFields, rootFiles, summaryFields } from './promises.ts';
 

@@ -2,10 +2,10 @@ import { createRequire } from 'node:module';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
+import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
+import { strategyLimits } from '../../src/backtest/strategy/strategy.ts';
 import { strategySchemas } from '../../src/contract/strategies.ts';
-import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
-import { parseStrategy } from '../../src/research/parse-strategy.ts';
-import { strategyLimits } from '../../src/research/strategy.ts';
 import { changedStrategy, goodStrategy } from './strategy-values.ts';
 
 // Whether the schemas of the document say of a strategy what the reader says, who alone decides.

@@ -5,7 +5,7 @@ import {
   positionMeasures,
   windowedMeasures,
   windowMsMax,
-} from '../../src/research/strategy.ts';
+} from '../../src/backtest/strategy/strategy.ts';
 
 // Strategies as JSON: good ones, made by the rules of the language, and such with something changed.
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { findFirstAtOrAfter, seek } from '../../src/core/tick-columns.ts';
+import { findFirstAtOrAfter, seek } from '../../src/archive/format/tick-columns.ts';
 
 test('the first value that is not before a moment is found where looking at all of them finds it', () => {
   fc.assert(

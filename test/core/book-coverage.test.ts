@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type BookCoverage, overlayBookCoverage } from '../../src/core/book.ts';
+import { type BookCoverage, overlayBookCoverage } from '../../src/archive/format/order-book.ts';
 
 const row = (from: number, to: number, ticks: number, rest: Partial<BookCoverage> = {}): BookCoverage => ({
   from,

@@ -9,7 +9,7 @@ import {
   type ObservedSnapshot,
   type OrderBookSnapshot,
   toBookSide,
-} from '../../src/core/book.ts';
+} from '../../src/archive/format/order-book.ts';
 
 type Pairs = readonly (readonly [price: number, quantity: number])[];
 

@@ -6,9 +6,9 @@ import {
   candleIntervals,
   computeAllCandles,
   computeCandles,
-} from '../../src/core/candles.ts';
-import type { PartColumns } from '../../src/core/tick-columns.ts';
-import { union, type Window } from '../../src/core/window.ts';
+} from '../../src/archive/format/candles.ts';
+import type { PartColumns } from '../../src/archive/format/tick-columns.ts';
+import { union, type Window } from '../../src/base/window.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`candles: SEED=${seed}`);

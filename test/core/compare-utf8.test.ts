@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compareUtf8 } from '../../src/core/symbol-name.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
 
 const bytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 

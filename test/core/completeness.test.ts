@@ -1,10 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Completeness, type CompletenessInput, computeCompleteness } from '../../src/core/completeness.ts';
-import { type CoveredWindow, type Evidence, isProven, overlayLayers } from '../../src/core/coverage.ts';
-import type { SymbolFacts } from '../../src/core/market.ts';
-import { canBeLive, computeLifetime, isLive } from '../../src/core/symbol-lifetime.ts';
-import { dayMs, type Window } from '../../src/core/window.ts';
+import {
+  type Completeness,
+  type CompletenessInput,
+  computeCompleteness,
+} from '../../src/archive/completeness/completeness.ts';
+import { canBeLive, computeLifetime, isLive } from '../../src/archive/completeness/symbol-lifetime.ts';
+import { type CoveredWindow, type Evidence, isProven, overlayLayers } from '../../src/archive/format/coverage.ts';
+import type { SymbolFacts } from '../../src/archive/format/market.ts';
+import { dayMs, type Window } from '../../src/base/window.ts';
 import { factsOf } from './facts.ts';
 
 interface Question extends CompletenessInput {

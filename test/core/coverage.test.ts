@@ -12,9 +12,9 @@ import {
   overlayLayers,
   overlayLayersOnto,
   subtractWindow,
-} from '../../src/core/coverage.ts';
-import type { Origin } from '../../src/core/raw-page.ts';
-import { dayMs, floorToDay, isEmpty, splitByDay } from '../../src/core/window.ts';
+} from '../../src/archive/format/coverage.ts';
+import { dayMs, floorToDay, isEmpty, splitByDay } from '../../src/base/window.ts';
+import type { Origin } from '../../src/contract/raw-page.ts';
 
 const size = 20;
 /** Moments are quarters of a day, so that stretches meet at midnight too. */

@@ -6,8 +6,8 @@ import {
   compareLostWindows,
   type LostWindow,
   splitAtLostWindows,
-} from '../../src/core/coverage.ts';
-import { covers, intersect, isEmpty, subtract, union, type Window } from '../../src/core/window.ts';
+} from '../../src/archive/format/coverage.ts';
+import { covers, intersect, isEmpty, subtract, union, type Window } from '../../src/base/window.ts';
 
 const lostAt = (from: number, to: number, ticks: number): LostWindow => ({
   dataset: 'ticks',

@@ -6,7 +6,7 @@ import {
   UpstreamError,
   type UpstreamErrorFacts,
   UsageError,
-} from '../../src/core/errors.ts';
+} from '../../src/base/errors.ts';
 
 describe('errors', () => {
   test('end a command with the code that is promised', () => {

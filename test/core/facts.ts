@@ -1,4 +1,4 @@
-import type { SymbolFacts } from '../../src/core/market.ts';
+import type { SymbolFacts } from '../../src/archive/format/market.ts';
 
 /** A symbol of which nothing is known but that it was seen at moment 0, or when it was resolved; tests say what else. */
 export const factsOf = (known: Partial<SymbolFacts> = {}): SymbolFacts => ({

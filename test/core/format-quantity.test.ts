@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatBytes, formatDuration } from '../../src/core/format-quantity.ts';
+import { formatBytes, formatDuration } from '../../src/base/format-quantity.ts';
 import { formatLength, formatBytes as formatReportBytes } from '../../src/report/time-spans.ts';
 
 test('a duration has no sixtieth second and no thousandth millisecond', () => {

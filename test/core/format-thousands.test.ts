@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { formatThousands } from '../../src/core/format-quantity.ts';
+import { formatThousands } from '../../src/base/format-quantity.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`grouped: SEED=${seed}`);

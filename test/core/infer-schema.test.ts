@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createShapeSample } from '../../src/core/infer-schema.ts';
+import { createShapeSample } from '../../src/archive/journal/schema-drift.ts';
 
 const pathsOf = (...records: unknown[]): string[] => {
   const sample = createShapeSample();

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { computeSymbolCompleteness } from '../../src/core/judge-symbol.ts';
-import { union, type Window } from '../../src/core/window.ts';
+import { computeSymbolCompleteness } from '../../src/archive/completeness/symbol-completeness.ts';
+import { union, type Window } from '../../src/base/window.ts';
 import { factsOf } from './facts.ts';
 
 describe('gaps of a symbol', () => {

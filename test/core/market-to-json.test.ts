@@ -10,8 +10,8 @@ import {
   record as recordArb,
 } from 'fast-check';
 import { expect, test } from 'vitest';
-import type { MarketFacts } from '../../src/core/market.ts';
-import { parseMarket, type RecordPaths, rebuildMarketRecords } from '../../src/core/parse-market.ts';
+import type { MarketFacts } from '../../src/archive/format/market.ts';
+import { parseMarket, type RecordPaths, rebuildMarketRecords } from '../../src/archive/format/parse-market.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { market } from '../archive/scratch.ts';
 

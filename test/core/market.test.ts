@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type MarketFacts, type MarketRow, mergeMarkets } from '../../src/core/market.ts';
+import { type MarketFacts, type MarketRow, mergeMarkets } from '../../src/archive/format/market.ts';
 
 const facts: MarketFacts = {
   canonicalId: 'm',

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type MergedPart, mergePart } from '../../src/core/merge.ts';
-import { createMergeScratch, sortTicksInPlace } from '../../src/core/merge-order.ts';
-import type { PrecedenceWindow } from '../../src/core/precedence.ts';
-import { type KnownPrecedence, precedenceRanks } from '../../src/core/precedence.ts';
-import { emptyPart, type TickChunk } from '../../src/core/tick-columns.ts';
+import { type MergedPart, mergePart } from '../../src/archive/format/merge.ts';
+import { createMergeScratch, sortTicksInPlace } from '../../src/archive/format/merge-order.ts';
+import type { PrecedenceWindow } from '../../src/archive/format/precedence.ts';
+import { type KnownPrecedence, precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { emptyPart, type TickChunk } from '../../src/archive/format/tick-columns.ts';
 import { plainMergePart } from './plain-merge.ts';
 import { rowsOf } from './publishing.ts';
 

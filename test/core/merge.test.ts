@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { mergePart } from '../../src/core/merge.ts';
-import { precedenceRanks } from '../../src/core/precedence.ts';
-import { emptyPart, type TickChunk } from '../../src/core/tick-columns.ts';
-import { emptyTicks } from '../../src/core/ticks.ts';
+import { mergePart } from '../../src/archive/format/merge.ts';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { emptyPart, type TickChunk } from '../../src/archive/format/tick-columns.ts';
+import { emptyTicks } from '../../src/base/ticks.ts';
 import { type Observation, plainly, publish, rowsOf, winners } from './publishing.ts';
 
 const symbols = ['A', '\u{e000}', '😀'];

@@ -7,7 +7,7 @@ import {
   computeNightCoverage,
   isThinnedBeforeFetch,
   type ListedState,
-} from '../../src/core/nightly-stats.ts';
+} from '../../src/archive/journal/nightly-comparison.ts';
 
 const day = 86_400_000;
 const minute = 60_000;

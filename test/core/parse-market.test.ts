@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { MarketFacts } from '../../src/core/market.ts';
-import { parseMarket, type RecordPaths } from '../../src/core/parse-market.ts';
+import type { MarketFacts } from '../../src/archive/format/market.ts';
+import { parseMarket, type RecordPaths } from '../../src/archive/format/parse-market.ts';
 
 /** As config/default.yaml has them. */
 const paths: RecordPaths = {

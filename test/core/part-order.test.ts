@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { assertPartOrder } from '../../src/core/tick-columns.ts';
+import { assertPartOrder } from '../../src/archive/format/tick-columns.ts';
 
 const day = { from: 1000, to: 2000 };
 const part = (...of: readonly (readonly [symbol: string, ...times: number[]])[]) => ({

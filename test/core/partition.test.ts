@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { computePartNumber } from '../../src/core/symbol-name.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 
 describe('the part of a symbol', () => {
   test('is what anyone gets from sha256sum: the first eight hex digits, modulo the parts', () => {

@@ -1,6 +1,6 @@
 /** What merging means, key after key with an object for whatever is weighed: mergePart only gets there sooner. */
 
-import type { MergedPart } from '../../src/core/merge.ts';
+import type { MergedPart } from '../../src/archive/format/merge.ts';
 import {
   createPrecedenceRecorder,
   hasSamePrecedence,
@@ -8,10 +8,10 @@ import {
   type Precedence,
   type PrecedenceRecorder,
   type PrecedenceWindow,
-} from '../../src/core/precedence.ts';
-import { compareUtf8 } from '../../src/core/symbol-name.ts';
-import type { Conflict, PartColumns, RunTally, TickChunk } from '../../src/core/tick-columns.ts';
-import type { TickColumns } from '../../src/core/ticks.ts';
+} from '../../src/archive/format/precedence.ts';
+import type { Conflict, PartColumns, RunTally, TickChunk } from '../../src/archive/format/tick-columns.ts';
+import { compareUtf8 } from '../../src/base/symbol-name.ts';
+import type { TickColumns } from '../../src/base/ticks.ts';
 
 export function plainMergePart(old: PartColumns, chunks: readonly TickChunk[], known: KnownPrecedence): MergedPart {
   const bySymbol = new Map<string, TickChunk[]>();

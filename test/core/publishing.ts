@@ -1,20 +1,20 @@
 /** Successive merges as a publish makes them, with the standings kept as the state keeps them; and the plain model. */
-import { type CoveredWindow, overlayCoverage } from '../../src/core/coverage.ts';
-import { mergePart } from '../../src/core/merge.ts';
+import { type CoveredWindow, overlayCoverage } from '../../src/archive/format/coverage.ts';
+import { mergePart } from '../../src/archive/format/merge.ts';
 import {
   overlayPrecedence,
   type Precedence,
   type PrecedenceWindow,
   precedenceRanks,
-} from '../../src/core/precedence.ts';
+} from '../../src/archive/format/precedence.ts';
 import {
   type Conflict,
   emptyPart,
   type PartColumns,
   type RunTally,
   type TickChunk,
-} from '../../src/core/tick-columns.ts';
-import { isWithin } from '../../src/core/window.ts';
+} from '../../src/archive/format/tick-columns.ts';
+import { isWithin } from '../../src/base/window.ts';
 
 /** What one answer or file brought; null where it covers nothing: rows of a file cover only what they are said to. */
 export interface Observation extends TickChunk {
@@ -31,7 +31,7 @@ export interface Published {
   readonly stretches: number;
 }
 
-/** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/state/precedence.ts do. */
+/** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/archive/journal/precedence.ts do. */
 export function publish(batches: readonly (readonly Observation[])[]): Published {
   let columns = emptyPart;
   const stretches = new Map<string, readonly PrecedenceWindow[]>();

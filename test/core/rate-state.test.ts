@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { initialRateState } from '../../src/core/rate-state.ts';
+import { initialRateState } from '../../src/base/rate-state.ts';
 
 test('a pace that nobody has kept yet holds nobody up, at whatever moment the clock begins', () => {
   const moments = [

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { decodeRawPages, encodeRawPages, type RawPage } from '../../src/core/raw-page.ts';
+import { decodeRawPages, encodeRawPages, type RawPage } from '../../src/contract/raw-page.ts';
 
 const page = (asked: unknown, rest: Partial<RawPage> = {}): RawPage => ({
   run: 'run',

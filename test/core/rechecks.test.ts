@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { CoveredWindow } from '../../src/core/coverage.ts';
+import type { CoveredWindow } from '../../src/archive/format/coverage.ts';
 import {
   cleanWindowsMin,
   computeOverlapMs,
@@ -10,8 +10,8 @@ import {
   recordLateness,
   recordRechecks,
   sumRechecks,
-} from '../../src/core/rechecks.ts';
-import { dayMs } from '../../src/core/window.ts';
+} from '../../src/archive/journal/recheck-results.ts';
+import { dayMs } from '../../src/base/window.ts';
 
 const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);

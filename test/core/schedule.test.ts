@@ -6,7 +6,7 @@ import {
   type ScheduleDecision,
   type ScheduleEntry,
   type Timetable,
-} from '../../src/core/schedule.ts';
+} from '../../src/base/schedule.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;

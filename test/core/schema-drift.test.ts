@@ -8,7 +8,7 @@ import {
   type JsonType,
   recordsMin,
   type Shape,
-} from '../../src/core/infer-schema.ts';
+} from '../../src/archive/journal/schema-drift.ts';
 
 const shapeOf = (records: readonly unknown[]): Shape => {
   const sample = createShapeSample();

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { createUnknownSymbol } from '../../src/core/market.ts';
 import {
   computeCursor,
   computeLifetime,
@@ -7,8 +6,9 @@ import {
   isActive,
   isLive,
   isRequestDue,
-} from '../../src/core/symbol-lifetime.ts';
-import type { Window } from '../../src/core/window.ts';
+} from '../../src/archive/completeness/symbol-lifetime.ts';
+import { createUnknownSymbol } from '../../src/archive/format/market.ts';
+import type { Window } from '../../src/base/window.ts';
 import { factsOf } from './facts.ts';
 
 const ever = Number.POSITIVE_INFINITY;

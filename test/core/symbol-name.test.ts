@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isSymbolName } from '../../src/core/symbol-name.ts';
+import { isSymbolName } from '../../src/base/symbol-name.ts';
 
 test.each(['A', ' ', 'KXBTC-26 "x"', 'É😀', 'A\ufeff', '\ufffd'])('%j can name a market', (text) => {
   expect(isSymbolName(text)).toBe(true);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
-import { openTimeZone, type TimeZone } from '../../src/core/time-zone.ts';
+import { UsageError } from '../../src/base/errors.ts';
+import { openTimeZone, type TimeZone } from '../../src/base/time-zone.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`zone: SEED=${seed}`);

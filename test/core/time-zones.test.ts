@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { addDays, formatDay, parseTime } from '../../src/core/time.ts';
+import { addDays, formatDay, parseTime } from '../../src/base/time.ts';
 
 // Sets the zone of the whole process, which a thread cannot: so these stand apart.
 describe('times and days are the same in every time zone', () => {

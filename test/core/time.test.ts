@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import {
   addDays,
   dayMs,
@@ -12,7 +12,7 @@ import {
   parseTime,
   timeEnd,
   timeMin,
-} from '../../src/core/time.ts';
+} from '../../src/base/time.ts';
 
 const noon = Date.UTC(2026, 6, 1, 12);
 const time = (text: string) => parseTime(text, '--from');

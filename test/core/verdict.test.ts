@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { dayMs } from '../../src/base/window.ts';
 import {
   type CompletenessCounts,
   countCompleteness,
@@ -6,8 +7,7 @@ import {
   formatCompleteness,
   type GapReason,
   updatePublishedCompleteness,
-} from '../../src/core/verdict.ts';
-import { dayMs } from '../../src/core/window.ts';
+} from '../../src/contract/completeness-counts.ts';
 
 const day = (state: DayState['state']): DayState => ({ state, expected: 1, covered: 1, missing: [], exceptions: 0 });
 const nowMs = 10 * dayMs;

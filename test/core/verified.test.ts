@@ -1,7 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { chooseHashShare, computeVerifiedThrough, type HashableFile, type HashShare } from '../../src/core/verified.ts';
-import { dayMs } from '../../src/core/window.ts';
+import {
+  chooseHashShare,
+  computeVerifiedThrough,
+  type HashableFile,
+  type HashShare,
+} from '../../src/archive/format/verified-through.ts';
+import { dayMs } from '../../src/base/window.ts';
 
 const now = Date.UTC(2026, 6, 1);
 const every = 30 * dayMs;

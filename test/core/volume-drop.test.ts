@@ -5,7 +5,7 @@ import {
   describeShortLists,
   describeVolumeDrops,
   type NightVolume,
-} from '../../src/core/nightly-stats.ts';
+} from '../../src/archive/journal/nightly-comparison.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;

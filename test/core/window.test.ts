@@ -13,7 +13,7 @@ import {
   subtract,
   union,
   type Window,
-} from '../../src/core/window.ts';
+} from '../../src/base/window.ts';
 
 const size = 24;
 const anyWindow = fc

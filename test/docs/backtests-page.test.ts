@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { objectives } from '../../src/backtest/engine/objectives.ts';
+import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { describeExecutables } from '../../src/cli/backtest-flags.ts';
 import { formatParameters } from '../../src/report/backtest-figures.ts';
-import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
-import { objectives } from '../../src/research/objectives.ts';
 import { textOf } from './blocks.ts';
 import { project } from './kept-current.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { datasets } from '../../src/archive/parquet/schema.ts';
-import { type MarketFacts, mergeMarkets } from '../../src/core/market.ts';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import { type MarketFacts, mergeMarkets } from '../../src/archive/format/market.ts';
 import { textOf } from './blocks.ts';
 
 // docs/for-data-scientists.md beyond its blocks, which test/readers runs.

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { boundNames, measureNames, strategyLimits } from '../../src/research/strategy.ts';
-import { serviceLimits } from '../../src/service/connection-limits.ts';
+import { boundNames, measureNames, strategyLimits } from '../../src/backtest/strategy/strategy.ts';
+import { serviceLimits } from '../../src/server/http/connection-limits.ts';
 import { opened } from '../archive/scratch.ts';
 import { serving } from '../service/serving.ts';
 import { alice, as, withTokens } from '../service/users.ts';

@@ -3,8 +3,8 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { systemClock } from '../../src/base/system.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { systemClock } from '../../src/system.ts';
 import { access, folder, run, startStanding, type Variables } from '../e2e/lake.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { filesOf, textOf } from './blocks.ts';

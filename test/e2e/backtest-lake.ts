@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import type { MarketFacts } from '../../src/core/market.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
+import type { MarketFacts } from '../../src/archive/format/market.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { answer, append, day0, hourMs, market, now, opened, type Pairs, publishNow } from '../archive/scratch.ts';
 import { folder } from './lake.ts';
 

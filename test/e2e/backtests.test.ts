@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { systemClock } from '../../src/system.ts';
-import { issueUserToken } from '../../src/workspace/user-tokens.ts';
+import { systemClock } from '../../src/base/system.ts';
+import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
 import { type Kept, kept, long, path, runDirectly } from '../service/backtesting.ts';

@@ -1,9 +1,9 @@
 // What the end-to-end tests of order books share.
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { datasets } from '../../src/archive/format/datasets.ts';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
 import { bookShapes } from '../../src/sandbox/book-shapes.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { fixedNow } from './lake.ts';

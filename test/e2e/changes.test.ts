@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ChangedFile } from '../../src/archive/copies/prune-files.ts';
+import type { ChangedFile } from '../../src/archive/publish/prune-files.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { fixedNow, folder, manifestOf, sandbox } from './lake.ts';
 

@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { takeWriteLock } from '../../src/state/lock.ts';
-import { systemClock } from '../../src/system.ts';
+import { takeWriteLock } from '../../src/archive/journal/lock.ts';
+import { systemClock } from '../../src/base/system.ts';
 import { limitMs, until } from '../harness/limits.ts';
 import { jobHere } from './here.ts';
 import {

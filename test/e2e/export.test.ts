@@ -3,11 +3,11 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { tableFromIPC } from 'apache-arrow';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { datasets } from '../../src/archive/format/datasets.ts';
 import { decodeArrowTable, decodeRows } from '../../src/archive/parquet/rows.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { systemClock } from '../../src/base/system.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import { systemClock } from '../../src/system.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { coverageOf, dayMs, type Ended, fixedNow, folder, manifestOf, run as runApart, ticksOf } from './lake.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Manifest } from '../../src/archive/manifest.ts';
+import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { jobHere, runHere } from './here.ts';
 import { dayMs, folder, jobArgs, sandbox } from './lake.ts';
 

@@ -1,5 +1,5 @@
-import type { JobLoaders } from '../../src/app/job.ts';
 import { main } from '../../src/cli/main.ts';
+import type { JobLoaders } from '../../src/collector/run/job.ts';
 import { access, type Ended, endedOf, jobArgs, type Variables } from './lake.ts';
 
 // The whole command line in this process, from its arguments to its last line: for tests that are of what it does, and

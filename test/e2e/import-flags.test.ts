@@ -1,7 +1,7 @@
 import { existsSync, globSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { defaultRowRules, parsePriceScale, type TickRowRules } from '../../src/ingest/import-rows.ts';
+import { defaultRowRules, parsePriceScale, type TickRowRules } from '../../src/collector/import/import-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { runHere as run } from './here.ts';
 import { day0, importInto, pageOf, put, sample, type Tick, writeParquet } from './import-lake.ts';

@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { job } from '../../jobs/import.ts';
-import type { Context } from '../../src/app/context.ts';
-import type { ImportFlags } from '../../src/app/import/import-step.ts';
-import type { Summary } from '../../src/app/summary.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { systemClock, systemRandom } from '../../src/base/system.ts';
 import { createLog } from '../../src/cli/log.ts';
-import { defaultRowRules } from '../../src/ingest/import-rows.ts';
+import { defaultRowRules } from '../../src/collector/import/import-rows.ts';
+import type { ImportFlags } from '../../src/collector/import/import-step.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
+import type { Context } from '../../src/context/context.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { systemClock, systemRandom } from '../../src/system.ts';
 import { fixedDay, folder, job as runJob, ticksOf } from './lake.ts';
 
 // The wiring of the tests of imports: real files, the real job, in this process where no other is needed.

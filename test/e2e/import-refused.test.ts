@@ -1,7 +1,7 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { tryLock } from '../../src/state/lock.ts';
+import { tryLock } from '../../src/archive/journal/lock.ts';
 import { day0, importInto, pageOf, put, type Tick } from './import-lake.ts';
 import { addsUp, folder, run, ticksOf } from './lake.ts';
 

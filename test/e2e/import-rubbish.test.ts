@@ -1,7 +1,7 @@
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { day0, importInto, put } from './import-lake.ts';
 import { addsUp, coverageOf, dayMs, folder, ticksOf } from './lake.ts';
 

@@ -1,9 +1,9 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
-import { openTimeZone, utcZone } from '../../src/core/time-zone.ts';
-import { defaultRowRules } from '../../src/ingest/import-rows.ts';
+import { UsageError } from '../../src/base/errors.ts';
+import { openTimeZone, utcZone } from '../../src/base/time-zone.ts';
+import { defaultRowRules } from '../../src/collector/import/import-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {
   csvOf,

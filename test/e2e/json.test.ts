@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { JobLoaders } from '../../src/app/job.ts';
 import { createProgram } from '../../src/cli/main.ts';
+import type { JobLoaders } from '../../src/collector/run/job.ts';
 import { jobHere } from './here.ts';
 import { access, dayMs, fixedDay, fixedNow, folder, job, jobArgs, run, sandbox, start, startStanding } from './lake.ts';
 

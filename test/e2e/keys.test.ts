@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
+import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
 import { opened } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
 import { freshDatabase, overEachDatabase, urlOf } from '../workspace/databases.ts';

@@ -1,9 +1,9 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { datasets } from '../../src/archive/format/datasets.ts';
 import { decodeRows } from '../../src/archive/parquet/rows.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
-import { union } from '../../src/core/window.ts';
+import { union } from '../../src/base/window.ts';
 import { bookCoverage, booksOf } from './books.ts';
 import { jobHere as job } from './here.ts';
 import { folder, manifestOf, minuteMs, sandbox, ticksOf } from './lake.ts';

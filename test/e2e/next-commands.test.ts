@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { tryLock } from '../../src/archive/journal/lock.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { tryLock } from '../../src/state/lock.ts';
 import { runHere as run } from './here.ts';
 import { put } from './import-lake.ts';
 import { access, type Ended, fixedDay, fixedNow, folder, sandbox, totalTicks } from './lake.ts';

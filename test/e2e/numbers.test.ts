@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import type { Summary } from '../../src/app/summary.ts';
-import { tryLock } from '../../src/state/lock.ts';
+import { tryLock } from '../../src/archive/journal/lock.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
 import { limitMs, until } from '../harness/limits.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { csvOf, importInto, put } from './import-lake.ts';

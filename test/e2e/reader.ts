@@ -1,10 +1,10 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { pinGeneration } from '../../src/archive/copies/pin-generation.ts';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 
 // A process that reads ticks over and over while others publish, until a file `stop` is there; then it says what it saw.
 // Arguments: the archive's root, and how many ticks a publish adds to a symbol's day. It reads the glob, as anyone may,

@@ -2,12 +2,12 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, wr
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { job as nightlyJob } from '../../jobs/nightly.ts';
-import type { Context } from '../../src/app/context.ts';
-import { writeReport } from '../../src/app/report.ts';
 import { createDisk } from '../../src/archive/disk/file-system.ts';
 import { systemCalls } from '../../src/archive/disk/syscalls.ts';
-import { finishRun, startRun } from '../../src/state/runs.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
+import { finishRun, startRun } from '../../src/archive/journal/runs.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import type { Context } from '../../src/context/context.ts';
+import { writeReport } from '../../src/report/write-report.ts';
 import { contextOf } from '../app/one-process.ts';
 import { answer, append, day0, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { jobHere as job, runHere as run } from './here.ts';

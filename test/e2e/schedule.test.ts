@@ -2,7 +2,7 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, test } from 'vitest';
-import type { Summary } from '../../src/app/summary.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
 import { limitMs, until } from '../harness/limits.ts';
 import { jobHere } from './here.ts';
 import { access, folder, jobArgs, journaledTicks, minuteMs, oneByOne, run, sandbox, start } from './lake.ts';

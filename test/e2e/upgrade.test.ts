@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { formatVersion } from '../../src/archive/manifest.ts';
-import { tryLock } from '../../src/state/lock.ts';
+import { formatVersion } from '../../src/archive/format/manifest.ts';
+import { tryLock } from '../../src/archive/journal/lock.ts';
 import { turnedBack } from '../archive/older.ts';
 import { jobHere as job, runHere } from './here.ts';
 import { expectSentence, fixedDay, fixedNow, folder, hashes, manifestOf, run, sandbox } from './lake.ts';

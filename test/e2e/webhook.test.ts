@@ -1,8 +1,8 @@
 import { appendFileSync, globSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { takeWriteLock } from '../../src/state/lock.ts';
-import { systemClock } from '../../src/system.ts';
+import { takeWriteLock } from '../../src/archive/journal/lock.ts';
+import { systemClock } from '../../src/base/system.ts';
 import { limitMs, until } from '../harness/limits.ts';
 import { jobHere, runHere } from './here.ts';
 import {

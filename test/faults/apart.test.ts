@@ -2,8 +2,8 @@ import { cpSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createDisk, sha256 } from '../../src/archive/disk/file-system.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { recoverPublish } from '../../src/archive/publish/publish.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import {
   apartCalls,
   apartDisk,

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { listManifestFiles } from '../../src/archive/manifest.ts';
+import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { openDatabase } from '../../src/archive/journal/database.ts';
 import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openDatabase } from '../../src/state/database.ts';
 import { hashes, manifestOf, ticksOf, totalTicks, untruths } from '../e2e/lake.ts';
 
 // What can be wrong with an archive, found without the program's own `verify` where that is possible. None: nothing is.

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dayMs } from '../../src/core/window.ts';
+import { dayMs } from '../../src/base/window.ts';
 import { expectHonest, expectWhole, hourMs, runIds, world, yearMs } from '../app/clocks.ts';
 import { drawFrom, search, searchMsMax } from './seeds.ts';
 

@@ -1,11 +1,11 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { listManifestFiles } from '../../src/archive/manifest.ts';
+import { datasetNames } from '../../src/archive/format/datasets.ts';
+import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { type VerifyResult, verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { datasetNames } from '../../src/archive/parquet/schema.ts';
-import { type VerifyResult, verifyArchive } from '../../src/archive/verify/verify.ts';
-import { exitCodes, OddslakeError } from '../../src/core/errors.ts';
+import { exitCodes, OddslakeError } from '../../src/base/errors.ts';
 import { bytesOf, damageLake, guarded } from './damage-lake.ts';
 import { type Damage, flipped, kindsOfFile, kindsOfStranger, overwritten, swapped, truncated } from './damages.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';

@@ -1,13 +1,13 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, onTestFinished } from 'vitest';
-import { listManifestFiles, type Manifest } from '../../src/archive/manifest.ts';
+import { listManifestFiles, type Manifest } from '../../src/archive/format/manifest.ts';
+import { toBookSide } from '../../src/archive/format/order-book.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { appendBooks } from '../../src/archive/journal/journal-books.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { rowGroupRows } from '../../src/archive/parquet/rows.ts';
-import { toBookSide } from '../../src/core/book.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { appendBooks } from '../../src/state/journal-books.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { drawFrom } from './seeds.ts';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { listManifestFiles } from '../../src/archive/manifest.ts';
-import { datasetNames } from '../../src/archive/parquet/schema.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
+import { datasetNames } from '../../src/archive/format/datasets.ts';
+import { listManifestFiles } from '../../src/archive/format/manifest.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import { repairNow } from '../archive/damaged.ts';
 import { publishedTicks } from '../archive/scratch.ts';
 import { bytesOf, damageLake, guarded } from './damage-lake.ts';

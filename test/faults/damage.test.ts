@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
-import { toDayPath } from '../../src/archive/layout.ts';
+import { toDayPath } from '../../src/archive/format/layout.ts';
+import type { RepairReport } from '../../src/archive/integrity/repair-report.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { readSegments } from '../../src/archive/journal/coverage.ts';
+import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
+import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
-import type { RepairReport } from '../../src/archive/repair/repair-report.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { intersect, union, type Window } from '../../src/core/window.ts';
-import { readSegments } from '../../src/state/coverage.ts';
-import { readLostWindows } from '../../src/state/gaps.ts';
-import { readSymbol } from '../../src/state/symbols.ts';
+import { intersect, union, type Window } from '../../src/base/window.ts';
 import { filledArchive, groupRows, repairNow, symbols } from '../archive/damaged.ts';
 import {
   answer,

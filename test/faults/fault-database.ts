@@ -1,8 +1,8 @@
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import { type OpenDatabase, openDatabase } from '../../src/state/database.ts';
-import { toStateFilePath } from '../../src/state/state.ts';
+import { type OpenDatabase, openDatabase } from '../../src/archive/journal/database.ts';
+import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import type { Faults } from './fault-points.ts';
 
 const errcodes = { ENOSPC: 13, EIO: 778 } as const;

@@ -10,9 +10,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { takeWriteLock } from '../../src/archive/journal/lock.ts';
+import { systemClock } from '../../src/base/system.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { takeWriteLock } from '../../src/state/lock.ts';
-import { systemClock } from '../../src/system.ts';
 import { turnedBack } from '../archive/older.ts';
 import { dayMs, fixedNow, manifestOf, rowsOf, sandbox, ticksOf, totalTicks } from '../e2e/lake.ts';
 import { archiveFaults, type Contents, contentsOf, sha256Of, treeFaults } from './archive-faults.ts';

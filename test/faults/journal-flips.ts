@@ -2,12 +2,12 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { toBookSide } from '../../src/archive/format/order-book.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { appendBooks } from '../../src/archive/journal/journal-books.ts';
+import { journalRowColumns } from '../../src/archive/journal/journal-check.ts';
+import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
-import { toBookSide } from '../../src/core/book.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { appendBooks } from '../../src/state/journal-books.ts';
-import { journalRowColumns } from '../../src/state/journal-check.ts';
-import { toStateFilePath } from '../../src/state/state.ts';
 import {
   answer,
   append,

@@ -1,12 +1,12 @@
 import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { CoveredWindow } from '../../src/archive/format/coverage.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { readAllSegments } from '../../src/archive/journal/coverage.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import type { CoveredWindow } from '../../src/core/coverage.ts';
-import { DamageError } from '../../src/core/errors.ts';
-import { union } from '../../src/core/window.ts';
-import { readAllSegments } from '../../src/state/coverage.ts';
+import { DamageError } from '../../src/base/errors.ts';
+import { union } from '../../src/base/window.ts';
 import { hashes, opened, publishedRows, publishedTicks, publishNow } from '../archive/scratch.ts';
 import { fastScratch, journalDay } from './damage-lake.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';

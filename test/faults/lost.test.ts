@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { intersect, union } from '../../src/core/window.ts';
-import { readSegments } from '../../src/state/coverage.ts';
-import { readLostWindows } from '../../src/state/gaps.ts';
+import { readSegments } from '../../src/archive/journal/coverage.ts';
+import { readLostWindows } from '../../src/archive/journal/gap-records.ts';
+import { intersect, union } from '../../src/base/window.ts';
 import { covered, fetched, hours, pairsIn, withLosses } from '../archive/losses.ts';
 import { append, opened, publishedTicks, publishNow } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { toStateFilePath } from '../../src/archive/journal/state.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { toStateFilePath } from '../../src/state/state.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
 

@@ -11,14 +11,14 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Context } from '../../src/app/context.ts';
 import type { Disk } from '../../src/archive/disk/file-system.ts';
 import type { FileSystemCalls } from '../../src/archive/disk/syscalls.ts';
-import type { Clock } from '../../src/core/ports.ts';
+import type { OpenDatabase } from '../../src/archive/journal/database.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import type { OpenTransport } from '../../src/client/transport.ts';
+import type { Context } from '../../src/context/context.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
-import type { OpenDatabase } from '../../src/state/database.ts';
-import type { OpenTransport } from '../../src/upstream/transport.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // A place is a folder with an archive in it and whatever belongs to the flow beside it: what it reads, what it makes.

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { takeWriteLock } from '../../src/state/lock.ts';
-import { systemClock } from '../../src/system.ts';
+import { takeWriteLock } from '../../src/archive/journal/lock.ts';
+import { systemClock } from '../../src/base/system.ts';
 import { access, type Ended, manifestOf, run, totalTicks } from '../e2e/lake.ts';
 import { until } from '../harness/limits.ts';
 import { globFaults } from './archive-faults.ts';

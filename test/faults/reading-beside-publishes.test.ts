@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, onTestFinished, test } from 'vitest';
-import { openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
-import { watchManifest } from '../../src/reading/manifest-watcher.ts';
-import { openTickReader } from '../../src/reading/read-ticks.ts';
+import { watchManifest } from '../../src/archive/read/manifest-watcher.ts';
+import { openTickReader } from '../../src/archive/read/read-ticks.ts';
+import { openVerifiedFiles } from '../../src/archive/read/verified-files.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 
 const rounds = 45;

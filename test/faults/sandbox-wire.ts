@@ -1,10 +1,10 @@
+import type { OpenTransport } from '../../src/client/transport.ts';
 import type { Feed } from '../../src/sandbox/data-source.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { checkSandboxOptions } from '../../src/sandbox/options-check.ts';
 import { sandboxPaths } from '../../src/sandbox/response.ts';
 import { handleMarkets, handleOrderbook, handleTicks, type RouteContext } from '../../src/sandbox/routes.ts';
 import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
-import type { OpenTransport } from '../../src/upstream/transport.ts';
 
 /** The sandbox's own routes at one moment, without a network between them and who asks. */
 export function sandboxWire(given: Partial<SandboxOptions>, nowMs: number): OpenTransport {

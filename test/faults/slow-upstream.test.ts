@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
-import { type OpenTransport, openTransport as openSystemWire, type Transport } from '../../src/upstream/transport.ts';
+import { type OpenTransport, openTransport as openSystemWire, type Transport } from '../../src/client/transport.ts';
 import { archiveFolder, contextOf } from '../app/one-process.ts';
 import { type Reply, type Script, startScripted } from '../app/scripted-service.ts';
 import { bomb, endless } from '../app/wire-replies.ts';

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { openDatabase } from '../../src/state/database.ts';
+import { openDatabase } from '../../src/archive/journal/database.ts';
 import { dayMs, firstNight, startNights } from '../app/nights.ts';
 import { untruths } from '../e2e/lake.ts';
 import { limitMs } from '../harness/limits.ts';

@@ -2,11 +2,11 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { verifyArchive } from '../../src/archive/integrity/verify.ts';
+import { appendTicks } from '../../src/archive/journal/journal.ts';
+import { startRun } from '../../src/archive/journal/runs.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
-import { verifyArchive } from '../../src/archive/verify/verify.ts';
-import { appendTicks } from '../../src/state/journal.ts';
-import { startRun } from '../../src/state/runs.ts';
 import { day0, dayMs, now, publishedTicks, upstreamName } from '../archive/scratch.ts';
 import {
   mayGoOn,

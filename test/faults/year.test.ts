@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { isDayWhole } from '../../src/core/verdict.ts';
-import { systemClock } from '../../src/system.ts';
+import { systemClock } from '../../src/base/system.ts';
+import { isDayWhole } from '../../src/contract/completeness-counts.ts';
 import { dayMs, firstNight, startNights } from '../app/nights.ts';
 import { manifestOf, untruths } from '../e2e/lake.ts';
 import { limitMs } from '../harness/limits.ts';

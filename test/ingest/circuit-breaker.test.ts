@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { createCircuitBreaker, forEachConcurrent } from '../../src/ingest/circuit-breaker.ts';
+import { UpstreamError, type UpstreamFailure } from '../../src/base/errors.ts';
+import { createCircuitBreaker, forEachConcurrent } from '../../src/collector/paging/circuit-breaker.ts';
 
 const minute = 60_000;
 

@@ -1,19 +1,19 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import type { Clock } from '../../src/core/ports.ts';
+import type { BookRecord } from '../../src/archive/journal/journal-books.ts';
+import { UpstreamError, type UpstreamFailure } from '../../src/base/errors.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import { systemClock, systemRandom } from '../../src/base/system.ts';
+import { openUpstream } from '../../src/client/client.ts';
 import {
   type BookCollectContext,
   collectBooks,
   moveSampleToFront,
   toBookRecord,
-} from '../../src/ingest/collect-books.ts';
+} from '../../src/collector/order-books/collect-books.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import type { BookRecord } from '../../src/state/journal-books.ts';
-import { systemClock, systemRandom } from '../../src/system.ts';
-import { openUpstream } from '../../src/upstream/client.ts';
 
 const symbols = Array.from({ length: 60 }, (_, i) => `S${i}`);
 

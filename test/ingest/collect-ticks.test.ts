@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { isWithin, union, type Window } from '../../src/core/window.ts';
+import type { TickRecord } from '../../src/archive/journal/journal.ts';
+import { UpstreamError, type UpstreamFailure } from '../../src/base/errors.ts';
+import { isWithin, union, type Window } from '../../src/base/window.ts';
+import type { TickPage, TicksQuery } from '../../src/client/upstream.ts';
 import {
   allEmptyReason,
   collectTicks,
   type TickCollectContext,
   type TickCollectOutcome,
-} from '../../src/ingest/collect-ticks.ts';
-import type { SymbolPlan } from '../../src/ingest/plan.ts';
-import { createServerBehavior } from '../../src/ingest/server-behavior.ts';
-import type { TickRecord } from '../../src/state/journal.ts';
-import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
+} from '../../src/collector/paging/collect-ticks.ts';
+import type { SymbolPlan } from '../../src/collector/paging/plan.ts';
+import { createServerBehavior } from '../../src/collector/paging/server-behavior.ts';
 
 const hour = 3_600_000;
 const start = Date.UTC(2026, 6, 1);

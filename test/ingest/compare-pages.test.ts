@@ -5,7 +5,7 @@ import {
   findOutermostTick,
   findTickNearEnd,
   isTruncatedInside,
-} from '../../src/ingest/fetch-side.ts';
+} from '../../src/collector/paging/fetch-side.ts';
 
 const page = (...times: number[]) => Float64Array.from(times);
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { UpstreamError } from '../../src/core/errors.ts';
-import { union, type Window } from '../../src/core/window.ts';
-import { fetchSymbol } from '../../src/ingest/fetch-symbol.ts';
+import { UpstreamError } from '../../src/base/errors.ts';
+import { union, type Window } from '../../src/base/window.ts';
+import { fetchSymbol } from '../../src/collector/paging/fetch-symbol.ts';
 import { minute, plainly, refusal, served, start, window } from './served.ts';
 
 describe('what is lost', () => {

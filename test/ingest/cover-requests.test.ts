@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { claimEmptyResponse, fetchSymbol } from '../../src/ingest/fetch-symbol.ts';
+import { claimEmptyResponse, fetchSymbol } from '../../src/collector/paging/fetch-symbol.ts';
 import { among, every, later, minute, plainly, refusal, served, start, window } from './served.ts';
 
 describe('a request', () => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { UpstreamError } from '../../src/core/errors.ts';
-import { isWithin, subtract, type Window } from '../../src/core/window.ts';
-import type { TickPage, TicksQuery, Upstream } from '../../src/upstream/upstream.ts';
+import { UpstreamError } from '../../src/base/errors.ts';
+import { isWithin, subtract, type Window } from '../../src/base/window.ts';
+import type { TickPage, TicksQuery, Upstream } from '../../src/client/upstream.ts';
 import { type Hand, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
 import { forgotten, type Run, run } from './run.ts';
 

@@ -1,12 +1,17 @@
 /** The generator that decides what to request and what to claim, driven by hand. */
 import { describe, expect, test } from 'vitest';
-import type { CoveredWindow } from '../../src/core/coverage.ts';
-import { intersect, subtract, type Window } from '../../src/core/window.ts';
-import { crowdedReason, defaultFetchOptions, type FetchOptions, type FetchStep } from '../../src/ingest/fetch-steps.ts';
-import { fetchWindow } from '../../src/ingest/fetch-window.ts';
-import { type Observation, observePage } from '../../src/ingest/observation.ts';
-import { createServerBehavior, toRequestedWindow } from '../../src/ingest/server-behavior.ts';
-import type { TickPage } from '../../src/upstream/upstream.ts';
+import type { CoveredWindow } from '../../src/archive/format/coverage.ts';
+import { intersect, subtract, type Window } from '../../src/base/window.ts';
+import type { TickPage } from '../../src/client/upstream.ts';
+import {
+  crowdedReason,
+  defaultFetchOptions,
+  type FetchOptions,
+  type FetchStep,
+} from '../../src/collector/paging/fetch-steps.ts';
+import { fetchWindow } from '../../src/collector/paging/fetch-window.ts';
+import { type Observation, observePage } from '../../src/collector/paging/observation.ts';
+import { createServerBehavior, toRequestedWindow } from '../../src/collector/paging/server-behavior.ts';
 import { among, every, later, minute, start, window } from './served.ts';
 
 type Said = Partial<TickPage> & { readonly times?: readonly number[] };

@@ -1,7 +1,7 @@
 /** A service that is honest about a known truth, in every way of paging that the interface leaves open. */
-import type { RejectedInput } from '../../src/core/ticks.ts';
-import { isWithin, type Window } from '../../src/core/window.ts';
-import type { TickPage, TicksQuery, Upstream } from '../../src/upstream/upstream.ts';
+import type { RejectedInput } from '../../src/base/ticks.ts';
+import { isWithin, type Window } from '../../src/base/window.ts';
+import type { TickPage, TicksQuery, Upstream } from '../../src/client/upstream.ts';
 
 /** One stored tick: it can be seen from `seenFrom` on; one that is not usable is an element without a number. */
 export interface Row {

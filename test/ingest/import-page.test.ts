@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { timeMin } from '../../src/core/time.ts';
-import { openTimeZone, utcZone } from '../../src/core/time-zone.ts';
-import { parseTypedColumns, readMarketRow } from '../../src/ingest/import-market.ts';
-import { readSavedPage } from '../../src/ingest/import-page.ts';
-import { UnreadableResponseError } from '../../src/upstream/json-response.ts';
+import { timeMin } from '../../src/base/time.ts';
+import { openTimeZone, utcZone } from '../../src/base/time-zone.ts';
+import { UnreadableResponseError } from '../../src/client/json-response.ts';
+import { parseTypedColumns, readMarketRow } from '../../src/collector/import/import-market.ts';
+import { readSavedPage } from '../../src/collector/import/import-page.ts';
 
 const day = Date.UTC(2026, 6, 11);
 const times = { writtenAt: day + 9000, futureMs: day + 20_000 };

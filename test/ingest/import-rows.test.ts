@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { timeEnd, timeMin } from '../../src/core/time.ts';
-import { openTimeZone, utcZone } from '../../src/core/time-zone.ts';
+import { timeEnd, timeMin } from '../../src/base/time.ts';
+import { openTimeZone, utcZone } from '../../src/base/time-zone.ts';
 import {
   createTickBuffer,
   defaultRowRules,
@@ -16,7 +16,7 @@ import {
   resolveLocalTime,
   type TickRowRules,
   truncateRaw,
-} from '../../src/ingest/import-rows.ts';
+} from '../../src/collector/import/import-rows.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);

@@ -1,9 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import type { Clock } from '../../src/core/ports.ts';
-import { openBookJournalWriter, openTickJournalWriter } from '../../src/ingest/journal-writer.ts';
-import { countJournaledTicks, listJournalBins, readJournalEnd, type TickRecord } from '../../src/state/journal.ts';
-import type { BookRecord } from '../../src/state/journal-books.ts';
-import { consumeJournal } from '../../src/state/journal-check.ts';
+import {
+  countJournaledTicks,
+  listJournalBins,
+  readJournalEnd,
+  type TickRecord,
+} from '../../src/archive/journal/journal.ts';
+import type { BookRecord } from '../../src/archive/journal/journal-books.ts';
+import { consumeJournal } from '../../src/archive/journal/journal-check.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import { openBookJournalWriter, openTickJournalWriter } from '../../src/collector/paging/journal-writer.ts';
 import { answer, day0, now, opened } from '../archive/scratch.ts';
 
 /** A clock whose sleepers wait until they are woken. */

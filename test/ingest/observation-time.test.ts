@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { findStalePart } from '../../src/ingest/fetch-steps.ts';
-import { resolveObservedAt } from '../../src/ingest/observation.ts';
+import { findStalePart } from '../../src/collector/paging/fetch-steps.ts';
+import { resolveObservedAt } from '../../src/collector/paging/observation.ts';
 
 const sentAt = Date.UTC(2026, 6, 1, 12);
 const futureMs = sentAt + 300_000;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { intersect, subtract, union, type Window } from '../../src/core/window.ts';
-import { crowdedReason } from '../../src/ingest/fetch-steps.ts';
+import { intersect, subtract, union, type Window } from '../../src/base/window.ts';
+import { crowdedReason } from '../../src/collector/paging/fetch-steps.ts';
 import { type Hand, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
 import { forgotten, keyOf, type Run, run } from './run.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { OrderBookSnapshot, PriceLevel } from '../../src/core/book.ts';
-import { computeComplement, parseOrderBooks } from '../../src/ingest/parse-order-book.ts';
+import type { OrderBookSnapshot, PriceLevel } from '../../src/archive/format/order-book.ts';
+import { computeComplement, parseOrderBooks } from '../../src/collector/order-books/parse-order-book.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`book-record: SEED=${seed}`);

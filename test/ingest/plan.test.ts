@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { computeLifetime } from '../../src/core/symbol-lifetime.ts';
-import { dayMs, intersect, subtract, union, type Window } from '../../src/core/window.ts';
-import { estimateRequests, extendToLostWindows, isWanted, planBackfill, planPoll } from '../../src/ingest/plan.ts';
+import { computeLifetime } from '../../src/archive/completeness/symbol-lifetime.ts';
+import { dayMs, intersect, subtract, union, type Window } from '../../src/base/window.ts';
+import {
+  estimateRequests,
+  extendToLostWindows,
+  isWanted,
+  planBackfill,
+  planPoll,
+} from '../../src/collector/paging/plan.ts';
 import { factsOf } from '../core/facts.ts';
 
 const end = Date.UTC(2026, 6, 10);

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import type { Clock } from '../../src/core/ports.ts';
-import { type MarketsPoll, type MarketsPollContext, pollMarkets } from '../../src/ingest/poll-markets.ts';
-import type { MarketsPage, MarketsQuery } from '../../src/upstream/upstream.ts';
+import { UpstreamError, type UpstreamFailure } from '../../src/base/errors.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import type { MarketsPage, MarketsQuery } from '../../src/client/upstream.ts';
+import { type MarketsPoll, type MarketsPollContext, pollMarkets } from '../../src/collector/paging/poll-markets.ts';
 
 const nowMs = Date.UTC(2026, 6, 1, 12);
 const skewMs = 60_000;

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import type { CoveredWindow } from '../../src/core/coverage.ts';
-import { createRandom } from '../../src/core/random.ts';
-import { dayMs } from '../../src/core/window.ts';
-import { judgeNewTicks } from '../../src/ingest/recheck.ts';
+import type { CoveredWindow } from '../../src/archive/format/coverage.ts';
+import { createRandom } from '../../src/base/random.ts';
+import { dayMs } from '../../src/base/window.ts';
+import { judgeNewTicks } from '../../src/collector/rechecks/recheck.ts';
 import {
   countRechecks,
   drawMoment,
   drawSymbol,
   placeWindow,
   recheckWindowMsMax,
-} from '../../src/ingest/recheck-plan.ts';
+} from '../../src/collector/rechecks/recheck-plan.ts';
 
 const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import type { CoveredWindow } from '../../src/core/coverage.ts';
-import { createRandom } from '../../src/core/random.ts';
-import { emptyRecheckMemory } from '../../src/core/rechecks.ts';
-import { dayMs, isWithin, type Window } from '../../src/core/window.ts';
-import { type FetchContext, requestOnce } from '../../src/ingest/fetch-symbol.ts';
-import { type RecheckNightContext, recheck, recheckNight } from '../../src/ingest/recheck.ts';
-import { createServerBehavior } from '../../src/ingest/server-behavior.ts';
+import type { CoveredWindow } from '../../src/archive/format/coverage.ts';
+import { emptyRecheckMemory } from '../../src/archive/journal/recheck-results.ts';
+import { createRandom } from '../../src/base/random.ts';
+import { dayMs, isWithin, type Window } from '../../src/base/window.ts';
+import { type FetchContext, requestOnce } from '../../src/collector/paging/fetch-symbol.ts';
+import { createServerBehavior } from '../../src/collector/paging/server-behavior.ts';
+import { type RecheckNightContext, recheck, recheckNight } from '../../src/collector/rechecks/recheck.ts';
 import { randomOf } from './adversary/random.ts';
 import { adversary, honest, type Row, type Traits } from './adversary/server.ts';
 

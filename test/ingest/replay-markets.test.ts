@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { Clock } from '../../src/core/ports.ts';
-import type { RawPage } from '../../src/core/raw-page.ts';
-import { replayMarkets } from '../../src/ingest/replay-pages.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import { replayMarkets } from '../../src/collector/import/replay-pages.ts';
+import type { RawPage } from '../../src/contract/raw-page.ts';
 
 const then = Date.UTC(2026, 6, 1, 2);
 /** Long after the answers were had. */

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { RawPage, TickRequestPurpose } from '../../src/core/raw-page.ts';
-import { isWithin, subtract, type Window } from '../../src/core/window.ts';
-import { createPageReplayer, decodeRawTickResponse, replayBook } from '../../src/ingest/replay-pages.ts';
-import type { TickRecord } from '../../src/state/journal.ts';
-import type { TickPage, Upstream } from '../../src/upstream/upstream.ts';
+import type { TickRecord } from '../../src/archive/journal/journal.ts';
+import { isWithin, subtract, type Window } from '../../src/base/window.ts';
+import type { TickPage, Upstream } from '../../src/client/upstream.ts';
+import { createPageReplayer, decodeRawTickResponse, replayBook } from '../../src/collector/import/replay-pages.ts';
+import type { RawPage, TickRequestPurpose } from '../../src/contract/raw-page.ts';
 import { type HonestService, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
 import { keyOf, type Run, run } from './run.ts';
 

@@ -1,18 +1,19 @@
 /** A run over several symbols as the collector makes it, with every answer checked against the truth as it is kept. */
-import type { Clock } from '../../src/core/ports.ts';
-import type { TickColumns } from '../../src/core/ticks.ts';
-import { isWithin, subtract, union, type Window } from '../../src/core/window.ts';
-import { defaultFetchOptions } from '../../src/ingest/fetch-steps.ts';
+
+import type { TickRecord } from '../../src/archive/journal/journal.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import type { TickColumns } from '../../src/base/ticks.ts';
+import { isWithin, subtract, union, type Window } from '../../src/base/window.ts';
+import type { Upstream } from '../../src/client/upstream.ts';
+import { defaultFetchOptions } from '../../src/collector/paging/fetch-steps.ts';
 import {
   claimEmptyResponse,
   type EmptyResponse,
   type FetchContext,
   type FetchOutcome,
   fetchSymbol,
-} from '../../src/ingest/fetch-symbol.ts';
-import { createServerBehavior, type ServerBehavior } from '../../src/ingest/server-behavior.ts';
-import type { TickRecord } from '../../src/state/journal.ts';
-import type { Upstream } from '../../src/upstream/upstream.ts';
+} from '../../src/collector/paging/fetch-symbol.ts';
+import { createServerBehavior, type ServerBehavior } from '../../src/collector/paging/server-behavior.ts';
 import { type Hand, type Row, visible } from './honest-service.ts';
 
 export interface Run {

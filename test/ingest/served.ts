@@ -1,11 +1,12 @@
 /** Covering one window by the answers of a test, with all that is asked and kept. */
-import { UpstreamError } from '../../src/core/errors.ts';
-import { isWithin, type Window } from '../../src/core/window.ts';
-import { defaultFetchOptions } from '../../src/ingest/fetch-steps.ts';
-import type { FetchContext, FetchPlan } from '../../src/ingest/fetch-symbol.ts';
-import { createServerBehavior, type ServerBehavior } from '../../src/ingest/server-behavior.ts';
-import type { TickRecord } from '../../src/state/journal.ts';
-import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
+
+import type { TickRecord } from '../../src/archive/journal/journal.ts';
+import { UpstreamError } from '../../src/base/errors.ts';
+import { isWithin, type Window } from '../../src/base/window.ts';
+import type { TickPage, TicksQuery } from '../../src/client/upstream.ts';
+import { defaultFetchOptions } from '../../src/collector/paging/fetch-steps.ts';
+import type { FetchContext, FetchPlan } from '../../src/collector/paging/fetch-symbol.ts';
+import { createServerBehavior, type ServerBehavior } from '../../src/collector/paging/server-behavior.ts';
 
 export const minute = 60_000;
 export const start = Date.UTC(2026, 6, 1);

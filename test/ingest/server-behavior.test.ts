@@ -8,7 +8,7 @@ import {
   noteTruncated,
   noteWhole,
   toRequestedWindow,
-} from '../../src/ingest/server-behavior.ts';
+} from '../../src/collector/paging/server-behavior.ts';
 
 const page = (received: number, isFull = false) => ({ received, isFull });
 

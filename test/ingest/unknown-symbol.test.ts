@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isUnknownSymbolError } from '../../src/ingest/collect-ticks.ts';
+import { isUnknownSymbolError } from '../../src/collector/paging/collect-ticks.ts';
 
 const said = (status: number | undefined, reason = '') => isUnknownSymbolError({ status, reason } as never, 'KX-1');
 

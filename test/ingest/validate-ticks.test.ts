@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { timeEnd, timeMin } from '../../src/core/time.ts';
-import { findTimeFlaw, validateTicks } from '../../src/ingest/observation.ts';
+import { timeEnd, timeMin } from '../../src/base/time.ts';
+import { findTimeFlaw, validateTicks } from '../../src/collector/paging/observation.ts';
 
 const from = Date.UTC(2026, 6, 1);
 const asked = { from, to: from + 1000 };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { createServerBehavior, type ServerBehavior } from '../../src/ingest/server-behavior.ts';
+import { UpstreamError, type UpstreamFailure } from '../../src/base/errors.ts';
+import type { TicksQuery } from '../../src/client/upstream.ts';
+import { createServerBehavior, type ServerBehavior } from '../../src/collector/paging/server-behavior.ts';
 import {
   isSizeRefusal,
   noteAcceptedSize,
@@ -8,8 +9,7 @@ import {
   planSmallerRequests,
   splitToLength,
   type WindowRequest,
-} from '../../src/ingest/window-bisection.ts';
-import type { TicksQuery } from '../../src/upstream/upstream.ts';
+} from '../../src/collector/paging/window-bisection.ts';
 
 const hour = 3_600_000;
 const start = Date.UTC(2026, 6, 1);

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { mergeSamples } from '../../src/app/after-run/textfile-metrics.ts';
-import type { Summary } from '../../src/app/summary.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { summarizeNotStarted } from '../../src/cli/run-job.ts';
-import { UsageError } from '../../src/core/errors.ts';
+import { mergeSamples } from '../../src/collector/notifications/textfile-metrics.ts';
+import type { Summary } from '../../src/collector/run/summary.ts';
 import { formatExposition, parseExposition } from '../../src/metrics/exposition-format.ts';
 import {
   type LastRun,

@@ -17,13 +17,13 @@ interface Break {
 const breaks: readonly Break[] = [
   {
     name: 'inferred windows count as proven',
-    file: 'src/core/judge-symbol.ts',
+    file: 'src/archive/completeness/symbol-completeness.ts',
     before: 'const proven = answers.filter(isProven);',
     after: 'const proven = answers.filter((one) => isProven(one) || true);',
   },
   {
     name: 'suspended symbols are forgotten',
-    file: 'src/core/judge-symbol.ts',
+    file: 'src/archive/completeness/symbol-completeness.ts',
     before:
       'export function judgeSymbol(facts: SymbolFacts, known: KnownWindows, by: SymbolRules): JudgedSymbol | null {',
     after:
@@ -31,32 +31,32 @@ const breaks: readonly Break[] = [
   },
   {
     name: 'damage is forgotten',
-    file: 'src/core/judge-symbol.ts',
+    file: 'src/archive/completeness/symbol-completeness.ts',
     before: 'const answers = withoutDamaged(known.answers, known.damaged);',
     after: 'const answers = withoutDamaged(known.answers, []);',
   },
   {
     name: 'lost windows count as covered',
-    file: 'src/core/judge-symbol.ts',
+    file: 'src/archive/completeness/symbol-completeness.ts',
     before: 'const answers = withoutDamaged(known.answers, known.damaged);',
     after:
       "const answers: readonly Covered[] = [...withoutDamaged(known.answers, known.damaged), ...known.lost.map(({ from, to }) => ({ from, to, fetchedAt: to + 10 * 86_400_000, origin: 'poll' as const, evidence: 'confirmed' as const }))];",
   },
   {
     name: 'lists that are cut off are taken for whole',
-    file: 'src/core/completeness.ts',
+    file: 'src/archive/completeness/completeness.ts',
     before: 'const isListedWhole = named !== null || listedWhole?.(day) !== false;',
     after: 'const isListedWhole = named !== null || listedWhole?.(day) !== false || true;',
   },
   {
     name: 'symbols without coverage are forgotten, whatever is owed of them',
-    file: 'src/core/judge-symbol.ts',
+    file: 'src/archive/completeness/symbol-completeness.ts',
     before: 'if (isUnasked && !isKnown) return null;',
     after: 'if (known.answers.length === 0 || (isUnasked && !isKnown)) return null;',
   },
   {
     name: 'failed windows are no gaps',
-    file: 'src/core/judge-symbol.ts',
+    file: 'src/archive/completeness/symbol-completeness.ts',
     before: 'gaps: by.isEndOpen ?',
     after: "gaps: by.isEndOpen && gaps.some(({ reason }) => reason === 'failed') ? [] : by.isEndOpen ?",
   },

@@ -1,7 +1,7 @@
+import type { MarketFacts } from '../../src/archive/format/market.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import type { MarketFacts } from '../../src/core/market.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 
 // The archive that the tests of the page look at: two whole days of a symbol, with a gap and a quiet stretch each.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { clipGaps, formatAxisLabels, toCandleColumns, toStepLine } from '../../src/service/page/client/lines.ts';
+import { clipGaps, formatAxisLabels, toCandleColumns, toStepLine } from '../../src/server/web/client/lines.ts';
 
 const at = (t: number, p = t / 10) => ({ t, p });
 

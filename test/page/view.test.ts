@@ -5,7 +5,7 @@ import {
   toFileName,
   toFileUrl,
   toLevel,
-} from '../../src/service/page/client/archive-file.ts';
+} from '../../src/server/web/client/archive-file.ts';
 import {
   formatBytes,
   formatCount,
@@ -13,15 +13,15 @@ import {
   formatInteger,
   formatTime,
   truncateText,
-} from '../../src/service/page/client/format.ts';
+} from '../../src/server/web/client/format.ts';
 import {
   alignToIntervals,
   estimateTicks,
   scaleRange,
   selectInterval,
   shiftRange,
-} from '../../src/service/page/client/lines.ts';
-import { formatHash, parseView } from '../../src/service/page/client/view.ts';
+} from '../../src/server/web/client/lines.ts';
+import { formatHash, parseView } from '../../src/server/web/client/view.ts';
 
 const dayMs = 86_400_000;
 const day0 = Date.UTC(2026, 5, 1);

@@ -1,7 +1,7 @@
 import { type DuckDBDoubleVector, DuckDBInstance } from '@duckdb/node-api';
 import { expect, onTestFinished, test } from 'vitest';
-import { openQuery } from '../../src/query/query.ts';
-import { copyVectorItems, readVectorItems } from '../../src/query/results.ts';
+import { openQuery } from '../../src/archive/query/query.ts';
+import { copyVectorItems, readVectorItems } from '../../src/archive/query/results.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 
 async function doubles(sql: string): Promise<number[][]> {

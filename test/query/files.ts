@@ -2,10 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Writable } from 'node:stream';
+import { datasets } from '../../src/archive/format/datasets.ts';
 import { type CellValue, encodeRows } from '../../src/archive/parquet/rows.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { type DatasetFiles, openQuery, type Query } from '../../src/query/query.ts';
+import { type DatasetFiles, openQuery, type Query } from '../../src/archive/query/query.ts';
 
 /** A folder with Parquet files as the archive writes them; the name holds all that SQL and globs could stumble on. */
 export function archiveFolder(name = "it's [a] date=2020-01-01") {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { DamageError, UsageError } from '../../src/core/errors.ts';
-import { translateDuckDBError } from '../../src/query/database.ts';
+import { translateDuckDBError } from '../../src/archive/query/database.ts';
+import { DamageError, UsageError } from '../../src/base/errors.ts';
 
 test('what cannot be read of a Parquet file is damage, though DuckDB names no file', () => {
   for (const told of ['TProtocolException: Invalid data', "don't know what type: "]) {

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
-import type { Query } from '../../src/query/query.ts';
+import type { Query } from '../../src/archive/query/query.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { archiveFolder, collector, open } from './files.ts';
 
 const folder = archiveFolder('read-only');

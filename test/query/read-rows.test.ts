@@ -12,7 +12,7 @@ import {
   openRowReader,
   type RowFile,
   type RowReader,
-} from '../../src/query/read-rows.ts';
+} from '../../src/archive/query/read-rows.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'oddslake-rows-'));
 let reader: RowReader;

@@ -1,8 +1,13 @@
 import { afterAll, expect, test } from 'vitest';
-import { datasets } from '../../src/archive/parquet/schema.ts';
-import type { Query } from '../../src/query/query.ts';
-import type { Chunk } from '../../src/query/results.ts';
-import { buildRangesSql, buildRowsSql, type DatasetSlice, readSliceChunks } from '../../src/query/slice-query.ts';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import type { Query } from '../../src/archive/query/query.ts';
+import type { Chunk } from '../../src/archive/query/results.ts';
+import {
+  buildRangesSql,
+  buildRowsSql,
+  type DatasetSlice,
+  readSliceChunks,
+} from '../../src/archive/query/slice-query.ts';
 import { archiveFolder, open, type Tick } from './files.ts';
 
 const archive = archiveFolder();

@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { DamageError, OddslakeError } from '../../src/core/errors.ts';
-import { addDays } from '../../src/core/time.ts';
-import type { Query } from '../../src/query/query.ts';
+import type { Query } from '../../src/archive/query/query.ts';
+import { DamageError, OddslakeError } from '../../src/base/errors.ts';
+import { addDays } from '../../src/base/time.ts';
 import { archiveFolder, open } from './files.ts';
 
 const folder = archiveFolder();
@@ -91,7 +91,7 @@ test.each([
 
 test('times are UTC in a session from New York', async () => {
   const script = `
-    import { openQuery } from ${JSON.stringify(new URL('../../src/query/query.ts', import.meta.url).href)};
+    import { openQuery } from ${JSON.stringify(new URL('../../src/archive/query/query.ts', import.meta.url).href)};
     const sources = JSON.parse(process.argv[1]);
     const query = await openQuery(sources, { threads: 1, memoryBytesMax: 1e8, scratch: '/dev/null/none' });
     await query.write("SELECT t, hour(t) AS h FROM ticks WHERE t >= '2026-07-01 12:00' ORDER BY t", 'csv', process.stdout);

@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { decodeArrowTable } from '../../src/archive/parquet/rows.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import type { Query, WriteFormat } from '../../src/query/query.ts';
+import type { Query, WriteFormat } from '../../src/archive/query/query.ts';
 import { archiveFolder, collector, open } from './files.ts';
 
 const folder = archiveFolder();

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { startJobRunner } from '../../src/reading/job-runner.ts';
-import { systemClock } from '../../src/system.ts';
-import { WorkspaceUnavailableError } from '../../src/workspace/database-url.ts';
+import { systemClock } from '../../src/base/system.ts';
+import { startJobRunner } from '../../src/server/jobs/job-runner.ts';
+import { WorkspaceUnavailableError } from '../../src/server/workspace/database-url.ts';
 
 /** A queue of one job in memory, whose finish cannot be written down the first so many times. */
 async function ran(lost: number): Promise<string[]> {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { toBacktestFailure } from '../../src/reading/backtest-jobs/backtest-in-thread.ts';
-import { isFullDisk, JobThreadError } from '../../src/reading/job-thread.ts';
+import { isFullDisk, JobThreadError } from '../../src/archive/job-thread.ts';
+import { toBacktestFailure } from '../../src/backtest/run/backtest-in-thread.ts';
 
 test('a full disk is known by the error itself, by what caused it, and by what DuckDB says', () => {
   const full = Object.assign(new Error('write'), { code: 'ENOSPC' });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { watchManifest } from '../../src/reading/manifest-watcher.ts';
+import { watchManifest } from '../../src/archive/read/manifest-watcher.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 
 test('the version grows with every write, of this process or another; the manifest is read anew with a generation', async () => {

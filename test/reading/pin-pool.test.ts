@@ -2,8 +2,8 @@ import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
-import { DamageError } from '../../src/core/errors.ts';
-import { openPinPool, ReplacedError } from '../../src/reading/history/pin-pool.ts';
+import { DamageError } from '../../src/base/errors.ts';
+import { openPinPool, ReplacedError } from '../../src/server/history/pin-pool.ts';
 import { answer, append, day0, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 
 const { signal } = new AbortController();

@@ -1,10 +1,10 @@
 import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { appendTicks, type TickRecord } from '../../src/archive/journal/journal.ts';
+import { startRun } from '../../src/archive/journal/runs.ts';
 import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
-import { precedenceRanks } from '../../src/core/precedence.ts';
-import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
-import { startRun } from '../../src/state/runs.ts';
-import { systemClock } from '../../src/system.ts';
+import { systemClock } from '../../src/base/system.ts';
 
 // A process that collects and publishes, so many rounds. Arguments: the archive's root, the first day, the rounds. Each
 // round brings, in one transaction, one more tick to either of two days, and a new price for the first tick of both.

@@ -2,19 +2,19 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { DamageError } from '../../src/core/errors.ts';
-import { subtract } from '../../src/core/window.ts';
-import { openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
-import { watchManifest } from '../../src/reading/manifest-watcher.ts';
+import { watchManifest } from '../../src/archive/read/manifest-watcher.ts';
 import {
   daysMax,
   gapsMax,
   openTickReader,
   type ReadTicks,
   type TickRangeResult,
-} from '../../src/reading/read-ticks.ts';
-import { readSymbolCoverage } from '../../src/state/coverage.ts';
+} from '../../src/archive/read/read-ticks.ts';
+import { openVerifiedFiles } from '../../src/archive/read/verified-files.ts';
+import { DamageError } from '../../src/base/errors.ts';
+import { subtract } from '../../src/base/window.ts';
 import {
   answer,
   append,

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import type { PublishedFile } from '../../src/archive/manifest.ts';
+import { datasets } from '../../src/archive/format/datasets.ts';
+import type { PublishedFile } from '../../src/archive/format/manifest.ts';
 import { encodeRows } from '../../src/archive/parquet/rows.ts';
-import { datasets } from '../../src/archive/parquet/schema.ts';
 import { encodeTicks, indexTickFile } from '../../src/archive/parquet/ticks-file.ts';
-import { DamageError } from '../../src/core/errors.ts';
-import { openSymbolTickCache } from '../../src/reading/read-ticks.ts';
+import { openSymbolTickCache } from '../../src/archive/read/read-ticks.ts';
+import { DamageError } from '../../src/base/errors.ts';
 import { day0 } from '../archive/scratch.ts';
 
 const rows = [

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { ensureSymbols, recordMarkets, recordRecognition } from '../../src/archive/journal/symbols.ts';
+import { listSymbols } from '../../src/archive/read/symbols.ts';
 import { formatSymbols } from '../../src/cli/format-lists.ts';
-import { listSymbols } from '../../src/reading/symbols.ts';
-import { ensureSymbols, recordMarkets, recordRecognition } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 
 async function archiveOfAll() {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { precedenceRanks } from '../../src/core/precedence.ts';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
 import { answer, day0, dayMs, hourMs, now } from '../archive/scratch.ts';
 
 /** One answer or file of few ticks around two midnights, with prices, ranks and times of observation that repeat. */

@@ -2,13 +2,13 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import { DamageError } from '../../src/core/errors.ts';
 import {
   createConcurrencyLimiter,
   type FileEntry,
   type OpenedFile,
   openVerifiedFiles,
-} from '../../src/reading/files/verified-files.ts';
+} from '../../src/archive/read/verified-files.ts';
+import { DamageError } from '../../src/base/errors.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 
 /** Files of 1,000 bytes and more in an archive's folder, each with its hash. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatDay } from '../../src/core/time.ts';
+import { formatDay } from '../../src/base/time.ts';
 import { computeGrowth, estimateSlope } from '../../src/report/health-status.ts';
 
 const dayMs = 86_400_000;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { ReportData } from '../../src/reading/report/report-data.ts';
 import { renderArchiveReport } from '../../src/report/archive-page.ts';
+import type { ReportData } from '../../src/report/data/report-data.ts';
 import { rubbish } from '../page/lake.ts';
 import { madeGathered, madeRun, madeTroubled } from './made-gathered.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { ReportData } from '../../src/reading/report/report-data.ts';
+import type { ReportData } from '../../src/report/data/report-data.ts';
 import { assessHealth, computeGrowth, describeRun, toRunMark } from '../../src/report/health-status.ts';
 import { madeGathered, madeRun, nowMs } from './made-gathered.ts';
 

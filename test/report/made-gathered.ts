@@ -1,8 +1,8 @@
-import { emptyRecheckMemory, sumRechecks } from '../../src/core/rechecks.ts';
-import { formatDay } from '../../src/core/time.ts';
-import type { CompletenessCounts } from '../../src/core/verdict.ts';
-import { type PastRun, type PastSummary, parsePastSummary } from '../../src/reading/report/past-run.ts';
-import type { ReportData } from '../../src/reading/report/report-data.ts';
+import { emptyRecheckMemory, sumRechecks } from '../../src/archive/journal/recheck-results.ts';
+import { formatDay } from '../../src/base/time.ts';
+import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
+import { type PastRun, type PastSummary, parsePastSummary } from '../../src/report/data/past-run.ts';
+import type { ReportData } from '../../src/report/data/report-data.ts';
 
 // What is gathered of an archive, without one: for tests of what people are shown of it.
 

@@ -1,9 +1,9 @@
-import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
-import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
-import { bindParameters } from '../../src/research/parse-strategy.ts';
-import type { BacktestResult } from '../../src/research/result.ts';
-import type { SymbolRow } from '../../src/research/run-series.ts';
-import type { Trade } from '../../src/research/simulate.ts';
+import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
+import type { SymbolRow } from '../../src/backtest/engine/run-series.ts';
+import type { Trade } from '../../src/backtest/engine/simulate.ts';
+import type { BacktestResult } from '../../src/backtest/result.ts';
+import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
+import { bindParameters } from '../../src/backtest/strategy/parse-strategy.ts';
 
 // A result as a run gives it, without a run: for tests of what people are shown of one.
 

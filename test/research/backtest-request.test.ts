@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
-import { bindParameters, countPoints, expandGrid } from '../../src/research/parse-strategy.ts';
-import { splitWindow } from '../../src/research/result.ts';
+import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
+import { splitWindow } from '../../src/backtest/result.ts';
+import { bindParameters, countPoints, expandGrid } from '../../src/backtest/strategy/parse-strategy.ts';
 import { strategyOf } from './made.ts';
 
 const least = { entry_executable: { name: 'threshold' }, objective: 'avg_pnl' };

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { intersect, union } from '../../src/core/window.ts';
-import { simulate, type Trade } from '../../src/research/simulate.ts';
-import type { SymbolSeries, Venue } from '../../src/research/symbol-series.ts';
+import { simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
+import type { SymbolSeries, Venue } from '../../src/backtest/engine/symbol-series.ts';
+import { intersect, union } from '../../src/base/window.ts';
 import { strategyOf } from './made.ts';
 import { listed, plainTrades } from './plain-engine.ts';
 import { strategyJson } from './strategies.ts';

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest';
-import { buyAtTick, buyFromBook, createTradingCosts, sellAtTick, sellToBook } from '../../src/research/simulate.ts';
-import type { OrderBook } from '../../src/research/symbol-series.ts';
+import {
+  buyAtTick,
+  buyFromBook,
+  createTradingCosts,
+  sellAtTick,
+  sellToBook,
+} from '../../src/backtest/engine/simulate.ts';
+import type { OrderBook } from '../../src/backtest/engine/symbol-series.ts';
 import { ruled } from './made.ts';
 
 const book: OrderBook = {

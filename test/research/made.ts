@@ -1,6 +1,6 @@
-import { parseStrategy } from '../../src/research/parse-strategy.ts';
-import type { Strategy } from '../../src/research/strategy.ts';
-import type { SymbolSeries } from '../../src/research/symbol-series.ts';
+import type { SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
+import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
+import type { Strategy } from '../../src/backtest/strategy/strategy.ts';
 
 export const minute = 60_000;
 export const hour = 60 * minute;

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { compileCondition } from '../../src/research/conditions.ts';
-import { createMeasures, type Position, windowValuesMax } from '../../src/research/measures.ts';
-import { findDataDependencies } from '../../src/research/parse-strategy.ts';
-import type { Measure } from '../../src/research/strategy.ts';
-import type { MarketState, SymbolSeries } from '../../src/research/symbol-series.ts';
+import { compileCondition } from '../../src/backtest/engine/conditions.ts';
+import { createMeasures, type Position, windowValuesMax } from '../../src/backtest/engine/measures.ts';
+import type { MarketState, SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
+import { findDataDependencies } from '../../src/backtest/strategy/parse-strategy.ts';
+import type { Measure } from '../../src/backtest/strategy/strategy.ts';
 import { at, minute, priced, ruled } from './made.ts';
 
 const position: Position = { boughtAt: at(1), cost: 0.3, sign: 1, offset: 0 };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { findBest, type ObjectiveName, objectives } from '../../src/research/objectives.ts';
-import { computeSampleTimes, createTradeTotals, type TradeTotals } from '../../src/research/trade-totals.ts';
+import { findBest, type ObjectiveName, objectives } from '../../src/backtest/engine/objectives.ts';
+import { computeSampleTimes, createTradeTotals, type TradeTotals } from '../../src/backtest/engine/trade-totals.ts';
 import { day, start } from './made.ts';
 
 /** A run of days that gained so much each, in its last hours. */

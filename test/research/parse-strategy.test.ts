@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
-import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
-import { parseStrategy } from '../../src/research/parse-strategy.ts';
-import { strategyLimits } from '../../src/research/strategy.ts';
+import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
+import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
+import { parseStrategy } from '../../src/backtest/strategy/parse-strategy.ts';
+import { strategyLimits } from '../../src/backtest/strategy/strategy.ts';
 import { strategyOf } from './made.ts';
 import { strategyJson } from './strategies.ts';
 

@@ -1,5 +1,11 @@
-import type { Window } from '../../src/core/window.ts';
-import { bookAgeMsMax, type Trade } from '../../src/research/simulate.ts';
+import { bookAgeMsMax, type Trade } from '../../src/backtest/engine/simulate.ts';
+import type {
+  Level,
+  MarketState,
+  OrderBook,
+  OrderBookSeries,
+  SymbolSeries,
+} from '../../src/backtest/engine/symbol-series.ts';
 import {
   type Condition,
   contractsMax,
@@ -8,8 +14,8 @@ import {
   type Quantity,
   type Rule,
   type Strategy,
-} from '../../src/research/strategy.ts';
-import type { Level, MarketState, OrderBook, OrderBookSeries, SymbolSeries } from '../../src/research/symbol-series.ts';
+} from '../../src/backtest/strategy/strategy.ts';
+import type { Window } from '../../src/base/window.ts';
 
 // The engine once more, as plainly as can be: at each tick it is handed copies that end there, and computes everything
 // from the beginning.

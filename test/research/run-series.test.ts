@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
-import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
-import { createBacktestResult, createGridResult } from '../../src/research/result.ts';
-import { mergeRunTotals, type RunPlan, runSeries, tradesMax } from '../../src/research/run-series.ts';
-import type { SymbolSeries } from '../../src/research/symbol-series.ts';
+import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
+import { mergeRunTotals, type RunPlan, runSeries, tradesMax } from '../../src/backtest/engine/run-series.ts';
+import type { SymbolSeries } from '../../src/backtest/engine/symbol-series.ts';
 import {
   addCalibration,
   addSeriesCalibration,
   createCalibration,
   decilesCount,
-} from '../../src/research/trade-totals.ts';
+} from '../../src/backtest/engine/trade-totals.ts';
+import { createBacktestResult, createGridResult } from '../../src/backtest/result.ts';
 import { at, everything, minute, priced, ruled } from './made.ts';
 
 test('calibration counts prices of settled symbols by decile, before their settlement and in the span', () => {

@@ -5,7 +5,7 @@ import {
   measureNames,
   positionMeasures,
   windowedMeasures,
-} from '../../src/research/strategy.ts';
+} from '../../src/backtest/strategy/strategy.ts';
 
 // Strategies that could be asked for, as JSON.
 

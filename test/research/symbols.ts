@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { union } from '../../src/core/window.ts';
-import type { Level, MarketState, OrderBook, SymbolSeries, Venue } from '../../src/research/symbol-series.ts';
+import type { Level, MarketState, OrderBook, SymbolSeries, Venue } from '../../src/backtest/engine/symbol-series.ts';
+import { union } from '../../src/base/window.ts';
 import { at, minute } from './made.ts';
 
 // Symbols as they could be: prices that rest and jump, now and then one that no contract can have; books, some of them

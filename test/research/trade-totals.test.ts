@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { simulate, type Trade } from '../../src/research/simulate.ts';
+import { simulate, type Trade } from '../../src/backtest/engine/simulate.ts';
 import {
   addTrades,
   computeEquity,
@@ -8,7 +8,7 @@ import {
   createTradeTotals,
   findDayEnds,
   mergeTradeTotals,
-} from '../../src/research/trade-totals.ts';
+} from '../../src/backtest/engine/trade-totals.ts';
 import { at, day, hour, minute, priced, ruled, start, strategyOf } from './made.ts';
 import { strategyJson } from './strategies.ts';
 import { span, symbol } from './symbols.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { systemClock } from '../../src/base/system.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
-import { systemClock } from '../../src/system.ts';
 import { limitMs, until as untilSeen } from '../harness/limits.ts';
 import { createVirtualClock } from '../upstream/virtual-clock.ts';
 import { ask, busiest, markets, noon, page, sandbox } from './asking.ts';

@@ -1,9 +1,9 @@
 import { onTestFinished } from 'vitest';
-import type { TickColumns } from '../../src/core/ticks.ts';
+import { systemClock } from '../../src/base/system.ts';
+import type { TickColumns } from '../../src/base/ticks.ts';
 import type { SandboxMarket } from '../../src/sandbox/data-source.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, type SandboxDeps, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { systemClock } from '../../src/system.ts';
 
 /** The moment it is in the sandboxes of these tests, unless a test moves it. */
 export const noon = Date.UTC(2026, 10, 19, 12);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/base/system.ts';
 import { createRateLimit, formatRateHeaders, type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts';
-import { systemClock } from '../../src/system.ts';
 import { ask, sandbox } from './asking.ts';
 
 /** Moments at which a limit of 4 a second lets a request through that comes every 50 ms for 3 s. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { TickColumns } from '../../src/core/ticks.ts';
+import type { TickColumns } from '../../src/base/ticks.ts';
 import { checkSandboxOptions } from '../../src/sandbox/options-check.ts';
 import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
 import { busiest, columns, dayMs, hourMs, noon, page, sandbox } from './asking.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Log } from '../../src/core/ports.ts';
+import type { Log } from '../../src/base/ports.ts';
 import { opened } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
 import { head, rawAnswer, sent } from './raw.ts';

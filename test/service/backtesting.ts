@@ -1,9 +1,9 @@
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { resolveStrategy } from '../../src/reading/backtests/find-strategy.ts';
-import { runBacktest } from '../../src/reading/backtests/run-backtest.ts';
-import { parseBacktestSpec } from '../../src/research/backtest-request.ts';
-import type { BacktestResult } from '../../src/research/result.ts';
-import { systemRandom } from '../../src/system.ts';
+import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
+import type { BacktestResult } from '../../src/backtest/result.ts';
+import { runBacktest } from '../../src/backtest/run/run-backtest.ts';
+import { resolveStrategy } from '../../src/backtest/run/resolve-strategy.ts';
+import { systemRandom } from '../../src/base/system.ts';
 import { answer, append, day0, dayMs, publishNow } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
 import { madeOnce } from './made-once.ts';

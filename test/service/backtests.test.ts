@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
-import { createStrategyStore } from '../../src/workspace/strategies.ts';
+import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
+import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
 import { now } from '../archive/scratch.ts';
 import { asking, brief, kept, type Listed, runDirectly, saved, slow, threshold, traded } from './backtesting.ts';
 

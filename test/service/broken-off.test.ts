@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type FastifyReply, fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
-import { sendChunks } from '../../src/service/stream-response.ts';
+import { sendChunks } from '../../src/server/http/stream-response.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 import { connected } from './raw.ts';
 import { serving } from './serving.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { Html, html } from '../../src/core/html.ts';
-import { computeTotals, renderPageDocument } from '../../src/service/page/document.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
+import { Html, html } from '../../src/base/html.ts';
+import { computeTotals, renderPageDocument } from '../../src/server/web/document.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 import { serving, sharedServing } from './serving.ts';
 

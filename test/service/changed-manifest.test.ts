@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { Manifest } from '../../src/archive/manifest.ts';
+import type { Manifest } from '../../src/archive/format/manifest.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { becomes, type Job, path, post, ticks } from './exporting.ts';
 import { type Serving, serving } from './serving.ts';

@@ -2,7 +2,7 @@ import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { UsageError } from '../../src/core/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { opened, scratchFolder } from '../archive/scratch.ts';
 import { asking, brief, endless, type Kept, kept, saved, traded } from './backtesting.ts';
 

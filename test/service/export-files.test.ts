@@ -3,7 +3,7 @@ import { readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { PublishedFile } from '../../src/archive/manifest.ts';
+import type { PublishedFile } from '../../src/archive/format/manifest.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { answer, append, day0, publishNow } from '../archive/scratch.ts';
 import { madeOnce } from './made-once.ts';

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { exportFormats as writable } from '../../src/archive/copies/export-file.ts';
-import { datasetShapes } from '../../src/archive/copies/prune-files.ts';
-import { datasetNames } from '../../src/archive/parquet/schema.ts';
+import { datasetNames } from '../../src/archive/format/datasets.ts';
+import { datasetShapes } from '../../src/archive/publish/prune-files.ts';
+import { exportFormats as writable } from '../../src/archive/read/export-file.ts';
 import { exportDatasets, exportFormats, FilePath } from '../../src/contract/export.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving } from './serving.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { createFairSemaphore } from '../../src/service/fair-semaphore.ts';
-import { ProblemError } from '../../src/service/problem-details.ts';
+import { createFairSemaphore } from '../../src/server/http/fair-semaphore.ts';
+import { ProblemError } from '../../src/server/http/problem-details.ts';
 
 const { signal: never } = new AbortController();
 const settle = () => new Promise((resolve) => setImmediate(resolve));

@@ -1,10 +1,10 @@
+import type { MarketFacts } from '../../src/archive/format/market.ts';
+import { toBookSide } from '../../src/archive/format/order-book.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
+import { appendBooks } from '../../src/archive/journal/journal-books.ts';
+import { startRun } from '../../src/archive/journal/runs.ts';
+import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import { toBookSide } from '../../src/core/book.ts';
-import type { MarketFacts } from '../../src/core/market.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { appendBooks } from '../../src/state/journal-books.ts';
-import { startRun } from '../../src/state/runs.ts';
-import { recordMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { madeOnce } from './made-once.ts';
 

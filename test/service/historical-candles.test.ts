@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { computePartNumber } from '../../src/core/symbol-name.ts';
-import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
+import { openArchiveQuery } from '../../src/archive/query/pinned-query.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow } from '../archive/scratch.ts';
 import { lake, pagesOf } from './historical-archive.ts';
 import { serving } from './serving.ts';

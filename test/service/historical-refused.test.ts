@@ -1,7 +1,7 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Log } from '../../src/core/ports.ts';
+import type { Log } from '../../src/base/ports.ts';
 import { day0, scratchFolder } from '../archive/scratch.ts';
 import { lake } from './historical-archive.ts';
 import { serving, sharedServing } from './serving.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { listGaps } from '../../src/reading/gaps.ts';
-import { readSymbol } from '../../src/state/symbols.ts';
+import { readSymbol } from '../../src/archive/journal/symbols.ts';
+import { listGaps } from '../../src/archive/read/gaps.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { lake, pagesOf, symbols, ticksOf } from './historical-archive.ts';
 import { serving } from './serving.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { systemClock, systemRandomBytes } from '../../src/system.ts';
-import { openWorkspace } from '../../src/workspace/workspace.ts';
+import { systemClock, systemRandomBytes } from '../../src/base/system.ts';
+import { openWorkspace } from '../../src/server/workspace/workspace.ts';
 import { now, opened } from '../archive/scratch.ts';
 import { administer, freshDatabase, needsPostgres, overEachDatabase } from '../workspace/databases.ts';
 import { steppedClock } from '../workspace/stepped-clock.ts';

@@ -1,9 +1,9 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { MarketFacts } from '../../src/archive/format/market.ts';
+import { appendMarkets } from '../../src/archive/journal/journal.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
-import type { MarketFacts } from '../../src/core/market.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
 import { hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving, sharedServing } from './serving.ts';
 

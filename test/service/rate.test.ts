@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { createFixedWindowLimiter, toNetworkPrefix } from '../../src/service/authenticate.ts';
-import { systemRandom } from '../../src/system.ts';
-import { openUpstream } from '../../src/upstream/client.ts';
-import { parseRateHeaders } from '../../src/upstream/rate-headers.ts';
-import { issueUserToken } from '../../src/workspace/user-tokens.ts';
+import { systemRandom } from '../../src/base/system.ts';
+import { openUpstream } from '../../src/client/client.ts';
+import { parseRateHeaders } from '../../src/client/rate-headers.ts';
+import { createFixedWindowLimiter, toNetworkPrefix } from '../../src/server/auth/authenticate.ts';
+import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
 import { now, opened } from '../archive/scratch.ts';
 import { createVirtualClock } from '../upstream/virtual-clock.ts';
 import { steppedClock } from '../workspace/stepped-clock.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { builtinStrategies } from '../../src/research/builtin-strategies.ts';
-import { createStrategyStore } from '../../src/workspace/strategies.ts';
+import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
+import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
 import { day0, hourMs, now } from '../archive/scratch.ts';
 import { asking, errorsOf, runDirectly, threshold, traded } from './backtesting.ts';
 

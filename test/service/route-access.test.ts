@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { type Access, requireAccess } from '../../src/service/authenticate.ts';
-import type { ProblemError } from '../../src/service/problem-details.ts';
-import type { Principal } from '../../src/workspace/owner.ts';
+import { type Access, requireAccess } from '../../src/server/auth/authenticate.ts';
+import type { ProblemError } from '../../src/server/http/problem-details.ts';
+import type { Principal } from '../../src/server/workspace/owner.ts';
 import { opened } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { stopService } from '../../src/service/connection-limits.ts';
-import { systemClock } from '../../src/system.ts';
+import { systemClock } from '../../src/base/system.ts';
+import { stopService } from '../../src/server/http/connection-limits.ts';
 import { opened } from '../archive/scratch.ts';
 import { limitMs, until } from '../harness/limits.ts';
 import { answersIn, connected, head, received } from './raw.ts';

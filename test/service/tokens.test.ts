@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { issueUserToken } from '../../src/workspace/user-tokens.ts';
+import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
 import { now, opened } from '../archive/scratch.ts';
 import { steppedClock } from '../workspace/stepped-clock.ts';
 import { answered, bearer, claims, crafted, hs256, part, refused, seconds, secret } from './forged-tokens.ts';

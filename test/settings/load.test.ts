@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { loadSettings, type SettingSources } from '../../src/settings/load.ts';
 import { listSecrets, requireOtherUpstream, requireUpstream } from '../../src/settings/settings.ts';
 

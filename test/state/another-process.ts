@@ -6,9 +6,9 @@ const module = (path: string): string => JSON.stringify(new URL(`../../src/${pat
 /** Another process with `pace` of the folder at hand. */
 export function another(folder: string, body: string) {
   const program = `
-    const { openState } = await import(${module('state/state.ts')});
-    const { openSharedPace } = await import(${module('state/rate-limit-store.ts')});
-    const { createPacer } = await import(${module('upstream/sliding-window.ts')});
+    const { openState } = await import(${module('archive/journal/state.ts')});
+    const { openSharedPace } = await import(${module('archive/journal/rate-limit-store.ts')});
+    const { createPacer } = await import(${module('client/sliding-window.ts')});
     const { systemClock: clock } = await import(${module('system.ts')});
     const folder = ${JSON.stringify(folder)};
     const pace = openSharedPace(openState(folder, { upstream: 'https://box.test', parts: 4 }), folder);

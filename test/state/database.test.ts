@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import { openDatabase } from '../../src/state/database.ts';
-import { openState } from '../../src/state/state.ts';
+import { openDatabase } from '../../src/archive/journal/database.ts';
+import { openState } from '../../src/archive/journal/state.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 
 /** https://sqlite.org/pragma.html#pragma_synchronous: in WAL mode only FULL syncs the log at every commit. */

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
-import { exitCodes, OddslakeError } from '../../src/core/errors.ts';
-import { isFull, openDatabase } from '../../src/state/database.ts';
+import { isFull, openDatabase } from '../../src/archive/journal/database.ts';
+import { exitCodes, OddslakeError } from '../../src/base/errors.ts';
 
 const megabytes = { blocks: 1000, bsize: 4096, bavail: 500, files: 100, ffree: 50 };
 const judged = (changed: Partial<typeof megabytes>): boolean => isFull({ ...megabytes, ...changed });

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { computePartNumber } from '../../src/core/symbol-name.ts';
-import { readSymbolCoverage } from '../../src/state/coverage.ts';
+import { readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
 import {
   appendMarkets,
   countJournaledTicks,
@@ -9,10 +8,11 @@ import {
   readBinTicks,
   readJournalEnd,
   readMarketPolls,
-} from '../../src/state/journal.ts';
-import { consumeJournal } from '../../src/state/journal-check.ts';
-import { readRejected } from '../../src/state/journal-rejected.ts';
-import { readRunCounts } from '../../src/state/runs.ts';
+} from '../../src/archive/journal/journal.ts';
+import { consumeJournal } from '../../src/archive/journal/journal-check.ts';
+import { readRejected } from '../../src/archive/journal/journal-rejected.ts';
+import { readRunCounts } from '../../src/archive/journal/runs.ts';
+import { computePartNumber } from '../../src/base/symbol-name.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened } from '../archive/scratch.ts';
 
 const tables = ['journal', 'journal_ticks', 'journal_cover', 'journal_rejected', 'journal_markets'];

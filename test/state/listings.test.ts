@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findLastListedDay, readWholeListings, recordListings } from '../../src/state/nightly-stats.ts';
+import { findLastListedDay, readWholeListings, recordListings } from '../../src/archive/journal/nightly-memory.ts';
 import { opened } from '../archive/scratch.ts';
 
 const hourMs = 3_600_000;

@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import { chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { takeWriteLock } from '../../src/state/lock.ts';
-import { systemClock } from '../../src/system.ts';
+import { takeWriteLock } from '../../src/archive/journal/lock.ts';
+import { systemClock } from '../../src/base/system.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { createLeapingClock } from '../upstream/virtual-clock.ts';
 
 /** Another process that holds the lock until it ends. */
 async function holder(path: string) {
-  const lock = new URL('../../src/state/lock.ts', import.meta.url).href;
-  const system = new URL('../../src/system.ts', import.meta.url).href;
+  const lock = new URL('../../src/archive/journal/lock.ts', import.meta.url).href;
+  const system = new URL('../../src/base/system.ts', import.meta.url).href;
   const program = `
     const { takeWriteLock } = await import('${lock}');
     const { systemClock } = await import('${system}');
@@ -48,7 +48,7 @@ describe('the write lock', () => {
     chmodSync(path, 0o444);
     chmodSync(folder, 0o555);
     onTestFinished(() => chmodSync(folder, 0o755));
-    const lock = new URL('../../src/state/lock.ts', import.meta.url).href;
+    const lock = new URL('../../src/archive/journal/lock.ts', import.meta.url).href;
     // Root may write whatever the file says.
     const program = `
       const { tryLock } = await import('${lock}');

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { countPolled, readLastNights, recordNight } from '../../src/state/nightly-stats.ts';
-import { addLateTickCount, addRecoveredTicks, addRunTally, startRun } from '../../src/state/runs.ts';
+import { countPolled, readLastNights, recordNight } from '../../src/archive/journal/nightly-memory.ts';
+import { addLateTickCount, addRecoveredTicks, addRunTally, startRun } from '../../src/archive/journal/runs.ts';
 import { dayMs, now, opened } from '../archive/scratch.ts';
 
 test('of the nights the latest thirty are remembered, the latest first', () => {

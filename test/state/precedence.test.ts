@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { PrecedenceWindow } from '../../src/core/precedence.ts';
-import { precedenceRanks } from '../../src/core/precedence.ts';
-import { dayMs } from '../../src/core/window.ts';
-import { addSegments } from '../../src/state/coverage.ts';
-import { openDayPrecedence, recordPrecedence } from '../../src/state/precedence.ts';
-import { openState, type State } from '../../src/state/state.ts';
+import type { PrecedenceWindow } from '../../src/archive/format/precedence.ts';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { addSegments } from '../../src/archive/journal/coverage.ts';
+import { openDayPrecedence, recordPrecedence } from '../../src/archive/journal/precedence.ts';
+import { openState, type State } from '../../src/archive/journal/state.ts';
+import { dayMs } from '../../src/base/window.ts';
 import { turnStateBack } from '../archive/older.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 

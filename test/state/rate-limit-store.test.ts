@@ -1,11 +1,15 @@
 import { once } from 'node:events';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { initialRateState, startsRetentionMs } from '../../src/core/rate-state.ts';
-import { openSharedRateStore, type SharedRateStore, toRateFilePath } from '../../src/state/rate-limit-store.ts';
-import { openState } from '../../src/state/state.ts';
-import { systemClock } from '../../src/system.ts';
-import { createSlidingWindow } from '../../src/upstream/sliding-window.ts';
+import {
+  openSharedRateStore,
+  type SharedRateStore,
+  toRateFilePath,
+} from '../../src/archive/journal/rate-limit-store.ts';
+import { openState } from '../../src/archive/journal/state.ts';
+import { initialRateState, startsRetentionMs } from '../../src/base/rate-state.ts';
+import { systemClock } from '../../src/base/system.ts';
+import { createSlidingWindow } from '../../src/client/sliding-window.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { seeded } from '../upstream/seeded.ts';
 import { mostWithin } from '../upstream/sliding.ts';

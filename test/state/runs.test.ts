@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { finishRun, readLastEndedRuns, readLatestEndedRun, readLatestRuns, startRun } from '../../src/state/runs.ts';
+import {
+  finishRun,
+  readLastEndedRuns,
+  readLatestEndedRun,
+  readLatestRuns,
+  startRun,
+} from '../../src/archive/journal/runs.ts';
 import { now, opened } from '../archive/scratch.ts';
 
 const hourMs = 3_600_000;

@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { covers, dayMs, floorToDay } from '../../src/core/window.ts';
-import { addSegments, readSegments, readSymbolCoverage } from '../../src/state/coverage.ts';
-import { openDayPrecedence } from '../../src/state/precedence.ts';
-import { openState, type State } from '../../src/state/state.ts';
+import { addSegments, readSegments, readSymbolCoverage } from '../../src/archive/journal/coverage.ts';
+import { openDayPrecedence } from '../../src/archive/journal/precedence.ts';
+import { openState, type State } from '../../src/archive/journal/state.ts';
+import { covers, dayMs, floorToDay } from '../../src/base/window.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 const hourMs = 3_600_000;

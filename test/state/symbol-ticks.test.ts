@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { precedenceRanks } from '../../src/core/precedence.ts';
-import { readJournalEnd } from '../../src/state/journal.ts';
-import { findPublishedWindow, listJournaledDays, readSymbolDayTicks } from '../../src/state/symbol-ticks.ts';
+import { precedenceRanks } from '../../src/archive/format/precedence.ts';
+import { readJournalEnd } from '../../src/archive/journal/journal.ts';
+import { findPublishedWindow, listJournaledDays, readSymbolDayTicks } from '../../src/archive/journal/symbol-ticks.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from '../archive/scratch.ts';
 
 const days = (list: readonly { day: number }[]): number[] => list.map(({ day }) => (day - day0) / dayMs);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { canBeLive, isActive } from '../../src/core/symbol-lifetime.ts';
-import { finishRun, isRunOver, readLastStart, startRun } from '../../src/state/runs.ts';
+import { canBeLive, isActive } from '../../src/archive/completeness/symbol-lifetime.ts';
+import { finishRun, isRunOver, readLastStart, startRun } from '../../src/archive/journal/runs.ts';
 import {
   countActiveSymbols,
   ensureSymbols,
@@ -13,7 +13,7 @@ import {
   recordMarkets,
   recordRecognition,
   type SymbolRecognition,
-} from '../../src/state/symbols.ts';
+} from '../../src/archive/journal/symbols.ts';
 import { dayMs, market, now, opened } from '../archive/scratch.ts';
 
 const database = () => opened().state.db;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openWorkerPool } from '../../src/worker-threads.ts';
+import { openWorkerPool } from '../../src/base/worker-threads.ts';
 
 test('threads do what they are asked, and a task that fails fails alone', async () => {
   const pool = await openWorkerPool('./sums', import.meta.url, 2);

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts';
 import {
   getRateInForce,
   type InferredRate,
   type RateObservation,
   updateInferredRate,
-} from '../../src/upstream/adaptive-rate.ts';
+} from '../../src/client/adaptive-rate.ts';
+import { type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts';
 import { share } from '../harness/share.ts';
 import { asking } from './simulated-service.ts';
 

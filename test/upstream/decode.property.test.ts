@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeJsonPage, decodeTickPage, extractElementTexts } from '../../src/upstream/decode.ts';
-import { decodeCompactPage } from '../../src/upstream/fast-page-decoder.ts';
-import type { DecodedTickPage } from '../../src/upstream/upstream.ts';
+import { decodeJsonPage, decodeTickPage, extractElementTexts } from '../../src/client/decode.ts';
+import { decodeCompactPage } from '../../src/client/fast-page-decoder.ts';
+import type { DecodedTickPage } from '../../src/client/upstream.ts';
 import { share } from '../harness/share.ts';
 
 /** What compact pages hold: prices and times as serializers write them, and long ones. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { decodeJsonPage, decodeMarketsPage, decodeTickPage, extractElementTexts } from '../../src/upstream/decode.ts';
-import { decodeCompactPage } from '../../src/upstream/fast-page-decoder.ts';
+import { decodeJsonPage, decodeMarketsPage, decodeTickPage, extractElementTexts } from '../../src/client/decode.ts';
+import { decodeCompactPage } from '../../src/client/fast-page-decoder.ts';
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const compact = (ticks: string, count: number) =>

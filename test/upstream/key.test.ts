@@ -1,7 +1,7 @@
 import type http from 'node:http';
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import { apiKey, asked, failure, open, sendJson, serve, ticksBody, what } from './loopback.ts';
 
 const page = ticksBody();

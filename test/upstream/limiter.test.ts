@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { createRateLimiter, PauseTooLongError } from '../../src/upstream/limiter.ts';
-import { createLocalRateStore } from '../../src/upstream/local-rate-store.ts';
+import { createRateLimiter, PauseTooLongError } from '../../src/client/limiter.ts';
+import { createLocalRateStore } from '../../src/client/local-rate-store.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 function setUp(options: { requestsPerSecond?: number; concurrency?: number } = {}) {

@@ -1,10 +1,10 @@
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import net from 'node:net';
-import { systemClock, systemRandom } from '../../src/system.ts';
-import { openUpstream } from '../../src/upstream/client.ts';
-import { type OpenTransport, openTransport } from '../../src/upstream/transport.ts';
-import type { Upstream, UpstreamDeps, UpstreamOptions } from '../../src/upstream/upstream.ts';
+import { systemClock, systemRandom } from '../../src/base/system.ts';
+import { openUpstream } from '../../src/client/client.ts';
+import { type OpenTransport, openTransport } from '../../src/client/transport.ts';
+import type { Upstream, UpstreamDeps, UpstreamOptions } from '../../src/client/upstream.ts';
 import { limitMs } from '../harness/limits.ts';
 
 export interface Served extends AsyncDisposable {

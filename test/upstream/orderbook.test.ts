@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { decodeOrderbook } from '../../src/upstream/decode.ts';
-import { UnreadableResponseError } from '../../src/upstream/json-response.ts';
+import { decodeOrderbook } from '../../src/client/decode.ts';
+import { UnreadableResponseError } from '../../src/client/json-response.ts';
 
 const decode = (text: string) => decodeOrderbook(Buffer.from(text), 'S');
 

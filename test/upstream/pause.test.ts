@@ -1,7 +1,7 @@
 import type http from 'node:http';
 import { expect, test } from 'vitest';
-import { parseRetryAfterMs } from '../../src/upstream/classify-error.ts';
-import { computeBackoffMs, createRetryBudget } from '../../src/upstream/request.ts';
+import { parseRetryAfterMs } from '../../src/client/classify-error.ts';
+import { computeBackoffMs, createRetryBudget } from '../../src/client/request.ts';
 import { asked, failure, open, sendJson, serve, ticksBody, what } from './loopback.ts';
 import { createLeapingClock } from './virtual-clock.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseRateHeaders } from '../../src/upstream/rate-headers.ts';
+import { parseRateHeaders } from '../../src/client/rate-headers.ts';
 
 const nowMs = Date.UTC(2026, 10, 19, 12);
 const stated = (headers: Record<string, string | string[]>) => parseRateHeaders({ status: 200, headers }, nowMs);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { UpstreamError } from '../../src/core/errors.ts';
+import { UpstreamError } from '../../src/base/errors.ts';
 import { asked, failure, open, sendJson, serve, serveRaw, tellingOfHeads, ticksBody, what } from './loopback.ts';
 import { seeded } from './seeded.ts';
 

@@ -1,7 +1,7 @@
+import { createRateLimiter } from '../../src/client/limiter.ts';
+import { createLocalRateStore } from '../../src/client/local-rate-store.ts';
+import { computeBackoffMs } from '../../src/client/request.ts';
 import { createRateLimit, type LimiterKind } from '../../src/sandbox/rate-limit.ts';
-import { createRateLimiter } from '../../src/upstream/limiter.ts';
-import { createLocalRateStore } from '../../src/upstream/local-rate-store.ts';
-import { computeBackoffMs } from '../../src/upstream/request.ts';
 import { seeded } from './seeded.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 

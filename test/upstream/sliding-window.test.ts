@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { checkRate, createSlidingWindow } from '../../src/upstream/sliding-window.ts';
+import { checkRate, createSlidingWindow } from '../../src/client/sliding-window.ts';
 import { seeded } from './seeded.ts';
 import { mostWithin } from './sliding.ts';
 

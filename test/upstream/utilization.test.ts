@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createRateLimiter, createUtilizationMeter } from '../../src/upstream/limiter.ts';
+import { createRateLimiter, createUtilizationMeter } from '../../src/client/limiter.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 const never = Number.NEGATIVE_INFINITY;

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/core/ports.ts';
+import type { Clock } from '../../src/base/ports.ts';
 
 /** A clock that stands still until told to go on. */
 export interface VirtualClock extends Clock {

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { floorToDay } from '../../src/core/window.ts';
+import { floorToDay } from '../../src/base/window.ts';
 import { type Asked, type MarketsBody, type Reply, startScripted } from '../app/scripted-service.ts';
 import type { Draw } from '../faults/draw.ts';
 import type { WorldSymbol } from './world.ts';

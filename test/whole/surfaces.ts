@@ -1,18 +1,18 @@
-import type { Context } from '../../src/app/context.ts';
-import { judgeArchive, probeArchive } from '../../src/app/doctor/archive.ts';
-import { openConfiguredArchive, toCompletenessRules } from '../../src/app/open-configured.ts';
-import { openScheduleMonitor } from '../../src/app/schedule/health-checks.ts';
-import { openJobStatusBoard } from '../../src/app/schedule/job-status.ts';
-import type { Manifest } from '../../src/archive/manifest.ts';
+import type { Manifest } from '../../src/archive/format/manifest.ts';
+import { readRecordedDamage } from '../../src/archive/journal/published-files.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
+import { type GapList, listGaps } from '../../src/archive/read/gaps.ts';
+import { readStatus } from '../../src/archive/read/status.ts';
 import { formatGaps, formatStatus } from '../../src/cli/format-archive.ts';
+import { openScheduleMonitor } from '../../src/collector/schedule/health-checks.ts';
+import { openJobStatusBoard } from '../../src/collector/schedule/job-status.ts';
+import type { Context } from '../../src/context/context.ts';
+import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
+import { judgeArchive, probeArchive } from '../../src/doctor/archive.ts';
 import { parseExposition } from '../../src/metrics/exposition-format.ts';
 import type { Sample } from '../../src/metrics/metric-definitions.ts';
-import { type GapList, listGaps } from '../../src/reading/gaps.ts';
-import { readReportData } from '../../src/reading/report/report-data.ts';
-import { readStatus } from '../../src/reading/status.ts';
+import { readReportData } from '../../src/report/data/report-data.ts';
 import { assessHealth, computeGrowth } from '../../src/report/health-status.ts';
-import { readRecordedDamage } from '../../src/state/published-files.ts';
 import { dayMs } from './world.ts';
 
 /** What every surface says of an archive at one moment. */

@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sha256 } from '../../src/archive/disk/file-system.ts';
-import type { Manifest } from '../../src/archive/manifest.ts';
+import { type DatasetName, datasets } from '../../src/archive/format/datasets.ts';
+import type { Manifest } from '../../src/archive/format/manifest.ts';
+import { openDatabase } from '../../src/archive/journal/database.ts';
+import { toDoubles } from '../../src/archive/journal/journal.ts';
 import { type CellValue, decodeRows } from '../../src/archive/parquet/rows.ts';
-import { type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
-import { floorToDay, isWithin, type Window } from '../../src/core/window.ts';
-import { openDatabase } from '../../src/state/database.ts';
-import { toDoubles } from '../../src/state/journal.ts';
+import { floorToDay, isWithin, type Window } from '../../src/base/window.ts';
 import type { WholeService } from './service.ts';
 import type { WorldSymbol } from './world.ts';
 

@@ -1,6 +1,6 @@
-import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
-import { createStrategyStore } from '../../src/workspace/strategies.ts';
+import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
+import type { DatabaseLocation } from '../../src/server/workspace/database-url.ts';
+import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
 
 // A process that adds strategies to a service's database, one after the other, and prints what came of each as JSON.
 

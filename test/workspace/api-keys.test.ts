@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
-import type { Clock } from '../../src/core/ports.ts';
-import { systemClock, systemRandomBytes } from '../../src/system.ts';
-import { type DatabaseLocation, WorkspaceUnavailableError } from '../../src/workspace/database-url.ts';
-import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
+import { UsageError } from '../../src/base/errors.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import { systemClock, systemRandomBytes } from '../../src/base/system.ts';
+import { type DatabaseLocation, WorkspaceUnavailableError } from '../../src/server/workspace/database-url.ts';
+import { openWorkspace, type Workspace } from '../../src/server/workspace/workspace.ts';
 import { administer, freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 import { steppedClock } from './stepped-clock.ts';
 

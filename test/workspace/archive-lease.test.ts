@@ -1,12 +1,12 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
+import { UsageError } from '../../src/base/errors.ts';
 import {
   acquireArchiveLease,
   leaseMs,
   releaseArchiveLease,
   requireArchiveLease,
-} from '../../src/workspace/archive-lease.ts';
-import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
+} from '../../src/server/workspace/archive-lease.ts';
+import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
 const first = { leaseId: 'word', archiveFile: 'first' };

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { type BacktestStore, createBacktestStore, type NewBacktest } from '../../src/workspace/backtests.ts';
-import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
+import { type BacktestStore, createBacktestStore, type NewBacktest } from '../../src/server/workspace/backtests.ts';
+import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
 async function opened(kind: Kind) {

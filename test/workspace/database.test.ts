@@ -4,10 +4,10 @@ import { chmodSync, globSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { OddslakeError, UsageError } from '../../src/core/errors.ts';
-import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { type DatabaseLocation, parseDatabaseUrl } from '../../src/workspace/database-url.ts';
-import { migrations } from '../../src/workspace/migrations.ts';
+import { OddslakeError, UsageError } from '../../src/base/errors.ts';
+import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
+import { type DatabaseLocation, parseDatabaseUrl } from '../../src/server/workspace/database-url.ts';
+import { migrations } from '../../src/server/workspace/migrations.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 

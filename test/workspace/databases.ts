@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { describe, onTestFinished } from 'vitest';
-import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
+import type { DatabaseLocation } from '../../src/server/workspace/database-url.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { skippedFor } from '../harness/needs.ts';
 

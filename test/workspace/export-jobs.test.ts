@@ -1,6 +1,10 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { createExportJobStore, type ExportJobStore, type NewExportJob } from '../../src/workspace/export-jobs.ts';
+import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
+import {
+  createExportJobStore,
+  type ExportJobStore,
+  type NewExportJob,
+} from '../../src/server/workspace/export-jobs.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
 async function opened(kind: Kind) {

@@ -1,5 +1,5 @@
-import type { Clock } from '../../src/core/ports.ts';
-import { systemClock } from '../../src/system.ts';
+import type { Clock } from '../../src/base/ports.ts';
+import { systemClock } from '../../src/base/system.ts';
 
 export interface SteppedClock extends Clock {
   /** Moves both of its sides on. */

@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
-import { createBotStore, type NewBot } from '../../src/workspace/bots.ts';
-import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import type { DatabaseLocation } from '../../src/workspace/database-url.ts';
-import { toOwnerColumns } from '../../src/workspace/owner.ts';
-import { createStrategyStore, type NewStrategy, type StrategyStore } from '../../src/workspace/strategies.ts';
-import type { OwnerColumns, StrategyRow } from '../../src/workspace/tables.ts';
+import { createBotStore, type NewBot } from '../../src/server/workspace/bots.ts';
+import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
+import type { DatabaseLocation } from '../../src/server/workspace/database-url.ts';
+import { toOwnerColumns } from '../../src/server/workspace/owner.ts';
+import { createStrategyStore, type NewStrategy, type StrategyStore } from '../../src/server/workspace/strategies.ts';
+import type { OwnerColumns, StrategyRow } from '../../src/server/workspace/tables.ts';
 import type { Adding } from './add-strategies.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 

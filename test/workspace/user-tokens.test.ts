@@ -3,14 +3,14 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { expect, onTestFinished, test } from 'vitest';
-import { UsageError } from '../../src/core/errors.ts';
-import { systemClock } from '../../src/system.ts';
+import { UsageError } from '../../src/base/errors.ts';
+import { systemClock } from '../../src/base/system.ts';
 import {
   fetchKeySet,
   issueUserToken,
   openUserTokenVerifier,
   type UserTokenSettings,
-} from '../../src/workspace/user-tokens.ts';
+} from '../../src/server/workspace/user-tokens.ts';
 import { now, scratchFolder } from '../archive/scratch.ts';
 import { limitMs } from '../harness/limits.ts';
 

@@ -10,7 +10,7 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { DiskFullError, exitCodes, OddslakeError } from '../../core/errors.ts';
+import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { type FileSystemCalls, systemCalls } from './syscalls.ts';
 
 /** Everything the archive does to a file system. What it writes is durable when a call returns, unless said otherwise. */

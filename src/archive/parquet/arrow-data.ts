@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import type { Data, DataType, RecordBatch, Schema } from 'apache-arrow';
-import type { Column, ColumnType } from './schema.ts';
+import type { Column, ColumnType } from '../format/datasets.ts';
 
 export type CellValue = string | number | boolean | readonly string[] | null;
 

@@ -1,8 +1,8 @@
 import type { Data, RecordBatch, Utf8 } from 'apache-arrow';
-import { askSide, type BookColumns, bidSide } from '../../core/book.ts';
+import { datasets } from '../format/datasets.ts';
+import { askSide, type BookColumns, bidSide } from '../format/order-book.ts';
 import { loadArrow } from './arrow-data.ts';
 import { decodeArrowTable, encodeBatches, type RowGroupIndexes, rowGroupRows } from './rows.ts';
-import { datasets } from './schema.ts';
 import {
   chooseTimeEncoding,
   collectSymbolRuns,

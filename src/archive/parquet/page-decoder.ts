@@ -1,5 +1,5 @@
 import { zstdDecompressSync } from 'node:zlib';
-import { encodings } from './thrift-reader.ts';
+import { encodings } from './thrift.ts';
 
 /*
  * Values of Parquet's data pages, of the encodings that our writer uses, without going through Arrow:

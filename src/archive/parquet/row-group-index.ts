@@ -1,8 +1,8 @@
 import { sha256 } from '../disk/file-system.ts';
+import { type DatasetName, datasets } from '../format/datasets.ts';
 import { decodeArrowTable } from './rows.ts';
-import { type DatasetName, datasets } from './schema.ts';
 import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
-import { magic, readThriftStruct, type ThriftField, type ThriftStruct } from './thrift-reader.ts';
+import { magic, readThriftStruct, type ThriftField, type ThriftStruct } from './thrift.ts';
 
 /** The columns that each dataset is sorted by, no two rows of it having the same values in them. */
 export const sortKeyColumns: Readonly<Record<DatasetName, readonly string[]>> = {

@@ -1,7 +1,7 @@
+import type { Column, ColumnType } from '../format/datasets.ts';
 import type { CellValue } from './arrow-data.ts';
 import { type DataPage, decodeIndexedValues, decompressPage, readColumnValues, visitIndexes } from './page-decoder.ts';
-import type { Column, ColumnType } from './schema.ts';
-import { codecs, encodings, physicalTypes, repetitions, type ThriftStruct } from './thrift-reader.ts';
+import { codecs, encodings, physicalTypes, repetitions, type ThriftStruct } from './thrift.ts';
 import {
   decodePlainStrings,
   readColumnPages,

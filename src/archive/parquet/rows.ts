@@ -1,5 +1,6 @@
 import type { Data, Table } from 'apache-arrow';
 import type { WriterProperties } from 'parquet-wasm';
+import type { Column, ColumnType } from '../format/datasets.ts';
 import {
   type CellValue,
   createRecordBatch,
@@ -9,7 +10,6 @@ import {
   toArrowType,
 } from './arrow-data.ts';
 import { decodeFlatRows } from './row-reader.ts';
-import type { Column, ColumnType } from './schema.ts';
 import { encodeFlatRows } from './writer.ts';
 
 /** Rows of a row group: small enough that one symbol's read touches little, at a few per cent more bytes. */

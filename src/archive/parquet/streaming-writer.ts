@@ -8,9 +8,9 @@ import {
   tableToIPC,
 } from 'apache-arrow';
 import { transformParquetStream, type RecordBatch as WasmBatch, Table as WasmTable } from 'parquet-wasm';
+import type { Column } from '../format/datasets.ts';
 import { type CellValue, createRecordBatch, toArrowData, toArrowSchema } from './arrow-data.ts';
 import { type ColumnEncodings, createWriterProperties, encodeRows } from './rows.ts';
-import type { Column } from './schema.ts';
 
 /** Some rows: for each column its values, times and counts as numbers. */
 export type RowChunk = readonly (readonly CellValue[])[];

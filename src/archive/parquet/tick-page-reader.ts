@@ -10,7 +10,7 @@ import {
   repetitions,
   type ThriftField,
   type ThriftStruct,
-} from './thrift-reader.ts';
+} from './thrift.ts';
 
 /** The data pages of a part's columns; the rows of each are counted from the first row group that was asked for. */
 export interface TickPages {

@@ -1,8 +1,8 @@
 import type { Data, Float64, Utf8 } from 'apache-arrow';
-import type { PartColumns } from '../../core/tick-columns.ts';
+import { datasets } from '../format/datasets.ts';
+import type { PartColumns } from '../format/tick-columns.ts';
 import { loadArrow, toInt64Array } from './arrow-data.ts';
 import { type ColumnEncodings, decodeArrowTable, encodeBatches, type RowGroupIndexes, rowGroupRows } from './rows.ts';
-import { datasets } from './schema.ts';
 import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
 
 /** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */

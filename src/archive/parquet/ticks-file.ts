@@ -1,9 +1,9 @@
-import type { CandleColumns } from '../../core/candles.ts';
-import type { PartColumns } from '../../core/tick-columns.ts';
-import type { TickColumns } from '../../core/ticks.ts';
+import type { TickColumns } from '../../base/ticks.ts';
+import type { CandleColumns } from '../format/candles.ts';
+import { datasets } from '../format/datasets.ts';
+import type { PartColumns } from '../format/tick-columns.ts';
 import { cachedDictionaryBytesMax, type DataPage, readColumnValues } from './page-decoder.ts';
 import { type RowGroupIndexes, rowGroupRows } from './rows.ts';
-import { datasets } from './schema.ts';
 import { readTickPages, visitSymbols } from './tick-page-reader.ts';
 import { decodeTicksWithArrow } from './ticks-arrow.ts';
 import { encodePartFile, openPartFileWriter } from './writer.ts';

@@ -1,3 +1,4 @@
+import type { Column, ColumnType } from '../format/datasets.ts';
 import type { CellValue } from './arrow-data.ts';
 import {
   type ColumnChunk,
@@ -7,9 +8,8 @@ import {
   encodeSymbolChunk,
   noDefinitionLevels,
   type PageRange,
-} from './encode-numbers.ts';
+} from './column-chunk.ts';
 import { encodeDefinitionLevels, type PhysicalNumberType } from './encodings.ts';
-import type { Column, ColumnType } from './schema.ts';
 import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
 import {
   binary,
@@ -26,7 +26,7 @@ import {
   struct,
   type ThriftValue,
   text,
-} from './thrift-reader.ts';
+} from './thrift.ts';
 
 /*
  * Our own writer of Parquet files: https://github.com/apache/parquet-format

@@ -1,11 +1,11 @@
-import { DamageError } from '../../core/errors.ts';
-import { mergePart } from '../../core/merge.ts';
-import { emptyPart, type RunTally } from '../../core/tick-columns.ts';
-import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../../state/journal.ts';
-import { isJournalDamage } from '../../state/journal-check.ts';
-import { openDayPrecedence } from '../../state/precedence.ts';
-import { toDayPath } from '../layout.ts';
-import { findManifestFile } from '../manifest.ts';
+import { DamageError } from '../../base/errors.ts';
+import { toDayPath } from '../format/layout.ts';
+import { findManifestFile } from '../format/manifest.ts';
+import { mergePart } from '../format/merge.ts';
+import { emptyPart, type RunTally } from '../format/tick-columns.ts';
+import { countRunTicksByBin, readBinTicks, readJournalEnd } from '../journal/journal.ts';
+import { isJournalDamage } from '../journal/journal-check.ts';
+import { openDayPrecedence } from '../journal/precedence.ts';
 import { type Archive, readPublishedFile } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 

@@ -1,15 +1,15 @@
-import type { CoveredWindow, Evidence } from '../../core/coverage.ts';
-import type { Precedence } from '../../core/precedence.ts';
-import { computePartNumber } from '../../core/symbol-name.ts';
-import { findFirstAtOrAfter, type TickChunk } from '../../core/tick-columns.ts';
-import type { TickColumns } from '../../core/ticks.ts';
-import { dayMs, floorToDay, splitByDay, type Window } from '../../core/window.ts';
-import type { Database } from '../../state/database.ts';
-import { appendTicks, type JournalBin, readBinCoverage, readBinTicks, readWithdrawals } from '../../state/journal.ts';
-import { assertRowCount, type JournalIndex, listTickBins } from '../../state/journal-check.ts';
-import { addFetchedTicks } from '../../state/runs.ts';
-import type { State } from '../../state/state.ts';
-import { ensureSymbol } from '../../state/symbols.ts';
+import { computePartNumber } from '../../base/symbol-name.ts';
+import type { TickColumns } from '../../base/ticks.ts';
+import { dayMs, floorToDay, splitByDay, type Window } from '../../base/window.ts';
+import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import type { Precedence } from '../format/precedence.ts';
+import { findFirstAtOrAfter, type TickChunk } from '../format/tick-columns.ts';
+import type { Database } from '../journal/database.ts';
+import { appendTicks, type JournalBin, readBinCoverage, readBinTicks, readWithdrawals } from '../journal/journal.ts';
+import { assertRowCount, type JournalIndex, listTickBins } from '../journal/journal-check.ts';
+import { addFetchedTicks } from '../journal/runs.ts';
+import type { State } from '../journal/state.ts';
+import { ensureSymbol } from '../journal/symbols.ts';
 import { openSpillReader, type SpilledTicks, sliceSpilled } from './spill-file.ts';
 
 /** Ticks of one symbol from one file, usable and sorted by time, put aside, and what the file covers. */
@@ -56,7 +56,7 @@ interface ImportBin {
   readonly covered: Map<string, CoveredWindow[]>;
 }
 
-/** @param rank how far the ticks are trusted: see core/merge.ts */
+/** @param rank how far the ticks are trusted: see archive/format/merge.ts */
 export function openImportBuffer(runId: string, rank: Precedence['rank'], parts: number): ImportBuffer {
   const byKey = new Map<string, ImportBin>();
   const partsOf = new Map<string, number>();

@@ -1,5 +1,5 @@
-import { countTicksInWindow, findFirstAtOrAfter, indexTickTimes, type PartColumns } from '../../core/tick-columns.ts';
-import { isWithin, union, type Window } from '../../core/window.ts';
+import { isWithin, union, type Window } from '../../base/window.ts';
+import { countTicksInWindow, findFirstAtOrAfter, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 
 /** What late ticks are, and how their lateness is measured. Times in ms. */
 export interface LateTickRules {

@@ -1,4 +1,6 @@
-import type { CandleInterval } from '../../core/candles.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import type { Window } from '../../base/window.ts';
+import type { CandleInterval } from '../format/candles.ts';
 import {
   assessLostWindows,
   type CoveredWindow,
@@ -6,10 +8,9 @@ import {
   type LostWindow,
   overlayCoverage,
   withdrawCoverage,
-} from '../../core/coverage.ts';
-import { type MergeBuffers, type MergedPart, mergePart } from '../../core/merge.ts';
-import type { KnownPrecedence, PrecedenceWindow } from '../../core/precedence.ts';
-import { compareUtf8 } from '../../core/symbol-name.ts';
+} from '../format/coverage.ts';
+import { type MergeBuffers, type MergedPart, mergePart } from '../format/merge.ts';
+import type { KnownPrecedence, PrecedenceWindow } from '../format/precedence.ts';
 import {
   type Conflict,
   countTicksInWindow,
@@ -18,13 +19,12 @@ import {
   type PartColumns,
   type RunTally,
   type TickChunk,
-} from '../../core/tick-columns.ts';
-import type { Window } from '../../core/window.ts';
-import type { SymbolsPrecedence } from '../../state/precedence.ts';
-import type { TickDelta } from '../../state/symbols.ts';
-import type { PublishedCoverage } from '../generation/day-tables.ts';
-import { type EncodedFile, openPartitionWriter } from '../generation/encode-partition.ts';
+} from '../format/tick-columns.ts';
+import type { SymbolsPrecedence } from '../journal/precedence.ts';
+import type { TickDelta } from '../journal/symbols.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
+import type { PublishedCoverage } from './day-tables.ts';
+import { type EncodedFile, openPartitionWriter } from './encode-partition.ts';
 import type { SpilledChunk } from './import-buffer.ts';
 import { addLateTicks, countLateTicks, type FetchedWindow, type LateTicks, noLateTicks } from './late-ticks.ts';
 import { openSpillReader, type SpillReader } from './spill-file.ts';

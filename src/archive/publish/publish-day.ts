@@ -1,18 +1,24 @@
-import { type BookObservation, emptyBooks, mergeBooks } from '../../core/book.ts';
-import { type CandleInterval, candleIntervals } from '../../core/candles.ts';
-import type { LostWindow } from '../../core/coverage.ts';
-import { DamageError } from '../../core/errors.ts';
-import { computePartNumber } from '../../core/symbol-name.ts';
-import type { Conflict, PartColumns } from '../../core/tick-columns.ts';
-import { parseDayStart } from '../../core/time.ts';
-import { dayMs, floorToDay, type Window } from '../../core/window.ts';
-import { readSegmentsIn } from '../../state/coverage.ts';
-import type { Database } from '../../state/database.ts';
-import { readLostTicksIn } from '../../state/gaps.ts';
-import type { JournalBin } from '../../state/journal.ts';
-import { type BookResponse, readBookBin, readBookResponses } from '../../state/journal-books.ts';
-import { assertRowCount, type JournalIndex } from '../../state/journal-check.ts';
-import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../../state/precedence.ts';
+import { DamageError } from '../../base/errors.ts';
+import { computePartNumber } from '../../base/symbol-name.ts';
+import { parseDayStart } from '../../base/time.ts';
+import { dayMs, floorToDay, type Window } from '../../base/window.ts';
+import { type CandleInterval, candleIntervals } from '../format/candles.ts';
+import type { LostWindow } from '../format/coverage.ts';
+import { candleDatasets } from '../format/datasets.ts';
+import { toDayPath } from '../format/layout.ts';
+import { findManifestFile, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { type BookObservation, emptyBooks, mergeBooks } from '../format/order-book.ts';
+import type { Conflict, PartColumns } from '../format/tick-columns.ts';
+import { readSegmentsIn } from '../journal/coverage.ts';
+import type { Database } from '../journal/database.ts';
+import { readLostTicksIn } from '../journal/gap-records.ts';
+import type { JournalBin } from '../journal/journal.ts';
+import { type BookResponse, readBookBin, readBookResponses } from '../journal/journal-books.ts';
+import { assertRowCount, type JournalIndex } from '../journal/journal-check.ts';
+import { createBookObservedAtLookup, openDayPrecedence, readPrecedence } from '../journal/precedence.ts';
+import { type Archive, readPublishedFile } from '../open-archive.ts';
+import { decodeBooks } from '../parquet/books-file.ts';
+import { decodeTicks } from '../parquet/ticks-file.ts';
 import {
   applyBookCoverage,
   type DayCoverage,
@@ -22,18 +28,12 @@ import {
   stageDayTable,
   toConflictRows,
   toCoverageRows,
-} from '../generation/day-tables.ts';
-import { encodeBookFile, encodeCandleFiles } from '../generation/encode-partition.ts';
-import { type Stage, stageFile, stageRemoval } from '../generation/staging.ts';
-import { toDayPath } from '../layout.ts';
-import { findManifestFile, type Manifest, type PublishedFile } from '../manifest.ts';
-import { type Archive, readPublishedFile } from '../open-archive.ts';
-import { decodeBooks } from '../parquet/books-file.ts';
-import { candleDatasets } from '../parquet/schema.ts';
-import { decodeTicks } from '../parquet/ticks-file.ts';
+} from './day-tables.ts';
+import { encodeBookFile, encodeCandleFiles } from './encode-partition.ts';
 import type { TickSource } from './import-buffer.ts';
 import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
 import type { MergeResult, MergeSliceResult, MergeTask, MergeWorkers, PartitionPrecedence } from './merge-partition.ts';
+import { type Stage, stageFile, stageRemoval } from './staging.ts';
 
 /** What one part of one day took in. */
 export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {

@@ -1,50 +1,33 @@
-import type { CandleInterval } from '../../core/candles.ts';
-import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../../core/coverage.ts';
-import { DamageError, exitCodes, OddslakeError } from '../../core/errors.ts';
-import { createUnknownSymbol, mergeMarkets, type SymbolFacts } from '../../core/market.ts';
-import type { Clock } from '../../core/ports.ts';
-import { compareUtf8 } from '../../core/symbol-name.ts';
-import { parseDayStart } from '../../core/time.ts';
-import { floorToDay } from '../../core/window.ts';
-import { addSegments, readAllSegments, retractSegments } from '../../state/coverage.ts';
-import { type Database, evidenceSinceKey, setMeta } from '../../state/database.ts';
-import { dropLost, readLostWindows } from '../../state/gaps.ts';
-import { readCommitState, SupersededError } from '../../state/intent.ts';
-import { countJournaledTicks, type JournalBin, readMarketPolls } from '../../state/journal.ts';
-import { type BookResponse, consumeBooks } from '../../state/journal-books.ts';
-import { consumeJournal, emptyIndex, indexJournal, isJournalDamage } from '../../state/journal-check.ts';
-import { takeWriteLock, type WriteLock } from '../../state/lock.ts';
-import { recordBooksObserved, recordPrecedence } from '../../state/precedence.ts';
+import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
+import type { Clock } from '../../base/ports.ts';
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { parseDayStart } from '../../base/time.ts';
+import { floorToDay } from '../../base/window.ts';
+import type { CandleInterval } from '../format/candles.ts';
+import { type CoveredWindow, type LostWindow, overlayLayersOnto, withdrawCoverage } from '../format/coverage.ts';
+import { toDayPath } from '../format/layout.ts';
+import { formatVersion, type Manifest, type PublishedFile } from '../format/manifest.ts';
+import { createUnknownSymbol, mergeMarkets, type SymbolFacts } from '../format/market.ts';
+import { addSegments, readAllSegments, retractSegments } from '../journal/coverage.ts';
+import { type Database, evidenceSinceKey, setMeta } from '../journal/database.ts';
+import { dropLost, readLostWindows } from '../journal/gap-records.ts';
+import { readCommitState, SupersededError } from '../journal/intent.ts';
+import { countJournaledTicks, type JournalBin, readMarketPolls } from '../journal/journal.ts';
+import { type BookResponse, consumeBooks } from '../journal/journal-books.ts';
+import { consumeJournal, emptyIndex, indexJournal, isJournalDamage } from '../journal/journal-check.ts';
+import { takeWriteLock, type WriteLock } from '../journal/lock.ts';
+import { recordBooksObserved, recordPrecedence } from '../journal/precedence.ts';
 import {
   addLateTickCount,
   addPublishedTicks,
   addRecoveredTicks,
   addRunTally,
   createBrokenRunCheck,
-} from '../../state/runs.ts';
-import { addTickDeltas, readAllSymbols } from '../../state/symbols.ts';
-import { commitStage, finishIntent } from '../generation/commit.ts';
-import {
-  readDayCoverage,
-  readDayMarkets,
-  stageDayTable,
-  toCoverageRows,
-  toMarketRows,
-} from '../generation/day-tables.ts';
-import {
-  createNextManifest,
-  isPublishedVerdictOutdated,
-  isSuperseded,
-  type JudgeContext,
-  recordStagedFiles,
-  type Stage,
-  sortMoves,
-  stageSymbols,
-  startStage,
-} from '../generation/staging.ts';
-import { toDayPath } from '../layout.ts';
-import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
+} from '../journal/runs.ts';
+import { addTickDeltas, readAllSymbols } from '../journal/symbols.ts';
 import { type Archive, requireCurrentFormat, requirePublishedManifest } from '../open-archive.ts';
+import { commitStage, finishIntent } from './commit.ts';
+import { readDayCoverage, readDayMarkets, stageDayTable, toCoverageRows, toMarketRows } from './day-tables.ts';
 import { createJournalSource, type ImportBuffer, joinSources } from './import-buffer.ts';
 import type { LateTickRules } from './late-ticks.ts';
 import { inlineWorker, type MergeWorkers } from './merge-partition.ts';
@@ -57,6 +40,17 @@ import {
   stageMissingCandles,
 } from './publish-day.ts';
 import { type JournalQuarantine, quarantineDamagedJournal, stageRejectedRows } from './quarantine.ts';
+import {
+  createNextManifest,
+  isPublishedVerdictOutdated,
+  isSuperseded,
+  type JudgeContext,
+  recordStagedFiles,
+  type Stage,
+  sortMoves,
+  stageSymbols,
+  startStage,
+} from './staging.ts';
 
 export interface PublishOptions extends JudgeContext {
   readonly runId: string;

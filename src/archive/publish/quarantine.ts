@@ -1,16 +1,16 @@
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { listQuarantineFiles, toDamagedJournalPath, toQuarantinePath } from '../format/layout.ts';
 import {
   type DamagedRow,
   dropJournalDamage,
   findJournalDamage,
   hasJournalDamage,
   rebuildJournalIndices,
-} from '../../state/journal-check.ts';
-import { hasRejected, readRejected } from '../../state/journal-rejected.ts';
-import { type Stage, stageBytes } from '../generation/staging.ts';
-import { listQuarantineFiles, toDamagedJournalPath, toQuarantinePath } from '../layout.ts';
+} from '../journal/journal-check.ts';
+import { hasRejected, readRejected } from '../journal/journal-rejected.ts';
 import type { Archive } from '../open-archive.ts';
+import { type Stage, stageBytes } from './staging.ts';
 
 /**
  * Writes what was rejected, as received, one JSON object a line, compressed. Where all of the quarantine is longer than

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync, writevSync } from 'node:fs';
-import { exitCodes, OddslakeError } from '../../core/errors.ts';
-import type { TickColumns } from '../../core/ticks.ts';
+import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import type { TickColumns } from '../../base/ticks.ts';
 
 /**
  * Ticks put aside in a scratch file until their part's turn comes: of an import there may be more than memory holds, and

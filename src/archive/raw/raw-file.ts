@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress } from 'node:zlib';
-import { decodeRawPages, encodeRawPages, type RawPage } from '../../core/raw-page.ts';
-import { addDays, formatDay } from '../../core/time.ts';
-import type { ArchiveLayout } from '../layout.ts';
+import { addDays, formatDay } from '../../base/time.ts';
+import { decodeRawPages, encodeRawPages, type RawPage } from '../../contract/raw-page.ts';
+import type { ArchiveLayout } from '../format/layout.ts';
 import type { Archive } from '../open-archive.ts';
 
 // A file of raw pages is a row of pieces. Each is a skippable frame of zstd (RFC 8878, 3.1.2) that says how long the

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import type { RawPage, RawPageHead } from '../../core/raw-page.ts';
-import { formatDay } from '../../core/time.ts';
+import { formatDay } from '../../base/time.ts';
+import type { RawPage, RawPageHead } from '../../contract/raw-page.ts';
 import type { Archive } from '../open-archive.ts';
 import { encodeRawPiece, pruneRawFiles, type RawRetention, toRawFolder } from './raw-file.ts';
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import { exitCodes, UsageError } from '../../core/errors.ts';
-import { builtinStrategies } from '../../research/builtin-strategies.ts';
-import { objectives } from '../../research/objectives.ts';
+import { objectives } from '../../backtest/engine/objectives.ts';
+import { builtinStrategies } from '../../backtest/strategy/builtin-strategies.ts';
+import { exitCodes, UsageError } from '../../base/errors.ts';
 import {
   type BacktestRequestFlags,
   createGridOption,
@@ -47,7 +47,7 @@ export function addBacktest(shell: CliContext): void {
   withCommonFlags(list, flagsUnusedByReaders).action((flags: ListFlags) =>
     withArchive(flags, version, async (archive, context) => {
       const [{ listSavedBacktests }, { toBacktestListEntry, formatBacktestList }] = await Promise.all([
-        import('../../app/backtests.ts'),
+        import('../../server/local-backtests.ts'),
         import('../format-lists.ts'),
       ]);
       const { rows, more } = await listSavedBacktests(context, archive, flags.rows);
@@ -69,7 +69,7 @@ export function addBacktest(shell: CliContext): void {
   withCommonFlags(show, flagsUnusedByReaders).action((id: string, flags: ShowFlags) =>
     withArchive(flags, version, async (archive, context) => {
       const [{ getSavedBacktest }, { requirePageTarget, printBacktest, writeBacktestPage }] = await Promise.all([
-        import('../../app/backtests.ts'),
+        import('../../server/local-backtests.ts'),
         import('../format-backtest.ts'),
       ]);
       const file = flags.out === undefined ? null : requirePageTarget(archive, flags.out);
@@ -152,8 +152,8 @@ async function runBacktestCommand(shell: CliContext, given: string, flags: Backt
       { formatUncoveredWarning },
       { requirePageTarget, printBacktest, writeBacktestPage },
     ] = await Promise.all([
-      import('../../app/backtests.ts'),
-      import('../../reading/backtests/invalid-backtest.ts'),
+      import('../../server/local-backtests.ts'),
+      import('../../backtest/invalid-backtest.ts'),
       import('../../report/backtest-figures.ts'),
       import('../format-backtest.ts'),
     ]);

@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { formatBytes, formatCount } from '../../core/format-quantity.ts';
+import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -29,8 +29,8 @@ export function addChanges(shell: CliContext): void {
   withCommonFlags(command, flagsUnusedByReaders).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
       const [{ listChangedFiles, listRemovedPaths }, { sumFileTotals }] = await Promise.all([
-        import('../../archive/copies/prune-files.ts'),
-        import('../../archive/manifest.ts'),
+        import('../../archive/publish/prune-files.ts'),
+        import('../../archive/format/manifest.ts'),
       ]);
       const manifest = archive.readManifest();
       const [from, to] = [flags.since, manifest.generation];

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import type { Context } from '../../app/context.ts';
-import { exitCodes } from '../../core/errors.ts';
-import { formatBytes, formatCount } from '../../core/format-quantity.ts';
+import { exitCodes } from '../../base/errors.ts';
+import { formatBytes, formatCount } from '../../base/format-quantity.ts';
+import type { Context } from '../../context/context.ts';
 import { type CliContext, type CommonFlags, getCommandName, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { formatSummary, reportSummary } from '../print-summary.ts';
@@ -17,7 +17,7 @@ export function addDemo(shell: CliContext): void {
   withCommonFlags(command).action(async (flags: CommonFlags) => {
     const [{ startSandbox }, { systemClock }] = await Promise.all([
       import('../../sandbox/sandbox.ts'),
-      import('../../system.ts'),
+      import('../../base/system.ts'),
     ]);
     const sandbox = await startSandbox({ markets: 30, seed: 7, cap: 1000 }, { clock: systemClock });
     // Whatever the user has set for the real upstream is not for the sandbox.
@@ -59,9 +59,9 @@ export function addDemo(shell: CliContext): void {
 
 async function describeDemoArchive(context: Context): Promise<string> {
   const [{ openConfiguredArchive }, { reportFileName }, { sumFileTotals }] = await Promise.all([
-    import('../../app/open-configured.ts'),
-    import('../../app/report.ts'),
-    import('../../archive/manifest.ts'),
+    import('../../context/open-configured.ts'),
+    import('../../report/write-report.ts'),
+    import('../../archive/format/manifest.ts'),
   ]);
   const archive = openConfiguredArchive(context, false);
   try {

@@ -1,5 +1,5 @@
-import type { Diagnosis } from '../../app/doctor/doctor.ts';
-import { OddslakeError } from '../../core/errors.ts';
+import { OddslakeError } from '../../base/errors.ts';
+import type { Diagnosis } from '../../doctor/doctor.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 
@@ -36,10 +36,10 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
     { readProcessEnvironment },
     { systemClock },
   ] = await Promise.all([
-    import('../../app/doctor/doctor.ts'),
+    import('../../doctor/doctor.ts'),
     import('../../settings/load.ts'),
     import('../../settings/source.ts'),
-    import('../../system.ts'),
+    import('../../base/system.ts'),
   ]);
   const env = readProcessEnvironment();
   let isRead = false;

@@ -1,8 +1,8 @@
 import { Option } from 'commander';
-import { UsageError } from '../../core/errors.ts';
-import { formatBytes, formatCount } from '../../core/format-quantity.ts';
-import { formatIsoUtc } from '../../core/time.ts';
-import type { ExportResult } from '../../reading/export.ts';
+import type { ExportResult } from '../../archive/query/export.ts';
+import { UsageError } from '../../base/errors.ts';
+import { formatBytes, formatCount } from '../../base/format-quantity.ts';
+import { formatIsoUtc } from '../../base/time.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { createFromOption, createSymbolOption, createToOption, findKnownSymbols, parseTimeRange } from '../options.ts';
@@ -47,11 +47,11 @@ export function addExport(shell: CliContext): void {
         { datasetShapes },
         { writeExport },
       ] = await Promise.all([
-        import('../../app/open-configured.ts'),
-        import('../../archive/parquet/schema.ts'),
-        import('../../archive/copies/export-file.ts'),
-        import('../../archive/copies/prune-files.ts'),
-        import('../../reading/export.ts'),
+        import('../../context/open-configured.ts'),
+        import('../../archive/format/datasets.ts'),
+        import('../../archive/read/export-file.ts'),
+        import('../../archive/publish/prune-files.ts'),
+        import('../../archive/query/export.ts'),
       ]);
       const dataset = datasetNames.find((name) => name === flags.dataset);
       if (dataset === undefined)

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
-import type { AcceptedWindow } from '../../core/coverage.ts';
-import { UsageError } from '../../core/errors.ts';
-import { formatIsoUtc } from '../../core/time.ts';
+import type { AcceptedWindow } from '../../archive/format/coverage.ts';
+import { UsageError } from '../../base/errors.ts';
+import { formatIsoUtc } from '../../base/time.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -48,9 +48,9 @@ export function addGaps(shell: CliContext): void {
   withCommonFlags(command, flagsUnusedByReaders).action((flags: GapsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ listGaps }, { formatGaps }, { toCompletenessRules }] = await Promise.all([
-        import('../../reading/gaps.ts'),
+        import('../../archive/read/gaps.ts'),
         import('../format-archive.ts'),
-        import('../../app/open-configured.ts'),
+        import('../../context/open-configured.ts'),
       ]);
       const asked = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
       const gaps = listGaps(archive, asked, toCompletenessRules(context.settings), context.clock.nowMs());
@@ -79,7 +79,7 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
     if (from === undefined || to === undefined) throw new UsageError('gaps accept needs both --from and --to.');
     if (reason.trim() === '') throw new UsageError('--reason is empty: say why the gap stays.');
     return withArchive(flags, shell.version, async (archive, context) => {
-      const { acceptGaps } = await import('../../app/accepted-gaps.ts');
+      const { acceptGaps } = await import('../../collector/run/accepted-gaps.ts');
       const accepted = await acceptGaps(context, archive, { symbol, ...parseTimeWindow({ from, to }), reason });
       process.stdout.write(
         flags.json === true
@@ -101,7 +101,7 @@ function addGapsRevoke(shell: CliContext, gaps: Command): void {
   withCommonFlags(revoke, ['--no-progress', '--strict']).action((symbol: string, _own: object, command: Command) => {
     const flags = command.optsWithGlobals<CommonFlags & TimeRangeFlags>();
     return withArchive(flags, shell.version, async (archive, context) => {
-      const { revokeAcceptedGaps } = await import('../../app/accepted-gaps.ts');
+      const { revokeAcceptedGaps } = await import('../../collector/run/accepted-gaps.ts');
       const { from, to } = parseTimeRange(flags);
       const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
       const revoked = await revokeAcceptedGaps(context, archive, { symbol, ...window });

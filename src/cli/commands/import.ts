@@ -1,12 +1,17 @@
 import { Option } from 'commander';
-import type { CheckedFile, ImportFlags } from '../../app/import/import-step.ts';
-import { UsageError } from '../../core/errors.ts';
-import { formatCount, formatNumber } from '../../core/format-quantity.ts';
-import { parseTime } from '../../core/time.ts';
-import { openTimeZone } from '../../core/time-zone.ts';
-import type { Window } from '../../core/window.ts';
-import { defaultRowRules, type PriceScale, parsePriceScale, type TimeUnit } from '../../ingest/import-rows.ts';
-import type { ColumnRename } from '../../query/read-rows.ts';
+import type { ColumnRename } from '../../archive/query/read-rows.ts';
+import { UsageError } from '../../base/errors.ts';
+import { formatCount, formatNumber } from '../../base/format-quantity.ts';
+import { parseTime } from '../../base/time.ts';
+import { openTimeZone } from '../../base/time-zone.ts';
+import type { Window } from '../../base/window.ts';
+import {
+  defaultRowRules,
+  type PriceScale,
+  parsePriceScale,
+  type TimeUnit,
+} from '../../collector/import/import-rows.ts';
+import type { CheckedFile, ImportFlags } from '../../collector/import/import-step.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';

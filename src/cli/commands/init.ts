@@ -1,6 +1,6 @@
 import { dirname, relative, resolve } from 'node:path';
-import { InterruptedError } from '../../app/context.ts';
-import { UsageError } from '../../core/errors.ts';
+import { UsageError } from '../../base/errors.ts';
+import { InterruptedError } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { SettingsLayer } from '../../settings/source.ts';
 import { type CliContext, configFileDefault, createRepeatableOption, getCommandName } from '../command-context.ts';
@@ -125,7 +125,7 @@ function dropOverriddenKey(environment: readonly SettingsLayer[], flags: readonl
  */
 async function prepareArchive(settings: Settings, { version }: CliContext): Promise<() => boolean> {
   const [{ openConfiguredArchive }, { archiveExists }, { systemDisk }] = await Promise.all([
-    import('../../app/open-configured.ts'),
+    import('../../context/open-configured.ts'),
     import('../../archive/open-archive.ts'),
     import('../../archive/disk/file-system.ts'),
   ]);

@@ -1,6 +1,6 @@
 import { Option } from 'commander';
-import { formatCount } from '../../core/format-quantity.ts';
-import { formatIsoUtc, parseTime } from '../../core/time.ts';
+import { formatCount } from '../../base/format-quantity.ts';
+import { formatIsoUtc, parseTime } from '../../base/time.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -41,7 +41,7 @@ export function addKeys(shell: CliContext): void {
   withExamples(create, createExamples);
   withCommonFlags(create, flagsUnusedByReaders).action((flags: CreateFlags) =>
     withContext(flags, version, false, async (context) => {
-      const { withWorkspace } = await import('../../app/workspace.ts');
+      const { withWorkspace } = await import('../../server/open-workspace.ts');
       const expiresAt = flags.expires === undefined ? null : parseTime(flags.expires, '--expires');
       const asked = { name: flags.name, expiresAt, requestsPerMinute: flags.requestsPerMinute ?? null };
       const nowMs = context.clock.nowMs();
@@ -60,7 +60,7 @@ export function addKeys(shell: CliContext): void {
   withCommonFlags(list, flagsUnusedByReaders).action((flags: CommonFlags) =>
     withContext(flags, version, false, async (context) => {
       const [{ withWorkspace }, { formatKeys }] = await Promise.all([
-        import('../../app/workspace.ts'),
+        import('../../server/open-workspace.ts'),
         import('../format-lists.ts'),
       ]);
       const listed = await withWorkspace(context, (workspace) => workspace.listKeys(context.clock.nowMs()));
@@ -76,7 +76,7 @@ export function addKeys(shell: CliContext): void {
   withExamples(revoke, revokeExamples);
   withCommonFlags(revoke, flagsUnusedByReaders).action((ids: readonly string[], flags: CommonFlags) =>
     withContext(flags, version, false, async (context) => {
-      const { withWorkspace } = await import('../../app/workspace.ts');
+      const { withWorkspace } = await import('../../server/open-workspace.ts');
       const revoked = await withWorkspace(context, (workspace) => workspace.revokeKeys(ids, context.clock.nowMs()));
       if (flags.json === true) return void process.stdout.write(`${JSON.stringify({ revoked })}\n`);
       for (const key of revoked)

@@ -1,4 +1,4 @@
-import { parseDay, parseDayStart } from '../../core/time.ts';
+import { parseDay, parseDayStart } from '../../base/time.ts';
 import { type CliContext, type CommonFlags, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';

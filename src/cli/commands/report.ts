@@ -1,4 +1,4 @@
-import { formatBytes } from '../../core/format-quantity.ts';
+import { formatBytes } from '../../base/format-quantity.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -23,7 +23,7 @@ export function addReport(shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: ReportFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const { writeReport } = await import('../../app/report.ts');
+      const { writeReport } = await import('../../report/write-report.ts');
       const { verdict, ...written } = await writeReport(archive, context, flags.out ?? null);
       if (flags.json === true) {
         const { state, headline, nextAction, findings } = verdict;

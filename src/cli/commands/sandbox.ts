@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { UsageError } from '../../core/errors.ts';
+import { UsageError } from '../../base/errors.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -71,7 +71,7 @@ async function openFeed({ ticks, markets, shift }: SandboxCommandFlags, nowMs: n
   if (ticks === undefined || markets === undefined)
     throw new UsageError('A recording needs both --ticks and --markets.');
   const [{ readRecording }, { createRecordedFeed }] = await Promise.all([
-    import('../../query/tick-recording.ts'),
+    import('../../archive/query/tick-recording.ts'),
     import('../../sandbox/recorded-feed.ts'),
   ]);
   return createRecordedFeed(await readRecording(ticks, markets), { shift, nowMs });

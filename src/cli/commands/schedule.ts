@@ -1,11 +1,11 @@
-import type { Context } from '../../app/context.ts';
-import type { JobLoaders } from '../../app/job.ts';
-import type { ScheduleMonitor } from '../../app/schedule/health-checks.ts';
-import type { JobStatusBoard } from '../../app/schedule/job-status.ts';
-import type { Summary } from '../../app/summary.ts';
-import { UsageError } from '../../core/errors.ts';
-import type { Log } from '../../core/ports.ts';
-import { hourMs } from '../../core/window.ts';
+import { UsageError } from '../../base/errors.ts';
+import type { Log } from '../../base/ports.ts';
+import { hourMs } from '../../base/window.ts';
+import type { JobLoaders } from '../../collector/run/job.ts';
+import type { Summary } from '../../collector/run/summary.ts';
+import type { ScheduleMonitor } from '../../collector/schedule/health-checks.ts';
+import type { JobStatusBoard } from '../../collector/schedule/job-status.ts';
+import type { Context } from '../../context/context.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { printSummary } from '../print-summary.ts';
@@ -46,9 +46,9 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
     );
   }
   const [{ runScheduleLoop }, { parseCron }, { openJobStatusBoard }] = await Promise.all([
-    import('../../app/schedule/loop.ts'),
+    import('../../collector/schedule/loop.ts'),
     import('../../settings/cron.ts'),
-    import('../../app/schedule/job-status.ts'),
+    import('../../collector/schedule/job-status.ts'),
   ]);
   const lastStarts = await readLastStarts(context, wanted);
   const rhythms = wanted.map(({ name, cron }) => ({ name, rhythm: parseCron(cron) }));
@@ -79,7 +79,7 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
 async function startWatch(context: Context, board: JobStatusBoard): Promise<ScheduleMonitor | null> {
   const { port } = context.settings.schedule;
   if (port === null) return null;
-  const { openScheduleMonitor } = await import('../../app/schedule/health-checks.ts');
+  const { openScheduleMonitor } = await import('../../collector/schedule/health-checks.ts');
   return openScheduleMonitor(context, port, board);
 }
 
@@ -89,9 +89,9 @@ async function readLastStarts(
   wanted: readonly { readonly name: ScheduledJobName }[],
 ): Promise<Map<string, number | null>> {
   const [{ openConfiguredArchive }, { requireUpstream }, { readLastStart }] = await Promise.all([
-    import('../../app/open-configured.ts'),
+    import('../../context/open-configured.ts'),
     import('../../settings/settings.ts'),
-    import('../../state/runs.ts'),
+    import('../../archive/journal/runs.ts'),
   ]);
   const collects = wanted.some(({ name }) => name !== 'publish');
   if (collects) requireUpstream(context.settings);
@@ -113,7 +113,7 @@ async function runScheduledJob(shell: CliContext, name: ScheduledJobName, contex
     summary = await jobStarters[name](shell.jobs, { ...context, log, signal });
   } catch (error) {
     summary = summarizeNotStarted(name, shell.version, startedAt, error, context.clock.nowMs());
-    const { afterRun } = await import('../../app/after-run/index.ts');
+    const { afterRun } = await import('../../collector/notifications/after-run.ts');
     await afterRun({ ...context, log, signal }, summary);
   }
   const { run_id, outcome, exit_code, error } = summary;

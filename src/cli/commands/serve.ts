@@ -1,4 +1,4 @@
-import type { RunningService } from '../../app/serve.ts';
+import type { RunningService } from '../../server/serve.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -16,7 +16,7 @@ export function addServe(shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const { startService } = await import('../../app/serve.ts');
+      const { startService } = await import('../../server/serve.ts');
       const service = await startService(context, archive);
       const { url, docs } = service;
       const { root } = archive.layout;

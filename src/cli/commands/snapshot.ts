@@ -1,4 +1,4 @@
-import { formatBytes, formatCount } from '../../core/format-quantity.ts';
+import { formatBytes, formatCount } from '../../base/format-quantity.ts';
 import { type CliContext, type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 
@@ -12,7 +12,7 @@ export function addSnapshot(shell: CliContext): void {
   withExamples(command, examples);
   withCommonFlags(command, ['--wait', '--strict']).action((folder: string, flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const { takeSnapshot } = await import('../../archive/copies/snapshot.ts');
+      const { takeSnapshot } = await import('../../archive/read/snapshot.ts');
       const display = await context.startDisplay('snapshot', 1, 'files');
       try {
         const taken = await takeSnapshot(archive, folder, {

@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { UsageError } from '../../core/errors.ts';
+import { UsageError } from '../../base/errors.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -37,7 +37,7 @@ export function addSql(shell: CliContext): void {
       if (format === 'parquet' && process.stdout.isTTY) {
         throw new UsageError('--format parquet writes bytes: send them to a file, e.g. > result.parquet');
       }
-      const { openArchiveQuery } = await import('../../reading/pinned-query.ts');
+      const { openArchiveQuery } = await import('../../archive/query/pinned-query.ts');
       const { query, close } = await openArchiveQuery(archive, statement, context.random);
       try {
         if (format !== 'table') return await query.write(statement, format, process.stdout, context.signal);

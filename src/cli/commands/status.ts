@@ -1,5 +1,5 @@
-import { exitCodes } from '../../core/errors.ts';
-import { parseDuration } from '../../core/time.ts';
+import { exitCodes } from '../../base/errors.ts';
+import { parseDuration } from '../../base/time.ts';
 import {
   type CliContext,
   type CommonFlags,
@@ -25,8 +25,8 @@ export function addStatus(shell: CliContext): void {
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
     return withArchive(flags, shell.version, async (archive, context) => {
       const [{ readStatus }, { toCompletenessRules }, { formatStatus }] = await Promise.all([
-        import('../../reading/status.ts'),
-        import('../../app/open-configured.ts'),
+        import('../../archive/read/status.ts'),
+        import('../../context/open-configured.ts'),
         import('../format-archive.ts'),
       ]);
       const status = readStatus(archive, toCompletenessRules(context.settings), context.clock.nowMs());

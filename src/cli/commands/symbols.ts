@@ -28,7 +28,7 @@ export function addSymbols(shell: CliContext): void {
   withCommonFlags(command, flagsUnusedByReaders).action((text: readonly string[], flags: SymbolsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ listSymbols }, { formatSymbols }] = await Promise.all([
-        import('../../reading/symbols.ts'),
+        import('../../archive/read/symbols.ts'),
         import('../format-lists.ts'),
       ]);
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs());

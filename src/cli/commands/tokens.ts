@@ -1,6 +1,6 @@
 import { Option } from 'commander';
-import { formatIsoUtc, parseTime } from '../../core/time.ts';
-import { dayMs } from '../../core/window.ts';
+import { formatIsoUtc, parseTime } from '../../base/time.ts';
+import { dayMs } from '../../base/window.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 
@@ -35,7 +35,7 @@ export function addTokens(shell: CliContext): void {
   withExamples(issue, examples);
   withCommonFlags(issue, ['--no-progress', '--wait', '--strict', '--output']).action((flags: IssueFlags) =>
     withContext(flags, shell.version, false, async ({ settings, clock }) => {
-      const { issueUserToken } = await import('../../workspace/user-tokens.ts');
+      const { issueUserToken } = await import('../../server/workspace/user-tokens.ts');
       const nowMs = clock.nowMs();
       const asked = flags.expires === undefined ? nowMs + daysDefault * dayMs : parseTime(flags.expires, '--expires');
       // A token tells its end in seconds.

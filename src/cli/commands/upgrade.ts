@@ -1,7 +1,7 @@
-import type { RecheckCost } from '../../app/inferred-cost.ts';
-import { DamageError } from '../../core/errors.ts';
-import { formatCount } from '../../core/format-quantity.ts';
-import { formatIsoUtc } from '../../core/time.ts';
+import { DamageError } from '../../base/errors.ts';
+import { formatCount } from '../../base/format-quantity.ts';
+import { formatIsoUtc } from '../../base/time.ts';
+import type { RecheckCost } from '../../collector/run/inferred-cost.ts';
 import { type CliContext, type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
 import { withNotes } from '../help.ts';
 
@@ -14,8 +14,8 @@ export function addUpgrade(shell: CliContext): void {
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ toCompletenessRules }, { estimateRecheckCost }, { publish }] = await Promise.all([
-        import('../../app/open-configured.ts'),
-        import('../../app/inferred-cost.ts'),
+        import('../../context/open-configured.ts'),
+        import('../../collector/run/inferred-cost.ts'),
         import('../../archive/publish/publish.ts'),
       ]);
       const display = await context.startDisplay('upgrade', 1, 'parts');

@@ -1,8 +1,8 @@
-import type { RepairFlags, VerifyFlags } from '../../app/job.ts';
+import type { VerifyFinding, VerifyResult } from '../../archive/integrity/verify.ts';
 import type { Archive } from '../../archive/open-archive.ts';
-import type { VerifyFinding, VerifyResult } from '../../archive/verify/verify.ts';
-import { exitCodes, UsageError } from '../../core/errors.ts';
-import { formatBytes, formatCount } from '../../core/format-quantity.ts';
+import { exitCodes, UsageError } from '../../base/errors.ts';
+import { formatBytes, formatCount } from '../../base/format-quantity.ts';
+import type { RepairFlags, VerifyFlags } from '../../collector/run/job.ts';
 import { type CliContext, type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { reportSummary } from '../print-summary.ts';

@@ -1,22 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import {
-  type ArchiveFacts,
-  judgeArchive,
-  type ManifestFacts,
-  type StateFacts,
-} from '../../../src/app/doctor/archive.ts';
+import type { CompletenessCounts } from '../../../src/contract/completeness-counts.ts';
+import { type ArchiveFacts, judgeArchive, type ManifestFacts, type StateFacts } from '../../../src/doctor/archive.ts';
 import {
   computeBytesPerDay,
   type DiskFacts,
   type FileSystemFacts,
   judgeDisk,
   suggestPermissionFix,
-} from '../../../src/app/doctor/disk.ts';
-import { judgeSchedule, judgeSettings } from '../../../src/app/doctor/doctor.ts';
-import { computeDoctorExitCode, createFindings, type Finding } from '../../../src/app/doctor/finding.ts';
-import { judgeMachine, type MachineFacts } from '../../../src/app/doctor/machine.ts';
-import { judgeUpstream, type UpstreamFacts } from '../../../src/app/doctor/upstream.ts';
-import type { CompletenessCounts } from '../../../src/core/verdict.ts';
+} from '../../../src/doctor/disk.ts';
+import { judgeSchedule, judgeSettings } from '../../../src/doctor/doctor.ts';
+import { computeDoctorExitCode, createFindings, type Finding } from '../../../src/doctor/finding.ts';
+import { judgeMachine, type MachineFacts } from '../../../src/doctor/machine.ts';
+import { judgeUpstream, type UpstreamFacts } from '../../../src/doctor/upstream.ts';
 
 // What facts come to, without a machine that has them.
 

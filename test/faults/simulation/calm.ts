@@ -1,5 +1,5 @@
 import { job as backfill } from '../../../jobs/backfill.ts';
-import type { LostWindow } from '../../../src/core/coverage.ts';
+import type { LostWindow } from '../../../src/archive/format/coverage.ts';
 import type { Lake, Started } from './lake.ts';
 import { beyond, endOf } from './spans.ts';
 import { dayMs, type Hole, hourMs, toldHoles, toldPrices, toldTicks } from './world.ts';

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Manifest } from '../../../src/archive/manifest.ts';
+import { datasets } from '../../../src/archive/format/datasets.ts';
+import type { Manifest } from '../../../src/archive/format/manifest.ts';
 import { decodeRows } from '../../../src/archive/parquet/rows.ts';
-import { datasets } from '../../../src/archive/parquet/schema.ts';
-import type { Window } from '../../../src/core/window.ts';
+import type { Window } from '../../../src/base/window.ts';
 import type { Reader } from './reader.ts';
 import { dayMs, hourMs } from './world.ts';
 

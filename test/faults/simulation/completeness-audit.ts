@@ -1,8 +1,8 @@
-import type { Manifest } from '../../../src/archive/manifest.ts';
+import { type CoveredWindow, isProven } from '../../../src/archive/format/coverage.ts';
+import type { Manifest } from '../../../src/archive/format/manifest.ts';
+import type { Database } from '../../../src/archive/journal/database.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
-import { type CoveredWindow, isProven } from '../../../src/core/coverage.ts';
-import { dayMs, floorToDay, union } from '../../../src/core/window.ts';
-import type { Database } from '../../../src/state/database.ts';
+import { dayMs, floorToDay, union } from '../../../src/base/window.ts';
 import type { Oracle } from './oracle.ts';
 import { beyond, endOf } from './spans.ts';
 

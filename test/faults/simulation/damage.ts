@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { job as repair } from '../../../jobs/repair.ts';
-import type { Manifest } from '../../../src/archive/manifest.ts';
-import type { LostWindow } from '../../../src/core/coverage.ts';
+import type { LostWindow } from '../../../src/archive/format/coverage.ts';
+import type { Manifest } from '../../../src/archive/format/manifest.ts';
 import { kindsOfFile } from '../damages.ts';
 import type { Lake, Started } from './lake.ts';
 

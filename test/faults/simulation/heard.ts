@@ -1,8 +1,8 @@
 import { zstdDecompressSync } from 'node:zlib';
-import type { MarketFacts } from '../../../src/core/market.ts';
-import { floorToDay } from '../../../src/core/window.ts';
-import type { Database } from '../../../src/state/database.ts';
-import { toDoubles } from '../../../src/state/journal.ts';
+import type { MarketFacts } from '../../../src/archive/format/market.ts';
+import type { Database } from '../../../src/archive/journal/database.ts';
+import { toDoubles } from '../../../src/archive/journal/journal.ts';
+import { floorToDay } from '../../../src/base/window.ts';
 
 /** What one poll of the lists said of a market; `record`: the journal's, 0 once the state that had it is lost. */
 export interface Listing {

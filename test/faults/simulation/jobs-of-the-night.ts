@@ -6,10 +6,10 @@ import { job as orderbook } from '../../../jobs/orderbook.ts';
 import { job as publish } from '../../../jobs/publish.ts';
 import { job as repair } from '../../../jobs/repair.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
-import { floorToDay } from '../../../src/core/window.ts';
-import { defaultRowRules } from '../../../src/ingest/import-rows.ts';
+import { floorToDay } from '../../../src/base/window.ts';
+import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
 // Loaded when first needed: that takes real time.
-import '../../../src/upstream/client.ts';
+import '../../../src/client/client.ts';
 import type { Lake, Started } from './lake.ts';
 import type { Strike } from './machine.ts';
 import { dayMs } from './world.ts';

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import type { Manifest } from '../../../src/archive/manifest.ts';
+import type { Manifest } from '../../../src/archive/format/manifest.ts';
 
 /** Looks at each manifest that is put in its place: it goes on from the one before, whose hash it has. */
 export function startChain(root: string): { readonly wrongs: string[]; onName(path: string): void; beginAnew(): void } {

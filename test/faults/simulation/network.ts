@@ -1,6 +1,6 @@
-import type { Window } from '../../../src/core/window.ts';
-import { AttemptError, classifyConnectionError } from '../../../src/upstream/classify-error.ts';
-import type { OpenTransport } from '../../../src/upstream/transport.ts';
+import type { Window } from '../../../src/base/window.ts';
+import { AttemptError, classifyConnectionError } from '../../../src/client/classify-error.ts';
+import type { OpenTransport } from '../../../src/client/transport.ts';
 import type { Draw } from '../seeds.ts';
 import type { Service } from './service.ts';
 import { hourMs } from './world.ts';

@@ -1,7 +1,7 @@
-import type { CoveredWindow } from '../../../src/core/coverage.ts';
-import { floorToDay, intersect, splitByDay, subtract } from '../../../src/core/window.ts';
-import { type Database, getMeta } from '../../../src/state/database.ts';
-import { toDoubles } from '../../../src/state/journal.ts';
+import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
+import { type Database, getMeta } from '../../../src/archive/journal/database.ts';
+import { toDoubles } from '../../../src/archive/journal/journal.ts';
+import { floorToDay, intersect, splitByDay, subtract } from '../../../src/base/window.ts';
 import type { LostTick } from './damage.ts';
 import type { Saved } from './saved.ts';
 import { toldTicks, type World } from './world.ts';

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { decodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
-import { formatDay } from '../../../src/core/time.ts';
+import { formatDay } from '../../../src/base/time.ts';
 
 type Prices = ReadonlyMap<number, number>;
 /** The ticks of one file, by symbol. */

@@ -1,7 +1,7 @@
+import type { DatasetName } from '../../../src/archive/format/datasets.ts';
+import type { Database } from '../../../src/archive/journal/database.ts';
 import type { CellValue } from '../../../src/archive/parquet/rows.ts';
-import type { DatasetName } from '../../../src/archive/parquet/schema.ts';
-import { floorToDay } from '../../../src/core/window.ts';
-import type { Database } from '../../../src/state/database.ts';
+import { floorToDay } from '../../../src/base/window.ts';
 import { bookText, type Heard, keyOf } from './heard.ts';
 import type { Oracle } from './oracle.ts';
 

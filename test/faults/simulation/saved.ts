@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { precedenceRanks } from '../../../src/core/precedence.ts';
-import { subtract, type Window } from '../../../src/core/window.ts';
+import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
+import { subtract, type Window } from '../../../src/base/window.ts';
 
 /** What the pages hold that one import takes in, as they say it themselves. */
 export interface Saved {

@@ -1,4 +1,4 @@
-import type { Window } from '../../../src/core/window.ts';
+import type { Window } from '../../../src/base/window.ts';
 
 // Windows for those who watch: not by the product's own arithmetic, which may be what is wrong.
 

@@ -1,6 +1,6 @@
-import { InterruptedError } from '../../../src/app/context.ts';
-import type { Summary } from '../../../src/app/summary.ts';
-import type { DatasetName } from '../../../src/archive/parquet/schema.ts';
+import type { DatasetName } from '../../../src/archive/format/datasets.ts';
+import type { Summary } from '../../../src/collector/run/summary.ts';
+import { InterruptedError } from '../../../src/context/context.ts';
 import { calmNights, requireCovered, requireHealed, requireTruth, startCalmBackfill } from './calm.ts';
 import { damageSome, lostBy, lostIn, startMending, startRepair } from './damage.ts';
 import { drawStrike, startDated, startImport, startNightly, startOther, startPublish } from './jobs-of-the-night.ts';

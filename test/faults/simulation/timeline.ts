@@ -1,4 +1,4 @@
-import type { Clock } from '../../../src/core/ports.ts';
+import type { Clock } from '../../../src/base/ports.ts';
 
 /** Time that passes only when everybody waits: what is due next happens next, and nothing happens meanwhile. */
 export interface Timeline {

@@ -1,4 +1,4 @@
-import type { Database } from '../../../src/state/database.ts';
+import type { Database } from '../../../src/archive/journal/database.ts';
 
 /** Makes a change of the machine's, or dies in it. */
 type Changing = <T>(what: string, work: () => T) => T;

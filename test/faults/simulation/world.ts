@@ -1,4 +1,4 @@
-import type { Window } from '../../../src/core/window.ts';
+import type { Window } from '../../../src/base/window.ts';
 import type { Draw } from '../seeds.ts';
 
 // What there is to know, whether anybody asks or not: markets that open, burst, close and are resolved, ticks that come

@@ -1,9 +1,9 @@
 /** What one drawn server does to one archive, as text: what is wrong after it, with the seed; empty where nothing is. */
-import { type CoveredWindow, isProven, overlayCoverage } from '../../../src/core/coverage.ts';
-import type { SymbolFacts } from '../../../src/core/market.ts';
-import { subtract, union } from '../../../src/core/window.ts';
-import { addTail, type SymbolPlan } from '../../../src/ingest/plan.ts';
-import { getKnownPages, type KnownPages } from '../../../src/ingest/server-behavior.ts';
+import { type CoveredWindow, isProven, overlayCoverage } from '../../../src/archive/format/coverage.ts';
+import type { SymbolFacts } from '../../../src/archive/format/market.ts';
+import { subtract, union } from '../../../src/base/window.ts';
+import { addTail, type SymbolPlan } from '../../../src/collector/paging/plan.ts';
+import { getKnownPages, type KnownPages } from '../../../src/collector/paging/server-behavior.ts';
 import { drawTraits, drawTruth, hourMs, type Kind, start } from './draw.ts';
 import { type Lake, openLake } from './lake.ts';
 import { collectNight, falseClaims, forgotten, missed } from './night.ts';

@@ -1,5 +1,5 @@
 /** Draws a service, its truth and what is asked of it from a seed. */
-import type { Window } from '../../../src/core/window.ts';
+import type { Window } from '../../../src/base/window.ts';
 import type { Random } from './random.ts';
 import { honest, type Row, type Traits } from './server.ts';
 

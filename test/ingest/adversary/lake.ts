@@ -1,7 +1,7 @@
 /** An archive in memory, as plain as it can be: what was kept, and what is claimed, as records take effect in order. */
-import type { CoveredWindow } from '../../../src/core/coverage.ts';
-import { subtract, type Window } from '../../../src/core/window.ts';
-import type { TickRecord } from '../../../src/state/journal.ts';
+import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
+import type { TickRecord } from '../../../src/archive/journal/journal.ts';
+import { subtract, type Window } from '../../../src/base/window.ts';
 
 export interface Lake {
   readonly times: Map<string, Set<number>>;

@@ -1,9 +1,13 @@
 /** One collection against an adversary, by the collector itself, and what was wrong with it. */
-import type { Clock } from '../../../src/core/ports.ts';
-import { intersect, isWithin, subtract, union, type Window } from '../../../src/core/window.ts';
-import { collectTicks, type TickCollectOutcome } from '../../../src/ingest/collect-ticks.ts';
-import type { SymbolPlan } from '../../../src/ingest/plan.ts';
-import { createServerBehavior, type KnownPages, type ServerBehavior } from '../../../src/ingest/server-behavior.ts';
+import type { Clock } from '../../../src/base/ports.ts';
+import { intersect, isWithin, subtract, union, type Window } from '../../../src/base/window.ts';
+import { collectTicks, type TickCollectOutcome } from '../../../src/collector/paging/collect-ticks.ts';
+import type { SymbolPlan } from '../../../src/collector/paging/plan.ts';
+import {
+  createServerBehavior,
+  type KnownPages,
+  type ServerBehavior,
+} from '../../../src/collector/paging/server-behavior.ts';
 import { isUsable } from '../../../src/sandbox/tick-behavior.ts';
 import type { Lake } from './lake.ts';
 import type { Adversary, Hand, Row, Traits } from './server.ts';

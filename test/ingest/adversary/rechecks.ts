@@ -1,24 +1,24 @@
 /** Nights with rechecks against one drawn server: when ticks were claimed and missing, and when that was found. */
-import { type CoveredWindow, computeSettledWindows } from '../../../src/core/coverage.ts';
+import { type CoveredWindow, computeSettledWindows } from '../../../src/archive/format/coverage.ts';
+import type { TickRecord } from '../../../src/archive/journal/journal.ts';
 import {
   computeOverlapMs,
   emptyRecheckMemory,
   type RecheckMemory,
   recordLateness,
-} from '../../../src/core/rechecks.ts';
-import { isWithin, type Window } from '../../../src/core/window.ts';
-import { type FetchContext, requestOnce } from '../../../src/ingest/fetch-symbol.ts';
-import type { SymbolPlan } from '../../../src/ingest/plan.ts';
+} from '../../../src/archive/journal/recheck-results.ts';
+import { isWithin, type Window } from '../../../src/base/window.ts';
+import { type FetchContext, requestOnce } from '../../../src/collector/paging/fetch-symbol.ts';
+import type { SymbolPlan } from '../../../src/collector/paging/plan.ts';
+import { createServerBehavior } from '../../../src/collector/paging/server-behavior.ts';
 import {
   createDemotion,
   type RecheckNightContext,
   type RecheckNightOutcome,
   recheckNight,
-} from '../../../src/ingest/recheck.ts';
-import { countRechecks, countRereadRequests } from '../../../src/ingest/recheck-plan.ts';
-import { createServerBehavior } from '../../../src/ingest/server-behavior.ts';
+} from '../../../src/collector/rechecks/recheck.ts';
+import { countRechecks, countRereadRequests } from '../../../src/collector/rechecks/recheck-plan.ts';
 import { isUsable } from '../../../src/sandbox/tick-behavior.ts';
-import type { TickRecord } from '../../../src/state/journal.ts';
 import { planPoll } from './checks.ts';
 import { drawTraits, hourMs, start } from './draw.ts';
 import { type Lake, openLake } from './lake.ts';

@@ -2,8 +2,9 @@
  * A service composed at random of ways to answer badly. It knows nothing of what the pager believes: each way is a
  * switch of its own, and any may meet any other. How it makes a page of its ticks is the sandbox's own code.
  */
-import type { RejectedInput } from '../../../src/core/ticks.ts';
-import { intersect, isWithin, type Window } from '../../../src/core/window.ts';
+import type { RejectedInput } from '../../../src/base/ticks.ts';
+import { intersect, isWithin, type Window } from '../../../src/base/window.ts';
+import type { TickPage, TicksQuery } from '../../../src/client/upstream.ts';
 import {
   composePage,
   computeMatchedWindow,
@@ -12,7 +13,6 @@ import {
   isUsable,
   type TickBehavior,
 } from '../../../src/sandbox/tick-behavior.ts';
-import type { TickPage, TicksQuery } from '../../../src/upstream/upstream.ts';
 import type { Random } from './random.ts';
 
 /** One tick of the truth, epoch ms. It can be seen from `seenFrom` on. */

@@ -1,15 +1,15 @@
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+import { datasets } from '../../../src/archive/format/datasets.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
-import { datasets } from '../../../src/archive/parquet/schema.ts';
-import { DamageError } from '../../../src/core/errors.ts';
-import { type BacktestFiles, openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
-import { type Batch, batchTicksMax, planBatches, readUniverse } from '../../../src/reading/backtests/batches.ts';
-import { findSharedWindows, foldKnownIds, type MarketIndex } from '../../../src/reading/backtests/markets.ts';
-import type { BatchPlan } from '../../../src/reading/backtests/run-batch.ts';
-import { fileIndexColumn, toTicksViewName } from '../../../src/reading/backtests/tick-columns.ts';
-import { openBatchWorkers } from '../../../src/reading/backtests/worker-pool.ts';
+import { type BacktestFiles, openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
+import { type Batch, batchTicksMax, planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
+import { findSharedWindows, foldKnownIds, type MarketIndex } from '../../../src/backtest/data/markets.ts';
+import { fileIndexColumn, toTicksViewName } from '../../../src/backtest/data/tick-columns.ts';
+import type { BatchPlan } from '../../../src/backtest/run/run-batch.ts';
+import { openBatchWorkers } from '../../../src/backtest/run/worker-pool.ts';
+import { DamageError } from '../../../src/base/errors.ts';
 import { asked, day0, dayMs, lake, run } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';
 

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { precedenceRanks } from '../../../src/core/precedence.ts';
-import { subtract, type Window } from '../../../src/core/window.ts';
-import { createQueryEngine } from '../../../src/query/database.ts';
-import { openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
-import { clipLifetimes, computeCoverageTotals } from '../../../src/reading/backtests/coverage-gaps.ts';
+import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
+import { createQueryEngine } from '../../../src/archive/query/database.ts';
+import { openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
+import { clipLifetimes, computeCoverageTotals } from '../../../src/backtest/data/coverage-gaps.ts';
+import { subtract, type Window } from '../../../src/base/window.ts';
 import { answer, append, opened, publishedRows, publishNow, scratchFolder } from '../../archive/scratch.ts';
 import { day0, dayMs, hourMs } from './lake.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { BacktestResult } from '../../../src/research/result.ts';
+import type { BacktestResult } from '../../../src/backtest/result.ts';
 import { day0, dayMs, hourMs, lake, run } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { BacktestResult } from '../../../src/research/result.ts';
-import type { Condition } from '../../../src/research/strategy.ts';
+import type { BacktestResult } from '../../../src/backtest/result.ts';
+import type { Condition } from '../../../src/backtest/strategy/strategy.ts';
 import { day0, dayMs, hourMs, lake, run } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';
 

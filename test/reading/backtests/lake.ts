@@ -1,16 +1,12 @@
+import { type OrderBookSnapshot, toBookSide } from '../../../src/archive/format/order-book.ts';
+import { appendBooks } from '../../../src/archive/journal/journal-books.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
-import { type OrderBookSnapshot, toBookSide } from '../../../src/core/book.ts';
-import {
-  type BacktestRunContext,
-  type ResolvedStrategy,
-  runBacktest,
-} from '../../../src/reading/backtests/run-backtest.ts';
-import type { BacktestSpec } from '../../../src/research/backtest-request.ts';
-import { parseBacktestSpec } from '../../../src/research/backtest-request.ts';
-import type { BacktestResult } from '../../../src/research/result.ts';
-import type { Strategy } from '../../../src/research/strategy.ts';
-import type { MarketState, OrderBook, SymbolSeries } from '../../../src/research/symbol-series.ts';
-import { appendBooks } from '../../../src/state/journal-books.ts';
+import type { BacktestSpec } from '../../../src/backtest/backtest-spec.ts';
+import { parseBacktestSpec } from '../../../src/backtest/backtest-spec.ts';
+import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/symbol-series.ts';
+import type { BacktestResult } from '../../../src/backtest/result.ts';
+import { type BacktestRunContext, type ResolvedStrategy, runBacktest } from '../../../src/backtest/run/run-backtest.ts';
+import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../../archive/scratch.ts';
 import { poll } from '../../service/historical-archive.ts';
 import { madeOnce } from '../../service/made-once.ts';

@@ -1,11 +1,11 @@
 import { readdirSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import { createQueryEngine } from '../../../src/query/database.ts';
-import { type BacktestData, openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
-import { readMarketStates } from '../../../src/reading/backtests/markets.ts';
-import { openOrderBookStore, readOrderBooks } from '../../../src/reading/backtests/order-book-store.ts';
-import { bookAgeMsMax } from '../../../src/research/simulate.ts';
-import type { OrderBook } from '../../../src/research/symbol-series.ts';
+import { createQueryEngine } from '../../../src/archive/query/database.ts';
+import { type BacktestData, openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
+import { readMarketStates } from '../../../src/backtest/data/markets.ts';
+import { openOrderBookStore, readOrderBooks } from '../../../src/backtest/data/order-book-store.ts';
+import { bookAgeMsMax } from '../../../src/backtest/engine/simulate.ts';
+import type { OrderBook } from '../../../src/backtest/engine/symbol-series.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { listed } from '../../research/plain-engine.ts';
 import { day0, dayMs, lake, seriesOf, symbols } from './lake.ts';

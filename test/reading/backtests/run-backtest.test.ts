@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { InvalidBacktestError } from '../../../src/reading/backtests/invalid-backtest.ts';
-import { runSeries } from '../../../src/research/run-series.ts';
-import type { Strategy } from '../../../src/research/strategy.ts';
-import type { SymbolSeries } from '../../../src/research/symbol-series.ts';
+import { runSeries } from '../../../src/backtest/engine/run-series.ts';
+import type { SymbolSeries } from '../../../src/backtest/engine/symbol-series.ts';
+import type { InvalidBacktestError } from '../../../src/backtest/invalid-backtest.ts';
+import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
 import { day0, dayMs, hourMs, lake, run, seriesOf, symbols } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
 

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { openQuery } from '../../../src/query/query.ts';
-import { openBacktestData } from '../../../src/reading/backtests/backtest-data.ts';
-import { planBatches, readUniverse } from '../../../src/reading/backtests/batches.ts';
-import { readMarketIndex } from '../../../src/reading/backtests/markets.ts';
-import { type BatchPlan, runBatch } from '../../../src/reading/backtests/run-batch.ts';
+import { openQuery } from '../../../src/archive/query/query.ts';
+import { openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
+import { planBatches, readUniverse } from '../../../src/backtest/data/batches.ts';
+import { readMarketIndex } from '../../../src/backtest/data/markets.ts';
+import { type BatchPlan, runBatch } from '../../../src/backtest/run/run-batch.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { asked, day0, dayMs, lake, symbols } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import type { PublishedFile } from '../../../src/archive/manifest.ts';
-import { datasetNames } from '../../../src/archive/parquet/schema.ts';
-import type { Gap } from '../../../src/core/completeness.ts';
-import { createUnknownSymbol } from '../../../src/core/market.ts';
+import type { Gap } from '../../../src/archive/completeness/completeness.ts';
+import { datasetNames } from '../../../src/archive/format/datasets.ts';
+import type { PublishedFile } from '../../../src/archive/format/manifest.ts';
+import { createUnknownSymbol } from '../../../src/archive/format/market.ts';
 import {
   computeGapFacts,
   computeHeatmapRows,
   groupSymbols,
   otherGroupsName,
-} from '../../../src/reading/report/coverage-facts.ts';
-import { parsePastSummary, toPastRun } from '../../../src/reading/report/past-run.ts';
-import { computeDayTotals, computeReportEnd } from '../../../src/reading/report/report-data.ts';
+} from '../../../src/report/data/coverage-facts.ts';
+import { parsePastSummary, toPastRun } from '../../../src/report/data/past-run.ts';
+import { computeDayTotals, computeReportEnd } from '../../../src/report/data/report-data.ts';
 import { rubbish } from '../../page/lake.ts';
 
 const hourMs = 3_600_000;

@@ -1,11 +1,11 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { finishRun, startRun } from '../../../src/archive/journal/runs.ts';
+import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
-import { readQuarantineFacts } from '../../../src/reading/report/quarantine.ts';
-import { type ReportRules, readReportData } from '../../../src/reading/report/report-data.ts';
-import { finishRun, startRun } from '../../../src/state/runs.ts';
-import { recordMarkets } from '../../../src/state/symbols.ts';
+import { readQuarantineFacts } from '../../../src/report/data/quarantine.ts';
+import { type ReportRules, readReportData } from '../../../src/report/data/report-data.ts';
 import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';
 import { gap, lakeWith, quiet, rain } from '../../page/lake.ts';
 

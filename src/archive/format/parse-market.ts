@@ -1,0 +1,265 @@
+import { isSymbolName } from '../../base/symbol-name.ts';
+import { timeEnd, timeMin } from '../../base/time.ts';
+import type { MarketFacts } from './market.ts';
+
+/** Where a market record's symbols and facts are looked for: `a/b` goes into objects, `*` over every member. */
+export interface RecordPaths {
+  readonly symbolPaths: readonly string[];
+  readonly fieldPaths: {
+    readonly question: readonly string[];
+    readonly source: readonly string[];
+    readonly opensAt: readonly string[];
+    readonly closesAt: readonly string[];
+    readonly resolvedAt: readonly string[];
+    readonly outcome: readonly string[];
+  };
+}
+
+export type MarketRecord = Readonly<Record<string, unknown>>;
+
+interface PathMatch {
+  readonly value: unknown;
+  /** The member that each `*` stood for. */
+  readonly stars: readonly string[];
+  readonly path: string;
+}
+
+/** One market under each of its symbols; a reason where the record cannot be kept. `views` are those that named it. */
+export function parseMarket(
+  record: unknown,
+  views: readonly string[],
+  paths: RecordPaths,
+): MarketFacts[] | { reason: string } {
+  if (typeof record !== 'object' || record === null || Array.isArray(record))
+    return { reason: 'market is not an object' };
+  const market = record as MarketRecord;
+  const canonicalId = market.canonical_id;
+  if (typeof canonicalId !== 'string' || canonicalId === '') return { reason: 'canonical_id is not a string' };
+  const symbols = findSymbols(market, paths.symbolPaths);
+  if (![canonicalId, ...symbols.keys()].every(isSymbolName))
+    return { reason: 'canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark' };
+  if (symbols.size === 0) symbols.set(canonicalId, { value: canonicalId, stars: [], path: 'canonical_id' });
+  return [...symbols].map(([symbol, found]) => toMarketFacts(market, canonicalId, symbol, found, views, paths));
+}
+
+/** Every string that the paths yield, each once, with where it was found first. */
+export function findSymbols(market: MarketRecord, paths: readonly string[]): Map<string, PathMatch> {
+  const out = new Map<string, PathMatch>();
+  for (const path of paths) {
+    for (const found of findAtPath(market, path)) {
+      if (typeof found.value === 'string' && found.value !== '' && !out.has(found.value)) out.set(found.value, found);
+    }
+  }
+  return out;
+}
+
+function findAtPath(market: MarketRecord, path: string): PathMatch[] {
+  let level: PathMatch[] = [{ value: market, stars: [], path }];
+  for (const name of path.split('/')) {
+    level = level.flatMap(({ value, stars }) => {
+      if (typeof value !== 'object' || value === null) return [];
+      if (name === '*')
+        return Object.entries(value).map(([key, inner]) => ({ value: inner, stars: [...stars, key], path }));
+      return Object.hasOwn(value, name) ? [{ value: (value as MarketRecord)[name], stars, path }] : [];
+    });
+  }
+  return level;
+}
+
+function toMarketFacts(
+  market: MarketRecord,
+  canonicalId: string,
+  symbol: string,
+  at: PathMatch,
+  views: readonly string[],
+  { fieldPaths, symbolPaths }: RecordPaths,
+): MarketFacts {
+  // Fields that became columns; what could not be read stays in `extra`.
+  const used = new Set(['canonical_id']);
+  const pick = <T>(paths: readonly string[], read: (value: unknown) => T | null): T | null =>
+    readFirstMatch(market, at, paths, read, (path) => used.add(path));
+  const facts = {
+    canonicalId,
+    symbol,
+    source: pick(fieldPaths.source, parseText),
+    views,
+    category: pick(['category'], parseText),
+    confidence: pick(['confidence'], parseFinite),
+    isActive: pick(['is_active'], (value) => (typeof value === 'boolean' ? value : null)),
+    question: pick(fieldPaths.question, parseText),
+    closesAt: pick(fieldPaths.closesAt, parseInstantMs),
+    resolvedAt: pick(fieldPaths.resolvedAt, parseInstantMs),
+    outcome: pick(fieldPaths.outcome, parseOutcome),
+  };
+  for (const path of symbolPaths) if (!path.includes('/') && market[path] === symbol) used.add(path);
+  const rest = Object.entries(market).filter(([name]) => !used.has(name));
+  const extra = rest.length === 0 ? null : JSON.stringify(Object.fromEntries(rest));
+  // Markets have no column for their opening: it stays among the extra fields too.
+  return { ...facts, opensAt: pick(fieldPaths.opensAt, parseInstantMs), extra };
+}
+
+/** The first value that can be read at the paths, for the symbol that was found at `at`. */
+function readFirstMatch<T>(
+  market: MarketRecord,
+  at: PathMatch | undefined,
+  paths: readonly string[],
+  read: (value: unknown) => T | null,
+  onUsed: (path: string) => void,
+): T | null {
+  const star = at?.stars[0];
+  for (const path of paths) {
+    for (const found of findAtPath(market, path)) {
+      // A member of a list speaks for the symbol of that member only.
+      if (found.stars.length > 0 && star !== undefined && found.stars[0] !== star) continue;
+      const value = read(found.value);
+      if (value === null) continue;
+      onUsed(path);
+      return value;
+    }
+  }
+  return null;
+}
+
+/** One fact of a record as `readMarket` reads it by these paths, for the symbol that was found at `at`. */
+export const readFact = (
+  fact: keyof typeof factParsers,
+  market: MarketRecord,
+  at: PathMatch | undefined,
+  paths: readonly string[],
+): string | number | null => readFirstMatch<string | number>(market, at, paths, factParsers[fact], () => {});
+
+const parseText = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
+
+const parseFinite = (value: unknown): number | null => (Number.isFinite(value) ? (value as number) : null);
+
+/** Epoch milliseconds, or an ISO-8601 instant with a zone; anything else is not guessed at. */
+function parseInstantMs(value: unknown): number | null {
+  const zoned = typeof value === 'string' && /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:?\d\d)$/.test(value);
+  const ms = zoned ? Date.parse(value) : value;
+  return typeof ms === 'number' && Number.isInteger(ms) && timeMin <= ms && ms < timeEnd ? ms : null;
+}
+
+/** A settlement between 0 and 1; yes and no are 1 and 0. */
+function parseOutcome(value: unknown): number | null {
+  if (typeof value === 'number') return value >= 0 && value <= 1 ? value : null;
+  if (value === true || (typeof value === 'string' && /^yes$/i.test(value))) return 1;
+  if (value === false || (typeof value === 'string' && /^no$/i.test(value))) return 0;
+  return null;
+}
+
+const factParsers = {
+  source: parseText,
+  question: parseText,
+  closesAt: parseInstantMs,
+  resolvedAt: parseInstantMs,
+  outcome: parseOutcome,
+} as const;
+
+/** A record as close to what was received as its rows allow, with what may be asked of it. */
+export interface RebuiltMarketRecord {
+  readonly record: MarketRecord;
+  /** Of all of its rows. */
+  readonly views: ReadonlySet<string>;
+  readonly sources: ReadonlySet<string>;
+}
+
+/**
+ * The records that rows of one market (one canonical_id) in one poll are from: the inverse of `readMarket`, which finds
+ * the same rows again by `paths`. Several symbols of one record are one record. What a column took out of the record comes
+ * back under the first plain name that the paths have for it; where the record was read by other paths, a symbol that
+ * `paths` do not find comes back as a record of its own.
+ */
+export function rebuildMarketRecords(rows: readonly MarketFacts[], paths: RecordPaths): RebuiltMarketRecord[] {
+  interface Group {
+    record: MarketRecord;
+    weight: number;
+    readonly symbols: Set<string>;
+    readonly views: Set<string>;
+    readonly sources: Set<string>;
+  }
+  const groups = new Map<string, Group>();
+  const siblings = parseExtras(rows);
+  rows.forEach((row, i) => {
+    const record = rebuildMarketRecord(row, siblings[i]!, siblings, paths);
+    const key = JSON.stringify(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
+    const weight = row.extra?.length ?? 0;
+    const group = groups.get(key) ?? { record, weight, symbols: new Set(), views: new Set(), sources: new Set() };
+    groups.set(key, group);
+    // The row whose extra fields are the most knows best in what order the record had them.
+    if (weight > group.weight) Object.assign(group, { record, weight });
+    group.symbols.add(row.symbol);
+    for (const view of row.views) group.views.add(view);
+    if (row.source !== null) group.sources.add(row.source);
+  });
+  const given = [...groups.values()];
+  // Of records that bring a symbol twice the later one counts: the one that the row is from.
+  const isForeign = ({ record, symbols }: Group): boolean =>
+    [...findSymbols(record, paths.symbolPaths).keys()].some((symbol) => !symbols.has(symbol));
+  const sorted = given.toSorted((a, b) => Number(isForeign(b)) - Number(isForeign(a)));
+  return sorted.map(({ record, views, sources }) => ({ record, views, sources }));
+}
+
+/** @param siblings the extra fields of every row of the market */
+function rebuildMarketRecord(
+  row: MarketFacts,
+  extra: MarketRecord,
+  siblings: readonly MarketRecord[],
+  paths: RecordPaths,
+): MarketRecord {
+  const added: Record<string, unknown> = { canonical_id: row.canonicalId };
+  const add = (names: readonly string[], value: unknown): boolean => {
+    const name = names.find((path) => !path.includes('/') && !Object.hasOwn(extra, path));
+    if (name !== undefined) added[name] = value;
+    return name !== undefined;
+  };
+  const record = (): MarketRecord => ({ ...added, ...extra });
+  // Under the other symbols of its record a symbol's own name is an extra field.
+  for (const name of paths.symbolPaths)
+    if (!name.includes('/') && siblings.some((other) => other[name] === row.symbol)) add([name], row.symbol);
+  const named = findSymbols(record(), paths.symbolPaths);
+  const isFound = named.size === 0 ? row.symbol === row.canonicalId : named.has(row.symbol);
+  if (!isFound) add(paths.symbolPaths, row.symbol);
+  for (const fact of ['confidence', 'category', 'isActive'] as const)
+    if (row[fact] !== null) add([columnNames[fact]], row[fact]);
+  const at = (isFound ? named : findSymbols(record(), paths.symbolPaths)).get(row.symbol);
+  for (const [fact, names] of listFactPaths(paths)) {
+    if (row[fact] === null) continue;
+    // A plain name that is still there was not what the column came from, be it of the same value.
+    const nested = names.filter((path) => path.includes('/'));
+    if (readFact(fact, record(), at, nested) === row[fact]) continue;
+    // With no name left it came from the member of another symbol, as it does for one that has a plain name itself.
+    if (!add(names, row[fact])) add(paths.symbolPaths, row.symbol);
+  }
+  return record();
+}
+
+const columnNames = { confidence: 'confidence', category: 'category', isActive: 'is_active' } as const;
+
+const listFactPaths = ({ fieldPaths: { source, question, closesAt, resolvedAt, outcome } }: RecordPaths) =>
+  [
+    ['source', source],
+    ['question', question],
+    ['closesAt', closesAt],
+    ['resolvedAt', resolvedAt],
+    ['outcome', outcome],
+  ] as const;
+
+/** The extra fields of each row; rows of one record mostly have the same. */
+function parseExtras(rows: readonly MarketFacts[]): MarketRecord[] {
+  const parsed = new Map<string | null, MarketRecord>();
+  return rows.map(({ extra }) => {
+    const fields = parsed.get(extra) ?? parseExtra(extra);
+    parsed.set(extra, fields);
+    return fields;
+  });
+}
+
+/** What an import brought as extra fields need not be an object. */
+function parseExtra(extra: string | null): MarketRecord {
+  try {
+    const parsed: unknown = JSON.parse(extra ?? '{}');
+    return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? (parsed as MarketRecord) : {};
+  } catch {
+    return {};
+  }
+}

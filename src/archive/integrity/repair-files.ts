@@ -1,0 +1,178 @@
+import { join } from 'node:path';
+import { compareUtf8, computePartNumber } from '../../base/symbol-name.ts';
+import { parseDayStart } from '../../base/time.ts';
+import { subtract } from '../../base/window.ts';
+import { compareLostWindows } from '../format/coverage.ts';
+import { datasets } from '../format/datasets.ts';
+import { symbolsPath, toDayPath } from '../format/layout.ts';
+import { type Manifest, sumFileTotals } from '../format/manifest.ts';
+import { createUnknownSymbol, type SymbolFacts } from '../format/market.ts';
+import { readAllSegments, retractSegments } from '../journal/coverage.ts';
+import { readLostWindows, recordLost } from '../journal/gap-records.ts';
+import { dropRowGroups } from '../journal/published-files.ts';
+import { readAllSymbols, setTickCounts, type TickCount } from '../journal/symbols.ts';
+import { type Archive, readPublishedFile } from '../open-archive.ts';
+import { decodeRows } from '../parquet/rows.ts';
+import { decodeTicks } from '../parquet/ticks-file.ts';
+import { commitStage } from '../publish/commit.ts';
+import { stageDayTable } from '../publish/day-tables.ts';
+import {
+  createNextManifest,
+  type JudgeContext,
+  listNextFiles,
+  recordStagedFiles,
+  type Stage,
+  sortMoves,
+  stageRemoval,
+  stageSymbols,
+} from '../publish/staging.ts';
+import { repairDay } from './repair-day.ts';
+import { computeKeyRange, type DamagedFile, type RepairLosses } from './salvage-row-groups.ts';
+import type { RepairTriage } from './triage.ts';
+
+export interface RepairFilesOptions extends JudgeContext {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+/**
+ * Commits the generation that lacks what is lost, and with it that its coverage is taken back. Holder of the write lock
+ * only; all that is not `broken` is intact.
+ */
+export async function repairDamagedFiles(
+  archive: Archive,
+  stage: Stage,
+  { damaged }: RepairTriage,
+  losses: RepairLosses,
+  options: RepairFilesOptions,
+): Promise<Manifest> {
+  const { db, identity } = archive.state;
+  const dated = damaged.filter(({ file }) => file.date !== null);
+  const days = [...Map.groupBy(dated, ({ file }) => parseDayStart(file.date!))].sort(([a], [b]) => a - b);
+  for (const [done, [day, ofDay]] of days.entries()) {
+    options.signal?.throwIfAborted();
+    for (const one of ofDay)
+      if (one.dataset === 'conflicts' || one.dataset === 'markets')
+        repairRows(archive, stage, one.dataset, one, losses);
+    repairDay(
+      archive,
+      stage,
+      day,
+      new Map(ofDay.map((one) => [one.file.path, one])),
+      losses,
+      options.lifetimeRules.settleMs,
+    );
+    options.onProgress?.(done + 1, days.length);
+    // Signals and the progress bar get their turn.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  losses.windows.sort(compareLostWindows);
+  const known = readAllSymbols(db);
+  const parts = listPartsToCount(stage, damaged, known, identity.parts);
+  const counts = countStagedTicks(archive, stage, parts);
+  const nowMs = options.clock.nowMs();
+  const { symbols, changed } = recountSymbols(known, counts, parts, identity.parts, nowMs);
+  stageSymbols(archive, stage, symbols);
+  if (symbols.length === 0 && damaged.some(({ dataset }) => dataset === 'symbols')) stageRemoval(stage, symbolsPath);
+  const coverage = readAllSegments(db);
+  const lost = Map.groupBy(losses.windows, ({ symbol }) => symbol);
+  for (const [symbol, windows] of lost) {
+    const left = (coverage.get(symbol) ?? []).flatMap((one) => subtract([one], windows).map((w) => ({ ...one, ...w })));
+    coverage.set(symbol, left);
+  }
+  const after = { symbols, coverage, lost: [...readLostWindows(db), ...losses.windows].sort(compareLostWindows) };
+  // All that is published was looked at, and what was wrong of it is mended by this.
+  const manifest = createNextManifest(archive, stage, after, options, []);
+  commitStage(archive, stage, manifest, sortMoves(stage), () => {
+    recordStagedFiles(archive, stage, nowMs);
+    dropRowGroups(db, stage.removedPaths);
+    for (const [symbol, windows] of lost) retractSegments(db, symbol, windows);
+    recordLost(db, losses.windows, nowMs);
+    setTickCounts(db, changed, nowMs);
+  });
+  return manifest;
+}
+
+/** Parts whose symbols' ticks are to be counted: those that lost some; all where the state does not add up. */
+function listPartsToCount(
+  { base }: Stage,
+  broken: RepairTriage['damaged'],
+  known: readonly { readonly ticks: number }[],
+  parts: number,
+): Set<number> {
+  const published = sumFileTotals(base.datasets.ticks.files).rows;
+  const all = known.reduce((sum, { ticks }) => sum + ticks, 0) !== published;
+  const paths = broken.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => file.path);
+  const lost = (part: number): boolean =>
+    paths.some((path) => path.endsWith(`/part-${String(part).padStart(2, '0')}.parquet`));
+  return new Set(Array.from({ length: parts }, (_, part) => part).filter((part) => all || lost(part)));
+}
+
+/** Counts the ticks of some parts over all days, as they are once the stage is committed; one entry a symbol. */
+export function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
+  const counts = new Map<string, TickCount>();
+  for (const file of listNextFiles(stage).ticks.files) {
+    if (![...parts].some((part) => toDayPath('ticks', parseDayStart(file.date!), part) === file.path)) continue;
+    const staged = stage.moves.find((move) => move.to === file.path);
+    const bytes =
+      staged === undefined
+        ? readPublishedFile(archive, file)
+        : archive.disk.read(join(archive.layout.root, staged.from!));
+    const { symbols, offsets, t } = decodeTicks(bytes);
+    symbols.forEach((symbol, i) => {
+      const before = counts.get(symbol);
+      // Days come in order.
+      counts.set(symbol, {
+        symbol,
+        ticks: (before?.ticks ?? 0) + offsets[i + 1]! - offsets[i]!,
+        firstTick: before?.firstTick ?? t[offsets[i]!]!,
+        lastTick: t[offsets[i + 1]! - 1]!,
+      });
+    });
+  }
+  return [...counts.values()];
+}
+
+/** What is known of the symbols of these parts with their ticks counted anew; one that has none any more has no times. */
+export function recountSymbols(
+  symbols: readonly SymbolFacts[],
+  counts: readonly TickCount[],
+  parts: ReadonlySet<number>,
+  partCount: number,
+  nowMs: number,
+): { readonly symbols: SymbolFacts[]; readonly changed: TickCount[] } {
+  const bySymbol = new Map(counts.map((count) => [count.symbol, count]));
+  const changed: TickCount[] = [];
+  const known = new Set(symbols.map((facts) => facts.symbol));
+  const all = [
+    ...symbols,
+    ...counts.filter((c) => !known.has(c.symbol)).map((c) => createUnknownSymbol(c.symbol, nowMs)),
+  ];
+  const out = all.map((facts) => {
+    const { symbol } = facts;
+    if (!parts.has(computePartNumber(symbol, partCount))) return facts;
+    const count = bySymbol.get(symbol) ?? { symbol, ticks: 0, firstTick: null, lastTick: null };
+    if (facts.ticks === count.ticks && facts.firstTick === count.firstTick && facts.lastTick === count.lastTick)
+      return facts;
+    changed.push(count);
+    return { ...facts, ...count };
+  });
+  return { symbols: out.sort((a, b) => compareUtf8(a.symbol, b.symbol)), changed };
+}
+
+/** Stages the intact rows of a day's conflicts or markets: nothing else holds what they said. */
+export function repairRows(
+  archive: Archive,
+  stage: Stage,
+  dataset: 'conflicts' | 'markets',
+  { file, salvage }: DamagedFile,
+  losses: RepairLosses,
+): void {
+  const { readableFile, intactGroups, lostRanges } = salvage();
+  const rows = readableFile === null ? [] : decodeRows(datasets[dataset], readableFile, intactGroups);
+  if (rows.length > 0) stageDayTable(archive, stage, dataset, parseDayStart(file.date!), rows);
+  else stageRemoval(stage, file.path);
+  losses.rowsLost.set(file.path, file.rows - rows.length);
+  for (const range of lostRanges)
+    losses.unrecoverable.push({ dataset, path: file.path, rows: range.rows, ...computeKeyRange([range]) });
+}

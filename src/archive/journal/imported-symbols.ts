@@ -1,0 +1,74 @@
+import type { RejectedInput } from '../../base/ticks.ts';
+import type { MarketFacts } from '../format/market.ts';
+import type { Database } from './database.ts';
+import { appendHeader } from './journal.ts';
+import { appendRejected } from './journal-rejected.ts';
+import type { State } from './state.ts';
+
+/**
+ * Takes in what a file says of markets, seen between `firstSeen` and `lastSeen` (epoch ms). Newer facts stay; older ones
+ * fill in what is not known. No file is a complete list, and none makes a symbol one to be polled.
+ */
+export function recordImportedMarkets(
+  db: Database,
+  markets: readonly MarketFacts[],
+  firstSeen: number,
+  lastSeen: number,
+): void {
+  const newest = (column: string): string =>
+    `${column} = iif(excluded.last_seen >= last_seen, coalesce(excluded.${column}, ${column}), coalesce(${column}, excluded.${column}))`;
+  const facts = ['canonical_id', 'source', 'question', 'category', 'is_active', 'opens_at', 'closes_at', 'resolved_at'];
+  for (const m of markets) {
+    db.run(
+      `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
+         outcome, first_seen, last_seen, last_active, inactive_since, listed)
+       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, iif(?6 is 1, ?12, null), iif(?6 is 0, ?12, null), 0)
+       on conflict do update set ${[...facts, 'outcome'].map(newest).join(', ')},
+         inactive_since = iif(excluded.last_seen >= last_seen and excluded.is_active is not null,
+           iif(excluded.is_active = 0, coalesce(inactive_since, excluded.inactive_since), null), inactive_since),
+         last_active = coalesce(max(last_active, excluded.last_active), last_active, excluded.last_active),
+         first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen)`,
+      m.symbol,
+      m.canonicalId,
+      m.source,
+      m.question,
+      m.category,
+      m.isActive === null ? null : Number(m.isActive),
+      m.opensAt,
+      m.closesAt,
+      m.resolvedAt,
+      m.outcome,
+      firstSeen,
+      lastSeen,
+    );
+  }
+}
+
+/** Input that cannot be used, as received. */
+export interface QuarantinedInput extends RejectedInput {
+  /** Null where it names none. */
+  readonly symbol: string | null;
+  /** When it was observed, epoch ms. */
+  readonly at: number;
+}
+
+/**
+ * Journals input that is no tick of a known symbol: it is counted, and kept as received as far as the run's quarantine has
+ * room. `dropped`: how many more there were that are only counted.
+ */
+export function appendQuarantined({ db }: State, runId: string, items: readonly QuarantinedInput[], dropped = 0): void {
+  const count = items.length + dropped;
+  if (count === 0) return;
+  db.transaction(() => {
+    const head = { run_id: runId, kind: 'ticks', symbol: null, asked_from: null, asked_to: null };
+    const record = appendHeader(db, { ...head, observed_at: items[0]?.at ?? 0, origin: 'import', rank: 0 }, 0);
+    appendRejected(db, { ...record, runId }, items);
+    db.run(
+      `update runs set fetched = fetched + ?1, quarantined = quarantined + ?1, rejected_dropped = rejected_dropped + ?2
+       where run_id = ?3`,
+      count,
+      dropped,
+      runId,
+    );
+  });
+}

@@ -1,0 +1,240 @@
+import { computePartNumber } from '../../base/symbol-name.ts';
+import type { RejectedInput } from '../../base/ticks.ts';
+import { floorToDay } from '../../base/window.ts';
+import { type BookSide, countLevels, type ObservedSnapshot, type OrderBookSnapshot } from '../format/order-book.ts';
+import type { Database } from './database.ts';
+import {
+  appendHeader,
+  countJournaledTicks,
+  type JournalBin,
+  ticksPerCoveredDay,
+  ticksPerRejected,
+  toBytes,
+  toDoubles,
+} from './journal.ts';
+import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-check.ts';
+import { appendRejected } from './journal-rejected.ts';
+import type { State } from './state.ts';
+
+/** One answer of the order-book route, understood: what becomes durable in one transaction. */
+export interface BookRecord {
+  readonly runId: string;
+  readonly symbol: string;
+  /** When the answer was generated, or asked for where it does not say; epoch ms. */
+  readonly observedAt: number;
+  readonly snapshots: readonly OrderBookSnapshot[];
+  readonly rejected: readonly RejectedInput[];
+  /** Whether anything of the answer was understood, if only that there is no snapshot: only then does it cover its moment. */
+  readonly understood: boolean;
+}
+
+/** What a snapshot, its coverage and an answer set aside weigh, beside levels, against a tick in what publishing takes. */
+const ticksPerSnapshot = 8;
+
+/** Appends answers of the order-book route; durable when it returns. */
+export function appendBooks(state: State, records: readonly BookRecord[]): void {
+  state.db.transaction(() => {
+    for (const record of records) appendBookRecord(state, record);
+  });
+}
+
+function appendBookRecord({ db, identity }: State, record: BookRecord): void {
+  const { runId, symbol, observedAt } = record;
+  const part = computePartNumber(symbol, identity.parts);
+  const head = { run_id: runId, kind: 'books', symbol, asked_from: observedAt, asked_to: observedAt + 1 };
+  const rows = record.snapshots.length + Number(record.understood);
+  const { id, header } = appendHeader(db, { ...head, observed_at: observedAt, origin: 'poll', rank: 1 }, rows);
+  for (const snapshot of record.snapshots) {
+    const { t, bids, asks } = snapshot;
+    const values = [
+      id,
+      symbol,
+      floorToDay(t),
+      part,
+      t,
+      observedAt,
+      bids.prices.length,
+      countLevels(snapshot),
+      joinSides(bids.prices, asks.prices),
+      joinSides(bids.quantities, asks.quantities),
+    ];
+    db.run(
+      'insert into journal_books (record_id, symbol, day, part, t, observed_at, bids, n, price, quantity, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      ...values,
+      computeRowChecksum(header, values),
+    );
+  }
+  if (record.understood) {
+    const values = [id, symbol, observedAt, record.snapshots.length];
+    db.run(
+      'insert into journal_book_cover (record_id, symbol, at, snapshots, checksum) values (?, ?, ?, ?, ?)',
+      ...values,
+      computeRowChecksum(header, values),
+    );
+  }
+  const rejected = record.rejected.map((item) => ({ symbol, at: observedAt, ...item }));
+  appendRejected(db, { id, runId, header }, rejected);
+}
+
+function joinSides(bids: Float64Array, asks: Float64Array): Uint8Array {
+  const both = new Float64Array(bids.length + asks.length);
+  both.set(bids);
+  both.set(asks, bids.length);
+  return toBytes(both);
+}
+
+/** What publishing a record takes, in ticks. */
+export const computeBookLoad = ({ snapshots, rejected }: BookRecord): number =>
+  snapshots.reduce((sum, snapshot) => sum + countLevels(snapshot), 0) +
+  ticksPerSnapshot * (1 + snapshots.length + rejected.length);
+
+/** What publishing the journaled order books takes, in ticks; what was set aside is not counted here. */
+export function readBookLoad(db: Database): number {
+  const books = db.one<{ n: number; levels: number | null }>(
+    'select count(*) as n, sum(n) as levels from journal_books',
+  )!;
+  const answers = db.one<{ n: number }>('select count(*) as n from journal_book_cover')!.n;
+  return (books.levels ?? 0) + ticksPerSnapshot * (books.n + answers);
+}
+
+/** The (day, part) pairs that snapshots of records up to `end` touch, in order. */
+export const listBookBins = (db: Database, end: number): JournalBin[] =>
+  db.all<JournalBin & Record<string, number>>(
+    'select distinct day, part from journal_books where record_id <= ? order by day, part',
+    end,
+  );
+
+interface JournaledBookRow extends JoinedHeader {
+  record_id: number;
+  symbol: string;
+  t: number;
+  observed_at: number;
+  bids: number;
+  n: number;
+  price: Uint8Array;
+  quantity: Uint8Array;
+  checksum: number;
+}
+
+const bookColumns = `k.record_id, k.symbol, k.t, k.observed_at, k.bids, k.n, k.price, k.quantity, k.checksum, ${headerColumns}`;
+
+/** The snapshots of one bin, in the order they were accepted. @throws JournalDamageError */
+export function readBookBin(db: Database, { day, part }: JournalBin, end: number): ObservedSnapshot[] {
+  const rows = db.iterate<JournaledBookRow>(
+    `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    day,
+    part,
+    end,
+  );
+  return [...rows].map((row) => toObservedSnapshot(row, day, part));
+}
+
+function toObservedSnapshot(row: JournaledBookRow, day: number, part: number): ObservedSnapshot {
+  const { record_id, symbol, t, observed_at: observedAt, bids: cut, n, price, quantity } = row;
+  assertIntact('journal_books', row, [record_id, symbol, day, part, t, observedAt, cut, n, price, quantity]);
+  const [prices, quantities] = [toDoubles(price), toDoubles(quantity)];
+  const side = (from: number, to: number): BookSide => ({
+    prices: prices.subarray(from, to),
+    quantities: quantities.subarray(from, to),
+  });
+  return { symbol, observedAt, t, bids: side(0, cut), asks: side(cut, prices.length) };
+}
+
+/** The snapshots of a symbol's latest journaled moment; none where it has none. */
+export function readLatestBooks({ db, identity }: State, symbol: string): ObservedSnapshot[] {
+  const part = computePartNumber(symbol, identity.parts);
+  let before = Number.MAX_SAFE_INTEGER;
+  for (;;) {
+    const day = db.one<{ day: number | null }>('select max(day) as day from journal_books where day < ?', before)?.day;
+    if (day === null || day === undefined) return [];
+    const rows = db.all<JournaledBookRow & Record<string, never>>(
+      `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
+       where k.day = ?1 and k.part = ?2 and k.symbol = ?3
+         and k.t = (select max(t) from journal_books where day = ?1 and part = ?2 and symbol = ?3)`,
+      day,
+      part,
+      symbol,
+    );
+    if (rows.length > 0) return rows.map((row) => toObservedSnapshot(row, day, part));
+    before = day;
+  }
+}
+
+/** When the latest journaled answer that brought a snapshot of a symbol was generated, epoch ms; null where there is none. */
+export const readLatestBookResponseMs = ({ db }: State, symbol: string): number | null =>
+  db.one<{ at: number | null }>(
+    'select max(at) as at from journal_book_cover where symbol = ? and snapshots > 0',
+    symbol,
+  )?.at ?? null;
+
+/** An answer of the order-book route that is not published yet. */
+export interface BookResponse {
+  readonly id: number;
+  readonly symbol: string;
+  /** When it was generated, epoch ms. */
+  readonly at: number;
+  readonly snapshots: number;
+}
+
+/**
+ * Answers up to `end`, but for those with a snapshot that is still journaled once `bins` are published.
+ * @throws JournalDamageError
+ */
+export function readBookResponses(db: Database, bins: readonly JournalBin[], end: number): BookResponse[] {
+  const open = listBookBins(db, end).filter(
+    (bin) => !bins.some(({ day, part }) => bin.day === day && bin.part === part),
+  );
+  const waiting = new Set(
+    open.flatMap(({ day, part }) =>
+      db
+        .all<{ id: number }>(
+          'select record_id as id from journal_books where day = ? and part = ? and record_id <= ?',
+          day,
+          part,
+          end,
+        )
+        .map(({ id }) => id),
+    ),
+  );
+  interface AnswerRow extends JoinedHeader {
+    id: number;
+    record_id: number;
+    symbol: string;
+    at: number;
+    snapshots: number;
+    checksum: number;
+  }
+  const rows = db.all<AnswerRow & Record<string, never>>(
+    `select k.id, k.record_id, k.symbol, k.at, k.snapshots, k.checksum, ${headerColumns}
+     from journal_book_cover k left join journal j on j.id = k.record_id where k.record_id <= ? order by k.id`,
+    end,
+  );
+  for (const row of rows) assertIntact('journal_book_cover', row, [row.record_id, row.symbol, row.at, row.snapshots]);
+  return rows
+    .filter((row) => !waiting.has(row.record_id))
+    .map(({ id, symbol, at, snapshots }) => ({ id, symbol, at, snapshots }));
+}
+
+/** Drops what a publish took in, before the journal's own records are dropped. In its transaction. */
+export function consumeBooks(
+  db: Database,
+  bins: readonly JournalBin[],
+  answers: readonly BookResponse[],
+  end: number,
+): void {
+  for (const { day, part } of bins)
+    db.run('delete from journal_books where day = ? and part = ? and record_id <= ?', day, part, end);
+  for (const { id } of answers) db.run('delete from journal_book_cover where id = ?', id);
+}
+
+/** What publishing the whole journal takes, in ticks. */
+export function readJournalLoad(db: Database): number {
+  const count = (table: string): number => db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n;
+  return (
+    countJournaledTicks(db) +
+    ticksPerRejected * count('journal_rejected') +
+    ticksPerCoveredDay * (count('journal_cover') + count('journal_withdrawn')) +
+    readBookLoad(db)
+  );
+}

@@ -1,0 +1,383 @@
+import { crc32 } from 'node:zlib';
+import { exitCodes, OddslakeError } from '../../base/errors.ts';
+import type { Database } from './database.ts';
+import type { JournalBin } from './journal.ts';
+
+// What a publish may rely on of the journal, and what of it is damaged. Tables are read from end to end here, and not by
+// their indices: a bit that falls over in either hides a row from the other.
+
+/** Tables whose rows a header counts. */
+const countedTables = [
+  'journal_ticks',
+  'journal_cover',
+  'journal_withdrawn',
+  'journal_markets',
+  'journal_books',
+  'journal_book_cover',
+] as const;
+/** Tables whose rows are of one day and part. */
+const binnedTables = ['journal_ticks', 'journal_cover', 'journal_withdrawn', 'journal_books'] as const;
+type BinnedTable = (typeof binnedTables)[number];
+
+/** What is in the journal at one moment. */
+export interface JournalIndex {
+  /** The last record; 0 where there is none. */
+  readonly end: number;
+  /** The (day, part) pairs that rows of a table are of, in order, with how many there are. */
+  readonly bins: ReadonlyMap<BinnedTable, readonly (JournalBin & { readonly rows: number })[]>;
+}
+
+/**
+ * Looks whether each record has its rows and each row its record. What rows hold is compared when it is read.
+ * @throws JournalDamageError
+ */
+export function indexJournal(db: Database): JournalIndex {
+  return db.snapshot(() => {
+    const rowsOf = new Map<number, number>();
+    let end = 0;
+    for (const { id, rows, checksum, ...header } of readHeaders(db)) {
+      if (id <= end) throw new JournalDamageError('its records are out of order');
+      end = id;
+      if (computeHeaderChecksum(header) !== checksum)
+        throw new JournalDamageError(`record ${id} differs from its checksum`);
+      rowsOf.set(id, rows);
+    }
+    const bins = new Map<BinnedTable, (JournalBin & { rows: number })[]>();
+    for (const table of countedTables) {
+      const byDay = new Map<number, Map<number, number>>();
+      const isBinned = binnedTables.includes(table as BinnedTable);
+      const idName = table === 'journal_markets' ? 'record_id' : 'id';
+      const columns = isBinned ? 'day, part' : '0 as day, 0 as part';
+      let last = 0;
+      for (const { id, record, day, part } of db.iterate<{ id: number; record: number } & JournalBin>(
+        `select ${idName} as id, record_id as record, ${columns} from ${table} not indexed`,
+      )) {
+        const left = rowsOf.get(record);
+        if (left === undefined || id <= last) throw new JournalDamageError(`a row of ${table} has no record`);
+        last = id;
+        rowsOf.set(record, left - 1);
+        const byPart = byDay.get(day) ?? new Map<number, number>();
+        byDay.set(day, byPart);
+        byPart.set(part, (byPart.get(part) ?? 0) + 1);
+      }
+      if (isBinned) bins.set(table as BinnedTable, toSortedBins(byDay));
+    }
+    for (const [id, left] of rowsOf)
+      if (left !== 0)
+        throw new JournalDamageError(`record ${id} has ${left > 0 ? 'lost rows' : 'more rows than its own'}`);
+    return { end, bins };
+  });
+}
+
+/** The (day, part) pairs that records touch, by ticks or by coverage; in order. */
+export const listTickBins = ({ bins }: JournalIndex): JournalBin[] => {
+  const both = [...bins.get('journal_ticks')!, ...bins.get('journal_cover')!, ...bins.get('journal_withdrawn')!];
+  const byKey = new Map(both.map(({ day, part }) => [`${day} ${part}`, { day, part }]));
+  return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
+};
+
+/** Of a publish that takes in nothing. */
+export const emptyIndex: JournalIndex = { end: 0, bins: new Map(binnedTables.map((table) => [table, []])) };
+
+/** @throws JournalDamageError where so many rows of a bin were read by an index, and not as many as there are */
+export function assertRowCount(
+  { bins }: JournalIndex,
+  table: BinnedTable,
+  { day, part }: JournalBin,
+  rows: number,
+): void {
+  const wanted = bins.get(table)!.find((bin) => bin.day === day && bin.part === part)?.rows ?? 0;
+  if (rows !== wanted) throw new JournalDamageError(`an index of ${table} differs from it`);
+}
+
+const toSortedBins = (byDay: ReadonlyMap<number, ReadonlyMap<number, number>>): (JournalBin & { rows: number })[] =>
+  [...byDay]
+    .flatMap(([day, byPart]) => [...byPart].map(([part, rows]) => ({ day, part, rows })))
+    .sort((a, b) => a.day - b.day || a.part - b.part);
+
+/** Columns to select: a damaged number may be greater than any that JavaScript has. */
+const selectSafely = (...columns: readonly string[]): string =>
+  columns
+    .map(
+      (name) =>
+        `iif(typeof(${name}) = 'integer' and ${name} not between -${integerMax} and ${integerMax}, null, ${name}) as ${name}`,
+    )
+    .join(', ');
+
+const integerMax = Number.MAX_SAFE_INTEGER;
+
+type StoredHeader = JournalHeaderRow & { readonly id: number; readonly rows: number; readonly checksum: number };
+
+const readHeaders = (db: Database): IterableIterator<StoredHeader> =>
+  db.iterate<StoredHeader>(
+    `select ${selectSafely('id', 'run_id', 'kind', 'symbol', 'asked_from', 'asked_to', 'observed_at', 'origin', 'rank', 'rows', 'checksum')}
+     from journal not indexed`,
+  );
+
+/** A row, or a record's header, that is not as it was accepted. */
+export interface DamagedRow {
+  readonly table: JournalRowTable | 'journal';
+  readonly id: number;
+  readonly reason: string;
+  /** Its columns as they are. */
+  readonly values: Readonly<Record<string, JournalValue>>;
+}
+
+export interface JournalDamage {
+  readonly rows: readonly DamagedRow[];
+  /** Symbols of which ticks or order books may be missing now, so that nothing journaled covers them; null: any symbol. */
+  readonly doubtfulSymbols: ReadonlySet<string> | null;
+  /** Ticks in damaged rows, by their run; those whose run is not certain are not counted. */
+  readonly ticksByRun: ReadonlyMap<string, number>;
+}
+
+/** Compares all of the journal with its checksums. */
+export function findJournalDamage(db: Database): JournalDamage {
+  const headers = new Map<number, StoredHeader & { isIntact: boolean; left: number }>();
+  const rows: DamagedRow[] = [];
+  const symbols = new Set<string>();
+  let isAny = false;
+  const doubt = (symbol: string | null): void => {
+    if (symbol === null) isAny = true;
+    else symbols.add(symbol);
+  };
+  const ticksByRun = new Map<string, number>();
+  for (const row of readHeaders(db)) {
+    const { id, rows: left, checksum, ...header } = row;
+    const isIntact = computeHeaderChecksum(header) === checksum;
+    if (!isIntact) rows.push({ table: 'journal', id, reason: 'it differs from its checksum', values: { ...row } });
+    // A damaged checksum may be none at all: no row begins with it then.
+    headers.set(id, { ...row, checksum: checksum >>> 0, isIntact, left });
+  }
+  for (const [table, columns] of Object.entries(journalRowColumns) as [JournalRowTable, readonly string[]][]) {
+    const idName = table === 'journal_markets' ? 'record_id' : 'id';
+    // The ID of a poll of the markets is its record's: it stands once among the columns.
+    const names = selectSafely(...new Set([idName, ...columns, 'checksum']));
+    for (const row of db.iterate<Record<string, JournalValue>>(`select ${names} from ${table} not indexed`)) {
+      const header = headers.get(row.record_id as number);
+      if (header !== undefined && table !== 'journal_rejected') header.left--;
+      const isOwn =
+        header !== undefined &&
+        computeRowChecksum(
+          header.checksum,
+          columns.map((name) => row[name]!),
+        ) === row.checksum;
+      if (isOwn && header.isIntact) continue;
+      const reason =
+        header === undefined
+          ? 'it has no record'
+          : isOwn
+            ? "its record's header is damaged"
+            : 'it differs from its checksum';
+      rows.push({ table, id: row[idName] as number, reason, values: row });
+      if (table === 'journal_ticks' && header?.isIntact === true && typeof row.n === 'number')
+        ticksByRun.set(header.run_id, (ticksByRun.get(header.run_id) ?? 0) + row.n);
+      if (table === 'journal_rejected' || table === 'journal_markets') continue;
+      doubt(isOwn ? (row.symbol as string) : header?.isIntact === true ? header.symbol : null);
+    }
+  }
+  for (const { left, isIntact, symbol } of headers.values()) if (left !== 0) doubt(isIntact ? symbol : null);
+  return { rows, doubtfulSymbols: isAny ? null : symbols, ticksByRun };
+}
+
+export const hasJournalDamage = ({ rows, doubtfulSymbols }: JournalDamage): boolean =>
+  rows.length > 0 || doubtfulSymbols === null || doubtfulSymbols.size > 0;
+
+/** Makes the indices of the journal's tables new from what the tables hold. Joins the caller's transaction. */
+export function rebuildJournalIndices(db: Database): void {
+  for (const table of ['journal', ...Object.keys(journalRowColumns)]) db.script(`reindex ${table}`);
+}
+
+/**
+ * Takes damaged rows out of the journal, and with them all journaled coverage of symbols whose ticks may have been in
+ * them: it is asked for again. In the transaction of `findDamage`, once the indices are sound.
+ * @returns the windows that are journaled as covered no more
+ */
+export function dropJournalDamage(db: Database, { rows, doubtfulSymbols, ticksByRun }: JournalDamage): number {
+  for (const { table, id } of rows) {
+    if (table !== 'journal')
+      db.run(`delete from ${table} where ${table === 'journal_markets' ? 'record_id' : 'id'} = ?`, id);
+  }
+  let windows = 0;
+  for (const table of ['journal_cover', 'journal_book_cover']) {
+    if (doubtfulSymbols === null) windows += db.run(`delete from ${table}`).changes;
+    else
+      for (const symbol of doubtfulSymbols) windows += db.run(`delete from ${table} where symbol = ?`, symbol).changes;
+  }
+  const damagedHeaders = rows.filter(({ table }) => table === 'journal');
+  for (const { id } of damagedHeaders) db.run('delete from journal where id = ?', id);
+  db.run(`update journal set rows = ${countRowsSql} where rows <> ${countRowsSql}`);
+  db.run(
+    'delete from journal where rows = 0 and not exists (select 1 from journal_rejected where record_id = journal.id)',
+  );
+  for (const [runId, ticks] of ticksByRun)
+    db.run('update runs set quarantined = quarantined + ? where run_id = ? and finished_at is null', ticks, runId);
+  return windows;
+}
+
+/** Gives the rows of a journal that an older version wrote their checksums. Joins the caller's transaction. */
+export function addJournalChecksums(db: Database): void {
+  db.run(`update journal set rows = ${countRowsSql}`);
+  const headers = new Map<number, number>();
+  for (const { id, rows: _, checksum: __, ...header } of [...readHeaders(db)]) {
+    headers.set(id, computeHeaderChecksum(header));
+    db.run('update journal set checksum = ? where id = ?', headers.get(id)!, id);
+  }
+  for (const [table, columns] of Object.entries(journalRowColumns) as [JournalRowTable, readonly string[]][]) {
+    const idName = table === 'journal_markets' ? 'record_id' : 'id';
+    const ids = db.all<{ id: number }>(`select ${idName} as id from ${table}`);
+    for (const { id } of ids) {
+      const row = db.one<Record<string, JournalValue>>(
+        `select ${columns.join(', ')} from ${table} where ${idName} = ?`,
+        id,
+      )!;
+      const header = headers.get(row.record_id as number) ?? 0;
+      const checksum = computeRowChecksum(
+        header,
+        columns.map((name) => row[name]!),
+      );
+      db.run(`update ${table} set checksum = ? where ${idName} = ?`, checksum, id);
+    }
+  }
+}
+
+// Each row of the journal has a CRC-32 from the moment it is accepted (gzip's polynomial, RFC 1952). That of a row
+// begins with the checksum of its record's header, so that a row proves which record it is of. `rows` of a header is not
+// in it, as a publish changes that: it is compared with the rows that are there.
+
+/** What is wrong with a journaled row, found when it was read: nothing of it may be used. */
+export class JournalDamageError extends OddslakeError {
+  constructor(why: string, options?: ErrorOptions) {
+    super(
+      exitCodes.damaged,
+      `The journal in the state database is damaged: ${why}. The next publish quarantines what is damaged, and the next run asks for it again.`,
+      options,
+    );
+    this.name = 'JournalDamageError';
+  }
+}
+
+/** Whether an error says that the journal is damaged; a number that no row ever had is a sign of it too. */
+export const isJournalDamage = (error: unknown): boolean =>
+  error instanceof JournalDamageError || isOutOfRange(error) || isOutOfRange((error as Error | undefined)?.cause);
+
+const isOutOfRange = (error: unknown): boolean =>
+  (error as { code?: unknown } | undefined)?.code === 'ERR_OUT_OF_RANGE';
+
+/** A record of the journal, without its ID: one answer of the upstream. */
+export interface JournalHeaderRow {
+  readonly run_id: string;
+  readonly kind: string;
+  readonly symbol: string | null;
+  readonly asked_from: number | null;
+  readonly asked_to: number | null;
+  readonly observed_at: number;
+  readonly origin: string;
+  readonly rank: number;
+}
+
+/** The tables that hold the rows of records, and the columns that their checksum covers, in this order. */
+export const journalRowColumns = {
+  journal_ticks: ['record_id', 'symbol', 'day', 'part', 'n', 't', 'p'],
+  journal_cover: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'],
+  journal_withdrawn: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to'],
+  journal_rejected: ['record_id', 'run_id', 'symbol', 'at', 'reason', 'raw'],
+  journal_markets: ['record_id', 'observed_at', 'payload'],
+  journal_books: ['record_id', 'symbol', 'day', 'part', 't', 'observed_at', 'bids', 'n', 'price', 'quantity'],
+  journal_book_cover: ['record_id', 'symbol', 'at', 'snapshots'],
+} as const satisfies Record<string, readonly string[]>;
+
+export type JournalRowTable = keyof typeof journalRowColumns;
+export type JournalValue = string | number | null | Uint8Array;
+
+export function computeHeaderChecksum(row: JournalHeaderRow): number {
+  const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
+  return crc32(`${run_id}\n${kind}\n${symbol}\n${asked_from}\n${asked_to}\n${observed_at}\n${origin}\n${rank}`);
+}
+
+/**
+ * The checksum of a row.
+ * @param header that of its record
+ * @param values of the columns of `journalRows`, in that order; blobs last
+ */
+export function computeRowChecksum(header: number, values: readonly JournalValue[]): number {
+  let text = '';
+  let checksum = header;
+  for (const value of values) {
+    if (value instanceof Uint8Array) {
+      if (text !== '') checksum = crc32(text, checksum);
+      text = '';
+      checksum = crc32(value, checksum);
+    } else text += `${value}\n`;
+  }
+  return text === '' ? checksum : crc32(text, checksum);
+}
+
+/** The header of a row that is read with its record: columns of `journal` as `j`. Null where it has none. */
+export const headerColumns = `j.run_id as head_run_id, j.kind as head_kind, j.symbol as head_symbol,
+  j.asked_from as head_from, j.asked_to as head_to, j.observed_at as head_observed_at, j.origin as head_origin,
+  j.rank as head_rank, j.checksum as head_checksum`;
+
+export interface JoinedHeader {
+  readonly head_run_id: string | null;
+  readonly head_kind: string;
+  readonly head_symbol: string | null;
+  readonly head_from: number | null;
+  readonly head_to: number | null;
+  readonly head_observed_at: number;
+  readonly head_origin: string;
+  readonly head_rank: number;
+  readonly head_checksum: number;
+}
+
+/** @throws JournalDamageError where a row read with its header, or the header, is not as it was accepted */
+export function assertIntact(
+  table: JournalRowTable,
+  row: JoinedHeader & { readonly checksum: number },
+  values: readonly JournalValue[],
+): void {
+  if (row.head_run_id === null) throw new JournalDamageError(`a row of ${table} has no record`);
+  const header = computeHeaderChecksum({
+    run_id: row.head_run_id,
+    kind: row.head_kind,
+    symbol: row.head_symbol,
+    asked_from: row.head_from,
+    asked_to: row.head_to,
+    observed_at: row.head_observed_at,
+    origin: row.head_origin,
+    rank: row.head_rank,
+  });
+  if (header !== row.head_checksum || computeRowChecksum(header, values) !== row.checksum)
+    throw new JournalDamageError(`a row of ${table} differs from its checksum`);
+}
+
+/** Drops what a publish took in: these bins and rejected input up to `end`, and these market polls. In its transaction. */
+export function consumeJournal(db: Database, bins: readonly JournalBin[], end: number, polls: readonly number[]): void {
+  for (const { day, part } of bins) {
+    db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
+    db.run('delete from journal_cover where day = ? and part = ? and record_id <= ?', day, part, end);
+    db.run('delete from journal_withdrawn where day = ? and part = ? and record_id <= ?', day, part, end);
+  }
+  for (const recordId of polls) db.run('delete from journal_markets where record_id = ?', recordId);
+  db.run('delete from journal_rejected where record_id <= ?', end);
+  db.run(
+    `delete from journal where id <= ?
+       and not exists (select 1 from journal_ticks where record_id = journal.id)
+       and not exists (select 1 from journal_cover where record_id = journal.id)
+       and not exists (select 1 from journal_withdrawn where record_id = journal.id)
+       and not exists (select 1 from journal_markets where record_id = journal.id)
+       and not exists (select 1 from journal_books where record_id = journal.id)
+       and not exists (select 1 from journal_book_cover where record_id = journal.id)`,
+    end,
+  );
+  // A damaged part takes in nothing: what is kept for it has fewer rows now.
+  db.run(`update journal set rows = ${countRowsSql} where id <= ?`, end);
+}
+
+/** The rows of a record of `journal`, but for rejected input. */
+export const countRowsSql = `(select count(*) from journal_ticks where record_id = journal.id)
+  + (select count(*) from journal_cover where record_id = journal.id)
+  + (select count(*) from journal_withdrawn where record_id = journal.id)
+  + (select count(*) from journal_markets where record_id = journal.id)
+  + (select count(*) from journal_books where record_id = journal.id)
+  + (select count(*) from journal_book_cover where record_id = journal.id)`;

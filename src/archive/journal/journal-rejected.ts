@@ -1,0 +1,89 @@
+import type { RejectedInput } from '../../base/ticks.ts';
+import type { Database } from './database.ts';
+import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-check.ts';
+
+/** The record that rejected input came with. */
+export interface RejectedRecord {
+  readonly id: number;
+  readonly runId: string;
+  /** The checksum of its header. */
+  readonly header: number;
+}
+
+/** Input that cannot be used, whose it is and when it was observed (epoch ms). */
+interface RejectedItem extends RejectedInput {
+  readonly symbol: string | null;
+  readonly at: number;
+}
+
+/**
+ * Quarantines input as received, as long as its run has room for it: what is beyond is counted. Joins the caller's
+ * transaction.
+ */
+export function appendRejected(
+  db: Database,
+  { id, runId, header }: RejectedRecord,
+  items: readonly RejectedItem[],
+): void {
+  if (items.length === 0) return;
+  const run = db.one<{ left: number }>('select rejected_bytes_left as left from runs where run_id = ?', runId);
+  let left = run?.left ?? Number.POSITIVE_INFINITY;
+  let dropped = 0;
+  for (const { symbol, at, reason, raw } of items) {
+    const bytes = Buffer.byteLength(raw);
+    if (bytes > left) {
+      left = 0;
+      dropped++;
+      continue;
+    }
+    left -= bytes;
+    const values = [id, runId, symbol, at, reason, raw] as const;
+    db.run(
+      'insert into journal_rejected (record_id, run_id, symbol, at, reason, raw, checksum) values (?, ?, ?, ?, ?, ?, ?)',
+      ...values,
+      computeRowChecksum(header, values),
+    );
+  }
+  if (run !== undefined)
+    db.run(
+      'update runs set rejected_bytes_left = ?, rejected_dropped = rejected_dropped + ? where run_id = ?',
+      left,
+      dropped,
+      runId,
+    );
+}
+
+export interface JournaledRejectedRow {
+  readonly run_id: string;
+  readonly symbol: string | null;
+  readonly at: number;
+  readonly reason: string;
+  readonly raw: string;
+}
+
+export const hasRejected = (db: Database, end: number): boolean =>
+  db.one('select 1 from journal_rejected where record_id <= ? limit 1', end) !== undefined;
+
+/** @throws JournalDamageError */
+export function* readRejected(db: Database, end: number): Generator<JournaledRejectedRow> {
+  const rows = db.iterate<JournaledRejectedRow & JoinedHeader & { record_id: number; checksum: number }>(
+    `select k.record_id, k.run_id, k.symbol, k.at, k.reason, k.raw, k.checksum, ${headerColumns}
+     from journal_rejected k left join journal j on j.id = k.record_id where k.record_id <= ? order by k.id`,
+    end,
+  );
+  for (const row of rows) {
+    const { record_id, run_id, symbol, at, reason, raw } = row;
+    assertIntact('journal_rejected', row, [record_id, run_id, symbol, at, reason, raw]);
+    yield { run_id, symbol, at, reason, raw };
+  }
+}
+
+/** How often each reason stands among what is rejected and not yet published, since a moment (epoch ms). */
+export const countJournaledReasons = (
+  db: Database,
+  sinceMs: number,
+): { reason: string; count: number; symbol: string | null }[] =>
+  db.all(
+    `select reason, count(*) as count, min(symbol) as symbol from journal_rejected where at >= ? group by reason`,
+    sinceMs,
+  );

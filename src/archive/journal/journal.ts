@@ -1,0 +1,398 @@
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { computePartNumber } from '../../base/symbol-name.ts';
+import type { RejectedInput, TickColumns } from '../../base/ticks.ts';
+import { dayMs, floorToDay, splitByDay, subtract, type Window } from '../../base/window.ts';
+import type { Origin } from '../../contract/raw-page.ts';
+import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import type { MarketFacts } from '../format/market.ts';
+import { createMergeScratch, isSorted, sortTicksInPlace } from '../format/merge-order.ts';
+import { seek, type TickChunk } from '../format/tick-columns.ts';
+import { recordOldestShown } from './coverage.ts';
+import type { Database } from './database.ts';
+import {
+  assertIntact,
+  computeHeaderChecksum,
+  computeRowChecksum,
+  headerColumns,
+  type JoinedHeader,
+  type JournalHeaderRow,
+} from './journal-check.ts';
+import { appendRejected } from './journal-rejected.ts';
+import type { State } from './state.ts';
+import { ensureSymbol } from './symbols.ts';
+
+/** One answer of the upstream, judged: what becomes durable in one transaction. */
+export interface TickRecord {
+  readonly runId: string;
+  readonly symbol: string;
+  readonly requestedWindow: Window;
+  /** When the answer was generated, or fetched where it does not say; epoch ms. */
+  readonly observedAt: number;
+  readonly origin: Origin;
+  readonly rank: number;
+  readonly ticks: TickColumns;
+  readonly rejected: readonly RejectedInput[];
+  /** What it covers, with the moment it was generated; may speak for an earlier answer of this symbol too. */
+  readonly covered: readonly Omit<CoveredWindow, 'origin'>[];
+  /**
+   * Windows of this symbol that no longer count as covered: whatever is published or was journaled before this record.
+   * What this record covers is laid over it.
+   */
+  readonly withdrawn?: readonly Window[];
+}
+
+export interface MarketsRecord {
+  readonly runId: string;
+  readonly observedAt: number;
+  readonly markets: readonly MarketFacts[];
+}
+
+/** Appends answers of the tick route, and notes the oldest tick that the service showed in them; durable when it returns. */
+export function appendTicks(state: State, records: readonly TickRecord[]): void {
+  const { db } = state;
+  db.transaction(() => {
+    const { parts } = state.identity;
+    const byRun = new Map<string, { fetched: number; quarantined: number }>();
+    let oldest = Number.POSITIVE_INFINITY;
+    for (const record of records) {
+      if (record.origin !== 'import') for (const t of record.ticks.t) if (t < oldest) oldest = t;
+      appendTickRecord(db, parts, record);
+      const counts = byRun.get(record.runId) ?? { fetched: 0, quarantined: 0 };
+      counts.fetched += record.ticks.t.length + record.rejected.length;
+      counts.quarantined += record.rejected.length;
+      byRun.set(record.runId, counts);
+    }
+    recordOldestShown(db, oldest);
+    for (const [runId, { fetched, quarantined }] of byRun) {
+      if (fetched === 0) continue;
+      db.run(
+        'update runs set fetched = fetched + ?, quarantined = quarantined + ? where run_id = ?',
+        fetched,
+        quarantined,
+        runId,
+      );
+    }
+  });
+}
+
+function appendTickRecord(db: Database, parts: number, record: TickRecord): void {
+  const { symbol, runId, origin } = record;
+  // Nothing would ever consume it.
+  const { withdrawn = [] } = record;
+  if (record.ticks.t.length + record.covered.length + record.rejected.length + withdrawn.length === 0) return;
+  const part = computePartNumber(symbol, parts);
+  const days = [...splitTicksByDay(record.ticks)];
+  const pieces = record.covered.flatMap(({ fetchedAt, evidence, ...w }) =>
+    splitByDay(w).map((piece) => ({ ...piece, fetchedAt, evidence })),
+  );
+  const gone = withdrawn.flatMap(splitByDay);
+  const { observedAt, rank, requestedWindow } = record;
+  const head = { run_id: runId, kind: 'ticks', symbol, asked_from: requestedWindow.from, asked_to: requestedWindow.to };
+  const { id, header } = appendHeader(
+    db,
+    { ...head, observed_at: observedAt, origin, rank },
+    days.length + pieces.length + gone.length,
+  );
+  for (const { day, t, p } of days) {
+    const values = [id, symbol, day, part, t.length, toBytes(t), toBytes(p)] as const;
+    db.run(
+      'insert into journal_ticks (record_id, symbol, day, part, n, t, p, checksum) values (?, ?, ?, ?, ?, ?, ?, ?)',
+      ...values,
+      computeRowChecksum(header, values),
+    );
+  }
+  for (const { from, to, fetchedAt, evidence } of pieces) {
+    const values = [id, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence] as const;
+    db.run(
+      'insert into journal_cover (record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      ...values,
+      computeRowChecksum(header, values),
+    );
+  }
+  for (const { from, to } of gone) {
+    const values = [id, symbol, floorToDay(from), part, from, to] as const;
+    db.run(
+      'insert into journal_withdrawn (record_id, symbol, day, part, t_from, t_to, checksum) values (?, ?, ?, ?, ?, ?, ?)',
+      ...values,
+      computeRowChecksum(header, values),
+    );
+  }
+  if (record.ticks.t.length + record.covered.length > 0) {
+    ensureSymbol(db, symbol, observedAt);
+  }
+  const rejected = record.rejected.map((item) => ({ symbol, at: observedAt, ...item }));
+  appendRejected(db, { id, runId, header }, rejected);
+}
+
+/**
+ * Begins a record; joins the caller's transaction.
+ * @param rows how many rows it has in other tables, those of rejected input not counted
+ * @returns its ID, and the checksum that those of its rows begin with
+ */
+export function appendHeader(db: Database, row: JournalHeaderRow, rows: number): { id: number; header: number } {
+  const header = computeHeaderChecksum(row);
+  const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
+  const { id } = db.run(
+    'insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank, rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    run_id,
+    kind,
+    symbol,
+    asked_from,
+    asked_to,
+    observed_at,
+    origin,
+    rank,
+    rows,
+    header,
+  );
+  return { id, header };
+}
+
+/** Appends a complete poll of the market lists; joins the caller's transaction. */
+export function appendMarkets({ db }: State, record: MarketsRecord, rejected: readonly RejectedInput[]): void {
+  db.transaction(() => {
+    const { runId, observedAt } = record;
+    const head = { run_id: runId, kind: 'markets', symbol: null, asked_from: null, asked_to: null };
+    const { id, header } = appendHeader(db, { ...head, observed_at: observedAt, origin: 'poll', rank: 1 }, 1);
+    const values = [id, observedAt, zstdCompressSync(JSON.stringify(record.markets))] as const;
+    db.run(
+      'insert into journal_markets (record_id, observed_at, payload, checksum) values (?, ?, ?, ?)',
+      ...values,
+      computeRowChecksum(header, values),
+    );
+    const items = rejected.map((item) => ({ symbol: null, at: observedAt, ...item }));
+    appendRejected(db, { id, runId, header }, items);
+  });
+}
+
+function* splitTicksByDay(ticks: TickColumns): Generator<TickColumns & { day: number }> {
+  const { t, p } = sortTicksByTime(ticks);
+  for (let from = 0; from < t.length; ) {
+    const day = floorToDay(t[from]!);
+    const to = seek(t, from + 1, t.length, day + dayMs);
+    yield { day, t: t.subarray(from, to), p: p.subarray(from, to) };
+    from = to;
+  }
+}
+
+/** The same ticks by time; those of one time keep their order. */
+export function sortTicksByTime(ticks: TickColumns): TickColumns {
+  const { t, p } = ticks;
+  if (isSorted(t)) return ticks;
+  const copy = { t: t.slice(), p: p.slice(), source: new Uint32Array(t.length) };
+  sortTicksInPlace(copy, createMergeScratch());
+  return copy;
+}
+
+export const toBytes = (values: Float64Array): Uint8Array =>
+  new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+
+/** Copies: SQLite's blob is not aligned for doubles. */
+export const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
+
+/** The last record id there is: what a publish that starts now takes in. */
+export const readJournalEnd = (db: Database): number =>
+  db.one<{ id: number | null }>('select max(id) as id from journal')?.id ?? 0;
+
+/** Ticks accepted and not yet published. */
+export const countJournaledTicks = (db: Database): number =>
+  db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
+
+/** What a covered day, or an element set aside, weighs against a tick in what publishing it takes. */
+export const ticksPerCoveredDay = 8;
+export const ticksPerRejected = 8;
+
+/** What publishing a record takes, in ticks. */
+export function computeTickLoad({ ticks, rejected, covered, withdrawn = [] }: TickRecord): number {
+  const days = [...covered, ...withdrawn].reduce((sum, w) => sum + Math.ceil((w.to - floorToDay(w.from)) / dayMs), 0);
+  return ticks.t.length + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
+}
+
+export interface JournalBin {
+  readonly day: number;
+  readonly part: number;
+}
+
+/** The (day, part) pairs that records up to `end` touch, by ticks, coverage or withdrawals; in order. */
+export const listJournalBins = (db: Database, end: number): JournalBin[] =>
+  db.all<JournalBin & Record<string, number>>(
+    `select day, part from journal_ticks where record_id <= ?1
+     union select day, part from journal_cover where record_id <= ?1
+     union select day, part from journal_withdrawn where record_id <= ?1 order by day, part`,
+    end,
+  );
+
+/** The ticks of one bin, in the order they were accepted. @throws JournalDamageError */
+export function readBinTicks(db: Database, { day, part }: JournalBin, end: number): TickChunk[] {
+  const rows = db.iterate<JournaledTickRow & { symbol: string }>(
+    `select k.symbol, ${tickColumnsSql} from journal_ticks k left join journal j on j.id = k.record_id
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    day,
+    part,
+    end,
+  );
+  const chunks: TickChunk[] = [];
+  for (const row of rows) chunks.push(toTickChunk(row, row.symbol, day, part));
+  return chunks;
+}
+
+export interface JournaledTickRow extends JoinedHeader {
+  readonly record_id: number;
+  readonly n: number;
+  readonly t: Uint8Array;
+  readonly p: Uint8Array;
+  readonly checksum: number;
+}
+
+/** Columns of a row of ticks, as `k`, and its header's. */
+export const tickColumnsSql = `k.record_id, k.n, k.t, k.p, k.checksum, ${headerColumns}`;
+
+/** The ticks of a row of this symbol, day and part. @throws JournalDamageError where it is not one as it was accepted */
+export function toTickChunk(row: JournaledTickRow, symbol: string, day: number, part: number): TickChunk {
+  assertIntact('journal_ticks', row, [row.record_id, symbol, day, part, row.n, row.t, row.p]);
+  const { head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
+  return { symbol, t: toDoubles(row.t), p: toDoubles(row.p), runId: runId!, observedAt, rank };
+}
+
+/**
+ * The coverage of one bin, by symbol, without what a later record up to `end` withdraws, and how many rows it was read
+ * from.
+ * @throws JournalDamageError
+ */
+export function readBinCoverage(
+  db: Database,
+  bin: JournalBin,
+  end: number,
+): { readonly covered: Map<string, CoveredWindow[]>; readonly rows: number } {
+  const { day, part } = bin;
+  interface CoverRow extends JoinedHeader {
+    record_id: number;
+    symbol: string;
+    t_from: number;
+    t_to: number;
+    fetched_at: number;
+    origin: Origin;
+    evidence: Evidence;
+    checksum: number;
+  }
+  const rows = db.iterate<CoverRow>(
+    `select k.record_id, k.symbol, k.t_from, k.t_to, k.fetched_at, k.origin, k.evidence, k.checksum, ${headerColumns}
+     from journal_cover k left join journal j on j.id = k.record_id
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    day,
+    part,
+    end,
+  );
+  const withdrawals = readWithdrawals(db, bin, end);
+  const bySymbol = new Map<string, CoveredWindow[]>();
+  let count = 0;
+  for (const row of rows) {
+    count++;
+    const { record_id, symbol, t_from, t_to, fetched_at, origin, evidence } = row;
+    assertIntact('journal_cover', row, [record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence]);
+    const later = withdrawals.get(symbol)?.filter(({ recordId }) => recordId > record_id) ?? [];
+    for (const window of subtract([{ from: t_from, to: t_to }], later)) {
+      const covered = { ...window, fetchedAt: fetched_at, origin, evidence };
+      const list = bySymbol.get(symbol);
+      if (list === undefined) bySymbol.set(symbol, [covered]);
+      else list.push(covered);
+    }
+  }
+  return { covered: bySymbol, rows: count };
+}
+
+/** A window of one day whose coverage a record takes back. */
+export interface Withdrawal extends Window {
+  readonly recordId: number;
+}
+
+/**
+ * The withdrawals of one bin, by symbol: to be applied to what is published before its coverage is laid over it.
+ * @throws JournalDamageError
+ */
+export function readWithdrawals(db: Database, bin: JournalBin, end: number): Map<string, Withdrawal[]> {
+  interface WithdrawnRow extends JoinedHeader {
+    record_id: number;
+    symbol: string;
+    t_from: number;
+    t_to: number;
+    checksum: number;
+  }
+  const { day, part } = bin;
+  const rows = db.iterate<WithdrawnRow>(
+    `select k.record_id, k.symbol, k.t_from, k.t_to, k.checksum, ${headerColumns}
+     from journal_withdrawn k left join journal j on j.id = k.record_id
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    day,
+    part,
+    end,
+  );
+  const out = new Map<string, Withdrawal[]>();
+  for (const row of rows) {
+    const { record_id: recordId, symbol, t_from: from, t_to: to } = row;
+    assertIntact('journal_withdrawn', row, [recordId, symbol, day, part, from, to]);
+    const list = out.get(symbol) ?? [];
+    out.set(symbol, list);
+    list.push({ recordId, from, to });
+  }
+  return out;
+}
+
+export interface JournaledMarkets {
+  readonly recordId: number;
+  readonly observedAt: number;
+  readonly markets: readonly MarketFacts[];
+}
+
+/** Market polls up to `end`, oldest first. @throws JournalDamageError */
+export function* readMarketPolls(db: Database, end: number): Generator<JournaledMarkets> {
+  const ids = db.all<{ record_id: number }>(
+    'select record_id from journal_markets where record_id <= ? order by observed_at, record_id',
+    end,
+  );
+  for (const { record_id } of ids) yield readMarketPoll(db, record_id)!;
+}
+
+/** One poll; undefined where it was published meanwhile. @throws JournalDamageError */
+export function readMarketPoll(db: Database, recordId: number): JournaledMarkets | undefined {
+  const row = db.one<
+    JoinedHeader & { observed_at: number; payload: Uint8Array; checksum: number } & Record<string, never>
+  >(
+    `select k.observed_at, k.payload, k.checksum, ${headerColumns}
+     from journal_markets k left join journal j on j.id = k.record_id where k.record_id = ?`,
+    recordId,
+  );
+  if (row === undefined) return undefined;
+  assertIntact('journal_markets', row, [recordId, row.observed_at, row.payload]);
+  const markets = JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[];
+  return { recordId, observedAt: row.observed_at, markets };
+}
+
+/** The bins in which ticks of a run wait, and how many. */
+export const countRunTicksByBin = (db: Database, runId: string): (JournalBin & { readonly ticks: number })[] =>
+  db.all(
+    `select k.day, k.part, sum(k.n) as ticks from journal_ticks k join journal j on j.id = k.record_id
+     where j.run_id = ? group by k.day, k.part order by k.day, k.part`,
+    runId,
+  );
+
+/** The last poll of the market lists that is not published yet. */
+export interface JournaledMarketPoll {
+  /** Epoch milliseconds. */
+  readonly observedAt: number;
+  /** Its records: one, unless files brought it in pieces. Ascending. */
+  readonly records: readonly number[];
+}
+
+export function findLastJournaledPoll(db: Database): JournaledMarketPoll | undefined {
+  const rows = db.all<{ record_id: number; observed_at: number }>(
+    `select record_id, observed_at from journal_markets
+     where observed_at = (select max(observed_at) from journal_markets) order by record_id`,
+  );
+  if (rows.length === 0) return undefined;
+  return { observedAt: rows[0]!.observed_at, records: rows.map((row) => row.record_id) };
+}
+
+/** @throws JournalDamageError */
+export const readJournaledPoll = (db: Database, { records }: JournaledMarketPoll): MarketFacts[] =>
+  records.flatMap((id) => readMarketPoll(db, id)?.markets ?? []);

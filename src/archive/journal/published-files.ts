@@ -1,0 +1,127 @@
+import type { FileRecord, RowGroup } from '../parquet/row-group-index.ts';
+import { type Database, getMeta, setMeta } from './database.ts';
+
+/** Keeps the records of files; each takes the place of what was known of its path. */
+export function recordRowGroups(db: Database, records: Iterable<FileRecord>): void {
+  for (const { path, sha256, footer, groups } of records) {
+    db.run('insert or replace into row_groups values (?, ?, ?, ?)', path, sha256, footer, JSON.stringify(groups));
+  }
+}
+
+/** What the file of this path and hash is made of; undefined where that was never noted. */
+export function readRowGroups(db: Database, path: string, sha256: string): FileRecord | undefined {
+  const row = db.one<{ footer: Uint8Array; groups: string }>(
+    'select footer, groups from row_groups where path = ? and sha256 = ?',
+    path,
+    sha256,
+  );
+  if (row === undefined) return undefined;
+  return { path, sha256, footer: row.footer, groups: JSON.parse(row.groups) as RowGroup[] };
+}
+
+/** Whether it is noted. */
+export const hasRowGroups = (db: Database, path: string, sha256: string): boolean =>
+  db.one('select 1 from row_groups where path = ? and sha256 = ?', path, sha256) !== undefined;
+
+/** Forgets files that are gone. */
+export function dropRowGroups(db: Database, paths: Iterable<string>): void {
+  for (const path of paths) db.run('delete from row_groups where path = ?', path);
+}
+
+/** The paths of which anything is noted. */
+export const listRecordedPaths = (db: Database): string[] =>
+  db.all<{ path: string }>('select path from row_groups order by path').map(({ path }) => path);
+
+// When each published file was last hashed and found as published, or written. Of another file at that path it says nothing.
+
+export interface HashedFile {
+  readonly path: string;
+  readonly sha256: string;
+}
+
+/** When the file of a path and hash was last hashed, epoch ms; undefined where that is not known. */
+export type HashTimeLookup = (file: HashedFile) => number | undefined;
+
+/** Reads all of them at once. */
+export function readHashTimes(db: Database): HashTimeLookup {
+  const rows = db.all<{ path: string; sha256: string; hashed_at: number }>(
+    'select path, sha256, hashed_at from hash_times',
+  );
+  const byPath = new Map(rows.map((row) => [row.path, row]));
+  return ({ path, sha256 }) => {
+    const row = byPath.get(path);
+    return row?.sha256 === sha256 ? row.hashed_at : undefined;
+  };
+}
+
+/** Notes that files were as published at a moment (epoch ms). */
+export function recordHashed(db: Database, files: Iterable<HashedFile>, atMs: number): void {
+  for (const { path, sha256 } of files)
+    db.run('insert or replace into hash_times (path, sha256, hashed_at) values (?, ?, ?)', path, sha256, atMs);
+}
+
+/** Forgets files that are published no more. */
+export function dropHashTimes(db: Database, isPublished: (path: string) => boolean): void {
+  const paths = db.all<{ path: string }>('select path from hash_times').map(({ path }) => path);
+  for (const path of paths) if (!isPublished(path)) db.run('delete from hash_times where path = ?', path);
+}
+
+const hashShareKey = 'share_hashed_to';
+
+/** Up to when the rolling share of files has been hashed, epoch ms: see `chooseShare`. Null before the first. */
+export const readShareHashedTo = (db: Database): number | null => {
+  const value = getMeta(db, hashShareKey);
+  return value === undefined ? null : Number(value);
+};
+
+export const recordShareHashedTo = (db: Database, atMs: number): void => setMeta(db, hashShareKey, String(atMs));
+
+/** How a file is not as it was published; `state`: the state database is damaged, or knows another coverage. */
+export type DamageKind = 'missing' | 'size differs' | 'checksum mismatch' | 'orphan' | 'state';
+
+export interface FileDamage {
+  /** Relative to the archive's root. */
+  readonly path: string;
+  readonly kind: DamageKind;
+}
+
+export interface RecordedDamage extends FileDamage {
+  /** When it was first found, epoch ms. */
+  readonly foundAt: number;
+  /** The run that found it. */
+  readonly runId: string;
+}
+
+/** What is remembered of damage, by path; nothing where the last verify or repair was clean. */
+export const readRecordedDamage = (db: Database): RecordedDamage[] =>
+  db.all<RecordedDamage & Record<string, never>>(
+    'select path, kind, found_at as "foundAt", run_id as "runId" from damage order by path',
+  );
+
+/** Adds what a run has found. When a path was first found damaged stays. */
+export function recordDamage(db: Database, found: readonly FileDamage[], runId: string, nowMs: number): void {
+  if (found.length === 0) return;
+  db.transaction(() => {
+    for (const { path, kind } of found) {
+      db.run(
+        `insert into damage (path, kind, found_at, run_id) values (?, ?, ?, ?)
+         on conflict do update set kind = excluded.kind where kind <> excluded.kind`,
+        path,
+        kind,
+        nowMs,
+        runId,
+      );
+    }
+  });
+}
+
+/** What a look at the whole archive has found takes the place of what was remembered. */
+export function replaceDamage(db: Database, found: readonly FileDamage[], runId: string, nowMs: number): void {
+  const paths = new Set(found.map(({ path }) => path));
+  const over = readRecordedDamage(db).filter(({ path }) => !paths.has(path));
+  if (found.length + over.length === 0) return;
+  db.transaction(() => {
+    for (const { path } of over) db.run('delete from damage where path = ?', path);
+    recordDamage(db, found, runId, nowMs);
+  });
+}

@@ -1,0 +1,324 @@
+import { dayMs, floorToDay } from '../../base/window.ts';
+import type { MarketFacts, SymbolFacts } from '../format/market.ts';
+import type { Database } from './database.ts';
+import type { ListedState } from './nightly-comparison.ts';
+
+interface SymbolRow {
+  symbol: string;
+  canonical_id: string | null;
+  source: string | null;
+  question: string | null;
+  category: string | null;
+  is_active: number | null;
+  opens_at: number | null;
+  closes_at: number | null;
+  resolved_at: number | null;
+  outcome: number | null;
+  first_seen: number;
+  last_seen: number;
+  last_active: number | null;
+  inactive_since: number | null;
+  listed: number;
+  polled_from: number | null;
+  served_from: number | null;
+  first_tick: number | null;
+  last_tick: number | null;
+  ticks: number;
+  unknown_since: number | null;
+  suspended_at: number | null;
+  tried_at: number | null;
+}
+
+const toSymbolFacts = (row: SymbolRow): SymbolFacts => ({
+  symbol: row.symbol,
+  canonicalId: row.canonical_id,
+  source: row.source,
+  question: row.question,
+  category: row.category,
+  isActive: row.is_active === null ? null : row.is_active !== 0,
+  opensAt: row.opens_at,
+  closesAt: row.closes_at,
+  resolvedAt: row.resolved_at,
+  outcome: row.outcome,
+  firstSeen: row.first_seen,
+  lastSeen: row.last_seen,
+  lastActive: row.last_active,
+  inactiveSince: row.inactive_since,
+  listed: row.listed !== 0,
+  polledFrom: row.polled_from,
+  servedFrom: row.served_from,
+  firstTick: row.first_tick,
+  lastTick: row.last_tick,
+  ticks: row.ticks,
+  unknownSince: row.unknown_since,
+  suspendedAt: row.suspended_at,
+  triedAt: row.tried_at,
+});
+
+/** Every known symbol; SQLite's binary order is the order of UTF-8 bytes. */
+export const readAllSymbols = (db: Database): SymbolFacts[] =>
+  db.all<SymbolRow>('select * from symbols order by symbol').map(toSymbolFacts);
+
+/**
+ * Listed symbols that were not seen inactive, or showed a sign of life after a moment (epoch ms); in order. All that may
+ * be polled are among them, where that moment is as long ago as an inactive one is polled on: of an archive of years, few.
+ */
+export const readUnsettledSymbols = (db: Database, afterMs: number): SymbolFacts[] =>
+  db
+    .all<SymbolRow>(
+      `select * from symbols where listed = 1 and (inactive_since is null
+         or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?) order by symbol`,
+      afterMs,
+    )
+    .map(toSymbolFacts);
+
+/** The suspended symbols, in order, whether they are active or not. */
+export const readSuspendedSymbols = (db: Database): SymbolFacts[] =>
+  db.all<SymbolRow>('select * from symbols where suspended_at is not null order by symbol').map(toSymbolFacts);
+
+/** How many symbols the market lists name as active, as far as the lists alone tell. */
+export const countActiveSymbols = (db: Database): number =>
+  db.one<{ n: number }>(
+    `select count(*) as n from symbols where listed = 1 and inactive_since is null and not (resolved_at is not null and ${resolvedSql})`,
+  )!.n;
+
+/** What is known of a symbol; nothing where it was never heard of. */
+export const readSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
+  const row = db.one<SymbolRow>('select * from symbols where symbol = ?', symbol);
+  return row === undefined ? undefined : toSymbolFacts(row);
+};
+
+/** Makes sure that symbols named by hand are known. */
+export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: number): void {
+  db.transaction(() => {
+    for (const symbol of symbols) ensureSymbol(db, symbol, nowMs);
+  });
+}
+
+/** Dates the first sight of symbols; epoch ms. Those that are not known stay so. */
+export function setFirstSeen(db: Database, symbols: readonly string[], atMs: number): void {
+  for (const symbol of symbols) db.run('update symbols set first_seen = ? where symbol = ?', atMs, symbol);
+}
+
+/** Makes sure that a symbol is known, if only from now on that ticks of it were seen; joins the caller's transaction. */
+export function ensureSymbol(db: Database, symbol: string, atMs: number): void {
+  const known = 'insert into symbols (symbol, first_seen, last_seen) values (?1, ?2, ?2) on conflict do nothing';
+  db.run(known, symbol, atMs);
+}
+
+/** A market that is told to be active, and of no resolution any more, was reopened: that it had one is past. */
+const reopenedSql = 'excluded.is_active is 1 and excluded.resolved_at is null and excluded.outcome is null';
+
+/** What was known of a symbol says that it is resolved: an outcome, or a moment that is no plan (see archive/completeness/symbol-lifetime.ts). */
+const resolvedSql = '(outcome is not null or coalesce(resolved_at <= last_seen, 0))';
+
+/**
+ * Takes in one poll of the market lists. Where the lists are `complete`, a listed symbol that none of them names
+ * counts as inactive from now on; a list that was cut off is no reason to think a market gone.
+ */
+export function recordMarkets(db: Database, markets: readonly MarketFacts[], atMs: number, complete: boolean): void {
+  db.transaction(() => {
+    // A symbol of several markets is active where one of them is: that one is entered last.
+    const activeLast = markets.toSorted((a, b) => Number(a.isActive !== false) - Number(b.isActive !== false));
+    for (const m of activeLast) {
+      const active = m.isActive === null ? null : Number(m.isActive);
+      db.run(
+        `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
+           outcome, first_seen, last_seen, last_active, inactive_since, listed, resolution_seen)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, iif(?6 is 0, null, ?11), iif(?6 is 0, ?11, null), 1,
+           iif(?10 is not null or ?9 <= ?11, ?11, null))
+         on conflict do update set
+           canonical_id = excluded.canonical_id, source = coalesce(excluded.source, source),
+           question = coalesce(excluded.question, question), category = coalesce(excluded.category, category),
+           is_active = excluded.is_active, opens_at = coalesce(excluded.opens_at, opens_at),
+           closes_at = coalesce(excluded.closes_at, closes_at),
+           resolved_at = iif(${reopenedSql}, null, coalesce(excluded.resolved_at, resolved_at)),
+           outcome = iif(${reopenedSql}, null, coalesce(excluded.outcome, outcome)),
+           first_seen = min(first_seen, excluded.first_seen), last_seen = iif(listed = 0, excluded.last_seen, max(last_seen, excluded.last_seen)),
+           last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
+           inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),
+           listed = 1,
+           resolution_seen = case when ${reopenedSql} then null when resolution_seen is not null then resolution_seen
+             when ${resolvedSql} then null else excluded.resolution_seen end
+         where excluded.last_seen >= last_seen or listed = 0`,
+        m.symbol,
+        m.canonicalId,
+        m.source,
+        m.question,
+        m.category,
+        active,
+        m.opensAt,
+        m.closesAt,
+        m.resolvedAt,
+        m.outcome,
+        atMs,
+      );
+    }
+    if (complete) {
+      db.run(
+        'update symbols set inactive_since = ?1, is_active = 0 where listed = 1 and inactive_since is null and last_seen < ?1',
+        atMs,
+      );
+    }
+  });
+}
+
+/** What the service said of the symbols that a run asked for. */
+export interface SymbolRecognition {
+  /** Symbols that it answered for, at least once. */
+  readonly answered: readonly string[];
+  /** Symbols that it said it does not know. */
+  readonly unknown: readonly string[];
+  /** Suspended or not, symbols that failed for whatever reason. */
+  readonly failed: readonly string[];
+}
+
+/**
+ * Notes which symbols the service knows, and suspends those that it said on `suspendAfterDays` UTC days that it does not
+ * know. It counts only where it answered for others in the same run: a key of another scope knows none of them. An answer
+ * ends a suspension. Returns the symbols suspended now.
+ */
+export function recordRecognition(
+  db: Database,
+  { answered, unknown, failed }: SymbolRecognition,
+  suspendAfterDays: number,
+  nowMs: number,
+): string[] {
+  return db.transaction(() => {
+    const sql = 'select symbol from symbols where unknown_since is not null or suspended_at is not null';
+    const inDoubt = new Set(db.all<{ symbol: string }>(sql).map(({ symbol }) => symbol));
+    for (const symbol of answered)
+      if (inDoubt.has(symbol)) db.run(`update symbols set ${recognizedSql} where symbol = ?`, symbol);
+    for (const symbol of failed)
+      db.run('update symbols set tried_at = ? where symbol = ? and suspended_at is not null', nowMs, symbol);
+    if (answered.length === 0) return [];
+    return unknown.filter((symbol) => recordUnknown(db, symbol, suspendAfterDays, nowMs));
+  });
+}
+
+const recognizedSql = 'unknown_since = null, unknown_at = null, unknown_days = 0, suspended_at = null, tried_at = null';
+
+/** Returns whether the symbol is suspended by it. */
+function recordUnknown(db: Database, symbol: string, suspendAfterDays: number, nowMs: number): boolean {
+  const row = db.one<{ unknown_since: number | null; unknown_at: number | null; unknown_days: number }>(
+    'select unknown_since, unknown_at, unknown_days from symbols where symbol = ?',
+    symbol,
+  );
+  if (row === undefined) return false;
+  // What was noted days from now was so by a clock that was wrong: it counts from today.
+  const isFirst = row.unknown_since === null || row.unknown_at === null || row.unknown_at > nowMs + dayMs;
+  const days = isFirst ? 1 : row.unknown_days + Number(floorToDay(nowMs) > floorToDay(row.unknown_at!));
+  db.run(
+    'update symbols set unknown_since = ?, unknown_at = ?, unknown_days = ? where symbol = ?',
+    isFirst ? nowMs : row.unknown_since,
+    nowMs,
+    days,
+    symbol,
+  );
+  if (days < suspendAfterDays) return false;
+  const sql = 'update symbols set suspended_at = ?1, tried_at = ?1 where symbol = ?2 and suspended_at is null';
+  return db.run(sql, nowMs, symbol).changes > 0;
+}
+
+/** From when on a symbol is polled: noted with its first poll, whatever came of it. */
+export function recordPolledFrom(db: Database, symbol: string, from: number): void {
+  db.run('update symbols set polled_from = ? where symbol = ? and polled_from is null', from, symbol);
+}
+
+/** Notes that the service goes back no further than `from` for a symbol, or than it did before. */
+export function recordServedFrom(db: Database, symbol: string, from: number): void {
+  db.run('update symbols set served_from = ? where symbol = ?', from, symbol);
+}
+
+/**
+ * What the lists have told of the symbols that changed after a moment, and of those that are past their close at `nowMs`
+ * and neither resolved nor inactive; in order. Of an archive of years, few.
+ */
+export const readListedStates = (db: Database, since: number, nowMs: number): ListedState[] =>
+  db
+    .all<Omit<ListedState, 'resolved'> & { readonly resolved: number }>(
+      `select symbol, first_seen as "firstSeen", inactive_since as "inactiveSince", closes_at as "closesAt",
+         ${resolvedSql} as resolved, resolution_seen as "resolutionSeen"
+       from symbols where listed = 1 and (first_seen > ?1 or inactive_since > ?1 or resolution_seen > ?1
+         or (inactive_since is null and closes_at < ?2 and not ${resolvedSql})) order by symbol`,
+      since,
+      nowMs,
+    )
+    .map((row) => ({ ...row, resolved: row.resolved !== 0 }));
+
+/** What a publish changed in a symbol's published ticks. */
+export interface TickDelta {
+  readonly symbol: string;
+  readonly added: number;
+  readonly first: number;
+  readonly last: number;
+}
+
+export function addTickDeltas(db: Database, deltas: readonly TickDelta[], nowMs: number): void {
+  for (const { symbol, added, first, last } of deltas) {
+    db.run(
+      `insert into symbols (symbol, first_seen, last_seen, first_tick, last_tick, ticks) values (?1, ?5, ?5, ?3, ?4, ?2)
+       on conflict do update set ticks = ticks + excluded.ticks,
+         first_tick = min(coalesce(first_tick, excluded.first_tick), excluded.first_tick),
+         last_tick = max(coalesce(last_tick, excluded.last_tick), excluded.last_tick)`,
+      symbol,
+      added,
+      first,
+      last,
+      nowMs,
+    );
+  }
+}
+
+/** A symbol's published ticks, counted; times are epoch milliseconds, null where it has none. */
+export interface TickCount {
+  readonly symbol: string;
+  readonly ticks: number;
+  readonly firstTick: number | null;
+  readonly lastTick: number | null;
+}
+
+/** Enters what was counted in place of what was thought. */
+export function setTickCounts(db: Database, counts: readonly TickCount[], nowMs: number): void {
+  for (const { symbol, ticks, firstTick, lastTick } of counts) {
+    db.run(
+      `insert into symbols (symbol, first_seen, last_seen, first_tick, last_tick, ticks) values (?1, ?5, ?5, ?3, ?4, ?2)
+       on conflict do update set ticks = excluded.ticks, first_tick = excluded.first_tick, last_tick = excluded.last_tick`,
+      symbol,
+      ticks,
+      firstTick,
+      lastTick,
+      nowMs,
+    );
+  }
+}
+
+/** Puts back a symbol from a row of the published symbols dataset, its columns in the file's order. */
+export function restoreSymbol(db: Database, row: readonly unknown[]): void {
+  const [symbol, canonicalId, source, question, category, isActive, opensAt, closesAt, resolvedAt, outcome] = row;
+  const [firstSeen, lastSeen, firstTick, lastTick, ticks] = row.slice(10);
+  const active = isActive === null ? null : Number(isActive);
+  const values = [symbol, canonicalId, source, question, category, active, opensAt, closesAt, resolvedAt, outcome];
+  db.run(
+    `insert or replace into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at,
+       resolved_at, outcome, first_seen, last_seen, first_tick, last_tick, ticks, last_active, inactive_since, listed)
+     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+       iif(?6 is 0, null, ?12), iif(?6 is 0, ?12, null), ?2 is not null)`,
+    ...([...values, firstSeen, lastSeen, firstTick, lastTick, ticks] as (string | number | null)[]),
+  );
+}
+
+/** When a restored symbol that is inactive was active last, and turned inactive, where that is known. */
+export function restoreActivity(db: Database, symbol: string, lastActive: number, inactiveSince: number | null): void {
+  const sql = 'update symbols set last_active = ?, inactive_since = coalesce(?, inactive_since) where symbol = ?';
+  db.run(sql, lastActive, inactiveSince, symbol);
+}
+
+/**
+ * From when on a symbol was polled; null where it never was. One that only coverage knows, as the symbols dataset is
+ * damaged, is known from then on that it was first asked for.
+ */
+export function restorePolledFrom(db: Database, symbol: string, firstAsked: number, polledFrom: number | null): void {
+  ensureSymbols(db, [symbol], firstAsked);
+  db.run('update symbols set polled_from = ? where symbol = ?', polledFrom, symbol);
+}

@@ -1,0 +1,182 @@
+import { compareUtf8 } from '../../base/symbol-name.ts';
+import { formatDay } from '../../base/time.ts';
+import type { Origin } from '../../contract/raw-page.ts';
+import type { CoveredWindow, Evidence } from '../format/coverage.ts';
+import { type Column, datasets, readCoverageColumns } from '../format/datasets.ts';
+import { toDayPath } from '../format/layout.ts';
+import { findManifestFile, type Manifest } from '../format/manifest.ts';
+import type { MarketRow } from '../format/market.ts';
+import { type BookCoverage, overlayBookCoverage } from '../format/order-book.ts';
+import type { Conflict } from '../format/tick-columns.ts';
+import type { BookResponse } from '../journal/journal-books.ts';
+import { type Archive, readPublishedFile } from '../open-archive.ts';
+import { createRowKeyReader } from '../parquet/row-group-index.ts';
+import { type CellValue, decodeRows, encodeRows } from '../parquet/rows.ts';
+import { createEncodedFile, type FileStatistics } from './encode-partition.ts';
+import { type Stage, stageFile } from './staging.ts';
+
+type DayTableName = 'coverage' | 'conflicts' | 'markets';
+
+export interface PublishedCoverage extends CoveredWindow {
+  readonly ticks: number;
+}
+
+function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, day: number): CellValue[][] {
+  const file = findManifestFile(base, dataset, toDayPath(dataset, day, 0));
+  const columns = dataset === 'coverage' ? readCoverageColumns : datasets[dataset];
+  return file === undefined ? [] : decodeRows(columns, readPublishedFile(archive, file));
+}
+
+/** Columns that tell a file's span of time and its symbols. */
+const rowBounds = {
+  coverage: { symbol: 1, from: 2, to: 3 },
+  conflicts: { symbol: 0, from: 1, to: 1 },
+  markets: { symbol: 1, from: 11, to: 12 },
+} as const;
+
+/** Stages the one file that a day of these datasets has; rows come sorted. No rows, no file. */
+export function stageDayTable(
+  archive: Archive,
+  stage: Stage,
+  dataset: DayTableName,
+  day: number,
+  rows: readonly CellValue[][],
+): void {
+  if (rows.length === 0) return;
+  const { symbol, from, to } = rowBounds[dataset];
+  const columns: readonly Column[] = datasets[dataset];
+  const times = (column: number): number[] => rows.map((row) => row[column] as number);
+  const facts: FileStatistics = {
+    date: formatDay(day),
+    rows: rows.length,
+    t_min: times(from).reduce((a, b) => Math.min(a, b)),
+    // A window's end is excluded: its last moment is the millisecond before.
+    t_max: times(to).reduce((a, b) => Math.max(a, b)) - (dataset === 'coverage' ? 1 : 0),
+    symbols: new Set(rows.map((row) => row[symbol])).size,
+  };
+  const bytes = encodeRows(columns, rows, archive.groupRows);
+  const keyAt = createRowKeyReader(dataset, rows);
+  stageFile(archive, stage, createEncodedFile(dataset, toDayPath(dataset, day, 0), bytes, facts, keyAt));
+}
+
+/** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */
+export interface DayCoverage {
+  readonly ticks: Map<string, PublishedCoverage[]>;
+  readonly orderbooks: Map<string, BookCoverage[]>;
+}
+
+/** What is published as covered of a UTC day, `day` being its midnight. @throws DamageError where the file is damaged */
+export const readDayCoverage = (archive: Archive, base: Manifest, day: number): DayCoverage =>
+  parseCoverageRows(readDayRows(archive, base, 'coverage', day));
+
+/** The same of rows that were read already. */
+export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayCoverage {
+  const out: DayCoverage = { ticks: new Map(), orderbooks: new Map() };
+  for (const row of rows) {
+    const [dataset, symbol, from, to, ticks, fetchedAt, origin, evidence] = row as [
+      keyof DayCoverage,
+      string,
+      number,
+      number,
+      number,
+      number,
+      Origin,
+      Evidence,
+    ];
+    const list = out[dataset].get(symbol);
+    const stretch = { from, to, ticks, fetchedAt, origin, evidence };
+    if (list === undefined) out[dataset].set(symbol, [stretch]);
+    else list.push(stretch);
+  }
+  return out;
+}
+
+/** Lays answers of the order-book route, all of one day, over its coverage. */
+export function applyBookCoverage({ orderbooks }: DayCoverage, answers: readonly BookResponse[]): void {
+  for (const [symbol, mine] of Map.groupBy(answers, (answer) => answer.symbol))
+    orderbooks.set(symbol, overlayBookCoverage(orderbooks.get(symbol) ?? [], mine));
+}
+
+/** Sorted by key: the names of the datasets stand in their order here. */
+export const toCoverageRows = (coverage: DayCoverage): CellValue[][] =>
+  (['orderbooks', 'ticks'] as const).flatMap((dataset) =>
+    [...coverage[dataset]]
+      .sort(([a], [b]) => compareUtf8(a, b))
+      .flatMap(([symbol, list]) =>
+        list.map(
+          (s) =>
+            [dataset, symbol, s.from, s.to, s.ticks, s.fetchedAt, s.origin, s.evidence, null] satisfies CellValue[],
+        ),
+      ),
+  );
+
+/** The published conflicts of a UTC day. @throws DamageError where the file is damaged */
+export const readDayConflicts = (archive: Archive, base: Manifest, day: number): Conflict[] =>
+  readDayRows(archive, base, 'conflicts', day).map((row) => {
+    const [symbol, t, kept, dropped, seenAt] = row as [string, number, number, number, number];
+    return { symbol, t, kept, dropped, seenAt };
+  });
+
+/** Sorted by key, one row a key. */
+export function toConflictRows(conflicts: readonly Conflict[]): CellValue[][] {
+  const byKey = new Map(conflicts.map((c) => [JSON.stringify([c.symbol, c.t, c.seenAt, c.dropped]), c]));
+  return [...byKey.values()]
+    .sort((a, b) => compareUtf8(a.symbol, b.symbol) || a.t - b.t || a.seenAt - b.seenAt || a.dropped - b.dropped)
+    .map((c) => [c.symbol, c.t, c.kept, c.dropped, c.seenAt]);
+}
+
+/** The published market rows of a UTC day; when a market opens is not among them. @throws DamageError where the file is damaged */
+export const readDayMarkets = (archive: Archive, base: Manifest, day: number): MarketRow[] =>
+  readDayRows(archive, base, 'markets', day).map((row) => {
+    const [
+      canonicalId,
+      symbol,
+      source,
+      views,
+      category,
+      confidence,
+      isActive,
+      question,
+      closesAt,
+      resolvedAt,
+      outcome,
+    ] = row;
+    const [firstSeen, lastSeen, extra] = row.slice(11);
+    const facts = {
+      canonicalId,
+      symbol,
+      source,
+      views,
+      category,
+      confidence,
+      isActive,
+      question,
+      closesAt,
+      resolvedAt,
+    };
+    return { ...facts, opensAt: null, outcome, firstSeen, lastSeen, extra } as MarketRow;
+  });
+
+/** As published: sorted by canonical id, symbol and first sight. */
+export const toMarketRows = (rows: readonly MarketRow[]): CellValue[][] =>
+  [...rows]
+    .sort(
+      (a, b) =>
+        compareUtf8(a.canonicalId, b.canonicalId) || compareUtf8(a.symbol, b.symbol) || a.firstSeen - b.firstSeen,
+    )
+    .map((m) => [
+      m.canonicalId,
+      m.symbol,
+      m.source,
+      m.views,
+      m.category,
+      m.confidence,
+      m.isActive,
+      m.question,
+      m.closesAt,
+      m.resolvedAt,
+      m.outcome,
+      m.firstSeen,
+      m.lastSeen,
+      m.extra,
+    ]);

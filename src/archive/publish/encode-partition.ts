@@ -1,0 +1,178 @@
+import { formatDay } from '../../base/time.ts';
+import { dayMs, type Window } from '../../base/window.ts';
+import { sha256 } from '../disk/file-system.ts';
+import {
+  type CandleColumns,
+  type CandleInterval,
+  candleIntervals,
+  computeAllCandles,
+  computeCandles,
+  concatCandles,
+} from '../format/candles.ts';
+import { candleDatasets, type DatasetName } from '../format/datasets.ts';
+import { toDayPath } from '../format/layout.ts';
+import { askSide, type BookColumns } from '../format/order-book.ts';
+import { assertPartOrder, type PartColumns } from '../format/tick-columns.ts';
+import { encodeBooks } from '../parquet/books-file.ts';
+import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
+import { createFileRecord, createSymbolKeyReader, type KeyReader } from '../parquet/row-group-index.ts';
+import { encodeCandles, encodeTicks, openTickFileWriter } from '../parquet/ticks-file.ts';
+
+// Parts of a day, from their columns; each has at least one row. `day` is a UTC midnight in epoch ms, `groupRows` the rows
+// that a row group holds at most. Pure, so that a thread may do it.
+
+export function encodeTickFile(path: string, day: number, columns: PartColumns, groupRows: number): EncodedFile {
+  assertPartOrder(columns, { from: day, to: day + dayMs });
+  const bytes = encodeTicks(columns, groupRows);
+  const keyAt = createSymbolKeyReader(columns, (row) => [columns.t[row]!]);
+  return createEncodedFile('ticks', path, bytes, computeFileStatistics(day, columns), keyAt);
+}
+
+export function encodeBookFile(path: string, day: number, columns: BookColumns, groupRows: number): EncodedFile {
+  const { t, side, level } = columns;
+  const bytes = encodeBooks(columns, groupRows);
+  const keyAt = createSymbolKeyReader(columns, (row) => [t[row]!, side[row] === askSide ? 'ask' : 'bid', level[row]!]);
+  return createEncodedFile('orderbooks', path, bytes, computeFileStatistics(day, columns), keyAt);
+}
+
+/** The candles of one part's ticks, a file for each interval; none where there are no ticks. */
+export function encodeCandleFiles(
+  bin: { readonly day: number; readonly part: number },
+  columns: PartColumns,
+  coverage: ReadonlyMap<string, readonly Window[]>,
+  intervals: readonly CandleInterval[],
+  groupRows: number,
+): EncodedFile[] {
+  if (columns.t.length === 0) return [];
+  return intervals.map((interval) =>
+    encodeCandleFile(interval, bin, computeCandles(columns, coverage, candleIntervals[interval]), groupRows),
+  );
+}
+
+export function encodeCandleFile(
+  interval: CandleInterval,
+  { day, part }: { readonly day: number; readonly part: number },
+  columns: CandleColumns,
+  groupRows: number,
+): EncodedFile {
+  const dataset = candleDatasets[interval];
+  const bytes = encodeCandles(columns, groupRows);
+  const keyAt = createSymbolKeyReader(columns, (row) => [columns.t[row]!]);
+  return createEncodedFile(dataset, toDayPath(dataset, day, part), bytes, computeFileStatistics(day, columns), keyAt);
+}
+
+/** The files of a part as it is merged, some symbols at a time: a part need not fit in memory. */
+export interface PartitionWriter {
+  /**
+   * Adds the rows of further symbols, in their order. `coverage`: of these symbols.
+   * @throws Error where a row is not of the day, or keys do not rise: nothing is written then
+   * @param ticks whether they may have to be written, and not only candles of them
+   */
+  add(columns: PartColumns, coverage: ReadonlyMap<string, readonly Window[]>, ticks: boolean): void;
+  /** The ticks, if they are wanted, and the candles; none where there are no rows. */
+  finish(ticks: boolean): EncodedFile[];
+}
+
+/** @param bin `day` is a UTC midnight in epoch ms */
+export function openPartitionWriter(
+  bin: { readonly day: number; readonly part: number },
+  intervals: readonly CandleInterval[],
+  groupRows: number,
+): PartitionWriter {
+  const file = openTickFileWriter(groupRows);
+  const lengths = intervals.map((interval) => candleIntervals[interval]);
+  const lots: CandleColumns[][] = [];
+  const keys = new Map<number, SortKey>();
+  let facts: FileStatistics | undefined;
+  let last: string | undefined;
+  return {
+    add(columns, coverage, ticks) {
+      if (columns.t.length === 0) return;
+      assertPartOrder(columns, { from: bin.day, to: bin.day + dayMs }, last);
+      last = columns.symbols.at(-1);
+      if (ticks) file.add(columns);
+      collectRowGroupKeys(keys, columns, facts?.rows ?? 0, groupRows);
+      facts = joinFileStatistics(facts, computeFileStatistics(bin.day, columns));
+      lots.push(computeAllCandles(columns, coverage, lengths));
+    },
+    finish(ticks) {
+      if (facts === undefined) return [];
+      const path = toDayPath('ticks', bin.day, bin.part);
+      return [
+        ...(ticks ? [createEncodedFile('ticks', path, file.end(), facts, (row) => keys.get(row)!)] : []),
+        ...intervals.map((interval, i) =>
+          encodeCandleFile(interval, bin, concatCandles(lots.map((lot) => lot[i]!)), groupRows),
+        ),
+      ];
+    },
+  };
+}
+
+/** Notes the keys of rows at which a row group may begin or end; `at` rows come before these. */
+function collectRowGroupKeys(
+  keys: Map<number, SortKey>,
+  { symbols, offsets, t }: PartColumns,
+  at: number,
+  groupRows: number,
+): void {
+  symbols.forEach((symbol, s) => {
+    const [from, to] = [offsets[s]! + at, offsets[s + 1]! + at];
+    for (let row = Math.ceil(from / groupRows) * groupRows; row <= to; row += groupRows)
+      for (const edge of [row - 1, row]) if (edge >= from && edge < to) keys.set(edge, [symbol, t[edge - at]!]);
+  });
+  const last = at + t.length - 1;
+  keys.set(last, [symbols.at(-1)!, t[last - at]!]);
+}
+
+function joinFileStatistics(a: FileStatistics | undefined, b: FileStatistics): FileStatistics {
+  if (a === undefined) return b;
+  return {
+    date: b.date,
+    rows: a.rows + b.rows,
+    symbols: a.symbols + b.symbols,
+    t_min: Math.min(a.t_min!, b.t_min!),
+    t_max: Math.max(a.t_max!, b.t_max!),
+  };
+}
+
+/** A file as it will be published, what the manifest says of it, and what it is made of. */
+export interface EncodedFile {
+  readonly dataset: DatasetName;
+  readonly bytes: Uint8Array;
+  readonly statistics: FileStatistics;
+  /** With its path and the sha256 of its bytes. */
+  readonly record: FileRecord;
+}
+
+export interface FileStatistics {
+  readonly date: string | null;
+  readonly rows: number;
+  readonly t_min: number | null;
+  readonly t_max: number | null;
+  readonly symbols: number;
+}
+
+/** The facts of a part with at least one row, from its columns; `day` is its UTC midnight in epoch ms. */
+export function computeFileStatistics(
+  day: number,
+  { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
+): FileStatistics {
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  // Times rise within a symbol.
+  for (let s = 0; s < symbols.length; s++) {
+    if (offsets[s] === offsets[s + 1]) continue;
+    min = Math.min(min, t[offsets[s]!]!);
+    max = Math.max(max, t[offsets[s + 1]! - 1]!);
+  }
+  return { date: formatDay(day), rows: t.length, t_min: min, t_max: max, symbols: symbols.length };
+}
+
+/** `keyAt`: the sort keys of the file's rows. */
+export const createEncodedFile = (
+  dataset: DatasetName,
+  path: string,
+  bytes: Uint8Array,
+  facts: FileStatistics,
+  keyAt: KeyReader,
+): EncodedFile => ({ dataset, bytes, statistics: facts, record: createFileRecord(path, bytes, sha256(bytes), keyAt) });

@@ -1,0 +1,81 @@
+import type { Random } from '../../base/ports.ts';
+import { type DatasetName, datasetNames, datasets } from '../format/datasets.ts';
+import type { Manifest, PublishedFile } from '../format/manifest.ts';
+import type { Archive } from '../open-archive.ts';
+import {
+  hasDailyCandles,
+  listViewDefinitions,
+  selectViewDefinitions,
+  type ViewDefinition,
+} from '../publish/views-sql.ts';
+import { type GenerationPin, pinGeneration } from '../read/pin-generation.ts';
+import { openQuery, type Query } from './query.ts';
+
+const memoryBytesMax = 4 * 1024 ** 3;
+
+/** SQL over one generation of the archive: the datasets that the statement means are pinned while it runs. */
+export const openArchiveQuery = (archive: Archive, statement: string, random: Random): Promise<PinnedQuery> =>
+  openPinned(archive, { ...findReferencedDatasets(statement, archive.readManifest()), memoryBytesMax }, random);
+
+export interface PinnedQuery {
+  readonly query: Query;
+  readonly pinned: GenerationPin;
+  close(): Promise<void>;
+}
+
+export interface PinnedQueryScope {
+  readonly names: readonly DatasetName[];
+  /** The files of these datasets that are to be read; all of them by default. */
+  readonly wanted?: (file: PublishedFile) => boolean;
+  /** Views and macros over the datasets. */
+  readonly defined?: readonly ViewDefinition[];
+  readonly memoryBytesMax: number;
+}
+
+/** Pins some datasets, or those of their files that are wanted, and opens a query over just them. */
+export async function openPinned(archive: Archive, slice: PinnedQueryScope, random: Random): Promise<PinnedQuery> {
+  const { names, defined = [], memoryBytesMax } = slice;
+  const id = Math.floor(random() * 36 ** 8).toString(36);
+  const pinned = pinGeneration(archive, names, id, slice.wanted);
+  const sources = names.map((name) => ({
+    dataset: name,
+    columns: datasets[name],
+    dated: name !== 'symbols',
+    paths: pinned.listPaths(name),
+  }));
+  try {
+    const query = await openQuery(sources, {
+      threads: 2,
+      memoryBytesMax,
+      scratch: pinned.scratchFolder,
+      definitions: defined.map(({ sql }) => sql),
+    });
+    return {
+      query,
+      pinned,
+      async close() {
+        await query.close();
+        pinned.release();
+      },
+    };
+  } catch (error) {
+    pinned.release();
+    throw error;
+  }
+}
+
+/** The datasets that a statement means, by its text, themselves or through views and macros. */
+function findReferencedDatasets(
+  statement: string,
+  manifest: Manifest,
+): { names: readonly DatasetName[]; defined: readonly ViewDefinition[] } {
+  const text = statement.toLowerCase();
+  const daily = hasDailyCandles(manifest);
+  const defined = selectViewDefinitions(statement, daily, manifest.lost);
+  const needed = new Set<DatasetName>(defined.flatMap(({ needs }) => needs));
+  const names = datasetNames.filter((name) => needed.has(name) || text.includes(name));
+  // SHOW TABLES names none and means all.
+  return names.length === 0
+    ? { names: datasetNames, defined: listViewDefinitions(daily, manifest.lost) }
+    : { names, defined };
+}

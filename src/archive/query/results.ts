@@ -1,0 +1,321 @@
+import { randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable, type Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import {
+  type DuckDBConnection,
+  DuckDBDoubleVector,
+  DuckDBListValue,
+  type DuckDBPreparedStatement,
+  type DuckDBResult,
+  type DuckDBResultReader,
+  DuckDBTypeId,
+  type DuckDBValue,
+  StatementType,
+} from '@duckdb/node-api';
+import { UsageError } from '../../base/errors.ts';
+import { type QueryParameter, toJson, toText } from './convert-values.ts';
+import type { ResultTable } from './query.ts';
+import { prepareRead } from './statement.ts';
+import { quoteLiteral } from './views.ts';
+
+/** A value of a chunk: integers of 64 bits and times do not occur, the statement casts them. */
+export type ChunkValue = string | number | boolean | null | readonly string[];
+
+/** About 2,048 rows: for each column its values. */
+export type Chunk = readonly (readonly ChunkValue[])[];
+
+/** The rows of statements one after another, some at a time. */
+export async function* streamChunks(
+  connection: DuckDBConnection,
+  statements: readonly string[],
+  values: readonly QueryParameter[],
+): AsyncGenerator<Chunk> {
+  for (const sql of statements) {
+    const result = await runStreaming(connection, sql, values);
+    for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk())
+      yield Array.from({ length: result.columnCount }, (_, c) => chunk!.getColumnValues(c).map(toChunkValue));
+  }
+}
+
+function toChunkValue(value: DuckDBValue): ChunkValue {
+  if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+    return value;
+  if (value instanceof DuckDBListValue) return value.items as string[];
+  throw new TypeError(`a value of a type that a chunk does not hold: ${value}`);
+}
+
+/**
+ * Columns of doubles as such: to make a list of values of each costs more than all that is done with them. The whole result
+ * is made first: to wait for every two thousand rows costs a fifth of the time.
+ */
+export async function* streamDoubles(
+  connection: DuckDBConnection,
+  sql: string,
+  values: readonly QueryParameter[],
+): AsyncGenerator<readonly Float64Array[]> {
+  const { prepared } = await prepareRead(connection, sql);
+  if (values.length > 0) prepared.bind([...values]);
+  const result = await prepared.run();
+  const columns = Array.from({ length: result.columnCount }, (_, c) => c);
+  for (let i = 0; i < result.chunkCount; i++) {
+    const chunk = result.getChunk(i);
+    const vectors = columns.map((c) => chunk.getColumnVector(c));
+    yield vectors.map((vector) => {
+      if (!(vector instanceof DuckDBDoubleVector)) throw new TypeError(`a column that holds no doubles: ${sql}`);
+      return readVectorItems(vector) ?? copyVectorItems(vector, sql);
+    });
+  }
+}
+
+/** What a vector of the library is made of, and shows one by one only: five times as slow as to read them here. */
+interface VectorInternals {
+  readonly items?: unknown;
+  readonly validity?: { readonly data?: BigUint64Array | null };
+}
+
+/** The values of a vector, where they can be had at once and none is null. */
+export function readVectorItems(vector: DuckDBDoubleVector): Float64Array | null {
+  const { items, validity } = vector as unknown as VectorInternals;
+  if (!(items instanceof Float64Array) || validity === undefined) return null;
+  return validity.data === null ? items : null;
+}
+
+export function copyVectorItems(vector: DuckDBDoubleVector, sql: string): Float64Array {
+  return Float64Array.from({ length: vector.itemCount }, (_, row) => {
+    const value = vector.getItem(row);
+    if (value === null) throw new TypeError(`a column of doubles that holds a null: ${sql}`);
+    return value;
+  });
+}
+
+/** The same as text. */
+export async function* streamTexts(
+  connection: DuckDBConnection,
+  statements: readonly string[],
+  format: TextFormat,
+  values: readonly QueryParameter[],
+): AsyncGenerator<string> {
+  async function* results() {
+    for (const sql of statements) yield await runStreaming(connection, sql, values);
+  }
+  yield* formatResults(results(), format);
+}
+
+async function runStreaming(connection: DuckDBConnection, sql: string, values: readonly QueryParameter[]) {
+  const { prepared } = await prepareRead(connection, sql);
+  if (values.length > 0) prepared.bind([...values]);
+  return await prepared.stream();
+}
+
+/** The first rows of a result, at most `rowsMax`, as text for people; no more is computed than is needed for them. */
+export async function readFirstRows(connection: DuckDBConnection, sql: string, rowsMax: number): Promise<ResultTable> {
+  const { prepared, isExplain } = await prepareRead(connection, sql);
+  const reader = await prepared.streamAndReadUntil(rowsMax + 1);
+  const count = Math.min(rowsMax, reader.currentRowCount);
+  const names = reader.deduplicatedColumnNames();
+  const columns = names.map((_, c) => trimColumn(Array.from({ length: count }, (_, r) => toText(reader.value(c, r)))));
+  return {
+    columns: names.map((name, c) => ({ name, kind: getColumnKind(reader, c) })),
+    rows: Array.from({ length: count }, (_, r) => columns.map((column) => column[r]!)),
+    isComplete: reader.currentRowCount <= rowsMax,
+    plan: isExplain ? columns.at(-1)!.join('\n') : null,
+  };
+}
+
+const numberTypes: ReadonlySet<DuckDBTypeId> = new Set([
+  DuckDBTypeId.TINYINT,
+  DuckDBTypeId.SMALLINT,
+  DuckDBTypeId.INTEGER,
+  DuckDBTypeId.BIGINT,
+  DuckDBTypeId.HUGEINT,
+  DuckDBTypeId.UTINYINT,
+  DuckDBTypeId.USMALLINT,
+  DuckDBTypeId.UINTEGER,
+  DuckDBTypeId.UBIGINT,
+  DuckDBTypeId.UHUGEINT,
+  DuckDBTypeId.FLOAT,
+  DuckDBTypeId.DOUBLE,
+  DuckDBTypeId.DECIMAL,
+  DuckDBTypeId.BIGNUM,
+]);
+
+const textTypes: ReadonlySet<DuckDBTypeId> = new Set([
+  DuckDBTypeId.VARCHAR,
+  DuckDBTypeId.BLOB,
+  DuckDBTypeId.LIST,
+  DuckDBTypeId.ARRAY,
+  DuckDBTypeId.STRUCT,
+  DuckDBTypeId.MAP,
+  DuckDBTypeId.UNION,
+]);
+
+function getColumnKind(reader: DuckDBResultReader, column: number): 'number' | 'text' | 'fixed' {
+  const type = reader.columnTypeId(column);
+  if (numberTypes.has(type)) return 'number';
+  return textTypes.has(type) ? 'text' : 'fixed';
+}
+
+/** A column of whole seconds is easier to read without its `.000`. */
+function trimColumn(column: readonly (string | null)[]): readonly (string | null)[] {
+  const whole = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000(Z?)$/;
+  if (!column.every((text) => text === null || whole.test(text))) return column;
+  return column.map((text) => text?.replace(/\.000(Z?)$/, '$1') ?? null);
+}
+
+export type TextFormat = 'csv' | 'json' | 'ndjson';
+
+interface RowFormatter {
+  readonly head: string;
+  prefix(isFirst: boolean): string;
+  row(values: readonly DuckDBValue[]): string;
+  tail(isEmpty: boolean): string;
+}
+
+/**
+ * Whole results of one shape as one text, the rows of one after those of another; at least one. A piece for each of
+ * DuckDB's chunks of about 2,048 rows.
+ */
+export async function* formatResults(
+  results: AsyncIterable<DuckDBResult> | Iterable<DuckDBResult>,
+  format: TextFormat,
+): AsyncGenerator<string, void, undefined> {
+  let shape: RowFormatter | undefined;
+  let isEmpty = true;
+  let text = '';
+  for await (const result of results) {
+    if (shape === undefined) {
+      const names = result.deduplicatedColumnNames();
+      shape = format === 'csv' ? createCsvFormatter(names) : createJsonFormatter(names, format === 'json');
+      text = shape.head;
+    }
+    for await (const rows of readRowBatches(result)) {
+      for (const values of rows) {
+        text += shape.prefix(isEmpty) + shape.row(values);
+        isEmpty = false;
+      }
+      yield text;
+      text = '';
+    }
+  }
+  yield text + (shape?.tail(isEmpty) ?? '');
+}
+
+/** The rows of a result, a chunk at a time. The array of a row is used again for the next. */
+async function* readRowBatches(
+  result: DuckDBResult,
+): AsyncGenerator<Iterable<readonly DuckDBValue[]>, void, undefined> {
+  const columns = result.columnCount;
+  for (;;) {
+    const chunk = await result.fetchChunk();
+    if (chunk === null || chunk.rowCount === 0) return;
+    const count = chunk.rowCount;
+    const vectors = Array.from({ length: columns }, (_, c) => chunk.getColumnVector(c));
+    const values = new Array<DuckDBValue>(columns);
+    yield (function* () {
+      for (let r = 0; r < count; r++) {
+        for (let c = 0; c < columns; c++) values[c] = vectors[c]!.getItem(r);
+        yield values;
+      }
+    })();
+  }
+}
+
+/** RFC 4180 with bare newlines: NULL is empty, an empty string is `""`. */
+function createCsvFormatter(names: readonly string[]): RowFormatter {
+  const line = (texts: readonly (string | null)[]): string => `${texts.map(toCsvField).join(',')}\n`;
+  return {
+    head: line(names),
+    prefix: () => '',
+    row: (values) => line(values.map(toText)),
+    tail: () => '',
+  };
+}
+
+function toCsvField(text: string | null): string {
+  if (text === null) return '';
+  return text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function createJsonFormatter(names: readonly string[], isArray: boolean): RowFormatter {
+  const keys = names.map((name) => `${JSON.stringify(name)}:`);
+  const object = (values: readonly DuckDBValue[]): string =>
+    `{${values.map((value, c) => keys[c] + toJson(value)).join(',')}}`;
+  return isArray
+    ? {
+        head: '',
+        prefix: (isFirst) => (isFirst ? '[\n' : ',\n'),
+        row: object,
+        tail: (isEmpty) => (isEmpty ? '[]\n' : '\n]\n'),
+      }
+    : { head: '', prefix: () => '', row: (values) => `${object(values)}\n`, tail: () => '' };
+}
+
+/** Streams the result as text: nothing of it is kept, and a reader that stops stops the query. */
+export async function writeText(
+  connection: DuckDBConnection,
+  sql: string,
+  format: TextFormat,
+  out: Writable,
+  signal: AbortSignal,
+): Promise<void> {
+  const { prepared } = await prepareRead(connection, sql);
+  signal.throwIfAborted();
+  const pieces = formatResults([await prepared.stream()], format);
+  try {
+    await pipeline(Readable.from(pieces, { highWaterMark: 2 }), out, { end: false, signal });
+  } catch (error) {
+    connection.interrupt();
+    throw error;
+  } finally {
+    // Waits for a chunk that is still being computed: the connection must not be closed under it.
+    await pieces.return();
+  }
+}
+
+/** Parquet needs its end before its beginning is sure: DuckDB writes a file in our own folder, which is then sent. */
+export async function writeParquet(
+  connection: DuckDBConnection,
+  sql: string,
+  ownFolder: string,
+  out: Writable,
+  signal: AbortSignal,
+): Promise<void> {
+  const { isExplain } = await prepareRead(connection, sql);
+  if (isExplain) throw new UsageError('EXPLAIN has no rows to write as Parquet.');
+  const file = join(ownFolder, `${randomUUID()}.parquet`);
+  const copy = await prepareCopy(connection, sql, `TO ${quoteLiteral(file)} (FORMAT parquet, COMPRESSION zstd)`);
+  await mkdir(ownFolder, { recursive: true });
+  try {
+    signal.throwIfAborted();
+    await copy.run();
+    await pipeline(createReadStream(file), out, { end: false, signal });
+  } finally {
+    await rm(file, { force: true });
+  }
+}
+
+const endsMax = 20;
+
+/**
+ * Puts a statement, already found to be one that only reads, into a COPY. What may end a statement may not end it
+ * there: semicolons are blanked from the end on until DuckDB's parser takes the rest, as comments may hold some too.
+ */
+async function prepareCopy(connection: DuckDBConnection, sql: string, to: string): Promise<DuckDBPreparedStatement> {
+  let body = sql;
+  for (let ends = 0; ends <= endsMax; ends++) {
+    // DESCRIBE, SHOW and SUMMARIZE can be copied from a subquery only; others directly, to keep their order.
+    for (const source of [`(\n${body}\n)`, `(FROM (\n${body}\n))`]) {
+      const statements = await connection.extractStatements(`COPY ${source} ${to}`).catch(() => undefined);
+      if (statements?.count !== 1) continue;
+      const prepared = await statements.prepare(0);
+      if (prepared.statementType === StatementType.COPY) return prepared;
+    }
+    const end = body.lastIndexOf(';');
+    if (end < 0) break;
+    body = `${body.slice(0, end)} ${body.slice(end + 1)}`;
+  }
+  throw new UsageError('This statement cannot be written as Parquet; csv and json can hold it.');
+}

@@ -1,0 +1,77 @@
+import { formatDay } from '../../base/time.ts';
+import { dayMs, floorToDay } from '../../base/window.ts';
+import { type Completeness, type CompletenessRules, computeCompleteness } from '../completeness/completeness.ts';
+import { listManifestFiles, sumFileTotals } from '../format/manifest.ts';
+import { countJournaledTicks } from '../journal/journal.ts';
+import { readLastRun } from '../journal/runs.ts';
+import { listDaysToJudge, readCurrentState, readKnownWindow } from '../known-state.ts';
+import type { Archive } from '../open-archive.ts';
+import { readDamageStatus } from './archive-status.ts';
+import { countGaps } from './gaps.ts';
+
+const cursorsMax = 20;
+
+/**
+ * Judges an archive as it is now: what is published, and what is journaled besides. Days are those of the manifest, those
+ * that something is owed of, and all that have ended since.
+ */
+export function judgeArchive(archive: Archive, by: CompletenessRules, nowMs: number): Completeness {
+  const state = readCurrentState(archive, by, nowMs);
+  const days = listDaysToJudge(Object.keys(archive.readManifest().days), state);
+  const today = floorToDay(nowMs);
+  for (let day = (days.at(-1) ?? today) + dayMs; day < today; day += dayMs) days.push(day);
+  return computeCompleteness(state, { days, window: readKnownWindow(archive.state.db, nowMs), isEndOpen: true });
+}
+
+/**
+ * How far the archive is, as `status --json` prints it; `reached` is the watermark with inferred windows. Neither is held
+ * up by what is lost, expired or accepted.
+ */
+export function readStatus(archive: Archive, by: CompletenessRules, nowMs: number) {
+  return createStatus(archive, judgeArchive(archive, by, nowMs), nowMs);
+}
+
+/** The same of a verdict on this moment. */
+export function createStatus(archive: Archive, verdict: Completeness, nowMs: number) {
+  const { db } = archive.state;
+  const manifest = archive.readManifest();
+  const { watermark, reached, counts } = verdict;
+  const cursors = verdict.live.toSorted((a, b) => a.cursor - b.cursor);
+  const run = readLastRun(db);
+  const ticks = manifest.datasets.ticks.files;
+  const days = [...verdict.days.keys()].filter((day) => day + dayMs <= nowMs).sort((a, b) => a - b);
+  return {
+    archive: archive.layout.root,
+    upstream: archive.state.identity.upstream,
+    generation: manifest.generation,
+    verdict: counts,
+    watermark,
+    reached,
+    lag_ms: reached === null ? null : Math.max(0, nowMs - reached),
+    symbols: { known: verdict.known, live: counts.live, suspended: counts.suspended },
+    published: {
+      ticks: sumFileTotals(ticks).rows,
+      bytes: sumFileTotals(listManifestFiles(manifest)).bytes,
+      days: new Set(ticks.map(({ date }) => date)).size,
+    },
+    days: {
+      first: days.length === 0 ? null : formatDay(days[0]!),
+      last: days.length === 0 ? null : formatDay(days.at(-1)!),
+    },
+    ...readDamageStatus(archive, manifest),
+    journaled_ticks: countJournaledTicks(db),
+    gaps: countGaps(verdict.gaps),
+    last_run:
+      run === undefined
+        ? null
+        : {
+            run_id: run.runId,
+            job: run.job,
+            started_at: run.startedAt,
+            finished_at: run.finishedAt,
+            exit_code: run.exitCode,
+          },
+    cursors: cursors.slice(0, cursorsMax).map(({ symbol, cursor }) => ({ symbol, cursor })),
+    cursors_count: cursors.length,
+  };
+}

@@ -1,0 +1,139 @@
+import { type ObjectiveName, objectiveNames } from './engine/objectives.ts';
+import { type Fault, JsonValidator } from './strategy/json-validator.ts';
+import { countPoints, parseStrategy, pointsMax } from './strategy/parse-strategy.ts';
+import { type Strategy, strategyLimits } from './strategy/strategy.ts';
+
+/** What a research backtest is asked for: POST /api/v1/research/backtest, and `oddslake backtest run`. */
+export interface BacktestSpec {
+  readonly entry_executable: ExecutableSpec;
+  readonly objective: ObjectiveName;
+  /** Null: all that the filter leaves. */
+  readonly symbols: readonly string[] | null;
+  readonly filter: SymbolFilter;
+  /** Epoch milliseconds, half-open; null: as far as there are ticks. */
+  readonly from: number | null;
+  readonly to: number | null;
+  /** Values of the strategy's parameters that are not their defaults. */
+  readonly parameters: Readonly<Record<string, number>>;
+  /** Values to be tried of some parameters, in every combination; none: one run. */
+  readonly grid: Readonly<Record<string, readonly number[]>>;
+  /** The share of the span, its end, that a grid is judged on and not chosen by. */
+  readonly held_out: number;
+}
+
+/** A strategy by its name: one that everybody has, or one of the user's; or one that comes with the request. */
+export interface ExecutableSpec {
+  readonly name: string;
+  /** Of a user's strategy; null: the latest. */
+  readonly version: number | null;
+  readonly strategy: Strategy | null;
+}
+
+/** Only symbols of one of these categories, and of one of these sources, as they were last known; none named: all. */
+export interface SymbolFilter {
+  readonly categories: readonly string[];
+  readonly sources: readonly string[];
+}
+
+export const specLimits = { symbols: 10_000, names: 100, values: 1000, textLength: 1000 } as const;
+/** No tick is later than the year 2100. */
+const epochMsRange = { least: 0, most: Date.UTC(2200, 0, 1) };
+const finiteRange = { least: -Number.MAX_VALUE, most: Number.MAX_VALUE };
+const heldOutShareDefault = 0.3;
+
+/** Reads a request for a backtest; all that is wrong with it, or what is asked. */
+export function parseBacktestSpec(json: unknown): { asked: BacktestSpec } | { faults: readonly Fault[] } {
+  const reader = new JsonValidator();
+  const object = reader.object(json, '', {
+    required: ['entry_executable', 'objective'],
+    optional: ['symbols', 'filter', 'from', 'to', 'parameters', 'grid', 'held_out'],
+  });
+  const { symbols = null, filter = {}, from = null, to = null, parameters = {}, grid = {}, held_out } = object;
+  const asked = {
+    entry_executable: parseExecutable(reader, object.entry_executable),
+    objective: reader.oneOf(object.objective, 'objective', objectiveNames),
+    symbols: symbols === null ? null : parseTexts(reader, symbols, 'symbols', { least: 1, most: specLimits.symbols }),
+    filter: parseFilter(reader, filter),
+    from: from === null ? null : parseIntegerField(reader, from, 'from', epochMsRange),
+    to: to === null ? null : parseIntegerField(reader, to, 'to', epochMsRange),
+    parameters: parseNumbers(reader, parameters, 'parameters', (value, at) => reader.number(value, at, finiteRange)),
+    grid: parseGrid(reader, grid),
+    held_out:
+      held_out === undefined ? heldOutShareDefault : reader.number(held_out, 'held_out', { least: 0.05, most: 0.9 }),
+  };
+  if (asked.from !== null && asked.to !== null && asked.from >= asked.to) reader.fault('to', 'must be after from');
+  return reader.faults.length > 0 ? { faults: reader.faults } : { asked };
+}
+
+function parseExecutable(reader: JsonValidator, json: unknown): ExecutableSpec {
+  const at = 'entry_executable';
+  const {
+    name,
+    version = null,
+    strategy = null,
+  } = reader.object(json, at, {
+    required: ['name'],
+    optional: ['version', 'strategy'],
+  });
+  const read = strategy === null ? null : parseStrategy(strategy, `${at}.strategy`);
+  if (read !== null && 'faults' in read) for (const { name, reason } of read.faults) reader.fault(name, reason);
+  return {
+    name: reader.text(name, `${at}.name`, 200),
+    version: version === null ? null : parseIntegerField(reader, version, `${at}.version`, { least: 1, most: 1e9 }),
+    strategy: read !== null && 'strategy' in read ? read.strategy : null,
+  };
+}
+
+function parseFilter(reader: JsonValidator, json: unknown): SymbolFilter {
+  const { categories = [], sources = [] } = reader.object(json, 'filter', {
+    required: [],
+    optional: ['categories', 'sources'],
+  });
+  const size = { least: 0, most: specLimits.names };
+  return {
+    categories: parseTexts(reader, categories, 'filter.categories', size),
+    sources: parseTexts(reader, sources, 'filter.sources', size),
+  };
+}
+
+function parseTexts(
+  reader: JsonValidator,
+  json: unknown,
+  at: string,
+  size: { readonly least: number; readonly most: number },
+) {
+  const read = reader.list(json, at, size).map((one, i) => reader.text(one, `${at}[${i}]`, specLimits.textLength));
+  return [...new Set(read)];
+}
+
+function parseIntegerField(
+  reader: JsonValidator,
+  json: unknown,
+  at: string,
+  range: { readonly least: number; readonly most: number },
+) {
+  const value = reader.number(json, at, range);
+  if (!Number.isInteger(value)) reader.fault(at, 'must be a whole number');
+  return value;
+}
+
+/** An object of names; what they may be is judged by the strategy. */
+function parseNumbers<T>(reader: JsonValidator, json: unknown, at: string, read: (value: unknown, at: string) => T) {
+  const entries = Object.entries(reader.object(json, at));
+  // More than a strategy can have; the message of that would name each.
+  if (entries.length > strategyLimits.parameters) {
+    reader.fault(at, `has ${entries.length} names, more than ${strategyLimits.parameters}`);
+    return {};
+  }
+  return Object.fromEntries(entries.map(([name, value]) => [name, read(value, reader.path(at, name))]));
+}
+
+function parseGrid(reader: JsonValidator, json: unknown): Record<string, number[]> {
+  const size = { least: 1, most: specLimits.values };
+  const grid = parseNumbers(reader, json, 'grid', (values, at) => [
+    ...new Set(reader.list(values, at, size).map((value, i) => reader.number(value, `${at}[${i}]`, finiteRange))),
+  ]);
+  const points = countPoints(grid);
+  if (points > pointsMax) reader.fault('grid', `has ${points} points, more than ${pointsMax}`);
+  return grid;
+}

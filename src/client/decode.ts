@@ -1,0 +1,213 @@
+import type { RejectedInput } from '../base/ticks.ts';
+import type { Window } from '../base/window.ts';
+import { decodeCompactPage } from './fast-page-decoder.ts';
+import {
+  decodeText,
+  parseObject,
+  parseObjectOrList,
+  toIntegerOrNull,
+  UnreadableResponseError,
+} from './json-response.ts';
+import type { DecodedTickPage, MarketsPage, OrderbookResponse } from './upstream.ts';
+
+/**
+ * Decodes one answer to GET /api/v1/ticks from its bytes (UTF-8 JSON, already decompressed).
+ *
+ * Every price is the double that JSON.parse gives. Times are not judged: a `t` of 1.5 or in the year 9999 is passed on.
+ * @param asked the symbol the page must be of, unless it names none; leave it out to take any
+ * @throws UnreadableAnswer for bad UTF-8, broken JSON, no `ticks` array, another symbol, a count that is off
+ */
+export function decodeTickPage(bytes: Uint8Array, asked?: string): DecodedTickPage {
+  const page = decodeCompactPage(bytes) ?? decodeJsonPage(bytes);
+  if (asked !== undefined && page.symbol !== null && page.symbol !== asked) {
+    throw new UnreadableResponseError(`ticks of another symbol, ${JSON.stringify(page.symbol.slice(0, 80))}`);
+  }
+  return page;
+}
+
+/**
+ * Decodes one answer to GET /api/v1/markets. Records are kept as received.
+ * @throws UnreadableAnswer for bad UTF-8, broken JSON, no `markets` array
+ */
+export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
+  const page = parseObject(decodeText(bytes));
+  const markets: unknown = page.markets;
+  if (!Array.isArray(markets)) throw new UnreadableResponseError('no markets array');
+  return { markets, total: toIntegerOrNull(page.total), generatedAt: toIntegerOrNull(page.generated_at) };
+}
+
+/**
+ * A tick page in any layout, by JSON.parse. This is what a page means; decodeCompact only gets there sooner.
+ * @throws UnreadableAnswer for bad UTF-8, broken JSON, no `ticks` array, or an integer `count` that is not its length.
+ */
+export function decodeJsonPage(bytes: Uint8Array): DecodedTickPage {
+  const text = decodeText(bytes);
+  const page = parseObject(text);
+  const ticks: unknown = page.ticks;
+  if (!Array.isArray(ticks)) throw new UnreadableResponseError('no ticks array');
+  if (Number.isInteger(page.count) && page.count !== ticks.length) {
+    throw new UnreadableResponseError(`a count of ${page.count} over ${ticks.length} ticks`);
+  }
+  return {
+    ...toTickColumns(ticks, text),
+    received: ticks.length,
+    symbol: typeof page.symbol === 'string' ? page.symbol : null,
+    from: toIntegerOrNull(page.from),
+    to: toIntegerOrNull(page.to),
+    generatedAt: toIntegerOrNull(page.generated_at),
+    gaps: parseGaps(page.gaps),
+  };
+}
+
+function toTickColumns(ticks: readonly unknown[], text: string) {
+  const t = new Float64Array(ticks.length);
+  const p = new Float64Array(ticks.length);
+  const rejected: RejectedInput[] = [];
+  let texts: string[] | undefined;
+  let kept = 0;
+  for (const [index, tick] of ticks.entries()) {
+    const reason = findElementFlaw(tick);
+    if (reason === undefined) {
+      const { t: time, p: price } = tick as { t: number; p: number };
+      t[kept] = time;
+      p[kept++] = price;
+    } else {
+      texts ??= extractElementTexts(text, 'ticks');
+      rejected.push({ reason, raw: texts[index]! });
+    }
+  }
+  return { t: t.slice(0, kept), p: p.slice(0, kept), rejected };
+}
+
+function findElementFlaw(tick: unknown): string | undefined {
+  if (typeof tick !== 'object' || tick === null || Array.isArray(tick)) return 'is not an object';
+  const { t, p } = tick as Record<string, unknown>;
+  return findNumberFlaw('t', t) ?? findNumberFlaw('p', p);
+}
+
+function findNumberFlaw(name: string, value: unknown): string | undefined {
+  if (value === undefined) return `${name} is missing`;
+  if (typeof value !== 'number') return `${name} is not a number`;
+  return Number.isFinite(value) ? undefined : `${name} is not finite`;
+}
+
+/** More gaps than this in one answer count as one, from the first to the last: what is between is worth no such list. */
+const gapsMax = 1_000;
+
+/**
+ * `gaps` as {from, to} objects or [from, to] pairs, rounded outwards to whole milliseconds. It is no documented field,
+ * so whatever else stands there is somebody else's business and ignored.
+ */
+function parseGaps(value: unknown): Window[] {
+  if (!Array.isArray(value)) return [];
+  const gaps: Window[] = [];
+  for (const item of value as unknown[]) {
+    if (typeof item !== 'object' || item === null) continue;
+    const { from, to } = Array.isArray(item)
+      ? { from: item[0] as unknown, to: item[1] as unknown }
+      : (item as Record<string, unknown>);
+    if (!Number.isFinite(from) || !Number.isFinite(to)) continue;
+    const gap = { from: Math.floor(from as number), to: Math.ceil(to as number) };
+    if (gap.from < gap.to) gaps.push(gap);
+  }
+  if (gaps.length <= gapsMax) return gaps;
+  return [gaps.reduce((all, gap) => ({ from: Math.min(all.from, gap.from), to: Math.max(all.to, gap.to) }))];
+}
+
+/**
+ * The JSON text of each element of a top-level array field, exactly as received: JSON.stringify would turn 1e400 into
+ * null and drop repeated keys. `text` must be a valid JSON object whose last field named `key` is an array.
+ */
+export function extractElementTexts(text: string, key: string): string[] {
+  const texts: string[] = [];
+  let at = skipSpace(text, findLastValueStart(text, key) + 1);
+  while (text[at] !== ']') {
+    const end = skipValue(text, at);
+    texts.push(text.slice(at, end));
+    at = skipSpace(text, end);
+    if (text[at] === ',') at = skipSpace(text, at + 1);
+  }
+  return texts;
+}
+
+/** Where the value of the last top-level field `key` starts: JSON.parse lets the last one win too. */
+function findLastValueStart(text: string, key: string): number {
+  let found = -1;
+  let at = skipSpace(text, text.indexOf('{') + 1);
+  while (text[at] !== '}') {
+    const keyEnd = skipString(text, at);
+    const name: unknown = JSON.parse(text.slice(at, keyEnd));
+    at = skipSpace(text, skipSpace(text, keyEnd) + 1);
+    if (name === key) found = at;
+    at = skipSpace(text, skipValue(text, at));
+    if (text[at] === ',') at = skipSpace(text, at + 1);
+  }
+  return found;
+}
+
+function skipSpace(text: string, from: number): number {
+  let at = from;
+  while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++;
+  return at;
+}
+
+function skipString(text: string, from: number): number {
+  let at = from + 1;
+  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+  return at + 1;
+}
+
+/** Counts brackets instead of recursing: a body may nest deeper than the stack. */
+function skipValue(text: string, from: number): number {
+  let depth = 0;
+  let at = from;
+  do {
+    const char = text[at];
+    if (char === '"') at = skipString(text, at);
+    else if (char === '{' || char === '[') {
+      depth++;
+      at++;
+    } else if (char === '}' || char === ']') {
+      depth--;
+      at++;
+    } else if (depth > 0) at++;
+    else return skipScalar(text, at);
+  } while (depth > 0);
+  return at;
+}
+
+function skipScalar(text: string, from: number): number {
+  let at = from;
+  while (at < text.length && !',]} \n\r\t'.includes(text[at]!)) at++;
+  return at;
+}
+
+/** How deep in an answer its symbol is looked for. */
+const depthMax = 5;
+
+/**
+ * Decodes one answer to GET /api/v1/orderbook as far as any shape allows.
+ * @param asked the symbol it must be of, unless it names none
+ * @throws UnreadableAnswer for bad UTF-8, broken JSON, a scalar, books of other symbols only
+ */
+export function decodeOrderbook(bytes: Uint8Array, asked: string): OrderbookResponse {
+  const text = decodeText(bytes);
+  const body = parseObjectOrList(text);
+  const named = new Set<string>();
+  collectSymbols(body, depthMax, named);
+  if (named.size > 0 && !named.has(asked)) {
+    const [other] = named;
+    throw new UnreadableResponseError(`an order book of another symbol, ${JSON.stringify(other!.slice(0, 80))}`);
+  }
+  const { generated_at: generatedAt } = body as { generated_at?: unknown };
+  return { body, text, generatedAt: toIntegerOrNull(generatedAt) };
+}
+
+function collectSymbols(value: object, depth: number, into: Set<string>): void {
+  const { symbol } = value as { symbol?: unknown };
+  if (typeof symbol === 'string') into.add(symbol);
+  if (depth === 0) return;
+  for (const member of Object.values(value)) {
+    if (typeof member === 'object' && member !== null) collectSymbols(member as object, depth - 1, into);
+  }
+}

@@ -1,0 +1,42 @@
+import {
+  initialRateState,
+  type RateState,
+  type RateStateStore,
+  type RequestStart,
+  startsRetentionMs,
+} from '../base/rate-state.ts';
+
+/** A pace that this process keeps by itself. */
+export function createLocalRateStore(): RateStateStore {
+  let pace: RateState = initialRateState;
+  const starts = new Map<number, RequestStart & { readonly isLetThrough: boolean }>();
+  return {
+    runExclusive: (work) => work(),
+    read: () => pace,
+    write(next) {
+      pace = next;
+    },
+    getStart: (request) => starts.get(request),
+    addStart(request, atMs) {
+      starts.set(request, { atMs, tookMs: null, isLetThrough: false });
+      for (const [oldest, start] of starts) {
+        if (start.atMs >= atMs - startsRetentionMs || oldest === request) break;
+        starts.delete(oldest);
+      }
+    },
+    endStart(request, tookMs, isLetThrough) {
+      const start = starts.get(request);
+      if (start !== undefined) starts.set(request, { ...start, tookMs, isLetThrough });
+    },
+    countAccepted(first, end, afterMs) {
+      let count = 0;
+      for (let request = end - 1; request >= first; request--) {
+        const start = starts.get(request);
+        if (start === undefined || start.atMs <= afterMs) break;
+        if (start.isLetThrough) count++;
+      }
+      return count;
+    },
+    clear: () => starts.clear(),
+  };
+}

@@ -1,0 +1,159 @@
+import type { MarketFacts } from '../../archive/format/market.ts';
+import { parseMarket, type RecordPaths } from '../../archive/format/parse-market.ts';
+import { timeMin } from '../../base/time.ts';
+import type { TimeZone } from '../../base/time-zone.ts';
+import { type ParsedTime, parseTimeText, resolveLocalTime } from './import-rows.ts';
+
+/** A market of a row, and the moments at which it was seen so; epoch milliseconds. */
+export interface ImportedMarket {
+  readonly facts: readonly MarketFacts[];
+  readonly firstSeen: number;
+  readonly lastSeen: number;
+}
+
+export interface MarketRowRules {
+  readonly paths: RecordPaths;
+  readonly zone: TimeZone | null;
+  /** Whether times finer than a millisecond are cut down to one. */
+  readonly truncates: boolean;
+  /** Columns whose numbers are wall-clock times. */
+  readonly localColumns: ReadonlySet<string>;
+  /** When the file was written, at most now; epoch ms. */
+  readonly writtenAt: number;
+  /** The latest time that is believed, epoch ms. */
+  readonly futureMs: number;
+}
+
+type ImportMarketRow = Readonly<Record<string, unknown>>;
+
+/** Columns of the published markets that are fields of a record. */
+const publishedColumnNames: readonly string[] = [
+  'canonical_id',
+  'symbol',
+  'source',
+  'category',
+  'confidence',
+  'is_active',
+  'question',
+  'closes_at',
+  'resolved_at',
+  'outcome',
+];
+
+/**
+ * Reads a row of a list of markets: columns as the published markets have them, others as the configured paths name them.
+ * Rows published by one archive become the same rows in another. A row without a canonical_id has its symbol for one.
+ */
+export function readMarketRow(
+  row: ImportMarketRow,
+  rules: MarketRowRules,
+): ImportedMarket | { readonly reason: string } {
+  const zoned: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(row)) {
+    if (value !== null) zoned[name] = toInstant(name, value, rules);
+  }
+  const seen = readSeenTimes(zoned, rules);
+  if ('reason' in seen) return seen;
+  const {
+    extra,
+    views,
+    first_seen: _f,
+    last_seen: _l,
+    observed_at: _o,
+    generated_at: _g,
+    date: _d,
+    ...columns
+  } = zoned;
+  const before = parseExtra(extra);
+  const record: Record<string, unknown> = { ...before, ...columns };
+  record.canonical_id ??= columns.symbol;
+  // A published row speaks for its own symbol only, whatever else the record named.
+  const isPublished = typeof columns.symbol === 'string' && row.first_seen !== undefined;
+  const symbolPaths = isPublished ? ['symbol'] : rules.paths.symbolPaths;
+  const facts = parseMarket(record, parseViews(views), {
+    symbolPaths,
+    fieldPaths: addColumnPaths(rules.paths.fieldPaths),
+  });
+  if ('reason' in facts) return facts;
+  const isOurs = before !== null && Object.keys(columns).every((name) => publishedColumnNames.includes(name));
+  return { ...seen, facts: isOurs ? facts.map((one) => ({ ...one, extra: String(extra) })) : facts };
+}
+
+/** From the first to the last poll that showed it so; one moment for a row that says no more. */
+function readSeenTimes(row: ImportMarketRow, { zone, truncates, writtenAt, futureMs }: MarketRowRules) {
+  const read = (name: string): ParsedTime | undefined => {
+    const value = row[name];
+    if (value === undefined) return undefined;
+    const rules = { zone, unit: 'ms', truncates } as const;
+    const t = typeof value === 'number' ? value : typeof value === 'string' ? parseTimeText(value, rules) : Number.NaN;
+    if (typeof t !== 'number') return { reason: `${name} ${t.reason}` };
+    if (!Number.isInteger(t) || t < timeMin || t > futureMs) return { reason: `${name} is no time of the past` };
+    return t;
+  };
+  const ends = [read('first_seen'), read('last_seen')].filter((time) => time !== undefined);
+  const known: number[] = [];
+  for (const time of ends.length > 0 ? ends : [read('observed_at') ?? read('generated_at') ?? writtenAt]) {
+    if (typeof time !== 'number') return time;
+    known.push(time);
+  }
+  return { firstSeen: Math.min(...known), lastSeen: Math.max(...known) };
+}
+
+/** A wall-clock time in its zone; without one it stays text without a zone, which is no instant. */
+function toInstant(name: string, value: unknown, { zone, localColumns }: MarketRowRules): unknown {
+  if (!localColumns.has(name) || typeof value !== 'number') return value;
+  const t = resolveLocalTime(value, zone);
+  return typeof t === 'number' ? t : new Date(value).toISOString().slice(0, -1);
+}
+
+/** A list, or one as text: JSON. */
+function parseViews(value: unknown): string[] {
+  const list: unknown = typeof value === 'string' ? parseJsonOrNull(value) : value;
+  return Array.isArray(list) ? [...new Set(list.filter((view) => typeof view === 'string'))].sort() : [];
+}
+
+function parseExtra(extra: unknown): Record<string, unknown> | null {
+  const value = typeof extra === 'string' ? parseJsonOrNull(extra) : null;
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : null;
+}
+
+function parseJsonOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** The configured paths, and after them the published columns. */
+const addColumnPaths = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPaths'] => ({
+  question: [...paths.question, 'question'],
+  source: [...paths.source, 'source'],
+  opensAt: [...paths.opensAt, 'opens_at'],
+  closesAt: [...paths.closesAt, 'closes_at'],
+  resolvedAt: [...paths.resolvedAt, 'resolved_at'],
+  outcome: [...paths.outcome, 'outcome'],
+});
+
+/** Columns that a CSV, which knows text only, may hold as a number, a truth value or a time. */
+export function parseTypedColumns(
+  row: Readonly<Record<string, unknown>>,
+  { fieldPaths }: RecordPaths,
+): Record<string, unknown> {
+  const { opensAt, closesAt, resolvedAt, outcome } = fieldPaths;
+  const loose = new Set(['is_active', 'confidence', 'opens_at', 'closes_at', 'resolved_at', 'outcome']);
+  for (const path of [opensAt, closesAt, resolvedAt, outcome].flat()) loose.add(path);
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [
+      name,
+      loose.has(name) && typeof value === 'string' ? parseTypedText(value) : value,
+    ]),
+  );
+}
+
+function parseTypedText(text: string): unknown {
+  if (/^(true|false)$/i.test(text)) return text.toLowerCase() === 'true';
+  return /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
+}

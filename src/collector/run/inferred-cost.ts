@@ -1,0 +1,35 @@
+import { findInferred } from '../../archive/journal/coverage.ts';
+import type { Database } from '../../archive/journal/database.ts';
+import { readAllSymbols } from '../../archive/journal/symbols.ts';
+import { dayMs } from '../../base/window.ts';
+import { confirmRequestsPerWindow, estimateRequests } from '../paging/plan.ts';
+
+/** The windows that only inferred evidence speaks for, and what it takes to have them confirmed. */
+export interface RecheckCost {
+  readonly windows: number;
+  readonly symbols: number;
+  /** From the first of them to the last, epoch ms. */
+  readonly from: number;
+  readonly to: number;
+  /** Of `backfill --recheck inferred`: its pages, and the requests that confirm them. */
+  readonly expected_requests: number;
+}
+
+/** Computes what a recheck of all inferred windows would cost. @param pageLimit ticks asked for in one request */
+export function estimateRecheckCost(db: Database, pageLimit: number): RecheckCost {
+  const inferred = findInferred(db, { from: -8.64e15, to: 8.64e15 });
+  const facts = new Map(readAllSymbols(db).map((known) => [known.symbol, known]));
+  let [windows, requests] = [0, 0];
+  let [from, to] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const [symbol, list] of inferred) {
+    windows += list.length;
+    const known = facts.get(symbol);
+    const pages =
+      known === undefined ? list.length : estimateRequests({ symbol, windows: list, isFirst: false }, known, pageLimit);
+    requests += pages + confirmRequestsPerWindow * list.length;
+    from = Math.min(from, list[0]!.from);
+    to = Math.max(to, list.at(-1)!.to);
+  }
+  if (windows === 0) [from, to] = [0, dayMs];
+  return { windows, symbols: inferred.size, from, to, expected_requests: requests };
+}

@@ -1,0 +1,21 @@
+import { join } from 'node:path';
+import { threadId } from 'node:worker_threads';
+import { type SymbolsPrecedence, toKnownPrecedence } from '../../archive/journal/precedence.ts';
+import { type MergeResult, type MergeTask, mergePartition } from '../../archive/publish/merge-partition.ts';
+import { openSpillFile, type SpillFile } from '../../archive/publish/spill-file.ts';
+import { listWholeBuffers, moveToCaller } from '../../base/worker-threads.ts';
+import { type ReadPagesTask, readPages, type TickPageRead } from '../import/pages.ts';
+
+// What a thread of the pool is asked to do. It ends with the import that it reads for.
+
+let spill: SpillFile | undefined;
+
+export function pages(task: ReadPagesTask): TickPageRead[] {
+  spill ??= openSpillFile(join(task.scratch, `ticks-${threadId}`));
+  return readPages(task, spill);
+}
+
+export function part({ task, standings }: { task: MergeTask; standings: SymbolsPrecedence }): Promise<MergeResult> {
+  const done = mergePartition(task, toKnownPrecedence(standings));
+  return moveToCaller(done, listWholeBuffers(done.files.map(({ bytes }) => bytes)));
+}

@@ -1,0 +1,133 @@
+import { UpstreamError } from '../../base/errors.ts';
+import { type BookCollectOutcome, collectBooks } from '../order-books/collect-books.ts';
+import { openBookJournalWriter } from '../paging/journal-writer.ts';
+import type { Run } from '../run/run.ts';
+import type { FailureLine } from '../run/summary.ts';
+import { formatNameList } from './poll-steps.ts';
+import { listPolledSymbols } from './polled-symbols.ts';
+import { publishJournal } from './publish-step.ts';
+
+/**
+ * The order books that nightly polls: those that the config asks for, none by default. A key that reads ticks and no order
+ * books is a failure of the run, no more: what came before is published all the same.
+ */
+export async function pollConfiguredBooks(run: Run): Promise<void> {
+  const { symbols, allLive } = run.context.settings.orderbooks;
+  const reached = run.hasUpstreamResponded;
+  try {
+    await pollBooks(run, symbols, allLive ? listLiveSymbols(run) : []);
+  } catch (error) {
+    if (!(error instanceof UpstreamError) || error.failure !== 'credential' || !reached) throw error;
+    run.failures.push({ symbol: null, from: null, to: null, reason: `order books: ${error.reason}` });
+  }
+}
+
+/** Whether `booksStep` needs to know which symbols are live by the market lists. */
+export const needsMarketLists = ({ context: { settings } }: Run, chosen: readonly string[]): boolean =>
+  chosen.length === 0 &&
+  settings.symbols.length === 0 &&
+  (settings.orderbooks.allLive || settings.orderbooks.symbols.length === 0);
+
+/** Polls the order books of the symbols chosen by hand, else those that the config asks for, else those of all live ones. */
+export async function pollRequestedBooks(run: Run, chosen: readonly string[]): Promise<void> {
+  const { symbols, allLive } = run.context.settings.orderbooks;
+  if (chosen.length > 0) return pollBooks(run, chosen, []);
+  return pollBooks(run, symbols, allLive || symbols.length === 0 ? listLiveSymbols(run) : []);
+}
+
+const listLiveSymbols = (run: Run): string[] =>
+  listPolledSymbols(run, [], run.context.clock.nowMs()).map(({ facts }) => facts.symbol);
+
+/** Polls order books into the journal; a symbol of the lists may have none, one that is named must. */
+async function pollBooks(run: Run, named: readonly string[], listed: readonly string[]): Promise<void> {
+  const symbols = [...new Set([...named, ...listed])];
+  run.bookCounts.planned += symbols.length;
+  if (symbols.length === 0) return;
+  const { context, archive } = run;
+  const { settings, signal, clock } = context;
+  const upstream = await run.upstream();
+  const display = await context.startDisplay('order books', symbols.length, 'symbols', () => upstream.counters());
+  const sink = openBookJournalWriter(archive.state, clock, settings.publish.journalTicksMax, () => publishJournal(run));
+  try {
+    const collected = await collectBooks(
+      {
+        upstream,
+        clock,
+        runId: run.id,
+        signal,
+        ...sink,
+        futureSkewMs: settings.poll.futureSkewSeconds * 1000,
+        concurrency: settings.upstream.concurrency,
+        onResponse() {
+          run.hasUpstreamResponded = true;
+        },
+        onSymbol: (done) => display.update({ done }),
+      },
+      symbols,
+    );
+    recordCollectedBooks(run, collected, symbols, new Set(named));
+  } catch (error) {
+    // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
+    await sink.drain().catch(() => {});
+    throw error;
+  } finally {
+    display.stop();
+  }
+}
+
+/** Enters what a poll brought into the run. Throws what stopped it where nothing more can be done. */
+function recordCollectedBooks(
+  run: Run,
+  collected: BookCollectOutcome,
+  symbols: readonly string[],
+  named: ReadonlySet<string>,
+): void {
+  const { context, bookCounts } = run;
+  const { done, quarantineReasons, stopError } = collected;
+  bookCounts.done += done.length;
+  bookCounts.snapshots += collected.snapshots;
+  bookCounts.empty += collected.empty;
+  bookCounts.quarantined += quarantineReasons.length;
+  if (quarantineReasons.length > 0)
+    run.warnings.push(
+      `${quarantineReasons.length} order books were set aside in .oddslake/quarantine: ${quarantineReasons[0]}.`,
+    );
+  context.signal.throwIfAborted();
+  const missing = done.length === 0 ? [] : collected.missing.filter(({ symbol }) => !named.has(symbol));
+  bookCounts.missing += missing.length;
+  bookCounts.failed += symbols.length - done.length - missing.length;
+  if (stopError !== null && (stopError.failure === 'credential' || !run.hasUpstreamResponded)) throw stopError;
+  if (missing.length > 0) {
+    const names = missing.map(({ symbol }) => symbol);
+    run.warnings.push(`The service has no order book of ${formatNameList(names, 'symbol')}: ${missing[0]!.reason}.`);
+  }
+  for (const line of toFailureLines(collected, symbols, named, context.clock.nowMs())) run.failures.push(line);
+  if (stopError !== null)
+    context.log.warn(
+      { reason: stopError.reason },
+      'the upstream is out of reach or out of order; what was had is kept',
+    );
+}
+
+/** What could not be had; one line where it is one cause, and no matter of single symbols. */
+function toFailureLines(
+  { done, failures, missing, stopError, refusedReason }: BookCollectOutcome,
+  symbols: readonly string[],
+  named: ReadonlySet<string>,
+  nowMs: number,
+): FailureLine[] {
+  const noneHasOne = named.size === 0 && missing.length === symbols.length ? missing[0]!.reason : null;
+  const why = stopError?.reason ?? refusedReason ?? noneHasOne;
+  if (done.length === 0 && why !== null)
+    return [
+      { symbol: null, from: null, to: null, reason: `order books of ${formatNameList(symbols, 'symbol')}: ${why}` },
+    ];
+  const tried = new Set([...done, ...[...failures, ...missing].map(({ symbol }) => symbol)]);
+  const left = symbols.filter((symbol) => !tried.has(symbol));
+  const failed = [
+    ...failures,
+    ...missing.filter(({ symbol }) => named.has(symbol) || done.length === 0),
+    ...left.map((symbol) => ({ symbol, at: nowMs, reason: why ?? 'not asked for' })),
+  ];
+  return failed.map(({ symbol, at, reason }) => ({ symbol, from: at, to: at + 1, reason: `order book: ${reason}` }));
+}

@@ -1,0 +1,59 @@
+import { canBeLive, isRequestDue } from '../../archive/completeness/symbol-lifetime.ts';
+import { createUnknownSymbol, type SymbolFacts } from '../../archive/format/market.ts';
+import type { Database } from '../../archive/journal/database.ts';
+import { readAllLostTicks, readCoverageWithoutLost } from '../../archive/journal/gap-records.ts';
+import { readAllSymbols, readSymbol, readUnsettledSymbols, recordPolledFrom } from '../../archive/journal/symbols.ts';
+import type { Window } from '../../base/window.ts';
+import { getFutureSkewMs, getLingerRules } from '../../context/open-configured.ts';
+import { isWanted, type SymbolPlan } from '../paging/plan.ts';
+import type { Run } from '../run/run.ts';
+
+export interface PolledSymbol {
+  readonly facts: SymbolFacts;
+  /** What is covered of its ticks. */
+  readonly coverage: readonly Window[];
+}
+
+/**
+ * The symbols that a poll at `nowMs` asks for: those chosen by hand, else those of the config, else those that the market
+ * lists still ask for. A suspended symbol is asked for once a UTC day, and whenever it was chosen
+ * by hand.
+ */
+export function listPolledSymbols({ context, archive }: Run, chosen: readonly string[], nowMs: number): PolledSymbol[] {
+  const { db } = archive.state;
+  const rules = getLingerRules(context);
+  const named = chosen.length > 0 ? chosen : context.settings.symbols;
+  const symbols =
+    named.length === 0 ? readUnsettledSymbols(db, nowMs - rules.lingerMs) : readNamedSymbolFacts(db, named, nowMs);
+  const lost = readAllLostTicks(db);
+  const out: PolledSymbol[] = [];
+  for (const facts of symbols) {
+    if (chosen.length === 0 && !isRequestDue(facts, nowMs)) continue;
+    const asDue = { ...facts, suspendedAt: null };
+    if (named.length === 0 && !canBeLive(asDue, nowMs, rules)) continue;
+    const coverage = readCoverageWithoutLost(
+      db,
+      facts.symbol,
+      nowMs + getFutureSkewMs(context),
+      lost.get(facts.symbol) ?? [],
+    );
+    if (named.length === 0 && !isWanted(asDue, coverage, nowMs, rules)) continue;
+    out.push({ facts, coverage });
+  }
+  return out;
+}
+
+/** Whether no market list has named a symbol yet: those that files brought are nobody's to follow. */
+export const hasNoListedSymbols = ({ archive }: Run): boolean =>
+  !readAllSymbols(archive.state.db).some(({ listed }) => listed);
+
+/** Of symbols named by hand, known or not. */
+export const readNamedSymbolFacts = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
+  [...new Set(symbols)].map((symbol) => readSymbol(db, symbol) ?? createUnknownSymbol(symbol, nowMs));
+
+/** Notes from when on the symbols of a poll are polled, whatever came of its requests: that is owed from now on. */
+export function notePolledPlans(db: Database, plans: readonly SymbolPlan[]): void {
+  db.transaction(() => {
+    for (const { symbol, windows } of plans) if (windows.length > 0) recordPolledFrom(db, symbol, windows[0]!.from);
+  });
+}

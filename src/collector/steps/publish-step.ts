@@ -1,0 +1,135 @@
+import {
+  checkFileSizes,
+  findFilesAt,
+  hashDueShare,
+  hashFiles,
+  recordVerification,
+} from '../../archive/integrity/daily-hash-share.ts';
+import { type VerifyResult, verifyArchive } from '../../archive/integrity/verify.ts';
+import { updateRechecks } from '../../archive/journal/nightly-memory.ts';
+import { type FileDamage, recordDamage } from '../../archive/journal/published-files.ts';
+import { recordLateness } from '../../archive/journal/recheck-results.ts';
+import type { ImportBuffer } from '../../archive/publish/import-buffer.ts';
+import { inlineWorker, type MergeWorkers } from '../../archive/publish/merge-partition.ts';
+import { publish } from '../../archive/publish/publish.ts';
+import type { JournalQuarantine } from '../../archive/publish/quarantine.ts';
+import { DamageError } from '../../base/errors.ts';
+import { dayMs, floorToDay } from '../../base/window.ts';
+import { toCompletenessRules } from '../../context/open-configured.ts';
+import type { Run } from '../run/run.ts';
+import { type JobWorkers, openJobWorkers } from '../run/worker-pool.ts';
+import { noteConfirmedLosses } from './track-lost-windows.ts';
+
+/** Ticks that are worth the start of threads. */
+const threadedTicksMin = 1_000_000;
+
+/**
+ * Publishes what is journaled, and what an import has read. Damaged parts are refused: exit code 6, and what was for them
+ * stays journaled; as does all of it where another process holds the lock for too long.
+ */
+export async function publishJournal(
+  run: Run,
+  from: { intake?: ImportBuffer; threads?: JobWorkers | undefined } = {},
+): Promise<void> {
+  const { context, archive } = run;
+  const display = await context.startDisplay('publish', 1, 'parts');
+  let own: JobWorkers | undefined;
+  const workers = async (ticks: number): Promise<MergeWorkers> => {
+    if (from.threads === undefined && context.threads > 1 && ticks >= threadedTicksMin)
+      own = await openJobWorkers(context.threads);
+    return (from.threads ?? own)?.parts ?? inlineWorker;
+  };
+  try {
+    const published = await publish(archive, {
+      runId: run.id,
+      clock: context.clock,
+      waitMs: context.waitMs,
+      signal: context.signal,
+      ...toCompletenessRules(context.settings),
+      candles: context.settings.archive.candles,
+      quarantineBytesMax: context.settings.quarantine.bytesMax,
+      intake: from.intake,
+      workers,
+      late: run.nightCounters.lateRules,
+      onProgress: (done, total) => display.update({ done, total }),
+    });
+    for (const file of published.files) run.files.set(file.path, file);
+    noteConfirmedLosses(run, published.lacking);
+    const { db } = archive.state;
+    const nowMs = context.clock.nowMs();
+    // A service that leaves ticks out brings them late wherever it is asked again: that is no lateness.
+    if (published.latenessMs > 0)
+      updateRechecks(db, (known) =>
+        known.caughtAt !== null ? known : recordLateness(known, floorToDay(nowMs), published.latenessMs, nowMs),
+      );
+    if (published.quarantined !== null) run.warnings.push(formatQuarantinedRows(published.quarantined));
+    if (published.refused.length > 0) {
+      throw new DamageError(
+        `${published.refused.join(' ')} Nothing was merged into it; what was fetched for it stays journaled. Run oddslake verify.`,
+      );
+    }
+    if (published.files.length > 0) {
+      const { generation } = published.manifest;
+      context.log.info({ generation, files: published.files.length }, 'published');
+    }
+  } finally {
+    await own?.close();
+    display.stop();
+  }
+}
+
+function formatQuarantinedRows({ rows, windows, path }: JournalQuarantine): string {
+  const kept = path === null ? 'they are gone' : `they are in ${path}`;
+  return `The journal was damaged: ${rows} of its rows differ from their checksums (${kept}), and ${windows} windows are asked for again by the next run. Check the disk.`;
+}
+
+/** Re-reads what this run published. */
+export async function verifyPublishedFiles(run: Run): Promise<void> {
+  const changed = [...run.files.values()];
+  if (changed.length === 0) return;
+  const { clock, signal } = run.context;
+  const findings = await hashFiles(run.archive, changed, { runId: run.id, clock, signal });
+  if (findings.length > 0) {
+    throw new DamageError(
+      `${findings.map((f) => `${f.path} (${f.kind})`).join(', ')} right after it was published: check the disk.`,
+    );
+  }
+}
+
+/** How long a run may hash files that were published before it, in ms. */
+const hashMsMax = 10 * 60_000;
+
+/** Looks at presence and size of every published file; what is not as published is remembered, and the run goes on. */
+export function checkPublishedSizes(run: Run): void {
+  const found = checkFileSizes(run.archive);
+  recordDamage(run.archive.state.db, found, run.id, run.context.clock.nowMs());
+  warnDamage(run, found);
+}
+
+/** Hashes the files that could not be read as published, and the share of all that is due; see `archive.verify_days`. */
+export async function hashDueFiles(run: Run): Promise<void> {
+  const { archive, context, id: runId } = run;
+  const { clock, signal } = context;
+  const how = { runId, clock, signal };
+  // A publish may have replaced one while it was read: what counts is what is there now.
+  warnDamage(run, await hashFiles(archive, findFilesAt(archive, archive.refusedPaths), how));
+  const everyMs = context.settings.archive.verifyDays * dayMs;
+  warnDamage(run, await hashDueShare(archive, { ...how, intervalMs: everyMs, durationMsMax: hashMsMax }));
+}
+
+/** Looks at the whole archive, and remembers what was found in place of what was known before. */
+export async function verifyAllFiles(
+  run: Run,
+  onProgress: (done: number, total: number) => void,
+): Promise<VerifyResult> {
+  const begunAt = run.context.clock.nowMs();
+  const found = await verifyArchive(run.archive, null, onProgress, run.context.signal);
+  recordVerification(run.archive, found, run.id, begunAt);
+  return found;
+}
+
+function warnDamage({ context }: Run, found: readonly FileDamage[]): void {
+  const [first] = found;
+  if (first !== undefined)
+    context.log.warn({ files: found.length, path: first.path, kind: first.kind }, 'published files are damaged');
+}

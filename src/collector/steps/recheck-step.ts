@@ -1,0 +1,186 @@
+import type { CoveredWindow } from '../../archive/format/coverage.ts';
+import { precedenceRanks } from '../../archive/format/precedence.ts';
+import { readKnownPages, readOldestShown, readResponses } from '../../archive/journal/coverage.ts';
+import type { TickRecord } from '../../archive/journal/journal.ts';
+import { computeNewlyPolledMs } from '../../archive/journal/nightly-comparison.ts';
+import { readLastNights, readRechecks, updateRechecks } from '../../archive/journal/nightly-memory.ts';
+import { computeLatenessMs, type RecheckMemory, recordLateness } from '../../archive/journal/recheck-results.ts';
+import { readAllSymbols } from '../../archive/journal/symbols.ts';
+import { watchManifest } from '../../archive/read/manifest-watcher.ts';
+import { openTickReader } from '../../archive/read/read-ticks.ts';
+import { openVerifiedFiles } from '../../archive/read/verified-files.ts';
+import { DamageError, UpstreamError } from '../../base/errors.ts';
+import { clockAheadMsMax } from '../../base/ports.ts';
+import { createRandom, hashText } from '../../base/random.ts';
+import { emptyTicks } from '../../base/ticks.ts';
+import { dayMs, minuteMs, type Window } from '../../base/window.ts';
+import { getOverlapMs } from '../../context/open-configured.ts';
+import { type FetchContext, requestOnce } from '../paging/fetch-symbol.ts';
+import { type JournalWriter, openTickJournalWriter } from '../paging/journal-writer.ts';
+import type { Observation } from '../paging/observation.ts';
+import { createServerBehavior, type KnownPages } from '../paging/server-behavior.ts';
+import { createDemotion, type RecheckNightContext, recheckNight } from '../rechecks/recheck.ts';
+import { countRechecks, countRereadRequests } from '../rechecks/recheck-plan.ts';
+import type { Run } from '../run/run.ts';
+import { collectPlans } from './poll-steps.ts';
+import { publishJournal } from './publish-step.ts';
+
+/** What is read of the archive to compare with is kept in memory up to so many bytes. */
+const cacheBytesMax = 64 * 1024 * 1024;
+
+/**
+ * Reads a sample of what is settled again, with other bounds, and withdraws and fetches again what that contradicts; then
+ * what earlier findings put in doubt. A night that is repeated skips it. Journals all that comes.
+ * @returns the error where a published file that was to be compared with is damaged: the rest is to be published before
+ * that is said
+ */
+export async function recheckCoverage(run: Run, end: number): Promise<DamageError | null> {
+  const { context, archive } = run;
+  const { settings, clock } = context;
+  const { db } = archive.state;
+  const past = readLastNights(db).filter((night) => night.polledTo <= clock.nowMs() + clockAheadMsMax);
+  // A lost state does not know of earlier nights: nothing was to be asked of one that is repeated.
+  const isRepeated =
+    run.symbols.planned === 0 || computeNewlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
+  if (settings.poll.recheckShare === 0 || isRepeated || !run.hasUpstreamResponded) return null;
+  const upstream = await run.upstream();
+  const { requests } = upstream.counters();
+  const windows = countRechecks(settings.poll.recheckShare, requests);
+  // The same night of the same archive draws the same windows.
+  const seed = hashText(hashText(0, archive.state.identity.upstream), String(end));
+  const sink = openTickJournalWriter(archive.state, clock, settings.publish.journalTicksMax, () => publishJournal(run));
+  const cover: FetchContext = {
+    upstream,
+    clock,
+    runId: run.id,
+    origin: 'backfill',
+    signal: context.signal,
+    append: sink.append,
+    behavior: createServerBehavior(readOldestShown(db), readKnownPages<KnownPages>(db)),
+    pageLimit: settings.poll.pageLimit,
+    futureSkewMs: settings.poll.futureSkewSeconds * 1000,
+    onPage: () => run.pages++,
+  };
+  const limits = {
+    windows,
+    rereadRequestsMax: countRereadRequests(requests),
+    computeOverlapMs: (memory: RecheckMemory) => getOverlapMs(context, memory),
+  };
+  const known = readRechecks(db);
+  try {
+    const { memory, ...night } = await recheckNight(
+      {
+        ...createRecheckContext(run, cover, sink, end),
+        random: createRandom(seed),
+        countRequests: () => upstream.counters().requests,
+      },
+      known,
+      limits,
+      known.caughtAt !== null && run.nightCounters.isPagingContradicted,
+    );
+    // A publish on the way may have measured a lateness.
+    updateRechecks(db, ({ lateness }) =>
+      lateness.reduce((noted, { day, ms }) => recordLateness(noted, day, ms, night.at), memory),
+    );
+    run.rechecks = {
+      requests: night.requests,
+      windows: night.windows,
+      contradicted: night.contradicted,
+      new_ticks: night.found,
+      withdrawn_windows: night.withdrawn,
+      reread_windows: night.reread,
+      doubtful_windows: night.doubtful,
+      lateness_ms: computeLatenessMs(memory),
+      overlap_ms: getOverlapMs(context, memory),
+    };
+    if (memory.caughtAt !== null) run.warnings.push(formatOmissionWarning(night.doubtful));
+    context.log.info({ ...run.rechecks, seed }, 'rechecked a sample of what is settled');
+    return null;
+  } catch (error) {
+    if (error instanceof DamageError) return error;
+    throw error;
+  } finally {
+    await sink.drain().catch(() => {});
+  }
+}
+
+const formatOmissionWarning = (doubtful: number): string =>
+  `The service was seen to leave ticks out of wide windows: what was fetched before counts as inferred until it is read again${doubtful === 0 ? '' : `, ${doubtful} windows in the next nights`}.`;
+
+/** How rechecks read and write this archive. */
+function createRecheckContext(
+  run: Run,
+  cover: FetchContext,
+  sink: JournalWriter,
+  end: number,
+): Omit<RecheckNightContext, 'random' | 'countRequests'> {
+  const { context, archive } = run;
+  const { db } = archive.state;
+  const readTicks = openTickReader(
+    archive,
+    watchManifest(archive),
+    openVerifiedFiles(archive, cacheBytesMax),
+    cacheBytesMax,
+  );
+  const record = (symbol: string, given: Partial<TickRecord>): TickRecord => ({
+    runId: run.id,
+    symbol,
+    requestedWindow: { from: 0, to: 0 },
+    observedAt: context.clock.nowMs(),
+    origin: 'backfill',
+    rank: precedenceRanks.poll,
+    ticks: emptyTicks,
+    rejected: [],
+    covered: [],
+    ...given,
+  });
+  async function write(one: TickRecord): Promise<void> {
+    await sink.append(one);
+    await sink.drain();
+  }
+  let isSilent = false;
+  return {
+    symbols: readAllSymbols(db)
+      .filter(({ suspendedAt }) => suspendedAt === null)
+      .map(({ symbol, ticks }) => ({ symbol, ticks })),
+    settleMs: context.settings.archive.settleMinutes * minuteMs,
+    endMs: end,
+    nowMs: () => context.clock.nowMs(),
+    getCoverage: (symbol) => readResponses(db, symbol),
+    async loadTickTimes(symbol, { from, to }) {
+      const found = await readTicks({ symbol, from, to, limit: Number.MAX_SAFE_INTEGER });
+      return concatTimes(found?.slices ?? []);
+    },
+    async requestPage(symbol, window): Promise<Observation | null> {
+      // What failed once is not tried for each window of a sample.
+      if (isSilent) return null;
+      try {
+        const observation = await requestOnce(cover, symbol, window);
+        await sink.drain();
+        return observation;
+      } catch (error) {
+        if (!(error instanceof UpstreamError)) throw error;
+        // Of a symbol that it refuses it may have answered for others.
+        if (error.failure !== 'refused') isSilent = true;
+        context.log.warn({ symbol, reason: error.reason }, 'a recheck was not answered');
+        return null;
+      }
+    },
+    withdraw: (symbol, windows: readonly Window[]) => write(record(symbol, { withdrawn: windows })),
+    demote: (symbol, windows: readonly CoveredWindow[]) =>
+      write(record(symbol, { origin: windows[0]!.origin, ...createDemotion(windows) })),
+    refetch: (plans) => collectPlans(run, plans, 'backfill', { isRecheck: true }),
+  };
+}
+
+function concatTimes(
+  slices: readonly { readonly t: Float64Array; readonly from: number; readonly to: number }[],
+): Float64Array {
+  const times = new Float64Array(slices.reduce((sum, { from, to }) => sum + to - from, 0));
+  let at = 0;
+  for (const { t, from, to } of slices) {
+    times.set(t.subarray(from, to), at);
+    at += to - from;
+  }
+  return times;
+}

@@ -1,0 +1,30 @@
+import { paths } from '../../contract/paths.ts';
+import { MeResponse } from '../../contract/service.ts';
+import type { App, ServiceContext } from '../http/context.ts';
+
+/** `/api/v1/me`. */
+export function registerUserRoutes(app: App, { settings, clock }: ServiceContext): void {
+  app.get(
+    paths.me,
+    {
+      config: { access: 'any' },
+      schema: {
+        summary: 'What the credential is and may do',
+        tags: ['users'],
+        security: [{ key: [] }, { user: [] }],
+        response: { 200: MeResponse },
+      },
+    },
+    async ({ principal }): Promise<MeResponse> => {
+      const everybody = settings.service.requestsPerMinute;
+      const generated_at = clock.nowMs();
+      if (principal?.kind === 'key') {
+        const { kind, id, name, requestsPerMinute } = principal;
+        return { kind, key: { id, name }, requests_per_minute: requestsPerMinute ?? everybody, generated_at };
+      }
+      if (principal === null) throw new Error('a request without a credential came through');
+      const { kind, user, workspace, scopes } = principal;
+      return { kind, user, workspace, scopes: [...scopes], requests_per_minute: everybody, generated_at };
+    },
+  );
+}

@@ -1,0 +1,156 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { sha256 } from '../../archive/disk/file-system.ts';
+import type { DatasetName } from '../../archive/format/datasets.ts';
+import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
+import { readCheckedManifest, readCheckedManifestText } from '../../archive/open-archive.ts';
+import { listChangedFiles, listRemovedPaths } from '../../archive/publish/prune-files.ts';
+import { toOpenedFile } from '../../archive/read/verified-files.ts';
+import { DamageError } from '../../base/errors.ts';
+import {
+  ChangesResponse,
+  ExportQuery,
+  FileHeaders,
+  FilePath,
+  fileResponses,
+  ManifestResponse,
+  SymbolsPath,
+} from '../../contract/export.ts';
+import { paths } from '../../contract/paths.ts';
+import type { App, ServiceContext } from '../http/context.ts';
+import { ProblemError } from '../http/problem-details.ts';
+import { sendFile } from '../http/send-file.ts';
+
+export const parquetMediaType = 'application/vnd.apache.parquet';
+
+/** Publishes that may go on beside one request, before a file that differs is taken for damage. */
+const attemptsMax = 20;
+
+/** `/api/v1/export`: the manifest, what changed since a generation, and the published files as they are. */
+export function registerExportRoutes(app: App, context: ServiceContext): void {
+  const published = createManifestReader(context);
+  app.route({
+    method: ['GET', 'HEAD'],
+    url: paths.export,
+    schema: {
+      summary: 'What is published: the manifest, or what changed since a generation',
+      tags: ['export'],
+      querystring: ExportQuery,
+      headers: FileHeaders,
+      response: { ...fileResponses(['application/json']), 200: Type.Union([ManifestResponse, ChangesResponse]) },
+    },
+    handler: async (request, reply) => {
+      const { since } = request.query;
+      if (since !== undefined) return createChangesPage(context, since);
+      const bytes = published();
+      const opened = toOpenedFile({ bytes, modifiedMs: null });
+      const file = { bytes: bytes.length, sha256: sha256(bytes), type: 'application/json; charset=utf-8' };
+      return sendFile({ ...file, open: async () => opened }, ...toUntypedExchange(request, reply), context.random);
+    },
+  });
+  const files = {
+    method: ['GET', 'HEAD'] as ['GET', 'HEAD'],
+    schema: {
+      summary: 'A published file, byte for byte',
+      tags: ['export'],
+      headers: FileHeaders,
+      response: fileResponses([parquetMediaType]),
+    },
+  };
+  app.route({
+    ...files,
+    url: `${paths.exportFiles}/symbols/:part`,
+    schema: { ...files.schema, params: SymbolsPath },
+    handler: (request, reply) =>
+      sendPublished(context, 'symbols', `symbols/${request.params.part}`, ...toUntypedExchange(request, reply)),
+  });
+  app.route({
+    ...files,
+    url: `${paths.exportFiles}/:dataset/:date/:part`,
+    schema: { ...files.schema, params: FilePath },
+    handler: (request, reply) => {
+      const { dataset, date, part } = request.params;
+      return sendPublished(
+        context,
+        dataset as DatasetName,
+        `${dataset}/date=${date}/${part}`,
+        ...toUntypedExchange(request, reply),
+      );
+    },
+  });
+}
+
+/** A route's own types are of no use to what all files are sent by. */
+export const toUntypedExchange = (request: unknown, reply: unknown): [FastifyRequest, FastifyReply] => [
+  request as FastifyRequest,
+  reply as FastifyReply,
+];
+
+/** Only what the manifest lists is ever opened. */
+async function sendPublished(
+  context: ServiceContext,
+  dataset: DatasetName,
+  path: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  let file = requireListedFile(context.current.getManifest(), dataset, path);
+  for (let attempt = 1; ; attempt++) {
+    const { bytes, sha256 } = file;
+    try {
+      const open = () => context.files.open(file);
+      return await sendFile({ bytes, sha256, type: parquetMediaType, open }, request, reply, context.random);
+    } catch (error) {
+      if (!(error instanceof DamageError) || attempt === attemptsMax) throw error;
+      file = requireListedFile(readCheckedManifest(context.archive), dataset, path);
+      if (file.sha256 === sha256) throw error;
+    }
+  }
+}
+
+const indexByManifest = new WeakMap<Manifest, Map<string, PublishedFile>>();
+
+function requireListedFile(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile {
+  let index = indexByManifest.get(manifest);
+  if (index === undefined) {
+    index = new Map(Object.values(manifest.datasets).flatMap(({ files }) => files.map((file) => [file.path, file])));
+    indexByManifest.set(manifest, index);
+  }
+  const file = index.get(path);
+  if (file === undefined) throw new ProblemError(404, `The manifest lists no file ${path} of ${dataset}.`);
+  return file;
+}
+
+function createChangesPage({ current, clock }: ServiceContext, since: number) {
+  const manifest = current.getManifest();
+  const { generation } = manifest;
+  if (since > generation) {
+    throw new ProblemError(
+      400,
+      `Generation ${since} was never published here, the archive is at ${generation}: is this another archive, or one restored from a backup?`,
+      { errors: [{ name: 'since', reason: `expected at most ${generation}` }] },
+    );
+  }
+  const files = listChangedFiles(manifest, since).map((file) => ({ ...file, url: toFileUrl(file.path) }));
+  return {
+    since,
+    generation,
+    count: files.length,
+    files,
+    removed: listRemovedPaths(manifest, since),
+    generated_at: clock.nowMs(),
+  };
+}
+
+/** Where a published file is served; `date=` is of the folder's name, not of the address. */
+const toFileUrl = (path: string): string => `${paths.exportFiles}/${path.replace('/date=', '/')}`;
+
+/** The manifest's text as bytes, read again only where something was written. */
+function createManifestReader({ archive, current }: ServiceContext): () => Uint8Array {
+  let held: { readonly version: number; readonly bytes: Uint8Array } | undefined;
+  return () => {
+    const version = current.getVersion();
+    if (held?.version !== version) held = { version, bytes: Buffer.from(readCheckedManifestText(archive), 'utf8') };
+    return held.bytes;
+  };
+}

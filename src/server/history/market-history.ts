@@ -1,0 +1,163 @@
+import type { DatasetName } from '../../archive/format/datasets.ts';
+import type { Manifest, PublishedFile } from '../../archive/format/manifest.ts';
+import { createFileFilter } from '../../archive/publish/prune-files.ts';
+import type { CellValue, QueryParameter } from '../../archive/query/convert-values.ts';
+import type { Query } from '../../archive/query/query.ts';
+import { buildFromWhere, type DatasetSlice, type SqlCondition } from '../../archive/query/slice-query.ts';
+import { createCondition, createPublishedSlice } from './scan-plan.ts';
+
+/** Which markets; null and absent words: any. Ends are epoch milliseconds, half-open. */
+export interface MarketsQuery {
+  readonly source: string | null;
+  readonly category: string | null;
+  readonly symbol: string | null;
+  readonly canonicalId: string | null;
+  /** Texts that must all stand in question, symbol, category, source or canonical_id, in whatever case. */
+  readonly words: readonly string[];
+  readonly resolved: boolean | null;
+  readonly from: number | null;
+  readonly to: number | null;
+}
+
+/** The last market of a page; a market without a symbol has an empty one. */
+export interface MarketPosition {
+  readonly canonicalId: string;
+  readonly symbol: string;
+}
+
+export interface MarketsPage {
+  /** As told by the columns' names, `states` being how many there are, `history` the latest of them. */
+  readonly markets: readonly Readonly<Record<string, CellValue>>[];
+  /** Markets that match, on all pages. */
+  readonly total: number;
+  readonly next: MarketPosition | null;
+}
+
+/** States of one market that are told, the latest. */
+export const historyMax = 50;
+
+/** The files that tell of markets in a window, and of their symbols. */
+export const selectMarketFiles = (
+  manifest: Manifest,
+  window: { readonly from: number | null; readonly to: number | null },
+): ReadonlyMap<DatasetName, readonly PublishedFile[]> =>
+  new Map([
+    ['markets', manifest.datasets.markets.files.filter(createFileFilter(manifest, 'markets', [], window))],
+    ['symbols', manifest.datasets.symbols.files],
+  ]);
+
+/** What an item tells of the latest state, and filters look at. */
+const responseColumns =
+  'canonical_id, symbol, source, question, category, confidence, views, is_active, closes_at, resolved_at, outcome';
+
+/** The states of the window; of the named market only, where one is named: all of its states. */
+const formatNameConditions = (asked: MarketsQuery, value: (one: QueryParameter) => string): string => {
+  const { symbol, canonicalId } = asked;
+  const named = [
+    ...(canonicalId === null ? [] : [`canonical_id = ${value(canonicalId)}`]),
+    ...(symbol === null ? [] : [`symbol = ${value(symbol)}`]),
+  ];
+  return buildFromWhere(
+    createPublishedSlice('markets', asked, { sql: named.join(' AND ') || 'true', values: [] }),
+    null,
+  );
+};
+
+/** Every market once, as last known, of those `states` that are asked for. */
+const formatMatchConditions = (asked: MarketsQuery, states: string, value: (one: QueryParameter) => string): string => {
+  const { source, category, words, resolved } = asked;
+  const told = 'concat_ws(chr(10), m.question, m.symbol, m.category, m.source, m.canonical_id)';
+  const isResolved = 'coalesce(m.outcome IS NOT NULL OR m.resolved_at <= last_seen, false)';
+  const parts = [
+    ...(source === null ? [] : [`m.source = ${value(source)}`]),
+    ...(category === null ? [] : [`m.category = ${value(category)}`]),
+    ...(resolved === null ? [] : [resolved ? isResolved : `NOT ${isResolved}`]),
+    ...words.map((word) => `contains(lower(${told}), lower(${value(word)}))`),
+  ];
+  return `SELECT canonical_id, s, m, first_seen, last_seen FROM (
+      SELECT canonical_id, coalesce(symbol, '') AS s, arg_max(struct_pack(${responseColumns}), first_seen) AS m,
+             min(first_seen) AS first_seen, max(last_seen) AS last_seen
+      FROM ${states} GROUP BY 1, 2
+    ) WHERE ${parts.join(' AND ') || 'true'}`;
+};
+
+/** The columns of a state; it lasts while none of them changes. */
+const stateColumns = ['views', 'category', 'is_active', 'closes_at', 'resolved_at', 'outcome'];
+
+/** One page of markets in the order of canonical_id and symbol. */
+export async function readMarketsPage(
+  query: Query,
+  asked: MarketsQuery,
+  { after, limit }: { readonly after: MarketPosition | null; readonly limit: number },
+  signal: AbortSignal,
+): Promise<MarketsPage> {
+  const { sql, values } = createCondition((value) => [formatPageQuery(asked, after, limit + 1, value)]);
+  const rows = await query.readRows(sql, values, signal);
+  const total = Number(rows[0]!.total);
+  const found = rows.flatMap(({ total, ...market }) => (market.canonical_id === null ? [] : [market]));
+  const markets = found.slice(0, limit);
+  const last = markets.at(-1);
+  const next =
+    found.length > limit && last !== undefined
+      ? { canonicalId: String(last.canonical_id), symbol: String(last.symbol ?? '') }
+      : null;
+  return { markets, total, next };
+}
+
+function formatPageQuery(
+  asked: MarketsQuery,
+  after: MarketPosition | null,
+  wanted: number,
+  value: (one: QueryParameter) => string,
+): string {
+  const named = formatNameConditions(asked, value);
+  const matched = formatMatchConditions(asked, 'named', value);
+  const id = after === null ? '' : value(after.canonicalId);
+  const behind =
+    after === null ? 'true' : `canonical_id >= ${id} AND (canonical_id > ${id} OR s > ${value(after.symbol)})`;
+  const state = stateColumns.map((name) => `h.${name}`).join(', ');
+  // Opening the files of every day is most of the work: they are read once.
+  return `WITH named AS MATERIALIZED (SELECT ${responseColumns}, first_seen, last_seen FROM ${named}),
+  matched AS MATERIALIZED (${matched}),
+  page AS MATERIALIZED (SELECT * FROM matched WHERE ${behind} ORDER BY canonical_id, s LIMIT ${wanted}),
+  shown AS (
+    SELECT h.*, coalesce(h.symbol, '') AS s FROM named AS h
+    WHERE (h.canonical_id, coalesce(h.symbol, '')) IN (SELECT (canonical_id, s) FROM page)
+  ), begun AS (
+    SELECT h.*, row(${state}) IS DISTINCT FROM lag(row(${state})) OVER told AS begins
+    FROM shown AS h WINDOW told AS (PARTITION BY h.canonical_id, h.s ORDER BY h.first_seen)
+  ), numbered AS (
+    SELECT *, sum(begins::INTEGER) OVER (PARTITION BY canonical_id, s ORDER BY first_seen) AS place FROM begun
+  ), lasting AS (
+    SELECT canonical_id, s, min(first_seen) AS first_seen, max(last_seen) AS last_seen,
+           ${stateColumns.map((name) => `first(${name}) AS ${name}`).join(', ')}
+    FROM numbered GROUP BY canonical_id, s, place
+  ), histories AS (
+    SELECT canonical_id, s, count(*) AS states, list_reverse(list(struct_pack(first_seen, last_seen, ${stateColumns.join(', ')})
+             ORDER BY first_seen DESC)[1:${historyMax}]) AS history
+    FROM lasting GROUP BY 1, 2
+  )
+  SELECT (SELECT count(*) FROM matched) AS total, p.canonical_id, p.m.symbol AS symbol, p.m.source AS source,
+         p.m.question AS question, p.m.category AS category, p.m.confidence AS confidence, p.m.views AS views,
+         p.m.is_active AS is_active, k.opens_at, p.m.closes_at AS closes_at, p.m.resolved_at AS resolved_at,
+         p.m.outcome AS outcome, p.first_seen, p.last_seen, k.first_tick, k.last_tick, coalesce(k.ticks, 0) AS ticks,
+         h.states, h.history
+  FROM (SELECT 1) AS one LEFT JOIN page AS p ON true
+  LEFT JOIN histories AS h ON h.canonical_id = p.canonical_id AND h.s = p.s
+  LEFT JOIN symbols AS k ON k.symbol = p.m.symbol
+  ORDER BY p.canonical_id, p.s`;
+}
+
+/** The rows of the markets that are asked for: every state of every day in the window. */
+export function createMarketsSlice(asked: MarketsQuery): DatasetSlice {
+  const { source, category, symbol, canonicalId, words, resolved } = asked;
+  const all = [source, category, symbol, canonicalId, resolved].every((one) => one === null) && words.length === 0;
+  const condition: SqlCondition = createCondition((value) =>
+    all
+      ? []
+      : [
+          `(canonical_id, coalesce(symbol, '')) IN (SELECT (canonical_id, s) FROM (${formatMatchConditions(asked, formatNameConditions(asked, value), value)}))`,
+        ],
+  );
+  return createPublishedSlice('markets', asked, condition);
+}

@@ -1,0 +1,33 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
+import type { Archive } from '../../archive/open-archive.ts';
+import type { ManifestWatcher } from '../../archive/read/manifest-watcher.ts';
+import type { VerifiedFiles } from '../../archive/read/verified-files.ts';
+import type { Clock, Log, Random } from '../../base/ports.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Workspace } from '../workspace/workspace.ts';
+
+/** What the service gets from outside; routes are handed it as it is. */
+export interface ServiceContext {
+  readonly archive: Archive;
+  readonly current: ManifestWatcher;
+  readonly files: VerifiedFiles;
+  readonly workspace: Workspace;
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly version: string;
+  /** Aborted when the service stops. */
+  readonly signal: AbortSignal;
+}
+
+/** The service that routes and hooks are added to; a handler's types follow from its route's schema. */
+export type App = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;

@@ -1,0 +1,18 @@
+import { isFullDisk, serveThreadTask } from '../../archive/job-thread.ts';
+import { type ExportSpec, ExportTooLargeError, writeExport } from '../../archive/query/export.ts';
+import { DamageError } from '../../base/errors.ts';
+import { systemRandom } from '../../base/system.ts';
+import type { ExportFailureReason } from './export-runner.ts';
+
+// The entry of a thread of its own: one export.
+
+await serveThreadTask(
+  (archive, asked: ExportSpec, watching) => writeExport(archive, asked, { random: systemRandom, ...watching }),
+  (error) => ({ why: toFailureReason(error) }),
+);
+
+function toFailureReason(error: unknown): ExportFailureReason {
+  if (error instanceof DamageError) return 'damaged';
+  if (error instanceof ExportTooLargeError) return 'too large';
+  return isFullDisk(error) ? 'full' : 'unexpected';
+}

@@ -1,0 +1,138 @@
+import { join } from 'node:path';
+import type { Archive } from '../archive/open-archive.ts';
+import type { BacktestSpec } from '../backtest/backtest-spec.ts';
+import { InvalidBacktestError } from '../backtest/invalid-backtest.ts';
+import type { BacktestResult } from '../backtest/result.ts';
+import { type ResolvedStrategy, runBacktest } from '../backtest/run/run-backtest.ts';
+import { type FindSavedStrategy, resolveStrategy } from '../backtest/run/resolve-strategy.ts';
+import { UsageError } from '../base/errors.ts';
+import type { Context } from '../context/context.ts';
+import { generateRandomId, readArchiveLease, readLeaseId } from './jobs/export-folder.ts';
+import { openConfiguredWorkspace } from './open-workspace.ts';
+import { requireArchiveLease } from './workspace/archive-lease.ts';
+import { createBacktestStore, type ListedBacktest, saveBacktest } from './workspace/backtests.ts';
+import { toOwnerColumns } from './workspace/owner.ts';
+import { createStrategyStore } from './workspace/strategies.ts';
+import type { BacktestRow, OwnerColumns } from './workspace/tables.ts';
+import type { Workspace } from './workspace/workspace.ts';
+
+// Backtests as the operator of an archive runs and looks at them; users have the service for it.
+
+/** Whose strategies are meant, and whose a kept backtest is. */
+export interface BacktestOwner {
+  readonly user: string;
+  readonly workspace: string | null;
+}
+
+export interface LocalBacktestRequest {
+  readonly request: BacktestSpec;
+  readonly owner: BacktestOwner;
+  /** Whether it becomes an object of that user's. */
+  readonly keep: boolean;
+}
+
+/** The result, and what it is kept as; null where it is not. */
+export interface LocalBacktestResult {
+  readonly result: BacktestResult;
+  readonly id: string | null;
+}
+
+/**
+ * Runs a backtest for a user in this process.
+ * @throws UnfitBacktest where it cannot be run as asked, an unknown name included
+ */
+export async function runLocalBacktest(
+  context: Context,
+  archive: Archive,
+  { request, owner, keep }: LocalBacktestRequest,
+  progress: (done: number, total: number) => void,
+): Promise<LocalBacktestResult> {
+  const { clock, random, settings, signal, threads } = context;
+  const columns = toOwnerColumns({ ...owner, kind: 'user', scopes: [] });
+  // What is to be kept is found out to be so before the work.
+  const found = await resolveLocalStrategy(context, archive, request, columns, keep);
+  const created_at = clock.nowMs();
+  const result = await runBacktest(archive, request, found, { random, signal, threads, progress });
+  if (!keep) return { result, id: null };
+  const id = `${created_at.toString(36)}${generateRandomId(random)}`;
+  const row = {
+    ...columns,
+    id,
+    created_at,
+    asked: JSON.stringify(request),
+    strategy: JSON.stringify(found.strategy),
+    strategy_version: found.version,
+    finished_at: clock.nowMs(),
+    value: result.value,
+    result: JSON.stringify(result),
+  };
+  const { keptMax } = settings.service.research;
+  await withDatabase(context, archive, ({ db }) => saveBacktest(db, readLeaseId(archive, random), row, keptMax));
+  return { result, id };
+}
+
+async function resolveLocalStrategy(
+  context: Context,
+  archive: Archive,
+  { entry_executable: named }: BacktestSpec,
+  owner: OwnerColumns,
+  keep: boolean,
+): Promise<ResolvedStrategy> {
+  const find = async (findKept: FindSavedStrategy): Promise<ResolvedStrategy> => {
+    const looked = await resolveStrategy(named, findKept);
+    if ('faults' in looked) throw new InvalidBacktestError(looked.faults);
+    return looked.found;
+  };
+  if (keep || (named.strategy === null && hasServiceDatabase(context, archive)))
+    return withDatabase(context, archive, async ({ db }) => {
+      if (keep && context.settings.service.databaseUrl !== null)
+        await requireArchiveLease(db, readArchiveLease(archive, context.random), context.clock.nowMs());
+      return await find((name, version) => createStrategyStore(db).find(owner, name, version));
+    });
+  return find(async () => null);
+}
+
+/** Whether there is a database of the service: who only runs what everybody has should not make one. */
+const hasServiceDatabase = ({ settings }: Context, { disk, layout }: Archive): boolean =>
+  settings.service.databaseUrl !== null || disk.size(join(layout.privateFolder, 'service.sqlite')) !== null;
+
+/** The newest backtests that are kept, whoever's, and whether there are more. */
+export async function listSavedBacktests(
+  context: Context,
+  archive: Archive,
+  rowsMax: number,
+): Promise<{ rows: readonly ListedBacktest[]; more: boolean }> {
+  if (!hasServiceDatabase(context, archive)) return { rows: [], more: false };
+  return withDatabase(context, archive, async ({ db }) => {
+    const all = createBacktestStore(db, readLeaseId(archive, context.random));
+    const { rows, next } = await all.list(null, { limit: rowsMax, before: null });
+    return { rows, more: next !== null };
+  });
+}
+
+/**
+ * One that is kept, whoever's.
+ * @throws UsageError where there is none
+ */
+export async function getSavedBacktest(context: Context, archive: Archive, id: string): Promise<BacktestRow> {
+  const row = hasServiceDatabase(context, archive)
+    ? await withDatabase(context, archive, ({ db }) =>
+        createBacktestStore(db, readLeaseId(archive, context.random)).get(null, id),
+      )
+    : null;
+  if (row !== null) return row;
+  throw new UsageError(`No backtest ${id} is kept in this archive. Run oddslake backtest list to see those that are.`);
+}
+
+async function withDatabase<T>(
+  context: Context,
+  archive: Archive,
+  work: (workspace: Workspace) => Promise<T>,
+): Promise<T> {
+  const workspace = await openConfiguredWorkspace(context, archive, null);
+  try {
+    return await work(workspace);
+  } finally {
+    await workspace.close();
+  }
+}

@@ -1,0 +1,145 @@
+import { Type } from 'typebox';
+import { JsonValidator } from '../../backtest/strategy/json-validator.ts';
+import { parseStrategy } from '../../backtest/strategy/parse-strategy.ts';
+import type { Strategy } from '../../backtest/strategy/strategy.ts';
+import { paths } from '../../contract/paths.ts';
+import * as contract from '../../contract/strategies.ts';
+import { nameMax, namePattern } from '../../contract/strategies.ts';
+import { requireUser } from '../auth/authenticate.ts';
+import type { App, ServiceContext } from '../http/context.ts';
+import { toUntypedExchange } from '../exports/published-files.ts';
+import type { ServiceLimits } from '../http/connection-limits.ts';
+import { ProblemError } from '../http/problem-details.ts';
+import { toOwnerColumns } from '../workspace/owner.ts';
+import { createStrategyStore } from '../workspace/strategies.ts';
+import type { OwnerColumns, PageRequest, StrategyRow } from '../workspace/tables.ts';
+import {
+  createIdempotencyConflictError,
+  createInvalidBodyError,
+  createObjectId,
+  createQuotaError,
+  describeCreatedResponse,
+  hashBody,
+  readListPage,
+} from './user-resource.ts';
+
+const strategyNamePattern = new RegExp(namePattern, 'u');
+
+/** The strategy that a body has, and its name. Throws ProblemError 400 with all that is wrong, each by its field. */
+export function parseStrategyBody(body: unknown): { readonly name: string; readonly strategy: Strategy } {
+  const reader = new JsonValidator();
+  const asked = reader.object(body, '', { required: ['name', 'definition'], optional: [] });
+  const called = asked.name === undefined ? '' : reader.text(asked.name, 'name', nameMax);
+  if (called !== '' && !strategyNamePattern.test(called))
+    reader.fault('name', 'must not begin or end with a blank, nor hold control characters');
+  const read = asked.definition === undefined ? { faults: [] } : parseStrategy(asked.definition, 'definition');
+  const faults = [...reader.faults, ...('faults' in read ? read.faults : [])];
+  if ('faults' in read || faults.length > 0) throw createInvalidBodyError(faults);
+  return { name: called, strategy: read.strategy };
+}
+
+/** `/api/v1/strategies`: users' strategies, version by version. */
+export function registerStrategyRoutes(app: App, context: ServiceContext, { strategiesMax }: ServiceLimits): void {
+  const { clock, workspace } = context;
+  const kept = createStrategyStore(workspace.db);
+  const owner = (request: unknown, reply: unknown): OwnerColumns =>
+    toOwnerColumns(requireUser(toUntypedExchange(request, reply)[0]));
+  const none = (): ProblemError => new ProblemError(404, 'There is no such strategy of this user.');
+
+  app.get(
+    paths.strategies,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'The strategies of a user, every version of them, newest first',
+        tags: ['users'],
+        querystring: contract.StrategiesQuery,
+        response: { 200: contract.StrategiesResponse },
+      },
+    },
+    async (request, reply) => {
+      const { name = null, ...at } = request.query;
+      const load = (page: PageRequest) => kept.list(owner(request, reply), { ...page, name });
+      const { objects, ...page } = await readListPage('strategies', at, load, toStrategy);
+      return { strategies: objects, ...page, generated_at: clock.nowMs() };
+    },
+  );
+
+  app.post(
+    paths.strategies,
+    {
+      config: { access: 'user', problems: [409, 422], body: contract.StrategyRequest },
+      schema: {
+        summary: 'Creates a strategy, or the next version of one',
+        description: `A user may have ${strategiesMax} versions in a workspace.`,
+        tags: ['users'],
+        headers: contract.ObjectRequestHeaders,
+        response: { 201: describeCreatedResponse(contract.Strategy) },
+      },
+    },
+    async (request, reply) => {
+      const { name, strategy } = parseStrategyBody(request.body);
+      const asked = {
+        id: createObjectId(context),
+        created_at: clock.nowMs(),
+        name,
+        definition: JSON.stringify(strategy),
+        idempotency_key: request.headers['idempotency-key'] ?? null,
+        body_sha256: hashBody(request.body),
+      };
+      const row = await kept.add(owner(request, reply), asked, strategiesMax);
+      if (row === 'full') throw createQuotaError('strategies', strategiesMax);
+      if (row === 'other') throw createIdempotencyConflictError();
+      return reply.code(201).header('location', `${paths.strategies}/${row.id}`).send(toStrategy(row));
+    },
+  );
+
+  app.get(
+    `${paths.strategies}/:id`,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'A version of a strategy',
+        tags: ['users'],
+        params: contract.ObjectPath,
+        response: { 200: contract.Strategy },
+      },
+    },
+    async (request, reply) => {
+      const row = await kept.get(owner(request, reply), request.params.id);
+      if (row === null) throw none();
+      return toStrategy(row);
+    },
+  );
+
+  app.delete(
+    `${paths.strategies}/:id`,
+    {
+      config: { access: 'user', problems: [409] },
+      schema: {
+        summary: 'Removes a version of a strategy that no bot uses',
+        description: 'Its number is not given again while other versions of the name are there.',
+        tags: ['users'],
+        params: contract.ObjectPath,
+        response: { 204: Type.Null({ description: 'It is removed.' }) },
+      },
+    },
+    async (request, reply) => {
+      const removed = await kept.remove(owner(request, reply), request.params.id);
+      if (removed === null) throw none();
+      const { usedBy } = removed;
+      if (usedBy > 0)
+        throw new ProblemError(409, `${usedBy === 1 ? 'A bot uses' : `${usedBy} bots use`} it: remove them first.`);
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+/** A version as clients see it. */
+const toStrategy = ({ id, name, version, definition, created_at }: StrategyRow): contract.Strategy => ({
+  id,
+  name,
+  version,
+  definition: JSON.parse(definition) as object,
+  created_at,
+});

@@ -1,0 +1,40 @@
+import { join } from 'node:path';
+import type { Archive } from '../archive/open-archive.ts';
+import { systemRandomBytes } from '../base/system.ts';
+import type { Context } from '../context/context.ts';
+import { openConfiguredArchive } from '../context/open-configured.ts';
+import { parseDatabaseUrl } from './workspace/database-url.ts';
+import type { UserTokenSettings } from './workspace/user-tokens.ts';
+import { openWorkspace, type Workspace } from './workspace/workspace.ts';
+
+/** The service's own database, as the settings name it: of the archive, unless a URL is set. */
+export const openConfiguredWorkspace = (
+  { settings, clock, log }: Context,
+  archive: Pick<Archive, 'layout'> | null,
+  tokens: UserTokenSettings | null = settings.service.tokens,
+): Promise<Workspace> =>
+  openWorkspace({
+    location: parseDatabaseUrl(
+      settings.service.databaseUrl,
+      archive === null ? null : join(archive.layout.privateFolder, 'service.sqlite'),
+    ),
+    tokens,
+    randomBytes: systemRandomBytes,
+    clock,
+    log,
+  });
+
+/** Opens it for one piece of work that judges no credential. With a URL no archive has to be there. */
+export async function withWorkspace<T>(context: Context, work: (workspace: Workspace) => Promise<T>): Promise<T> {
+  const archive = context.settings.service.databaseUrl === null ? openConfiguredArchive(context, false) : null;
+  try {
+    const workspace = await openConfiguredWorkspace(context, archive, null);
+    try {
+      return await work(workspace);
+    } finally {
+      await workspace.close();
+    }
+  } finally {
+    archive?.close();
+  }
+}

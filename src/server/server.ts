@@ -1,0 +1,261 @@
+import type { Server } from 'node:http';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import type { Log } from '../base/ports.ts';
+import { createAuthenticationHook } from './auth/authenticate.ts';
+import { registerUserRoutes } from './auth/users.ts';
+import type { App, ServiceContext } from './http/context.ts';
+import { registerExportJobRoutes } from './exports/export-jobs.ts';
+import { registerExportRoutes } from './exports/published-files.ts';
+import { registerMetricsRoutes } from './health/metrics.ts';
+import { registerHealthRoutes, registerReadyRoutes } from './health/readiness.ts';
+import { registerHistoricalRoutes } from './history/routes.ts';
+import {
+  allMethods,
+  limitConnections,
+  respondToClientError,
+  type ServiceLimits,
+  serviceLimits,
+} from './http/connection-limits.ts';
+import { createCommonHeaders, ProblemError, requireLocalState, sendProblem, setVary } from './http/problem-details.ts';
+import {
+  coerceQuery,
+  type ParsedQuery,
+  parseQueryString,
+  requireParsedQuery,
+  requireValidBodyText,
+  requireValidRequest,
+} from './http/validate-request.ts';
+import { registerMarketsRoutes } from './live/markets.ts';
+import { registerOrderBookRoutes } from './live/order-book.ts';
+import { registerTicksRoutes } from './live/ticks.ts';
+import { holdArchiveLease } from './jobs/archive-lease.ts';
+import { openBacktestService, registerBacktestRoutes } from './objects/backtests.ts';
+import { registerBotRoutes } from './objects/bots.ts';
+import { registerResearchRoutes } from './objects/run-backtest.ts';
+import { registerStrategyRoutes } from './objects/strategies.ts';
+import { describeRoutes, registerDocumentationRoutes } from './openapi.ts';
+import { registerCatalogueRoutes } from './web/catalogue.ts';
+
+/** The service with every route, not listening yet. */
+export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
+  const app = createApp(context, limits);
+  const own = await holdArchiveLease(app, context);
+  // Before every route, as they are told of each.
+  const methods = recordMethods(app as unknown as FastifyInstance);
+  await describeRoutes(app, context.version);
+  // Its hooks come before all others, so that nothing goes by uncounted.
+  registerMetricsRoutes(app, context);
+  addHooks(app, context, limits, methods);
+
+  // The routes, one line a group.
+  registerHealthRoutes(app);
+  registerReadyRoutes(app, context);
+  registerMarketsRoutes(app, context);
+  registerTicksRoutes(app, context);
+  registerOrderBookRoutes(app, context);
+  registerHistoricalRoutes(app, context);
+  registerExportRoutes(app, context);
+  registerExportJobRoutes(app, context, own);
+  const backtestDesk = openBacktestService(app, context, own);
+  registerResearchRoutes(app, context, backtestDesk);
+  registerBacktestRoutes(app, context, backtestDesk);
+  registerUserRoutes(app, context);
+  registerStrategyRoutes(app, context, limits);
+  registerBotRoutes(app, context, limits);
+  registerCatalogueRoutes(app, context);
+  await registerDocumentationRoutes(app);
+
+  await app.ready();
+  return app;
+}
+
+function createApp(context: ServiceContext, limits: ServiceLimits): App {
+  const { log, random } = context;
+  const newId = (): string => Math.floor(random() * 36 ** 10).toString(36);
+  const app = fastify({
+    loggerInstance: createFrameworkLog(log),
+    bodyLimit: limits.bodyBytesMax,
+    http: {
+      maxHeaderSize: limits.headerBytesMax,
+      headersTimeout: limits.headersMsMax,
+      connectionsCheckingInterval: limits.checkIntervalMs,
+      // A request without a host is refused with an answer of ours.
+      requireHostHeader: false,
+    },
+    requestTimeout: limits.requestMsMax,
+    keepAliveTimeout: limits.idleMsMax,
+    // While it stops, what still arrives on open connections is answered as ever, and the connection then closed.
+    return503OnClosing: false,
+    genReqId: newId,
+    // TLS is a proxy's work: one on this machine tells whom a request came from.
+    trustProxy: 'loopback',
+    routerOptions: { querystringParser: (text) => parseQueryString(text, limits.parametersMax) },
+    // ajv's optimizer takes a quarter of the start and makes no validator faster.
+    ajv: {
+      customOptions: {
+        coerceTypes: false,
+        removeAdditional: false,
+        allErrors: true,
+        useDefaults: true,
+        code: { optimize: false },
+      },
+    },
+    clientErrorHandler: (error, socket) => respondToClientError(log, newId(), error, socket),
+    frameworkErrors(error, request, reply) {
+      reply.headers(createCommonHeaders(request.id));
+      sendProblem(log, error, request, reply);
+      logRequest(context, request, reply, reply.statusCode);
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>();
+  // Bodies are JSON.
+  app.removeContentTypeParser('text/plain');
+  limitConnections(app.server as Server, log, limits, newId);
+  return app as unknown as App;
+}
+
+/** What happens to every request, in this order. */
+function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, methods: MethodRegistry): void {
+  const plain = app as unknown as FastifyInstance;
+  const { log } = context;
+  app.decorateRequest('principal', null);
+  let stopping = false;
+  app.setErrorHandler((error, request, reply) => sendProblem(log, error, request, reply));
+  // Plain: what a schema does not name must not silently fall out of an answer.
+  app.setSerializerCompiler(() => (value) => JSON.stringify(value));
+  app.addHook('onRequest', async (request, reply) => {
+    reply.headers(createCommonHeaders(request.id));
+    requireValidRequest(request, limits);
+  });
+  registerNotFoundHandler(plain, methods);
+  app.addHook('onRequest', createAuthenticationHook(context));
+  app.addHook('onRequest', async ({ routeOptions }) => {
+    if (routeOptions.config.access !== 'open') requireLocalState(context);
+  });
+  app.addHook('preValidation', async (request) => {
+    requireParsedQuery(request.query as ParsedQuery);
+    requireValidBodyText(request.body);
+    const schema = request.routeOptions.schema?.querystring as { properties?: Record<string, object> } | undefined;
+    if (schema?.properties !== undefined)
+      request.query = coerceQuery(request.query as Record<string, unknown>, schema.properties);
+  });
+  app.addHook('onSend', async (request, reply) => {
+    setVary(request, reply);
+    if (stopping) reply.header('connection', 'close');
+  });
+  app.addHook('preClose', async () => {
+    stopping = true;
+  });
+  app.addHook('onResponse', async (request, reply) => logRequest(context, request, reply, reply.statusCode));
+  app.addHook('onRequestAbort', async (request) => logRequest(context, request, null, null));
+}
+
+/** The methods that each path has, for the answers to the others. */
+export interface MethodRegistry {
+  /** As an Allow header has them; null where there is nothing at the path. */
+  findAllowedMethods(path: string): string | null;
+}
+
+/** Takes note of every route that is added from now on. */
+export function recordMethods(app: FastifyInstance): MethodRegistry {
+  const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
+  app.addHook('onRoute', ({ method, url }) => {
+    routes.push({ pattern: toPathPattern(url), methods: [method].flat() });
+  });
+  return {
+    findAllowedMethods(path) {
+      const methods = routes.filter(({ pattern }) => pattern.test(path)).flatMap((route) => route.methods);
+      return methods.length === 0 ? null : [...new Set([...methods, 'OPTIONS'])].sort().join(', ');
+    },
+  };
+}
+
+/** `/a/:b/*` as an expression; a parameter is a segment, a star the rest. */
+function toPathPattern(url: string): RegExp {
+  const parts = url.split(/(:[A-Za-z_]\w*|\*)/).map((part) => {
+    if (part === '*') return '.*';
+    return part.startsWith(':') && part.length > 1 ? '[^/]+' : part.replace(/[.+?^${}()|[\]\\]/g, '\\$&');
+  });
+  return new RegExp(`^${parts.join('')}$`, 's');
+}
+
+/** Answers for paths and methods that no route has: 204 to OPTIONS, 405 with Allow, 404. */
+export function registerNotFoundHandler(app: FastifyInstance, methods: MethodRegistry): void {
+  app.addHook('onRequest', async (request, reply) => {
+    if (!request.is404) return;
+    const allow = request.raw.url === '*' ? allMethods : methods.findAllowedMethods(toPath(request));
+    if (allow === null) return;
+    if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
+    throw new ProblemError(405, `${request.method} is not among the methods of this path: ${allow}.`, {
+      headers: { allow },
+    });
+  });
+  app.setNotFoundHandler(() => {
+    throw new ProblemError(404, 'There is nothing at this path.');
+  });
+}
+
+/** A request's path as the router sees it. */
+export function toPath({ raw: { url = '' } }: FastifyRequest): string {
+  const [path = ''] = url.split(/[?#]/, 1);
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
+}
+
+const pathLengthMax = 200;
+
+/** Routes that are asked every few seconds by machines. */
+const probePaths = new Set(['/healthz', '/readyz', '/metrics']);
+
+/**
+ * One line a request: never its query, its headers or its body, in which secrets may stand.
+ * @param status null where the client went away before it had its answer
+ */
+export function logRequest(
+  { log }: ServiceContext,
+  request: FastifyRequest,
+  reply: FastifyReply | null,
+  status: number | null,
+): void {
+  const { id, method, principal, ip } = request;
+  const [path = ''] = (request.raw.url ?? '').split('?', 1);
+  const facts = {
+    request_id: id,
+    method,
+    path: path.slice(0, pathLengthMax),
+    status,
+    ...(reply === null ? {} : { ms: Math.round(reply.elapsedTime * 10) / 10 }),
+    client: ip,
+    ...(principal?.kind === 'key' ? { key: principal.id } : {}),
+    ...(principal?.kind === 'user' ? { user: principal.user } : {}),
+  };
+  const note = status === null ? 'the client went away' : 'answered';
+  if (probePaths.has(path)) log.debug(facts, note);
+  else log.info(facts, note);
+}
+
+/** What the framework has to say on its own account: its warnings and errors only. */
+export function createFrameworkLog(log: Log): FastifyBaseLogger {
+  const told =
+    (level: 'warn' | 'error') =>
+    (facts: unknown, message?: unknown): void => {
+      if (typeof facts === 'string') log[level]({}, facts);
+      else log[level]({ err: (facts as { err?: unknown }).err }, String(message ?? 'an answer was broken off'));
+    };
+  const quiet = (): void => {};
+  const logger = {
+    level: 'warn',
+    trace: quiet,
+    debug: quiet,
+    info: quiet,
+    silent: quiet,
+    warn: told('warn'),
+    error: told('error'),
+    fatal: told('error'),
+    child: () => logger,
+  };
+  return logger as unknown as FastifyBaseLogger;
+}

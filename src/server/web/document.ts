@@ -1,0 +1,146 @@
+import { datasetNames } from '../../archive/format/datasets.ts';
+import { listManifestFiles, type Manifest, sumFileTotals } from '../../archive/format/manifest.ts';
+import { type Html, html } from '../../base/html.ts';
+import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
+import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
+
+/** In this order: the later ones win. */
+const sheets = ['uplot', 'palette', 'page', 'controls', 'parts', 'symbol', 'days', 'narrow'] as const;
+
+/** The page as everybody gets it: the totals, and the frame that its client fills for holders of a key. */
+export const renderPageDocument = (totals: Totals, nowMs: number, assets: string, version: string): string =>
+  html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<title>oddslake: what is in this archive</title>
+<link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
+${sheets.map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">`)}
+<script type="module" src="${assets}/main.js"></script>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the archive</a>
+<header class="top">
+<p class="brand"><img src="${assets}/icon.svg" alt="" width="22" height="22"> oddslake</p>
+<div id="key-state"></div>
+</header>
+<main id="main" tabindex="-1">
+<h1>What is in this archive</h1>
+${renderFigures(totals, nowMs)}
+${renderDatasetsTable(totals)}
+<section id="key" aria-labelledby="key-title">
+<h2 id="key-title">See the rest</h2>
+<noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a> itself.</p></noscript>
+</section>
+<div id="rest"></div>
+</main>
+<footer><p>All times are UTC. <a href="/docs">API documentation</a> · <a href="/api/v1/openapi.json">OpenAPI</a> ·
+oddslake ${version}</p></footer>
+</body>
+</html>
+`.text;
+
+function renderFigures(totals: Totals, nowMs: number): Html {
+  const { span, symbols, ticks, bytes, days, daysComplete, generation, publishedAt, reached, datasets } = totals;
+  const files = datasets.reduce((sum, dataset) => sum + dataset.files, 0);
+  const figure = (label: string, value: string, note: string | Html): Html =>
+    html`<div><dt>${label}</dt><dd>${value}</dd><dd class="note">${note}</dd></div>
+`;
+  const lasts =
+    span === null
+      ? 'no ticks yet'
+      : html`${renderUnbroken(formatDate(span.first))} to ${renderUnbroken(formatDate(span.last))}`;
+  return html`<dl class="figures" id="totals">
+${[
+  figure('Ticks', formatInteger(ticks), 'each one once'),
+  figure('Symbols', formatInteger(symbols), 'known to the archive'),
+  figure('Span', span === null ? '–' : formatDuration(span.last - span.first), lasts),
+  figure('Days complete', `${formatInteger(daysComplete)} of ${formatInteger(days)}`, 'every live symbol covered'),
+  figure('Size', formatBytes(bytes), `${formatInteger(bytes)} bytes`),
+  figure('Datasets', formatInteger(datasets.length), formatCount(files, 'file')),
+  figure(
+    'Generation',
+    formatInteger(generation),
+    generation === 0 ? 'nothing published yet' : html`of ${renderUnbroken(formatTime(floorToMinute(publishedAt)))}`,
+  ),
+  figure(
+    'Lag',
+    reached === null ? '–' : formatDuration(nowMs - reached),
+    reached === null ? 'no live symbol' : html`without a hole to ${renderUnbroken(formatTime(floorToMinute(reached)))}`,
+  ),
+]}</dl>`;
+}
+
+/** Not broken at its hyphens. */
+const renderUnbroken = (text: string): Html => html`<span class="nowrap">${text}</span>`;
+
+const floorToMinute = (ms: number): number => ms - (ms % 60_000);
+
+function renderDatasetsTable({ datasets }: Totals): Html {
+  if (datasets.length === 0) {
+    return html`<p class="empty">Nothing is published yet: the first run of the collector will fill this page.</p>`;
+  }
+  return html`<details class="datasets"><summary>Dataset by dataset</summary>
+<table>
+<thead><tr><th scope="col">Dataset</th><th scope="col">Rows</th><th scope="col">Files</th><th scope="col">Size</th></tr></thead>
+<tbody>${datasets.map(
+    ({ name, rows, files, bytes }) =>
+      html`<tr><th scope="row">${name}</th><td>${formatInteger(rows)}</td><td>${formatInteger(files)}</td><td>${formatBytes(bytes)}</td></tr>
+`,
+  )}</tbody>
+</table></details>`;
+}
+
+/** What everybody may know of an archive. Times are epoch milliseconds. */
+export interface Totals {
+  /** First and last tick; null where there are none. */
+  readonly span: { readonly first: number; readonly last: number } | null;
+  readonly symbols: number;
+  readonly ticks: number;
+  readonly bytes: number;
+  readonly days: number;
+  readonly daysComplete: number;
+  readonly generation: number;
+  readonly publishedAt: number;
+  readonly watermark: number | null;
+  /** The same with inferred windows. */
+  readonly reached: number | null;
+  /** Those that have files. */
+  readonly datasets: readonly {
+    readonly name: string;
+    readonly files: number;
+    readonly rows: number;
+    readonly bytes: number;
+  }[];
+}
+
+/** What everybody sees of an archive. */
+export function computeTotals(manifest: Manifest, damage: DamageFindings): Totals {
+  const ticks = manifest.datasets.ticks.files;
+  const days = Object.values(updatePublishedDays(manifest, damage));
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  for (const { t_min, t_max } of ticks) {
+    first = Math.min(first, t_min ?? first);
+    last = Math.max(last, t_max ?? last);
+  }
+  return {
+    span: first <= last ? { first, last } : null,
+    symbols: sumFileTotals(manifest.datasets.symbols.files).rows,
+    ticks: sumFileTotals(ticks).rows,
+    bytes: sumFileTotals(listManifestFiles(manifest)).bytes,
+    days: days.length,
+    daysComplete: days.filter(({ state }) => state === 'complete').length,
+    generation: manifest.generation,
+    publishedAt: manifest.created_at,
+    watermark: manifest.watermark,
+    reached: manifest.reached,
+    datasets: datasetNames
+      .map((name) => ({ name, files: manifest.datasets[name].files }))
+      .filter(({ files }) => files.length > 0)
+      .map(({ name, files }) => ({ name, files: files.length, ...sumFileTotals(files) })),
+  };
+}

@@ -1,0 +1,224 @@
+import { type Kysely, sql } from 'kysely';
+import { type Migration, Migrator } from 'kysely/migration';
+import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
+import { WorkspaceUnavailableError } from './database-url.ts';
+
+/**
+ * Every step of the schema, by name, in the order of the names; what was released is never changed, only added to. Types
+ * that both databases know: text, bigint for epoch milliseconds and counts. The next one goes below the last.
+ */
+export const migrations: Readonly<Record<string, Migration>> = {
+  '001_keys': {
+    async up(db) {
+      await db.schema
+        .createTable('keys')
+        .addColumn('id', 'text', (column) => column.primaryKey())
+        .addColumn('name', 'text', (column) => column.notNull())
+        .addColumn('digest', 'text', (column) => column.notNull())
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
+        .addColumn('expires_at', 'bigint')
+        .addColumn('revoked_at', 'bigint')
+        .addColumn('last_used_at', 'bigint')
+        .addColumn('requests_per_minute', 'bigint')
+        .execute();
+    },
+  },
+  '002_export_jobs': {
+    async up(db) {
+      await db.schema
+        .createTable('export_jobs')
+        .addColumn('id', 'text', (column) => column.primaryKey())
+        .addColumn('ordinal', 'bigint', (column) => column.notNull())
+        .addColumn('key_id', 'text', (column) => column.notNull())
+        .addColumn('idempotency_key', 'text')
+        .addColumn('place', 'text', (column) => column.notNull())
+        .addColumn('state', 'text', (column) => column.notNull())
+        .addColumn('dataset', 'text', (column) => column.notNull())
+        .addColumn('symbols', 'text', (column) => column.notNull())
+        .addColumn('from_ms', 'bigint')
+        .addColumn('to_ms', 'bigint')
+        .addColumn('format', 'text', (column) => column.notNull())
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
+        .addColumn('finished_at', 'bigint')
+        .addColumn('expires_at', 'bigint')
+        .addColumn('runner', 'bigint')
+        .addColumn('rows_done', 'bigint', (column) => column.notNull())
+        .addColumn('rows_total', 'bigint')
+        .addColumn('bytes', 'bigint')
+        .addColumn('sha256', 'text')
+        .addColumn('rows', 'bigint')
+        .addColumn('generation', 'bigint')
+        .addColumn('error', 'text')
+        .execute();
+      await db.schema
+        .createIndex('export_jobs_of_keys')
+        .on('export_jobs')
+        .columns(['place', 'key_id', 'ordinal'])
+        .execute();
+      // Absent ones are all different, in SQLite as in PostgreSQL.
+      await db.schema
+        .createIndex('export_jobs_once')
+        .unique()
+        .on('export_jobs')
+        .columns(['place', 'key_id', 'idempotency_key'])
+        .execute();
+    },
+  },
+  '003_users_objects': {
+    async up(db) {
+      await db.schema
+        .createTable('owners')
+        .addColumn('owner', 'text', (column) => column.notNull())
+        .addColumn('workspace', 'text', (column) => column.notNull())
+        .addColumn('made', 'bigint', (column) => column.notNull())
+        .addPrimaryKeyConstraint('owners_key', ['owner', 'workspace'])
+        .execute();
+      const object = (name: string) =>
+        db.schema
+          .createTable(name)
+          .addColumn('id', 'text', (column) => column.primaryKey())
+          .addColumn('ordinal', 'bigint', (column) => column.notNull())
+          .addColumn('owner', 'text', (column) => column.notNull())
+          .addColumn('workspace', 'text', (column) => column.notNull())
+          .addColumn('idempotency_key', 'text')
+          .addColumn('created_at', 'bigint', (column) => column.notNull());
+      await object('strategies')
+        .addColumn('name', 'text', (column) => column.notNull())
+        .addColumn('version', 'bigint', (column) => column.notNull())
+        .addColumn('versions_given', 'bigint', (column) => column.notNull())
+        .addColumn('definition', 'text', (column) => column.notNull())
+        .addColumn('body_sha256', 'text', (column) => column.notNull())
+        .execute();
+      await object('bots')
+        .addColumn('name', 'text', (column) => column.notNull())
+        .addColumn('strategy_id', 'text', (column) => column.notNull())
+        .addColumn('symbols', 'text')
+        .addColumn('filter', 'text', (column) => column.notNull())
+        .addColumn('mode', 'text', (column) => column.notNull())
+        .addColumn('status', 'text', (column) => column.notNull())
+        .addColumn('updated_at', 'bigint', (column) => column.notNull())
+        .addColumn('body_sha256', 'text', (column) => column.notNull())
+        .execute();
+      await object('backtests')
+        .addColumn('place', 'text', (column) => column.notNull())
+        .addColumn('state', 'text', (column) => column.notNull())
+        .addColumn('asked', 'text', (column) => column.notNull())
+        .addColumn('body_sha256', 'text')
+        .addColumn('strategy', 'text', (column) => column.notNull())
+        .addColumn('strategy_version', 'bigint')
+        .addColumn('runner', 'bigint')
+        .addColumn('attempts', 'bigint', (column) => column.notNull())
+        .addColumn('started_at', 'bigint')
+        .addColumn('finished_at', 'bigint')
+        .addColumn('batches_done', 'bigint', (column) => column.notNull())
+        .addColumn('batches_total', 'bigint')
+        .addColumn('error', 'text')
+        .addColumn('value', 'double precision')
+        .addColumn('result', 'text')
+        .execute();
+      for (const table of ['strategies', 'bots', 'backtests']) {
+        const place = table === 'backtests' ? ['place'] : [];
+        await db.schema
+          .createIndex(`${table}_of_owners`)
+          .on(table)
+          .columns([...place, 'owner', 'workspace', 'ordinal'])
+          .execute();
+        await db.schema
+          .createIndex(`${table}_once`)
+          .unique()
+          .on(table)
+          .columns([...place, 'owner', 'workspace', 'idempotency_key'])
+          .execute();
+      }
+      await db.schema
+        .createIndex('strategies_by_name')
+        .unique()
+        .on('strategies')
+        .columns(['owner', 'workspace', 'name', 'version'])
+        .execute();
+    },
+  },
+  '004_export_attempts': {
+    async up(db) {
+      await db.schema
+        .alterTable('export_jobs')
+        .addColumn('attempts', 'bigint', (column) => column.notNull().defaultTo(0))
+        .execute();
+    },
+  },
+  '005_places': {
+    async up(db) {
+      await db.schema
+        .createTable('places')
+        .addColumn('place', 'text', (column) => column.primaryKey())
+        .addColumn('archive', 'text', (column) => column.notNull())
+        .addColumn('served_at', 'bigint', (column) => column.notNull())
+        .execute();
+    },
+  },
+};
+
+/** Its tables are as a migration finds them: no type of ours holds for all of them. */
+// biome-ignore lint/suspicious/noExplicitAny: what Kysely itself hands to a migration
+type AnyDatabase = Kysely<any>;
+
+export const migrationTable = 'oddslake_migrations';
+
+const migratorTables = { migrationTableName: migrationTable, migrationLockTableName: 'oddslake_migrations_lock' };
+
+/**
+ * Brings the schema up to `migrations`; a process that does so at the same moment is waited for.
+ * @throws UsageError where a newer oddslake has been at the database
+ */
+export async function migrate(
+  db: AnyDatabase,
+  kind: 'sqlite' | 'postgres',
+  migrations: Readonly<Record<string, Migration>>,
+): Promise<void> {
+  const done = await listAppliedMigrations(db);
+  const unknown = done.find((name) => !Object.hasOwn(migrations, name));
+  if (unknown !== undefined) {
+    throw new UsageError(
+      `The service's database was brought to a newer schema (${unknown}) by a newer oddslake: use that one, or another database.`,
+    );
+  }
+  if (done.length === Object.keys(migrations).length) return;
+  if (kind === 'postgres') return runMigrations(db, migrations);
+  // PostgreSQL's dialect locks and wraps by itself; SQLite's leaves both to us.
+  await db.connection().execute(async (connection) => {
+    await sql`begin immediate`.execute(connection);
+    try {
+      await runMigrations(connection, migrations);
+      await sql`commit`.execute(connection);
+    } catch (error) {
+      await sql`rollback`.execute(connection);
+      throw error;
+    }
+  });
+}
+
+async function runMigrations(db: AnyDatabase, migrations: Readonly<Record<string, Migration>>): Promise<void> {
+  const migrator = new Migrator({
+    db,
+    provider: { getMigrations: async () => ({ ...migrations }) },
+    ...migratorTables,
+  });
+  const { error } = await migrator.migrateToLatest();
+  if (error === undefined) return;
+  if (error instanceof WorkspaceUnavailableError) throw error;
+  throw new OddslakeError(
+    exitCodes.unexpected,
+    `The tables of the service's database cannot be made: ${(error as Error).message}.`,
+    { cause: error },
+  );
+}
+
+/** Names of the migrations that were made in a database. */
+export async function listAppliedMigrations(db: AnyDatabase): Promise<string[]> {
+  const known = await db.introspection.getTables({ withInternalKyselyTables: true });
+  if (!known.some(({ name }) => name === migratorTables.migrationTableName)) return [];
+  const { rows } = await sql<{
+    name: string;
+  }>`select name from ${sql.table(migratorTables.migrationTableName)}`.execute(db);
+  return rows.map(({ name }) => name);
+}
