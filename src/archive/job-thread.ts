@@ -38,7 +38,7 @@ type JobThreadMessage<T, F> =
 
 /**
  * Has a thread do what its entry does with `asked`.
- * @throws the signal's reason once it is aborted, else ThreadFailed: `unexpected` where the thread said nothing of it
+ * @throws the signal's reason once it is aborted, else JobThreadError: `unexpected` where the thread said nothing of it
  */
 export async function runInThread<T, F extends JobFailure>(
   { name, beside }: ThreadEntry,

@@ -185,7 +185,7 @@ export function requirePublishedManifest(archive: Archive): void {
   readCheckedManifestText(archive);
 }
 
-/** The current manifest's text. @throws DamageError as `requireOwnManifest`, and where it is missing */
+/** The current manifest's text. @throws DamageError as `requirePublishedManifest`, and where it is missing */
 export function readCheckedManifestText(archive: Archive): string {
   const { state, layout } = archive;
   const wanted = (): string | undefined => getMeta(state.db, manifestHashKey);

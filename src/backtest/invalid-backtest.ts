@@ -6,7 +6,7 @@ export class InvalidBacktestError extends UsageError {
   readonly faults: readonly Fault[];
   constructor(faults: readonly Fault[]) {
     super(`The backtest cannot be run: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`);
-    this.name = 'UnfitBacktest';
+    this.name = 'InvalidBacktestError';
     this.faults = faults;
   }
 }

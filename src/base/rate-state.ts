@@ -27,7 +27,7 @@ export interface RequestStart {
   readonly tookMs: number | null;
 }
 
-/** Where a pace is kept. Starts older than `startsKeptMs` may be forgotten, the last one never. */
+/** Where a pace is kept. Starts older than `startsRetentionMs` may be forgotten, the last one never. */
 export interface RateStateStore {
   /** Runs `work` with nobody else reading or writing meanwhile; everything below is called inside of it. */
   runExclusive<T>(work: () => T): T;

@@ -38,7 +38,7 @@ function formatKeyState({ state, expires_at, revoked_at }: ListedApiKey): string
   return expires_at === null ? 'good' : `good until ${formatIsoUtc(expires_at)}`;
 }
 
-/** A list of symbols for a person: the first `rowsMax`, and how many there are. */
+/** A list of symbols for a person: the first `resultRowsMax`, and how many there are. */
 export function formatSymbols(
   { text, known, count, symbols }: SymbolList,
   rowsMax: number,

@@ -129,7 +129,7 @@ export class AttemptError extends Error {
     facts: { status?: number; pauseMs?: number; cause?: unknown } = {},
   ) {
     super(reason, 'cause' in facts ? { cause: facts.cause } : {});
-    this.name = 'Fault';
+    this.name = 'AttemptError';
     this.failure = failure;
     this.status = facts.status;
     this.pauseMs = facts.pauseMs;

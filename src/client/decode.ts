@@ -15,7 +15,7 @@ import type { DecodedTickPage, MarketsPage, OrderbookResponse } from './upstream
  *
  * Every price is the double that JSON.parse gives. Times are not judged: a `t` of 1.5 or in the year 9999 is passed on.
  * @param asked the symbol the page must be of, unless it names none; leave it out to take any
- * @throws UnreadableAnswer for bad UTF-8, broken JSON, no `ticks` array, another symbol, a count that is off
+ * @throws UnreadableResponseError for bad UTF-8, broken JSON, no `ticks` array, another symbol, a count that is off
  */
 export function decodeTickPage(bytes: Uint8Array, asked?: string): DecodedTickPage {
   const page = decodeCompactPage(bytes) ?? decodeJsonPage(bytes);
@@ -27,7 +27,7 @@ export function decodeTickPage(bytes: Uint8Array, asked?: string): DecodedTickPa
 
 /**
  * Decodes one answer to GET /api/v1/markets. Records are kept as received.
- * @throws UnreadableAnswer for bad UTF-8, broken JSON, no `markets` array
+ * @throws UnreadableResponseError for bad UTF-8, broken JSON, no `markets` array
  */
 export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
   const page = parseObject(decodeText(bytes));
@@ -37,8 +37,8 @@ export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
 }
 
 /**
- * A tick page in any layout, by JSON.parse. This is what a page means; decodeCompact only gets there sooner.
- * @throws UnreadableAnswer for bad UTF-8, broken JSON, no `ticks` array, or an integer `count` that is not its length.
+ * A tick page in any layout, by JSON.parse. This is what a page means; decodeCompactPage only gets there sooner.
+ * @throws UnreadableResponseError for bad UTF-8, broken JSON, no `ticks` array, or an integer `count` that is not its length.
  */
 export function decodeJsonPage(bytes: Uint8Array): DecodedTickPage {
   const text = decodeText(bytes);
@@ -188,7 +188,7 @@ const depthMax = 5;
 /**
  * Decodes one answer to GET /api/v1/orderbook as far as any shape allows.
  * @param asked the symbol it must be of, unless it names none
- * @throws UnreadableAnswer for bad UTF-8, broken JSON, a scalar, books of other symbols only
+ * @throws UnreadableResponseError for bad UTF-8, broken JSON, a scalar, books of other symbols only
  */
 export function decodeOrderbook(bytes: Uint8Array, asked: string): OrderbookResponse {
   const text = decodeText(bytes);

@@ -12,7 +12,7 @@ const quote = 0x22;
 const backslash = 0x5c;
 const closingBrace = 0x7d;
 
-/** Longer symbols are nobody's; decodePlain takes them. */
+/** Longer symbols are nobody's; decodeJsonPage takes them. */
 const symbolBytesMax = 1024;
 
 /**
@@ -22,7 +22,7 @@ const symbolBytesMax = 1024;
  *
  * Returns undefined at the first byte that is not so: other order, white space, escapes, non-ASCII, exponents, minus
  * signs, numbers outside the JSON grammar, a count that is off. It never judges a page: what it returns is what
- * decodePlain returns, bit for bit, and what it declines is decodePlain's to accept or to refuse.
+ * decodeJsonPage returns, bit for bit, and what it declines is decodeJsonPage's to accept or to refuse.
  */
 export function decodeCompactPage(page: Uint8Array): DecodedTickPage | undefined {
   const bytes = Buffer.from(page.buffer, page.byteOffset, page.length);

@@ -5,13 +5,13 @@
 export class UnreadableResponseError extends Error {
   constructor(message: string) {
     super(message);
-    this.name = 'UnreadableAnswer';
+    this.name = 'UnreadableResponseError';
   }
 }
 
 /**
  * Text of an answer. A byte order mark is tolerated and dropped.
- * @throws UnreadableAnswer for bytes that are not UTF-8: U+FFFD in a symbol or price would be a silent change.
+ * @throws UnreadableResponseError for bytes that are not UTF-8: U+FFFD in a symbol or price would be a silent change.
  */
 export function decodeText(bytes: Uint8Array): string {
   try {
@@ -23,7 +23,7 @@ export function decodeText(bytes: Uint8Array): string {
 
 /**
  * The answer as one JSON object.
- * @throws UnreadableAnswer for anything else; without JSON.parse's own message, which quotes the body.
+ * @throws UnreadableResponseError for anything else; without JSON.parse's own message, which quotes the body.
  */
 export function parseObject(text: string): Record<string, unknown> {
   const value = parseJson(text);
@@ -35,7 +35,7 @@ export function parseObject(text: string): Record<string, unknown> {
 
 /**
  * The answer as one JSON object or list.
- * @throws UnreadableAnswer for anything else, as parseObject
+ * @throws UnreadableResponseError for anything else, as parseObject
  */
 export function parseObjectOrList(text: string): object {
   const value = parseJson(text);

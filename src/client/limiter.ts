@@ -10,7 +10,7 @@ export class PauseTooLongError extends Error {
   readonly pauseMs: number;
   constructor(pauseMs: number) {
     super(`paused for ${Math.round(pauseMs / 1000)} s`);
-    this.name = 'PausedTooLong';
+    this.name = 'PauseTooLongError';
     this.pauseMs = pauseMs;
   }
 }
@@ -35,7 +35,7 @@ export interface RateLimiterOptions {
 export interface RateLimiter {
   /**
    * Runs a task when it has a free slot and its turn in the pace. Greater priority goes first.
-   * @throws PausedTooLong, or the signal's reason, at once and in every state
+   * @throws PauseTooLongError, or the signal's reason, at once and in every state
    */
   run<T>(task: (turn: RequestTurn) => Promise<T>, place: { priority: number; signal: AbortSignal }): Promise<T>;
   /**

@@ -55,7 +55,7 @@ function decompressSmallGzip(bytes: Uint8Array, bytesMax: number, length: number
 
 /**
  * Collects a body as it comes over the wire.
- * @throws UnreadableAnswer once it is longer than `bytesMax`
+ * @throws UnreadableResponseError once it is longer than `bytesMax`
  */
 export async function readBody(chunks: AsyncIterable<Uint8Array>, bytesMax: number): Promise<Buffer> {
   const parts: Uint8Array[] = [];
@@ -72,7 +72,7 @@ export async function readBody(chunks: AsyncIterable<Uint8Array>, bytesMax: numb
 
 /**
  * Undoes `Content-Encoding`, several of them in reverse.
- * @throws UnreadableAnswer for an unknown or broken coding, and once the result is longer than `bytesMax`
+ * @throws UnreadableResponseError for an unknown or broken coding, and once the result is longer than `bytesMax`
  */
 export async function decompressBody(bytes: Buffer, contentEncoding: string, bytesMax: number): Promise<Buffer> {
   const codings = contentEncoding

@@ -39,7 +39,7 @@ export interface UpstreamRequest<T> {
   readonly asked: RawRequest;
   /** When it was asked, for whoever keeps the answer; epoch ms. */
   readonly askedAt: number;
-  /** @throws UnreadableAnswer */
+  /** @throws UnreadableResponseError */
   readonly decode: (bytes: Uint8Array, head: ResponseHead) => T;
 }
 

@@ -135,7 +135,7 @@ export const upstreamLimits: UpstreamLimits = {
 export interface UpstreamOptions extends Partial<UpstreamLimits> {
   /** http or https, with or without a path prefix; no credentials, query or fragment. */
   readonly baseUrl: string;
-  /** Sent as `Authorization: Bearer …` to `baseUrl` and nowhere else; in no log and no error. */
+  /** Sent as `Authorization: Bearer …` to `resolveBaseUrl` and nowhere else; in no log and no error. */
   readonly apiKey: string;
   /** Sent as User-Agent, e.g. `oddslake/0.1.0`. */
   readonly userAgent: string;

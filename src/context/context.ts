@@ -61,7 +61,7 @@ export class InterruptedError extends Error {
   readonly signalName: 'SIGINT' | 'SIGTERM';
   constructor(by: 'SIGINT' | 'SIGTERM') {
     super(`stopped by ${by}`);
-    this.name = 'Interrupted';
+    this.name = 'InterruptedError';
     this.signalName = by;
   }
 }

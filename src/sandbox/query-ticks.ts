@@ -62,7 +62,7 @@ function computeFirstPrice(key: number, t: number, p: number): number {
 const spanMsMax = 64 * hourMs;
 
 /**
- * The first (or last) `rowsMax` visible ticks of a window, and whether there are more. It looks no further
+ * The first (or last) `resultRowsMax` visible ticks of a window, and whether there are more. It looks no further
  * than that, in steps that grow while they bring little, so that a narrow page of a long life stays cheap.
  */
 export function readVisibleTicks(

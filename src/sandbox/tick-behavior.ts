@@ -154,7 +154,7 @@ export function computeStatedMoment(
 /**
  * One page of the ticks of the matched window, which are sorted by time.
  * @param before the last tick before that window, or none
- * @param capMin elements that every page has room for
+ * @param capTicksMin elements that every page has room for
  */
 export function composePage<T extends BehaviorRow>(
   before: readonly T[],

@@ -3,8 +3,8 @@ import type { Archive } from '../archive/open-archive.ts';
 import type { BacktestSpec } from '../backtest/backtest-spec.ts';
 import { InvalidBacktestError } from '../backtest/invalid-backtest.ts';
 import type { BacktestResult } from '../backtest/result.ts';
-import { type ResolvedStrategy, runBacktest } from '../backtest/run/run-backtest.ts';
 import { type FindSavedStrategy, resolveStrategy } from '../backtest/run/resolve-strategy.ts';
+import { type ResolvedStrategy, runBacktest } from '../backtest/run/run-backtest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Context } from '../context/context.ts';
 import { generateRandomId, readArchiveLease, readLeaseId } from './jobs/export-folder.ts';
@@ -39,7 +39,7 @@ export interface LocalBacktestResult {
 
 /**
  * Runs a backtest for a user in this process.
- * @throws UnfitBacktest where it cannot be run as asked, an unknown name included
+ * @throws InvalidBacktestError where it cannot be run as asked, an unknown name included
  */
 export async function runLocalBacktest(
   context: Context,

@@ -4,7 +4,6 @@ import { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type F
 import type { Log } from '../base/ports.ts';
 import { createAuthenticationHook } from './auth/authenticate.ts';
 import { registerUserRoutes } from './auth/users.ts';
-import type { App, ServiceContext } from './http/context.ts';
 import { registerExportJobRoutes } from './exports/export-jobs.ts';
 import { registerExportRoutes } from './exports/published-files.ts';
 import { registerMetricsRoutes } from './health/metrics.ts';
@@ -17,6 +16,7 @@ import {
   type ServiceLimits,
   serviceLimits,
 } from './http/connection-limits.ts';
+import type { App, ServiceContext } from './http/context.ts';
 import { createCommonHeaders, ProblemError, requireLocalState, sendProblem, setVary } from './http/problem-details.ts';
 import {
   coerceQuery,
@@ -26,10 +26,10 @@ import {
   requireValidBodyText,
   requireValidRequest,
 } from './http/validate-request.ts';
+import { holdArchiveLease } from './jobs/archive-lease.ts';
 import { registerMarketsRoutes } from './live/markets.ts';
 import { registerOrderBookRoutes } from './live/order-book.ts';
 import { registerTicksRoutes } from './live/ticks.ts';
-import { holdArchiveLease } from './jobs/archive-lease.ts';
 import { openBacktestService, registerBacktestRoutes } from './objects/backtests.ts';
 import { registerBotRoutes } from './objects/bots.ts';
 import { registerResearchRoutes } from './objects/run-backtest.ts';

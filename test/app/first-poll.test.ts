@@ -23,7 +23,7 @@ test('a first poll that broke off after its latest page is asked for the earlier
   notePolledPlans(state.db, [planned]);
   expect(readSymbol(state.db, 'AAA')!.polledFrom).toBe(day0);
   const next = () => planPoll(readSymbol(state.db, 'AAA')!, readSymbolCoverage(state.db, 'AAA'), end, rules);
-  expect(next()).toEqual({ symbol: 'AAA', windows: [{ from: day0, to: end - hourMs }], first: false });
+  expect(next()).toEqual({ symbol: 'AAA', windows: [{ from: day0, to: end - hourMs }], isFirst: false });
 });
 
 describe('a first night in which every tick request fails', () => {

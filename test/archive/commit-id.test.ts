@@ -50,7 +50,7 @@ test('what an older version journaled gets its checksums with the new schema', a
   turnStateBack(older.state.db, 5);
   older.close();
   const archive = opened({ root });
-  expect(findJournalDamage(archive.state.db)).toMatchObject({ rows: [], doubtful: new Set() });
+  expect(findJournalDamage(archive.state.db)).toMatchObject({ rows: [], doubtfulSymbols: new Set() });
   expect((await publishNow(archive)).quarantined).toBeNull();
   expect(publishedTicks(root)).toHaveLength(2);
 });

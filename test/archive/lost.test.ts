@@ -30,7 +30,7 @@ test('an answer with fewer ticks is merged and claims nothing of the window, any
   expect(publishedTicks(root).length).toBe(pairsIn(hours(0, 24)).length - 10);
   expect(covered(root)).toEqual([hours(0, 6), hours(8, 24)]);
   expect(union(readSegments(archive.state.db, 'A'))).toEqual([hours(0, 6), hours(8, 24)]);
-  expect(readLostWindows(archive.state.db)).toMatchObject([{ ...gone, ticks: 12, toldAt: null }]);
+  expect(readLostWindows(archive.state.db)).toMatchObject([{ ...gone, ticks: 12, reportedAt: null }]);
   expect(manifestOf(root)).toMatchObject({
     days: { '2026-06-01': { state: 'complete_with_exceptions', covered: 0, missing: ['A'], exceptions: 1 } },
     lost: [{ dataset: 'ticks', symbol: 'A', ...gone, ticks: 12 }],
@@ -104,11 +104,11 @@ test('a state filled from the published tree knows what is lost, and whether it 
   append(archive, fetched('A', hours(24, 25)));
   await publishNow(archive);
   markLostReported(archive.state.db, readLostWindows(archive.state.db), now);
-  expect(readLostWindows(archive.state.db)).toMatchObject([{ toldAt: now }]);
+  expect(readLostWindows(archive.state.db)).toMatchObject([{ reportedAt: now }]);
   archive.close();
   rmSync(join(root, '.oddslake'), { recursive: true });
   const again = opened({ root });
-  expect(readLostWindows(again.state.db)).toEqual([{ ...lost('A', hours(6, 8)), lostAt: now, toldAt: null }]);
+  expect(readLostWindows(again.state.db)).toEqual([{ ...lost('A', hours(6, 8)), lostAt: now, reportedAt: null }]);
   append(again, answer('A', [], { windows: [hours(0, 24)], requestedWindow: hours(0, 24) }));
   await publishNow(again);
   expect(covered(root)).toEqual([hours(0, 6), hours(8, 25)]);

@@ -158,10 +158,10 @@ describe('what is salvaged of a damaged file', () => {
   test('without a record of it is nothing: what cannot be proven is not kept', () => {
     const [, bytes] = files[0]!;
     expect(salvageRowGroups(bytes, undefined, 200)).toEqual({
-      whole: null,
-      kept: [],
-      readable: null,
-      lost: [{ keys: null, rows: 200 }],
+      wholeFile: null,
+      intactGroups: [],
+      readableFile: null,
+      lostRanges: [{ keys: null, rows: 200 }],
     });
   });
 });

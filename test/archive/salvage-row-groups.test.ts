@@ -59,13 +59,23 @@ describe('of a damaged file', () => {
 
   test('nothing can be read where no row group is intact, nor where it is missing', () => {
     const all = [0, 1, 2].map(lostOf);
-    expect(of('nothing of it')).toEqual({ whole: null, kept: [], readable: null, lost: all });
-    expect(salvageRowGroups(null, record, 6)).toEqual({ whole: null, kept: [], readable: null, lost: all });
+    expect(of('nothing of it')).toEqual({ wholeFile: null, intactGroups: [], readableFile: null, lostRanges: all });
+    expect(salvageRowGroups(null, record, 6)).toEqual({
+      wholeFile: null,
+      intactGroups: [],
+      readableFile: null,
+      lostRanges: all,
+    });
   });
 
   test('that nobody knows all is lost, whichever rows they were', () => {
     const lost = [{ keys: null, rows: 6 }];
-    expect(salvageRowGroups(file, undefined, 6)).toEqual({ whole: null, kept: [], readable: null, lost });
+    expect(salvageRowGroups(file, undefined, 6)).toEqual({
+      wholeFile: null,
+      intactGroups: [],
+      readableFile: null,
+      lostRanges: lost,
+    });
   });
 
   test('whose row groups make another file than the published one it is not given out as that', () => {

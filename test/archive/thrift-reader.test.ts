@@ -1,15 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  binary,
-  bool,
-  i16,
-  i32,
-  i64,
-  list,
-  readThriftStruct,
-  struct,
-  text,
-} from '../../src/archive/parquet/thrift.ts';
+import { binary, bool, i16, i32, i64, list, readThriftStruct, struct, text } from '../../src/archive/parquet/thrift.ts';
 
 // Written by hand after the protocol's own description, so that what is read is not what this project would write.
 

@@ -32,12 +32,12 @@ const among =
 
 test('a lost window is had again by an answer that covers it and as many ticks', () => {
   const judged = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3, 5]));
-  expect(judged).toEqual({ claimed: [answer(0, 10)], restored: [lostAt(2, 6, 3)], lacking: [] });
+  expect(judged).toEqual({ covered: [answer(0, 10)], restored: [lostAt(2, 6, 3)], stillLost: [] });
 });
 
 test('fewer ticks claim nothing of the window, and all of what is around it', () => {
   const judged = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3]));
-  expect(judged).toEqual({ claimed: [answer(0, 2), answer(6, 10)], restored: [], lacking: [lostAt(2, 6, 3)] });
+  expect(judged).toEqual({ covered: [answer(0, 2), answer(6, 10)], restored: [], stillLost: [lostAt(2, 6, 3)] });
 });
 
 test('no ticks at all are no quiet window, and a window that was quiet is had again by an answer without ticks', () => {
@@ -47,7 +47,7 @@ test('no ticks at all are no quiet window, and a window that was quiet is had ag
 
 test('an answer for a part of it brings a window back by no number of ticks, nor is it called lacking', () => {
   const judged = assessLostWindows([answer(0, 5)], [lostAt(2, 6, 1)], among([2, 3, 4, 5]));
-  expect(judged).toEqual({ claimed: [answer(0, 2)], restored: [], lacking: [] });
+  expect(judged).toEqual({ covered: [answer(0, 2)], restored: [], stillLost: [] });
 });
 
 test('of windows that adjoin each is judged by itself', () => {
@@ -60,7 +60,7 @@ test('of windows that adjoin each is judged by itself', () => {
 
 test('a lost window that no answer touches is nobody’s concern', () => {
   const judged = assessLostWindows([answer(6, 9)], [lostAt(2, 6, 3)], among([]));
-  expect(judged).toEqual({ claimed: [answer(6, 9)], restored: [], lacking: [] });
+  expect(judged).toEqual({ covered: [answer(6, 9)], restored: [], stillLost: [] });
 });
 
 test('lost windows are listed by dataset, then symbol, then time', () => {

@@ -214,8 +214,8 @@ describe('merging', () => {
   test('changes nothing for an answer without ticks, nor names its symbol', () => {
     const quiet = { ...chunk('B', []), ...emptyTicks };
     const old = mergePart(emptyPart, [chunk('A', [[1, 0.5]])], unknown).columns;
-    expect(mergePart(emptyPart, [quiet], unknown)).toMatchObject({ columns: emptyPart, changed: false });
-    expect(mergePart(old, [quiet], unknown)).toMatchObject({ columns: old, changed: false, added: new Map() });
+    expect(mergePart(emptyPart, [quiet], unknown)).toMatchObject({ columns: emptyPart, isChanged: false });
+    expect(mergePart(old, [quiet], unknown)).toMatchObject({ columns: old, isChanged: false, added: new Map() });
   });
 
   test('keeps -0 as 0, and every other price as it came', () => {

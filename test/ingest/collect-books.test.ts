@@ -17,7 +17,7 @@ import { startSandbox } from '../../src/sandbox/sandbox.ts';
 
 const symbols = Array.from({ length: 60 }, (_, i) => `S${i}`);
 
-/** A poll of real requests; `baseUrl` in place of a sandbox where nobody shall be there. */
+/** A poll of real requests; `resolveBaseUrl` in place of a sandbox where nobody shall be there. */
 async function polled(
   options: Partial<SandboxOptions>,
   names: readonly string[] = symbols,
@@ -56,7 +56,11 @@ async function polled(
 describe('polling order books', () => {
   test('stops after the first few where the service refuses every symbol alike', async () => {
     const { collected, requests } = await polled({ bookShapes: [] });
-    expect(collected).toMatchObject({ done: [], refused: expect.stringMatching(/^answered 404/), stopped: null });
+    expect(collected).toMatchObject({
+      done: [],
+      refusedReason: expect.stringMatching(/^answered 404/),
+      stopError: null,
+    });
     expect(requests).toBeLessThan(30);
   });
 
@@ -70,11 +74,15 @@ describe('polling order books', () => {
     let looks = 0;
     const slow = { ...systemClock, monotonicMs: () => begunMs + 20_000 * looks++ };
     const { collected, requests } = await polled({}, symbols, url, undefined, slow);
-    expect(collected).toMatchObject({ done: [], refused: expect.stringMatching(/^answered 503/), stopped: null });
+    expect(collected).toMatchObject({
+      done: [],
+      refusedReason: expect.stringMatching(/^answered 503/),
+      stopError: null,
+    });
     expect(looks).toBeGreaterThan(30);
     expect(requests).toBeLessThan(2 * 60);
     const quick = await polled({}, symbols, url);
-    expect(quick.collected).toMatchObject({ done: [], refused: null, stopped: null });
+    expect(quick.collected).toMatchObject({ done: [], refusedReason: null, stopError: null });
     expect(quick.collected.failures).toHaveLength(symbols.length);
   });
 
@@ -187,9 +195,9 @@ describe('order books from answers in hand', () => {
       done: ['A', 'B', 'C'],
       snapshots: 2,
       empty: 1,
-      stopped: null,
-      refused: null,
-      setAside: ['order book: price 42 is outside 0 to 1'],
+      stopError: null,
+      refusedReason: null,
+      quarantineReasons: ['order book: price 42 is outside 0 to 1'],
       missing: [
         { symbol: 'D', at: nowMs, reason: 'answered 404' },
         { symbol: 'E', at: nowMs, reason: 'answered 410' },
@@ -227,13 +235,13 @@ describe('order books from answers in hand', () => {
   test('are asked for on where one symbol reaches nobody, and no more where the next one does not either', async () => {
     const down = failure('unreachable', 'connection refused');
     const one = await collected(['A', 'B', 'C'], (symbol) => (symbol === 'B' ? Promise.reject(down) : fullBook));
-    expect(one).toMatchObject({ done: ['A', 'C'], failures: [{ symbol: 'B' }], stopped: null });
+    expect(one).toMatchObject({ done: ['A', 'C'], failures: [{ symbol: 'B' }], stopError: null });
     const two = await collected(['A', 'B', 'C', 'D'], (_, nth) => (nth > 1 ? Promise.reject(down) : fullBook));
-    expect(two).toMatchObject({ done: ['A'], stopped: down, failures: [{ symbol: 'B' }, { symbol: 'C' }] });
+    expect(two).toMatchObject({ done: ['A'], stopError: down, failures: [{ symbol: 'B' }, { symbol: 'C' }] });
     const only = await collected(['A'], () => Promise.reject(down));
     expect(only.stopError).toBe(down);
     const last = await collected(['A', 'B'], (symbol) => (symbol === 'B' ? Promise.reject(down) : fullBook));
-    expect(last).toMatchObject({ done: ['A'], stopped: null });
+    expect(last).toMatchObject({ done: ['A'], stopError: null });
   });
 
   test('are asked for no more where the credential is refused, and the first such answer is told', async () => {
@@ -258,7 +266,7 @@ describe('order books from answers in hand', () => {
       },
       { signal: stop.signal },
     );
-    expect(stopped).toMatchObject({ done: ['A'], failures: [], missing: [], stopped: null });
+    expect(stopped).toMatchObject({ done: ['A'], failures: [], missing: [], stopError: null });
     expect(stopped.log.filter((entry) => entry.length === 1)).toEqual(['A', 'B']);
     const other = new AbortController();
     const broken = collected(

@@ -97,7 +97,13 @@ describe('a run', () => {
       answer: ({ symbol }) => (symbol === 'S1' ? Promise.reject(failure('refused', 'answered 404', 404)) : page([])),
       plans: plansOf(3),
     });
-    expect(collected).toMatchObject({ told: [1, 2, 3], done: ['S0', 'S2'], failed: ['S1'], stopped: null, behind: [] });
+    expect(collected).toMatchObject({
+      told: [1, 2, 3],
+      done: ['S0', 'S2'],
+      failed: ['S1'],
+      stopError: null,
+      behind: [],
+    });
     expect(collected.notServed.size).toBe(0);
   });
 

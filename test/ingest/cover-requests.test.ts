@@ -22,7 +22,7 @@ describe('a request', () => {
       {
         runId: 'run',
         symbol: 'S',
-        asked,
+        requestedWindow: asked,
         observedAt: later - 5,
         origin: 'backfill',
         rank: 1,

@@ -33,7 +33,7 @@ test('a lost window is asked for whole, or not at all', () => {
 describe('a poll', () => {
   test('begins, the first time, so many days before its first sight', () => {
     const plan = planPoll(factsOf({ firstSeen: end }), [], end, rules);
-    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - 7 * dayMs, to: end }], first: true });
+    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - 7 * dayMs, to: end }], isFirst: true });
   });
 
   test('begins, the first time, with the opening, however long ago that is', () => {
@@ -47,7 +47,7 @@ describe('a poll', () => {
 
   test('goes on from the cursor, with an overlap for late ticks', () => {
     const plan = planPoll(polled, until(end - hour), end, rules);
-    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], first: false });
+    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], isFirst: false });
   });
 
   test('does not overlap what lies before the lifetime', () => {
@@ -137,7 +137,7 @@ describe('a backfill', () => {
   const lifetime = { from: end - 7 * dayMs, to: end - 2 * dayMs };
 
   test('asks within the life of a symbol and the margin', () => {
-    expect(planBackfill(alive, [], asked, plain)).toEqual({ symbol: 'S', windows: [lifetime], first: false });
+    expect(planBackfill(alive, [], asked, plain)).toEqual({ symbol: 'S', windows: [lifetime], isFirst: false });
   });
 
   test('asks for nothing of a symbol that did not live then', () => {

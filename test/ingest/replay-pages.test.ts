@@ -161,7 +161,13 @@ describe('a kept answer', () => {
       { t: window.to, p: 0.25 },
     ];
     const record = reread(raw({ ticks, count: 3, generated_at: later - 1000 }));
-    expect(record).toMatchObject({ symbol: 'S', asked: window, origin: 'backfill', rank: 1, observedAt: later - 1000 });
+    expect(record).toMatchObject({
+      symbol: 'S',
+      requestedWindow: window,
+      origin: 'backfill',
+      rank: 1,
+      observedAt: later - 1000,
+    });
     expect([...record.ticks.t, ...record.ticks.p]).toEqual([start, 0.5]);
     expect(record.rejected).toEqual([{ reason: 'p is not a number', raw: JSON.stringify(ticks[1]) }]);
   });

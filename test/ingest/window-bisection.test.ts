@@ -94,7 +94,7 @@ describe('a refusal', () => {
     expect(asked).toEqual(['S 23 to 24, 5000']);
     expect(await ask(whole(0, 1))).toBeNull();
     expect(asked).toHaveLength(1);
-    expect(behavior).toMatchObject({ limit: Number.POSITIVE_INFINITY, sizingsLeft: 2 });
+    expect(behavior).toMatchObject({ limit: Number.POSITIVE_INFINITY, sizeSearchesLeft: 2 });
   });
 
   test('of all that is tried gives the symbol up, and after four of those no more is tried', async () => {
@@ -166,11 +166,11 @@ describe('what is too long', () => {
   test('is known once both halves were answered, unless something longer has been', () => {
     const behavior = createServerBehavior();
     noteAcceptedSize(behavior, whole(12, 24, 'some'), 5000);
-    expect(behavior).toMatchObject({ windowMsMax: Number.POSITIVE_INFINITY, windowMsHeard: 12 * hour });
+    expect(behavior).toMatchObject({ windowMsMax: Number.POSITIVE_INFINITY, windowMsAcceptedMax: 12 * hour });
     noteAcceptedSize(behavior, whole(0, 12, 'older half'), 5000);
     expect(behavior.windowMsMax).toBe(12 * hour);
     noteAcceptedSize(behavior, whole(0, 3, 'older half'), 5000);
-    expect(behavior).toMatchObject({ windowMsMax: 12 * hour, windowMsHeard: 12 * hour });
+    expect(behavior).toMatchObject({ windowMsMax: 12 * hour, windowMsAcceptedMax: 12 * hour });
     // An odd number of milliseconds makes halves that differ by one.
     const odd = createServerBehavior();
     noteAcceptedSize(odd, { ...whole(12, 24, 'some'), to: start + 24 * hour + 1 }, 5000);

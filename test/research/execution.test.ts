@@ -26,22 +26,25 @@ const near = (value: number): number => expect.closeTo(value, 12) as number;
 const costs = (rest: object = {}) => createTradingCosts(ruled({}, rest));
 
 test('a buyer of yes takes the asks from the cheapest on', () => {
-  expect(buyFromBook('yes', book, { contracts: 2 })).toEqual({ contracts: 2, each: 0.5 });
+  expect(buyFromBook('yes', book, { contracts: 2 })).toEqual({ contracts: 2, contractPrice: 0.5 });
   expect(buyFromBook('yes', book, { contracts: 7 })).toEqual({
     contracts: 7,
-    each: near((2 * 0.5 + 4 * 0.6 + 0.9) / 7),
+    contractPrice: near((2 * 0.5 + 4 * 0.6 + 0.9) / 7),
   });
   // All that is there, and no more.
   expect(buyFromBook('yes', book, { contracts: 1000 }).contracts).toBe(106);
 });
 
 test('a buyer of no takes the bids for yes, at what they leave of a dollar', () => {
-  expect(buyFromBook('no', book, { contracts: 12 })).toEqual({ contracts: 12, each: near((10 * 0.6 + 2 * 0.7) / 12) });
+  expect(buyFromBook('no', book, { contracts: 12 })).toEqual({
+    contracts: 12,
+    contractPrice: near((10 * 0.6 + 2 * 0.7) / 12),
+  });
 });
 
 test('who sells yes takes the bids, who sells no the asks', () => {
-  expect(sellToBook('yes', book, 12)).toEqual({ contracts: 12, each: near((10 * 0.4 + 2 * 0.3) / 12) });
-  expect(sellToBook('no', book, 3)).toEqual({ contracts: 3, each: near((2 * 0.5 + 0.4) / 3) });
+  expect(sellToBook('yes', book, 12)).toEqual({ contracts: 12, contractPrice: near((10 * 0.4 + 2 * 0.3) / 12) });
+  expect(sellToBook('no', book, 3)).toEqual({ contracts: 3, contractPrice: near((2 * 0.5 + 0.4) / 3) });
   expect(sellToBook('yes', book, 20).contracts).toBe(15);
 });
 
@@ -50,17 +53,20 @@ test('money buys at every level what it pays for', () => {
   const { contracts, contractPrice } = buyFromBook('yes', book, { dollars: 1.6 });
   expect(contracts).toBeCloseTo(3, 12);
   expect(contractPrice * contracts).toBeCloseTo(1.6, 12);
-  expect(buyAtTick('yes', 0.25, { dollars: 10 }, costs())).toEqual({ contracts: 40, each: 0.25 });
-  expect(buyAtTick('no', 0.75, { dollars: 10 }, costs())).toEqual({ contracts: 40, each: 0.25 });
+  expect(buyAtTick('yes', 0.25, { dollars: 10 }, costs())).toEqual({ contracts: 40, contractPrice: 0.25 });
+  expect(buyAtTick('no', 0.75, { dollars: 10 }, costs())).toEqual({ contracts: 40, contractPrice: 0.25 });
 });
 
 test('money buys nothing at no price, and of what costs next to nothing no more than an order may have', () => {
-  expect(buyAtTick('yes', 0, { dollars: 10 }, costs())).toEqual({ contracts: 0, each: 0 });
-  expect(buyAtTick('yes', 0, { contracts: 10 }, costs())).toEqual({ contracts: 10, each: 0 });
+  expect(buyAtTick('yes', 0, { dollars: 10 }, costs())).toEqual({ contracts: 0, contractPrice: 0 });
+  expect(buyAtTick('yes', 0, { contracts: 10 }, costs())).toEqual({ contracts: 10, contractPrice: 0 });
   expect(buyAtTick('yes', 1e-300, { dollars: 10 }, costs()).contracts).toBe(1e9);
   const free: OrderBook = { ...book, asks: [[0, 3], ...book.asks] };
-  expect(buyFromBook('yes', free, { dollars: 1 })).toEqual({ contracts: 2, each: 0.5 });
-  expect(buyFromBook('yes', free, { contracts: 6 })).toEqual({ contracts: 6, each: near((2 * 0.5 + 0.6) / 6) });
+  expect(buyFromBook('yes', free, { dollars: 1 })).toEqual({ contracts: 2, contractPrice: 0.5 });
+  expect(buyFromBook('yes', free, { contracts: 6 })).toEqual({
+    contracts: 6,
+    contractPrice: near((2 * 0.5 + 0.6) / 6),
+  });
 });
 
 test('what is wanted is got to the digit, that no rest of rounding is left to be sold', () => {
@@ -82,8 +88,8 @@ test('levels that no contract can have are passed over', () => {
       [0.7, 5],
     ],
   };
-  expect(buyFromBook('yes', odd, { contracts: 1 })).toEqual({ contracts: 1, each: 0.7 });
-  expect(buyFromBook('no', odd, { contracts: 1 })).toEqual({ contracts: 0, each: 0 });
+  expect(buyFromBook('yes', odd, { contracts: 1 })).toEqual({ contracts: 1, contractPrice: 0.7 });
+  expect(buyFromBook('no', odd, { contracts: 1 })).toEqual({ contracts: 0, contractPrice: 0 });
 });
 
 test('slippage is paid either way, and no contract costs more than a dollar or brings less than nothing', () => {

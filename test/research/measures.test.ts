@@ -160,7 +160,7 @@ test('all of none holds always, any of none never; of several bounds every one h
 });
 
 test('tells what a strategy looks at, so that no more is loaded', () => {
-  expect(findDataDependencies(none)).toEqual({ backMs: 0, states: false, venues: false });
+  expect(findDataDependencies(none)).toEqual({ lookbackMs: 0, needsStates: false, needsVenues: false });
   const entry = {
     any: [
       { measure: 'price', above: { measure: 'moving_average', window_ms: 7 * minute } },
@@ -168,9 +168,9 @@ test('tells what a strategy looks at, so that no more is loaded', () => {
     ],
   };
   expect(findDataDependencies(ruled({ entry }, { parameters: { w: 4 * minute } }))).toMatchObject({
-    backMs: 12 * minute,
+    lookbackMs: 12 * minute,
   });
   const exit = { any: [{ measure: 'venue_spread', window_ms: 1, above: { measure: 'confidence' } }] };
-  expect(findDataDependencies(ruled({ exit }))).toEqual({ backMs: 1, states: true, venues: true });
+  expect(findDataDependencies(ruled({ exit }))).toEqual({ lookbackMs: 1, needsStates: true, needsVenues: true });
   expect(findDataDependencies(ruled({ entry: { measure: 'category', in: ['a'] } })).needsStates).toBe(true);
 });

@@ -1,8 +1,8 @@
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { parseBacktestSpec } from '../../src/backtest/backtest-spec.ts';
 import type { BacktestResult } from '../../src/backtest/result.ts';
-import { runBacktest } from '../../src/backtest/run/run-backtest.ts';
 import { resolveStrategy } from '../../src/backtest/run/resolve-strategy.ts';
+import { runBacktest } from '../../src/backtest/run/run-backtest.ts';
 import { systemRandom } from '../../src/base/system.ts';
 import { answer, append, day0, dayMs, publishNow } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';

@@ -7,11 +7,11 @@ const module = (path: string): string => JSON.stringify(new URL(`../../src/${pat
 export function another(folder: string, body: string) {
   const program = `
     const { openState } = await import(${module('archive/journal/state.ts')});
-    const { openSharedPace } = await import(${module('archive/journal/rate-limit-store.ts')});
-    const { createPacer } = await import(${module('client/sliding-window.ts')});
-    const { systemClock: clock } = await import(${module('system.ts')});
+    const { openSharedRateStore } = await import(${module('archive/journal/rate-limit-store.ts')});
+    const { createSlidingWindow } = await import(${module('client/sliding-window.ts')});
+    const { systemClock: clock } = await import(${module('base/system.ts')});
     const folder = ${JSON.stringify(folder)};
-    const pace = openSharedPace(openState(folder, { upstream: 'https://box.test', parts: 4 }), folder);
+    const pace = openSharedRateStore(openState(folder, { upstream: 'https://box.test', parts: 4 }), folder);
     ${body}`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
     stdio: ['ignore', 'pipe', 'inherit'],

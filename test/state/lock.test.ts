@@ -57,8 +57,8 @@ describe('the write lock', () => {
         try { console.log(tryLock(path)); } catch (error) { console.log(error.name, error.message); }`;
     const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' });
     expect(stdout.trim().split('\n')).toEqual([
-      `LockRefused Not allowed to take the lock ${path}. Check its owner and permissions.`,
-      `LockRefused Not allowed to take the lock ${folder}/new.sqlite. Check its owner and permissions.`,
+      `LockRefusedError Not allowed to take the lock ${path}. Check its owner and permissions.`,
+      `LockRefusedError Not allowed to take the lock ${folder}/new.sqlite. Check its owner and permissions.`,
     ]);
   });
 

@@ -8,16 +8,16 @@ test('the pace of an archive lets three processes together start no more than th
   const folder = scratchFolder();
   const rate = 100;
   const body = `
-      const pacer = createPacer(() => ${rate}, pace);
+      const pacer = createSlidingWindow(() => ${rate}, pace);
       const starts = [];
       for (const end = clock.monotonicMs() + 2500; clock.monotonicMs() < end; ) {
-        const waitMs = pace.alone(() => {
+        const waitMs = pace.runExclusive(() => {
           const now = clock.monotonicMs();
-          const next = pacer.earliestMs(now);
+          const next = pacer.computeEarliestMs(now);
           if (next > now) return next - now;
           const request = pacer.start(now);
           starts.push(now);
-          pacer.answered(request, now + 1);
+          pacer.noteResponse(request, now + 1);
           return 0;
         });
         await clock.sleep(waitMs);

@@ -145,7 +145,7 @@ describe('the pace of an archive', () => {
     const pace = openIn(folder, 200);
     const child = another(
       folder,
-      `pace.alone(() => {
+      `pace.runExclusive(() => {
         process.stdout.write('mine');
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
       });`,

@@ -63,7 +63,7 @@ export interface CompletenessQuery {
   readonly days?: readonly number[];
   /** Inside which window gaps are looked for; none where it is null. */
   readonly window?: Window | null;
-  /** See SymbolRules. */
+  /** See SymbolCompletenessQuery. */
   readonly isStartExplicit?: boolean;
   readonly isEndOpen?: boolean;
   /** Whether the symbols were asked for by name. */

@@ -138,7 +138,7 @@ export const joinForPublishing = (sorted: readonly CoveredWindow[]): CoveredWind
   joinNeighbors(sorted, (a, b) => hasSameEvidence(a, b) && floorToDay(a.from) === floorToDay(b.from), Math.min);
 
 /**
- * Joins neighbours of one origin and evidence that are final and end before `beforeMs`, so that what is kept of a symbol
+ * Joins neighbours of one origin and evidence that are final and end before `fetchedBeforeMs`, so that what is kept of a symbol
  * does not grow with every night. `fetchedAt` is the latest: the whole was answered `settleMs` after its end, as each
  * piece was. Inferred windows among them are dropped if a final proven window holds them: they settle nothing more.
  * Takes and returns the layers of `overlayLayers`.

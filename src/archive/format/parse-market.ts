@@ -120,7 +120,7 @@ function readFirstMatch<T>(
   return null;
 }
 
-/** One fact of a record as `readMarket` reads it by these paths, for the symbol that was found at `at`. */
+/** One fact of a record as `parseMarket` reads it by these paths, for the symbol that was found at `at`. */
 export const readFact = (
   fact: keyof typeof factParsers,
   market: MarketRecord,
@@ -164,7 +164,7 @@ export interface RebuiltMarketRecord {
 }
 
 /**
- * The records that rows of one market (one canonical_id) in one poll are from: the inverse of `readMarket`, which finds
+ * The records that rows of one market (one canonical_id) in one poll are from: the inverse of `parseMarket`, which finds
  * the same rows again by `paths`. Several symbols of one record are one record. What a column took out of the record comes
  * back under the first plain name that the paths have for it; where the record was read by other paths, a symbol that
  * `paths` do not find comes back as a record of its own.

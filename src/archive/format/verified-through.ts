@@ -17,7 +17,7 @@ export interface HashShare<File> {
 
 /**
  * The share of the files that is due, the longest unhashed first. A run owes the part of all bytes that the time since
- * the last share is of `everyMs`: whatever the schedule, every file is hashed again within `everyMs` of runs. A file that
+ * the last share is of `intervalMs`: whatever the schedule, every file is hashed again within `intervalMs` of runs. A file that
  * is greater than what is due waits until as much is.
  * @param hashedTo up to when the share was done, epoch ms; null before the first one, which is that of a day
  */

@@ -7,7 +7,7 @@ import type { Archive } from '../open-archive.ts';
 export const damagedFilesFolder = '.oddslake/damaged';
 
 /**
- * Keeps the bytes of a file under `damagedFolder` and leaves it where it is: what takes its place does so by a rename,
+ * Keeps the bytes of a file under `damagedFilesFolder` and leaves it where it is: what takes its place does so by a rename,
  * and whoever dies in between has moved nothing. Durable when it returns; done again, it finds what it did before.
  * @returns where they are, relative to the root
  */

@@ -43,7 +43,7 @@ const threadedHashBytesMin = 64 * 2 ** 20;
 /**
  * Re-reads and re-hashes published files against the manifest: all of them, or just those given. Where a publish goes on
  * meanwhile, it looks at what the new generation changed too, and speaks of that generation.
- * @param threadedBytes from how many bytes on threads hash: other than the default only to have them with small files
+ * @param threadedBytesMin from how many bytes on threads hash: other than the default only to have them with small files
  */
 export async function verifyArchive(
   archive: Archive,

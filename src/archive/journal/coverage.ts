@@ -111,7 +111,7 @@ interface CurrentCoverageRow extends SegmentRow {
   recordId: number;
 }
 
-/** Selects what `coverageNow` is made of, in one statement, so that no publish comes in between. */
+/** Selects what `readCurrentCoverage` is made of, in one statement, so that no publish comes in between. */
 const selectCurrentCoverage = (where: string): string => `
   select symbol, t_from, t_to, fetched_at, origin, evidence, 'published' as kind, 0 as recordId from segments ${where}
   union all select symbol, t_from, t_to, fetched_at, origin, evidence, 'journaled', record_id from journal_cover ${where}

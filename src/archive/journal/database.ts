@@ -22,7 +22,7 @@ export interface Database {
 export type OpenDatabase = (path: string, busyMsMax: number) => Database;
 
 /**
- * Opens a database in WAL mode with full sync; `busyMsMax` bounds the wait for another process's short write.
+ * Opens a database in WAL mode with full sync; `inspectBusyMsMax` bounds the wait for another process's short write.
  * @param connect makes the connection; node:sqlite's own where it is not given
  */
 export function openDatabase(

@@ -190,7 +190,7 @@ export function rebuildJournalIndices(db: Database): void {
 
 /**
  * Takes damaged rows out of the journal, and with them all journaled coverage of symbols whose ticks may have been in
- * them: it is asked for again. In the transaction of `findDamage`, once the indices are sound.
+ * them: it is asked for again. In the transaction of `findJournalDamage`, once the indices are sound.
  * @returns the windows that are journaled as covered no more
  */
 export function dropJournalDamage(db: Database, { rows, doubtfulSymbols, ticksByRun }: JournalDamage): number {
@@ -298,7 +298,7 @@ export function computeHeaderChecksum(row: JournalHeaderRow): number {
 /**
  * The checksum of a row.
  * @param header that of its record
- * @param values of the columns of `journalRows`, in that order; blobs last
+ * @param values of the columns of `journalRowColumns`, in that order; blobs last
  */
 export function computeRowChecksum(header: number, values: readonly JournalValue[]): number {
   let text = '';

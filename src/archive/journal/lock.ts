@@ -21,14 +21,14 @@ const notDatabaseCode = 26;
 export class LockRefusedError extends OddslakeError {
   constructor(path: string) {
     super(exitCodes.unexpected, `Not allowed to take the lock ${path}. Check its owner and permissions.`);
-    this.name = 'LockRefused';
+    this.name = 'LockRefusedError';
   }
 }
 
 /**
  * Takes a lock, or null where somebody has it: an exclusive transaction on a small SQLite file at `path`, since such a
  * lock outlives SIGSTOP, is freed by SIGKILL, needs no takeover and knows no process numbers, which containers share.
- * @throws LockRefused where its file may not be made or written
+ * @throws LockRefusedError where its file may not be made or written
  */
 export function tryLock(path: string): WriteLock | null {
   let db: DatabaseSync | undefined;

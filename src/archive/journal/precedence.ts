@@ -138,7 +138,7 @@ export function packPrecedence(stretches: readonly PrecedenceWindow[], day: numb
   return Uint8Array.from(bytes);
 }
 
-/** Reads what packStretches wrote. @throws Error where the bytes end amid a number */
+/** Reads what packPrecedence wrote. @throws Error where the bytes end amid a number */
 export function unpackPrecedence(bytes: Uint8Array, symbol: string, day: number): PrecedenceWindow[] {
   const out: PrecedenceWindow[] = [];
   let at = 0;

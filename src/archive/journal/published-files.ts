@@ -68,7 +68,7 @@ export function dropHashTimes(db: Database, isPublished: (path: string) => boole
 
 const hashShareKey = 'share_hashed_to';
 
-/** Up to when the rolling share of files has been hashed, epoch ms: see `chooseShare`. Null before the first. */
+/** Up to when the rolling share of files has been hashed, epoch ms: see `chooseHashShare`. Null before the first. */
 export const readShareHashedTo = (db: Database): number | null => {
   const value = getMeta(db, hashShareKey);
   return value === undefined ? null : Number(value);

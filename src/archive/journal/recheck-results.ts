@@ -109,7 +109,7 @@ export function recordRechecks(memory: RecheckMemory, outcome: RecheckOutcome): 
  * What of a symbol's coverage is in doubt and is to be read again, the latest first and cut at UTC midnights: all that
  * was fetched before the service was caught; and what was fetched so shortly after its own time that late ticks may be
  * missing, before lateness was known.
- * @param overlapMs see `overlapInUse`
+ * @param overlapMs see `computeOverlapMs`
  */
 export function findDoubtfulWindows(
   coverage: readonly CoveredWindow[],

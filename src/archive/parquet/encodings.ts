@@ -194,7 +194,7 @@ const deltas = new Float64Array(blockValues);
 /** What deltas are above the least of their block, where that takes less than 32 bits. */
 const relativeDeltas = new Int32Array(blockValues);
 
-/** DELTA_BINARY_PACKED: whole numbers by their differences; the greatest and the least are at most `spanMax` apart. */
+/** DELTA_BINARY_PACKED: whole numbers by their differences; the greatest and the least are at most `deltaSpanMax` apart. */
 export function encodeDeltaPage(values: Float64Array): Uint8Array {
   const length = values.length;
   const blocks = Math.ceil(length / blockValues);
@@ -318,7 +318,7 @@ let indexes = new Uint16Array(0);
 
 /**
  * The distinct values of some rows, told apart by their bits; undefined where they are more than `max`, at most
- * `distinctMax`. What is returned holds until the next call.
+ * `dictionaryValuesMax`. What is returned holds until the next call.
  */
 export function buildDictionary(values: Float64Array, max: number): Dictionary | undefined {
   const rows = values.length;

@@ -6,7 +6,7 @@ import { encodings } from './thrift.ts';
  * https://parquet.apache.org/docs/file-format/data-pages/encodings/
  */
 
-/** A page's body in its file: `size` bytes from `at`, `plainSize` once they are decompressed. */
+/** A page's body in its file: `size` bytes from `at`, `uncompressedBytes` once they are decompressed. */
 export interface CompressedPage {
   readonly offset: number;
   readonly compressedBytes: number;
@@ -64,7 +64,7 @@ function decodeDeltas(bytes: Uint8Array, from: number, to: number, out: Float64A
       if (!(width <= 50)) throw new Error('a page has differences too wide');
       const end = Math.min(row + miniValues, to);
       let bit = cursor.at * 8;
-      // The same as `bitsAt`, without a call for each value: it is here that the time goes.
+      // The same as `readBits`, without a call for each value: it is here that the time goes.
       const inline = width > 0 && width <= 25 ? Math.min(end, row + Math.floor((safe - bit) / width)) : row;
       const mask = (1 << width) - 1;
       for (; row < inline; row++, bit += width) {
@@ -249,7 +249,7 @@ function decodePackedIndexes(
   out: Float64Array,
   outAt: number,
 ): void {
-  // The same as `bitsAt`, without a call for each value, up to where four bytes can no more be read at once.
+  // The same as `readBits`, without a call for each value, up to where four bytes can no more be read at once.
   const inline =
     width > 0 && width <= 25 ? Math.max(0, Math.min(count, Math.floor(((bytes.length - 4) * 8 - start) / width))) : 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -116,7 +116,7 @@ const toRecordBatch = (columns: readonly Column[], schema: Schema, rows: RowChun
     columns.map((column, c) => toArrowData(column.type, rows[c]!)),
   );
 
-/** The chunks put together to batches of `batchRows` rows or a little more; none of them empty. */
+/** The chunks put together to batches of `streamBatchRows` rows or a little more; none of them empty. */
 async function* regroupIntoBatches(
   columns: readonly Column[],
   chunks: AsyncIterable<RowChunk>,

@@ -39,7 +39,7 @@ const toTickBatch = (part: PartColumns, from: number, to: number): Data[] => [
   toDoubleData(part.p.slice(from, to)),
 ];
 
-/** Decodes a part that `encodeTicksPlain` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with unique keys. */
+/** Decodes a part that `encodeTicksWithArrow` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with unique keys. */
 export function decodeTicksWithArrow(bytes: Uint8Array, groups?: RowGroupIndexes): PartColumns {
   const table = decodeArrowTable(bytes, groups);
   const t = new Float64Array(table.numRows);

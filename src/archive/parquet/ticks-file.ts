@@ -15,7 +15,7 @@ export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8A
   return file.end();
 }
 
-/** Begins the ticks of one part, to which those of further symbols can be added; see `StartedPart`. */
+/** Begins the ticks of one part, to which those of further symbols can be added; see `PartFileWriter`. */
 export function openTickFileWriter(groupRows: number): { add(part: PartColumns): void; end(): Uint8Array } {
   const file = openPartFileWriter(datasets.ticks, groupRows);
   return {

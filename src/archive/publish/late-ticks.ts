@@ -30,7 +30,7 @@ export const addLateTicks = (a: LateTicks, b: LateTicks): LateTicks => ({
 /**
  * Counts the new ticks of a part whose moment had been covered before they came; a merge takes no old one away. What a
  * backfill brings of windows that nothing had covered is not late.
- * @param withinMs see `LateRules`
+ * @param latenessMsMax see `LateTickRules`
  */
 export function countLateTicks(
   claimed: ReadonlyMap<string, readonly FetchedWindow[]>,
@@ -54,7 +54,7 @@ export function countLateTicks(
   return late;
 }
 
-/** The greatest lateness, up to `withinMs`, of the new ticks of a window. */
+/** The greatest lateness, up to `latenessMsMax`, of the new ticks of a window. */
 function measureLatenessMs(
   { had, has }: { readonly had: Float64Array; readonly has: Float64Array },
   window: Window,

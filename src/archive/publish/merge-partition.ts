@@ -46,7 +46,7 @@ export interface MergeTask {
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
   /** What had been covered of its symbols before the run; empty where late ticks are not to be counted. */
   readonly claimed: ReadonlyMap<string, readonly FetchedWindow[]>;
-  /** See `LateRules.withinMs`. */
+  /** See `LateTickRules.withinMs`. */
   readonly latenessMsMax: number;
   /** What candles are kept of. */
   readonly intervals: readonly CandleInterval[];

@@ -58,7 +58,7 @@ export interface ChangedFile extends PublishedFile {
 
 /**
  * The files that were written after generation `since`, in the manifest's order: all of them since 0. Whoever holds
- * generation `since`, takes these and removes those of `removedSince` holds `manifest`'s.
+ * generation `since`, takes these and removes those of `listRemovedPaths` holds `manifest`'s.
  * Throws UsageError for a generation that is still to come.
  */
 export function listChangedFiles(manifest: Manifest, since: number): ChangedFile[] {

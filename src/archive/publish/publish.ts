@@ -62,7 +62,7 @@ export interface PublishOptions extends JudgeContext {
   readonly quarantineBytesMax?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
-  /** Where late ticks are to be counted: see `LateRules`. */
+  /** Where late ticks are to be counted: see `LateTickRules`. */
   readonly late?: LateTickRules | undefined;
   /** What an import has read, besides what is journaled. */
   readonly intake?: ImportBuffer | undefined;
@@ -86,7 +86,7 @@ export interface PublishResult {
   readonly files: readonly PublishedFile[];
   /** Lost windows that answers covered wholly, with fewer ticks than were once had: they stay lost. */
   readonly lacking: readonly LostWindow[];
-  /** How late the ticks of re-read windows were, in ms; 0 where none was. See `LateRules`. */
+  /** How late the ticks of re-read windows were, in ms; 0 where none was. See `LateTickRules`. */
   readonly latenessMs: number;
   /** Sentences on damaged files that nothing was merged into; what was for them stays journaled. */
   readonly refused: readonly string[];

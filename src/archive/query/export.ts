@@ -18,14 +18,14 @@ export interface ExportSpec {
   /** Epoch milliseconds, half-open; null where open. */
   readonly from: number | null;
   readonly to: number | null;
-  /** It fails with ExportTooLarge rather than write more; by default there is no bound but the disk. */
+  /** It fails with ExportTooLargeError rather than write more; by default there is no bound but the disk. */
   readonly bytesMax?: number;
 }
 
 export class ExportTooLargeError extends OddslakeError {
   constructor(bytesMax: number) {
     super(exitCodes.unexpected, `The file would be larger than ${bytesMax} bytes. Ask for less.`);
-    this.name = 'ExportTooLarge';
+    this.name = 'ExportTooLargeError';
   }
 }
 
@@ -117,7 +117,7 @@ export interface KeyRanges {
 /** Rows that are sorted at once: with ranges of the first key one after another, memory does not grow with the slice. */
 const sortedRowsMax = 1_000_000;
 
-/** @param rowsMax rows of the slice that are wanted, its first ones; null: all of it */
+/** @param resultRowsMax rows of the slice that are wanted, its first ones; null: all of it */
 export async function readKeyRanges(
   query: Query,
   slice: DatasetSlice,

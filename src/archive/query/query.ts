@@ -52,7 +52,7 @@ export interface ResultTable {
  * - the signal's reason once it is aborted
  */
 export interface Query {
-  /** The first rows, at most `rowsMax`. */
+  /** The first rows, at most `resultRowsMax`. */
   readTable(sql: string, rowsMax: number, signal?: AbortSignal): Promise<ResultTable>;
   /**
    * Writes the whole result to `out`, which is left open, holding a few thousand rows at a time. Times are ISO-8601 with Z. In
@@ -60,7 +60,7 @@ export interface Query {
    */
   write(sql: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void>;
   /**
-   * A small result, at most `rowsMax` rows (else RangeError), for use inside. `values` stand for `?` or `$1`. Times are
+   * A small result, at most `resultRowsMax` rows (else RangeError), for use inside. `values` stand for `?` or `$1`. Times are
    * epoch milliseconds, days `YYYY-MM-DD`, integers numbers (RangeError beyond 2^53).
    */
   readRows(sql: string, values?: readonly QueryParameter[], signal?: AbortSignal): Promise<Record<string, CellValue>[]>;

@@ -110,7 +110,7 @@ async function runStreaming(connection: DuckDBConnection, sql: string, values: r
   return await prepared.stream();
 }
 
-/** The first rows of a result, at most `rowsMax`, as text for people; no more is computed than is needed for them. */
+/** The first rows of a result, at most `resultRowsMax`, as text for people; no more is computed than is needed for them. */
 export async function readFirstRows(connection: DuckDBConnection, sql: string, rowsMax: number): Promise<ResultTable> {
   const { prepared, isExplain } = await prepareRead(connection, sql);
   const reader = await prepared.streamAndReadUntil(rowsMax + 1);

@@ -42,7 +42,7 @@ export interface KeyRange {
 }
 
 /**
- * Cuts a slice into ranges of its first key with about `rowsMax` rows each, so that it can be sorted one range after
+ * Cuts a slice into ranges of its first key with about `resultRowsMax` rows each, so that it can be sorted one range after
  * another: rows of `first`, `last` and `n`, in order.
  */
 export const buildRangesSql = (slice: DatasetSlice, rowsMax: number): string => {
@@ -73,7 +73,7 @@ export function buildRowsSql(
 
 const buildLimitSql = (rowsMax: number | undefined): string => (rowsMax === undefined ? '' : ` LIMIT ${rowsMax}`);
 
-/** Columns as `rowsSql` tells them. */
+/** Columns as `buildRowsSql` tells them. */
 export function buildColumnsSql(columns: DatasetSlice['columns'], plain: boolean): string {
   const told = columns.map(({ name, type }) => {
     const column = quoteIdentifier(name);

@@ -41,7 +41,7 @@ export async function encodeRawPiece(pages: readonly RawPage[]): Promise<Uint8Ar
   return [head, frame];
 }
 
-/** The bytes by which `looksRaw` knows a file. */
+/** The bytes by which `isRawFile` knows a file. */
 export const rawMagicBytes = 16;
 
 const pieceHeaderStart = Buffer.alloc(rawMagicBytes);

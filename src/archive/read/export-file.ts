@@ -99,7 +99,7 @@ export async function writeFileAtomically(
 
 const toDraftPrefix = (target: string): string => `.${basename(target)}.oddslake-`;
 
-/** Where `target` is made until `endDraft`; `id` tells drafts of one process apart. */
+/** Where `target` is made until `closeDraft`; `id` tells drafts of one process apart. */
 export function openDraft(target: string, id: string): string {
   const draft = join(dirname(target), `${toDraftPrefix(target)}${process.pid}-${id}`);
   ownDrafts.add(draft);

@@ -124,7 +124,7 @@ const universeColumns = [
 
 /**
  * The symbols that a backtest is asked for, out of a query over the symbols dataset; those without a tick are left out.
- * @throws UnfitBacktest where one is named that is not known, or none is left
+ * @throws InvalidBacktestError where one is named that is not known, or none is left
  */
 export async function readUniverse(
   query: Query,

@@ -40,8 +40,8 @@ export const fileIndexColumn = { name: 'file_index', type: 'int64' } as const;
 /**
  * Reads the ticks of symbols. Files are read as they stand, so nothing is sorted: it is counted first how many rows each
  * symbol has a day, and then the columns of t and p are cut into these runs.
- * @param query over `ticksView`, with one thread, so that rows come in the order of files
- * @throws TooManyTicks before any of them is held
+ * @param query over `toTicksViewName`, with one thread, so that rows come in the order of files
+ * @throws TooManyTicksError before any of them is held
  */
 export async function readTicks(
   query: Query,

@@ -54,7 +54,7 @@ export const tradesMax = 1000;
 
 /**
  * Plays a plan on some symbols, in their order.
- * @param goOn asked now and then; what it throws ends the run
+ * @param throwIfStopped asked now and then; what it throws ends the run
  */
 export function runSeries(plan: RunPlan, all: readonly SymbolSeries[], goOn: () => void = () => {}): RunTotals {
   const { strategies, spans, isDetailed } = plan;

@@ -39,7 +39,7 @@ export const bookAgeMsMax = 5 * 60_000;
  * at the next tick whose price a contract can have: from the order book in force there, where there is one that is young
  * enough and no order of the rule has used, else at the tick's price. Trades in the order of their fills, by rule.
  * @param span decisions and fills lie in it; ticks before it are looked back on
- * @param goOn asked every some thousand ticks; what it throws ends the run
+ * @param throwIfStopped asked every some thousand ticks; what it throws ends the run
  */
 export function simulate(series: SymbolSeries, strategy: Strategy, span: Window, goOn: () => void = () => {}): Trade[] {
   const end = countBelow(series.t, Math.min(span.to, series.settlement?.at ?? Number.POSITIVE_INFINITY));
@@ -286,7 +286,7 @@ function fillFromLevels(side: Side, levels: readonly Level[], wanted: OrderSize)
   for (const [price, quantity] of levels) {
     const each = toSidePrice(side, price);
     if (!(each >= 0 && each <= 1 && quantity > 0)) continue;
-    // See contractsFor.
+    // See computeContracts.
     if ('dollars' in wanted && each === 0) continue;
     const left = 'contracts' in wanted ? wanted.contracts - contracts : (wanted.dollars - money) / each;
     const isLast = left <= quantity;

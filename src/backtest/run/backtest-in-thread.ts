@@ -1,15 +1,15 @@
 import { type JobContext, type JobFailure, JobThreadError, runInThread } from '../../archive/job-thread.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
-import type { ResolvedStrategy } from './run-backtest.ts';
 import type { Fault } from '../strategy/json-validator.ts';
+import type { ResolvedStrategy } from './run-backtest.ts';
 
 export interface BacktestTask {
   readonly spec: BacktestSpec;
   readonly resolvedStrategy: ResolvedStrategy;
   /** Threads that play; none where its ticks are to be counted only. */
   readonly threads: number;
-  /** Ticks that are played at most, weighed as `weightOf` does. */
+  /** Ticks that are played at most, weighed as `estimateCost` does. */
   readonly ticksMax: number;
 }
 
@@ -47,7 +47,7 @@ export function toBacktestFailure(error: unknown): BacktestFailure {
 /**
  * Runs a backtest in a thread of its own, which has others that play: hashing files, and adding up, would hold up everybody
  * else here.
- * @throws the signal's reason once it is aborted, else ThreadFailed
+ * @throws the signal's reason once it is aborted, else JobThreadError
  */
 export const runBacktestInThread = (
   archive: Archive,

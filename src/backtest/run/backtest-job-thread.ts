@@ -7,9 +7,9 @@ import { systemRandom } from '../../base/system.ts';
 import type { BacktestSpec } from '../backtest-spec.ts';
 import { BacktestTooLargeError, computeSpan, estimateCost, readUniverse } from '../data/batches.ts';
 import { InvalidBacktestError } from '../invalid-backtest.ts';
-import { bindGridPoints, type ResolvedStrategy, runBacktest } from './run-backtest.ts';
 import { expandGrid } from '../strategy/parse-strategy.ts';
 import type { BacktestFailure, BacktestOutput, BacktestTask } from './backtest-in-thread.ts';
+import { bindGridPoints, type ResolvedStrategy, runBacktest } from './run-backtest.ts';
 
 // The entry of a thread of its own: one backtest.
 
@@ -45,7 +45,7 @@ const memoryBytesMax = 512 * 1024 ** 2;
 
 /**
  * What a backtest weighs that is not to be run now. Only the symbols dataset is read for it.
- * @throws UnfitBacktest as it would be thrown for the run
+ * @throws InvalidBacktestError as it would be thrown for the run
  */
 export async function estimateTicks(
   archive: Archive,

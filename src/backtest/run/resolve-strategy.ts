@@ -1,8 +1,8 @@
 import type { ExecutableSpec } from '../backtest-spec.ts';
-import type { ResolvedStrategy } from './run-backtest.ts';
 import { builtinStrategies } from '../strategy/builtin-strategies.ts';
 import type { Fault } from '../strategy/json-validator.ts';
 import type { Strategy } from '../strategy/strategy.ts';
+import type { ResolvedStrategy } from './run-backtest.ts';
 
 /** Looks for a strategy that its owner keeps; without a version for the latest. */
 export type FindSavedStrategy = (

@@ -35,7 +35,7 @@ export interface BacktestRunContext {
   readonly signal: AbortSignal;
   /** Threads that play, at least 1. */
   readonly threads: number;
-  /** Ticks that are played at most, weighed as `weightOf` does; any number where it is not given. */
+  /** Ticks that are played at most, weighed as `estimateCost` does; any number where it is not given. */
   readonly ticksMax?: number;
   /** Told now and then how many batches of how many are done. */
   progress(done: number, total: number): void;
@@ -51,7 +51,7 @@ export interface ResolvedStrategy {
 /**
  * Runs a backtest on one generation of the archive. A grid is run with all of its points on what they are chosen by and on
  * what is held out; then the best of them is told one by one, on what was held out.
- * @throws UnfitBacktest where what is asked cannot be run; TooManyAsked; UsageError for a symbol that nobody knows; DamageError for
+ * @throws InvalidBacktestError where what is asked cannot be run; BacktestTooLargeError; UsageError for a symbol that nobody knows; DamageError for
  *   damaged files; the signal's reason once it is aborted
  */
 export async function runBacktest(
@@ -144,7 +144,7 @@ const toCoverageShare = ({ lifetimeMs, uncoveredMs }: CoverageTotals): BacktestR
 
 /**
  * The strategy at every point of a grid.
- * @throws UnfitBacktest
+ * @throws InvalidBacktestError
  */
 export const bindGridPoints = (
   points: readonly ParameterPoint[],
@@ -158,7 +158,7 @@ const writeStatesBatchesMin = 4;
 /** Points times samples of one run: each of them takes 16 bytes, several times. */
 const gridCellsMax = 2_000_000;
 
-/** @throws UnfitBacktest where the curves of all points take too much memory */
+/** @throws InvalidBacktestError where the curves of all points take too much memory */
 function requireGridWithinMax(points: number, spans: readonly Window[]): void {
   const samples = spans.reduce((sum, span) => sum + computeSampleTimes(span).t.length, 0);
   if (points * samples <= gridCellsMax) return;

@@ -173,7 +173,7 @@ export async function readBeginning(source: InputFile, bytesMax: number): Promis
 /** Thrown where a file is longer than it may be. */
 export class FileTooLongError extends Error {}
 
-/** A whole small file, decompressed; throws TooLong where it is longer than `bytesMax`. */
+/** A whole small file, decompressed; throws FileTooLongError where it is longer than `bytesMax`. */
 export async function readWholeFile({ path, compression }: InputFile, bytesMax: number): Promise<Buffer> {
   const tooLong = (cause?: unknown): FileTooLongError =>
     new FileTooLongError(`it is longer than ${bytesMax} bytes`, { cause });

@@ -37,7 +37,7 @@ export type SavedPage =
 
 /**
  * Reads a saved answer of the tick or the market route. `dataset`: what it has to be; null for either.
- * @throws UnreadableAnswer for anything else; its message completes "holds"
+ * @throws UnreadableResponseError for anything else; its message completes "holds"
  */
 export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | null, times: PageTimes): SavedPage {
   if (dataset === 'markets') return readMarketsPage(parseObject(decodeText(bytes)), times);

@@ -16,7 +16,7 @@ import {
 } from './replay-pages.ts';
 
 export interface RawReplay {
-  /** Takes a file in. @throws UnreadableFile where a part of it is damaged, after the rest was taken in */
+  /** Takes a file in. @throws UnreadableFileError where a part of it is damaged, after the rest was taken in */
   take(file: ImportFile): Promise<void>;
   /** Takes in what had to wait for the end. */
   finish(): Promise<void>;

@@ -8,7 +8,6 @@ import type { Context } from '../../context/context.ts';
 import type { Run } from '../run/run.ts';
 import type { FailureLine } from '../run/summary.ts';
 import { type JobWorkers, openJobWorkers } from '../run/worker-pool.ts';
-import { type FileCounts, isOverShare, suggestFlag } from './rejected-rows.ts';
 import { type ImportFile, type ImportFormat, listImportFiles, UnreadableFileError } from './files.ts';
 import { openRawReplay } from './import-raw.ts';
 import type { ImportDataset, TickRowRules } from './import-rows.ts';
@@ -16,6 +15,7 @@ import { type ImportWriter, openImportWriter } from './import-writer.ts';
 import type { TickPageRead } from './pages.ts';
 import { type CheckRules, checkRows, type FileFault, type RowPlan } from './preflight.ts';
 import { checkCompressedParquet, createLazyReader, type ImportContext, importFile } from './read-rows.ts';
+import { type FileCounts, isOverShare, suggestFlag } from './rejected-rows.ts';
 
 export interface ImportFlags {
   readonly paths: readonly string[];

@@ -29,9 +29,9 @@ import type { Run } from '../run/run.ts';
 import type { JobWorkers } from '../run/worker-pool.ts';
 import { journalMarketsPoll } from '../steps/poll-steps.ts';
 import { publishJournal } from '../steps/publish-step.ts';
+import { createTickBuffer, type RowSink, type TickBuffer } from './import-rows.ts';
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
 import { type ImportedMarkets, openScratchList, type ScratchList, type StagedItem } from './scratch-list.ts';
-import { createTickBuffer, type RowSink, type TickBuffer } from './import-rows.ts';
 
 /** What was read of a page, or gathered of rows. */
 export type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
@@ -49,7 +49,7 @@ export interface ImportWriter {
   readonly symbols: ReadonlySet<string>;
   /** Those of rows. */
   readonly rowSymbols: ReadonlySet<string>;
-  /** Takes rows of one file; nothing is written before `settle` or `finishRows`. */
+  /** Takes rows of one file; nothing is written before `settle` or `flushRows`. */
   readonly rows: RowSink;
   /** Counts the rows of the file that is read. */
   readonly rowCounter: RowCounter;

@@ -27,7 +27,7 @@ export interface RawTickResponse {
 
 /**
  * Decodes an answer of the tick route; undefined for one of another route, or one that was to bring no ticks.
- * @throws UnreadableAnswer
+ * @throws UnreadableResponseError
  */
 export function decodeRawTickResponse({ body, ...head }: RawPage): RawTickResponse | undefined {
   const { asked } = head;
@@ -177,7 +177,7 @@ const createClaims = (
 
 /**
  * Reads an answer of the order-book route as the collector does.
- * @throws UnreadableAnswer
+ * @throws UnreadableResponseError
  */
 export function replayBook(
   { body, ...head }: RawPage,

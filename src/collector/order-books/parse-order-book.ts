@@ -41,7 +41,7 @@ const listNames = ['orderbooks', 'order_books', 'books', 'snapshots', 'snapshot'
 const depthMax = 5;
 
 /**
- * Reads the snapshots of an answer in whatever shape the venue's books come; see `readSide` for levels. Asks of YES may
+ * Reads the snapshots of an answer in whatever shape the venue's books come; see `parseSide` for levels. Asks of YES may
  * be told as bids of NO. Nothing is repaired by guessing: what is not understood is a flaw, and no part of that snapshot
  * is kept.
  */
@@ -173,7 +173,7 @@ interface BookSides {
 
 /**
  * The levels of an object that has sides, in the order they came.
- * @throws NotUnderstood
+ * @throws BookParseError
  */
 export function parseSides(fields: JsonFields): BookSides {
   const bidName = pickFieldName(fields, bidNames);
@@ -256,7 +256,7 @@ const quantityNames = ['quantity', 'qty', 'q', 'size', 'sz', 'amount', 'volume']
 /**
  * Reads one side: a list of `[price, quantity]` or of objects, or an object from price to quantity; numbers or their
  * text. Levels without quantity are no levels: that is how feeds say that a price is gone.
- * @throws NotUnderstood for anything else: a book with a part of its levels would be another book
+ * @throws BookParseError for anything else: a book with a part of its levels would be another book
  */
 export function parseSide(value: unknown): PriceLevel[] {
   if (value === null || value === undefined) return [];
@@ -307,7 +307,7 @@ const formatQuoted = (value: unknown): string => (JSON.stringify(value) ?? 'unde
 /**
  * Refuses levels that may be in cents though all of them lie between 0 and 1: one cent is written 1. A price in between
  * proves fractions.
- * @throws NotUnderstood
+ * @throws BookParseError
  */
 export function requireFractions(levels: readonly PriceLevel[]): void {
   if (levels.some(({ price }) => price === 1) && !levels.some(({ price }) => price > 0 && price < 1))

@@ -12,7 +12,7 @@ export interface CircuitBreaker {
   /** Makes a request and notes whether it was answered. */
   trackRequest<T>(request: () => Promise<T>): Promise<T>;
   /**
-   * Does a piece of work while `goesOn`, asked right before; says whether it was done. After one that met with silence
+   * Does a piece of work while `extendChain`, asked right before; says whether it was done. After one that met with silence
    * the next is tried `alone`, and the others wait for it: a service that is out of reach is not asked for everything.
    */
   attempt(goesOn: () => boolean, work: (alone: boolean) => Promise<void>): Promise<boolean>;

@@ -28,7 +28,7 @@ const gatherMs = 50;
 
 type PublishJournal = () => Promise<void>;
 
-/** A sink of answers of the tick route; see `openSinkOf`. */
+/** A sink of answers of the tick route; see `openJournalWriter`. */
 export const openTickJournalWriter = (
   state: State,
   clock: Clock,
@@ -37,7 +37,7 @@ export const openTickJournalWriter = (
 ): JournalWriter =>
   openJournalWriter({ append: appendTicks, computeLoad: computeTickLoad }, state, clock, journalTicksMax, publish);
 
-/** A sink of answers of the order-book route; see `openSinkOf`. */
+/** A sink of answers of the order-book route; see `openJournalWriter`. */
 export const openBookJournalWriter = (
   state: State,
   clock: Clock,

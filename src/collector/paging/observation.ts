@@ -167,7 +167,7 @@ function countDistinct(
  * When an answer was generated. Where it does not say, or names a time that cannot be, it is not before the request
  * was sent; taking the time of its arrival would claim what came in between. Times are epoch milliseconds.
  * @param futureMs the latest time that is believed: now, and the skew that two clocks may have
- * @param servedAt the service's time when the answer left it: far behind `sentAt` it shows that our clock is ahead, or a
+ * @param parseServedAt the service's time when the answer left it: far behind `sentAt` it shows that our clock is ahead, or a
  * cache in between; what was not yet then is not claimed
  */
 export function resolveObservedAt(

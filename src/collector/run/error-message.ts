@@ -2,7 +2,7 @@ import { OddslakeError, UpstreamError, UsageError } from '../../base/errors.ts';
 import { InterruptedError } from '../../context/context.ts';
 
 /**
- * What happened, to what, and what to do, in a sentence or two for the person at the terminal. `asksOther`: it was not the
+ * What happened, to what, and what to do, in a sentence or two for the person at the terminal. `usesOtherUpstream`: it was not the
  * archive's upstream that was asked.
  */
 export function formatErrorMessage(error: unknown, asksOther = false): string {

@@ -22,7 +22,7 @@ export async function pollConfiguredBooks(run: Run): Promise<void> {
   }
 }
 
-/** Whether `booksStep` needs to know which symbols are live by the market lists. */
+/** Whether `pollRequestedBooks` needs to know which symbols are live by the market lists. */
 export const needsMarketLists = ({ context: { settings } }: Run, chosen: readonly string[]): boolean =>
   chosen.length === 0 &&
   settings.symbols.length === 0 &&

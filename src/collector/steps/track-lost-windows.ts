@@ -35,7 +35,7 @@ export function noteConfirmedLosses(run: Run, windows: readonly LostWindow[]): v
 
 /**
  * Which of the lost windows that were asked for were tried: all for which no request failed. Returns the failures of
- * the collection but for what the service does not bring of them, `lostStep` being the one to tell of that.
+ * the collection but for what the service does not bring of them, `reportDataLoss` being the one to tell of that.
  */
 export function settleRequestedLosses(
   run: Run,

@@ -12,7 +12,6 @@ import type {
   HistoricalOrderbooksQuery,
   HistoricalTicksQuery,
 } from '../../contract/historical.ts';
-import { decodeMarketCursor, decodeRowCursor, encodeMarketCursor, encodeRowCursor } from './page-cursor.ts';
 import {
   createEnvelope,
   findRequestedSymbol,
@@ -33,6 +32,7 @@ import {
   type ScanStep,
 } from './history.ts';
 import { createMarketsSlice, type MarketsQuery, readMarketsPage, selectMarketFiles } from './market-history.ts';
+import { decodeMarketCursor, decodeRowCursor, encodeMarketCursor, encodeRowCursor } from './page-cursor.ts';
 import {
   createComputedStep,
   createCondition,

@@ -4,10 +4,10 @@ import type { SymbolFacts } from '../../archive/format/market.ts';
 import { readSymbol } from '../../archive/journal/symbols.ts';
 import type { ServiceContext } from '../http/context.ts';
 import { createFairSemaphore, type FairSemaphore } from '../http/fair-semaphore.ts';
-import { timeMsMax } from './page-cursor.ts';
 import { createUnknownSymbolError, requireWindow } from '../http/problem-details.ts';
 import type { KeyHolder } from '../workspace/owner.ts';
 import { type GenerationReader, type HistoryReader, openHistory, type ScanStep } from './history.ts';
+import { timeMsMax } from './page-cursor.ts';
 
 /** What the routes of the historical surface share. */
 export interface HistoricalService {

@@ -1,6 +1,6 @@
+import { ProblemError } from '../http/problem-details.ts';
 import type { RowPosition } from './history.ts';
 import type { MarketPosition } from './market-history.ts';
-import { ProblemError } from '../http/problem-details.ts';
 
 // A cursor is the key of the last row told: rows that come in later change nothing about where it stands.
 

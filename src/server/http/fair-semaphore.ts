@@ -33,7 +33,7 @@ interface HolderState {
   readonly waiting: Set<() => void>;
 }
 
-/** @param atOnce at least 1 @param waitingMax of one, at least 0 */
+/** @param createConcurrencyLimiter at least 1 @param waitingMax of one, at least 0 */
 export function createFairSemaphore(atOnce: number, waitingMax: number): FairSemaphore {
   // Who had a place last stands last; who has nobody here is forgotten.
   const sides = new Map<string, HolderState>();

@@ -2,8 +2,8 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { DamageError, UsageError } from '../../base/errors.ts';
 import type { Log } from '../../base/ports.ts';
 import { type Problem, problemErrorsMax, problemType } from '../../contract/problem.ts';
-import type { ServiceContext } from './context.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
+import type { ServiceContext } from './context.ts';
 
 /** An answer that is an error; what is thrown as anything else tells the client nothing but that it was ours. */
 export class ProblemError extends Error {

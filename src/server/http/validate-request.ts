@@ -76,7 +76,7 @@ const parseErrorSymbol = Symbol('fault');
 
 export type ParsedQuery = Record<string, string | string[]> & { [parseErrorSymbol]?: ProblemError };
 
-/** A query's parameters, decoded strictly: a repeated one is a list; what cannot be read is told by `requireReadable`. */
+/** A query's parameters, decoded strictly: a repeated one is a list; what cannot be read is told by `requireParsedQuery`. */
 export function parseQueryString(text: string, parametersMax: number): ParsedQuery {
   // Without a prototype, so that `__proto__` is a name as any other.
   const query = Object.create(null) as ParsedQuery;

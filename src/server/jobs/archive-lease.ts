@@ -1,5 +1,4 @@
 import type { App, ServiceContext } from '../http/context.ts';
-import { readArchiveLease } from './export-folder.ts';
 import {
   acquireArchiveLease,
   createArchiveCopyError,
@@ -7,6 +6,7 @@ import {
   releaseArchiveLease,
 } from '../workspace/archive-lease.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
+import { readArchiveLease } from './export-folder.ts';
 
 /** The word that the archive's jobs are kept under, and that is this archive's alone while it is served. */
 export interface HeldArchiveLease {

@@ -2,13 +2,13 @@ import { join } from 'node:path';
 import { tryLock } from '../../archive/journal/lock.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 import type { BacktestSpec } from '../../backtest/backtest-spec.ts';
-import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import {
   type BacktestTask,
   failureMessages,
   runBacktestInThread,
   toBacktestFailure,
 } from '../../backtest/run/backtest-in-thread.ts';
+import type { Strategy } from '../../backtest/strategy/strategy.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import type { BacktestStore } from '../workspace/backtests.ts';
 import type { BacktestRow } from '../workspace/tables.ts';
@@ -21,7 +21,7 @@ export interface BacktestRunnerOptions {
   readonly log: Log;
   /** Threads that play one backtest, at least 1. */
   readonly threads: number;
-  /** Ticks of one that is begun, weighed as `weightOf` does: the archive may have grown since it was asked for. */
+  /** Ticks of one that is begun, weighed as `estimateCost` does: the archive may have grown since it was asked for. */
   readonly ticksMax: number;
 }
 

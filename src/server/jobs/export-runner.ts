@@ -85,7 +85,7 @@ export const toExportFailureReason = (error: unknown): ExportFailureReason =>
 
 /**
  * Writes an export in a thread of its own, as encoding and hashing would hold up everybody else here.
- * @throws the signal's reason once it is aborted, else ThreadFailed
+ * @throws the signal's reason once it is aborted, else JobThreadError
  */
 export const runExportInThread = (archive: Archive, asked: ExportSpec, watching: JobContext): Promise<ExportResult> =>
   runInThread({ name: './export-thread', beside: import.meta.url }, archive, asked, watching);

@@ -9,15 +9,15 @@ import {
 import { paths } from '../../contract/paths.ts';
 import { ObjectPath } from '../../contract/strategies.ts';
 import { requireUser } from '../auth/authenticate.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { toUntypedExchange } from '../exports/published-files.ts';
+import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
+import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
 import { startBacktestRunner } from '../jobs/backtest-runner.ts';
 import type { JobRunner } from '../jobs/job-runner.ts';
 import { type BacktestStore, createBacktestStore, type ListedBacktest } from '../workspace/backtests.ts';
 import { toOwnerColumns } from '../workspace/owner.ts';
 import type { BacktestRow, PageRequest } from '../workspace/tables.ts';
-import type { HeldArchiveLease } from '../jobs/archive-lease.ts';
 import { readListPage } from './user-resource.ts';
 
 /** What the routes of backtests share. */

@@ -2,22 +2,22 @@ import { setImmediate } from 'node:timers/promises';
 import { readSymbol } from '../../archive/journal/symbols.ts';
 import { type BacktestSpec, parseBacktestSpec } from '../../backtest/backtest-spec.ts';
 import { InvalidBacktestError } from '../../backtest/invalid-backtest.ts';
-import { bindGridPoints, type ResolvedStrategy } from '../../backtest/run/run-backtest.ts';
-import type { Fault } from '../../backtest/strategy/json-validator.ts';
-import { expandGrid } from '../../backtest/strategy/parse-strategy.ts';
-import { resolveStrategy } from '../../backtest/run/resolve-strategy.ts';
 import {
   failureMessages,
   isTooLarge,
   runBacktestInThread,
   toBacktestFailure,
 } from '../../backtest/run/backtest-in-thread.ts';
+import { resolveStrategy } from '../../backtest/run/resolve-strategy.ts';
+import { bindGridPoints, type ResolvedStrategy } from '../../backtest/run/run-backtest.ts';
+import type { Fault } from '../../backtest/strategy/json-validator.ts';
+import { expandGrid } from '../../backtest/strategy/parse-strategy.ts';
 import { BacktestRequest, BacktestResponse, KeptBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import { requireUser } from '../auth/authenticate.ts';
-import type { App, ServiceContext } from '../http/context.ts';
 import { toUntypedExchange } from '../exports/published-files.ts';
+import type { App, ServiceContext } from '../http/context.ts';
 import { createFairSemaphore } from '../http/fair-semaphore.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { createDisconnectSignal, toRequestError } from '../http/stream-response.ts';

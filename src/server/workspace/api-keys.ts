@@ -160,7 +160,7 @@ const hashSecret = (text: string): Buffer => createHash('sha256').update(text, '
 
 /** The keys that are in use, so that not every request asks the database. */
 export interface ApiKeyCache {
-  /** The holder of a key that is good at `nowMs`; null for any other text. Rejects with WorkspaceUnavailable. */
+  /** The holder of a key that is good at `nowMs`; null for any other text. Rejects with WorkspaceUnavailableError. */
   findHolder(text: string, nowMs: number): Promise<KeyHolder | null>;
   /** Whether a text was a key when last looked, for nothing but the time of a digest. */
   isCached(text: string): boolean;

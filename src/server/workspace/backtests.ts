@@ -156,7 +156,7 @@ export type CompletedBacktest = Omit<NewBacktest, 'idempotency_key' | 'body_sha2
 };
 
 /**
- * Keeps it as done among the owner's own, of whose finished ones the newest `keptMax` stay. It never waits there: a service
+ * Keeps it as done among the owner's own, of whose finished ones the newest `statementsMax` stay. It never waits there: a service
  * would take it for a job, and run it again.
  */
 export async function saveBacktest(

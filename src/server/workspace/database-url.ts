@@ -35,6 +35,6 @@ const noFileReason = `names no file; ${expectedFormat}`;
 export class WorkspaceUnavailableError extends OddslakeError {
   constructor(message: string, options?: ErrorOptions) {
     super(exitCodes.unexpected, message, options);
-    this.name = 'WorkspaceUnavailable';
+    this.name = 'WorkspaceUnavailableError';
   }
 }

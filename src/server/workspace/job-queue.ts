@@ -7,7 +7,7 @@ import type { BacktestRow, ExportJobRow, JobState, Tables } from './tables.ts';
 export interface JobQueue<Row> {
   /**
    * Adds a job, its `ordinal` being given here. `full` where its user has `waitingMax` that are not finished; `known` where
-   * its owner sent this idempotency key before. Of the owner's finished jobs the newest `keptMax` stay.
+   * its owner sent this idempotency key before. Of the owner's finished jobs the newest `statementsMax` stay.
    */
   add(job: Row, waitingMax: number, keptMax: number): Promise<Row | 'full' | { known: Row }>;
   /** Whatever its state: whoever is at it finds that it is no longer its. */

@@ -27,7 +27,7 @@ export interface UserTokenSettings {
 
 /** Judges user tokens (JWT, RFC 7519). */
 export interface UserTokenVerifier {
-  /** Whom a token that is good at `nowMs` stands for; null for any other text. Rejects with WorkspaceUnavailable. */
+  /** Whom a token that is good at `nowMs` stands for; null for any other text. Rejects with WorkspaceUnavailableError. */
   verify(token: string, nowMs: number): Promise<User | null>;
   /** Whether a text was a good token lately, for nothing but the time of a digest. */
   isCached(token: string): boolean;
@@ -190,7 +190,7 @@ const staleMsMax = 24 * 3_600_000;
 
 /**
  * Finds the key that a token names in a set that is kept up to date. Without any set, or for a key that the last one lacks
- * while no newer can be had, it rejects with WorkspaceUnavailable: nobody can tell then whether the token is good.
+ * while no newer can be had, it rejects with WorkspaceUnavailableError: nobody can tell then whether the token is good.
  */
 export function createCachedKeySet(load: () => Promise<JSONWebKeySet>, clock: Clock, log: Log): JWTVerifyGetKey {
   let kept: { readonly find: JWTVerifyGetKey; readonly at: number } | null = null;

@@ -24,7 +24,7 @@ export interface Workspace {
   revokeKeys(idsOrKeys: readonly string[], nowMs: number): Promise<RevokedApiKey[]>;
   hasGoodKey(nowMs: number): Promise<boolean>;
   /**
-   * Who a bearer credential stands for; null where it is none that is good now. Rejects with WorkspaceUnavailable where
+   * Who a bearer credential stands for; null where it is none that is good now. Rejects with WorkspaceUnavailableError where
    * that cannot be told at the moment.
    */
   authenticate(credential: string, nowMs: number): Promise<Principal | null>;

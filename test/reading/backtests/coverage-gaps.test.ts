@@ -64,8 +64,8 @@ test('what coverage lacks is what no window covers, however they overlap, of few
       const query = await engine.openQuery([ground.findCoverage(span)], []);
       const lacking = lives.map((life) => subtract([life], windowsOf(life.symbol)));
       expect(await computeCoverageTotals(query, lives, never)).toEqual({
-        asked: totalMs(lives),
-        lacking: totalMs(lacking.flat()),
+        lifetimeMs: totalMs(lives),
+        uncoveredMs: totalMs(lacking.flat()),
       });
       await query.close();
     }

@@ -82,7 +82,7 @@ describe('a backtest over an archive', () => {
     const archive = await lake();
     const refused = async (json: object) => {
       const error = await run(archive, json, builtIn('threshold')).catch((thrown: unknown) => thrown);
-      expect(error).toMatchObject({ name: 'UnfitBacktest', exitCode: 2 });
+      expect(error).toMatchObject({ name: 'InvalidBacktestError', exitCode: 2 });
       return (error as { faults: readonly { name: string; reason: string }[] }).faults;
     };
     expect(await refused({ symbols: ['K-0', 'nobody', 'none'] })).toEqual([

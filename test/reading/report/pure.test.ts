@@ -34,10 +34,10 @@ describe('the share of lives that is covered', () => {
       {
         group: 'a',
         symbols: 2,
-        livedMs: [1.5, 2, 1, 1].map((hours) => hours * hourMs),
+        lifetimeMs: [1.5, 2, 1, 1].map((hours) => hours * hourMs),
         coveredMs: [1.5, 2, 0.5, 0].map((hours) => hours * hourMs),
       },
-      { group: 'b', symbols: 1, livedMs: [1, 1, 1, 1].map((hours) => hours * hourMs), coveredMs: [0, 0, 0, 0] },
+      { group: 'b', symbols: 1, lifetimeMs: [1, 1, 1, 1].map((hours) => hours * hourMs), coveredMs: [0, 0, 0, 0] },
     ]);
   });
 

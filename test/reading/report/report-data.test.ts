@@ -35,7 +35,7 @@ test('an archive is told as its files and its state have it', async () => {
   // Of each day three hours are missing, those without a tick are covered.
   const [row, ...others] = coverage.rows;
   expect([coverage.from, coverage.to, others]).toEqual([day0, end, []]);
-  expect(row).toMatchObject({ symbols: 2, livedMs: Array.from({ length: 48 }, () => 2 * hourMs) });
+  expect(row).toMatchObject({ symbols: 2, lifetimeMs: Array.from({ length: 48 }, () => 2 * hourMs) });
   const missing = row!.coveredMs.flatMap((ms, i) => (ms === 2 * hourMs ? [] : [[i % 24, ms]]));
   expect(missing).toEqual([8, 9, 10, 8, 9, 10].map((hour) => [hour, 0]));
   expect(gaps).toMatchObject({
@@ -47,7 +47,7 @@ test('an archive is told as its files and its state have it', async () => {
   });
   // 17 of 24 hours have ticks; the longest way from one to the next is from 15:55 to 20:00.
   expect(cadence.busiest).toMatchObject([
-    { symbol: rain, ticks: 408, hours: 34, longestPause: 5 },
+    { symbol: rain, ticks: 408, hours: 34, longestPauseMs: 5 },
     { symbol: 'KXRAIN-27JUN', ticks: 408 },
   ]);
   expect([quiet.from, cadence.silent]).toEqual([day0 + 16 * hourMs, []]);
@@ -86,7 +86,7 @@ test.each([{ candles: ['1h'] as const }, { candles: [] }])(
     expect(early.cadence.silent).toEqual([]);
     const late = await gathered(await ticking(until, until + 11 * hourMs, set), until + 11 * hourMs);
     expect(late.cadence.silent).toMatchObject([
-      { symbol: 'HUSH', quietMs: 13 * hourMs, longestPause: 2, lastTick: until - 2 * hourMs },
+      { symbol: 'HUSH', quietMs: 13 * hourMs, longestPauseMs: 2, lastTick: until - 2 * hourMs },
     ]);
     // What nobody has asked for since is no silence.
     const uncovered = await gathered(await ticking(until, until + 4 * hourMs, set), until + 11 * hourMs);
@@ -166,6 +166,6 @@ test('what was set aside is counted by reason, published or not, and old files a
       { reason: 'p is not finite', count: 2, symbol: rain, lastAt: day0 + 5 * dayMs },
     ],
     reasonsCount: 2,
-    isCut: false,
+    isTruncated: false,
   });
 });
