@@ -11,7 +11,7 @@ help: ## this list
 run: setup ## a simulated service, one nightly run against it into output/demo, and how to load the result
 	@bin/oddslake demo
 
-test: setup ## the quick tests of every part, under three minutes; TEST_ARGS='test/core' for any file or folder
+test: setup ## the quick tests of every part, under three minutes; TEST_ARGS='test/base' for any file or folder
 	@$(if $(TEST_ARGS),vitest run $(TEST_ARGS),TEST_SHARE=0.2 vitest run --project quick)
 
 check: setup ## everything that a change must pass: all tests, readers, torture, lint, types, package; STEPS='lint types' for some
@@ -29,7 +29,7 @@ torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… 
 mutants: setup ## whether the tests see what is changed in src: LINES=300 SEED=1 draws lines, ONLY=commit the calls taken out
 	@npm --prefix test/mutation ci --silent
 	@node test/mutation/removals.ts
-	@for room in core archive ingest; do ROOM=$$room test/mutation/node_modules/.bin/stryker run test/mutation/stryker.config.mjs || exit; done
+	@for room in base archive collector; do ROOM=$$room test/mutation/node_modules/.bin/stryker run test/mutation/stryker.config.mjs || exit; done
 
 bench: setup ## every benchmark against its peers into bench/RESULTS.md; BENCH_ARGS='--only help' for some of them
 	@node bench/run.ts $(BENCH_ARGS)

@@ -6,7 +6,7 @@ import { common } from './vitest.config.ts';
 export default defineConfig({
   test: {
     ...common,
-    include: ['test/faults/**/*.test.ts', 'test/service/generated.long.test.ts'],
+    include: ['test/faults/**/*.test.ts', 'test/server/generated.long.test.ts'],
     env: { ...common.env, CASES: process.env.CASES ?? '5000' },
   },
 });

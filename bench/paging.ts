@@ -1,8 +1,8 @@
 import { dayMs } from '../src/base/window.ts';
-import { openLake } from '../test/ingest/adversary/lake.ts';
-import { collectNight, falseClaims } from '../test/ingest/adversary/night.ts';
-import { type Random, randomOf } from '../test/ingest/adversary/random.ts';
-import { adversary, honest, type Row, type Traits } from '../test/ingest/adversary/server.ts';
+import { openLake } from '../test/collector/paging/adversary/lake.ts';
+import { collectNight, falseClaims } from '../test/collector/paging/adversary/night.ts';
+import { type Random, randomOf } from '../test/collector/paging/adversary/random.ts';
+import { adversary, honest, type Row, type Traits } from '../test/collector/paging/adversary/server.ts';
 import type { Bench } from './bench.ts';
 import { atMost, type Comparison, type Report } from './results.ts';
 import { spread } from './statistics.ts';

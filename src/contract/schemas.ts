@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 /*
  * The documented part of the market data service. Objects stay open (`additionalProperties` is left alone): the
  * documentation says of every payload that fields beyond these may come. What the collector tolerates on top of it is
- * written in src/upstream, which decodes without these schemas.
+ * written in src/client, which decodes without these schemas.
  */
 
 const EpochMs = (description: string) => Type.Integer({ description: `${description}, epoch milliseconds UTC.` });

@@ -2,7 +2,7 @@ import type { Window } from '../base/window.ts';
 import { hourMs } from '../base/window.ts';
 
 // How a server makes a response of the ticks that it has: each trait is an option of its own, and any may meet any
-// other. Pure: the sandbox and the drawn servers of the tests (test/ingest/adversary) answer by the same functions.
+// other. Pure: the sandbox and the drawn servers of the tests (test/collector/paging/adversary) answer by the same functions.
 
 export const truncations = ['earliest', 'latest', 'alternating'] as const;
 export const tickOrders = ['ascending', 'newest-first', 'shuffled'] as const;

@@ -10,7 +10,7 @@ import {
   formatPlainNumber,
   formatShare,
 } from '../../src/report/backtest-figures.ts';
-import { rubbish } from '../page/lake.ts';
+import { rubbish } from '../server/web/lake.ts';
 import { madeResult } from '../report/made-result.ts';
 
 const away = { width: null, hasColour: false };

@@ -6,7 +6,7 @@ import { objectiveNames } from '../../src/backtest/engine/objectives.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { BacktestRequest, BacktestResult, objectives } from '../../src/contract/backtests.ts';
 import { strategySchemas } from '../../src/contract/strategies.ts';
-import { runDirectly, threshold, traded } from '../service/backtesting.ts';
+import { runDirectly, threshold, traded } from '../server/backtesting.ts';
 
 // Whether the schemas of the document say of a backtest what its reader and its engine say.
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { opened } from '../archive/scratch.ts';
-import { serving } from '../service/serving.ts';
+import { serving } from '../server/serving.ts';
 import { routes } from './promises.ts';
 
 test('the document of the service describes exactly the promised routes', async () => {

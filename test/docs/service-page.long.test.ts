@@ -10,8 +10,8 @@ import { folder, hashes } from '../e2e/lake.ts';
 import { keyOf, serve } from '../e2e/served-archive.ts';
 import { until } from '../harness/limits.ts';
 import { skippedFor } from '../harness/needs.ts';
-import { secret } from '../service/forged-tokens.ts';
-import { poll } from '../service/historical-archive.ts';
+import { secret } from '../server/forged-tokens.ts';
+import { poll } from '../server/historical-archive.ts';
 import { blocksIn, textOf } from './blocks.ts';
 import { project } from './kept-current.ts';
 

@@ -4,8 +4,8 @@ import { expect, test } from 'vitest';
 import { boundNames, measureNames, strategyLimits } from '../../src/backtest/strategy/strategy.ts';
 import { serviceLimits } from '../../src/server/http/connection-limits.ts';
 import { opened } from '../archive/scratch.ts';
-import { serving } from '../service/serving.ts';
-import { alice, as, withTokens } from '../service/users.ts';
+import { serving } from '../server/serving.ts';
+import { alice, as, withTokens } from '../server/users.ts';
 
 // docs/STRATEGIES.md, held to what the service does.
 

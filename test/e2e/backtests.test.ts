@@ -3,8 +3,8 @@ import { systemClock } from '../../src/base/system.ts';
 import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
-import { type Kept, kept, long, path, runDirectly } from '../service/backtesting.ts';
-import { secret } from '../service/forged-tokens.ts';
+import { type Kept, kept, long, path, runDirectly } from '../server/backtesting.ts';
+import { secret } from '../server/forged-tokens.ts';
 import { folder } from './lake.ts';
 import { type ServeProcess, serve } from './served-archive.ts';
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { openWorkspaceDatabase } from '../../src/server/workspace/database.ts';
 import { opened } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
-import { freshDatabase, overEachDatabase, urlOf } from '../workspace/databases.ts';
+import { freshDatabase, overEachDatabase, urlOf } from '../server/workspace/databases.ts';
 import { runHere } from './here.ts';
 import { type Ended, folder, run, startStanding } from './lake.ts';
 

@@ -10,8 +10,8 @@ import type { Summary } from '../../src/collector/run/summary.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { isUsable } from '../../src/sandbox/tick-behavior.ts';
-import { fewFiles } from '../app/nights.ts';
-import { contextOf } from '../app/one-process.ts';
+import { fewFiles } from '../collector/run/nights.ts';
+import { contextOf } from '../collector/run/one-process.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { coverageOf, manifestOf, ticksOf } from './lake.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { connected, received } from '../service/raw.ts';
+import { connected, received } from '../server/raw.ts';
 import { folder, job, run, sandbox, startStanding } from './lake.ts';
 
 const served = (...args: string[]) => startStanding(['serve', ...args]);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { union } from '../../src/base/window.ts';
-import { quarantined } from '../app/one-process.ts';
+import { quarantined } from '../collector/run/one-process.ts';
 import { put, writtenAt } from './import-lake.ts';
 import { access, coverageOf, dayMs, folder, jobArgs, run, sandbox, ticksOf, untruths } from './lake.ts';
 

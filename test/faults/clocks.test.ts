@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { dayMs } from '../../src/base/window.ts';
-import { expectHonest, expectWhole, hourMs, runIds, world, yearMs } from '../app/clocks.ts';
+import { expectHonest, expectWhole, hourMs, runIds, world, yearMs } from '../collector/run/clocks.ts';
 import { drawFrom, search, searchMsMax } from './seeds.ts';
 
 const minuteMs = 60_000;

@@ -11,7 +11,7 @@ import { startProgress } from '../../src/cli/progress.ts';
 import type { Context } from '../../src/context/context.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { clockAt, day0, dayMs, now, publishedRows, publishedTicks } from '../archive/scratch.ts';
-import { type Serving, serving } from '../service/serving.ts';
+import { type Serving, serving } from '../server/serving.ts';
 import { bytesOf, damageLake, journalDay } from './damage-lake.ts';
 import { type Damage, kindsOfFile } from './damages.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
-import { calmNights, folder, polled, rawOf } from '../app/raw-nights.ts';
+import { calmNights, folder, polled, rawOf } from '../collector/run/raw-nights.ts';
 import { importInto } from '../e2e/import-lake.ts';
 import { drawFrom, search } from './seeds.ts';
 

@@ -17,7 +17,7 @@ test.each([
   append(archive, ...[day0, day0 + dayMs].map((day) => answer('S', [[day, 0]], { observedAt: day0 + 3 * dayMs })));
   await publishNow(archive);
   const read = openTickReader(archive, watchManifest(archive), openVerifiedFiles(archive, bytesMax), bytesMax);
-  const program = new URL('../reading/publisher.ts', import.meta.url).pathname;
+  const program = new URL('../archive/read/publisher.ts', import.meta.url).pathname;
   const flags = ['--disable-warning=ExperimentalWarning', program, root, String(day0), String(rounds)];
   const publisher = spawn(process.execPath, flags, { stdio: ['ignore', 'ignore', 'pipe'] });
   onTestFinished(() => void publisher.kill('SIGKILL'));

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import { type OpenTransport, openTransport as openSystemWire, type Transport } from '../../src/client/transport.ts';
-import { archiveFolder, contextOf } from '../app/one-process.ts';
-import { type Reply, type Script, startScripted } from '../app/scripted-service.ts';
-import { bomb, endless } from '../app/wire-replies.ts';
+import { archiveFolder, contextOf } from '../collector/run/one-process.ts';
+import { type Reply, type Script, startScripted } from '../collector/run/scripted-service.ts';
+import { bomb, endless } from '../collector/run/wire-replies.ts';
 import { addsUp, coverageOf, ticksOf } from '../e2e/lake.ts';
 
 // What takes its time or its room: answers that are as large as an answer may be by default, and those that never end.

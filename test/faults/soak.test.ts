@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { openDatabase } from '../../src/archive/journal/database.ts';
-import { dayMs, firstNight, startNights } from '../app/nights.ts';
+import { dayMs, firstNight, startNights } from '../collector/run/nights.ts';
 import { untruths } from '../e2e/lake.ts';
 import { limitMs } from '../harness/limits.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/base/system.ts';
 import { isDayWhole } from '../../src/contract/completeness-counts.ts';
-import { dayMs, firstNight, startNights } from '../app/nights.ts';
+import { dayMs, firstNight, startNights } from '../collector/run/nights.ts';
 import { manifestOf, untruths } from '../e2e/lake.ts';
 import { limitMs } from '../harness/limits.ts';
 

@@ -1,5 +1,5 @@
 /**
- * Breaks what paging rests on, one rule at a time, and prints at which seed the drawn servers of test/ingest/adversary show
+ * Breaks what paging rests on, one rule at a time, and prints at which seed the drawn servers of test/collector/paging/adversary show
  * it, of 200 for each kind of server: `node test/mutation/paging-breaks.ts`. Exit code 1 where one is not seen.
  */
 import { spawnSync } from 'node:child_process';
@@ -9,7 +9,7 @@ import { withCopy } from './copy.ts';
 
 interface Break {
   readonly what: string;
-  /** Texts of files in src/ingest, and what is written in their place. */
+  /** Texts of files in src/collector/paging, and what is written in their place. */
   readonly edits: readonly (readonly [file: string, before: string, after: string])[];
 }
 
@@ -98,7 +98,7 @@ const limitMs = 60_000;
 let unseen = 0;
 await withCopy((copy) => {
   const firstSeen = (): string[] => {
-    const script = join(copy, 'test/ingest/adversary/first-seen.ts');
+    const script = join(copy, 'test/collector/paging/adversary/first-seen.ts');
     const { stdout, error } = spawnSync(process.execPath, [script], { encoding: 'utf8', timeout: limitMs });
     if (error !== undefined) return ['it does not end'];
     // What no page shows of the other kinds is found by rechecks.
@@ -113,7 +113,7 @@ await withCopy((copy) => {
   for (const { what, edits } of breaks) {
     const texts = new Map<string, string>();
     for (const [file, before, after] of edits) {
-      const path = join(copy, 'src/ingest', `${file}.ts`);
+      const path = join(copy, 'src/collector/paging', `${file}.ts`);
       const text = readFileSync(path, 'utf8');
       if (!text.includes(before)) throw new Error(`${file} has no more: ${before}`);
       if (!texts.has(path)) texts.set(path, text);

@@ -18,7 +18,7 @@ export default defineConfig({
   test: {
     include: [`test/${judges[process.env.ROOM || 'core']}/**/*.test.ts`],
     // A thread's time zone cannot be set, as these do.
-    exclude: ['test/core/time-zones.test.ts'],
+    exclude: ['test/base/time-zones.test.ts'],
     testTimeout: 120_000,
     sequence: { sequencer: SearchesLast },
   },

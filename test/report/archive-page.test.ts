@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { renderArchiveReport } from '../../src/report/archive-page.ts';
 import type { ReportData } from '../../src/report/data/report-data.ts';
-import { rubbish } from '../page/lake.ts';
+import { rubbish } from '../server/web/lake.ts';
 import { madeGathered, madeRun, madeTroubled } from './made-gathered.ts';
 
 const page = (rest: Partial<ReportData> = {}) => renderArchiveReport(madeGathered(rest), '1.2.3').text;

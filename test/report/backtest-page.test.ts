@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { renderBacktestPage } from '../../src/report/backtest-page.ts';
-import { rubbish } from '../page/lake.ts';
+import { rubbish } from '../server/web/lake.ts';
 import { madeResult } from './made-result.ts';
 
 const page = (making: Parameters<typeof madeResult>[0]) => renderBacktestPage(madeResult(making), '1.2.3');

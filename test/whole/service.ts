@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { floorToDay } from '../../src/base/window.ts';
-import { type Asked, type MarketsBody, type Reply, startScripted } from '../app/scripted-service.ts';
+import { type Asked, type MarketsBody, type Reply, startScripted } from '../collector/run/scripted-service.ts';
 import type { Draw } from '../faults/draw.ts';
 import type { WorldSymbol } from './world.ts';
 

@@ -10,7 +10,7 @@ import { acceptGaps } from '../../src/collector/run/accepted-gaps.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import type { Context } from '../../src/context/context.ts';
 import { openConfiguredArchive, toCompletenessRules } from '../../src/context/open-configured.ts';
-import { archiveFolder, contextOf } from '../app/one-process.ts';
+import { archiveFolder, contextOf } from '../collector/run/one-process.ts';
 import { type Draw, drawFrom } from '../faults/draw.ts';
 import { breaches, type Night } from './checks.ts';
 import { type ListMood, type Mood, startService } from './service.ts';

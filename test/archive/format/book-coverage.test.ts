@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'vitest';
+import { type BookCoverage, overlayBookCoverage } from '../../../src/archive/format/order-book.ts';
+
+const row = (from: number, to: number, ticks: number, rest: Partial<BookCoverage> = {}): BookCoverage => ({
+  from,
+  to,
+  ticks,
+  fetchedAt: from,
+  origin: 'poll',
+  evidence: 'inferred',
+  ...rest,
+});
+
+describe('the coverage of order books', () => {
+  test('is a millisecond for each answer, in order of time', () => {
+    const answers = [
+      { at: 9, snapshots: 0 },
+      { at: 3, snapshots: 2 },
+    ];
+    expect(overlayBookCoverage([row(5, 6, 1)], answers)).toEqual([row(3, 4, 2), row(5, 6, 1), row(9, 10, 0)]);
+  });
+
+  test('of two answers of one moment counts the one that brought more', () => {
+    const [less, more] = [
+      { at: 3, snapshots: 1 },
+      { at: 3, snapshots: 4 },
+    ];
+    expect(overlayBookCoverage([], [less, more])).toEqual([row(3, 4, 4)]);
+    expect(overlayBookCoverage([], [more, less])).toEqual([row(3, 4, 4)]);
+    expect(overlayBookCoverage([row(3, 4, 2)], [more])).toEqual([row(3, 4, 4)]);
+    expect(overlayBookCoverage([row(3, 4, 2)], [less])).toEqual([row(3, 4, 2)]);
+    expect(overlayBookCoverage([row(3, 4, 2)], [])).toEqual([row(3, 4, 2)]);
+  });
+
+  test('of several milliseconds stays as it is, whatever is answered within', () => {
+    const wide = row(3, 5, 2);
+    const answers = [3, 4].map((at) => ({ at, snapshots: 7 }));
+    expect(overlayBookCoverage([wide], answers)).toEqual([wide]);
+    expect(overlayBookCoverage([wide], [{ at: 5, snapshots: 7 }])).toEqual([row(3, 6, 9)]);
+    expect(overlayBookCoverage([wide], [{ at: 2, snapshots: 7 }])).toEqual([row(2, 5, 9)]);
+  });
+
+  test('is one row where milliseconds of one origin and evidence adjoin, under the earliest time', () => {
+    const late = row(3, 4, 1, { fetchedAt: 90 });
+    expect(overlayBookCoverage([late], [{ at: 4, snapshots: 2 }])).toEqual([row(3, 5, 3, { fetchedAt: 4 })]);
+    const imported = row(3, 4, 1, { origin: 'import' });
+    expect(overlayBookCoverage([imported], [{ at: 4, snapshots: 2 }])).toEqual([imported, row(4, 5, 2)]);
+    const stated = row(3, 4, 1, { evidence: 'stated' });
+    expect(overlayBookCoverage([stated], [{ at: 4, snapshots: 2 }])).toEqual([stated, row(4, 5, 2)]);
+  });
+});

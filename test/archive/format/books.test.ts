@@ -1,0 +1,177 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  type BookColumns,
+  compareSnapshots,
+  countLevels,
+  emptyBooks,
+  mergeBooks,
+  type ObservedSnapshot,
+  type OrderBookSnapshot,
+  toBookSide,
+} from '../../../src/archive/format/order-book.ts';
+
+type Pairs = readonly (readonly [price: number, quantity: number])[];
+
+const side = (pairs: Pairs, best: 'highest' | 'lowest') =>
+  toBookSide(
+    pairs.map(([price, quantity]) => ({ price, quantity })),
+    best,
+  );
+
+const snapshot = (t: number, bids: Pairs, asks: Pairs): OrderBookSnapshot => ({
+  t,
+  bids: side(bids, 'highest'),
+  asks: side(asks, 'lowest'),
+});
+
+const seen = (symbol: string, t: number, bids: Pairs, asks: Pairs, observedAt = 100): ObservedSnapshot => ({
+  ...snapshot(t, bids, asks),
+  symbol,
+  observedAt,
+});
+
+/** Columns as plain rows: symbol, t, side, level, price, quantity. */
+const rowsOf = ({ symbols, offsets, t, side, level, price, quantity }: BookColumns): unknown[][] =>
+  symbols.flatMap((symbol, s) =>
+    Array.from({ length: offsets[s + 1]! - offsets[s]! }, (_, k) => {
+      const i = offsets[s]! + k;
+      return [symbol, t[i], side[i] === 0 ? 'ask' : 'bid', level[i], price[i], quantity[i]];
+    }),
+  );
+
+describe('a side of an order book', () => {
+  test('has its best price first, and the greater quantity first among those of one price', () => {
+    const pairs = [
+      [0.4, 1],
+      [0.5, 2],
+      [0.4, 3],
+    ] as const;
+    const bids = side(pairs, 'highest');
+    expect([[...bids.prices], [...bids.quantities]]).toEqual([
+      [0.5, 0.4, 0.4],
+      [2, 3, 1],
+    ]);
+    const asks = side(pairs, 'lowest');
+    expect([[...asks.prices], [...asks.quantities]]).toEqual([
+      [0.4, 0.4, 0.5],
+      [3, 1, 2],
+    ]);
+  });
+
+  test('has 0 where -0 came', () => {
+    const { prices, quantities } = side([[-0, -0]], 'lowest');
+    expect([Object.is(prices[0], 0), Object.is(quantities[0], 0)]).toEqual([true, true]);
+  });
+});
+
+test.each<[string, Pairs, Pairs]>([
+  ['a bid is higher', [[0.5, 1]], []],
+  [
+    'there is a bid more',
+    [
+      [0.4, 2],
+      [0.1, 1],
+    ],
+    [],
+  ],
+  ['as much is bid for, and more of it', [[0.4, 3]], []],
+  ['bids are the same and an ask is higher', [[0.4, 2]], [[0.7, 1]]],
+  [
+    'bids are the same and there is an ask more',
+    [[0.4, 2]],
+    [
+      [0.6, 2],
+      [0.7, 1],
+    ],
+  ],
+  ['only of what is asked there is more', [[0.4, 2]], [[0.6, 3]]],
+])('of two books the one is greater in which %s', (_, bids, asks) => {
+  const base = snapshot(0, [[0.4, 2]], [[0.6, 2]]);
+  const greater = snapshot(0, bids, asks);
+  expect(compareSnapshots(greater, base)).toBeGreaterThan(0);
+  expect(compareSnapshots(base, greater)).toBeLessThan(0);
+  expect(compareSnapshots(greater, snapshot(1, bids, asks))).toBe(0);
+});
+
+function pairsOf({ prices, quantities }: OrderBookSnapshot['bids']): Pairs {
+  return [...prices].map((price, i) => [price, quantities[i]!]);
+}
+
+const symbols = ['A', '\u{e000}', '😀'];
+const anyPairs = fc.array(fc.tuple(fc.constantFrom(0.4, 0.5, 0.6), fc.constantFrom(1, 2)), { maxLength: 3 });
+const anySeen = fc
+  .tuple(fc.constantFrom(...symbols), fc.nat(4), anyPairs, anyPairs, fc.nat(2))
+  .map((args) => seen(...args));
+const anyBatches = fc.array(fc.array(anySeen, { maxLength: 6 }), { maxLength: 4 });
+
+/** What is there after a batch: key by key, the latest observation and then the greatest book. */
+function model(batches: readonly (readonly ObservedSnapshot[])[]): unknown[][] {
+  const held = new Map<string, ObservedSnapshot>();
+  for (const batch of batches) {
+    const inOrder = batch.toSorted((a, b) => a.observedAt - b.observedAt || compareSnapshots(a, b));
+    for (const book of inOrder) held.set(`${book.symbol} ${book.t}`, book);
+  }
+  const kept = [...held.values()];
+  kept.sort((a, b) => symbols.indexOf(a.symbol) - symbols.indexOf(b.symbol) || a.t - b.t);
+  return kept.flatMap(({ symbol, t, asks, bids }) => {
+    if (countLevels({ t, asks, bids }) === 0) return [[symbol, t, 'bid', -1, Number.NaN, 0]];
+    return [
+      ...pairsOf(asks).map((pair, level) => [symbol, t, 'ask', level, ...pair]),
+      ...pairsOf(bids).map((pair, level) => [symbol, t, 'bid', level, ...pair]),
+    ];
+  });
+}
+
+describe('merging order books', () => {
+  test('keeps of each moment the last one published, and of one publish the one seen last, then the greatest', () => {
+    fc.assert(
+      fc.property(anyBatches, (batches) => {
+        let columns = emptyBooks;
+        batches.forEach((batch, n) => {
+          const before = rowsOf(columns);
+          const merged = mergeBooks(columns, batch);
+          columns = merged.columns;
+          expect(rowsOf(columns)).toEqual(model(batches.slice(0, n + 1)));
+          expect(merged.isChanged).toBe(JSON.stringify(rowsOf(columns)) !== JSON.stringify(before));
+          const { t, side, level, price, quantity } = columns;
+          for (const column of [t, side, level, price, quantity]) expect(column).toHaveLength(columns.offsets.at(-1)!);
+        });
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('does not mind the order in which the snapshots of one publish came', () => {
+    fc.assert(
+      fc.property(fc.array(anySeen, { maxLength: 8 }), (batch) => {
+        expect(rowsOf(mergeBooks(emptyBooks, batch.toReversed()).columns)).toEqual(
+          rowsOf(mergeBooks(emptyBooks, batch).columns),
+        );
+      }),
+    );
+  });
+
+  const old = () => mergeBooks(emptyBooks, [seen('A', 1, [[0.4, 2]], [[0.6, 2]]), seen('A', 3, [], [])]).columns;
+
+  test.each<[string, Pairs, Pairs]>([
+    ['price', [[0.5, 2]], [[0.6, 2]]],
+    ['quantity', [[0.4, 1]], [[0.6, 2]]],
+    ['number of levels', [], [[0.6, 2]]],
+    ['level, being none', [], []],
+  ])('says that a book has changed by another %s', (_, bids, asks) => {
+    expect(mergeBooks(old(), [seen('A', 1, bids, asks)]).isChanged).toBe(true);
+  });
+
+  test('says that a book has changed where what was asked is bid', () => {
+    const asked = mergeBooks(emptyBooks, [seen('A', 1, [], [[0.5, 2]])]).columns;
+    expect(mergeBooks(asked, [seen('A', 1, [[0.5, 2]], [])]).isChanged).toBe(true);
+  });
+
+  test('says that nothing has changed where the same came again, an empty book too', () => {
+    const again = [seen('A', 1, [[0.4, 2]], [[0.6, 2]], 999), seen('A', 3, [], [], 999)];
+    const { columns, isChanged } = mergeBooks(old(), again);
+    expect(isChanged).toBe(false);
+    expect(rowsOf(columns)).toEqual(rowsOf(old()));
+  });
+});

@@ -1,0 +1,176 @@
+import {
+  array,
+  assert,
+  boolean,
+  constantFrom,
+  dictionary,
+  integer,
+  oneof,
+  property,
+  record as recordArb,
+} from 'fast-check';
+import { expect, test } from 'vitest';
+import type { MarketFacts } from '../../../src/archive/format/market.ts';
+import { parseMarket, type RecordPaths, rebuildMarketRecords } from '../../../src/archive/format/parse-market.ts';
+import { settingsSchema } from '../../../src/settings/schema.ts';
+import { market } from '../scratch.ts';
+
+const { symbol_paths, field_paths } = settingsSchema.properties.source.properties;
+const { question, source, opens_at, closes_at, resolved_at, outcome } = field_paths.properties;
+const paths: RecordPaths = {
+  symbolPaths: symbol_paths.default,
+  fieldPaths: {
+    question: question.default,
+    source: source.default,
+    opensAt: opens_at.default,
+    closesAt: closes_at.default,
+    resolvedAt: resolved_at.default,
+    outcome: outcome.default,
+  },
+};
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`market-given: SEED=${seed}`);
+const noon = Date.UTC(2026, 6, 1, 12);
+
+function read(record: object, views: readonly string[] = ['matched']): MarketFacts[] {
+  const facts = parseMarket(record, views, paths);
+  if ('reason' in facts) throw new Error(facts.reason);
+  return facts;
+}
+
+const given = (rows: readonly MarketFacts[]) => rebuildMarketRecords(rows, paths).map(({ record }) => record);
+
+test('a record comes back as it came, its symbols together', () => {
+  const received = {
+    canonical_id: 'M',
+    confidence: 0.9,
+    category: 'crypto',
+    is_active: true,
+    venues: [
+      { source: 'kalshi', ticker: 'A', url: 'https://example.org/a' },
+      { source: 'poly', ticker: 'B' },
+    ],
+    question: 'Will it?',
+    opens_at: noon,
+    closes_at: noon + 1,
+    resolved_at: noon + 2,
+    outcome: 1,
+    volume: [1, { b: null }],
+  };
+  const [only, ...others] = rebuildMarketRecords(read(received), paths);
+  expect(others).toEqual([]);
+  expect(only!.record).toEqual(received);
+  expect([...only!.sources]).toEqual(['kalshi', 'poly']);
+  expect([...only!.views]).toEqual(['matched']);
+});
+
+test('a record of one symbol has it back under a name that is free', () => {
+  expect(given(read({ canonical_id: 'M', ticker: 'A', source: 'kalshi' }))).toEqual([
+    { canonical_id: 'M', symbol: 'A', source: 'kalshi' },
+  ]);
+  expect(given(read({ canonical_id: 'M', symbol: 7, ticker: 'A' }))).toEqual([
+    { canonical_id: 'M', symbol: 7, ticker: 'A' },
+  ]);
+  expect(given(read({ canonical_id: 'M' }))).toEqual([{ canonical_id: 'M' }]);
+  expect([...rebuildMarketRecords(read({ canonical_id: 'M' }), paths)[0]!.sources]).toEqual([]);
+});
+
+test('records of two venues that share a canonical_id stay two', () => {
+  const [a, b] = [
+    { canonical_id: 'M', symbol: 'A', source: 'kalshi' },
+    { canonical_id: 'M', symbol: 'B', source: 'poly' },
+  ];
+  expect(given([...read(a), ...read(b)])).toEqual([a, b]);
+});
+
+test('a symbol that a longer record names too counts from its own, which comes later', () => {
+  const whole = { canonical_id: 'M', venues: [{ ticker: 'A' }, { ticker: 'B' }] };
+  const own = { canonical_id: 'M', venues: [{ ticker: 'A' }] };
+  const [rowA] = read(own);
+  const [, rowB] = read(whole);
+  expect(given([rowA!, rowB!])).toEqual([whole, own]);
+});
+
+test('a symbol that was found by other paths comes as a record of its own', () => {
+  const legs = JSON.stringify({ legs: [{ code: 'A' }, { code: 'B' }] });
+  const rows = ['A', 'B'].map((symbol) => market(symbol, { canonicalId: 'M', source: null, extra: legs }));
+  const records = given(rows);
+  expect(records.map(({ symbol }) => symbol)).toEqual(['A', 'B']);
+  expect(records.flatMap((record) => read(record)).map(({ extra }) => extra)).toEqual([legs, legs]);
+});
+
+test('its fields are in the order that the row with the most of them knows, whichever row comes first', () => {
+  const received = { canonical_id: 'M', ticker: 'B', volume: 1, symbol: 'a longer name' };
+  const rows = read(received);
+  for (const either of [rows, rows.toReversed()])
+    expect(JSON.stringify(given(either))).toBe(JSON.stringify([received]));
+});
+
+test('a fact of another member comes back where no plain name is left for it, though one row alone is there', () => {
+  const venues = [{ symbol: 'A' }, { symbol: 'B', source: 'kalshi' }];
+  const [row] = read({ canonical_id: 'M', ticker: 'A', source: 5, venue: 7, venues });
+  expect(row).toMatchObject({ symbol: 'A', source: 'kalshi' });
+  expect(given([row!]).flatMap((record) => read(record))[0]).toEqual(row);
+});
+
+test('extra fields that are no object, as files may bring them, do no harm', () => {
+  for (const extra of ['[1]', '"a"', 'null', '{broken'])
+    expect(given([market('A', { canonicalId: 'M', extra })])).toEqual(given([market('A', { canonicalId: 'M' })]));
+});
+
+test('whatever records came, those given back are read as the same rows', () => {
+  const name = constantFrom('A', 'B', 'M', '', 'É😀');
+  const value = oneof(
+    name,
+    integer({ min: noon, max: noon + 9 }),
+    boolean(),
+    constantFrom(null, 0, 1, 0.5, -0.5, 'yes'),
+  );
+  const member = dictionary(constantFrom('ticker', 'symbol', 'source', 'venue', 'url'), value, { maxKeys: 4 });
+  const plain = dictionary(
+    oneof(
+      constantFrom('symbol', 'ticker', 'source', 'venue', 'question', 'title', 'closes_at', 'close_time', 'end_date'),
+      constantFrom(
+        'resolved_at',
+        'resolution_time',
+        'outcome',
+        'result',
+        'confidence',
+        'category',
+        'is_active',
+        'volume',
+      ),
+    ),
+    value,
+    { maxKeys: 8 },
+  );
+  const received = recordArb(
+    {
+      canonical_id: constantFrom('M'),
+      symbols: array(value, { maxLength: 3 }),
+      venues: array(member, { maxLength: 3 }),
+      plain,
+    },
+    { requiredKeys: ['canonical_id', 'plain'] },
+  ).map(({ plain: { source, venue, ...fields }, ...rest }) => ({
+    ...fields,
+    // A source told twice, around the venues and in one of them, is given back where it suffices.
+    ...(source === undefined ? {} : { source: typeof source === 'string' ? `${source}!` : source }),
+    ...(venue === undefined ? {} : { venue: typeof venue === 'string' ? `${venue}?` : venue }),
+    ...rest,
+  }));
+  const sorted = (rows: readonly MarketFacts[]) =>
+    rows
+      .map((row) => JSON.stringify({ ...row, extra: Object.entries(JSON.parse(row.extra ?? '{}') as object).sort() }))
+      .sort();
+  assert(
+    property(received, (record) => {
+      const rows = read(record);
+      const records = given(rows);
+      expect(records).toHaveLength(1);
+      expect(sorted(records.flatMap((one) => read(one)))).toEqual(sorted(rows));
+    }),
+    { seed, numRuns: 500 },
+  );
+});

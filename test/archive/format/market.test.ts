@@ -1,0 +1,154 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type MarketFacts, type MarketRow, mergeMarkets } from '../../../src/archive/format/market.ts';
+
+const facts: MarketFacts = {
+  canonicalId: 'm',
+  symbol: 'S',
+  source: 'kx',
+  views: ['matched'],
+  category: 'crypto',
+  confidence: 0.9,
+  isActive: true,
+  question: 'Will it?',
+  opensAt: null,
+  closesAt: null,
+  resolvedAt: null,
+  outcome: null,
+  extra: null,
+};
+const poll = (observedAt: number, ...markets: Partial<MarketFacts>[]) => ({
+  observedAt,
+  markets: markets.map((m) => ({ ...facts, ...m })),
+});
+type Poll = ReturnType<typeof poll>;
+
+const spans = (rows: readonly MarketRow[]) => rows.map((row) => [row.firstSeen, row.lastSeen]);
+
+/** Polls at moments that are all different; what they show varies in fields that begin a new row and in one that does not. */
+const anyPolls = fc
+  .uniqueArray(
+    fc.record({
+      at: fc.nat(12),
+      isActive: fc.boolean(),
+      symbol: fc.constantFrom('S', 'T'),
+      confidence: fc.constantFrom(0.1, 0.2),
+    }),
+    { selector: (p) => p.at, maxLength: 8 },
+  )
+  .map((list) => list.map(({ at, ...m }) => poll(at, m)));
+
+const stateAt = (rows: readonly MarketRow[], symbol: string, at: number) =>
+  rows.filter((row) => row.symbol === symbol && row.firstSeen <= at).toSorted((a, b) => b.firstSeen - a.firstSeen)[0];
+
+describe('the rows of a day of markets', () => {
+  test.each<[string, Partial<MarketFacts>]>([
+    ['views', { views: ['matched', 'resolving'] }],
+    ['category', { category: 'politics' }],
+    ['is_active', { isActive: false }],
+    ['symbol', { symbol: 'S2' }],
+    ['source', { source: null }],
+    ['closes_at', { closesAt: 5 }],
+    ['resolved_at', { resolvedAt: 5 }],
+    ['outcome', { outcome: 0 }],
+  ])('begin anew when %s changes', (_, changed) => {
+    expect(spans(mergeMarkets([], [poll(1, facts), poll(2, facts), poll(3, changed)]))).toEqual([
+      [1, 2],
+      [3, 3],
+    ]);
+  });
+
+  test.each<[string, Partial<MarketFacts>]>([
+    ['confidence', { confidence: 0.1 }],
+    ['question', { question: 'Did it?' }],
+    ['opens_at', { opensAt: 7 }],
+    ['extra', { extra: '{}' }],
+  ])('go on when only %s changes, and hold its last value', (_, changed) => {
+    const rows = mergeMarkets([], [poll(1, facts), poll(2, facts), poll(3, changed)]);
+    expect(rows).toEqual([{ ...facts, ...changed, firstSeen: 1, lastSeen: 3 }]);
+  });
+
+  test('come back to an earlier state as a third row', () => {
+    const rows = mergeMarkets([], [poll(1, facts), poll(2, { isActive: false }), poll(3, facts), poll(4, facts)]);
+    expect(spans(rows)).toEqual([
+      [1, 1],
+      [2, 2],
+      [3, 4],
+    ]);
+  });
+
+  test('take what a poll names twice under one key once, the later record winning', () => {
+    const rows = mergeMarkets([], [poll(1, { confidence: 0.1 }, { confidence: 0.2 }, { symbol: 'T' })]);
+    expect(rows.map((row) => [row.symbol, row.confidence])).toEqual([
+      ['S', 0.2],
+      ['T', 0.9],
+    ]);
+  });
+
+  test('are the same whether the polls are published one by one or together', () => {
+    fc.assert(
+      fc.property(anyPolls, (polls) => {
+        const sorted = polls.toSorted((a, b) => a.observedAt - b.observedAt);
+        const oneByOne = sorted.reduce<MarketRow[]>((rows, p) => mergeMarkets(rows, [p]), []);
+        expect(oneByOne).toEqual(mergeMarkets([], sorted));
+        // The model: a row for each run of polls that show one state.
+        for (const symbol of ['S', 'T']) {
+          const mine = sorted.filter((p) => p.markets[0]!.symbol === symbol);
+          const turns = mine.filter((p, i) => i === 0 || p.markets[0]!.isActive !== mine[i - 1]!.markets[0]!.isActive);
+          const rows = oneByOne.filter((row) => row.symbol === symbol);
+          expect(rows.map((row) => row.firstSeen)).toEqual(turns.map((p) => p.observedAt));
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('give, whenever polls arrive out of order, the state of each as it arrives, and never overlap', () => {
+    fc.assert(
+      fc.property(anyPolls, (polls: Poll[]) => {
+        let rows: MarketRow[] = [];
+        for (const p of polls) {
+          rows = mergeMarkets(rows, [p]);
+          const { symbol, isActive } = p.markets[0]!;
+          expect(stateAt(rows, symbol, p.observedAt)?.isActive).toBe(isActive);
+        }
+        for (const symbol of ['S', 'T']) {
+          const mine = rows.filter((row) => row.symbol === symbol);
+          mine.slice(1).forEach((row, i) => {
+            expect(row.firstSeen).toBeGreaterThan(mine[i]!.lastSeen);
+            expect(row.isActive).not.toBe(mine[i]!.isActive);
+          });
+          const newest = polls
+            .filter((p) => p.markets[0]!.symbol === symbol)
+            .sort((a, b) => b.observedAt - a.observedAt)[0];
+          expect(mine.at(-1)?.isActive).toBe(newest?.markets[0]?.isActive);
+          expect(mine.at(-1)?.lastSeen).toBe(newest?.observedAt);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('are cut where a late poll shows another state in their midst', () => {
+    const rows = mergeMarkets([], [poll(1, facts), poll(5, facts)]);
+    expect(spans(mergeMarkets(rows, [poll(3, { isActive: false })]))).toEqual([
+      [1, 1],
+      [3, 3],
+      [5, 5],
+    ]);
+    expect(spans(mergeMarkets(rows, [poll(1, { isActive: false })]))).toEqual([
+      [1, 1],
+      [5, 5],
+    ]);
+    expect(spans(mergeMarkets(rows, [poll(5, { isActive: false })]))).toEqual([
+      [1, 1],
+      [5, 5],
+    ]);
+    expect(spans(mergeMarkets(rows, [poll(0, facts)]))).toEqual([[0, 5]]);
+  });
+
+  test('stay as they are where a poll of a moment that they hold shows the same state', () => {
+    const rows = mergeMarkets([], [poll(1, facts), poll(5, facts)]);
+    for (const moment of [1, 3, 5]) expect(mergeMarkets(rows, [poll(moment, { confidence: 0.1 })])).toEqual(rows);
+  });
+});

@@ -1,0 +1,202 @@
+import { describe, expect, test } from 'vitest';
+import type { MarketFacts } from '../../../src/archive/format/market.ts';
+import { parseMarket, type RecordPaths } from '../../../src/archive/format/parse-market.ts';
+
+/** As config/default.yaml has them. */
+const paths: RecordPaths = {
+  symbolPaths: ['symbol', 'symbols/*', 'ticker', 'venues/*/ticker', 'venues/*/symbol'],
+  fieldPaths: {
+    question: ['question', 'title'],
+    source: ['source', 'venue', 'venues/*/source', 'venues/*/venue'],
+    opensAt: ['opens_at', 'open_time'],
+    closesAt: ['closes_at', 'close_time', 'end_date', 'venues/*/closes_at'],
+    resolvedAt: ['resolved_at'],
+    outcome: ['outcome', 'result'],
+  },
+};
+
+const noon = Date.UTC(2026, 6, 1, 12);
+
+function read(fields: object, views: readonly string[] = []): MarketFacts[] {
+  const facts = parseMarket({ canonical_id: 'M', ...fields }, views, paths);
+  if ('reason' in facts) throw new Error(facts.reason);
+  return facts;
+}
+
+const symbols = (fields: object) => read(fields).map((facts) => facts.symbol);
+
+test('reads a record with everything', () => {
+  const record = {
+    symbol: 'S',
+    source: 'kalshi',
+    category: 'crypto',
+    confidence: 0.97,
+    is_active: true,
+    question: 'Will it?',
+    opens_at: noon,
+    closes_at: noon + 1,
+    resolved_at: noon + 2,
+    outcome: 1,
+  };
+  expect(read(record, ['matched', 'resolving'])).toEqual([
+    {
+      canonicalId: 'M',
+      symbol: 'S',
+      source: 'kalshi',
+      views: ['matched', 'resolving'],
+      category: 'crypto',
+      confidence: 0.97,
+      isActive: true,
+      question: 'Will it?',
+      opensAt: noon,
+      closesAt: noon + 1,
+      resolvedAt: noon + 2,
+      outcome: 1,
+      extra: JSON.stringify({ opens_at: noon }),
+    },
+  ]);
+});
+
+test('reads the four fields that the interface documents, under the canonical_id', () => {
+  const facts = read({ confidence: 1, category: 'crypto', is_active: false });
+  expect(facts).toHaveLength(1);
+  expect(facts[0]).toMatchObject({ symbol: 'M', confidence: 1, category: 'crypto', isActive: false, extra: null });
+  expect(facts[0]).toMatchObject({ source: null, question: null, opensAt: null, closesAt: null, outcome: null });
+});
+
+describe('symbols', () => {
+  test('come from every path, each once, in the order of the paths', () => {
+    const record = { venues: [{ ticker: 'C' }, { symbol: 'D', ticker: 'A' }], ticker: 'B', symbols: ['A', 'B'] };
+    expect(symbols({ symbol: 'A', ...record })).toEqual(['A', 'B', 'C', 'D']);
+  });
+
+  test('come from the members of an object, too', () => {
+    expect(symbols({ venues: { kalshi: { ticker: 'A' }, poly: { symbol: 'B' } } })).toEqual(['A', 'B']);
+  });
+
+  test.each([
+    ['an empty text', { symbol: '' }],
+    ['a number', { ticker: 5 }],
+    ['null', { symbol: null, venues: null }],
+    ['an empty list', { symbols: [] }],
+    ['a text where a list was due', { venues: 'kalshi' }],
+    ['a text where a list of symbols was due', { symbols: 'AB' }],
+    ['members that are no objects', { venues: ['kalshi', 5, null] }],
+    ['what an object only inherits', { venues: [Object.create({ ticker: 'X' })] }],
+  ])('are the canonical_id where there is only %s', (_, fields) => {
+    expect(symbols(fields)).toEqual(['M']);
+  });
+
+  test('are found by paths that the config names', () => {
+    const nested = { ...paths, symbolPaths: ['legs/*/outcomes/*/id'] };
+    const record = { canonical_id: 'M', legs: [{ outcomes: { yes: { id: 'Y' }, no: { id: 'N' } } }] };
+    expect(parseMarket(record, [], nested)).toMatchObject([{ symbol: 'Y' }, { symbol: 'N' }]);
+  });
+});
+
+describe('fields', () => {
+  test('of a member speak for the symbol of that member only', () => {
+    const venues = [
+      { ticker: 'A', source: 'kalshi', closes_at: noon },
+      { ticker: 'B', venue: 'poly' },
+    ];
+    expect(read({ venues })).toMatchObject([
+      { symbol: 'A', source: 'kalshi', closesAt: noon },
+      { symbol: 'B', source: 'poly', closesAt: null },
+    ]);
+  });
+
+  test('of the record speak for every symbol', () => {
+    const venues = [{ ticker: 'A' }, { ticker: 'B' }];
+    expect(read({ venues, question: 'Will it?', close_time: noon })).toMatchObject([
+      { symbol: 'A', question: 'Will it?', closesAt: noon },
+      { symbol: 'B', question: 'Will it?', closesAt: noon },
+    ]);
+  });
+
+  test('come from the first path that yields something readable', () => {
+    expect(read({ question: 5, title: 'Will it?' })[0]).toMatchObject({ question: 'Will it?' });
+    expect(read({ closes_at: 'soon', end_date: noon })[0]).toMatchObject({ closesAt: noon });
+  });
+
+  test.each([
+    ['category', 'category', 7],
+    ['confidence', 'confidence', '0.9'],
+    ['is_active', 'isActive', 'true'],
+    ['question', 'question', ''],
+  ])('that cannot be read are null, and stay among the extra ones: %s', (name, field, value) => {
+    const facts = read({ [name]: value })[0]!;
+    expect(facts[field as keyof MarketFacts]).toBeNull();
+    expect(JSON.parse(facts.extra!)).toEqual({ [name]: value });
+  });
+});
+
+describe('times', () => {
+  test.each<[string, unknown, number | null]>([
+    ['epoch milliseconds', noon, noon],
+    ['an instant in UTC', '2026-07-01T12:00:00Z', noon],
+    ['an instant with milliseconds', '2026-07-01T12:00:00.250Z', noon + 250],
+    ['an instant with an offset', '2026-07-01T14:00:00+02:00', noon],
+    ['an offset without a colon', '2026-07-01T09:30:00-0230', noon],
+    ['an instant without a zone', '2026-07-01T12:00:00', null],
+    ['an instant in a list', ['2026-07-01T12:00:00Z'], null],
+    ['a day', '2026-07-01', null],
+    ['a day that does not exist', '2026-13-01T00:00:00Z', null],
+    ['digits as text', String(noon), null],
+    ['seconds', noon / 1000, null],
+    ['half a millisecond', noon + 0.5, null],
+    ['the first moment of 2000', Date.UTC(2000, 0, 1), Date.UTC(2000, 0, 1)],
+    ['the year 1999', Date.UTC(1999, 11, 31), null],
+    ['the year 2101', Date.UTC(2101, 0, 1), null],
+    ['null', null, null],
+  ])('are taken or left: %s', (_, value, expected) => {
+    expect(read({ closes_at: value, opens_at: value })[0]).toMatchObject({ closesAt: expected, opensAt: expected });
+  });
+});
+
+describe('outcomes', () => {
+  test.each<[unknown, number | null]>([
+    ...([0, 1, 0.5] as const).map((value): [unknown, number] => [value, value]),
+    ...([true, 'yes', 'YES', 'Yes'] as const).map((value): [unknown, number] => [value, 1]),
+    ...([false, 'no', 'NO', 'No'] as const).map((value): [unknown, number] => [value, 0]),
+    ...[-0.1, 1.1, Number.NaN, '1', 'maybe', 'yesterday', '', null, {}, ['yes'], ['no']].map(
+      (value): [unknown, null] => [value, null],
+    ),
+  ])('%j is %j', (value, expected) => {
+    expect(read({ result: value })[0]!.outcome).toBe(expected);
+  });
+});
+
+describe('extra', () => {
+  test('holds every field without a column as it came', () => {
+    const rest = { volume: 12.5, tags: ['a', { b: null }], ' odd name ': '' };
+    expect(JSON.parse(read({ ticker: 'A', category: 'x', ...rest })[0]!.extra!)).toEqual(rest);
+  });
+
+  test('keeps a list of venues whole, since its columns hold parts of it', () => {
+    const venues = [{ ticker: 'A', source: 'kalshi', url: 'https://example.org/a' }];
+    expect(JSON.parse(read({ venues })[0]!.extra!)).toEqual({ venues });
+  });
+
+  test('keeps a top-level ticker under the symbols that it is not', () => {
+    const [first, second] = read({ symbol: 'A', ticker: 'B' });
+    expect(JSON.parse(first!.extra!)).toEqual({ ticker: 'B' });
+    expect(JSON.parse(second!.extra!)).toEqual({ symbol: 'A' });
+  });
+});
+
+test.each([
+  ['null', null, 'market is not an object'],
+  ['a text', 'M', 'market is not an object'],
+  ['a list', [{ canonical_id: 'M' }], 'market is not an object'],
+  ['an empty object', {}, 'canonical_id is not a string'],
+  ['a number for an id', { canonical_id: 5, symbol: 'A' }, 'canonical_id is not a string'],
+  ['an empty id', { canonical_id: '' }, 'canonical_id is not a string'],
+  [
+    'half a surrogate pair',
+    { canonical_id: 'M', symbol: 'A\ud800' },
+    'canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark',
+  ],
+])('refuses %s with a reason', (_, record, reason) => {
+  expect(parseMarket(record, [], paths)).toEqual({ reason });
+});

@@ -1,0 +1,78 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import {
+  chooseHashShare,
+  computeVerifiedThrough,
+  type HashableFile,
+  type HashShare,
+} from '../../../src/archive/format/verified-through.ts';
+import { dayMs } from '../../../src/base/window.ts';
+
+const now = Date.UTC(2026, 6, 1);
+const every = 30 * dayMs;
+const files = (...ages: (number | undefined)[]): HashableFile[] =>
+  ages.map((days) => ({ bytes: 100, hashedAt: days === undefined ? undefined : now - days * dayMs }));
+
+test('takes the part of all bytes that the time since the last share is of the days set', () => {
+  const thirty = files(...Array.from({ length: 30 }, (_, i) => i));
+  expect(chooseHashShare(thirty, now - dayMs, now, every).files).toEqual([thirty[29]]);
+  expect(chooseHashShare(thirty, now - 3 * dayMs, now, every).files).toEqual(thirty.slice(27).reverse());
+  // Before the first share: that of a day.
+  expect(chooseHashShare(thirty, null, now, every).files).toEqual([thirty[29]]);
+  // After a long pause: all, and no more.
+  expect(chooseHashShare(thirty, now - 400 * dayMs, now, every).files).toHaveLength(30);
+});
+
+test('takes those first that were never hashed', () => {
+  const some = files(3, undefined, 40, 1);
+  expect(chooseHashShare(some, now - every / 2, now, every).files).toEqual([some[1], some[2]]);
+});
+
+test('owes nothing by a clock that was ahead, and nothing at once after it', () => {
+  const share = chooseHashShare(files(1, 2), now + dayMs, now, every);
+  expect([share.files, share.hashedTo(0)]).toEqual([[], now]);
+});
+
+test('keeps what is due of a file that is too large for one share', () => {
+  const [large, ...small] = [{ bytes: 3000, hashedAt: 0 }, ...files(...Array.from({ length: 30 }, () => 1))] as const;
+  let to = now;
+  let days = 0;
+  for (; days < 40; days++) {
+    const share = chooseHashShare([large, ...small], to, now + days * dayMs, every);
+    to = share.hashedTo(share.files.length);
+    if (share.files.includes(large)) break;
+    expect(share.files).toEqual([]);
+  }
+  // Half of all bytes.
+  expect(days).toBe(15);
+});
+
+test('every file is hashed again within the days set, whatever the schedule', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.integer({ min: 1, max: 1000 }), { minLength: 1, maxLength: 40 }),
+      fc.array(fc.integer({ min: 1, max: 72 }), { minLength: 200, maxLength: 200 }),
+      (sizes, hours) => {
+        const all = sizes.map((bytes, i) => ({ bytes, i, hashedAt: now - i }));
+        let nowMs = now;
+        let to: number | null = now;
+        for (const gap of hours) {
+          nowMs += gap * 3_600_000;
+          const share: HashShare<(typeof all)[number]> = chooseHashShare(all, to, nowMs, every);
+          for (const file of share.files) file.hashedAt = nowMs;
+          to = share.hashedTo(share.files.length);
+          // The longest that two runs are apart, and a rounding.
+          const bound = every + 72 * 3_600_000;
+          for (const file of all) expect(nowMs - file.hashedAt).toBeLessThanOrEqual(bound);
+        }
+      },
+    ),
+    { numRuns: 30 },
+  );
+});
+
+test('is verified through the moment of the file that was hashed the longest ago', () => {
+  expect(computeVerifiedThrough(files(1, 5, 2))).toBe(now - 5 * dayMs);
+  expect(computeVerifiedThrough(files(1, undefined))).toBeNull();
+  expect(computeVerifiedThrough([])).toBeNull();
+});

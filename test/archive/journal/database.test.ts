@@ -1,0 +1,28 @@
+import { DatabaseSync } from 'node:sqlite';
+import { expect, test } from 'vitest';
+import { openDatabase } from '../../../src/archive/journal/database.ts';
+import { openState } from '../../../src/archive/journal/state.ts';
+import { scratchFolder } from '../scratch.ts';
+
+/** https://sqlite.org/pragma.html#pragma_synchronous: in WAL mode only FULL syncs the log at every commit. */
+const full = 2;
+
+test('every connection of the state syncs its log at each commit', () => {
+  const folder = scratchFolder();
+  const connections: DatabaseSync[] = [];
+  const open = (path: string, busyMs: number) =>
+    openDatabase(path, busyMs, (at) => {
+      const db = new DatabaseSync(at);
+      connections.push(db);
+      return db;
+    });
+  const identity = { upstream: 'https://box.test', parts: 1 };
+  // The first makes the file, the second finds it.
+  const states = [openState(folder, identity, open), openState(folder, identity, open)];
+  for (const db of connections) {
+    expect(db.prepare('pragma synchronous').get()).toEqual({ synchronous: full });
+    expect(db.prepare('pragma journal_mode').get()).toEqual({ journal_mode: 'wal' });
+  }
+  for (const state of states) state.close();
+  expect(connections).toHaveLength(2);
+});

@@ -1,0 +1,71 @@
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, onTestFinished, test } from 'vitest';
+import { isFull, openDatabase } from '../../../src/archive/journal/database.ts';
+import { exitCodes, OddslakeError } from '../../../src/base/errors.ts';
+
+const megabytes = { blocks: 1000, bsize: 4096, bavail: 500, files: 100, ffree: 50 };
+const judged = (changed: Partial<typeof megabytes>): boolean => isFull({ ...megabytes, ...changed });
+
+test('a disk without room for a page of the log, or for a file, is full; one that counts neither is not', () => {
+  expect([judged({}), judged({ bavail: 0 }), judged({ bavail: 7 }), judged({ bavail: 8 })]).toEqual([
+    false,
+    true,
+    true,
+    false,
+  ]);
+  expect([judged({ ffree: 0 }), judged({ files: 0, ffree: 0 }), judged({ blocks: 0, bavail: 0 })]).toEqual([
+    true,
+    false,
+    false,
+  ]);
+});
+
+/** A connection that fails as it does where the system fails it. */
+class Failing extends DatabaseSync {
+  override exec(sql: string): void {
+    if (sql.startsWith('create'))
+      throw Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR', errcode: 778 });
+    super.exec(sql);
+  }
+}
+
+function failureAt(folder: string): OddslakeError {
+  const db = openDatabase(join(folder, 'state.sqlite'), 0, (path) => new Failing(path));
+  try {
+    db.script('create table t (a)');
+  } catch (error) {
+    return error as OddslakeError;
+  } finally {
+    db.close();
+  }
+  throw new Error('it went through');
+}
+
+test('an I/O error where there is room is the disk failing', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'oddslake-room-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  expect(failureAt(folder).message).toMatch(/^The disk failed: .*state\.sqlite .*disk I\/O error/);
+});
+
+test('an I/O error on a disk without room says that it is full and what to do', (context) => {
+  const folder = mkdtempSync(join(tmpdir(), 'oddslake-full-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=400k', 'oddslake-test', folder], { stdio: 'pipe' });
+  } catch {
+    return context.skip('a tmpfs cannot be mounted here');
+  }
+  onTestFinished(() => void execFileSync('umount', ['-l', folder], { stdio: 'pipe' }));
+  openDatabase(join(folder, 'state.sqlite'), 0).close();
+  const { bavail, bsize } = statfsSync(folder);
+  // What opening it takes is left, and no more than that.
+  appendFileSync(join(folder, 'ballast'), new Uint8Array((bavail - 8) * bsize));
+  const error = failureAt(folder);
+  expect(error).toBeInstanceOf(OddslakeError);
+  expect(error.exitCode).toBe(exitCodes.unexpected);
+  expect(error.message).toMatch(/^The disk is full: .*state\.sqlite could not grow\. Free some space and run again/);
+});

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { findLastListedDay, readWholeListings, recordListings } from '../../../src/archive/journal/nightly-memory.ts';
+import { opened } from '../scratch.ts';
+
+const hourMs = 3_600_000;
+const day = Date.UTC(2026, 6, 1);
+
+test('a list that was had whole within a day stays so, whatever comes before or after it', () => {
+  const archive = opened({});
+  const { db } = archive.state;
+  const note = (hour: number, reason: string | null): void => {
+    const at = day + hour * hourMs;
+    recordListings(db, [{ view: 'matched', at, named: 3, total: 3, reason }], { at, named: 3, reason });
+  };
+  const isWhole = () => readWholeListings(db, ['matched'])(day);
+  expect(isWhole()).toBe(true);
+  note(1, 'cut off');
+  expect(isWhole()).toBe(false);
+  expect(readWholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(false);
+  note(2, null);
+  expect(isWhole()).toBe(true);
+  note(3, 'cut off');
+  expect(isWhole()).toBe(true);
+  expect(readWholeListings(db, ['matched', 'other'])(day + 24 * hourMs)).toBe(false);
+  // Of a day before the first list a whole one of a later day has to do.
+  expect(readWholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(true);
+  expect(findLastListedDay(db)).toBe(day);
+  archive.close();
+});

@@ -1,0 +1,123 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { PrecedenceWindow } from '../../../src/archive/format/precedence.ts';
+import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
+import { addSegments } from '../../../src/archive/journal/coverage.ts';
+import { openDayPrecedence, recordPrecedence } from '../../../src/archive/journal/precedence.ts';
+import { openState, type State } from '../../../src/archive/journal/state.ts';
+import { dayMs } from '../../../src/base/window.ts';
+import { turnStateBack } from '../older.ts';
+import { scratchRoot } from '../../harness/scratch-root.ts';
+
+const day = Date.UTC(2026, 0, 1);
+let folder: string;
+let state: State;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(scratchRoot, 'oddslake-standings-'));
+  state = openState(folder, { upstream: 'test', parts: 1 });
+});
+
+afterEach(() => {
+  state.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const size = 12;
+const anyNote = fc.record({
+  symbol: fc.constantFrom('A', 'B'),
+  from: fc.nat(size - 2),
+  length: fc.integer({ min: 1, max: size }),
+  observedAt: fc.integer({ min: 0, max: 3 }),
+  rank: fc.constantFrom(precedenceRanks.import, precedenceRanks.poll, precedenceRanks.preferred),
+});
+
+/** What is known of a key, as a merge asks for it. */
+function known(symbol: string, t: number) {
+  const standings = openDayPrecedence(state.db, day);
+  const found = standings.getWindows(symbol).find((s) => s.from <= t && t < s.to);
+  return found === undefined ? undefined : { rank: found.rank, observedAt: found.observedAt };
+}
+
+describe('standings', () => {
+  test('say of every key what was noted of it last', () => {
+    // One transaction: nothing here need outlive a crash.
+    state.db.transaction(() =>
+      fc.assert(
+        fc.property(fc.array(anyNote, { maxLength: 8 }), (notes) => {
+          state.db.run('delete from standings');
+          const model = new Map<string, unknown>();
+          for (const { symbol, from, length, rank, observedAt } of notes) {
+            const to = Math.min(size, from + length);
+            for (let t = from; t < to; t++) model.set(`${symbol} ${t}`, { rank, observedAt });
+            const stretch: PrecedenceWindow = { symbol, from: day + from, to: day + to, rank, observedAt };
+            recordPrecedence(state.db, [stretch]);
+          }
+          for (const symbol of ['A', 'B']) {
+            for (let t = 0; t < size; t++) expect(known(symbol, day + t)).toEqual(model.get(`${symbol} ${t}`));
+          }
+          for (const symbol of ['A', 'B']) {
+            openDayPrecedence(state.db, day)
+              .getWindows(symbol)
+              .forEach(({ from, to }, i, all) => {
+                expect(from).toBeLessThan(to);
+                expect(to).toBeLessThanOrEqual(all[i + 1]?.from ?? to);
+              });
+          }
+        }),
+        { numRuns: 150 },
+      ),
+    );
+  });
+
+  test('of imports and of contested keys are taken over from an older version', () => {
+    turnStateBack(state.db, 5);
+    state.db.run('insert into imported values (?, ?, ?, ?, ?)', 'A', day, day + 10, precedenceRanks.import, 7);
+    state.db.run('insert into contested values (?, ?, ?, ?)', 'A', day + 3, precedenceRanks.poll, 8);
+    state.db.run('insert into contested values (?, ?, ?, ?)', 'B', day + dayMs, precedenceRanks.preferred, -1);
+    state.close();
+    state = openState(folder, { upstream: 'test', parts: 1 });
+    expect(known('A', day + 2)).toEqual({ rank: precedenceRanks.import, observedAt: 7 });
+    expect(known('A', day + 3)).toEqual({ rank: precedenceRanks.poll, observedAt: 8 });
+    expect(known('A', day + 9)).toEqual({ rank: precedenceRanks.import, observedAt: 7 });
+    expect(known('A', day + 10)).toBeUndefined();
+    expect(openDayPrecedence(state.db, day + dayMs).getWindows('B')).toEqual([
+      { symbol: 'B', from: day + dayMs, to: day + dayMs + 1, rank: precedenceRanks.preferred, observedAt: -1 },
+    ]);
+  });
+
+  test('are those of their own day', () => {
+    const stretch = {
+      symbol: 'A',
+      from: day + dayMs - 10,
+      to: day + dayMs,
+      rank: precedenceRanks.import,
+      observedAt: 1,
+    };
+    const next = { symbol: 'A', from: day + dayMs, to: day + dayMs + 1, rank: precedenceRanks.poll, observedAt: -5 };
+    recordPrecedence(state.db, [stretch, next]);
+    expect(openDayPrecedence(state.db, day).getWindows('A')).toEqual([stretch]);
+    expect(openDayPrecedence(state.db, day + dayMs).getWindows('A')).toEqual([next]);
+    expect(openDayPrecedence(state.db, day - dayMs).getWindows('A')).toEqual([]);
+    expect(openDayPrecedence(state.db, day).inferPrecedence('A', day)).toEqual({
+      rank: precedenceRanks.poll,
+      observedAt: -Infinity,
+    });
+  });
+
+  test('of a polled tick are not when a file was written whose coverage lies over the poll', () => {
+    const window = { from: day, to: day + dayMs };
+    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 1, origin: 'poll', evidence: 'confirmed' }], 0);
+    expect(openDayPrecedence(state.db, day).inferPrecedence('A', day)).toEqual({
+      rank: precedenceRanks.poll,
+      observedAt: day + 1,
+    });
+    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 2, origin: 'import', evidence: 'confirmed' }], 0);
+    expect(openDayPrecedence(state.db, day).inferPrecedence('A', day)).toEqual({
+      rank: precedenceRanks.poll,
+      observedAt: -Infinity,
+    });
+  });
+});

@@ -1,0 +1,166 @@
+import { once } from 'node:events';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import {
+  openSharedRateStore,
+  type SharedRateStore,
+  toRateFilePath,
+} from '../../../src/archive/journal/rate-limit-store.ts';
+import { openState } from '../../../src/archive/journal/state.ts';
+import { initialRateState, startsRetentionMs } from '../../../src/base/rate-state.ts';
+import { systemClock } from '../../../src/base/system.ts';
+import { createSlidingWindow } from '../../../src/client/sliding-window.ts';
+import { scratchFolder } from '../scratch.ts';
+import { seeded } from '../../client/seeded.ts';
+import { mostWithin } from '../../client/sliding.ts';
+import { another } from './another-process.ts';
+
+function openIn(folder: string, busyMsMax?: number): SharedRateStore {
+  const state = openState(folder, { upstream: 'https://box.test', parts: 4 });
+  const pace = openSharedRateStore(state, folder, busyMsMax);
+  state.close();
+  onTestFinished(() => pace.close());
+  return pace;
+}
+
+describe('the pace of an archive', () => {
+  test('is one for all who open it, and lasts', () => {
+    const folder = scratchFolder();
+    const [one, two] = [openIn(folder), openIn(folder)];
+    expect(two.runExclusive(() => two.read())).toEqual(initialRateState);
+    const pace = {
+      ...initialRateState,
+      count: 7,
+      slotMs: 12.5,
+      resumeMs: 99,
+      lowest: 20,
+      atMs: 13,
+      learned: '{"rate":3}',
+    };
+    one.runExclusive(() => one.write(pace));
+    expect(two.runExclusive(() => two.read())).toEqual(pace);
+    const later = openIn(folder);
+    expect(later.runExclusive(() => later.read())).toEqual(pace);
+  });
+
+  test('passes on what was thrown in a turn as it is: it is none of the file', () => {
+    const pace = openIn(scratchFolder());
+    const thrown = new Error('paused for 1 s');
+    const turn = () =>
+      pace.runExclusive(() => {
+        throw thrown;
+      });
+    expect(turn).toThrow(thrown);
+    expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
+  });
+
+  test('forgets starts that are old, and what stood in a turn that failed', () => {
+    const pace = openIn(scratchFolder());
+    for (let n = 0; n < 100; n++) pace.runExclusive(() => pace.addStart(n, n * 100));
+    pace.runExclusive(() => {
+      expect(pace.getStart(0)).toBeUndefined();
+      expect(pace.getStart(99)).toEqual({ atMs: 9900, tookMs: null });
+      expect(pace.getStart(99 - startsRetentionMs / 100)).toBeDefined();
+      pace.endStart(98, 4, true);
+      pace.endStart(97, 4, false);
+      expect(pace.countAccepted(0, 100, 0)).toBe(1);
+      expect(pace.countAccepted(0, 98, 0)).toBe(0);
+    });
+    const broken = () =>
+      pace.runExclusive(() => {
+        pace.clear();
+        throw new Error('amid a turn');
+      });
+    expect(broken).toThrow('amid a turn');
+    expect(pace.runExclusive(() => pace.getStart(99))).toBeDefined();
+  });
+
+  test.each(['rubbish '.repeat(2000), '', 'SQLite format 3\0'.repeat(600)])(
+    'is begun anew where its file is unreadable',
+    (text) => {
+      const folder = scratchFolder();
+      writeFileSync(toRateFilePath(folder), text);
+      const pace = openIn(folder);
+      expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
+      expect(existsSync(toRateFilePath(folder))).toBe(true);
+    },
+  );
+
+  test('is begun anew where only its log is left', () => {
+    const folder = scratchFolder();
+    const lost = openIn(folder);
+    lost.runExclusive(() => lost.write({ ...initialRateState, count: 5 }));
+    expect(existsSync(`${toRateFilePath(folder)}-wal`)).toBe(true);
+    rmSync(toRateFilePath(folder));
+    const pace = openIn(folder);
+    expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
+  });
+
+  test('of a machine that was started anew holds nobody up, and still knows what was learned', () => {
+    const pace = openIn(scratchFolder());
+    const pacer = createSlidingWindow(() => 1, pace);
+    const uptimeMs = 1e9;
+    pace.runExclusive(() => {
+      pacer.start(uptimeMs);
+      pace.write({ ...pace.read(), resumeMs: uptimeMs + 60_000, learned: '{}' });
+    });
+    expect(pace.runExclusive(() => pacer.computeEarliestMs(5000))).toBe(Number.NEGATIVE_INFINITY);
+    expect(pace.runExclusive(() => pace.read())).toMatchObject({
+      count: 1,
+      resumeMs: Number.NEGATIVE_INFINITY,
+      learned: '{}',
+    });
+  });
+
+  test('lets three who share it start no more than the rate in any second', () => {
+    const folder = scratchFolder();
+    const rate = 100;
+    const starts: number[] = [];
+    const random = seeded(3);
+    const pacers = [1, 2, 3].map(() => {
+      const pace = openIn(folder);
+      return { pace, pacer: createSlidingWindow(() => rate, pace), wakeAt: 0, count: 0 };
+    });
+    while (starts.length < 250) {
+      const next = pacers.reduce((a, b) => (b.wakeAt < a.wakeAt ? b : a));
+      const now = next.wakeAt;
+      next.pace.runExclusive(() => {
+        const earliest = next.pacer.computeEarliestMs(now);
+        if (earliest <= now) {
+          next.pacer.noteResponse(next.pacer.start(now), now + 1);
+          starts.push(now);
+          next.count++;
+        }
+        // Timers are late by some milliseconds.
+        next.wakeAt = Math.max(now, earliest) + 5 * random();
+      });
+    }
+    expect(Math.min(...pacers.map(({ count }) => count))).toBeGreaterThan(0);
+    expect(mostWithin(starts, 1000)).toBeLessThanOrEqual(rate);
+    expect(starts.at(-1)! - starts[0]!).toBeLessThan(3000);
+  });
+
+  test('is an error with a sentence, not a hang, while a process that was stopped amid its turn holds it; and free when that one is killed', async () => {
+    const folder = scratchFolder();
+    const pace = openIn(folder, 200);
+    const child = another(
+      folder,
+      `pace.runExclusive(() => {
+        process.stdout.write('mine');
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+      });`,
+    );
+    await once(child.stdout, 'data');
+    child.kill('SIGSTOP');
+    const began = systemClock.monotonicMs();
+    const busy = expect.objectContaining({
+      exitCode: 5,
+      message: expect.stringContaining('was stopped at a bad moment'),
+    });
+    expect(() => pace.runExclusive(() => 0)).toThrow(busy);
+    expect(systemClock.monotonicMs() - began).toBeGreaterThanOrEqual(190);
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    expect(pace.runExclusive(() => 1)).toBe(1);
+  });
+});

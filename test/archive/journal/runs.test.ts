@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import {
+  finishRun,
+  readLastEndedRuns,
+  readLatestEndedRun,
+  readLatestRuns,
+  startRun,
+} from '../../../src/archive/journal/runs.ts';
+import { now, opened } from '../scratch.ts';
+
+const hourMs = 3_600_000;
+
+test('of the last runs none is one that ended in the time to come', () => {
+  const { db } = opened().state;
+  const ran = (runId: string, job: string, at: number, exitCode: number): void => {
+    startRun(db, runId, job, 1, at);
+    finishRun(db, runId, at + 1000, exitCode, `{"run":"${runId}"}`);
+  };
+  ran('a', 'nightly', now - 2 * hourMs, 0);
+  ran('b', 'nightly', now - hourMs, 4);
+  ran('c', 'nightly', now + 9000 * hourMs, 0);
+  ran('d', 'ticks', now + 9000 * hourMs, 0);
+  expect(readLastEndedRuns(db, now).map(({ job, summary, succeededAt }) => ({ job, summary, succeededAt }))).toEqual([
+    { job: 'nightly', summary: '{"run":"b"}', succeededAt: now - 2 * hourMs + 1000 },
+  ]);
+  expect(readLatestRuns(db, 10, now).map(({ runId }) => runId)).toEqual(['a', 'b']);
+});
+
+test('the last end of a job is found, however many runs of others came after it', () => {
+  const { db } = opened().state;
+  startRun(db, 'b', 'ticks', 1, now - hourMs);
+  startRun(db, 'n', 'nightly', 1, now - 3 * hourMs);
+  finishRun(db, 'n', now - 3 * hourMs, 4, '{}');
+  startRun(db, 'under way', 'nightly', 1, now - 2 * hourMs);
+  expect(readLatestRuns(db, 1, now).map(({ runId }) => runId)).toEqual(['b']);
+  expect(readLatestEndedRun(db, 'nightly', now)).toMatchObject({ runId: 'n', exitCode: 4, summary: '{}' });
+  expect(readLatestEndedRun(db, 'nightly', now - 4 * hourMs)).toBeUndefined();
+});

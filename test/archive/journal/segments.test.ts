@@ -1,0 +1,65 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { addSegments, readSegments, readSymbolCoverage } from '../../../src/archive/journal/coverage.ts';
+import { openDayPrecedence } from '../../../src/archive/journal/precedence.ts';
+import { openState, type State } from '../../../src/archive/journal/state.ts';
+import { covers, dayMs, floorToDay } from '../../../src/base/window.ts';
+import { scratchRoot } from '../../harness/scratch-root.ts';
+
+const hourMs = 3_600_000;
+const start = Date.UTC(2026, 0, 1);
+let folder: string;
+let state: State;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(scratchRoot, 'oddslake-segments-'));
+  state = openState(folder, { upstream: 'test', parts: 1 });
+});
+
+afterEach(() => {
+  state.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const night = (n: number, settleMs: number): void => {
+  const end = start + n * dayMs;
+  const from = n === 1 ? start : end - dayMs - hourMs;
+  addSegments(state.db, 'A', [{ from, to: end, fetchedAt: end + 1, origin: 'poll', evidence: 'confirmed' }], settleMs);
+};
+
+const observed = (t: number): number => openDayPrecedence(state.db, floorToDay(t)).inferPrecedence('A', t).observedAt;
+
+test('a year of nights leaves a handful of segments, and covers the same', () => {
+  for (let n = 1; n <= 365; n++) night(n, hourMs);
+  const segments = readSegments(state.db, 'A');
+  expect(segments.length).toBeLessThan(6);
+  expect(covers(segments, { from: start, to: start + 365 * dayMs })).toBe(true);
+});
+
+test('answers of the last days are told apart', () => {
+  for (let n = 1; n <= 10; n++) night(n, hourMs);
+  const lastNight = start + 10 * dayMs;
+  expect(observed(lastNight - 2 * hourMs)).toBe(lastNight + 1);
+  expect(observed(lastNight - 26 * hourMs)).toBe(lastNight - dayMs + 1);
+});
+
+test('what was not answered late enough to be final is never joined into what was', () => {
+  for (let n = 1; n <= 20; n++) night(n, 2 * hourMs);
+  expect(readSegments(state.db, 'A').length).toBe(20);
+});
+
+test('an answer of a moment that has not been yet covers nothing, and the others do', () => {
+  const [first, second] = [start + dayMs, start + 2 * dayMs];
+  addSegments(state.db, 'A', [{ from: start, to: first, fetchedAt: first, origin: 'poll', evidence: 'confirmed' }], 0);
+  addSegments(
+    state.db,
+    'A',
+    [{ from: first, to: second, fetchedAt: second, origin: 'poll', evidence: 'confirmed' }],
+    0,
+  );
+  expect(readSymbolCoverage(state.db, 'A')).toEqual([{ from: start, to: second }]);
+  expect(readSymbolCoverage(state.db, 'A', second)).toEqual([{ from: start, to: second }]);
+  expect(readSymbolCoverage(state.db, 'A', second - 1)).toEqual([{ from: start, to: first }]);
+  expect(readSymbolCoverage(state.db, 'A', first - 1)).toEqual([]);
+});

@@ -1,0 +1,269 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { canBeLive, isActive } from '../../../src/archive/completeness/symbol-lifetime.ts';
+import { finishRun, isRunOver, readLastStart, startRun } from '../../../src/archive/journal/runs.ts';
+import {
+  countActiveSymbols,
+  ensureSymbols,
+  readAllSymbols,
+  readListedStates,
+  readSuspendedSymbols,
+  readSymbol,
+  readUnsettledSymbols,
+  recordMarkets,
+  recordRecognition,
+  type SymbolRecognition,
+} from '../../../src/archive/journal/symbols.ts';
+import { dayMs, market, now, opened } from '../scratch.ts';
+
+const database = () => opened().state.db;
+
+describe('observed markets', () => {
+  test('make symbols known, and later polls change what they say without forgetting what they leave out', () => {
+    const db = database();
+    recordMarkets(db, [market('AAA', { question: 'Rain?', opensAt: 5 })], now, true);
+    recordMarkets(db, [market('AAA', { category: 'weather', closesAt: 9 })], now + 1, true);
+    expect(readSymbol(db, 'AAA')).toMatchObject({
+      question: 'Rain?',
+      category: 'weather',
+      opensAt: 5,
+      closesAt: 9,
+      isActive: true,
+      listed: true,
+      firstSeen: now,
+      lastSeen: now + 1,
+      lastActive: now + 1,
+      inactiveSince: null,
+      polledFrom: null,
+      ticks: 0,
+    });
+  });
+
+  test('that a complete list names no more count as inactive; a list that was cut off proves nothing', () => {
+    const db = database();
+    recordMarkets(db, [market('AAA'), market('BBB')], now, true);
+    recordMarkets(db, [market('BBB')], now + 1, false);
+    expect(readSymbol(db, 'AAA')).toMatchObject({ isActive: true, inactiveSince: null });
+    recordMarkets(db, [market('BBB')], now + 2, true);
+    expect(readSymbol(db, 'AAA')).toMatchObject({ isActive: false, inactiveSince: now + 2, lastActive: now });
+    recordMarkets(db, [market('AAA'), market('BBB')], now + 3, true);
+    expect(readSymbol(db, 'AAA')).toMatchObject({ isActive: true, inactiveSince: null, lastActive: now + 3 });
+  });
+
+  test('keep the first moment of being inactive, however often it is seen', () => {
+    const db = database();
+    for (const [i, isActive] of [true, false, false].entries())
+      recordMarkets(db, [market('A', { isActive })], now + i, true);
+    expect(readSymbol(db, 'A')).toMatchObject({ inactiveSince: now + 1, lastActive: now, lastSeen: now + 2 });
+  });
+
+  test('forget a resolution once the market is told to be active without one, and not where that is left out', () => {
+    const db = database();
+    const over = { isActive: false, resolvedAt: now - 5, outcome: 1 };
+    recordMarkets(db, [market('A', over), market('B', over)], now, true);
+    recordMarkets(db, [market('A'), market('B', { isActive: null })], now + 1, true);
+    expect(readSymbol(db, 'A')).toMatchObject({ isActive: true, resolvedAt: null, outcome: null, inactiveSince: null });
+    expect(readSymbol(db, 'B')).toMatchObject({ resolvedAt: now - 5, outcome: 1 });
+  });
+
+  test('tell when a resolution was first told, that of a plan once its moment is past, and of what changed since', () => {
+    const db = database();
+    const over = { isActive: false, resolvedAt: now - 5, outcome: 1 };
+    const plan = market('PLAN', { resolvedAt: now + 2, closesAt: now + 1 });
+    recordMarkets(db, [market('A', over), market('B'), market('GONE'), plan], now, true);
+    const seen = () => readListedStates(db, now, now + 3).map(({ symbol, resolutionSeen }) => [symbol, resolutionSeen]);
+    expect(seen()).toEqual([['PLAN', null]]);
+    recordMarkets(db, [market('A', over), market('B', over), plan, market('NEW')], now + 1, true);
+    expect(readListedStates(db, now, now + 3)).toEqual([
+      expect.objectContaining({ symbol: 'B', resolved: true, resolutionSeen: now + 1, firstSeen: now }),
+      expect.objectContaining({ symbol: 'GONE', resolved: false, inactiveSince: now + 1 }),
+      expect.objectContaining({ symbol: 'NEW', firstSeen: now + 1 }),
+      expect.objectContaining({ symbol: 'PLAN', resolved: false, closesAt: now + 1 }),
+    ]);
+    recordMarkets(db, [market('A'), market('B', over), plan, market('NEW')], now + 3, true);
+    expect(seen()).toEqual([
+      ['B', now + 1],
+      ['GONE', null],
+      ['NEW', null],
+      ['PLAN', now + 3],
+    ]);
+    // Reopened, and resolved once more.
+    recordMarkets(db, [market('A', over)], now + 4, false);
+    expect(seen()[0]).toEqual(['A', now + 4]);
+  });
+
+  test('of several markets with one symbol leave it active where one of them is, in whatever order they come', () => {
+    const over = market('A', { canonicalId: 'old', isActive: false, resolvedAt: now - 5, outcome: 1 });
+    const running = market('A', { canonicalId: 'new', question: 'Again?' });
+    for (const both of [
+      [over, running],
+      [running, over],
+    ]) {
+      const db = database();
+      recordMarkets(db, both, now, true);
+      expect(readSymbol(db, 'A')).toMatchObject({ isActive: true, canonicalId: 'new', inactiveSince: null });
+    }
+  });
+
+  test('count for a symbol that was known by name alone, though the poll is older than that', () => {
+    const db = database();
+    ensureSymbols(db, ['A'], now);
+    recordMarkets(db, [market('A', { question: 'Rain?' })], now - 5, true);
+    expect(readSymbol(db, 'A')).toMatchObject({
+      question: 'Rain?',
+      listed: true,
+      firstSeen: now - 5,
+      lastSeen: now - 5,
+    });
+    recordMarkets(db, [market('A', { question: 'Snow?' })], now - 4, true);
+    expect(readSymbol(db, 'A')).toMatchObject({ question: 'Snow?', lastSeen: now - 4 });
+  });
+
+  test('of an older poll that comes later change nothing', () => {
+    const db = database();
+    recordMarkets(db, [market('AAA', { isActive: false, outcome: 1 })], now, true);
+    recordMarkets(db, [market('AAA', { outcome: 0.5 })], now - 1, true);
+    expect(readSymbol(db, 'AAA')).toMatchObject({ isActive: false, outcome: 1, lastSeen: now });
+  });
+
+  test('leave symbols named by hand alone, in the order of their UTF-8 bytes', () => {
+    const db = database();
+    ensureSymbols(db, ['🚀', '￿', 'a', 'B'], now);
+    ensureSymbols(db, ['a'], now + 1);
+    recordMarkets(db, [market('C')], now + 2, true);
+    expect(readAllSymbols(db).map(({ symbol }) => symbol)).toEqual(['B', 'C', 'a', '￿', '🚀']);
+    expect(readSymbol(db, 'a')).toMatchObject({ firstSeen: now, listed: false, inactiveSince: null });
+  });
+});
+
+describe('a symbol that the service says it does not know', () => {
+  const others = { answered: ['C'], failed: [] };
+  const unknownOn = (db: ReturnType<typeof database>, day: number, of: Partial<SymbolRecognition> = {}) =>
+    recordRecognition(db, { ...others, unknown: ['A'], failed: ['A'], ...of }, 3, now + day * dayMs);
+  const known = () => {
+    const db = database();
+    ensureSymbols(db, ['A', 'B', 'C'], now);
+    return db;
+  };
+
+  test('is suspended on the third day that it says so, however often it says so on one', () => {
+    const db = known();
+    for (let poll = 0; poll < 9; poll++) expect(unknownOn(db, 0)).toEqual([]);
+    expect(unknownOn(db, 1)).toEqual([]);
+    expect(readSymbol(db, 'A')).toMatchObject({ unknownSince: now, suspendedAt: null });
+    expect(unknownOn(db, 2)).toEqual(['A']);
+    expect(readSymbol(db, 'A')).toMatchObject({ suspendedAt: now + 2 * dayMs, triedAt: now + 2 * dayMs });
+    // It stays so since then, and is not suspended twice.
+    expect(unknownOn(db, 3)).toEqual([]);
+    expect(readSymbol(db, 'A')).toMatchObject({ suspendedAt: now + 2 * dayMs, triedAt: now + 3 * dayMs });
+    expect(readSuspendedSymbols(db).map(({ symbol }) => symbol)).toEqual(['A']);
+  });
+
+  test('is known again by one answer, and counted from the first day on', () => {
+    const db = known();
+    for (const day of [0, 1, 2]) unknownOn(db, day);
+    recordRecognition(db, { answered: ['A'], unknown: [], failed: ['A'] }, 3, now + 3 * dayMs);
+    expect(readSymbol(db, 'A')).toMatchObject({ unknownSince: null, suspendedAt: null, triedAt: null });
+    expect([unknownOn(db, 4), unknownOn(db, 5)]).toEqual([[], []]);
+    expect(unknownOn(db, 6)).toEqual(['A']);
+  });
+
+  test('is not in doubt where the service answered for no other, nor by a failure that says nothing of it', () => {
+    const db = known();
+    for (let day = 0; day < 9; day++) {
+      expect(unknownOn(db, day, { answered: [] })).toEqual([]);
+      expect(unknownOn(db, day, { unknown: [] })).toEqual([]);
+    }
+    expect(readSymbol(db, 'A')).toMatchObject({ unknownSince: null, suspendedAt: null });
+  });
+
+  test('that a clock said so of that was days ahead counts from today', () => {
+    const db = known();
+    unknownOn(db, 900);
+    expect([unknownOn(db, 0), unknownOn(db, 1), unknownOn(db, 2)]).toEqual([[], [], ['A']]);
+  });
+});
+
+describe('a run', () => {
+  test('is over when it was finished, when its process is gone, and when nobody knows it', () => {
+    const db = database();
+    startRun(db, 'mine', 'test', process.pid, now);
+    startRun(db, 'gone', 'test', 2_147_483_646, now);
+    expect(['mine', 'gone', 'unknown'].map((id) => isRunOver(db, id))).toEqual([false, true, true]);
+    // Killed before, under the number that this process has now: in a container every run may be number 1.
+    db.run("insert into runs (run_id, job, pid, started_at) values ('namesake', 'test', ?, ?)", process.pid, now);
+    expect(isRunOver(db, 'namesake')).toBe(true);
+    finishRun(db, 'mine', now, 0, '{}');
+    expect(isRunOver(db, 'mine')).toBe(true);
+  });
+
+  test('is forgotten after a thousand others, unless it never ended', () => {
+    const db = database();
+    startRun(db, 'open', 'test', 1, now - 1);
+    for (let i = 0; i < 1_010; i++) {
+      startRun(db, `run ${i}`, 'test', 1, now + i);
+      finishRun(db, `run ${i}`, now + i, 0, '{}');
+    }
+    const runs = db.all<{ run_id: string }>('select run_id from runs').map((row) => row.run_id);
+    expect(runs.length).toBeLessThan(1_010);
+    expect(runs).toContain('open');
+    expect(runs).not.toContain('run 0');
+  });
+
+  test('is remembered while it is the last of its job, however many others there were', () => {
+    const db = database();
+    startRun(db, 'night', 'nightly', 1, now);
+    finishRun(db, 'night', now, 0, '{}');
+    for (let i = 1; i < 1_010; i++) {
+      startRun(db, `poll ${i}`, 'ticks', 1, now + i);
+      finishRun(db, `poll ${i}`, now + i, 0, '{}');
+    }
+    expect(readLastStart(db, 'nightly')).toBe(now);
+    expect(readLastStart(db, 'ticks')).toBe(now + 1_009);
+    expect(readLastStart(db, 'publish')).toBe(null);
+    expect(db.all('select 1 from runs').length).toBeLessThan(1_010);
+  });
+});
+
+test('all symbols that may be polled are among the unsettled, and those that ended long ago are not', () => {
+  const moment = fc.integer({ min: 1, max: 20 });
+  const maybe = fc.option(moment, { nil: null });
+  const row = fc.record({
+    listed: fc.constantFrom(0, 1),
+    opens_at: maybe,
+    resolved_at: maybe,
+    outcome: fc.constantFrom(null, 1),
+    last_active: maybe,
+    inactive_since: maybe,
+    suspended_at: maybe,
+    first_seen: moment,
+    last_seen: moment,
+  });
+  const rules = { lookbackMs: 0, lingerMs: 5, settleMs: 2 };
+  const db = database();
+  fc.assert(
+    fc.property(fc.array(row, { maxLength: 20 }), moment, (rows, nowMs) => {
+      db.run('delete from symbols');
+      rows.forEach((values, i) => {
+        const names = Object.keys(values);
+        const marks = names.map(() => '?').join(', ');
+        db.run(
+          `insert into symbols (symbol, ${names.join(', ')}) values (?, ${marks})`,
+          `S${i}`,
+          ...Object.values(values),
+        );
+      });
+      const known = readAllSymbols(db);
+      const live = known.filter((facts) => canBeLive({ ...facts, suspendedAt: null }, nowMs, rules));
+      const unsettled = readUnsettledSymbols(db, nowMs - rules.lingerMs);
+      expect(unsettled).toEqual(known.filter(({ symbol }) => unsettled.some((one) => one.symbol === symbol)));
+      expect(unsettled).toEqual(expect.arrayContaining(live));
+      const ended = known.filter((f) => f.inactiveSince !== null && f.inactiveSince <= nowMs - rules.lingerMs);
+      const longAgo = ended.filter((f) => Math.max(f.resolvedAt ?? 0, f.lastActive ?? 0) <= nowMs - rules.lingerMs);
+      for (const { symbol } of longAgo) expect(unsettled.map((facts) => facts.symbol)).not.toContain(symbol);
+      expect(readSuspendedSymbols(db)).toEqual(known.filter((facts) => facts.suspendedAt !== null));
+      expect(countActiveSymbols(db)).toBe(known.filter((facts) => isActive(facts, null)).length);
+    }),
+    { numRuns: 300 },
+  );
+});

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { isFullDisk, JobThreadError } from '../../../src/archive/job-thread.ts';
+import { toBacktestFailure } from '../../../src/backtest/run/backtest-in-thread.ts';
+
+test('a full disk is known by the error itself, by what caused it, and by what DuckDB says', () => {
+  const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
+  for (const error of [
+    full,
+    new Error('the file', { cause: full }),
+    new Error('the file', {
+      cause: new Error('its folder', { cause: Object.assign(new Error(''), { code: 'EDQUOT' }) }),
+    }),
+    new Error('IO Error: Could not write all bytes to file "x": wanted=1 wrote=0: No space left on device'),
+  ])
+    expect([error.message, isFullDisk(error)]).toEqual([error.message, true]);
+  for (const other of [new Error('write'), Object.assign(new Error('x'), { code: 'EIO' }), null, 'ENOSPC'])
+    expect(isFullDisk(other)).toBe(false);
+});
+
+test('what a thread said of its failure is known, and all else is unexpected', () => {
+  const faults = [{ name: 'from', reason: 'is late' }];
+  expect(toBacktestFailure(new JobThreadError({ why: 'unfit', message: 'x', faults }))).toEqual({
+    why: 'unfit',
+    message: 'x',
+    faults,
+  });
+  for (const error of [new JobThreadError({ why: 'unexpected', message: 'y' }), new Error('y'), 'y'])
+    expect(toBacktestFailure(error)).toMatchObject({ why: 'unexpected', faults: [] });
+});

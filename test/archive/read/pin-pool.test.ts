@@ -1,0 +1,76 @@
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { type Disk, systemDisk } from '../../../src/archive/disk/file-system.ts';
+import { DamageError } from '../../../src/base/errors.ts';
+import { openPinPool, ReplacedError } from '../../../src/server/history/pin-pool.ts';
+import { answer, append, day0, now, opened, publishNow, scratchFolder } from '../scratch.ts';
+
+const { signal } = new AbortController();
+
+async function archiveOf(root = scratchFolder()) {
+  let reads = 0;
+  const disk: Disk = {
+    ...systemDisk,
+    readStream(path) {
+      reads++;
+      return systemDisk.readStream(path);
+    },
+  };
+  const archive = opened({ root, disk });
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  await publishNow(archive);
+  const [file] = archive.readManifest().datasets.ticks.files;
+  return { root, archive, file: file!, shelf: openPinPool(archive, 'test'), reads: () => reads };
+}
+
+test('a file is read against its hash once, for however many readers, at once and later', async () => {
+  const { shelf, file, reads } = await archiveOf();
+  const taken = await Promise.all([1, 2, 3].map(() => shelf.acquire(file, signal)));
+  expect(new Set(taken.map(({ path }) => path)).size).toBe(1);
+  for (const one of taken) one.release();
+  (await shelf.acquire(file, signal)).release();
+  expect(reads()).toBe(1);
+  shelf.close();
+  expect(existsSync(shelf.folder)).toBe(false);
+});
+
+test('a file that somebody wrote into is read again, and refused where it is another one', async () => {
+  const { root, shelf, file, reads } = await archiveOf();
+  const path = join(root, file.path);
+  const bytes = readFileSync(path);
+  (await shelf.acquire(file, signal)).release();
+  writeFileSync(path, bytes.toReversed());
+  await expect(shelf.acquire(file, signal)).rejects.toBeInstanceOf(DamageError);
+  writeFileSync(path, bytes);
+  (await shelf.acquire(file, signal)).release();
+  expect(reads()).toBe(3);
+  shelf.close();
+});
+
+test('what was taken stays as it is when a later generation replaces it, and goes once it is given back', async () => {
+  const { root, archive, shelf, file } = await archiveOf();
+  const bytes = readFileSync(join(root, file.path));
+  const taken = await shelf.acquire(file, signal);
+  append(archive, answer('AAA', [[day0 + 1, 0.6]]));
+  await publishNow(archive, now + 1);
+  expect(readFileSync(join(root, file.path)).equals(bytes)).toBe(false);
+  expect(readFileSync(taken.path).equals(bytes)).toBe(true);
+  shelf.releaseStale(archive.readManifest());
+  expect(existsSync(taken.path)).toBe(true);
+  taken.release();
+  expect(globSync('**/*.parquet', { cwd: shelf.folder })).toEqual([]);
+  await expect(shelf.acquire(file, signal)).rejects.toBeInstanceOf(ReplacedError);
+  shelf.close();
+});
+
+test('one reader that is stopped while a file is checked takes it from nobody else', async () => {
+  const { shelf, file } = await archiveOf();
+  const stopped = new AbortController();
+  const first = shelf.acquire(file, stopped.signal);
+  const second = shelf.acquire(file, signal);
+  stopped.abort(new Error('stopped'));
+  await expect(first).rejects.toThrow('stopped');
+  (await second).release();
+  shelf.close();
+});

@@ -1,0 +1,65 @@
+import { expect, test } from 'vitest';
+import { ensureSymbols, recordMarkets, recordRecognition } from '../../../src/archive/journal/symbols.ts';
+import { listSymbols } from '../../../src/archive/read/symbols.ts';
+import { formatSymbols } from '../../../src/cli/format-lists.ts';
+import { answer, append, day0, dayMs, market, now, opened, publishNow } from '../scratch.ts';
+
+async function archiveOfAll() {
+  const archive = opened();
+  const { db } = archive.state;
+  const facts = [
+    market('Z-live', { question: 'Will it rain in São Paulo?', category: 'weather' }),
+    market('A-closed', { isActive: false }),
+    market('B-resolved', { isActive: false, resolvedAt: now - dayMs, outcome: 1 }),
+    market('C-settled', { isActive: false, outcome: 0 }),
+    market('D-to-come', { resolvedAt: now + dayMs }),
+    market('E-unknown'),
+  ];
+  recordMarkets(db, facts, now, true);
+  ensureSymbols(db, ['F-by-hand'], now);
+  recordRecognition(db, { answered: ['Z-live'], unknown: ['E-unknown'], failed: ['E-unknown'] }, 1, now);
+  append(
+    archive,
+    answer('Z-live', [[day0, 0.5]]),
+    answer('A-closed', [
+      [day0, 0.5],
+      [day0 + dayMs, 0.4],
+    ]),
+  );
+  await publishNow(archive);
+  return archive;
+}
+
+test('live symbols come first, then those named by hand, suspended, closed and resolved', async () => {
+  const { symbols } = listSymbols(await archiveOfAll(), '', now);
+  expect(symbols.map(({ symbol, state, outcome }) => [symbol, state, outcome])).toEqual([
+    ['D-to-come', 'active', null],
+    ['Z-live', 'active', null],
+    ['F-by-hand', 'unlisted', null],
+    ['E-unknown', 'suspended', null],
+    ['A-closed', 'closed', null],
+    ['B-resolved', 'resolved', 1],
+    ['C-settled', 'resolved', 0],
+  ]);
+});
+
+test('words are looked for in question, category, market id and venue too', async () => {
+  const archive = await archiveOfAll();
+  const found = (text: string) => listSymbols(archive, text, now).symbols.map(({ symbol }) => symbol);
+  expect(found('SÃO weather')).toEqual(['Z-live']);
+  expect(found('são closed')).toEqual([]);
+  expect(found('id A-closed')).toEqual(['A-closed']);
+  expect(found('venue')).toHaveLength(6);
+});
+
+test('a narrow terminal keeps the symbol whole and leaves out what is least needed; none cuts nothing', async () => {
+  const list = listSymbols(await archiveOfAll(), '', now);
+  const narrow = formatSymbols(list, 50, { width: 70, hasColour: false }).split('\n');
+  expect(narrow[0]).toMatch(/^symbol +question +state +ticks +last tick$/);
+  for (const line of narrow) expect(line.length).toBeLessThanOrEqual(70);
+  expect(narrow.some((line) => line.startsWith('E-unknown '))).toBe(true);
+  const wide = formatSymbols(list, 50, { width: null, hasColour: false });
+  expect(wide).toMatch(/B-resolved .* resolved 1 +0\n/);
+  expect(wide).toContain('2026-06-01 … 2026-06-02');
+  expect(wide).toContain('Will it rain in São Paulo?');
+});

@@ -1,0 +1,228 @@
+import { type OrderBookSnapshot, toBookSide } from '../../../src/archive/format/order-book.ts';
+import { appendBooks } from '../../../src/archive/journal/journal-books.ts';
+import type { Archive } from '../../../src/archive/open-archive.ts';
+import type { BacktestSpec } from '../../../src/backtest/backtest-spec.ts';
+import { parseBacktestSpec } from '../../../src/backtest/backtest-spec.ts';
+import type { MarketState, OrderBook, SymbolSeries } from '../../../src/backtest/engine/symbol-series.ts';
+import type { BacktestResult } from '../../../src/backtest/result.ts';
+import { type BacktestRunContext, type ResolvedStrategy, runBacktest } from '../../../src/backtest/run/run-backtest.ts';
+import type { Strategy } from '../../../src/backtest/strategy/strategy.ts';
+import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../../archive/scratch.ts';
+import { poll } from '../../server/historical-archive.ts';
+import { madeOnce } from '../../server/made-once.ts';
+
+// An archive to play on, over three days in four parts; and the same as the engine is to see it, from the same values.
+
+export { day0, dayMs, hourMs };
+
+const minute = 60_000;
+
+/** Of the first twelve, six on each of two venues, two are of one market at any time, but not always the same two. */
+export const symbols = Array.from(
+  { length: 20 },
+  (_, i) => `${i % 2 === 0 ? 'K' : 'p'}-${i}${i === 3 ? " o'x 😀" : ''}`,
+);
+const days = 3;
+
+export interface Making {
+  /** From then on all is as another `future` has it. */
+  readonly moment: number;
+  readonly future: number;
+}
+const asItIs: Making = { moment: Number.POSITIVE_INFINITY, future: 0 };
+
+/** A number from 0 to below 1 that follows from others. */
+function draw(...keys: readonly number[]): number {
+  let h = 0x9e3779b9;
+  for (const key of keys) {
+    h = Math.imul(h ^ key, 0x85ebca6b);
+    h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+    h ^= h >>> 16;
+  }
+  return (h >>> 0) / 2 ** 32;
+}
+
+interface Drawn {
+  readonly t: number[];
+  readonly p: number[];
+}
+
+/** A walk that rests, wanders and jumps. Other symbols have other gaps; one is quiet for more than a day. */
+function ticksOf(i: number, { moment, future }: Making): Drawn {
+  const drawn: Drawn = { t: [], p: [] };
+  let [time, price] = [day0 + i * 97 + 1, 0.1 + 0.8 * draw(i, 1)];
+  for (let k = 0; time < day0 + days * dayMs; k++) {
+    const world = time < moment ? 0 : future;
+    const kind = draw(i, k, 2, world);
+    if (kind > 0.97) price = draw(i, k, 3, world);
+    else if (kind > 0.4) price += 0.02 * (draw(i, k, 4, world) - 0.5);
+    price = Math.round(Math.min(1, Math.max(0, price)) * 1e4) / 1e4;
+    drawn.t.push(time);
+    drawn.p.push(price);
+    time += 2 * minute + Math.floor(draw(i, k, 5, world) * 9 * minute);
+    if (i === 14 && k === 100) time += 45 * hourMs;
+  }
+  return drawn;
+}
+
+/** Which market a poll at a moment told a symbol to be of. */
+function idAt(i: number, at: number, { moment, future }: Making): string {
+  if (i >= 12) return `alone ${i}`;
+  const world = at < moment ? 0 : future;
+  const shift = i % 2 === 0 ? 0 : Math.floor(3 * draw(Math.floor((at - day0) / (20 * hourMs)), 12, world));
+  return `market ${((i >> 1) + shift) % 6}`;
+}
+
+/** What a poll at a moment told of a symbol: every third is resolved on the last day, its list says so six hours later. */
+function factsAt(i: number, at: number, making: Making) {
+  const { moment, future } = making;
+  const world = at < moment ? 0 : future;
+  const resolvedAt = day0 + 2 * dayMs + 5 * hourMs + i * minute;
+  const settled = i % 3 === 0 && at >= resolvedAt + 6 * hourMs;
+  return {
+    canonicalId: idAt(i, at, making),
+    source: i % 2 === 0 ? 'kalshi' : 'polymarket',
+    question: null,
+    category: draw(i, Math.floor((at - day0) / (30 * hourMs)), 6, world) < 0.5 ? 'sports' : 'law',
+    confidence: Math.round(draw(i, at - day0, 7, world) * 100) / 100,
+    closesAt: resolvedAt + (draw(i, Math.floor(at / dayMs), 8, world) < 0.5 ? 0 : hourMs),
+    ...(settled ? { isActive: false, resolvedAt, outcome: draw(i, 9, world) < 0.5 ? 0 : 1 } : {}),
+  };
+}
+
+const polls = Array.from({ length: days * 4 }, (_, n) => day0 + hourMs + n * 6 * hourMs);
+
+/** Books of every fifth symbol, now and then, some thin and some empty; one stands shortly before a day's end. */
+function booksOf(i: number, { moment, future }: Making): OrderBook[] {
+  if (i % 5 !== 0) return [];
+  return Array.from({ length: 120 }, (_, k): OrderBook => {
+    const t = day0 + k * 35 * minute + (i + 1) * 1000;
+    const world = t < moment ? 0 : future;
+    const middle = 0.1 + 0.8 * draw(i, k, 10, world);
+    const thin = draw(i, k, 11, world);
+    const level = (price: number, quantity: number) => [Math.round(price * 1e3) / 1e3, quantity] as const;
+    return {
+      t,
+      bids: thin > 0.9 ? [] : [level(middle - 0.01, 1), level(middle - 0.02, thin < 0.5 ? 1 : 30)],
+      asks: thin > 0.9 ? [] : [level(middle + 0.01, 2), level(middle + 0.03, thin < 0.5 ? 1 : 30)],
+    };
+  });
+}
+
+/** Hours that nobody asked for. */
+const gapOf = (i: number) => ({ from: day0 + dayMs + i * hourMs, to: day0 + dayMs + i * hourMs + 90 * minute });
+
+const groupRows = 500;
+
+/** It as it is, of which every test has a copy. */
+const asMade = madeOnce((archive) => fill(archive, asItIs), { groupRows });
+
+export async function lake(making?: Making, rest: Parameters<typeof opened>[0] = {}): Promise<Archive> {
+  if (making === undefined && Object.keys(rest).length === 0) return await asMade();
+  const archive = opened({ groupRows, ...rest });
+  await fill(archive, making ?? asItIs);
+  return archive;
+}
+
+async function fill(archive: Archive, making: Making): Promise<void> {
+  for (const at of polls)
+    poll(
+      archive,
+      at,
+      symbols.map((symbol, i) => market(symbol, factsAt(i, at, making))),
+    );
+  for (const [i, symbol] of symbols.entries()) {
+    const { t, p } = ticksOf(i, making);
+    const gap = gapOf(i);
+    const pairs = t.flatMap((time, k) => (time < gap.from || time >= gap.to ? [[time, p[k]!] as const] : []));
+    const windows = [
+      { from: day0, to: gap.from },
+      { from: gap.to, to: day0 + days * dayMs },
+    ];
+    append(archive, answer(symbol, pairs, { windows }));
+    const snapshots: OrderBookSnapshot[] = booksOf(i, making).map(({ t, bids, asks }) => {
+      const side = (levels: OrderBook['bids']) => levels.map(([price, quantity]) => ({ price, quantity }));
+      return { t, bids: toBookSide(side(bids), 'highest'), asks: toBookSide(side(asks), 'lowest') };
+    });
+    if (snapshots.length > 0)
+      appendBooks(archive.state, [
+        { runId: 'run', symbol, observedAt: day0 + days * dayMs, snapshots, rejected: [], understood: true },
+      ]);
+  }
+  await publishNow(archive);
+}
+
+/** Symbols of the other venue that polls told to be of a symbol's market, and when that was known. */
+function venuesOf(i: number, making: Making) {
+  return symbols.flatMap((_, other) => {
+    if (other % 2 === i % 2) return [];
+    const together: { from: number; to: number }[] = [];
+    for (const [n, from] of polls.entries()) {
+      if (idAt(i, from, making) !== idAt(other, from, making)) continue;
+      const to = polls[n + 1] ?? Number.POSITIVE_INFINITY;
+      if (together.at(-1)?.to === from) together.at(-1)!.to = to;
+      else together.push({ from, to });
+    }
+    return together.length === 0 ? [] : [{ other, together }];
+  });
+}
+
+/** All of it as the engine is to see it. */
+export function seriesOf(making: Making = asItIs): SymbolSeries[] {
+  const ticks = symbols.map((_, i) => {
+    const { t, p } = ticksOf(i, making);
+    const gap = gapOf(i);
+    const kept = [...t.keys()].filter((k) => t[k]! < gap.from || t[k]! >= gap.to);
+    return { t: Float64Array.from(kept, (k) => t[k]!), p: Float64Array.from(kept, (k) => p[k]!) };
+  });
+  return symbols.map((symbol, i) => {
+    const { outcome = null, resolvedAt = null } = factsAt(i, polls.at(-1)!, making);
+    return {
+      symbol,
+      ...ticks[i]!,
+      states: statesOf(i, making),
+      books: booksOf(i, making),
+      settlement: outcome === null ? null : { at: resolvedAt!, outcome },
+      otherVenues: venuesOf(i, making).map(({ other, together }) => ({ ...ticks[other]!, sharedWindows: together })),
+    };
+  });
+}
+
+/** A poll's category and end are known from when they were first seen; its confidence is kept of a row's last poll only. */
+function statesOf(i: number, making: Making): MarketState[] {
+  const rowOf = (at: number): string => {
+    const { category, closesAt, outcome } = factsAt(i, at, making);
+    return JSON.stringify([Math.floor(at / dayMs), category, closesAt, outcome]);
+  };
+  let confidence: number | null = null;
+  return polls.map((at, n) => {
+    const facts = factsAt(i, at, making);
+    const isLast = polls[n + 1] === undefined || rowOf(polls[n + 1]!) !== rowOf(at);
+    if (isLast) confidence = facts.confidence;
+    return { from: at, category: facts.category, confidence, closesAt: facts.closesAt };
+  });
+}
+
+export function asked(json: object = {}): BacktestSpec {
+  const read = parseBacktestSpec({ entry_executable: { name: 'mine' }, objective: 'total_pnl', ...json });
+  if ('faults' in read) throw new Error(JSON.stringify(read.faults));
+  return read.asked;
+}
+
+export const watching = (rest: Partial<BacktestRunContext> = {}): BacktestRunContext => ({
+  random: Math.random,
+  signal: new AbortController().signal,
+  threads: 1,
+  progress() {},
+  ...rest,
+});
+
+export const run = (
+  archive: Archive,
+  json: object,
+  strategy: Strategy,
+  rest: Partial<BacktestRunContext> = {},
+): Promise<BacktestResult> => {
+  const found: ResolvedStrategy = { strategy, version: null };
+  return runBacktest(archive, asked(json), found, watching(rest));
+};

@@ -1,0 +1,102 @@
+import { readdirSync } from 'node:fs';
+import { expect, onTestFinished, test } from 'vitest';
+import { createQueryEngine } from '../../../src/archive/query/database.ts';
+import { type BacktestData, openBacktestData } from '../../../src/backtest/data/backtest-data.ts';
+import { readMarketStates } from '../../../src/backtest/data/markets.ts';
+import { openOrderBookStore, readOrderBooks } from '../../../src/backtest/data/order-book-store.ts';
+import { bookAgeMsMax } from '../../../src/backtest/engine/simulate.ts';
+import type { OrderBook } from '../../../src/backtest/engine/symbol-series.ts';
+import { scratchFolder } from '../../archive/scratch.ts';
+import { listed } from '../plain-engine.ts';
+import { day0, dayMs, lake, seriesOf, symbols } from './lake.ts';
+
+const span = { from: day0, to: day0 + 3 * dayMs };
+const never = new AbortController().signal;
+
+const bookAt = (t: number): OrderBook => ({
+  t,
+  bids: Array.from({ length: t % 4 }, (_, i) => [0.4 - i / 100, t + i] as const),
+  asks: Array.from({ length: (t + 2) % 5 }, (_, i) => [0.6 + i / 100, t + i] as const),
+});
+
+test.each([2, 7, 64, 100_000])('a shelf gives back the books of every row, with %i numbers held in memory', (held) => {
+  const scratch = scratchFolder();
+  const shelf = openOrderBookStore(scratch, held);
+  const rows = [shelf.createSeries(), shelf.createSeries(), shelf.createSeries()];
+  // Several rows grow at once, as files have the symbols of a day one after another.
+  for (let t = 0; t < 90; t++) rows[t % 2]!.add(bookAt(t));
+  const times = (row: number) => Array.from({ length: 45 }, (_, i) => 2 * i + row);
+  for (const row of [0, 1])
+    expect(listed(rows[row]!).map(({ t, bids, asks }) => ({ t, bids, asks }))).toEqual(times(row).map(bookAt));
+  expect([rows[2]!.length, rows[2]!.at(0), rows[0]!.at(45)]).toEqual([0, undefined, undefined]);
+  shelf.close();
+  expect(readdirSync(scratch)).toEqual([]);
+});
+
+/** A query as a thread that plays has it. */
+async function over(ground: BacktestData) {
+  const engine = await createQueryEngine(ground.root, {
+    threads: 1,
+    memoryBytesMax: 2 ** 28,
+    scratch: scratchFolder(),
+  });
+  const query = await engine.openQuery(ground.findFiles(symbols, span, span.from).sources, []);
+  onTestFinished(async () => {
+    await query.close();
+    await engine.close();
+  });
+  return query;
+}
+
+async function grounded() {
+  const ground = await openBacktestData(await lake(), { ...span, hasStates: true, symbols: [] }, Math.random, never);
+  onTestFinished(() => ground.close());
+  return ground;
+}
+
+test('of all order books those are kept that a tick of the span meets', async () => {
+  const query = await over(await grounded());
+  const part = { from: day0 + 3_600_000, to: day0 + 2 * dayMs };
+  const all = seriesOf().filter(({ symbol }) => symbols.indexOf(symbol) < 12);
+  const ticks = new Map(all.map(({ symbol, t }) => [symbol, t.filter((_, i) => i % 10 === 0)]));
+  const shelf = openOrderBookStore(scratchFolder());
+  const found = await readOrderBooks(query, ticks, part, shelf, never);
+  let kept = 0;
+  for (const { symbol, books } of all) {
+    const met = new Set<number>();
+    for (const tick of ticks.get(symbol)!) {
+      const latest = listed(books).findLast(({ t }) => t <= tick);
+      if (tick >= part.from && tick < part.to && latest !== undefined && latest.t >= tick - bookAgeMsMax)
+        met.add(latest.t);
+    }
+    const wanted = listed(books).filter(({ t }) => met.has(t));
+    const told = listed(found.get(symbol) ?? []).map(({ t, bids, asks }) => ({ t, bids, asks }));
+    expect(told, symbol).toEqual(wanted);
+    kept += told.length;
+  }
+  expect(kept).toBeGreaterThan(2);
+  expect(kept).toBeLessThan(200);
+  shelf.close();
+});
+
+test('what was known of markets is the same out of one file in their order as out of those of the days', async () => {
+  const ground = await grounded();
+  const before = await over(ground);
+  const wanted = await readMarketStates(before, symbols, span.to, never);
+  const paths = () =>
+    ground.findFiles(symbols, span, span.from).sources.map(({ dataset, paths: { length } }) => [dataset, length]);
+  expect(Object.fromEntries(paths())).toMatchObject({ markets: 3 });
+  await ground.writeStates(span.to, never);
+  // No file of a day that all symbols share is opened by every batch.
+  expect(Object.fromEntries(paths())).toEqual({
+    ticks_0: 3,
+    ticks_1: 3,
+    ticks_2: 3,
+    ticks_3: 3,
+    orderbooks: expect.any(Number),
+    markets: 1,
+  });
+  const after = await over(ground);
+  expect(await readMarketStates(after, symbols, span.to, never)).toEqual(wanted);
+  expect(wanted.size).toBe(20);
+});

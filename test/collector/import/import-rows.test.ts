@@ -1,0 +1,339 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { timeEnd, timeMin } from '../../../src/base/time.ts';
+import { openTimeZone, utcZone } from '../../../src/base/time-zone.ts';
+import {
+  createTickBuffer,
+  defaultRowRules,
+  detectDataset,
+  lacksZone,
+  parseCsvHeader,
+  parsePriceScale,
+  parseTimeText,
+  type RawTickRows,
+  rawCharsMax,
+  readRows,
+  resolveLocalTime,
+  type TickRowRules,
+  truncateRaw,
+} from '../../../src/collector/import/import-rows.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`import rows: SEED=${seed}`);
+
+const utc = { ...defaultRowRules, zone: utcZone };
+
+describe('a time as text', () => {
+  const noon = Date.UTC(2026, 6, 11, 12);
+
+  test.each([
+    ['1783771200000', noon],
+    ['1783771200000.0', noon],
+    ['2026-07-11T12:00:00Z', noon],
+    ['2026-07-11 12:00:00+00', noon],
+    ['2026-07-11 12:00:00 UTC', noon],
+    ['2026-07-11T08:00:00-04:00', noon],
+    ['2026-07-11T17:30:00.000000+0530', noon],
+    ['2026-07-11T12:00Z', noon],
+    [' 2026-07-11 12:00:00.1230000Z ', noon + 123],
+    ['2026-07-11', Date.UTC(2026, 6, 11)],
+    ['2026-07-11 12:00:00', noon],
+    ['2024-02-29 00:00:00', Date.UTC(2024, 1, 29)],
+  ])('%s is read', (text, wanted) => {
+    expect(parseTimeText(text, utc)).toBe(wanted);
+  });
+
+  test.each([
+    ['', 'is no time'],
+    ['yesterday', 'is no time'],
+    ['11/07/2026 12:00', 'is no time'],
+    ['1783771200000.5', 'is finer than a millisecond (see --truncate-time)'],
+    ['1e12', 'is no time'],
+    ['2026-07-11T12', 'is no time'],
+    ['2026-02-29 00:00:00', 'is a time that does not exist'],
+    ['2026-13-01 00:00:00', 'is a time that does not exist'],
+    ['2026-06-30 23:59:60', 'is a time that does not exist'],
+    ['2026-07-11 24:00:00', 'is a time that does not exist'],
+    ['2026-07-11 12:60:00', 'is a time that does not exist'],
+    // Two digits would be taken for a year of the last century.
+    ['0099-07-11 12:00:00', 'is a time that does not exist'],
+    ['2026-07-11 12:00:00.0001', 'is finer than a millisecond (see --truncate-time)'],
+    ['2026-07-11 12:00:00.123000001Z', 'is finer than a millisecond (see --truncate-time)'],
+  ])('%j %s', (text, reason) => {
+    expect(parseTimeText(text, utc)).toEqual({ reason });
+  });
+
+  test('without a zone is none where nobody says which it is', () => {
+    expect(parseTimeText('2026-07-11 12:00:00', defaultRowRules)).toEqual({ reason: 'has no zone (see --tz)' });
+    expect(lacksZone('2026-07-11 12:00:00')).toBe(true);
+    expect(lacksZone('2026-07-11')).toBe(true);
+    expect(lacksZone(' 2026-07-11 ')).toBe(true);
+    for (const text of ['2026-07-11 12:00:00+01', '2026-07-11T12:00:00Z', '1783771200000', 'x'])
+      expect(lacksZone(text)).toBe(false);
+  });
+
+  test('is what Date.parse takes it for, where that knows it', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 946_684_800_000, max: 4_133_980_799_999 }), (ms) => {
+        const iso = new Date(ms).toISOString();
+        expect(parseTimeText(iso, defaultRowRules)).toBe(ms);
+        expect(parseTimeText(iso.replace('T', ' ').replace('Z', ''), utc)).toBe(ms);
+        expect(parseTimeText(iso.replace('Z', '+05:30'), defaultRowRules)).toBe(Date.parse(iso.replace('Z', '+05:30')));
+      }),
+      { seed },
+    );
+  });
+});
+
+describe('rows', () => {
+  const read = (
+    rows: Partial<RawTickRows> & Pick<RawTickRows, 'symbol' | 't' | 'p'>,
+    zone = utcZone,
+    rules: Partial<TickRowRules> = {},
+  ) => {
+    const out: { taken: unknown[]; rejected: unknown[] } = { taken: [], rejected: [] };
+    readRows(
+      { isLocalTime: false, hasTextPrices: true, ...rows },
+      { ...defaultRowRules, zone, ...rules },
+      {
+        accept: (...tick) => out.taken.push(tick),
+        reject: (symbol, { reason, raw }) => out.rejected.push([symbol, reason, raw]),
+      },
+    );
+    return out;
+  };
+
+  test('are taken as they are', () => {
+    const rows = { symbol: ['A', 'A', '😀'], t: [1e12, '1000000000001', 1e12], p: [0.1 + 0.2, ' 1e-3', -0] };
+    expect(read(rows).taken).toEqual([
+      ['A', 1e12, 0.1 + 0.2],
+      ['A', 1e12 + 1, 0.001],
+      ['😀', 1e12, -0],
+    ]);
+  });
+
+  test.each<[unknown, unknown, unknown, string | null, string]>([
+    [null, 1e12, 0.5, null, 'symbol is missing'],
+    ['', 1e12, 0.5, null, 'symbol is missing'],
+    [undefined, 1e12, 0.5, null, 'symbol is missing'],
+    [7, 1e12, 0.5, null, 'symbol is no text'],
+    ['\ud800', 1e12, 0.5, null, 'symbol is no text'],
+    ['A', null, 0.5, 'A', 't is missing'],
+    ['A', '', 0.5, 'A', 't is missing'],
+    ['A', undefined, 0.5, 'A', 't is missing'],
+    ['A', true, 0.5, 'A', 't is not a number'],
+    ['A', ' ', 0.5, 'A', 't is not a number'],
+    ['A', 1e12 + 0.5, 0.5, 'A', 't is finer than a millisecond (see --truncate-time)'],
+    ['A', Number.NaN, 0.5, 'A', 't is not a whole number of milliseconds'],
+    ['A', 1e12, null, 'A', 'p is missing'],
+    ['A', 1e12, '', 'A', 'p is missing'],
+    ['A', 1e12, undefined, 'A', 'p is missing'],
+    ['A', 1e12, 'n/a', 'A', 'p is not a number'],
+    ['A', 1e12, '0,5', 'A', 'p is not a number'],
+    ['A', 1e12, '0x10', 'A', 'p is not a number'],
+    ['A', 1e12, {}, 'A', 'p is not a number'],
+    ['A', 1e12, Number.NaN, 'A', 'p is not finite'],
+    ['A', 1e12, '-inf', 'A', 'p is not finite'],
+    ['A', 1e12, '1e400', 'A', 'p is not finite'],
+  ])('of %j, %j, %j are set aside', (symbol, t, p, owner, reason) => {
+    const { taken, rejected } = read({ symbol: [symbol], t: [t], p: [p] });
+    expect(taken).toEqual([]);
+    expect(rejected).toEqual([[owner, reason, expect.any(String)]]);
+  });
+
+  test('take no text for a price where the format has numbers', () => {
+    const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['0.5'], hasTextPrices: false });
+    expect(rejected).toEqual([['A', 'p is not a number', '{"symbol":"A","t":1000000000000,"p":"0.5"}']]);
+  });
+
+  test('have times that are cut down to milliseconds where that was asked for, whatever they are written as', () => {
+    const t = [1e12 + 0.999, '1000000000000.999', '2001-09-09T01:46:40.000999Z', '2001-09-09 01:46:40.0009999+00'];
+    const rows = { symbol: t.map(() => 'A'), t, p: t.map(() => 1) };
+    expect(read(rows).rejected).toHaveLength(4);
+    expect(read(rows, utcZone, { truncates: true })).toEqual({ taken: t.map(() => ['A', 1e12, 1]), rejected: [] });
+  });
+
+  test.each<[TickRowRules['unit'], string, string]>([
+    ['s', '1000000000.001', '1000000000.0010001'],
+    ['ms', '1000000000001', '1000000000001.1'],
+    ['us', '1000000000001000', '1000000000001001'],
+    ['ns', '1000000000001000000', '1000000000001000001'],
+  ])('have times in %s by their digits', (unit, text, finer) => {
+    expect(parseTimeText(text, { ...defaultRowRules, unit })).toBe(1e12 + 1);
+    expect(parseTimeText(finer, { ...defaultRowRules, unit })).toEqual({
+      reason: 'is finer than a millisecond (see --truncate-time)',
+    });
+    expect(parseTimeText(finer, { ...defaultRowRules, unit, truncates: true })).toBe(1e12 + 1);
+    expect(parseTimeText('5', { ...defaultRowRules, unit, truncates: true })).toBe(
+      { s: 5000, ms: 5, us: 0, ns: 0 }[unit],
+    );
+  });
+
+  test('of cents have the prices that their decimals are', () => {
+    const cents = Array.from({ length: 101 }, (_, i) => i);
+    const rows = { symbol: cents.map(() => 'A'), t: cents.map(() => 1e12), p: cents };
+    for (const text of ['0.01', '.01']) {
+      const { taken } = read(rows, utcZone, { priceScale: parsePriceScale(text)! });
+      expect(taken).toEqual(cents.map((p) => ['A', 1e12, Number((p / 100).toFixed(2))]));
+    }
+    expect(read(rows, utcZone, { priceScale: parsePriceScale('0.5')! }).taken[3]).toEqual(['A', 1e12, 1.5]);
+    for (const text of ['', '.', '0', '0.00', '-1', '1e-2', '0,01', 'x', '1234567890.123456'])
+      expect(parsePriceScale(text)).toBeUndefined();
+  });
+
+  test('of wall-clock times are instants of their zone', () => {
+    const shown = [Date.UTC(2026, 6, 11, 12), Date.UTC(2026, 10, 1, 1, 30), Date.UTC(2026, 2, 8, 2, 30), 1e300];
+    const rows = { symbol: ['A', 'A', 'A', 'A'], t: shown, p: [1, 1, 1, 1], isLocalTime: true };
+    const { taken, rejected } = read(rows, openTimeZone('America/New_York'));
+    expect(taken).toEqual([
+      ['A', Date.UTC(2026, 6, 11, 16), 1],
+      ['A', 1e300, 1],
+    ]);
+    expect(rejected).toEqual([
+      ['A', expect.stringMatching(/ambiguous/), '{"symbol":"A","t":"2026-11-01T01:30:00.000","p":1}'],
+      ['A', expect.stringMatching(/does not exist/), '{"symbol":"A","t":"2026-03-08T02:30:00.000","p":1}'],
+    ]);
+  });
+
+  test('of instants stay what they are, whatever zone is told', () => {
+    const rows = { symbol: ['A', 'A'], t: [1e12, 1e12 + 0.5], p: [1, 1] };
+    expect(read(rows, openTimeZone('America/New_York')).taken).toEqual([['A', 1e12, 1]]);
+    expect(read({ ...rows, isLocalTime: true }, openTimeZone('America/New_York'))).toEqual({
+      taken: [['A', 1e12 + 4 * 3_600_000, 1]],
+      rejected: [['A', 't is finer than a millisecond (see --truncate-time)', expect.any(String)]],
+    });
+  });
+
+  test('of wall-clock times near the ends of all recordings are instants too, and none further out', () => {
+    const zone = openTimeZone('America/New_York');
+    const hour = 3_600_000;
+    for (const t of [timeMin - 12 * hour, timeMin + 12 * hour, timeEnd - 12 * hour, timeEnd + 12 * hour])
+      expect(resolveLocalTime(t, zone)).toBe(t + 5 * hour);
+    for (const t of [-1e300, timeMin - 48 * hour, timeEnd + 48 * hour, 1e300])
+      expect(resolveLocalTime(t, zone)).toBe(t);
+  });
+
+  test.each<[string, Partial<RawTickRows>, unknown]>([
+    [
+      'numbers that JSON has no sign for',
+      { t: [Number.NaN], p: [Number.POSITIVE_INFINITY] },
+      { t: 'NaN', p: 'Infinity' },
+    ],
+    ['whole numbers of any length', { p: [2n ** 70n] }, { p: '1180591620717411303424' }],
+    [
+      'a time of a wall clock as one',
+      { isLocalTime: true, t: [0], p: [null] },
+      { t: '1970-01-01T00:00:00.000', p: null },
+    ],
+    ['a time that no clock shows as its number', { isLocalTime: true, t: [1e300], p: [null] }, { t: 1e300, p: null }],
+    ['the text of a time where that says more', { t: [null], tText: ['12:00:00.0001'] }, { t: '12:00:00.0001' }],
+    ['text as text', { isLocalTime: true, t: ['noon'] }, { t: 'noon' }],
+  ])('set aside show %s', (_, rest, shown) => {
+    const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['x'], ...rest });
+    const [, , raw] = rejected[0] as [string, string, string];
+    expect(JSON.parse(raw)).toEqual({ symbol: 'A', t: 1e12, p: 'x', ...(shown as object) });
+  });
+
+  test('set aside show the row as received where that is known', () => {
+    const { rejected } = read({ symbol: ['A', 'A'], t: [1e12, null], p: [1, 1], formatRaw: (i) => `line ${i}` });
+    expect(rejected).toEqual([['A', 't is missing', 'line 1']]);
+  });
+
+  test('whose time is finer than a millisecond are set aside for that', () => {
+    const { rejected } = read({ symbol: ['A'], t: [null], tText: ['2026-07-11 12:00:00.0001'], p: [1] });
+    expect(rejected).toMatchObject([['A', 't is not a whole number of milliseconds', expect.any(String)]]);
+  });
+
+  test('set aside keep no more of their text than is reasonable', () => {
+    expect(truncateRaw('x'.repeat(rawCharsMax))).toHaveLength(rawCharsMax);
+    expect(truncateRaw('x'.repeat(1e6))).toHaveLength(rawCharsMax + 1);
+  });
+});
+
+describe('the heap', () => {
+  test('gives back the ticks of each symbol in the order they came', () => {
+    const anyTicks = fc.array(fc.record({ symbol: fc.constantFrom('', 'A', 'B', 'C'), t: fc.nat(9), p: fc.double() }), {
+      maxLength: 50,
+    });
+    fc.assert(
+      fc.property(anyTicks, anyTicks, (first, second) => {
+        const heap = createTickBuffer(50);
+        for (const ticks of [first, second]) {
+          for (const { symbol, t, p } of ticks) heap.add(symbol, t, p);
+          expect(heap.length).toBe(ticks.length);
+          const drained = [...heap.drain()].map(({ symbol, t, p }) => [symbol, [...t], [...p]]);
+          const groups = [...Map.groupBy(ticks, ({ symbol }) => symbol)];
+          expect(drained).toEqual(
+            groups.map(([symbol, own]) => [symbol, own.map(({ t }) => t), own.map(({ p }) => p)]),
+          );
+          expect(heap.length).toBe(0);
+        }
+      }),
+      { seed },
+    );
+  });
+
+  test('takes no more than it has room for', () => {
+    const heap = createTickBuffer(1);
+    heap.add('A', 1, 1);
+    expect(() => heap.add('A', 2, 1)).toThrow(RangeError);
+  });
+});
+
+const numbers = (count: number) => Array.from({ length: count }, (_, i) => String(i + 1));
+
+describe('the columns of a file', () => {
+  const list = {
+    question: ['question'],
+    source: ['source'],
+    opensAt: [],
+    closesAt: [],
+    resolvedAt: [],
+    outcome: ['won'],
+  };
+  const paths = { symbolPaths: ['symbol', 'venues/*/ticker'], fieldPaths: list };
+
+  test.each<[string[], 'ticks' | 'markets' | null, unknown]>([
+    [['p', 'symbol', 't', 'more'], null, 'ticks'],
+    [['symbol', 't', 'p', 'canonical_id'], 'markets', 'markets'],
+    [['canonical_id', 'venues'], null, 'markets'],
+    [['symbol', 'question'], null, 'markets'],
+    [['symbol', 'won'], null, 'markets'],
+    [['venues'], 'markets', 'markets'],
+    [['symbol', 't'], null, { lacks: expect.stringMatching(/lacks the column p .*--dataset markets/) }],
+    [
+      ['symbol', 'time', 'price'],
+      null,
+      { lacks: expect.stringMatching(/lacks the columns t, p \(it has symbol, time, price\)/) },
+    ],
+    [['symbol', 'question'], 'ticks', { lacks: expect.stringMatching(/lacks the columns t, p [^;]*$/) }],
+    [['t', 'p'], 'markets', { lacks: expect.stringMatching(/symbol or canonical_id/) }],
+    [['canonical_id'], 'ticks', { lacks: expect.stringMatching(/lacks the columns symbol, t, p/) }],
+    [numbers(12), null, { lacks: expect.stringMatching(/\(it has 1, 2, .*, 11, 12\)/) }],
+    [numbers(13), null, { lacks: expect.stringMatching(/\(it has 1, 2, .*, 11, 12, …\)/) }],
+    [[], null, { lacks: expect.stringMatching(/\(it has none\)/) }],
+  ])('%j, said to be %s', (names, given, wanted) => {
+    expect(detectDataset(names, given, paths)).toEqual(wanted);
+  });
+
+  test.each(['symbol', 'canonical_id'])('of a list of markets have a %s, whatever the paths say', (name) => {
+    expect(detectDataset([name], 'markets', { ...paths, symbolPaths: ['ticker'] })).toBe('markets');
+  });
+
+  test.each<[string, unknown]>([
+    [`symbol,p\n${'x'.repeat(70_000)}`, { names: ['symbol', 'p'], delimiter: ',' }],
+    ['x'.repeat(60_000), { names: ['x'.repeat(60_000)], delimiter: ',' }],
+    ['a,b;c\n', { names: ['a', 'b;c'], delimiter: ',' }],
+    ['symbol,t,p\nA,1,2\n', { names: ['symbol', 't', 'p'], delimiter: ',' }],
+    ['\ufeff"symbol";"t";"p"\r\n', { names: ['symbol', 't', 'p'], delimiter: ';' }],
+    ['symbol\tt\tp', { names: ['symbol', 't', 'p'], delimiter: '\t' }],
+    [',symbol,t,p\n0,A,1,2', { names: ['column_0', 'symbol', 't', 'p'], delimiter: ',' }],
+    ['"a,""b""",p\n', { names: ['a,"b"', 'p'], delimiter: ',' }],
+    ['t,t,p\n', undefined],
+    ['symbol,t,p,P\n', undefined],
+    ['', undefined],
+    ['x'.repeat(70_000), undefined],
+  ])('%.30j are found in the first line', (text, wanted) => {
+    expect(parseCsvHeader(text)).toEqual(wanted);
+  });
+});

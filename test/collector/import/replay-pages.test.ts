@@ -1,0 +1,242 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { TickRecord } from '../../../src/archive/journal/journal.ts';
+import { isWithin, subtract, type Window } from '../../../src/base/window.ts';
+import type { TickPage, Upstream } from '../../../src/client/upstream.ts';
+import { createPageReplayer, decodeRawTickResponse, replayBook } from '../../../src/collector/import/replay-pages.ts';
+import type { RawPage, TickRequestPurpose } from '../../../src/contract/raw-page.ts';
+import { type HonestService, honestService, plainWays, type Row, type Ways } from '../paging/honest-service.ts';
+import { keyOf, type Run, run } from '../paging/run.ts';
+
+type Covered = TickRecord['covered'][number];
+
+const start = Date.UTC(2026, 6, 1);
+const window: Window = { from: start, to: start + 3_600_000 };
+const later = window.to + 3_600_000;
+const skewMs = 60_000;
+
+const bodyOf = (symbol: string, page: TickPage): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      symbol,
+      ticks: [
+        ...Array.from(page.t, (t, i) => ({ t, p: page.p[i] })),
+        ...page.rejected.map(({ raw }) => JSON.parse(raw) as object),
+      ],
+      count: page.received,
+      ...(page.from === null ? {} : { from: page.from }),
+      ...(page.to === null ? {} : { to: page.to }),
+      ...(page.generatedAt === null ? {} : { generated_at: page.generatedAt }),
+      gaps: page.gaps.map(({ from, to }) => [from, to]),
+    }),
+  );
+
+/** A service of which every answer is kept as it came. */
+function keeping(
+  service: HonestService,
+  hand: { nowMs: number },
+): { upstream: Pick<Upstream, 'ticks'>; pages: RawPage[] } {
+  const pages: RawPage[] = [];
+  return {
+    pages,
+    upstream: {
+      async ticks(query) {
+        const page = await service.ticks(query);
+        const { symbol, from, to, limit, meaning = null, askedAt = hand.nowMs } = query;
+        pages.push({
+          run: 'run',
+          asked: { route: 'ticks', symbol, from, to, limit, meaning },
+          askedAt,
+          receivedAt: hand.nowMs,
+          servedAt: null,
+          status: 200,
+          redacted: false,
+          body: bodyOf(symbol, page),
+        });
+        return page;
+      },
+    },
+  };
+}
+
+/** What all answers of a run say, read again: ticks and coverage by symbol. */
+function readAll(pages: readonly RawPage[]) {
+  const raws = pages.map((page) => decodeRawTickResponse(page)!);
+  const rereader = createPageReplayer(skewMs);
+  const kept = new Map<string, Set<string>>();
+  const covered = new Map<string, Covered[]>();
+  const records = raws.map((raw) => rereader.replay(raw)).filter((record) => record !== undefined);
+  for (const record of [...records, ...rereader.finish()]) {
+    const { symbol, ticks } = record;
+    const mine = kept.get(symbol) ?? new Set();
+    ticks.t.forEach((t: number, i: number) => void mine.add(keyOf({ t, p: ticks.p[i]! })));
+    kept.set(symbol, mine);
+    covered.set(symbol, [...(covered.get(symbol) ?? []), ...record.covered]);
+  }
+  return { kept, covered };
+}
+
+async function lived(truth: ReadonlyMap<string, readonly Row[]>, ways: Ways, pageLimit = 5000) {
+  const hand = { nowMs: later };
+  const { upstream, pages } = keeping(honestService(truth, ways, hand), hand);
+  const plans = new Map([...truth.keys()].map((symbol) => [symbol, [window]]));
+  const live: Run = await run({ upstream, hand, truth, plans, pageLimit });
+  return { live, again: readAll(pages), pages };
+}
+
+describe('answers read again', () => {
+  const row = fc
+    .integer({ min: 0, max: 3599 })
+    .map((s): Row => ({ t: start + s * 1000, p: (s % 97) / 128, seenFrom: 0, usable: s % 11 !== 5 }));
+  const rows = fc
+    .uniqueArray(row, { selector: ({ t }) => t, maxLength: 60 })
+    .map((list) => list.sort((a, b) => a.t - b.t));
+  const story = fc.record({
+    truth: fc
+      .array(rows, { minLength: 1, maxLength: 4 })
+      .map((lists) => new Map(lists.map((list, i) => [`S${i}`, list]))),
+    ways: fc
+      .record({
+        cap: fc.integer({ min: 8, max: 80 }),
+        side: fc.constantFrom('earliest' as const, 'latest' as const),
+        fromInclusive: fc.boolean(),
+        toInclusive: fc.boolean(),
+        echo: fc.constantFrom('asked' as const, 'tightened' as const, 'none' as const),
+        behindMs: fc.constantFrom(0, 5000, null),
+        keptFrom: fc.constantFrom(null, null, start + 1_000_500),
+      })
+      // What it no longer has it must say.
+      .map((some): Ways => ({ ...plainWays, ...some, echo: some.keptFrom === null ? some.echo : 'asked' })),
+  });
+
+  test('bring every tick that they brought to the run that had them, and claim nothing that is not so', async () => {
+    await fc.assert(
+      fc.asyncProperty(story, async ({ truth, ways }) => {
+        const { live, again } = await lived(truth, ways);
+        for (const symbol of truth.keys()) {
+          expect(again.kept.get(symbol)).toEqual(live.keptOf(symbol));
+          const covered = again.covered.get(symbol) ?? [];
+          expect(subtract(covered, [window])).toEqual([]);
+          for (const row of truth.get(symbol)!)
+            if (row.usable && covered.some((w) => isWithin(row.t, w)))
+              expect(again.kept.get(symbol)).toContain(keyOf(row));
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe('a kept answer', () => {
+  const meaning: TickRequestPurpose = { origin: 'backfill', asked: window, kind: 'whole' };
+  const raw = (said: object, rest: Partial<RawPage> = {}, means: TickRequestPurpose | null = meaning): RawPage => ({
+    run: 'run',
+    askedAt: later,
+    receivedAt: later + 500,
+    servedAt: null,
+    status: 200,
+    redacted: false,
+    asked: { route: 'ticks', symbol: 'S', from: start - 1, to: window.to, limit: 5000, meaning: means },
+    body: Buffer.from(JSON.stringify({ symbol: 'S', ticks: [], ...said })),
+    ...rest,
+  });
+  const reread = (page: RawPage) => {
+    const rereader = createPageReplayer(skewMs);
+    const record = rereader.replay(decodeRawTickResponse(page)!)!;
+    return { ...record, covered: rereader.finish().flatMap(({ covered }) => covered) };
+  };
+
+  test('is none of ticks where another route was asked, or nobody asked for ticks', () => {
+    const markets = { route: 'markets', view: null, source: null, limit: null } as const;
+    expect(decodeRawTickResponse(raw({}, { asked: markets }))).toBeUndefined();
+    expect(decodeRawTickResponse(raw({}, { asked: { route: 'orderbook', symbol: 'S' } }))).toBeUndefined();
+    expect(decodeRawTickResponse(raw({}, {}, null))).toBeUndefined();
+    expect(() => decodeRawTickResponse(raw({ symbol: 'X' }))).toThrow('another symbol');
+  });
+
+  test('is a record as the collector makes it, of the moment that it was generated at', () => {
+    const ticks = [
+      { t: start, p: 0.5 },
+      { t: start + 1, p: 'x' },
+      { t: window.to, p: 0.25 },
+    ];
+    const record = reread(raw({ ticks, count: 3, generated_at: later - 1000 }));
+    expect(record).toMatchObject({
+      symbol: 'S',
+      requestedWindow: window,
+      origin: 'backfill',
+      rank: 1,
+      observedAt: later - 1000,
+    });
+    expect([...record.ticks.t, ...record.ticks.p]).toEqual([start, 0.5]);
+    expect(record.rejected).toEqual([{ reason: 'p is not a number', raw: JSON.stringify(ticks[1]) }]);
+  });
+
+  test.each<[string, object, Partial<RawPage>, number]>([
+    ['what it says, as far ahead as clocks may differ', { generated_at: later + 60_500 }, {}, later + 60_500],
+    ['when it was asked for, where it says what cannot be', { generated_at: later + 60_501 }, {}, later],
+    ['when it was asked for, where it says nothing', {}, {}, later],
+    ['when it left the service, where our clock was ahead', {}, { servedAt: later - 60_001 }, later - 60_001],
+  ])('is of the moment of %s', (_, said, rest, observedAt) => {
+    const wide: TickRequestPurpose = { ...meaning, asked: { from: start, to: later + 3_600_000 } };
+    const record = reread(raw(said, rest, wide));
+    expect(record.observedAt).toBe(observedAt);
+    expect(record.covered).toEqual([{ from: start, to: observedAt, fetchedAt: observedAt, evidence: 'inferred' }]);
+  });
+
+  test('covers nothing where none of its ticks can be used', () => {
+    expect(reread(raw({ ticks: [{ t: start / 1000, p: 0.5 }] })).covered).toEqual([]);
+    expect(reread(raw({})).covered).toMatchObject([window]);
+  });
+
+  test('to a probe of an older version brings nothing', () => {
+    const probe: TickRequestPurpose = { origin: 'poll', asked: { from: start, to: start + 101 }, kind: 'probe' };
+    const rereader = createPageReplayer(skewMs);
+    expect(rereader.replay(decodeRawTickResponse(raw({ ticks: [{ t: start, p: 0.5 }] }, {}, probe))!)).toBeUndefined();
+    expect(rereader.finish()).toEqual([]);
+  });
+
+  const page = (from: number, count: number, asked: Window, kind: TickRequestPurpose['kind']) =>
+    decodeRawTickResponse(
+      raw(
+        { ticks: Array.from({ length: count }, (_, i) => ({ t: start + (from + i) * 1000, p: 0.5 })) },
+        {},
+        { origin: 'poll', asked, kind },
+      ),
+    )!;
+  const claimsOf = (...raws: readonly ReturnType<typeof page>[]) => {
+    const rereader = createPageReplayer(skewMs);
+    const taken = raws.flatMap((one) => rereader.replay(one)?.covered ?? []);
+    return [...taken, ...rereader.finish().flatMap(({ covered }) => covered)];
+  };
+
+  test('confirms a window with those that went on from it at both sides, and alone leaves it inferred', () => {
+    const first = page(5, 20, window, 'whole');
+    const low = page(5, 11, { from: start, to: start + 15_001 }, 'low');
+    const high = page(14, 11, { from: start + 14_000, to: window.to }, 'high');
+    expect(claimsOf(first, low, high)).toMatchObject([{ ...window, evidence: 'confirmed' }]);
+    expect(claimsOf(first, low)).toMatchObject([{ ...window, evidence: 'inferred' }]);
+    expect(claimsOf(first)).toMatchObject([{ ...window, evidence: 'inferred' }]);
+  });
+
+  test('that contradicts the one before it confirms nothing of it', () => {
+    const first = page(5, 20, window, 'whole');
+    const low = page(5, 11, { from: start, to: start + 15_001 }, 'low');
+    const other = page(15, 9, { from: start + 14_000, to: window.to }, 'high');
+    for (const { evidence } of claimsOf(first, low, other)) expect(evidence).toBe('inferred');
+  });
+
+  test('of the order-book route is read as the collector reads it', () => {
+    const book = { bids: [[0.4, 1]], asks: [] };
+    const kept = (said: object) => raw({}, { body: Buffer.from(JSON.stringify({ ...book, ...said })) });
+    expect(replayBook(kept({ generated_at: later + 60_500 }), 'S', skewMs)).toMatchObject({
+      symbol: 'S',
+      observedAt: later + 60_500,
+      snapshots: [{ t: later + 60_500 }],
+      rejected: [],
+      understood: true,
+    });
+    expect(replayBook(kept({ generated_at: later + 60_501 }), 'S', skewMs).observedAt).toBe(later);
+    expect(() => replayBook(kept({ symbol: 'X' }), 'S', skewMs)).toThrow('another symbol');
+  });
+});

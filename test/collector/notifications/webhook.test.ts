@@ -1,0 +1,92 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '../../../src/base/system.ts';
+import { postWebhook } from '../../../src/collector/notifications/notify.ts';
+import { limitMs } from '../../harness/limits.ts';
+
+/** No time limit of these ends a test that a busy machine holds up. */
+const bounds = { totalMsMax: limitMs, attemptMsMax: limitMs / 2, attemptsMax: 3, delayMs: 20 };
+/** Longer than any test may take. */
+const evenLonger = 10 * limitMs;
+
+/** A receiver that answers its n-th request so. */
+async function receiver(answer: (n: number, request: IncomingMessage, response: ServerResponse) => void) {
+  const bodies: string[] = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (piece: Buffer) => {
+      body += piece.toString();
+    });
+    request.on('end', () => {
+      bodies.push(body);
+      answer(bodies.length, request, response);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook/secret-path`, bodies };
+}
+
+const status =
+  (code: number, headers = {}) =>
+  (_n: number, _request: unknown, response: ServerResponse) =>
+    void response.writeHead(code, headers).end('no');
+
+test('what fails for a while is sent again, and a body that was taken is not', async () => {
+  const { url, bodies } = await receiver((n, _, response) => void response.writeHead(n < 3 ? 503 : 204).end());
+  await postWebhook(url, '{"a":1}', bounds, systemClock);
+  expect(bodies).toEqual(['{"a":1}', '{"a":1}', '{"a":1}']);
+});
+
+test.each([
+  [404, 1, 'it answered 404.'],
+  [500, 3, 'it answered 500, 3 times.'],
+  [429, 3, 'it answered 429, 3 times.'],
+  [302, 1, 'it answered 302, a redirect, which is not followed.'],
+])('an answer of %d is given up on after %d attempts', async (code, attempts, reason) => {
+  const target = await receiver(status(200));
+  const { url, bodies } = await receiver(status(code, { location: target.url }));
+  await expect(postWebhook(url, '{}', bounds, systemClock)).rejects.toThrow(reason);
+  expect(bodies).toHaveLength(attempts);
+  expect(target.bodies).toEqual([]);
+});
+
+test('a receiver that hangs holds nobody up for longer than allowed', async () => {
+  const { url, bodies } = await receiver(() => {});
+  // Each attempt has a limit of its own,
+  const attempts = postWebhook(url, '{}', { ...bounds, attemptMsMax: 40, totalMsMax: evenLonger }, systemClock);
+  await expect(attempts).rejects.toThrow('did not answer in time, 3 times.');
+  expect(bodies).toHaveLength(3);
+  // and none goes on after all of them were to be over.
+  const whole = postWebhook(url, '{}', { ...bounds, attemptMsMax: evenLonger, totalMsMax: 40 }, systemClock);
+  await expect(whole).rejects.toThrow('did not answer in time.');
+  expect(bodies).toHaveLength(4);
+});
+
+test('one that asks for a longer pause than there is time for is not asked again', async () => {
+  const { url, bodies } = await receiver(status(429, { 'retry-after': `${evenLonger / 1000}` }));
+  await expect(postWebhook(url, '{}', bounds, systemClock)).rejects.toThrow('429');
+  expect(bodies).toHaveLength(1);
+});
+
+test('an answer without end is not read', async () => {
+  const { url } = await receiver((_n, _request, response) => {
+    response.writeHead(200);
+    const timer = setInterval(() => response.write('x'.repeat(1000)), 5);
+    response.on('close', () => clearInterval(timer));
+  });
+  await postWebhook(url, '{}', bounds, systemClock);
+});
+
+test('no failure names the address', async () => {
+  const { url } = await receiver(status(403));
+  const nobody = 'http://127.0.0.1:9/hook/secret-path';
+  for (const where of [url, nobody, 'http://no.such.host.invalid/hook/secret-path']) {
+    const error = await postWebhook(where, '{}', bounds, systemClock).catch((one: Error) => one);
+    expect(`${(error as Error).stack} ${(error as Error).cause}`).not.toContain('secret-path');
+  }
+});

@@ -1,0 +1,84 @@
+/** What one drawn server does to one archive, as text: what is wrong after it, with the seed; empty where nothing is. */
+import { type CoveredWindow, isProven, overlayCoverage } from '../../../../src/archive/format/coverage.ts';
+import type { SymbolFacts } from '../../../../src/archive/format/market.ts';
+import { subtract, union } from '../../../../src/base/window.ts';
+import { addTail, type SymbolPlan } from '../../../../src/collector/paging/plan.ts';
+import { getKnownPages, type KnownPages } from '../../../../src/collector/paging/server-behavior.ts';
+import { drawTraits, drawTruth, hourMs, type Kind, start } from './draw.ts';
+import { type Lake, openLake } from './lake.ts';
+import { collectNight, falseClaims, forgotten, missed } from './night.ts';
+import { randomOf } from './random.ts';
+import { adversary } from './server.ts';
+
+const day = { from: start, to: start + 24 * hourMs };
+
+function draw(seed: number, kind: Kind) {
+  const random = randomOf(seed);
+  const traits = drawTraits(random, kind);
+  const truth = drawTruth(random, 1 + random.int(5));
+  const hand = { nowMs: day.to + hourMs };
+  const service = adversary(truth, traits, hand, randomOf(seed + 700_000_000));
+  return { traits, truth, hand, service, name: `seed ${seed} ${JSON.stringify(traits)}` };
+}
+
+/** After one backfill of a day. */
+export async function backfillOnce(seed: number, kind: Kind): Promise<string[]> {
+  const { traits, truth, hand, service, name } = draw(seed, kind);
+  const begun = hand.nowMs;
+  const lake = openLake();
+  const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], isFirst: false }));
+  const night = await collectNight(lake, service, hand, plans, 'backfill');
+  const visibleMs = begun - Math.max(...traits.lagsMs) - 2000;
+  const wrong = [
+    ...falseClaims(lake, service, truth, traits),
+    ...plans.flatMap((plan) =>
+      forgotten(lake, night, plan, visibleMs).map((w) => `${plan.symbol}: forgotten [${w.from}, ${w.to})`),
+    ),
+    ...missed(lake, night, plans, truth, traits, visibleMs),
+  ];
+  return wrong.map((what) => `${name}: ${what}`);
+}
+
+/** After each of some polls that go on from one another, a few hours apart. */
+export async function continueOnce(seed: number, kind: Kind): Promise<string[]> {
+  const { traits, truth, hand, service, name } = draw(seed, kind);
+  const lake = openLake();
+  const overlapMs = [hourMs / 6, 2 * hourMs, 6 * hourMs][seed % 3]!;
+  let oldestTick = Number.POSITIVE_INFINITY;
+  let known: Partial<KnownPages> = {};
+  for (const hours of [5, 9, 13, 19, 25, 26]) {
+    hand.nowMs = start + hours * hourMs;
+    const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs, overlapMs));
+    const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, known);
+    known = getKnownPages(night.behavior) ?? known;
+    oldestTick = night.behavior.oldestTick;
+    const wrong = falseClaims(lake, service, truth, traits);
+    if (wrong.length > 0) return wrong.map((what) => `${name}, polled at ${hours} h: ${what}`);
+  }
+  return [];
+}
+
+/** What a poll asks for: from its cursor on, with the overlap, and what it lacks before that. */
+export function planPoll(lake: Lake, symbol: string, nowMs: number, overlapMs = hourMs / 6): SymbolPlan {
+  const coverage = lake.coverageOf(symbol);
+  const lacking = subtract([{ from: start, to: nowMs }], coverage);
+  const windows = lacking.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));
+  const lastTick = lake.lastTick(symbol);
+  const plan = { symbol, windows: union(windows), isFirst: lastTick === null };
+  const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0, settleMs: 0 };
+  const facts = { lastTick } as SymbolFacts;
+  return addTail(plan, facts, union(coverage), inferredTail(coverage), rules, 'next');
+}
+
+/** The inferred windows that adjoin one another up to the end of coverage. */
+function inferredTail(coverage: readonly CoveredWindow[]): CoveredWindow[] {
+  const windows = overlayCoverage(coverage);
+  let first = windows.length;
+  while (
+    first > 0 &&
+    !isProven(windows[first - 1]!) &&
+    (first === windows.length || windows[first - 1]!.to === windows[first]!.from)
+  )
+    first--;
+  return windows.slice(first);
+}

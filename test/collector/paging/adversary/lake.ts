@@ -1,0 +1,39 @@
+/** An archive in memory, as plain as it can be: what was kept, and what is claimed, as records take effect in order. */
+import type { CoveredWindow } from '../../../../src/archive/format/coverage.ts';
+import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
+import { subtract, type Window } from '../../../../src/base/window.ts';
+
+export interface Lake {
+  readonly times: Map<string, Set<number>>;
+  readonly coverage: Map<string, CoveredWindow[]>;
+  append(record: TickRecord): Promise<void>;
+  coverageOf(symbol: string): CoveredWindow[];
+  lastTick(symbol: string): number | null;
+}
+
+export function openLake(onRecord: (record: TickRecord) => void = () => {}): Lake {
+  const times = new Map<string, Set<number>>();
+  const coverage = new Map<string, CoveredWindow[]>();
+  return {
+    times,
+    coverage,
+    async append(record) {
+      const { symbol, origin, withdrawn = [] } = record;
+      const mine = times.get(symbol) ?? new Set<number>();
+      times.set(symbol, mine);
+      for (const t of record.ticks.t) mine.add(t);
+      const left = (coverage.get(symbol) ?? []).flatMap((covered) => cutOut(covered, withdrawn));
+      coverage.set(symbol, [...left, ...record.covered.map((covered) => ({ ...covered, origin }))]);
+      onRecord(record);
+      await Promise.resolve();
+    },
+    coverageOf: (symbol) => coverage.get(symbol) ?? [],
+    lastTick: (symbol) => {
+      const mine = times.get(symbol);
+      return mine === undefined || mine.size === 0 ? null : Math.max(...mine);
+    },
+  };
+}
+
+const cutOut = (covered: CoveredWindow, windows: readonly Window[]): CoveredWindow[] =>
+  subtract([covered], windows).map((w) => ({ ...covered, ...w }));

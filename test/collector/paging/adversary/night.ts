@@ -1,0 +1,146 @@
+/** One collection against an adversary, by the collector itself, and what was wrong with it. */
+import type { Clock } from '../../../../src/base/ports.ts';
+import { intersect, isWithin, subtract, union, type Window } from '../../../../src/base/window.ts';
+import { collectTicks, type TickCollectOutcome } from '../../../../src/collector/paging/collect-ticks.ts';
+import type { SymbolPlan } from '../../../../src/collector/paging/plan.ts';
+import {
+  createServerBehavior,
+  type KnownPages,
+  type ServerBehavior,
+} from '../../../../src/collector/paging/server-behavior.ts';
+import { isUsable } from '../../../../src/sandbox/tick-behavior.ts';
+import type { Lake } from './lake.ts';
+import type { Adversary, Hand, Row, Traits } from './server.ts';
+
+export interface Night {
+  readonly collected: TickCollectOutcome;
+  readonly behavior: ServerBehavior;
+  readonly requests: number;
+}
+
+export const clockOf = (hand: Hand): Clock => ({
+  nowMs: () => hand.nowMs,
+  monotonicMs: () => hand.nowMs,
+  sleep: async (ms: number) => {
+    hand.nowMs += ms;
+  },
+});
+
+export async function collectNight(
+  lake: Lake,
+  service: Adversary,
+  hand: Hand,
+  plans: readonly SymbolPlan[],
+  origin: 'poll' | 'backfill',
+  oldestTick?: number,
+  known: Partial<KnownPages> = {},
+  isCaught = false,
+): Promise<Night> {
+  const clock = clockOf(hand);
+  const behavior = createServerBehavior(oldestTick, known);
+  if (isCaught) behavior.contradictions = 1;
+  const before = service.requests;
+  const collected = await collectTicks(
+    {
+      upstream: service,
+      clock,
+      runId: 'run',
+      origin,
+      behavior,
+      pageLimit: 5000,
+      futureSkewMs: 60_000,
+      signal: new AbortController().signal,
+      append: lake.append,
+      onPage: () => {},
+      concurrency: 3,
+      drain: async () => {},
+      getCoverage: lake.coverageOf,
+      onSymbol: () => {},
+    },
+    plans,
+  );
+  return { collected, behavior, requests: service.requests - before };
+}
+
+/**
+ * Ticks of the truth that a proven window should hold and the archive lacks; of several ticks of one millisecond those that
+ * no response brought, too. This is not checked for services that ignore the window, repeat ticks, alternate the
+ * truncation side, or cap pages by bytes.
+ */
+export function falseClaims(
+  lake: Lake,
+  { served }: Adversary,
+  truth: ReadonlyMap<string, readonly Row[]>,
+  traits: Traits,
+): string[] {
+  const lag = Math.max(...traits.lagsMs);
+  const { heeds, truncate, repeatShare, capUnit } = traits;
+  const isEachShown = heeds === 'window' && truncate !== 'alternating' && repeatShare === 0 && capUnit === 'rows';
+  const out: string[] = [];
+  for (const [symbol, rows] of truth) {
+    const had = lake.times.get(symbol) ?? new Set();
+    for (const gap of intersect(lake.coverageOf(symbol), traits.gaps))
+      out.push(`${symbol}: [${gap.from}, ${gap.to}) is covered, which the service says it lacks`);
+    for (const w of lake.coverageOf(symbol)) {
+      if (w.evidence === 'inferred') continue;
+      const asOf = w.fetchedAt - lag;
+      for (const row of rows) {
+        const { t, seenFrom } = row;
+        if (!isUsable(row, traits) || traits.gaps.some((gap) => isWithin(t, gap))) continue;
+        if (!isWithin(t, w) || (had.has(t) && (served.has(row) || !isEachShown)) || seenFrom > asOf || t > asOf)
+          continue;
+        if (traits.keepsMs !== null && t < w.fetchedAt + hourMs - traits.keepsMs) continue;
+        out.push(`${symbol}: ${w.evidence} [${w.from}, ${w.to}) of ${w.fetchedAt} lacks ${t}`);
+      }
+    }
+  }
+  return out;
+}
+
+const hourMs = 3_600_000;
+
+/** What of a plan is neither covered nor said to be lacking. */
+export function forgotten(lake: Lake, { collected }: Night, plan: SymbolPlan, untilMs: number): Window[] {
+  const { symbol } = plan;
+  const known = [
+    ...lake.coverageOf(symbol),
+    ...[...collected.failures, ...collected.behind].filter((failure) => failure.symbol === symbol),
+  ];
+  const windows = plan.windows.map(({ from, to }) => ({ from, to: Math.min(to, untilMs) }));
+  return collected.shortHistories.some((short) => short.symbol === symbol) ? [] : subtract(windows, known);
+}
+
+/** Visible ticks of the plans that were not had, outside of what the run said to lack. */
+export function missed(
+  lake: Lake,
+  { collected }: Night,
+  plans: readonly SymbolPlan[],
+  truth: ReadonlyMap<string, readonly Row[]>,
+  traits: Traits,
+  visibleMs: number,
+): string[] {
+  const out: string[] = [];
+  for (const { symbol, windows } of plans) {
+    const had = lake.times.get(symbol) ?? new Set();
+    const said = collected.failures.filter((failure) => failure.symbol === symbol);
+    for (const row of truth.get(symbol) ?? []) {
+      const { t, seenFrom } = row;
+      if (!isUsable(row, traits) || traits.gaps.some((gap) => isWithin(t, gap))) continue;
+      if (seenFrom > visibleMs || t > visibleMs || had.has(t)) continue;
+      if (windows.some((w) => isWithin(t, w)) && !said.some((w) => isWithin(t, w))) out.push(`${symbol}: ${t}`);
+    }
+  }
+  return out;
+}
+
+/** The share of planned time that is proven. */
+export function provenShare(lake: Lake, plans: readonly SymbolPlan[]): number {
+  let [whole, proven] = [0, 0];
+  const length = (windows: readonly Window[]): number => union(windows).reduce((sum, w) => sum + w.to - w.from, 0);
+  for (const { symbol, windows } of plans) {
+    whole += length(windows);
+    const sure = lake.coverageOf(symbol).filter(({ evidence }) => evidence !== 'inferred');
+    proven += length(intersect(sure, windows));
+  }
+  return whole === 0 ? 1 : proven / whole;
+}

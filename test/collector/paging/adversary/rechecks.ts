@@ -1,0 +1,230 @@
+/** Nights with rechecks against one drawn server: when ticks were claimed and missing, and when that was found. */
+import { type CoveredWindow, computeSettledWindows } from '../../../../src/archive/format/coverage.ts';
+import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
+import {
+  computeOverlapMs,
+  emptyRecheckMemory,
+  type RecheckMemory,
+  recordLateness,
+} from '../../../../src/archive/journal/recheck-results.ts';
+import { isWithin, type Window } from '../../../../src/base/window.ts';
+import { type FetchContext, requestOnce } from '../../../../src/collector/paging/fetch-symbol.ts';
+import type { SymbolPlan } from '../../../../src/collector/paging/plan.ts';
+import { createServerBehavior } from '../../../../src/collector/paging/server-behavior.ts';
+import {
+  createDemotion,
+  type RecheckNightContext,
+  type RecheckNightOutcome,
+  recheckNight,
+} from '../../../../src/collector/rechecks/recheck.ts';
+import { countRechecks, countRereadRequests } from '../../../../src/collector/rechecks/recheck-plan.ts';
+import { isUsable } from '../../../../src/sandbox/tick-behavior.ts';
+import { planPoll } from './checks.ts';
+import { drawTraits, hourMs, start } from './draw.ts';
+import { type Lake, openLake } from './lake.ts';
+import { clockOf, collectNight } from './night.ts';
+import { type Random, randomOf } from './random.ts';
+import { type Adversary, adversary, type Hand, type Row, type Traits } from './server.ts';
+
+export type Misbehavior = 'honest' | 'sampling' | 'coarse' | 'joining' | 'lagging replica' | 'late ticks';
+
+export interface Simulated {
+  readonly name: string;
+  /** Nights, counted from 0, after whose poll 1 % of a night's ticks was first missing, and when one was first found; null: never. */
+  readonly firstMissing: number | null;
+  readonly firstFound: number | null;
+  /** Settled ticks that were claimed and missing, after each night. */
+  readonly missing: readonly number[];
+  readonly nights: readonly RecheckNightOutcome[];
+  /** Requests of the polls, and of everything else. */
+  readonly pollRequests: number;
+  readonly recheckRequests: number;
+  /** The overlap of the last poll, ms. */
+  readonly overlapMs: number;
+}
+
+const dayMs = 24 * hourMs;
+/** A server that has left nothing out for so many nights is none to wait for. */
+const nightsUndue = 4;
+const configured = { overlapMs: hourMs, settleMs: hourMs, boundMs: dayMs, share: 0.01 };
+
+function drawServer(random: Random, kind: Misbehavior): Traits {
+  const traits = drawTraits(random, kind === 'sampling' || kind === 'joining' ? kind : 'contiguous');
+  return {
+    ...traits,
+    // Services that ignore windows or lack data are the subject of other tests.
+    ...({ heeds: 'window', unusableShare: 0, keepsMs: null, gaps: [], generatedStepMs: 0 } satisfies Partial<Traits>),
+    cap: 40 + random.int(400),
+    ...(kind === 'sampling' && { sample: 20 + random.int(300) }),
+    ...(kind === 'coarse' && { coarseMs: random.pick([2, 6, 12]) * hourMs }),
+    ...(kind === 'lagging replica' && { lagsMs: [0, 0, random.pick([3, 6, 11]) * hourMs] }),
+  };
+}
+
+/** Ticks of some symbols over some days; with late ones, a part of them is visible some hours after its time. */
+function drawTicks(random: Random, days: number, isLate: boolean): Map<string, Row[]> {
+  const lateMsMax = random.pick([2, 4, 9]) * hourMs;
+  const lateShare = random.pick([0.02, 0.1, 0.3]);
+  return new Map(
+    Array.from({ length: 1 + random.int(5) }, (_, s) => {
+      const perDay = 20 + random.int(400);
+      const times = new Set<number>();
+      for (let i = 0; i < perDay * days; i++) times.add(start + random.int(days * dayMs));
+      const rows = [...times]
+        .sort((a, b) => a - b)
+        .map((t): Row => {
+          const seenFrom = isLate && random.chance(lateShare) ? t + random.int(lateMsMax) : 0;
+          return { t, p: random.int(1000) / 1000, seenFrom };
+        });
+      return [`S${s}`, rows];
+    }),
+  );
+}
+
+/** Polls a drawn server night after night, with rechecks as nightly makes them. */
+export async function simulateNights(
+  seed: number,
+  kind: Misbehavior,
+  nightsMax: number,
+  { share = configured.share, isUntilFound = false }: { share?: number; isUntilFound?: boolean } = {},
+): Promise<Simulated> {
+  const random = randomOf(seed);
+  const traits = drawServer(random, kind);
+  const truth = drawTicks(random, nightsMax, kind === 'late ticks');
+  const hand: Hand = { nowMs: start };
+  const service = adversary(truth, traits, hand, randomOf(seed + 700_000_000));
+  const lake = openLake();
+  const symbols = [...truth.keys()];
+  const missing: number[] = [];
+  const nights: RecheckNightOutcome[] = [];
+  const sum = { pollRequests: 0, recheckRequests: 0 };
+  let memory: RecheckMemory = emptyRecheckMemory;
+  let overlapMs = configured.overlapMs;
+  let oldestTick = Number.POSITIVE_INFINITY;
+  let firstMissing: number | null = null;
+  let firstFound: number | null = null;
+  const overlapOf = (known: RecheckMemory): number => computeOverlapMs(known, configured.overlapMs, configured.boundMs);
+  for (let n = 0; n < nightsMax; n++) {
+    hand.nowMs = start + (n + 1) * dayMs - random.int(hourMs);
+    const end = hand.nowMs;
+    overlapMs = overlapOf(memory);
+    const isCaught = memory.caughtAt !== null;
+    const plans = symbols
+      .map((symbol) => planPoll(lake, symbol, end, overlapMs))
+      .map((plan) => (isCaught ? plain(plan) : plan));
+    const claimed = new Map(symbols.map((symbol) => [symbol, lake.coverageOf(symbol)]));
+    const had = new Map(symbols.map((symbol) => [symbol, new Set(lake.times.get(symbol))]));
+    const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, {}, isCaught);
+    oldestTick = night.behavior.oldestTick;
+    // What the overlap brings is late; a publish measures it.
+    if (!isCaught) memory = recordLateness(memory, end, overlapLateness(lake, claimed, had, overlapMs), hand.nowMs);
+    sum.pollRequests += night.requests;
+    const least = ticksOf(lake) / (n + 1) / 100;
+    if (firstMissing === null && missingOf(lake, truth, traits, hand.nowMs).length > least) firstMissing = n;
+    const context = contextOf(lake, service, hand, { symbols, oldestTick, endMs: end, seed: seed * 1000 + n });
+    const windows = countRechecks(share, night.requests);
+    const limits = { windows, rereadRequestsMax: countRereadRequests(night.requests), computeOverlapMs: overlapOf };
+    const rechecked = await recheckNight(context, memory, limits, isCaught && night.behavior.contradictions > 1);
+    ({ memory } = rechecked);
+    sum.recheckRequests += rechecked.requests;
+    nights.push(rechecked);
+    const left = missingOf(lake, truth, traits, hand.nowMs).length;
+    // A wider overlap finds what a lateness has put in doubt, too: what is missing is less than what counted as missing.
+    const isHealed = firstMissing !== null && left <= least;
+    if (firstFound === null && (rechecked.contradicted > 0 || isHealed)) firstFound = n;
+    missing.push(left);
+    if (isUntilFound && firstFound !== null && firstMissing !== null) break;
+    if (isUntilFound && n === nightsUndue && firstMissing === null) break;
+  }
+  const name = `seed ${seed} ${kind} ${JSON.stringify(traits)}`;
+  return { name, firstMissing, firstFound, missing, nights, ...sum, overlapMs };
+}
+
+function overlapLateness(
+  lake: Lake,
+  claimed: ReadonlyMap<string, readonly CoveredWindow[]>,
+  had: ReadonlyMap<string, ReadonlySet<number>>,
+  overlapMs: number,
+): number {
+  let most = 0;
+  for (const [symbol, windows] of claimed)
+    for (const t of lake.times.get(symbol) ?? [])
+      if (!had.get(symbol)!.has(t))
+        for (const w of windows)
+          if (isWithin(t, w)) most = Math.max(most, w.fetchedAt - t <= overlapMs ? w.fetchedAt - t : 0);
+  return most;
+}
+
+const plain = ({ tail: _, ...plan }: SymbolPlan): SymbolPlan => plan;
+
+const ticksOf = (lake: Lake): number => [...lake.times.values()].reduce((sum, { size }) => sum + size, 0);
+
+/** Ticks that the service shows by now, whose moments settled coverage holds, and that the archive does not have. */
+function missingOf(lake: Lake, truth: ReadonlyMap<string, readonly Row[]>, traits: Traits, nowMs: number): number[] {
+  return [...truth].flatMap(([symbol, rows]) => {
+    const had = lake.times.get(symbol) ?? new Set();
+    const claimed = computeSettledWindows(lake.coverageOf(symbol), configured.settleMs);
+    return rows
+      .filter((row) => isUsable(row, traits) && row.seenFrom <= nowMs && !had.has(row.t))
+      .filter(({ t }) => claimed.some((w) => isWithin(t, w)))
+      .map(({ t }) => t);
+  });
+}
+
+interface NightOf {
+  readonly symbols: readonly string[];
+  readonly oldestTick: number;
+  readonly endMs: number;
+  readonly seed: number;
+}
+
+function contextOf(
+  lake: Lake,
+  service: Adversary,
+  hand: Hand,
+  { symbols, oldestTick, endMs, seed }: NightOf,
+): RecheckNightContext {
+  const drawn = randomOf(seed);
+  const cover: FetchContext = {
+    upstream: service,
+    clock: clockOf(hand),
+    runId: 'run',
+    origin: 'poll',
+    behavior: createServerBehavior(oldestTick),
+    pageLimit: 5000,
+    futureSkewMs: 60_000,
+    signal: new AbortController().signal,
+    append: lake.append,
+    onPage: () => {},
+  };
+  const record = (symbol: string, windows: readonly Window[]): TickRecord => ({
+    runId: 'run',
+    symbol,
+    requestedWindow: { from: 0, to: 0 },
+    observedAt: hand.nowMs,
+    origin: 'poll',
+    rank: 1,
+    ticks: { t: new Float64Array(), p: new Float64Array() },
+    rejected: [],
+    covered: [],
+    withdrawn: windows,
+  });
+  return {
+    symbols: symbols.map((symbol) => ({ symbol, ticks: lake.times.get(symbol)?.size ?? 0 })),
+    settleMs: configured.settleMs,
+    endMs,
+    random: drawn.share,
+    getCoverage: (symbol) => lake.coverageOf(symbol).toSorted((a, b) => a.from - b.from),
+    loadTickTimes: async (symbol, { from, to }) =>
+      Float64Array.from([...(lake.times.get(symbol) ?? [])].filter((t) => from <= t && t < to)).sort(),
+    requestPage: (symbol, window) => requestOnce(cover, symbol, window),
+    withdraw: (symbol, windows) => lake.append(record(symbol, windows)),
+    demote: (symbol, windows: readonly CoveredWindow[]) =>
+      lake.append({ ...record(symbol, []), origin: windows[0]!.origin, ...createDemotion(windows) }),
+    refetch: async (plans) => {
+      await collectNight(lake, service, hand, plans, 'poll', oldestTick, {}, true);
+    },
+    nowMs: () => hand.nowMs,
+    countRequests: () => service.requests,
+  };
+}

@@ -1,0 +1,151 @@
+/** A run over several symbols as the collector makes it, with every answer checked against the truth as it is kept. */
+
+import type { TickRecord } from '../../../src/archive/journal/journal.ts';
+import type { Clock } from '../../../src/base/ports.ts';
+import type { TickColumns } from '../../../src/base/ticks.ts';
+import { isWithin, subtract, union, type Window } from '../../../src/base/window.ts';
+import type { Upstream } from '../../../src/client/upstream.ts';
+import { defaultFetchOptions } from '../../../src/collector/paging/fetch-steps.ts';
+import {
+  claimEmptyResponse,
+  type EmptyResponse,
+  type FetchContext,
+  type FetchOutcome,
+  fetchSymbol,
+} from '../../../src/collector/paging/fetch-symbol.ts';
+import { createServerBehavior, type ServerBehavior } from '../../../src/collector/paging/server-behavior.ts';
+import { type Hand, type Row, visible } from './honest-service.ts';
+
+export interface Run {
+  /** The kept ticks of a symbol, as `t p`. */
+  keptOf(symbol: string): ReadonlySet<string>;
+  readonly covered: ReadonlyMap<string, readonly Window[]>;
+  readonly lost: ReadonlyMap<string, readonly Window[]>;
+  /** Why, by symbol. */
+  readonly reasons: ReadonlyMap<string, readonly string[]>;
+  /** What was wrong with a claim at the moment it was made. */
+  readonly lies: readonly string[];
+  readonly behavior: ServerBehavior;
+}
+
+export const keyOf = (row: { readonly t: number; readonly p: number }): string => `${row.t} ${row.p}`;
+
+const keysOf = ({ t, p }: TickColumns): string[] => Array.from(t, (time, i) => keyOf({ t: time, p: p[i]! }));
+
+export interface RunOptions {
+  readonly upstream: Pick<Upstream, 'ticks'>;
+  readonly hand: Hand;
+  readonly plans: ReadonlyMap<string, readonly Window[]>;
+  readonly truth: ReadonlyMap<string, readonly Row[]>;
+  readonly pageLimit?: number;
+  readonly workers?: number;
+  /** Whether every price of a moment must be there, or one of them. */
+  readonly everyPrice?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+export async function run(options: RunOptions): Promise<Run> {
+  const { hand, truth, plans } = options;
+  const kept = new Map<string, TickColumns[]>();
+  const keys = new Map<string, Set<string>>();
+  const times = new Map<string, Set<number>>();
+  const covered = new Map<string, Window[]>();
+  const lost = new Map<string, Window[]>();
+  const reasons = new Map<string, string[]>();
+  const lies: string[] = [];
+  const clock: Clock = {
+    nowMs: () => hand.nowMs,
+    monotonicMs: () => hand.nowMs,
+    sleep: async (ms) => {
+      hand.nowMs += ms;
+    },
+  };
+  async function append(record: TickRecord): Promise<void> {
+    const { symbol, ticks } = record;
+    listOf(kept, symbol, () => []).push(ticks);
+    const mine = listOf(keys, symbol, () => new Set<string>());
+    const moments = listOf(times, symbol, () => new Set<number>());
+    // To write every tick down as text would take longer than all the rest.
+    if (options.everyPrice) for (const key of keysOf(ticks)) mine.add(key);
+    for (const t of ticks.t) {
+      moments.add(t);
+      if (!isWithin(t, record.requestedWindow)) lies.push(`${symbol}: kept ${t}, which nobody asked for`);
+    }
+    for (const gone of record.withdrawn ?? []) {
+      covered.set(symbol, subtract(covered.get(symbol) ?? [], [gone]));
+    }
+    for (const claim of record.covered) {
+      const { from, to, fetchedAt } = claim;
+      if (from >= to) lies.push(`${symbol}: claimed the empty [${from}, ${to})`);
+      if (to > fetchedAt) lies.push(`${symbol}: claimed up to ${to} by an answer of ${fetchedAt}`);
+      for (const row of visible(truth.get(symbol) ?? [], claim, fetchedAt)) {
+        if (!row.usable) continue;
+        const there = options.everyPrice ? mine.has(keyOf(row)) : moments.has(row.t);
+        if (!there) lies.push(`${symbol}: claimed [${from}, ${to}) without ${keyOf(row)}`);
+      }
+      listOf(covered, symbol, () => []).push({ from, to });
+    }
+    await Promise.resolve();
+  }
+  const context: FetchContext = {
+    upstream: options.upstream,
+    clock,
+    runId: 'run',
+    origin: 'poll',
+    behavior: createServerBehavior(),
+    pageLimit: options.pageLimit ?? 5000,
+    futureSkewMs: 60_000,
+    signal: options.signal ?? new AbortController().signal,
+    append,
+    onPage: () => {},
+  };
+  const empties: EmptyResponse[] = [];
+  const take = (symbol: string, outcome: FetchOutcome): void => {
+    empties.push(...outcome.empties);
+    listOf(lost, symbol, () => []).push(...outcome.lost);
+    const why = listOf(reasons, symbol, () => []);
+    for (const { reason } of outcome.lost) if (!why.includes(reason)) why.push(reason);
+  };
+  const workers = options.workers ?? 3;
+  await inTurn(workers, [...plans], async ([symbol, windows]) =>
+    take(
+      symbol,
+      await fetchSymbol(
+        context,
+        symbol,
+        windows.map((w) => ({ ...w, options: defaultFetchOptions })),
+      ),
+    ),
+  );
+  // What lies before the oldest tick that was shown is proven by nothing; the tests of this harness ask for it all the same.
+  for (const empty of empties) await claimEmptyResponse(context, empty, Number.NEGATIVE_INFINITY);
+  const keptOf = (symbol: string) => new Set((kept.get(symbol) ?? []).flatMap(keysOf));
+  return { keptOf, covered: joined(covered), lost: joined(lost), reasons, lies, behavior: context.behavior };
+}
+
+/** What of the plan is neither covered nor said to be lost. */
+export const forgotten = (run: Run, symbol: string, windows: readonly Window[], untilMs: number): Window[] =>
+  subtract(
+    windows.map((w) => ({ from: w.from, to: Math.min(w.to, untilMs) })),
+    [...(run.covered.get(symbol) ?? []), ...(run.lost.get(symbol) ?? [])],
+  );
+
+const joined = (windows: ReadonlyMap<string, readonly Window[]>): Map<string, Window[]> =>
+  new Map([...windows].map(([symbol, list]) => [symbol, union(list)]));
+
+function listOf<T>(map: Map<string, T>, key: string, empty: () => T): T {
+  let value = map.get(key);
+  if (value === undefined) {
+    value = empty();
+    map.set(key, value);
+  }
+  return value;
+}
+
+async function inTurn<T>(workers: number, items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < items.length) await work(items[next++]!);
+  };
+  await Promise.all(Array.from({ length: workers }, worker));
+}

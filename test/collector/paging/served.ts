@@ -1,0 +1,61 @@
+/** Covering one window by the answers of a test, with all that is asked and kept. */
+
+import type { TickRecord } from '../../../src/archive/journal/journal.ts';
+import { UpstreamError } from '../../../src/base/errors.ts';
+import { isWithin, type Window } from '../../../src/base/window.ts';
+import type { TickPage, TicksQuery } from '../../../src/client/upstream.ts';
+import { defaultFetchOptions } from '../../../src/collector/paging/fetch-steps.ts';
+import type { FetchContext, FetchPlan } from '../../../src/collector/paging/fetch-symbol.ts';
+import { createServerBehavior, type ServerBehavior } from '../../../src/collector/paging/server-behavior.ts';
+
+export const minute = 60_000;
+export const start = Date.UTC(2026, 6, 1);
+export const window: Window = { from: start, to: start + 60 * minute };
+export const later = window.to + 60 * minute;
+
+type Answers = (query: TicksQuery, nth: number) => Partial<TickPage> & { readonly times?: readonly number[] };
+
+/** A service and its clock, which moves on by a second for each answer, with all that is asked and made durable. */
+export function served(answers: Answers, known: Partial<ServerBehavior> = {}, rest: Partial<FetchContext> = {}) {
+  const queries: TicksQuery[] = [];
+  const records: TickRecord[] = [];
+  const pages: number[] = [];
+  const behavior: ServerBehavior = { ...createServerBehavior(), ...known };
+  let nowMs = later;
+  const context: FetchContext = {
+    upstream: {
+      async ticks(query) {
+        const nth = queries.push(query);
+        if (nth > 500) throw new Error('it goes round in circles');
+        await Promise.resolve();
+        const { times = [], ...said } = answers(query, nth);
+        nowMs += 1000;
+        const t = Float64Array.from(times);
+        const page = { t, p: t.map(() => 0.5), received: times.length, rejected: [], gaps: [] };
+        return { ...page, from: null, to: null, generatedAt: null, ...said };
+      },
+    },
+    clock: { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} },
+    runId: 'run',
+    origin: 'backfill',
+    behavior,
+    pageLimit: 5000,
+    futureSkewMs: minute,
+    signal: new AbortController().signal,
+    append: async (record) => void records.push(record),
+    onPage: (ticks) => void pages.push(ticks),
+    ...rest,
+  };
+  return { context, queries, records, pages, behavior };
+}
+
+export const every = (stepMs: number, count: number): number[] =>
+  Array.from({ length: count }, (_, i) => start + i * stepMs);
+/** Those of the window asked for, of a service that keeps the earliest. */
+export const among = (times: readonly number[], { from, to }: Window, cap = 5000) =>
+  times.filter((t) => isWithin(t, { from, to })).slice(0, cap);
+export const refusal = (status = 400): UpstreamError =>
+  new UpstreamError('tick page', { failure: 'refused', reason: `answered ${status}`, status });
+/** Windows that are fetched on their own, as a backfill does. */
+export const plainly = (...windows: readonly Window[]): FetchPlan[] =>
+  windows.map(({ from, to }) => ({ from, to, options: defaultFetchOptions }));

@@ -1,0 +1,127 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { timeEnd, timeMin } from '../../../src/base/time.ts';
+import { findTimeFlaw, validateTicks } from '../../../src/collector/paging/observation.ts';
+
+const from = Date.UTC(2026, 6, 1);
+const asked = { from, to: from + 1000 };
+const future = from + 500_000;
+const page = (ticks: readonly (readonly [number, number])[], rejected: { reason: string; raw: string }[] = []) => ({
+  t: Float64Array.from(ticks, ([t]) => t),
+  p: Float64Array.from(ticks, ([, p]) => p),
+  rejected,
+});
+
+describe('a page of ticks', () => {
+  test('keeps what lies in the window that was asked for, in the order it came', () => {
+    const { ticks, rejected, outsideCount } = validateTicks(
+      page([
+        [from + 5, 0.5],
+        [from, 0.4],
+        [asked.to, 0.3],
+        [from - 1, 0.2],
+        [asked.to - 1, 0.1],
+      ]),
+      asked,
+      future,
+    );
+    expect([...ticks.t]).toEqual([from + 5, from, asked.to - 1]);
+    expect([...ticks.p]).toEqual([0.5, 0.4, 0.1]);
+    expect(rejected).toEqual([]);
+    expect(outsideCount).toBe(2);
+  });
+
+  test.each<[string, number, number]>([
+    ['t is not a whole number of milliseconds', from + 0.5, 0.5],
+    ['t is not a whole number of milliseconds', Number.NaN, 0.5],
+    ['t is outside the years 2000 to 2100', Math.floor(from / 1000), 0.5],
+    ['t is outside the years 2000 to 2100', from * 1000, 0.5],
+    ['t is outside the years 2000 to 2100', timeMin - 1, 0.5],
+    ['t is outside the years 2000 to 2100', timeEnd, 0.5],
+    ['t is in the future', future + 1, 0.5],
+    ['p is not finite', from, Number.POSITIVE_INFINITY],
+    ['p is not finite', from, Number.NaN],
+  ])('sets a tick aside when %s', (reason, t, p) => {
+    const { ticks, rejected } = validateTicks(
+      page([
+        [t, p],
+        [from + 1, 0.5],
+      ]),
+      asked,
+      future,
+    );
+    expect(rejected).toEqual([{ reason, raw: JSON.stringify({ t, p }) }]);
+    expect(ticks.t).toHaveLength(1);
+  });
+
+  test('believes a tick of the last moment of the skew, and any finite price', () => {
+    const wide = { from, to: future + 10 };
+    const { ticks } = validateTicks(
+      page([
+        [future, -3],
+        [from, 5e-324],
+        [from + 1, 1e300],
+      ]),
+      wide,
+      future,
+    );
+    expect([...ticks.p]).toEqual([-3, 5e-324, 1e300]);
+  });
+
+  test('passes on what could not be read', () => {
+    const unread = [{ reason: 'p is missing', raw: '{"t":1}' }];
+    expect(validateTicks(page([], unread), asked, future).rejected).toEqual(unread);
+  });
+
+  test('accounts for every tick as usable, unusable or not asked for', () => {
+    const anyTick = fc.tuple(
+      fc.oneof(fc.integer({ min: from - 5, max: asked.to + 5 }), fc.double()),
+      fc.oneof(fc.double(), fc.constant(0.5)),
+    );
+    fc.assert(
+      fc.property(fc.array(anyTick), (ticks) => {
+        const { ticks: usable, rejected, outsideCount } = validateTicks(page(ticks), asked, future);
+        expect(usable.t.length + rejected.length + outsideCount).toBe(ticks.length);
+        expect(usable.t.length).toBe(usable.p.length);
+        for (const t of usable.t) expect(asked.from <= t && t < asked.to).toBe(true);
+      }),
+    );
+  });
+
+  test('judges every tick by itself, however many good ones come before it', () => {
+    const good = fc.tuple(fc.integer({ min: from, max: asked.to - 1 }), fc.constantFrom(0.25, 0.5, -0));
+    const odd = fc.tuple(
+      fc.oneof(fc.integer({ min: from - 5, max: asked.to + 5 }), fc.constantFrom(Number.NaN, timeEnd, future + 1)),
+      fc.oneof(fc.double(), fc.constant(0.5)),
+    );
+    const ticks = fc.array(fc.oneof({ weight: 9, arbitrary: good }, { weight: 1, arbitrary: odd }), { maxLength: 40 });
+    const unread = [{ reason: 'is not an object', raw: '7' }];
+    fc.assert(
+      fc.property(ticks, (list) => {
+        const reasonOf = ([t, p]: readonly [number, number]) =>
+          findTimeFlaw(t, future) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
+        const usable = list.filter((tick) => reasonOf(tick) === undefined);
+        const inside = usable.filter(([t]) => asked.from <= t && t < asked.to);
+        const times = usable.map(([t]) => t);
+        const given = page(list, unread);
+        const judged = validateTicks(given, asked, future);
+        expect([...judged.ticks.t]).toEqual(inside.map(([t]) => t));
+        expect([...judged.ticks.p]).toEqual(inside.map(([, p]) => p));
+        expect(judged.rejected).toEqual([
+          ...unread,
+          ...list.flatMap((tick) => {
+            const reason = reasonOf(tick);
+            return reason === undefined ? [] : [{ reason, raw: JSON.stringify({ t: tick[0], p: tick[1] }) }];
+          }),
+        ]);
+        expect(judged.outsideCount).toBe(usable.length - inside.length);
+        expect(judged.span).toEqual(
+          times.length === 0 ? null : { first: Math.min(...times), last: Math.max(...times) },
+        );
+        // What was given stays as it was: the page's own columns may be handed on.
+        expect(given).toEqual(page(list, unread));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

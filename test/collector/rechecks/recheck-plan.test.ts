@@ -1,0 +1,112 @@
+import { describe, expect, test } from 'vitest';
+import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
+import { createRandom } from '../../../src/base/random.ts';
+import { dayMs } from '../../../src/base/window.ts';
+import { judgeNewTicks } from '../../../src/collector/rechecks/recheck.ts';
+import {
+  countRechecks,
+  drawMoment,
+  drawSymbol,
+  placeWindow,
+  recheckWindowMsMax,
+} from '../../../src/collector/rechecks/recheck-plan.ts';
+
+const hourMs = 3_600_000;
+const day = Date.UTC(2026, 6, 1);
+const settleMs = hourMs;
+/** Thirty nightly responses, one after another. */
+const coverage = Array.from(
+  { length: 30 },
+  (_, n): CoveredWindow => ({
+    from: day + n * dayMs,
+    to: day + (n + 1) * dayMs,
+    fetchedAt: day + (n + 1) * dayMs,
+    origin: 'poll',
+    evidence: 'confirmed',
+  }),
+);
+const end = day + 30 * dayMs;
+
+describe('the sample', () => {
+  test.each([
+    [0, 5000, 0],
+    [0.01, 0, 4],
+    [0.01, 399, 4],
+    [0.01, 5000, 50],
+    [1, 70, 70],
+  ])('of share %d of %d requests is %d windows', (share, requests, windows) => {
+    expect(countRechecks(share, requests)).toBe(windows);
+  });
+
+  test('is drawn from symbols by their ticks, and reaches the quiet ones', () => {
+    const random = createRandom(1);
+    const symbols = [
+      { symbol: 'BUSY', ticks: 990 },
+      { symbol: 'QUIET', ticks: 10 },
+      { symbol: 'NEVER', ticks: 0 },
+    ];
+    const drawn = Array.from({ length: 3000 }, () => drawSymbol(symbols, random));
+    const share = (name: string): number => drawn.filter((symbol) => symbol === name).length / drawn.length;
+    expect(share('BUSY')).toBeGreaterThan(0.75);
+    expect(share('QUIET')).toBeGreaterThan(0.05);
+    expect(share('NEVER')).toBeGreaterThan(0.05);
+    expect(drawSymbol([], random)).toBeNull();
+    expect(drawSymbol([{ symbol: 'NEVER', ticks: 0 }], random)).toBe('NEVER');
+  });
+
+  test('is settled, with bounds of its own, most of it recent and some of it old', () => {
+    const random = createRandom(2);
+    const windows = Array.from({ length: 2000 }, () => {
+      const moment = drawMoment(coverage, settleMs, random)!;
+      return placeWindow(moment, coverage, settleMs, Float64Array.of(moment.t - 5000), random);
+    });
+    const bounds = new Set(coverage.flatMap(({ from, to }) => [from, to]));
+    for (const { from, to } of windows) {
+      expect(from).toBeLessThan(to);
+      expect(to - from).toBeLessThanOrEqual(recheckWindowMsMax);
+      expect(from).toBeGreaterThanOrEqual(day);
+      expect(to).toBeLessThanOrEqual(end - settleMs);
+    }
+    const aligned = windows.filter(({ from, to }) => bounds.has(from) && bounds.has(to));
+    expect(aligned.length / windows.length).toBeLessThan(0.02);
+    const recent = windows.filter(({ to }) => to > end - 3 * dayMs);
+    expect(recent.length / windows.length).toBeGreaterThan(0.6);
+    expect(windows.filter(({ from }) => from < end - 10 * dayMs).length).toBeGreaterThan(20);
+    const narrow = windows.filter(({ from, to }) => to - from < 6 * hourMs);
+    expect(narrow.length).toBeGreaterThan(50);
+  });
+
+  test('is the same from the same seed', () => {
+    const drawn = (seed: number) => {
+      const random = createRandom(seed);
+      return Array.from({ length: 20 }, () => drawMoment(coverage, settleMs, random));
+    };
+    expect(drawn(3)).toEqual(drawn(3));
+    expect(drawn(3)).not.toEqual(drawn(4));
+  });
+
+  test('has nothing of what was fetched too soon to be settled', () => {
+    const fresh = { ...coverage[0]!, fetchedAt: day + 1000 };
+    expect(drawMoment([fresh], settleMs, createRandom(5))).toBeNull();
+    expect(drawMoment([], settleMs, createRandom(5))).toBeNull();
+  });
+});
+
+describe('new ticks inside coverage', () => {
+  const fetchedAt = end;
+
+  test('shortly before their response are late by that much at least', () => {
+    expect(judgeNewTicks(coverage, [fetchedAt - 3 * hourMs, fetchedAt - 2 * hourMs])).toEqual({
+      latenessMs: 3 * hourMs,
+      isLeftOut: false,
+    });
+  });
+
+  test('far from it were left out', () => {
+    expect(judgeNewTicks(coverage, [fetchedAt - 20 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
+  });
+
+  test('in windows of long ago tell no lateness, as their responses are joined', () => {
+    expect(judgeNewTicks(coverage, [day + 5 * dayMs - 2 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
+  });
+});

@@ -1,0 +1,73 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'vitest';
+import { job as nightly } from '../../../jobs/nightly.ts';
+import { covers, dayMs, floorToDay, union } from '../../../src/base/window.ts';
+import type { Summary } from '../../../src/collector/run/summary.ts';
+import { addsUp, coverageOf, manifestOf, ticksOf } from '../../e2e/lake.ts';
+import { archiveFolder, contextOf } from './one-process.ts';
+import { type ScriptedService, startScripted } from './scripted-service.ts';
+
+// Nights of a collector whose clock is not the service's, and what must be true after each of them.
+
+export const hourMs = 3_600_000;
+export const yearMs = 365 * dayMs;
+export const symbols = ['A-1', 'A-2', 'A-3'];
+
+/** A service and a collector, each with its own clock: ours is off by `offMs`. `end` removes them. */
+export async function world(nowMs: number) {
+  const box = await startScripted(nowMs, symbols);
+  const { output, remove } = archiveFolder();
+  const end = async (): Promise<void> => {
+    await box.stop();
+    remove();
+  };
+  const hand = { offMs: 0 };
+  const start = nowMs - dayMs;
+  const set = ['source.first_lookback_days=1', 'falls.markets_share_max=1', 'falls.ticks_share_max=1'];
+  const night = async (day: number | null = null): Promise<Summary> => {
+    const summary = await nightly.run(await contextOf(output, box.url, () => box.nowMs + hand.offMs, set), { day });
+    expect(addsUp(summary)).toBe(true);
+    return summary;
+  };
+  return { box, output, hand, night, start, end };
+}
+
+/**
+ * Nothing but the truth is published, and nothing is claimed that had not been yet, or that is not there whole.
+ * @param aheadMsMax what two clocks may differ by without anybody's notice
+ */
+export function expectHonest(lake: { output: string; box: ScriptedService; start: number }, aheadMsMax = 0): void {
+  const { output, box, start } = lake;
+  for (const symbol of symbols) {
+    const truth = box.truth(symbol, start, box.nowMs);
+    const times = new Set(truth.map(({ t }) => t));
+    const held = ticksOf(output).get(symbol) ?? [];
+    expect(held.filter(({ t }) => !times.has(t))).toEqual([]);
+    for (const { from, to, ticks } of coverageOf(output).filter((row) => row.symbol === symbol)) {
+      expect(to).toBeLessThanOrEqual(box.nowMs + aheadMsMax);
+      expect(floorToDay(to - 1)).toBe(floorToDay(from));
+      expect(held.filter(({ t }) => from <= t && t < to)).toEqual(truth.filter(({ t }) => from <= t && t < to));
+      expect(ticks).toBe(truth.filter(({ t }) => from <= t && t < to).length);
+    }
+  }
+  expect(manifestOf(output).watermark ?? 0).toBeLessThanOrEqual(box.nowMs);
+}
+
+/** All that there is to have is there, and covered. */
+export function expectWhole(what: { output: string; box: ScriptedService; start: number }): void {
+  const { output, box, start } = what;
+  for (const symbol of symbols) {
+    expect(ticksOf(output).get(symbol)).toEqual(box.truth(symbol, start, box.nowMs));
+    const covered = union(coverageOf(output).filter((row) => row.symbol === symbol));
+    expect(covers(covered, { from: start, to: box.nowMs })).toBe(true);
+  }
+}
+
+/** Names of all runs remembered. */
+export function runIds(output: string): string[] {
+  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
+  const rows = db.prepare('select run_id from runs').all() as { run_id: string }[];
+  db.close();
+  return rows.map((row) => row.run_id);
+}

@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, test } from 'vitest';
+import type { Manifest } from '../../../src/archive/format/manifest.ts';
+import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
+
+const at = (n: number): number => firstNight + n * dayMs;
+const manifestOf = (output: string) => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
+
+/** Nothing but what is excepted is missing of a day. */
+const whole = expect.stringMatching(/^(provisional|complete.*)$/);
+
+test('night after night only live symbols are asked for, however many there ever were', async () => {
+  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 20, lifeDaysMax: 2, epochMs: at(-3) }, fewFiles);
+  const planned: number[] = [];
+  for (let n = 0; n < 10; n++) {
+    const summary = await nights.night(at(n));
+    expect(summary.exit_code, JSON.stringify(summary.failures)).toBe(0);
+    planned.push(summary.symbols.planned);
+  }
+  const ever = nights.box().symbols().length;
+  // Six markets of at most two symbols run side by side, and one that ended is asked for once or twice more.
+  expect(Math.max(...planned.slice(1))).toBeLessThan(ever / 3);
+  const { days, reached } = manifestOf(nights.output);
+  expect(reached).toBe(at(9));
+  const over = Object.keys(days).filter((day) => Date.parse(day) >= at(0) && Date.parse(day) + dayMs < at(9));
+  expect(over.length).toBeGreaterThan(6);
+  for (const day of over) expect(days[day], day).toMatchObject({ state: whole, missing: [] });
+});
+
+test('a list that was cut off makes nobody inactive, and one that is whole does', async () => {
+  const nights = await startNights({ seed: 9, markets: 12, ticksPerDay: 10, lifeDaysMax: 20 }, fewFiles);
+  const unnamed = (): { symbol: string; inactive_since: number | null }[] => {
+    const db = new DatabaseSync(join(nights.output, '.oddslake', 'state.sqlite'), { readOnly: true });
+    try {
+      return db
+        .prepare('select symbol, inactive_since from symbols where last_seen < (select max(last_seen) from symbols)')
+        .all() as never;
+    } finally {
+      db.close();
+    }
+  };
+  await nights.night(at(0));
+  expect(unnamed()).toEqual([]);
+  const before = nights.box().symbols().length;
+  nights.box().set({ marketsCap: 1 });
+  // Longer than anything lingers.
+  await nights.night(at(9));
+  const cut = unnamed().filter(({ inactive_since }) => inactive_since === null || inactive_since > at(0));
+  expect(cut.length).toBeGreaterThan(5);
+  for (const symbol of cut) expect(symbol).toMatchObject({ inactive_since: null });
+  nights.box().set({ marketsCap: 100_000 });
+  await nights.night(at(9) + hourMs);
+  const gone = unnamed();
+  expect(gone.length).toBeGreaterThan(0);
+  expect(gone.length).toBeLessThan(before);
+  for (const symbol of gone) expect(symbol.inactive_since).not.toBe(null);
+});

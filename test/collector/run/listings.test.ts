@@ -1,0 +1,146 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, onTestFinished, test } from 'vitest';
+import { job as backfill } from '../../../jobs/backfill.ts';
+import { job as markets } from '../../../jobs/markets.ts';
+import { job as nightly } from '../../../jobs/nightly.ts';
+import type { Manifest } from '../../../src/archive/format/manifest.ts';
+import { formatDay } from '../../../src/base/time.ts';
+import { publishedRows } from '../../archive/scratch.ts';
+import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
+import { archiveFolder, contextOf } from './one-process.ts';
+import { type MarketsBody, startScripted } from './scripted-service.ts';
+
+const input = { seed: 5, markets: 20, ticksPerDay: 60, lifeDaysMax: 60 };
+const at = (n: number): number => firstNight + n * dayMs;
+
+const active = (output: string): number => publishedRows(output, 'symbols').filter((row) => row[5] === true).length;
+
+const completeDays = (output: string): string[] => {
+  const { days } = JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
+  return Object.entries(days).flatMap(([date, { state }]) => (state === 'incomplete' ? [] : [date]));
+};
+
+function listings(
+  output: string,
+): { day: string; view: string; named: number; whole: number; reason: string | null }[] {
+  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
+  try {
+    return db
+      .prepare('select day, view, named, whole, reason from listings order by day, view')
+      .all()
+      .map((row) => ({ ...(row as never as { day: number }), day: formatDay(Number(row.day)) }) as never);
+  } finally {
+    db.close();
+  }
+}
+
+test('a day is complete only where each list was had whole within it', async () => {
+  const nights = await startNights(input, fewFiles);
+  for (const n of [0, 1]) await nights.night(at(n));
+  const before = completeDays(nights.output);
+  expect(before).toContain(formatDay(at(0)));
+  nights.box().set({ marketsCap: 3 });
+  expect(await nights.night(at(2))).toMatchObject({ exit_code: 4 });
+  nights.box().set({ marketsCap: 1000 });
+  await nights.night(at(3));
+  await nights.night(at(4));
+  expect(completeDays(nights.output)).toEqual([...before, ...[1, 3].map((n) => formatDay(at(n)))]);
+  const cut = listings(nights.output).filter(({ day }) => day === formatDay(at(2)));
+  expect(cut.map(({ view, whole }) => [view, whole])).toEqual([
+    ['*', 0],
+    ['matched', 0],
+    ['resolving', 1],
+  ]);
+});
+
+test('a later list of the same day makes up for one that was cut off', async () => {
+  const nights = await startNights(input, fewFiles);
+  await nights.night(at(0));
+  nights.box().set({ marketsCap: 3 });
+  await nights.night(at(1));
+  nights.box().set({ marketsCap: 1000 });
+  expect(await markets.run(await nights.contextAt(at(1) + hourMs), undefined)).toMatchObject({ exit_code: 0 });
+  await nights.night(at(2));
+  expect(completeDays(nights.output).slice(-2)).toEqual([0, 1].map((n) => formatDay(at(n))));
+});
+
+test('lists that name nobody all at once make no market inactive and no day complete', async () => {
+  const { output, remove } = archiveFolder();
+  onTestFinished(remove);
+  const box = await startScripted(at(0), ['A-1', 'A-2', 'A-3']);
+  onTestFinished(() => box.stop());
+  const contextAt = (nowMs: number) => {
+    box.nowMs = nowMs;
+    return contextOf(output, box.url, () => nowMs, [...fewFiles, 'source.views=matched', 'falls.markets_share_max=1']);
+  };
+  await nightly.run(await contextAt(at(0)), { day: null });
+  // As of an outage, or under a key of another scope.
+  box.script = { markets: (honest) => ({ ...honest, markets: [], count: 0, total: 0 }) };
+  const reason = 'markets: the lists name 0, and 3 in the median of the last 1 day: nobody counts as gone for it';
+  const told = { exit_code: 4, failures: [{ symbol: null, reason }] };
+  expect(await nightly.run(await contextAt(at(1)), { day: null })).toMatchObject(told);
+  expect(active(output)).toBe(3);
+  expect(await markets.run(await contextAt(at(2)), undefined)).toMatchObject({ exit_code: 4 });
+  box.script = {};
+  expect(await nightly.run(await contextAt(at(3)), { day: null })).toMatchObject({ exit_code: 0 });
+  expect(await nightly.run(await contextAt(at(4)), { day: null })).toMatchObject({ exit_code: 0 });
+  const complete = completeDays(output);
+  expect([0, 1, 2, 3].map((n) => complete.includes(formatDay(at(n))))).toEqual([true, false, false, true]);
+});
+
+test('lists that are suddenly short make nobody inactive, until they stay so', async () => {
+  const nights = await startNights(input, fewFiles);
+  for (let n = 0; n < 4; n++) expect(await nights.night(at(n))).toMatchObject({ exit_code: 0 });
+  const before = active(nights.output);
+  await nights.replace({ ...input, markets: 3 });
+  const shortAt = async (n: number) => {
+    await nights.night(at(n));
+    return listings(nights.output).filter(({ day, view }) => day === formatDay(at(n)) && view === '*')[0]!.reason;
+  };
+  expect(await shortAt(4)).toBe('short');
+  // Three of them may have ended of their own.
+  expect(active(nights.output)).toBeGreaterThanOrEqual(before - 3);
+  let n = 5;
+  while ((await shortAt(n)) !== null && n < 12) n++;
+  expect(n).toBe(8);
+});
+
+test('a symbol that is listed late with an early opening makes complete days incomplete, until it is backfilled', async () => {
+  const { output, remove } = archiveFolder();
+  onTestFinished(remove);
+  const box = await startScripted(at(0), ['A-1', 'A-2']);
+  onTestFinished(() => box.stop());
+  const contextAt = (nowMs: number) => {
+    box.nowMs = nowMs;
+    return contextOf(output, box.url, () => nowMs, [
+      ...fewFiles,
+      'source.views=matched',
+      'source.first_lookback_days=1',
+    ]);
+  };
+  box.script = { markets: (honest) => only(honest, ['A-1']) };
+  for (const n of [0, 1, 2]) await nightly.run(await contextAt(at(n)), { day: null });
+  expect(completeDays(output).slice(-2)).toEqual([0, 1].map((n) => formatDay(at(n))));
+  box.script = {
+    markets: (honest) => ({
+      ...honest,
+      markets: honest.markets.map((market) => ({ ...market, ...(market.symbol === 'A-2' && { opens_at: at(0) }) })),
+    }),
+  };
+  // What it is owed cannot be had at first.
+  box.script = { ...box.script, ticks: (honest, { symbol }) => (symbol === 'A-2' ? 'nothing' : honest) };
+  await nightly.run(await contextAt(at(3)), { day: null });
+  expect(completeDays(output)).not.toContain(formatDay(at(0)));
+  box.script = { ...box.script, ticks: (honest) => honest };
+  const window = { from: at(0) - dayMs, to: at(3) };
+  const how = { symbols: [], force: false, allKnown: false, showPlan: null };
+  await backfill.run(await contextAt(at(3) + hourMs), { window, ...how });
+  expect(completeDays(output).slice(-3)).toEqual([0, 1, 2].map((n) => formatDay(at(n))));
+});
+
+const only = (honest: MarketsBody, symbols: readonly string[]): MarketsBody => {
+  const markets = honest.markets.filter(({ symbol }) => symbols.includes(symbol));
+  return { ...honest, markets, count: markets.length, total: markets.length };
+};

@@ -1,0 +1,110 @@
+import { expect } from 'vitest';
+import { job as backfill } from '../../../jobs/backfill.ts';
+import { job as repair } from '../../../jobs/repair.ts';
+import { readSymbol } from '../../../src/archive/journal/symbols.ts';
+import type { Archive } from '../../../src/archive/open-archive.ts';
+import { listGaps } from '../../../src/archive/read/gaps.ts';
+import { computePartNumber } from '../../../src/base/symbol-name.ts';
+import type { Window } from '../../../src/base/window.ts';
+import { openConfiguredArchive } from '../../../src/context/open-configured.ts';
+import { loseTicks } from '../../archive/losses.ts';
+import { hashes } from '../../archive/scratch.ts';
+import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';
+
+// An archive that lost ticks which it had published, and the jobs that ask for them again.
+
+export const at = (n: number): number => firstNight + n * dayMs;
+export const midnight = (n: number): number => Math.floor(at(n) / dayMs) * dayMs;
+
+export interface Damaged {
+  readonly nights: Nights;
+  /** The symbols that lost something, and what: half of the night before the first. */
+  readonly symbols: readonly [string, string];
+  readonly lost: Window;
+  readonly counts: readonly [number, number];
+  readonly before: Readonly<Record<string, string>>;
+  /** Requests of the second night. */
+  readonly requests: number;
+}
+
+export async function withArchive<T>(
+  nights: Nights,
+  nowMs: number,
+  work: (archive: Archive) => T | Promise<T>,
+): Promise<T> {
+  const archive = openConfiguredArchive(await nights.contextAt(nowMs), false);
+  try {
+    return await work(archive);
+  } finally {
+    archive.close();
+  }
+}
+
+/** Two nights of two symbols in one part, and a repair that could keep nothing of half a day of theirs; no answers are kept unless `set` says so. */
+export async function damaged(...set: string[]): Promise<Damaged> {
+  const nights = await startNights({ seed: 3, markets: 12, ticksPerDay: 150, lifeDaysMax: 60 });
+  const lost = { from: midnight(0) - 12 * hourMs, to: midnight(0) };
+  const busy = nights
+    .box()
+    .symbols()
+    .filter((symbol) => nights.box().readTruth(symbol, lost).t.length > 20);
+  const symbols = busy
+    .filter((symbol) => computePartNumber(symbol, 4) === computePartNumber(busy[0]!, 4))
+    .slice(0, 2) as [string, string];
+  expect(symbols.length).toBe(2);
+  let requests = 0;
+  for (const n of [0, 1]) {
+    const night = await nights.night(at(n), ...only(symbols), ...set);
+    expect(night.exit_code).toBe(0);
+    requests = night.requests;
+  }
+  const before = hashes(nights.output, 'ticks/**/*.parquet');
+  const counts = symbols.map((symbol) => nights.box().readTruth(symbol, lost).t.length) as [number, number];
+  await withArchive(nights, at(1), (archive) =>
+    loseTicks(
+      archive,
+      symbols.map((symbol) => ({ symbol, ...lost })),
+    ),
+  );
+  expect(hashes(nights.output, 'ticks/**/*.parquet')).not.toEqual(before);
+  return { nights, symbols, lost, counts, before, requests };
+}
+
+/** Those symbols alone, and few files. */
+export const only = (symbols: readonly string[]): string[] => [
+  `symbols=${JSON.stringify(symbols)}`,
+  'source.views=[]',
+  'source.first_lookback_days=2',
+  'archive.candles=[]',
+  'raw.keep_days=0',
+];
+
+export const repaired = async ({ nights, symbols }: Damaged, nowMs: number, ...set: string[]) =>
+  repair.run(await nights.contextAt(nowMs, ...only(symbols), ...set), { fromUrl: null });
+
+export const backfilled = async ({ nights, symbols }: Damaged, nowMs: number, ...set: string[]) =>
+  backfill.run(await nights.contextAt(nowMs, ...only(symbols), ...set), {
+    window: { from: midnight(-1), to: midnight(1) },
+    symbols,
+    force: false,
+    allKnown: false,
+    showPlan: null,
+  });
+
+export const gapsOf = ({ nights, symbols }: Damaged, nowMs: number) =>
+  withArchive(nights, nowMs, (archive) => {
+    const facts = [...symbols].sort().map((symbol) => readSymbol(archive.state.db, symbol)!);
+    const rules = { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: hourMs };
+    return listGaps(
+      archive,
+      { from: null, to: null, symbols: facts },
+      { namedSymbols: null, views: [], lifetimeRules: rules },
+      nowMs,
+    ).gaps;
+  });
+
+export const thinned = { thinShare: 0.5, thinAfterMs: dayMs };
+export const asBefore = { thinShare: 0, retentionMs: null, faultSymbols: {} };
+export const lostWarning = expect.stringMatching(
+  /^\d windows? of \d symbols? \(.*\) lost ticks that were published once/,
+);

@@ -1,0 +1,182 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { readSymbol } from '../../../src/archive/journal/symbols.ts';
+import { readStatus } from '../../../src/archive/read/status.ts';
+import { formatIsoUtc } from '../../../src/base/time.ts';
+import { formatStatus } from '../../../src/cli/format-archive.ts';
+import { hashes } from '../../archive/scratch.ts';
+import {
+  asBefore,
+  at,
+  backfilled,
+  damaged,
+  gapsOf,
+  lostWarning,
+  only,
+  repaired,
+  thinned,
+  withArchive,
+} from './lost-lake.ts';
+import { dayMs, hourMs } from './nights.ts';
+
+test('what an upstream still has is whole again, to the byte', async () => {
+  const lake = await damaged();
+  const { nights, symbols, lost, counts } = lake;
+  expect(await gapsOf(lake, at(1))).toEqual(
+    [...symbols].sort().map((symbol) => ({
+      symbol,
+      ...lost,
+      reason: 'lost',
+      since: expect.any(Number),
+      ticks: counts[symbols.indexOf(symbol)],
+    })),
+  );
+  const requests = nights.box().stats().tickRequests;
+  const summary = await repaired(lake, at(1) + hourMs);
+  expect(summary).toMatchObject({
+    job: 'repair',
+    exit_code: 0,
+    failures: [],
+    warnings: [],
+    gaps: 0,
+    ticks: { accepted: counts[0] + counts[1] },
+    symbols: { planned: 2, done: 2 },
+  });
+  // Two windows: each a page, a request to confirm each of its sides, and now and then one more to check its end or a gap.
+  expect(nights.box().stats().tickRequests - requests).toBeLessThanOrEqual(14);
+  expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
+  expect(await gapsOf(lake, at(1) + hourMs)).toEqual([]);
+  await withArchive(nights, at(1), ({ state }) =>
+    expect(readSymbol(state.db, symbols[0])!.ticks).toBe(
+      nights.box().readTruth(symbols[0], { from: at(-2), to: at(1) }).t.length,
+    ),
+  );
+  // There is nothing to ask for any more.
+  const again = await repaired(lake, at(1) + 2 * hourMs);
+  expect(again).toMatchObject({ exit_code: 0, requests: 0, published: { files: 0 } });
+});
+
+test('what an upstream has thinned is a failure once, a warning after that, and asked for by no later night', async () => {
+  const lake = await damaged();
+  const { nights, symbols, lost, counts } = lake;
+  nights.box().set(thinned);
+  const summary = await repaired(lake, at(1) + hourMs);
+  const held = symbols.map((symbol) => nights.box().readTruth(symbol, lost).t.length);
+  expect(held[0]).toBeLessThan(counts[0]);
+  expect(held[0]).toBeGreaterThan(0);
+  const reasons = symbols.map((symbol, i) => ({
+    symbol,
+    ...lost,
+    reason: `lost: ${held[i]} of ${counts[i]} ticks came back`,
+  }));
+  expect(summary).toMatchObject({ exit_code: 4, outcome: 'incomplete', warnings: [], gaps: 2 });
+  expect(summary.failures).toEqual(expect.arrayContaining(reasons));
+  expect(summary.failures.length).toBe(2);
+  const gaps = await gapsOf(lake, at(1) + hourMs);
+  expect(gaps).toMatchObject([{ reason: 'lost' }, { reason: 'lost' }]);
+
+  const night = await nights.night(at(2), ...only(symbols));
+  expect(night).toMatchObject({ exit_code: 0, failures: [], warnings: [lostWarning] });
+  // No more is asked for than in a night without losses, and that is from the cursor on.
+  // Now and then one request more checks an end or a gap.
+  expect(night.requests).toBeLessThanOrEqual(lake.requests + 4);
+  expect(night.covered_to).toBe(at(2));
+  expect(await gapsOf(lake, at(2))).toEqual(gaps);
+  const rules = { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs };
+  const judged = { namedSymbols: new Set(symbols), views: [], lifetimeRules: rules };
+  const status = await withArchive(nights, at(2), (archive) => readStatus(archive, judged, at(2)));
+  expect(status.gaps).toEqual({ windows: 2, symbols: 2, lost: 2, accepted: 0 });
+  // What never comes back is no reason to call for somebody every night.
+  expect(status).toMatchObject({ reached: at(2), lag_ms: 0 });
+  expect(formatStatus(status)).toContain(`every live symbol up to ${formatIsoUtc(at(2))}, 0 ms ago`);
+
+  // A backfill asks, and is told the same; it was a failure once.
+  expect(await backfilled(lake, at(2))).toMatchObject({
+    exit_code: 0,
+    symbols: { planned: 2 },
+    ticks: { accepted: 0 },
+    warnings: [lostWarning],
+  });
+  expect(await gapsOf(lake, at(2))).toEqual(gaps);
+  nights.box().set(asBefore);
+  expect(await backfilled(lake, at(2) + hourMs)).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
+  expect(await gapsOf(lake, at(2) + hourMs)).toEqual([]);
+  expect(hashes(nights.output, 'ticks/**/*.parquet')).toMatchObject(
+    Object.fromEntries(Object.entries(lake.before).filter(([path]) => path < `ticks/date=2025-06-01`)),
+  );
+});
+
+test('what had come back of a loss and is damaged again is not gone for good', async () => {
+  const lake = await damaged();
+  const { nights, symbols, lost } = lake;
+  nights.box().set(thinned);
+  expect(await repaired(lake, at(1) + hourMs)).toMatchObject({ exit_code: 4, failures_count: 2 });
+  const [path] = Object.keys(lake.before).filter((one) => one.startsWith('ticks/date=2025-05-31'));
+  rmSync(join(nights.output, path!));
+  nights.box().set(asBefore);
+  const summary = await repaired(lake, at(1) + 2 * hourMs);
+  expect(summary).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
+  expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
+  expect(lost.from).toBe(Date.parse('2025-05-31T12:00:00Z'));
+  await withArchive(nights, at(1), ({ state }) =>
+    expect(readSymbol(state.db, symbols[0])!.ticks).toBe(
+      nights.box().readTruth(symbols[0], { from: at(-2), to: at(1) }).t.length,
+    ),
+  );
+});
+
+test('a night asks for a young loss by itself, and tells once what did not come back', async () => {
+  const lake = await damaged();
+  const { nights, symbols } = lake;
+  nights.box().set(thinned);
+  const first = await nights.night(at(1) + hourMs, ...only(symbols));
+  expect(first.exit_code).toBe(4);
+  expect(first.failures.map(({ reason }) => reason)).toEqual([
+    expect.stringMatching(/^lost: \d+ of \d+ ticks came back$/),
+    expect.stringMatching(/^lost: \d+ of \d+ ticks came back$/),
+  ]);
+  const second = await nights.night(at(1) + 2 * hourMs, ...only(symbols));
+  expect(second).toMatchObject({ exit_code: 0, warnings: [lostWarning] });
+  // The state that knew of the telling is gone, and what is lost is not: told once more, and then no more.
+  rmSync(join(nights.output, '.oddslake'), { recursive: true });
+  expect((await nights.night(at(1) + 3 * hourMs, ...only(symbols))).exit_code).toBe(4);
+  expect(await nights.night(at(1) + 4 * hourMs, ...only(symbols))).toMatchObject({
+    exit_code: 0,
+    warnings: [lostWarning],
+  });
+});
+
+test('a night brings back what is there, and says nothing of it', async () => {
+  const lake = await damaged();
+  expect(await lake.nights.night(at(1) + hourMs, ...only(lake.symbols))).toMatchObject({ exit_code: 0, warnings: [] });
+  expect(await gapsOf(lake, at(1) + hourMs)).toEqual([]);
+});
+
+test('a request that fails is its own failure, and the loss is still to be tried', async () => {
+  const lake = await damaged();
+  const { nights, symbols, lost } = lake;
+  nights.box().set({ faultSymbols: { [symbols[0]]: 500 } });
+  const summary = await repaired(lake, at(1) + hourMs, 'upstream.retry_attempts_max=2');
+  expect(summary.failures).toEqual([{ symbol: symbols[0], ...lost, reason: expect.stringContaining('500') }]);
+  expect(await gapsOf(lake, at(1) + hourMs)).toMatchObject([{ symbol: symbols[0], reason: 'lost' }]);
+  nights.box().set(asBefore);
+  expect(await repaired(lake, at(1) + 2 * hourMs)).toMatchObject({ exit_code: 0, failures: [] });
+  expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
+});
+
+test('what the upstream does not go back to is told as lost, once', async () => {
+  const lake = await damaged();
+  const { nights, symbols, counts } = lake;
+  nights.box().set({ retentionMs: 2 * hourMs });
+  const summary = await repaired(lake, at(1) + hourMs);
+  expect(summary.exit_code).toBe(4);
+  expect(summary.failures.map(({ symbol, reason }) => [symbol, reason]).sort()).toEqual(
+    symbols.map((symbol, i) => [symbol, `lost: 0 of ${counts[i]} ticks came back`]).sort(),
+  );
+  expect(await repaired(lake, at(1) + 2 * hourMs)).toMatchObject({
+    exit_code: 0,
+    failures: [],
+    warnings: [lostWarning],
+  });
+});

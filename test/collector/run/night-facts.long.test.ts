@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { job as nightly } from '../../../jobs/nightly.ts';
+import type { Summary } from '../../../src/collector/run/summary.ts';
+import { at, input, inState, makeOlder, ticksOf } from './night-facts.ts';
+import { dayMs, fewFiles, hourMs, startNights } from './nights.ts';
+
+test('a night is told beside the median of those before it, by counts that add up', async () => {
+  const nights = await startNights({ ...input, lateShare: 0.05, lateDelayMsMax: 3 * hourMs }, [
+    ...fewFiles,
+    'poll.overlap_minutes=240',
+  ]);
+  const summaries: Summary[] = [];
+  for (let n = 0; n < 9; n++) summaries.push(await nights.night(at(n)));
+  for (const [n, summary] of summaries.entries()) {
+    const { night, ticks } = summary;
+    expect(night!.nights).toBe(Math.min(n, 7));
+    expect(night!.ticks.new.count).toBe(ticks.accepted);
+    expect(night!.ticks.late.count).toBeLessThanOrEqual(ticks.accepted);
+    expect(night!.ticks.conflicts.count).toBe(ticks.conflicts);
+    expect(night!.covered).toEqual({ symbols: expect.any(Number), gap_minutes: 0 });
+    expect(summary.next_action).toBeNull();
+  }
+  // Nothing was covered before the first night; after it, what became visible late is in the overlap of the next.
+  expect(ticksOf(summaries[0]!).late).toEqual({ count: 0, median: null });
+  for (const summary of summaries.slice(1)) expect(ticksOf(summary).late.count).toBeGreaterThan(0);
+  const before = summaries.slice(1, 8).map((summary) => ticksOf(summary).new.count);
+  expect(ticksOf(summaries[8]!).new.median).toBe(before.toSorted((a, b) => a - b)[3]);
+});
+
+test('a night that is repeated is compared with nothing, and is no part of later medians', async () => {
+  const nights = await startNights(input, fewFiles);
+  for (let n = 0; n < 3; n++) await nights.night(at(n));
+  const day = Math.floor(at(2) / dayMs) * dayMs - dayMs;
+  const manifest = readFileSync(join(nights.output, 'manifest.json'), 'utf8');
+  const again = await nightly.run(await nights.contextAt(at(2)), { day });
+  expect(again.night).toMatchObject({ nights: 0, ticks: { new: { count: 0, median: null } } });
+  const ticksFiles = (text: string) => JSON.parse(text).datasets.ticks;
+  expect(ticksFiles(readFileSync(join(nights.output, 'manifest.json'), 'utf8'))).toEqual(ticksFiles(manifest));
+  expect((await nights.night(at(3))).night!.nights).toBe(3);
+});
+
+test('symbols are asked for too late where the night comes after the service has thinned their days', async () => {
+  const nights = await startNights(input, fewFiles);
+  await nights.night(at(0));
+  const inTime = await nights.night(at(5));
+  expect(inTime.night!.too_late).toEqual({ count: 0, names: [] });
+  const late = await nights.night(at(15));
+  expect(late.night!.too_late.count).toBeGreaterThan(0);
+  const never = await startNights(input, [...fewFiles, 'source.thins_after_days=null']);
+  await never.night(at(0));
+  expect((await never.night(at(15))).night!.too_late.count).toBe(0);
+});
+
+test('a state of an older oddslake has no medians of what it did not count, until it knows', async () => {
+  const nights = await startNights(input, fewFiles);
+  for (let n = 0; n < 3; n++) await nights.night(at(n));
+  inState(nights.output, makeOlder);
+  const summary = await nights.night(at(3));
+  expect(summary.night).toMatchObject({ nights: 3, ticks: { late: { median: null }, conflicts: { median: null } } });
+  expect(ticksOf(summary).new.median).not.toBeNull();
+  expect(summary.night!.markets.new.count).toBeLessThan(10);
+  expect(ticksOf(await nights.night(at(4))).late.median).not.toBeNull();
+});

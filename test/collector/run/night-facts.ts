@@ -1,0 +1,41 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Database, openDatabase } from '../../../src/archive/journal/database.ts';
+import { readAllSymbols } from '../../../src/archive/journal/symbols.ts';
+import { decodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
+import type { Summary } from '../../../src/collector/run/summary.ts';
+import { turnStateBack } from '../../archive/older.ts';
+import { dayMs, firstNight } from './nights.ts';
+
+// Nights whose summaries are looked at, and their state and ticks.
+
+export const input = { seed: 5, markets: 12, ticksPerDay: 150, lifeDaysMax: 30 };
+export const at = (n: number): number => firstNight + n * dayMs;
+export const ticksOf = ({ night }: Summary) => night!.ticks;
+
+/** Symbol and time of every published tick. */
+export function rowsOf(output: string): Set<string> {
+  const rows = new Set<string>();
+  for (const path of globSync('ticks/date=*/*.parquet', { cwd: output })) {
+    const { symbols, offsets, t } = decodeTicks(readFileSync(join(output, path)));
+    for (const [i, symbol] of symbols.entries())
+      for (const time of t.subarray(offsets[i]!, offsets[i + 1]!)) rows.add(`${symbol} ${time}`);
+  }
+  return rows;
+}
+
+/** As schema 4 had it. */
+export const makeOlder = (db: Database): void => turnStateBack(db, 4);
+
+export function inState<T>(output: string, look: (db: Database) => T): T {
+  const db = openDatabase(join(output, '.oddslake', 'state.sqlite'), 1000);
+  try {
+    return look(db);
+  } finally {
+    db.close();
+  }
+}
+
+/** Symbols that the lists have named. */
+export const listed = (output: string): Set<string> =>
+  new Set(inState(output, (db) => readAllSymbols(db).flatMap((facts) => (facts.listed ? [facts.symbol] : []))));

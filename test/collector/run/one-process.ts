@@ -1,0 +1,73 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { systemDisk } from '../../../src/archive/disk/file-system.ts';
+import type { Clock, Log } from '../../../src/base/ports.ts';
+import { systemClock } from '../../../src/base/system.ts';
+import { startProgress } from '../../../src/cli/progress.ts';
+import type { Context } from '../../../src/context/context.ts';
+import { loadSettings } from '../../../src/settings/load.ts';
+import { quarantineLines } from '../../harness/quarantine.ts';
+import { scratchRoot } from '../../harness/scratch-root.ts';
+
+// What a real job needs to run in this process, on a wall clock of the test's own.
+
+const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** A folder for an archive, and what removes it. */
+export function archiveFolder(): { readonly output: string; remove(): void } {
+  const output = mkdtempSync(join(scratchRoot, 'oddslake-night-'));
+  return { output, remove: () => rmSync(output, { recursive: true, force: true }) };
+}
+
+/** Names of runs begin with their second, and in tests one may follow another within it. */
+let runs = 0;
+
+/** What a job sees that writes `output` and asks the service at `url`; only the wall clock is not the machine's. */
+export async function contextOf(
+  output: string,
+  url: string,
+  nowMs: () => number,
+  set: readonly string[] = [],
+): Promise<Context> {
+  const clock: Clock = { ...systemClock, nowMs };
+  const settings = await loadSettings({
+    env: { ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: 'sandbox-key' },
+    cwd: tmpdir(),
+    output,
+    set: [
+      'source.name=box',
+      'upstream.requests_per_second=5000',
+      'upstream.retry_delay_seconds_min=0.001',
+      'upstream.retry_delay_seconds_max=0.01',
+      'report.nightly=false',
+      ...set,
+    ],
+  });
+  return {
+    settings,
+    clock,
+    log: silent,
+    signal: new AbortController().signal,
+    version: 'test',
+    waitMs: 0,
+    strict: false,
+    threads: 1,
+    canCreateArchive: false,
+    disk: systemDisk,
+    random: () => (++runs % 1e6) / 1e6,
+    startDisplay: (label, total, unit) =>
+      startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, isShown: false }),
+  };
+}
+
+export interface SetAside {
+  readonly symbol: string | null;
+  readonly reason: string;
+  /** As received. */
+  readonly raw: string;
+}
+
+/** Everything that was set aside, in the order of its publishes. */
+export const quarantined = (output: string): SetAside[] =>
+  quarantineLines(output).map((line) => JSON.parse(line) as SetAside);

@@ -1,0 +1,49 @@
+import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished } from 'vitest';
+import { union } from '../../../src/base/window.ts';
+import type { SandboxOptions } from '../../../src/sandbox/options.ts';
+import { coverageOf, hashes, totalTicks } from '../../e2e/lake.ts';
+import { scratchRoot } from '../../harness/scratch-root.ts';
+import { dayMs, firstNight, type Nights, startNights } from './nights.ts';
+
+// Nights whose answers were kept as they came, to be read again into another archive.
+
+/** A folder that goes with the test. */
+export function folder(): string {
+  const path = mkdtempSync(join(scratchRoot, 'oddslake-raw-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+export const rawOf = (output: string): string => join(output, '.oddslake/raw');
+
+export const rawFiles = (output: string): string[] =>
+  globSync('**/*.raw', { cwd: rawOf(output) })
+    .sort()
+    .map((path) => join(rawOf(output), path));
+
+/**
+ * What an archive holds of what was polled: files, and the windows that are covered. Responses that are read again prove
+ * at most as much as they did to the run that asked on, so evidence is left out.
+ */
+export const polled = (output: string) => ({
+  files: hashes(output, 'ticks', 'markets', 'orderbooks', 'conflicts'),
+  coverage: [...Map.groupBy(coverageOf(output), ({ symbol }) => symbol)].map(
+    ([symbol, rows]) => [symbol, union(rows)] as const,
+  ),
+});
+
+/** A few days less to publish. */
+export const briefly = 'source.first_lookback_days=1';
+
+/** Some nights, of order books too, with nothing to complain of. */
+export async function calmNights(count: number, options: Partial<SandboxOptions>, ...set: string[]): Promise<Nights> {
+  const nights = await startNights({ markets: 6, ticksPerDay: 100, ...options });
+  for (let n = 0; n < count; n++) {
+    const night = await nights.night(firstNight + n * dayMs, 'orderbooks.all_live=true', briefly, ...set);
+    expect(night).toMatchObject({ exit_code: 0, failures: [] });
+  }
+  expect(totalTicks(nights.output)).toBeGreaterThan(0);
+  return nights;
+}

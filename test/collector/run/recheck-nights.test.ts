@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'vitest';
+import { job as nightly } from '../../../jobs/nightly.ts';
+import { readAllSegments } from '../../../src/archive/journal/coverage.ts';
+import { readRechecks } from '../../../src/archive/journal/nightly-memory.ts';
+import { dayMs } from '../../../src/base/window.ts';
+import type { Summary } from '../../../src/collector/run/summary.ts';
+import { coverageOf, ticksOf } from '../../e2e/lake.ts';
+import { at, input, inState, rowsOf } from './night-facts.ts';
+import { fewFiles, firstNight, hourMs, startNights } from './nights.ts';
+import { archiveFolder, contextOf } from './one-process.ts';
+import { startScripted } from './scripted-service.ts';
+
+describe('late ticks', () => {
+  test('that come after the overlap are found, and the overlap grows until it holds them', async () => {
+    const nights = await startNights({ ...input, lateShare: 0.3, lateDelayMsMax: 6 * hourMs }, fewFiles);
+    const summaries: Summary[] = [];
+    for (let n = 0; n < 6; n++) summaries.push(await nights.night(at(n)));
+    const { lateness_ms, overlap_ms } = summaries.at(-1)!.rechecks!;
+    // The bound is what the service was told: nothing is later than that.
+    expect(lateness_ms).toBeGreaterThan(3 * hourMs);
+    expect(lateness_ms).toBeLessThanOrEqual(6 * hourMs);
+    expect(overlap_ms).toBe(Math.ceil(1.5 * lateness_ms));
+    expect(summaries.map(({ exit_code }) => exit_code)).toEqual(summaries.map(() => 0));
+    expect(inState(nights.output, readRechecks).caughtAt).toBeNull();
+    // What the nights with the short overlap lack is read again bit by bit.
+    const late = summaries.map(({ night }) => night!.ticks.late.count);
+    expect(late.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(100);
+  });
+
+  test('are looked for no farther than overlap_minutes_max', async () => {
+    const nights = await startNights({ ...input, lateShare: 0.3, lateDelayMsMax: 6 * hourMs }, [
+      ...fewFiles,
+      'poll.overlap_minutes_max=70',
+    ]);
+    let last: Summary | undefined;
+    for (let n = 0; n < 4; n++) last = await nights.night(at(n));
+    expect(last!.rechecks!.overlap_ms).toBe(70 * 60_000);
+  });
+});
+
+test('a recheck_share of 0 rechecks nothing; a greater one sends that share of the requests again', async () => {
+  const requests: number[] = [];
+  for (const share of [0, 0.01, 0.5]) {
+    const nights = await startNights(input, [...fewFiles, `poll.recheck_share=${share}`]);
+    await nights.night(at(0));
+    const { rechecks, requests: sent } = await nights.night(at(1));
+    const windows = share === 0 ? 0 : Math.max(4, Math.ceil(share * (sent - rechecks!.requests)));
+    expect(rechecks!.windows).toBe(windows);
+    requests.push(sent);
+  }
+  expect(requests[1]! - requests[0]!).toBe(4);
+  expect(requests[2]!).toBeGreaterThan(requests[1]!);
+});
+
+test('a clean recheck leaves ticks, coverage and their evidence as they are, and a repeated night makes none', async () => {
+  const [without, checked] = await Promise.all(
+    [0, 1].map((share) => startNights(input, [...fewFiles, `poll.recheck_share=${share}`])),
+  );
+  for (const nights of [without!, checked!]) {
+    await nights.night(at(0));
+    await nights.night(at(1));
+  }
+  expect(rowsOf(checked!.output)).toEqual(rowsOf(without!.output));
+  expect(inState(checked!.output, readAllSegments)).toEqual(inState(without!.output, readAllSegments));
+  const again = await nightly.run(await checked!.contextAt(at(1) + hourMs), { day: firstNight - (firstNight % dayMs) });
+  expect(again.rechecks).toMatchObject({ requests: 0, windows: 0 });
+  expect(rowsOf(checked!.output)).toEqual(rowsOf(without!.output));
+  expect(inState(checked!.output, readAllSegments)).toEqual(inState(without!.output, readAllSegments));
+});
+
+describe('a service that answers wide windows with a coarser grid', () => {
+  test('is caught: what it was believed is inferred until it was read again, and nothing is missing then', async () => {
+    const { output, remove } = archiveFolder();
+    const symbols = ['A', 'B', 'C'];
+    const box = await startScripted(firstNight, symbols);
+    box.script = {
+      ticks(honest, asked, _, truth) {
+        // Responses of one moment would confirm nothing.
+        box.nowMs += 5;
+        const isWide = asked.to - asked.from > 1.5 * hourMs;
+        const ticks = truth(asked.from, asked.to).filter(({ t }) => !isWide || Math.floor(t / (7 * 60_000)) % 2 === 0);
+        return { ...honest, ticks, count: ticks.length, from: asked.from, to: asked.to, generated_at: box.nowMs };
+      },
+    };
+    try {
+      const night = async (n: number): Promise<Summary> => {
+        box.nowMs = at(n);
+        const set = [...fewFiles, 'source.first_lookback_days=3'];
+        return nightly.run(await contextOf(output, box.url, () => box.nowMs, set), { day: null });
+      };
+      const summaries: Summary[] = [];
+      let caughtIn = -1;
+      for (let n = 0; n < 8; n++) {
+        summaries.push(await night(n));
+        const { caughtAt } = inState(output, readRechecks);
+        if (caughtIn < 0 && caughtAt !== null) caughtIn = n;
+      }
+      expect(caughtIn).toBeGreaterThanOrEqual(0);
+      const caught = summaries[caughtIn]!;
+      expect(caught.rechecks!.contradicted).toBeGreaterThan(0);
+      expect(caught.rechecks!.withdrawn_windows).toBeGreaterThan(0);
+      expect(caught.warnings.join()).toContain('leave ticks out of wide windows');
+      const last = summaries.at(-1)!;
+      expect(last.rechecks).toMatchObject({ contradicted: 0, doubtful_windows: 0 });
+      for (const symbol of symbols) {
+        const had = new Set(
+          ticksOf(output)
+            .get(symbol)!
+            .map(({ t }) => t),
+        );
+        const due = coverageOf(output).filter((row) => row.symbol === symbol);
+        const truth = due.flatMap(({ from, to }) => box.truth(symbol, from, to));
+        expect(truth.length).toBeGreaterThan(1000);
+        expect(truth.filter(({ t }) => !had.has(t))).toEqual([]);
+      }
+    } finally {
+      await box.stop();
+      remove();
+    }
+  });
+});

@@ -1,0 +1,328 @@
+import { describe, expect, test } from 'vitest';
+import type { CompletenessCounts } from '../../src/contract/completeness-counts.ts';
+import { type ArchiveFacts, judgeArchive, type ManifestFacts, type StateFacts } from '../../src/doctor/archive.ts';
+import {
+  computeBytesPerDay,
+  type DiskFacts,
+  type FileSystemFacts,
+  judgeDisk,
+  suggestPermissionFix,
+} from '../../src/doctor/disk.ts';
+import { judgeSchedule, judgeSettings } from '../../src/doctor/doctor.ts';
+import { computeDoctorExitCode, createFindings, type Finding } from '../../src/doctor/finding.ts';
+import { judgeMachine, type MachineFacts } from '../../src/doctor/machine.ts';
+import { judgeUpstream, type UpstreamFacts } from '../../src/doctor/upstream.ts';
+
+// What facts come to, without a machine that has them.
+
+const levels = (findings: readonly Finding[]): Record<string, string> =>
+  Object.fromEntries(
+    findings.map(({ check, level, exit_code: code }) => [check, code === 0 ? level : `${level} ${code}`]),
+  );
+
+const one = (findings: readonly Finding[], check: string): Finding => findings.find((each) => each.check === check)!;
+
+const gb = 1e9;
+const nowMs = Date.UTC(2026, 10, 20, 12);
+const hourMs = 3_600_000;
+
+describe('the machine', () => {
+  const facts: MachineFacts = {
+    nodeVersion: 'v24.1.0',
+    nodePath: '/n/node',
+    bundledNodePath: null,
+    platform: 'linux',
+    arch: 'x64',
+    memoryBytes: 8 * gb,
+    availableBytes: 4 * gb,
+    nowMs,
+  };
+  const judged = (change: Partial<MachineFacts>) => levels(judgeMachine({ ...facts, ...change }));
+
+  test('is as it should be', () => {
+    expect(judged({})).toEqual({ node: 'ok', memory: 'ok' });
+    expect(judged({ bundledNodePath: '/n/node' })).toMatchObject({ node: 'ok' });
+  });
+
+  test.each([
+    [{ nodeVersion: 'v22.9.0' }, { node: 'problem 1' }],
+    [{ nodeVersion: 'nonsense' }, { node: 'problem 1' }],
+    [{ platform: 'win32' }, { node: 'warning' }],
+    [{ bundledNodePath: '/checkout/.node/node' }, { node: 'warning' }],
+    [{ availableBytes: 100e6 }, { memory: 'warning' }],
+    [{ nowMs: 0 }, { clock: 'problem 1' }],
+    [{ nowMs: 9e15 }, { clock: 'problem 1' }],
+  ])('%o: %o', (change, found) => {
+    expect(judged(change)).toMatchObject(found);
+  });
+});
+
+describe('the disk', () => {
+  const ext4: FileSystemFacts = { type: 0xef53, bytes: 100 * gb, freeBytes: 50 * gb, files: 1e6, freeFiles: 9e5 };
+  const facts: DiskFacts = {
+    root: '/l',
+    folder: '/l',
+    fileSystem: ext4,
+    bytesPerDay: 1e6,
+    unwritablePaths: [],
+    exposedSecrets: [],
+  };
+  const judged = (change: Partial<FileSystemFacts>, rest: Partial<DiskFacts> = {}) =>
+    judgeDisk({ ...facts, fileSystem: { ...ext4, ...change }, ...rest });
+
+  test('is as it should be', () => {
+    expect(levels(judged({}))).toEqual({ space: 'ok', files: 'ok', 'file system': 'ok', permissions: 'ok' });
+    expect(one(judged({}), 'space').found).toBe(
+      '50.0 GB free of 100.0 GB, at 1.0 MB a day enough for more than 100 years',
+    );
+    expect(one(judged({}, { bytesPerDay: null }), 'space').found).toBe('50.0 GB free of 100.0 GB');
+  });
+
+  test.each([
+    [{ freeBytes: 50e6 }, {}, { space: 'problem 1' }],
+    [{ freeBytes: 2 * gb }, { bytesPerDay: 3 * gb }, { space: 'problem 1' }],
+    [{ freeBytes: 10 * gb }, { bytesPerDay: gb }, { space: 'warning' }],
+    [{ freeFiles: 10 }, {}, { files: 'problem 1' }],
+    [{ freeFiles: 2000 }, {}, { files: 'warning' }],
+    [{ files: 0, freeFiles: 0 }, {}, { files: 'ok' }],
+    [{ type: 0x6969 }, {}, { 'file system': 'problem 2' }],
+    [{ type: 0xff534d42 - 2 ** 32 }, {}, { 'file system': 'problem 2' }],
+    [{ type: 0x01021997 }, {}, { 'file system': 'warning' }],
+    [{ type: 0x794c7630 }, {}, { 'file system': 'warning' }],
+    [{ type: 1 }, {}, { 'file system': 'warning' }],
+    [{}, { unwritablePaths: ['/l/ticks'] }, { permissions: 'problem 1' }],
+    [{}, { exposedSecrets: [{ path: '/k', mode: 0o100644, advice: 'chmod 600 /k' }] }, { secrets: 'warning' }],
+  ])('%o %o: %o', (change, rest, found) => {
+    expect(levels(judged(change, rest))).toMatchObject(found);
+  });
+
+  test('grows by what the last seven days before today have, in the mean', () => {
+    const files = [
+      { date: '2026-11-20', bytes: 5 },
+      { date: '2026-11-19', bytes: 100 },
+      { date: '2026-11-18', bytes: 200 },
+      { date: '2026-11-18', bytes: 300 },
+      { date: '2026-11-01', bytes: 1e9 },
+      { date: null, bytes: 1e9 },
+    ];
+    expect(computeBytesPerDay(files, nowMs)).toBe(300);
+    expect(computeBytesPerDay(files.slice(0, 2), nowMs)).toBeNull();
+  });
+
+  const [me, mine, service] = [1000, 1000, 990];
+  test.each([
+    ['my own, for others too', 0o644, me, mine, 'chmod 600 /k'],
+    ['my own, for my group too', 0o640, me, mine, 'chmod 600 /k'],
+    ['my own', 0o600, me, mine, null],
+    ['as docs/OPERATING.md installs it: of root, for my group', 0o640, 0, service, null],
+    ['the same, for others too', 0o644, 0, service, 'chmod o= /k'],
+    ['my own, for the group of the service', 0o640, me, service, null],
+    ['of root, which I read as others do', 0o644, 0, 0, 'chown 1000 /k && chmod 600 /k'],
+  ])('a key is closed to others, and not to who needs it: %s', (_, mode, uid, gid, advice) => {
+    const user = { uid: me, gid: mine, groups: [mine, service] };
+    expect(suggestPermissionFix('/k', { mode: 0o100000 | mode, uid, gid }, user)).toBe(advice);
+  });
+});
+
+describe('the upstream', () => {
+  const facts: UpstreamFacts = {
+    baseUrl: 'https://x.example',
+    hasKey: true,
+    proxies: [],
+    connection: { address: '192.0.2.1', ms: 12, tls: { protocol: 'TLSv1.3', daysLeft: 60, distrusted: null } },
+    response: {
+      status: 200,
+      failure: null,
+      requestedAt: nowMs,
+      receivedAt: nowMs + 100,
+      servedAt: nowMs,
+      statedPerSecond: null,
+    },
+    rate: { configuredPerSecond: 5, adaptedPerSecond: null, lastRun: null },
+  };
+  const judged = (change: Partial<UpstreamFacts>) => judgeUpstream({ ...facts, ...change }, 300_000);
+  const answered = (change: object) => judged({ response: { ...facts.response!, ...change } });
+  const failed = (kind: string, status: number | null = null) =>
+    answered({ status, failure: { kind, reason: `answered ${status}` } });
+  const tls = (change: object) =>
+    judged({
+      connection: {
+        address: '192.0.2.1',
+        ms: 12,
+        tls: { protocol: 'TLSv1.3', daysLeft: 60, distrusted: null, ...change },
+      },
+    });
+
+  test('is as it should be', () => {
+    expect(levels(judged({}))).toEqual({ reachable: 'ok', key: 'ok', clock: 'ok', rate: 'ok' });
+    expect(levels(judged({ connection: null, response: null }))).toEqual({ rate: 'ok' });
+  });
+
+  test.each([
+    ['no address', judged({ baseUrl: null, connection: null, response: null }), { address: 'problem 2' }],
+    ['no key', judged({ hasKey: false, response: null }), { key: 'problem 2', reachable: 'ok' }],
+    [
+      'no connection',
+      judged({ connection: { failure: 'connection refused' }, response: null }),
+      { reachable: 'problem 7' },
+    ],
+    ['a certificate of nobody', tls({ distrusted: 'SELF_SIGNED_CERT_IN_CHAIN' }), { reachable: 'problem 7' }],
+    ['a certificate near its end', tls({ daysLeft: 3 }), { reachable: 'warning' }],
+    ['a key refused', failed('credential', 401), { key: 'problem 3' }],
+    ['too many requests', failed('transient', 429), { key: 'warning' }],
+    ['a fault', failed('transient', 503), { key: 'problem 4' }],
+    ['another service', failed('refused', 404), { key: 'problem 4' }],
+    ['a connection lost', failed('unreachable'), { key: 'problem 7' }],
+    ['a clock far ahead', answered({ servedAt: nowMs - 301_000 }), { clock: 'problem 1' }],
+    ['a clock behind', answered({ servedAt: nowMs + 20_000 }), { clock: 'warning' }],
+    ['a second of rounding', answered({ servedAt: nowMs - 999 }), { clock: 'ok' }],
+    ['a lower rate stated', answered({ statedPerSecond: 2 }), { rate: 'warning' }],
+    ['a higher one', answered({ statedPerSecond: 20 }), { rate: 'ok' }],
+    ['a lower rate learned', judged({ rate: { ...facts.rate, adaptedPerSecond: 3 } }), { rate: 'warning' }],
+    [
+      'a run held back',
+      judged({ rate: { ...facts.rate, lastRun: { throttledMs: 60, ms: 100 } } }),
+      { rate: 'warning' },
+    ],
+    ['one hardly so', judged({ rate: { ...facts.rate, lastRun: { throttledMs: 1, ms: 100 } } }), { rate: 'ok' }],
+  ] as const)('%s', (_what, findings, found) => {
+    expect(levels(findings)).toMatchObject(found);
+  });
+
+  test('a proxy that requests do not go through is named where the service cannot be reached', () => {
+    const [found] = judged({
+      connection: { failure: 'no connection in time' },
+      response: null,
+      proxies: ['HTTPS_PROXY'],
+    });
+    expect(found!.advice).toContain('HTTPS_PROXY is not followed');
+  });
+});
+
+describe('the archive', () => {
+  const whole: CompletenessCounts = {
+    state: 'complete',
+    days: { complete: 3, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
+    gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
+    provisional: 0,
+    live: 2,
+    suspended: 0,
+    listed: true,
+    damaged: { files: 0, dates: [] },
+  };
+  const manifest: ManifestFacts = {
+    verdict: whole,
+    format: 2,
+    generation: 3,
+    upstream: 'box',
+    ticks: 10,
+    bytes: 100,
+    reached: nowMs - hourMs,
+    lostWindows: 0,
+    sha256: 'a',
+  };
+  const state: StateFacts = {
+    schema: 4,
+    generation: 3,
+    upstream: 'box',
+    manifestSha256: 'a',
+    hasOpenIntent: false,
+    journaledTicks: 0,
+    damaged: [],
+    lastRun: { job: 'nightly', startedAt: nowMs - hourMs, finishedAt: nowMs - hourMs + 5, exitCode: 0, isOver: true },
+  };
+  const facts: ArchiveFacts = {
+    root: '/l',
+    kind: 'archive',
+    isOutputNamed: true,
+    upstream: 'box',
+    manifest,
+    state,
+    currentFormat: 2,
+    currentSchema: 4,
+    isBeingWritten: false,
+    files: { listed: 9, hashed: 8, wrong: [] },
+    damagedFiles: 0,
+    quarantine: { files: 0, bytes: 0 },
+  };
+  const judged = (change: Partial<ArchiveFacts>) => levels(judgeArchive({ ...facts, ...change }, nowMs, 48 * hourMs));
+  const ofState = (change: Partial<StateFacts>, rest = {}) => judged({ state: { ...state, ...change }, ...rest });
+
+  test('is as it should be', () => {
+    expect(new Set(Object.values(judged({})))).toEqual(new Set(['ok']));
+  });
+
+  test.each([
+    ['none, named', judged({ kind: 'none' }), { archive: 'ok' }],
+    ['none, not named', judged({ kind: 'none', isOutputNamed: false }), { archive: 'problem 2' }],
+    ['another upstream', judged({ upstream: 'other' }), { archive: 'problem 2' }],
+    ['a reader without an upstream', judged({ upstream: null }), { archive: 'ok' }],
+    ['an older format', judged({ currentFormat: 3 }), { archive: 'problem 2' }],
+    [
+      'a manifest that is none',
+      judged({ manifest: { fault: 'x', exitCode: 6 } }),
+      { archive: 'problem 6', state: 'problem 6' },
+    ],
+    ['another manifest', ofState({ manifestSha256: 'b' }), { state: 'problem 6' }],
+    ['a lost state', judged({ state: null }), { state: 'warning' }],
+    ['a state of a newer oddslake', ofState({ schema: 5 }), { state: 'problem 2' }],
+    ['one of an older', ofState({ schema: 3 }), { state: 'ok' }],
+    [
+      'a publish broken off',
+      ofState({ hasOpenIntent: true, manifestSha256: 'b' }),
+      { state: 'ok', journal: 'warning' },
+    ],
+    ['one under way', ofState({ hasOpenIntent: true }, { isBeingWritten: true }), { journal: 'ok' }],
+    ['ticks that wait', ofState({ journaledTicks: 5 }), { journal: 'warning' }],
+    ['no run yet', ofState({ lastRun: null }), { 'last run': 'ok' }],
+    [
+      'a run under way',
+      ofState({ lastRun: { ...state.lastRun!, finishedAt: null, isOver: false } }),
+      { 'last run': 'ok' },
+    ],
+    ['one broken off', ofState({ lastRun: { ...state.lastRun!, finishedAt: null } }), { 'last run': 'warning' }],
+    ['one that failed', ofState({ lastRun: { ...state.lastRun!, exitCode: 3 } }), { 'last run': 'warning' }],
+    ['files that an earlier run found damaged', ofState({ damaged: [{ path: 'a' }] }), { published: 'problem 6' }],
+    ['files not as published', judged({ files: { listed: 9, hashed: 8, wrong: ['a'] } }), { published: 'problem 6' }],
+    ['a long silence', judged({ manifest: { ...manifest, reached: 0 } }), { covered: 'warning' }],
+    [
+      'an incomplete day',
+      judged({ manifest: { ...manifest, verdict: { ...whole, state: 'incomplete' } } }),
+      { verdict: 'warning' },
+    ],
+    [
+      'a suspended symbol',
+      judged({ manifest: { ...manifest, verdict: { ...whole, state: 'complete_with_exceptions', suspended: 1 } } }),
+      { verdict: 'ok', suspended: 'warning' },
+    ],
+    ['nothing covered of live symbols', judged({ manifest: { ...manifest, reached: null } }), { covered: 'warning' }],
+    ['what is lost', judged({ manifest: { ...manifest, lostWindows: 1 } }), { 'set aside': 'warning' }],
+    ['what a repair set aside', judged({ damagedFiles: 2 }), { 'set aside': 'warning' }],
+    ['unusable input', judged({ quarantine: { files: 1, bytes: 9 } }), { 'set aside': 'ok' }],
+  ] as const)('%s', (_what, found, wanted) => {
+    expect(found).toMatchObject(wanted);
+  });
+});
+
+describe('the verdict', () => {
+  const { ok, warning, problem } = createFindings('disk', 'x');
+
+  test('is the exit code of what a run would meet first, and warnings count where that is asked for', () => {
+    expect(computeDoctorExitCode([ok('')], true)).toBe(0);
+    expect(computeDoctorExitCode([ok(''), warning('', '')], false)).toBe(0);
+    expect(computeDoctorExitCode([ok(''), warning('', '')], true)).toBe(4);
+    expect(computeDoctorExitCode([problem(4, '', ''), problem(3, '', ''), problem(7, '', '')], true)).toBe(7);
+    expect(computeDoctorExitCode([problem(1, '', ''), problem(6, '', ''), problem(2, '', '')], false)).toBe(2);
+  });
+
+  test('settings and schedule are told, and nothing is made of them', () => {
+    expect(judgeSettings([]).found).toBe('all as they are by default');
+    expect(
+      judgeSchedule([
+        { job: 'nightly', next: nowMs },
+        { job: 'ticks', next: null },
+      ]).found,
+    ).toBe('nightly next at 2026-11-20T12:00:00Z, where oddslake schedule runs');
+    expect(judgeSchedule([{ job: 'ticks', next: null }]).found).toContain('nothing');
+  });
+});

@@ -1,0 +1,228 @@
+import { describe, expect, test } from 'vitest';
+import type { Gap } from '../../../src/archive/completeness/completeness.ts';
+import { datasetNames } from '../../../src/archive/format/datasets.ts';
+import type { PublishedFile } from '../../../src/archive/format/manifest.ts';
+import { createUnknownSymbol } from '../../../src/archive/format/market.ts';
+import {
+  computeGapFacts,
+  computeHeatmapRows,
+  groupSymbols,
+  otherGroupsName,
+} from '../../../src/report/data/coverage-facts.ts';
+import { parsePastSummary, toPastRun } from '../../../src/report/data/past-run.ts';
+import { computeDayTotals, computeReportEnd } from '../../../src/report/data/report-data.ts';
+import { rubbish } from '../../server/web/lake.ts';
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+describe('the share of lives that is covered', () => {
+  const span = { from: 0, to: 4 * hourMs };
+  const life = { from: -5 * dayMs, to: Number.POSITIVE_INFINITY };
+
+  test('is summed by group and hour, a long window over all the hours that it holds', () => {
+    const rows = computeHeatmapRows(
+      [
+        { group: 'a', lifetime: life, covered: [{ from: -hourMs, to: 2.5 * hourMs }] },
+        { group: 'a', lifetime: { from: 0.5 * hourMs, to: 2 * hourMs }, covered: [{ from: 0, to: 4 * hourMs }] },
+        { group: 'b', lifetime: life, covered: [] },
+      ],
+      span,
+      hourMs,
+    );
+    expect(rows).toEqual([
+      {
+        group: 'a',
+        symbols: 2,
+        lifetimeMs: [1.5, 2, 1, 1].map((hours) => hours * hourMs),
+        coveredMs: [1.5, 2, 0.5, 0].map((hours) => hours * hourMs),
+      },
+      { group: 'b', symbols: 1, lifetimeMs: [1, 1, 1, 1].map((hours) => hours * hourMs), coveredMs: [0, 0, 0, 0] },
+    ]);
+  });
+
+  test('of a stretch within an hour is that stretch, and what did not live is not there', () => {
+    const within = { from: 1.25 * hourMs, to: 1.5 * hourMs };
+    const symbols = [
+      { group: 'a', lifetime: life, covered: [within] },
+      { group: 'gone', lifetime: { from: -dayMs, to: 0 }, covered: [] },
+    ];
+    expect(computeHeatmapRows(symbols, span, hourMs)).toMatchObject([
+      { group: 'a', coveredMs: [0, 0.25 * hourMs, 0, 0] },
+    ]);
+  });
+
+  test('stands by the number of symbols, the rest last however many they are', () => {
+    const of = (group: string, count: number) =>
+      Array.from({ length: count }, () => ({ group, lifetime: life, covered: [] }));
+    const rows = computeHeatmapRows([...of('few', 1), ...of(otherGroupsName, 9), ...of('many', 3)], span, hourMs);
+    expect(rows.map(({ group }) => group)).toEqual(['many', 'few', otherGroupsName]);
+  });
+});
+
+describe('groups of symbols', () => {
+  const symbol = (name: string, rest: { category?: string; source?: string } = {}) => ({
+    ...createUnknownSymbol(name, 0),
+    ...rest,
+  });
+  const named = (symbols: ReturnType<typeof symbol>[], groupsMax = 12) => {
+    const groups = groupSymbols(symbols, groupsMax);
+    return [groups.by, ...symbols.map(groups.getGroupName)];
+  };
+
+  test('are categories where they tell apart, else venues, else what tickers begin with', () => {
+    const [a, b] = [
+      symbol('KXBTC-26', { category: 'crypto', source: 'x' }),
+      symbol('KXRAIN-26', { category: 'weather' }),
+    ];
+    expect(named([a, b, symbol('lone')])).toEqual(['category', 'crypto', 'weather', 'unknown']);
+    const same = [
+      symbol('KXBTC-1', { category: 'all', source: 'x' }),
+      symbol('KXETH-1', { category: 'all', source: 'y' }),
+    ];
+    expect(named(same)).toEqual(['source', 'x', 'y']);
+    expect(named([symbol('KXBTC-1'), symbol('KXETH-1'), symbol('0xabc')])).toEqual(['prefix', 'KXBTC', 'KXETH', '0']);
+    expect(named([])).toEqual(['prefix']);
+  });
+
+  test('beyond the most that are shown are one', () => {
+    const symbols = ['a', 'a', 'a', 'b', 'b', 'c', 'd'].map((category, i) => symbol(`S${i}`, { category }));
+    expect(named(symbols, 3).slice(1)).toEqual(['a', 'a', 'a', 'b', 'b', otherGroupsName, otherGroupsName]);
+  });
+});
+
+test('gaps of one time stand together, the greatest first, and those of late are counted', () => {
+  const gap = (symbol: string, from: number, to: number, rest: Partial<Gap> = {}): Gap => ({
+    symbol,
+    from,
+    to,
+    reason: 'never asked',
+    ...rest,
+  });
+  const outage = ['A', 'B', 'C', 'D'].map((name, i) => gap(name, 60_000 * i, 10 * hourMs + 60_000 * i));
+  const lost = gap('A', 20 * hourMs, 21 * hourMs, { reason: 'lost', ticks: 5 });
+  const facts = computeGapFacts([lost, ...outage, gap('E', 15 * hourMs, 18 * hourMs)], 2, 17 * hourMs);
+  expect(facts).toEqual({
+    windows: 6,
+    symbols: 5,
+    lost: 1,
+    missingMs: 44 * hourMs,
+    groups: 3,
+    recent: { windows: 2, symbols: 2 },
+    greatest: [
+      {
+        from: 0,
+        to: 10 * hourMs + 180_000,
+        count: 4,
+        symbols: ['A', 'B', 'C'],
+        missingMs: 40 * hourMs,
+        reason: 'never asked',
+      },
+      { from: 15 * hourMs, to: 18 * hourMs, count: 1, symbols: ['E'], missingMs: 3 * hourMs, reason: 'never asked' },
+    ],
+    oldest: facts.greatest[0],
+    span: { from: 0, to: 21 * hourMs },
+  });
+  expect(computeGapFacts([], 5, 0)).toMatchObject({ windows: 0, oldest: null, span: null });
+});
+
+test('a day is the sum of its files, and one that has none but is known is there', () => {
+  const file = (date: string | null, rows: number, bytes: number): PublishedFile => ({
+    path: '',
+    date,
+    rows,
+    bytes,
+    sha256: '',
+    t_min: null,
+    t_max: null,
+    symbols: 1,
+    generation: 1,
+  });
+  const none = Object.fromEntries(datasetNames.map((name) => [name, { files: [] as PublishedFile[] }]));
+  const datasets = {
+    ...none,
+    ticks: { files: [file('2026-06-02', 10, 100), file('2026-06-01', 5, 50), file('2026-06-02', 7, 70)] },
+    conflicts: { files: [file('2026-06-02', 2, 20)] },
+    symbols: { files: [file(null, 9, 900)] },
+  };
+  const days = {
+    '2026-06-01': { state: 'complete' as const, expected: 3, covered: 3, missing: [], exceptions: 0 },
+    '2026-06-03': { state: 'incomplete' as const, expected: 2, covered: 1, missing: ['A'], exceptions: 0 },
+  };
+  expect(computeDayTotals({ datasets: datasets as never }, days)).toEqual([
+    { date: '2026-06-01', ticks: 5, bytes: 50, conflicts: 0, state: 'complete', expected: 3, covered: 3 },
+    { date: '2026-06-02', ticks: 17, bytes: 190, conflicts: 2, state: 'incomplete', expected: 0, covered: 0 },
+    { date: '2026-06-03', ticks: 0, bytes: 0, conflicts: 0, state: 'incomplete', expected: 2, covered: 1 },
+  ]);
+});
+
+describe('the summary of a past run', () => {
+  test('is read as it was written, with what later versions added', () => {
+    const summary = {
+      error: null,
+      requests: 12,
+      throttled_ms: 5,
+      ticks: { accepted: 3, conflicts: 1, quarantined: 2 },
+      symbols: { planned: 4, failed: 1 },
+      watermark: 99,
+      warnings: ['w'],
+      warnings_count: 30,
+      failures: [{ symbol: 'A', from: 1, to: 2, reason: 'r' }],
+      failures_count: 7,
+      schema_drift: [{ resource: 'ticks', field: 'p', change: 'retyped', before: ['number'], now: ['string'] }],
+      rate: { allowed_per_second: 5, used: 0.5, waited_ms: 9 },
+      next_action: 'oddslake gaps',
+    };
+    expect(parsePastSummary(JSON.stringify(summary))).toEqual({
+      error: null,
+      requests: 12,
+      throttledMs: 5,
+      accepted: 3,
+      conflicts: 1,
+      quarantined: 2,
+      planned: 4,
+      failed: 1,
+      watermark: 99,
+      warnings: ['w'],
+      warningsCount: 30,
+      failures: [{ symbol: 'A', reason: 'r' }],
+      failuresCount: 7,
+      drifts: summary.schema_drift,
+      driftsCount: 1,
+      rate: { allowedPerSecond: 5, used: 0.5, waitedMs: 9 },
+      nextAction: 'oddslake gaps',
+    });
+  });
+
+  test.each([
+    '',
+    'null',
+    '[]',
+    '"text"',
+    '{',
+    '{"ticks":[],"warnings":"x","failures":[1,null],"rate":{"used":"much"}}',
+  ])('is not taken for more than it is: %s', (text) => {
+    const read = parsePastSummary(text);
+    if (read !== null)
+      expect(read).toMatchObject({ accepted: 0, warnings: [], failures: [], rate: null, watermark: null });
+    else expect(text).not.toMatch(/^\{"/);
+  });
+
+  test('texts from outside stay as they are', () => {
+    expect(parsePastSummary(JSON.stringify({ warnings: rubbish }))?.warnings).toEqual(rubbish);
+  });
+
+  test('a run without an end is under way as long as its process lives', () => {
+    const run = { runId: 'r', job: 'ticks', startedAt: 1, finishedAt: null, exitCode: null, summary: null };
+    expect(toPastRun(run, () => false).state).toBe('under way');
+    expect(toPastRun(run, () => true).state).toBe('broken off');
+    expect(toPastRun({ ...run, finishedAt: 2, exitCode: 0 }, () => true).state).toBe('ended');
+  });
+});
+
+test('what is shown ends now, and of an archive of the past with what it knows', () => {
+  const now = 100 * dayMs + 1;
+  expect(computeReportEnd(now, null)).toBe(100 * dayMs + hourMs);
+  expect(computeReportEnd(now, 95 * dayMs)).toBe(100 * dayMs + hourMs);
+  expect(computeReportEnd(now, 50 * dayMs - 1)).toBe(50 * dayMs);
+});

@@ -1,0 +1,171 @@
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { finishRun, startRun } from '../../../src/archive/journal/runs.ts';
+import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
+import type { Archive } from '../../../src/archive/open-archive.ts';
+import { readQuarantineFacts } from '../../../src/report/data/quarantine.ts';
+import { type ReportRules, readReportData } from '../../../src/report/data/report-data.ts';
+import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';
+import { gap, lakeWith, quiet, rain } from '../../server/web/lake.ts';
+
+const rules: ReportRules = {
+  judged: { namedSymbols: null, views: [], lifetimeRules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs } },
+  overlapMs: 3_600_000,
+  overlapMsMax: 86_400_000,
+  days: 60,
+  lagMsMax: 2 * dayMs,
+  requestsPerSecond: 5,
+};
+/** The end of the two days that the lake has. */
+const end = day0 + 2 * dayMs;
+const gathered = (archive: Archive, nowMs = end, rest: Partial<ReportRules> = {}) =>
+  readReportData(archive, { ...rules, ...rest }, { nowMs, random: Math.random });
+
+test('an archive is told as its files and its state have it', async () => {
+  const archive = await lakeWith([rain, 'KXRAIN-27JUN'], { opensAt: day0 });
+  const { status, days, coverage, gaps, cadence } = await gathered(archive);
+  expect(status).toMatchObject({ generation: 1, published: { ticks: 2 * 2 * 204 }, symbols: { known: 2, live: 2 } });
+  expect(days).toMatchObject([
+    { date: '2026-06-01', ticks: 2 * 204, state: 'incomplete', expected: 2, covered: 0 },
+    { date: '2026-06-02', ticks: 2 * 204 },
+    // The poll of the market lists.
+    { date: '2026-06-04', ticks: 0, expected: 0 },
+  ]);
+  // Of each day three hours are missing, those without a tick are covered.
+  const [row, ...others] = coverage.rows;
+  expect([coverage.from, coverage.to, others]).toEqual([day0, end, []]);
+  expect(row).toMatchObject({ symbols: 2, lifetimeMs: Array.from({ length: 48 }, () => 2 * hourMs) });
+  const missing = row!.coveredMs.flatMap((ms, i) => (ms === 2 * hourMs ? [] : [[i % 24, ms]]));
+  expect(missing).toEqual([8, 9, 10, 8, 9, 10].map((hour) => [hour, 0]));
+  expect(gaps).toMatchObject({
+    windows: 4,
+    symbols: 2,
+    missingMs: 12 * hourMs,
+    groups: 2,
+    oldest: { ...gap, count: 2 },
+  });
+  // 17 of 24 hours have ticks; the longest way from one to the next is from 15:55 to 20:00.
+  expect(cadence.busiest).toMatchObject([
+    { symbol: rain, ticks: 408, hours: 34, longestPauseMs: 5 },
+    { symbol: 'KXRAIN-27JUN', ticks: 408 },
+  ]);
+  expect([quiet.from, cadence.silent]).toEqual([day0 + 16 * hourMs, []]);
+  expect((await gathered(archive, now)).runs.at(-1)!.job).toBe('test');
+});
+
+test('beside a job that publishes it tells of one generation, and leaves nothing behind', async () => {
+  const archive = await lakeWith();
+  const before = hashes(archive.layout.root, '**/*');
+  await gathered(archive);
+  expect(hashes(archive.layout.root, '**/*')).toEqual(before);
+  append(archive, answer(rain, [[end + 1, 0.5]], { windows: [{ from: end, to: end + hourMs }] }));
+  const [told] = await Promise.all([gathered(archive, end + hourMs), publishNow(archive, end + hourMs)]);
+  expect(told.status).toMatchObject({ generation: 1, journaled_ticks: 1, published: { ticks: 408 } });
+  expect(told.days.reduce((sum, { ticks }) => sum + ticks, 0)).toBe(408);
+});
+
+/** A symbol that ticks every other hour of five days, up to a moment; all of it is covered. */
+async function ticking(until: number, coveredTo: number, set: { readonly candles: readonly ('1h' | '1d')[] }) {
+  const archive = opened();
+  recordMarkets(archive.state.db, [market('LOUD'), market('HUSH')], day0, true);
+  const pairs = (to: number) =>
+    Array.from({ length: 60 }, (_, i) => [day0 + 2 * i * hourMs, 0.5] as const).filter(([t]) => t < to);
+  append(archive, answer('LOUD', pairs(coveredTo), { windows: [{ from: day0, to: coveredTo }] }));
+  append(archive, answer('HUSH', pairs(until), { windows: [{ from: day0, to: coveredTo }] }));
+  await publishNow(archive, coveredTo, 'run', { candles: set.candles as never });
+  return archive;
+}
+
+test.each([{ candles: ['1h'] as const }, { candles: [] }])(
+  'a live symbol is silent once it is quiet for long for its habit, by what is covered, with candles %j',
+  async (set) => {
+    const until = day0 + 4 * dayMs;
+    // Its last tick was at 22:00: after 12 hours it may be a pause of its own, after 13 it is not.
+    const early = await gathered(await ticking(until, until + 4 * hourMs, set), until + 4 * hourMs);
+    expect(early.cadence.silent).toEqual([]);
+    const late = await gathered(await ticking(until, until + 11 * hourMs, set), until + 11 * hourMs);
+    expect(late.cadence.silent).toMatchObject([
+      { symbol: 'HUSH', quietMs: 13 * hourMs, longestPauseMs: 2, lastTick: until - 2 * hourMs },
+    ]);
+    // What nobody has asked for since is no silence.
+    const uncovered = await gathered(await ticking(until, until + 4 * hourMs, set), until + 11 * hourMs);
+    expect(uncovered.cadence.silent).toEqual([]);
+  },
+);
+
+test('a market that is over, and a suspended one, are not missed', async () => {
+  const until = day0 + 4 * dayMs;
+  const archive = await ticking(until, until + 11 * hourMs, { candles: ['1h'] });
+  archive.state.db.run("update symbols set suspended_at = ? where symbol = 'HUSH'", until);
+  expect((await gathered(archive, until + 11 * hourMs)).cadence.silent).toEqual([]);
+});
+
+test('a file that is gone is told, and all else as it is known', async () => {
+  const archive = await lakeWith();
+  for (const { path } of archive.readManifest().datasets.candles_1h.files) rmSync(join(archive.layout.root, path));
+  const { cadence, days, coverage } = await gathered(archive);
+  expect(cadence).toMatchObject({ busiest: [], error: expect.stringMatching(/Run oddslake verify/) });
+  expect([days.length, coverage.rows.length]).toEqual([3, 1]);
+});
+
+test('an archive without anything, one whose state was lost, and one of long ago are told too', async () => {
+  const empty = opened();
+  expect(await gathered(empty)).toMatchObject({
+    runs: [],
+    days: [],
+    status: { generation: 0 },
+    coverage: { rows: [] },
+  });
+  const archive = await lakeWith();
+  const known = await gathered(archive);
+  archive.close();
+  renameSync(archive.layout.privateFolder, `${archive.layout.root}-away`);
+  const again = await gathered(opened({ root: archive.layout.root }));
+  expect(again).toMatchObject({ runs: [], days: known.days, coverage: known.coverage, gaps: known.gaps });
+  const later = await gathered(await lakeWith(), end + 400 * dayMs);
+  expect(later).toMatchObject({ shown: { to: end }, coverage: { to: end } });
+  expect(later.cadence.busiest).toHaveLength(1);
+});
+
+test('runs are the latest, and what they said is read', async () => {
+  const archive = await lakeWith();
+  const { db } = archive.state;
+  for (let i = 0; i < 250; i++) {
+    const run = `z${String(i).padStart(3, '0')}`;
+    startRun(db, run, 'ticks', process.pid, now + 1 + i);
+    if (i < 249) finishRun(db, run, now + 1 + i, 0, JSON.stringify({ ticks: { accepted: i } }));
+  }
+  const { runs } = await gathered(archive, now);
+  expect([runs.length, runs[0]!.runId, runs.at(-1)!.state]).toEqual([200, 'z050', 'under way']);
+  expect(runs.at(-2)!.summary).toMatchObject({ accepted: 248, watermark: null });
+});
+
+test('what was set aside is counted by reason, published or not, and old files are left alone', async () => {
+  const archive = opened();
+  const bad = (at: number, ...reasons: string[]) => {
+    const rejected = reasons.map((reason) => ({ reason, raw: '{}' }));
+    append(archive, answer(rain, [[at, 0.5]], { observedAt: at, rejected }));
+  };
+  bad(day0, 'old');
+  await publishNow(archive, day0);
+  bad(day0 + 5 * dayMs, 'p is not finite', 't is in the future', 'p is not finite');
+  await publishNow(archive, day0 + 5 * dayMs);
+  writeFileSync(
+    join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson'),
+    'no JSON\n{"at":1}\n[]\n\n',
+  );
+  // Nothing of it is young, so that it ends the look back.
+  expect(await readQuarantineFacts(archive, day0 + dayMs)).toMatchObject({ count: 0 });
+  rmSync(join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson'));
+  bad(day0 + 6 * dayMs, 't is in the future', 't is in the future');
+  expect(await readQuarantineFacts(archive, day0 + dayMs)).toEqual({
+    count: 5,
+    reasons: [
+      { reason: 't is in the future', count: 3, symbol: rain, lastAt: day0 + 5 * dayMs },
+      { reason: 'p is not finite', count: 2, symbol: rain, lastAt: day0 + 5 * dayMs },
+    ],
+    reasonsCount: 2,
+    isTruncated: false,
+  });
+});

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import { overEachDatabase } from './workspace/databases.ts';
+import { bodyOf, headersOf, research, run, said, start, strangers } from './strangers.ts';
+import { as, tokenOf } from './users.ts';
+
+overEachDatabase((kind) => {
+  test("nothing of another's is in a list, or comes back for an idempotency key that is the same", async () => {
+    const { service, objects, routes, state } = await start(kind);
+    const before = await state();
+    const ids = Object.values(objects);
+    for (const [who, token] of Object.entries(strangers)) {
+      for (const route of routes.filter(({ path }) => !path.includes('{'))) {
+        const told = await as(service, token, route.method, route.path, bodyOf(route), headersOf(route));
+        const text = JSON.stringify(told.body ?? null) + (told.headers.get('location') ?? '');
+        expect(told.status, `${who}: ${route.method} ${route.path}`).not.toBe(422);
+        for (const mark of [...ids, 'secret'])
+          expect(text, `${who}: ${route.method} ${route.path}`).not.toContain(mark);
+      }
+    }
+    expect(await state()).toEqual(before);
+  });
+});
+
+test("a strategy that is named is one's own, or none", async () => {
+  const { service } = await start();
+  for (const [who, token] of Object.entries(strangers)) {
+    for (const [path, body] of [
+      [research, run],
+      [research, { ...run, entry_executable: { name: 'secret dip', version: 1 }, save: false }],
+      ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip' }, filter: {} }],
+      ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip', version: 1 }, filter: {} }],
+    ] as const) {
+      const told = await as(service, token, 'POST', path, body);
+      const unknown = JSON.parse(JSON.stringify(body).replace('secret dip', 'no such name')) as unknown;
+      expect(told.status, `${who}: ${path}`).toBe(400);
+      expect(said(told), `${who}: ${path}`).toEqual(said(await as(service, token, 'POST', path, unknown)));
+    }
+  }
+});
+
+test('every body of a route of users has an example in the document, which its user may send', async () => {
+  const { service, routes } = await start();
+  const bodies = routes.filter(({ requestBody }) => requestBody !== undefined);
+  expect(bodies.length).toBeGreaterThanOrEqual(3);
+  for (const route of bodies) expect(bodyOf(route), `${route.method} ${route.path}`).toBeDefined();
+  // A bot needs the strategy that its example names.
+  for (const path of ['/api/v1/strategies', '/api/v1/bots']) {
+    const route = bodies.find((one) => one.path === path)!;
+    expect((await as(service, tokenOf('carol'), 'POST', path, bodyOf(route))).status).toBe(201);
+  }
+});

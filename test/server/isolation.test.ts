@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest';
+import { overEachDatabase } from './workspace/databases.ts';
+import { claims, crafted, hs256 } from './forged-tokens.ts';
+import { bodyOf, emptied, filled, headersOf, said, start, strangers } from './strangers.ts';
+import { alice, as, tokenOf } from './users.ts';
+
+overEachDatabase((kind) => {
+  test("another's object answers on every route and verb as one that never was, and stays as it is", async () => {
+    const { service, objects, routes, state } = await start(kind);
+    const before = await state();
+    const named = routes.filter(({ path }) => path.includes('{'));
+    expect(named.length).toBeGreaterThanOrEqual(10);
+    for (const [who, token] of Object.entries(strangers)) {
+      for (const route of named) {
+        const ask = (path: string) => as(service, token, route.method, path, bodyOf(route), headersOf(route));
+        const told = await ask(filled(route.path, objects));
+        expect(told.status, `${who}: ${route.method} ${route.path}`).toBe(404);
+        expect(said(told), `${who}: ${route.method} ${route.path}`).toEqual(said(await ask(emptied(route.path))));
+      }
+    }
+    expect(await state()).toEqual(before);
+    // Alice herself is told the same of what is not there, so that the answer tells nobody whether it was his to ask.
+    for (const route of named) {
+      const own = await as(service, alice, route.method, emptied(route.path), bodyOf(route), headersOf(route));
+      const theirs = await as(
+        service,
+        strangers['another user of the same workspace']!,
+        route.method,
+        filled(route.path, objects),
+        bodyOf(route),
+        headersOf(route),
+      );
+      expect(said(own)).toEqual(said(theirs));
+    }
+  });
+});
+
+test('without a token, with a key or with a bad token every route is refused before anything is looked up', async () => {
+  const { service, objects, routes, state } = await start();
+  const before = await state();
+  const { exp: _exp, ...endless } = claims;
+  const credentials: [what: string, authorization: string, status: number][] = [
+    ['no credential', '', 401],
+    ['a market data key', `Bearer ${service.key}`, 403],
+    ['a token of another secret', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk' }, 'x'.repeat(40))}`, 401],
+    ['a token without an end', `Bearer ${crafted(hs256, { ...endless, workspace: 'desk' })}`, 401],
+    ['a token that is over', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk', exp: claims.iat - 1 })}`, 401],
+    ['a token as Basic', `Basic ${alice}`, 401],
+  ];
+  for (const [n, [what, authorization, status]] of credentials.entries()) {
+    // Of one address, so many bad ones would be told something else.
+    const from = { authorization, 'x-forwarded-for': `192.0.2.${n}` };
+    for (const route of routes) {
+      const ask = (path: string) =>
+        as(service, '', route.method, path, bodyOf(route), { ...headersOf(route), ...from });
+      const told = await ask(filled(route.path, objects));
+      expect(told.status, `${what}: ${route.method} ${route.path}`).toBe(status);
+      expect(said(told)).toEqual(said(await ask(emptied(route.path))));
+    }
+  }
+  // Research asks for its scope, of the owner too.
+  const plain = tokenOf('alice', 'desk', 'other');
+  for (const route of routes.filter(({ security }) => security.some(({ token }) => token!.includes('research')))) {
+    const told = await as(service, plain, route.method, filled(route.path, objects), bodyOf(route), headersOf(route));
+    expect(told.status, `${route.method} ${route.path}`).toBe(403);
+  }
+  expect(await state()).toEqual(before);
+});

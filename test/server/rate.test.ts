@@ -1,0 +1,210 @@
+import { setImmediate } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { systemRandom } from '../../src/base/system.ts';
+import { openUpstream } from '../../src/client/client.ts';
+import { parseRateHeaders } from '../../src/client/rate-headers.ts';
+import { createFixedWindowLimiter, toNetworkPrefix } from '../../src/server/auth/authenticate.ts';
+import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
+import { now, opened } from '../archive/scratch.ts';
+import { createVirtualClock } from '../client/virtual-clock.ts';
+import { steppedClock } from './workspace/stepped-clock.ts';
+import { serving } from './serving.ts';
+
+const secret = 'a secret of more than 32 characters, for tests';
+const bearer = (credential: string): RequestInit => ({ headers: { authorization: `Bearer ${credential}` } });
+
+/** Asks what a credential is, and tells what the answer says of its rate. */
+async function me(url: string, init: RequestInit) {
+  const answer = await fetch(`${url}/api/v1/me`, init);
+  const { headers } = answer;
+  const body = (await answer.json()) as Record<string, unknown>;
+  const told = ['ratelimit-policy', 'ratelimit', 'retry-after'].map((name) => headers.get(name));
+  return { status: answer.status, told, body, headers: Object.fromEntries(headers) };
+}
+
+test('a key has the rate that it was made with, its own headers, and a new window when the old one is over', async () => {
+  const clock = steppedClock(now);
+  const { url, workspace } = await serving(opened(), { clock });
+  const { key } = await workspace.createKey({ name: 'slow', expiresAt: null, requestsPerMinute: 3 }, now);
+  const policy = '"key";q=3;w=60';
+  expect(await me(url, bearer(key))).toMatchObject({ status: 200, told: [policy, '"key";r=2;t=60', null] });
+  clock.forward(20_500);
+  expect(await me(url, bearer(key))).toMatchObject({ status: 200, told: [policy, '"key";r=1;t=40', null] });
+  const last = await me(url, bearer(key));
+  expect(last).toMatchObject({ status: 200, told: [policy, '"key";r=0;t=40', null], body: { requests_per_minute: 3 } });
+  // The project's own collector reads it as it is meant.
+  expect(parseRateHeaders({ status: 200, headers: last.headers }, now)).toEqual({
+    ratePerSecond: 3 / 60,
+    remaining: 0,
+    resetMs: 40_000,
+  });
+  const refused = await me(url, bearer(key));
+  expect(refused).toMatchObject({ status: 429, told: [policy, '"key";r=0;t=40', '40'] });
+  expect(refused.body).toMatchObject({
+    title: 'Too many requests',
+    detail: expect.stringContaining('3 requests a minute'),
+  });
+  clock.forward(39_499);
+  expect(await me(url, bearer(key))).toMatchObject({ status: 429, told: [policy, '"key";r=0;t=1', '1'] });
+  clock.forward(1);
+  expect(await me(url, bearer(key))).toMatchObject({ status: 200, told: [policy, '"key";r=2;t=60', null] });
+});
+
+test('a key without a rate of its own has that of the settings; each key and each user counts alone', async () => {
+  const {
+    url,
+    workspace,
+    key: other,
+  } = await serving(opened(), {
+    clock: steppedClock(now),
+    set: ['service.requests_per_minute=2', `service.tokens.secret=${secret}`],
+  });
+  const plain = { expiresAt: null, requestsPerMinute: null };
+  const [first, second] = [
+    await workspace.createKey({ name: 'a', ...plain }, now),
+    await workspace.createKey({ name: 'a', ...plain }, now),
+  ];
+  const tokens = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null };
+  const tokenOf = (user: string, workspace: string | null) =>
+    issueUserToken(tokens, { user, workspace, scopes: [], expiresAt: now + 60_000 }, now);
+  // A user has one rate, however many tokens.
+  const alice = [await tokenOf('alice', null), await tokenOf('alice', 'desk'), await tokenOf('alice', null)];
+  const statuses = async (credentials: readonly string[]) => {
+    const seen: number[] = [];
+    for (const credential of credentials) seen.push((await me(url, bearer(credential))).status);
+    return seen;
+  };
+  expect(await statuses([first.key, first.key, first.key])).toEqual([200, 200, 429]);
+  expect(await statuses([second.key, second.key, second.key])).toEqual([200, 200, 429]);
+  expect(await statuses(alice)).toEqual([200, 200, 429]);
+  // A user by the name of a key's id is somebody else.
+  expect(await statuses([await tokenOf(first.id, null), await tokenOf('bob', null)])).toEqual([200, 200]);
+  expect((await me(url, bearer(await tokenOf('carol', null)))).told[0]).toBe('"user";q=2;w=60');
+  expect(await statuses([other, other, other])).toEqual([200, 200, 200]);
+});
+
+test('requests at once cannot take more than there is, and what is refused as the wrong kind counts too', async () => {
+  const { url, workspace } = await serving(opened(), { clock: steppedClock(now) });
+  const { key } = await workspace.createKey({ name: 'burst', expiresAt: null, requestsPerMinute: 10 }, now);
+  const answers = await Promise.all(
+    Array.from({ length: 30 }, async () => (await fetch(`${url}/api/v1/bots`, bearer(key))).status),
+  );
+  expect(Object.groupBy(answers, String)).toMatchObject({ 403: { length: 10 }, 429: { length: 20 } });
+});
+
+test('open routes count for nobody and are told to everybody', async () => {
+  const { url, workspace } = await serving(opened(), { clock: steppedClock(now) });
+  const { key } = await workspace.createKey({ name: 'one', expiresAt: null, requestsPerMinute: 1 }, now);
+  expect((await me(url, bearer(key))).status).toBe(200);
+  for (const credential of [key, 'rubbish']) {
+    const { status, headers } = await fetch(`${url}/healthz`, bearer(credential));
+    expect([status, headers.get('ratelimit')]).toEqual([200, null]);
+  }
+});
+
+test('an address that sends bad credentials is held up, what is known to be good is not', async () => {
+  const clock = steppedClock(now);
+  const { url, key, workspace } = await serving(opened(), { clock });
+  const from = (address: string, credential: string): RequestInit => ({
+    headers: { authorization: `Bearer ${credential}`, 'x-forwarded-for': address },
+  });
+  const guess = (n: number) => `olk_${String(n).padStart(12, '0')}_${'A'.repeat(43)}`;
+  expect((await me(url, from('192.0.2.1', key))).status).toBe(200);
+  const answers = await Promise.all(Array.from({ length: 90 }, (_, n) => me(url, from('192.0.2.1', guess(n)))));
+  const byStatus = Object.groupBy(answers, ({ status }) => String(status));
+  expect(byStatus).toMatchObject({ 401: { length: 60 }, 429: { length: 30 } });
+  expect(byStatus['429']![0]).toMatchObject({ told: ['"address";q=60;w=60', '"address";r=0;t=60', '60'] });
+  // A new key from there waits, one in use does not, and neighbours are nobody's hostages.
+  const fresh = await workspace.createKey({ name: 'new', expiresAt: null, requestsPerMinute: null }, now);
+  expect((await me(url, from('192.0.2.1', fresh.key))).status).toBe(429);
+  expect((await me(url, from('192.0.2.1', key))).status).toBe(200);
+  expect((await me(url, from('192.0.2.2', fresh.key))).status).toBe(200);
+  expect((await me(url, from('192.0.2.1', fresh.key))).status).toBe(200);
+  clock.forward(60_000);
+  expect((await me(url, from('192.0.2.1', guess(1)))).status).toBe(401);
+});
+
+test('a credential that was good and is no more counts as a bad one', async () => {
+  const clock = steppedClock(now);
+  const { url, workspace } = await serving(opened(), { clock, set: [`service.tokens.secret=${secret}`] });
+  const revoked = await workspace.createKey({ name: 'was', expiresAt: null, requestsPerMinute: 1_000 }, now);
+  const expired = await issueUserToken(
+    { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null },
+    { user: 'alice', workspace: null, scopes: [], expiresAt: now + 1_000 },
+    now,
+  );
+  for (const credential of [revoked.key, expired]) expect((await me(url, bearer(credential))).status).toBe(200);
+  await workspace.revokeKeys([revoked.id], now);
+  clock.forward(1_000);
+  const answers: number[] = [];
+  for (let n = 0; n < 35; n++)
+    for (const credential of [revoked.key, expired]) answers.push((await me(url, bearer(credential))).status);
+  const [refused, held] = [401, 429].map((status) => answers.filter((each) => each === status).length);
+  // The first of each was still taken for one that is in use.
+  expect([refused, held]).toEqual([62, 8]);
+});
+
+test('good credentials use up nothing of what an address may get wrong', async () => {
+  const { url, workspace } = await serving(opened(), { clock: steppedClock(now) });
+  for (let n = 0; n < 70; n++) {
+    const { key } = await workspace.createKey({ name: `${n}`, expiresAt: null, requestsPerMinute: null }, now);
+    expect((await me(url, bearer(key))).status, String(n)).toBe(200);
+  }
+});
+
+test.each([
+  ['192.0.2.1', '192.0.2.1'],
+  ['::ffff:192.0.2.1', '192.0.2.1'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+  ['2001:DB8:1:2::9', '2001:db8:1:2'],
+  ['2001:db8::1', '2001:db8:0:0'],
+  ['::1', '0:0:0:0'],
+  ['fe80::1%eth0', 'fe80:0:0:0'],
+  ['no address: a proxy passed on what it was sent', 'unknown'],
+])('the address %s counts as %s', (ip, network) => {
+  expect(toNetworkPrefix(ip)).toBe(network);
+});
+
+test('counts are bounded: beyond their number the one not seen for longest begins anew', () => {
+  const windows = createFixedWindowLimiter(steppedClock(now), 2);
+  windows.acquire('a', 5);
+  windows.acquire('b', 5);
+  expect(windows.acquire('a', 5).remaining).toBe(3);
+  windows.acquire('c', 5);
+  expect([windows.acquire('a', 5).remaining, windows.acquire('b', 5).remaining]).toEqual([2, 4]);
+});
+
+test("the project's own collector keeps to what the headers say and is never refused", async () => {
+  const clock = createVirtualClock();
+  const { url, workspace } = await serving(opened(), { clock });
+  // Two a second; the collector is told fifty, and asks for more than a minute's worth.
+  const { key } = await workspace.createKey({ name: 'mirror', expiresAt: null, requestsPerMinute: 120 }, clock.nowMs());
+  let ended = 0;
+  const upstream = openUpstream(
+    { baseUrl: url, apiKey: key, userAgent: 'oddslake/test', requestsPerSecond: 50 },
+    {
+      clock,
+      random: systemRandom,
+      onCounters: () => void ended++,
+    },
+  );
+  // What is not there is refused for good, and counts as any other answer does.
+  const asked = { symbol: 'NONE', from: now, to: now + 1, limit: 10 };
+  const failures: string[] = [];
+  const all = Array.from({ length: 180 }, () =>
+    upstream.ticks(asked).then(
+      () => failures.push('answered'),
+      (error: Error) => failures.push(error.message),
+    ),
+  );
+  // Time goes on while no request is under way: the machine may be as slow as it likes.
+  while (failures.length < all.length) {
+    if (upstream.counters().requests === ended) await clock.pass(20);
+    await setImmediate();
+  }
+  await upstream.close();
+  expect(new Set(failures)).toEqual(new Set([expect.stringContaining('404')]));
+  expect(upstream.counters()).toMatchObject({ requests: 180, retries: 0 });
+  // More than a minute's worth took more than a minute.
+  expect(clock.monotonicMs()).toBeGreaterThan(60_000);
+});

@@ -1,0 +1,67 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { renderArchiveReport } from '../../../src/report/archive-page.ts';
+import { scratchFolder } from '../../archive/scratch.ts';
+import { madeGathered, madeTroubled } from '../../report/made-gathered.ts';
+import { needsBrowser, visitFile, withBrowser } from './browser.ts';
+import { leastContrast } from './contrast.ts';
+import { rubbish } from './lake.ts';
+
+withBrowser();
+
+function written(gathered = madeTroubled(rubbish)): string {
+  const file = join(scratchFolder(), 'report.html');
+  writeFileSync(file, renderArchiveReport(gathered, '1.2.3').text);
+  return file;
+}
+
+describe('the report on an archive', needsBrowser, () => {
+  test.each([
+    [1280, 'light'],
+    [1280, 'dark'],
+    [390, 'light'],
+    [390, 'dark'],
+  ] as const)(
+    'stands by itself at %i pixels, %s: no complaint, nothing cut off, everything legible',
+    async (width, colorScheme) => {
+      const file = written();
+      const { page, complaints, asked } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
+      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
+      // Ticks, bytes, coverage, lag, conflicts, requests and growth, each as it is for this width.
+      const shown = (await page.evaluate(
+        `[...document.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect().width).filter((w) => w > 0)`,
+      )) as number[];
+      expect(shown).toHaveLength(7);
+      for (const plot of shown) expect(plot).toBeGreaterThan(width === 390 ? 300 : 900);
+      const [contrast, of] = (await page.evaluate(leastContrast)) as [number, string];
+      expect(contrast, of).toBeGreaterThan(4.5);
+      const paper = await page.evaluate('getComputedStyle(document.body).backgroundColor');
+      expect(paper).toBe(colorScheme === 'dark' ? 'rgb(20, 25, 27)' : 'rgb(252, 252, 251)');
+      expect(await page.locator('td', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
+      expect(await page.evaluate('globalThis.hit')).toBeUndefined();
+      expect([complaints, asked]).toEqual([[], [`file://${file}`]]);
+    },
+  );
+
+  test('says in words to those who do not see it how each run ended and what each plot shows', async () => {
+    const { page } = await visitFile(written(madeGathered()));
+    const runs = page.getByRole('list', { name: /^How the last 14 runs ended/ }).getByRole('listitem');
+    expect(await runs.last().textContent()).toContain('2026-11-22 03:00 nightly: done');
+    await page
+      .getByRole('img', { name: /^Ticks by the UTC day of their own time: 140,091 in all/ })
+      .first()
+      .waitFor();
+    await page.getByText('The days in numbers').click();
+    expect(await page.getByRole('region', { name: 'The days in numbers' }).getByRole('row').count()).toBe(15);
+  });
+
+  test('on paper it is black on white, whatever the screen', async () => {
+    const { page } = await visitFile(written(), { viewport: { width: 390, height: 900 }, colorScheme: 'dark' });
+    await page.emulateMedia({ media: 'print' });
+    expect(await page.evaluate('getComputedStyle(document.body).color')).toBe('rgb(0, 0, 0)');
+    expect(await page.locator('.narrow:visible').count()).toBe(0);
+    const panel = await page.evaluate(`getComputedStyle(document.querySelector('.verdict')).backgroundColor`);
+    expect(panel).toBe('rgb(255, 255, 255)');
+  });
+});

@@ -1,0 +1,102 @@
+import { existsSync } from 'node:fs';
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import { limitMs } from '../../harness/limits.ts';
+import { needsPath } from '../../harness/needs.ts';
+import type { Serving } from '../serving.ts';
+
+// The wiring of the tests of the page: Debian's Chromium, one for a file, and a context of its own for each visit.
+
+const executablePath = '/usr/bin/chromium';
+const flags = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/** Options of tests and describes that look at pages. */
+export const needsBrowser = needsPath(executablePath, `there is no ${executablePath}: .ci/tools installs it`);
+
+/** How long anything on the page may take before it counts as missing: less than a test, so that it is named. */
+const waitMsMax = limitMs / 5;
+export const soon = { timeout: waitMsMax };
+
+let browser: Browser | undefined;
+
+/** Call it once in a file. */
+export function withBrowser(): void {
+  beforeAll(async () => {
+    if (existsSync(executablePath))
+      browser = await chromium.launch({ executablePath, args: flags, timeout: waitMsMax });
+  });
+  afterAll(() => browser?.close());
+}
+
+export interface Visit {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** What the console said of errors and warnings, and what was thrown. */
+  readonly complaints: string[];
+  /** Every URL that was asked for. */
+  readonly asked: string[];
+}
+
+/** Opens the page in a new context; with the key in place unless `key` is null. */
+export async function visit(
+  { url, key: usual }: Serving,
+  { hash = '', key = usual, ...options }: { hash?: string; key?: string | null } & BrowserContextOptions = {},
+): Promise<Visit> {
+  const opened = await newVisit(options);
+  if (key !== null) await opened.page.addInitScript(`sessionStorage.setItem('oddslake.key', ${JSON.stringify(key)})`);
+  await opened.page.goto(`${url}/${hash}`);
+  return opened;
+}
+
+/** Opens a file in a new context that reaches no network. */
+export async function visitFile(path: string, options: BrowserContextOptions = {}): Promise<Visit> {
+  const opened = await newVisit({ offline: true, ...options });
+  await opened.page.goto(`file://${path}`);
+  return opened;
+}
+
+async function newVisit(options: BrowserContextOptions): Promise<Visit> {
+  const context = await browser!.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  onTestFinished(() => context.close());
+  const page = await context.newPage();
+  page.setDefaultTimeout(waitMsMax);
+  const complaints: string[] = [];
+  const asked: string[] = [];
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('request', (request) => asked.push(request.url()));
+  return { page, context, complaints, asked };
+}
+
+/** Waits until the chart is drawn. */
+export const chartDrawn = (page: Page): Promise<void> => page.locator('figure:not([aria-busy]) canvas').waitFor();
+
+/** Colours of the chart, by place: `[red, green, blue]` of each pixel of a row of the canvas at shares of its size. */
+export async function pixelColumn(page: Page, t: number, range: { from: number; to: number }): Promise<Set<string>> {
+  return new Set(
+    (await page.evaluate(`(() => {
+      const canvas = document.querySelector('figure canvas');
+      const over = document.querySelector('figure .u-over').getBoundingClientRect();
+      const box = canvas.getBoundingClientRect();
+      const scale = canvas.width / box.width;
+      const share = ${(t - range.from) / (range.to - range.from)};
+      const x = Math.round((over.left - box.left + over.width * share) * scale);
+      const top = Math.round((over.top - box.top) * scale);
+      const { data } = canvas.getContext('2d').getImageData(x, top, 1, Math.round(over.height * scale));
+      const seen = [];
+      for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 0) seen.push([data[i], data[i + 1], data[i + 2]].join());
+      return seen;
+    })()`)) as string[],
+  );
+}

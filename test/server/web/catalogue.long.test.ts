@@ -1,0 +1,218 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { day0, dayMs, hourMs, opened } from '../../archive/scratch.ts';
+import { serving } from '../serving.ts';
+import { chartDrawn, needsBrowser, pixelColumn, soon, visit, withBrowser } from './browser.ts';
+import { gap, lakeWith, question, quiet, rain, rubbish } from './lake.ts';
+
+withBrowser();
+const hash = `#symbol=${rain}&from=2026-06-01&to=2026-06-02`;
+const range = { from: day0, to: day0 + dayMs };
+
+describe('the catalogue page', needsBrowser, () => {
+  test('fits a desk and a phone, light and dark, asks nobody else, and has nothing to complain about', async () => {
+    const service = await serving(await lakeWith());
+    for (const width of [1280, 390]) {
+      for (const colorScheme of ['light', 'dark'] as const) {
+        const viewport = { width, height: 844 };
+        const { page, complaints, asked } = await visit(service, {
+          hash: `${hash}&day=2026-06-01`,
+          viewport,
+          colorScheme,
+        });
+        await chartDrawn(page);
+        await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();
+        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+        expect((await pixelColumn(page, day0 + 4 * hourMs, range)).size).toBeGreaterThan(1);
+        expect(complaints).toEqual([]);
+        expect(asked.filter((url) => !url.startsWith(`${service.url}/`))).toEqual([]);
+      }
+    }
+  });
+
+  test('tells everybody the totals of the manifest, and nothing else', async () => {
+    const archive = await lakeWith();
+    const { page, asked, complaints } = await visit(await serving(archive), { key: null });
+    await page.getByLabel('Market data key').waitFor();
+    const { datasets, generation } = archive.readManifest();
+    const files = Object.values(datasets).flatMap((dataset) => dataset.files);
+    const sum = (of: readonly number[]) => of.reduce((a, b) => a + b).toLocaleString('en-US');
+    const said = await page.locator('#totals').innerText();
+    expect(said).toContain(`Ticks\n${sum(datasets.ticks.files.map(({ rows }) => rows))}\n`);
+    expect(said).toContain('Symbols\n1\n');
+    expect(said).toContain(`${sum(files.map(({ bytes }) => bytes))} bytes`);
+    expect(said).toContain(`Datasets\n6\n${files.length} files`);
+    expect(said).toContain(`Generation\n${generation}\n`);
+    expect(said).toContain('2026-06-01 to 2026-06-02');
+    expect(said).toContain('Days complete\n0 of 2\n');
+    expect(asked.filter((url) => url.includes('/api/'))).toEqual([]);
+    expect(await page.content()).not.toContain(rain);
+    expect(complaints).toEqual([]);
+  });
+
+  test('takes a key into this tab alone, tells a wrong one, and forgets it when asked to', async () => {
+    const service = await serving(await lakeWith());
+    const { page, context } = await visit(service, { key: null });
+    const field = page.getByLabel('Market data key');
+    const enter = async (key: string) => {
+      await field.fill(key);
+      await page.getByRole('button', { name: 'Open the archive' }).click();
+    };
+    await enter('olk_wrong_wrong');
+    await page.getByRole('alert').filter({ hasText: 'does not accept this key' }).waitFor();
+    await enter(service.key);
+    await page.getByRole('heading', { name: 'Coverage by day' }).waitFor();
+    expect(page.url()).not.toContain(service.key);
+    expect(await page.evaluate('[localStorage.length, sessionStorage.length]')).toEqual([0, 1]);
+    expect(await context.cookies()).toEqual([]);
+    await page.reload();
+    await page.getByRole('button', { name: 'Forget the key' }).click();
+    await field.waitFor();
+    expect(await page.evaluate('sessionStorage.length')).toBe(0);
+    expect(await page.content()).not.toContain(rain);
+  });
+
+  test('finds a symbol by its ticker and the words of its question', async () => {
+    const service = await serving(await lakeWith([rain, 'KXSNOW-26JUN']));
+    const { page } = await visit(service);
+    const field = page.getByRole('searchbox', { name: 'Find a symbol' });
+    const results = page.locator('.results li');
+    await field.fill('são rain');
+    await page.getByText('2 markets found').waitFor();
+    await field.fill('KXSNOW');
+    await expect.poll(() => results.allInnerTexts(), soon).toEqual([expect.stringContaining('KXSNOW-26JUN')]);
+    await field.fill('no such thing');
+    await page.getByText('Nothing in the archive fits.').waitFor();
+  });
+
+  test('shows the symbol that is chosen, shares what it shows, and goes back', async () => {
+    const service = await serving(await lakeWith());
+    const { page } = await visit(service);
+    await page.locator('.results li').filter({ hasText: rain }).getByRole('button').click();
+    await chartDrawn(page);
+    expect(await page.evaluate('location.hash')).toBe(`#symbol=${rain}`);
+    expect(await page.locator('article').innerText()).toContain(question);
+    await page.getByRole('button', { name: 'Candles' }).click();
+    await page.getByText(/candles of 15m/).waitFor();
+    const shared = await page.evaluate('location.hash');
+    await page.goBack();
+    await page.getByText(/^\d+ ticks, 2 gaps/).waitFor();
+    await page.goBack();
+    await expect.poll(() => page.locator('article').count(), soon).toBe(0);
+    const other = await visit(service, { hash: String(shared) });
+    await other.page.getByText(/candles of 15m/).waitFor();
+  });
+
+  test('shades a gap and draws no line through it, and draws one through a quiet stretch', async () => {
+    const service = await serving(await lakeWith());
+    const { page } = await visit(service, { hash });
+    await chartDrawn(page);
+    await page.getByText('204 ticks, 1 gap, ').waitFor();
+    const middle = ({ from, to }: typeof gap) => (from + to) / 2;
+    const inside = await pixelColumn(page, middle(gap), range);
+    const still = await pixelColumn(page, middle(quiet), range);
+    const price = '29,102,128';
+    expect([inside.has(price), still.has(price)]).toEqual([false, true]);
+    const isAmber = (colour: string): boolean => {
+      const [red, , blue] = colour.split(',').map(Number);
+      return red! > blue! + 30;
+    };
+    expect([[...inside].some(isAmber), [...still].some(isAmber)]).toEqual([true, false]);
+    await page.goto(`${service.url}/${hash}&chart=candles`);
+    await page.getByText('68 candles of 15m, 1 gap, ').waitFor();
+  });
+
+  test('loads finer data for a stretch that is marked, and for the buttons that a keyboard reaches', async () => {
+    const service = await serving(await lakeWith());
+    const { page, asked } = await visit(service, { hash: `#symbol=${rain}&chart=candles` });
+    await page.getByText('candles of 15m').waitFor();
+    await page.locator('.u-over').scrollIntoViewIfNeeded();
+    const box = (await page.locator('.u-over').boundingBox())!;
+    await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.3, box.y + 50, { steps: 3 });
+    await page.mouse.up();
+    await page.getByText('candles of 1m').waitFor();
+    expect(asked.some((url) => url.includes('interval=1m'))).toBe(true);
+    const zoomed = String(await page.evaluate('location.hash'));
+    expect(zoomed).toMatch(/from=2026-06-01T1\d:.*&to=2026-06-01T1\d:/);
+    await page.getByRole('button', { name: 'Zoom out' }).press('Enter');
+    await expect.poll(() => page.evaluate('location.hash'), soon).not.toBe(zoomed);
+    await expect.poll(() => page.evaluate('document.activeElement.ariaLabel'), soon).toBe('Zoom out');
+    await page.getByLabel('From (UTC)').fill('2026-06-01T12:00:00');
+    await page.getByLabel('To (UTC)').fill('2026-06-01T13:00:00');
+    await page.getByRole('button', { name: 'Show', exact: true }).click();
+    await page.getByText('2026-06-01 12:00 to 2026-06-01 13:00 UTC (1 h)').waitFor();
+  });
+
+  test('a day is reached by keys, and its files come byte for byte as the manifest lists them', async () => {
+    const archive = await lakeWith();
+    const { page } = await visit(await serving(archive));
+    const last = page.getByRole('button', { name: /^2026-06-02: 0 of 1 symbol covered, incomplete$/ });
+    await last.focus();
+    await last.press('ArrowLeft');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();
+    const file = archive.readManifest().datasets.ticks.files[0]!;
+    const name = file.path.replace('/date=', '-').replace('/', '-');
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: `Download ${name}` }).click(),
+    ]);
+    expect(download.suggestedFilename()).toBe(name);
+    const bytes = readFileSync(await download.path());
+    expect(createHash('sha256').update(bytes).digest('hex')).toBe(file.sha256);
+    await page.getByText('sha256 as listed').waitFor();
+    await page.getByRole('button', { name: `Copy the curl line for ${name}` }).click();
+    const line = await page.locator('.curl:visible').innerText();
+    expect(line).toContain(`/api/v1/export/files/ticks/2026-06-01/${name.slice(-15)}`);
+    expect(line).toContain('$ODDSLAKE_KEY');
+  });
+
+  test('text is text, whatever stands in it', async () => {
+    const service = await serving(await lakeWith(rubbish, { question: rubbish.join(' '), category: rubbish[1]! }));
+    const { page, complaints } = await visit(service, { viewport: { width: 390, height: 844 } });
+    await expect.poll(() => page.locator('.results li').count(), soon).toBe(rubbish.length);
+    for (const symbol of rubbish) {
+      await page.evaluate(`location.hash = ${JSON.stringify(`symbol=${encodeURIComponent(symbol)}`)}`);
+      await expect.poll(() => page.locator('article h3').textContent(), soon).toBe(symbol);
+      await chartDrawn(page);
+    }
+    expect(await page.evaluate('globalThis.hit')).toBe(undefined);
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+    expect(complaints).toEqual([]);
+  });
+
+  test('says in a sentence what went wrong, where it went wrong, and tries again', async () => {
+    const service = await serving(await lakeWith());
+    const { page, context } = await visit(service, { hash: '#symbol=UNKNOWN' });
+    await page.getByText('The archive knows no symbol of this name.').waitFor();
+    await context.setOffline(true);
+    await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+    await page.locator('figure').getByText('The service cannot be reached').waitFor();
+    await context.setOffline(false);
+    await page.locator('figure').getByRole('button', { name: 'Try again' }).click();
+    await chartDrawn(page);
+    for (const [status, sentence] of [
+      [429, 'Too many requests under this key. Try again in 7 s.'],
+      [503, 'The service cannot answer this at the moment. Busy.'],
+    ] as const) {
+      const answer = { status, headers: { 'retry-after': '7' }, json: { detail: 'Busy.' } };
+      await page.route('**/historical/candles?*', (route) => route.fulfill(answer));
+      await page.evaluate(`location.hash = ${JSON.stringify(`${hash}&chart=candles&n=${status}`)}`);
+      await page.locator('figure').getByText(sentence).waitFor();
+      await page.unroute('**/historical/candles?*');
+      await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
+      await chartDrawn(page);
+    }
+  });
+
+  test('an empty archive says that it is empty', async () => {
+    const { page, complaints } = await visit(await serving(opened()));
+    await page.getByText('Nothing is published yet').waitFor();
+    await page.getByText('The archive has no day yet.').waitFor();
+    await page.getByText('No market is known yet.').waitFor();
+    expect(complaints).toEqual([]);
+  });
+});

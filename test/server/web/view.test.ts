@@ -1,0 +1,152 @@
+import { describe, expect, test } from 'vitest';
+import {
+  buildCalendar,
+  formatCurlCommand,
+  toFileName,
+  toFileUrl,
+  toLevel,
+} from '../../../src/server/web/client/archive-file.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatInteger,
+  formatTime,
+  truncateText,
+} from '../../../src/server/web/client/format.ts';
+import {
+  alignToIntervals,
+  estimateTicks,
+  scaleRange,
+  selectInterval,
+  shiftRange,
+} from '../../../src/server/web/client/lines.ts';
+import { formatHash, parseView } from '../../../src/server/web/client/view.ts';
+
+const dayMs = 86_400_000;
+const day0 = Date.UTC(2026, 5, 1);
+
+describe('the address of a view', () => {
+  test.each(['plain', 'a b&c=d#e%f+g', '<script>', '🦆', 'two\nlines', 'x'.repeat(300)])('keeps %j', (symbol) => {
+    const view = { symbol, range: { from: day0 + 1, to: day0 + dayMs }, chart: 'candles', day: '2026-06-01' } as const;
+    expect(parseView(formatHash(view))).toEqual(view);
+  });
+
+  test('says nothing of what is usual', () => {
+    expect(formatHash({ symbol: null, range: null, chart: 'price', day: null })).toBe('#');
+    expect(formatHash({ symbol: 'A', range: { from: day0, to: day0 + dayMs }, chart: 'price', day: null })).toBe(
+      '#symbol=A&from=2026-06-01&to=2026-06-02',
+    );
+  });
+
+  test.each([
+    'from=2026-06-02&to=2026-06-01',
+    'from=2026-06-01',
+    'from=yesterday&to=today',
+    'from=2026-06-01T00:00&to=2026-06-02',
+    'from=2026-02-31T99:00Z&to=2027-01-01',
+    'day=2026-6-1',
+    'day=2026-13-01',
+    'chart=pie',
+    'main',
+  ])('that makes no sense counts as not said: %s', (hash) => {
+    expect(parseView(`#${hash}`)).toEqual({ symbol: null, range: null, chart: 'price', day: null });
+  });
+});
+
+describe('the calendar', () => {
+  const state = { state: 'complete', expected: 4, covered: 4, missing: [], exceptions: 0 };
+
+  test('has every month from the first day to the last, those in between included', () => {
+    const months = buildCalendar({ '2026-01-31': state, '2026-03-01': state });
+    expect(months.map(({ month, leadingBlanks, days }) => [month, leadingBlanks, days.length])).toEqual([
+      ['2026-01', 3, 31],
+      ['2026-02', 6, 28],
+      ['2026-03', 6, 31],
+    ]);
+    expect(months.flatMap(({ days }) => days.filter((day) => day.state !== null).map(({ date }) => date))).toEqual([
+      '2026-01-31',
+      '2026-03-01',
+    ]);
+    expect(buildCalendar({})).toEqual([]);
+  });
+
+  test('never shows a day as full that lacks a symbol, nor as empty that has one', () => {
+    const level = (covered: number, expected: number) => toLevel({ ...state, covered, expected });
+    expect([level(0, 5), level(1, 100_000), level(99_999, 100_000), level(7, 7), level(0, 0)]).toEqual([
+      0,
+      1,
+      4,
+      5,
+      null,
+    ]);
+    expect(toLevel(null)).toBe(null);
+  });
+});
+
+describe('what is drawn of a range', () => {
+  test('are candles of the shortest interval that fits', () => {
+    const named = (ms: number, max: number) => selectInterval({ from: 0, to: ms }, max).name;
+    expect([named(dayMs / 24, 60), named(dayMs, 200), named(30 * dayMs, 800), named(3000 * dayMs, 200)]).toEqual([
+      '1m',
+      '15m',
+      '1h',
+      '1d',
+    ]);
+    const range = alignToIntervals({ from: day0 + 1, to: day0 + 2 }, { name: '1h', ms: 3_600_000 });
+    expect(range).toEqual({ from: day0, to: day0 + 3_600_000 });
+  });
+
+  test('is told by how many ticks lie in it', () => {
+    const life = { first: 0, last: 999, ticks: 500 };
+    expect(estimateTicks({ from: 0, to: 1000 }, life)).toBe(500);
+    expect(estimateTicks({ from: 900, to: 5000 }, life)).toBe(50);
+    expect(estimateTicks({ from: 2000, to: 5000 }, life)).toBe(0);
+  });
+
+  test('stays within its bounds when it is moved and zoomed', () => {
+    const bounds = { from: 0, to: 100_000 };
+    expect(shiftRange({ from: 10_000, to: 30_000 }, -1, bounds)).toEqual({ from: 0, to: 20_000 });
+    expect(shiftRange({ from: 90_000, to: 100_000 }, 0.5, bounds)).toEqual({ from: 90_000, to: 100_000 });
+    expect(scaleRange({ from: 40_000, to: 60_000 }, 0.5, bounds)).toEqual({ from: 45_000, to: 55_000 });
+    expect(scaleRange({ from: 40_000, to: 60_000 }, 100, bounds)).toEqual(bounds);
+    expect(scaleRange({ from: 50_000, to: 50_400 }, 0.5, bounds)).toEqual({ from: 49_700, to: 50_700 });
+  });
+});
+
+test('numbers and times are written one way everywhere', () => {
+  expect([0, 999, 1000, 1_234_567].map(formatInteger)).toEqual(['0', '999', '1,000', '1,234,567']);
+  expect([0, 1, 999, 1000, 12_345, 999_950, 5e9].map(formatBytes)).toEqual([
+    '0 bytes',
+    '1 byte',
+    '999 bytes',
+    '1.00 kB',
+    '12.3 kB',
+    '1.00 MB',
+    '5.00 GB',
+  ]);
+  expect([0, 59_000, 3_600_000, 5_400_000, 3 * dayMs, 3.5 * dayMs, 1200.5 * dayMs].map(formatDuration)).toEqual([
+    '0 s',
+    '59 s',
+    '1 h',
+    '1 h 30 min',
+    '3 d',
+    '3 d 12 h',
+    '1,200 d',
+  ]);
+  expect([formatCount(1, 'day'), formatCount(2000, 'day')]).toEqual(['1 day', '2,000 days']);
+  expect([day0, day0 + 1000, day0 + 1].map(formatTime)).toEqual([
+    '2026-06-01 00:00',
+    '2026-06-01 00:00:01',
+    '2026-06-01 00:00:00.001',
+  ]);
+  expect([truncateText('a\nb', 5), truncateText('🦆🦆🦆🦆', 3)]).toEqual(['a b', '🦆🦆…']);
+});
+
+test('a file has one address, a name that tells its day, and a line that any shell takes', () => {
+  const file = { path: 'ticks/date=2026-06-01/part-00.parquet', date: '2026-06-01', rows: 1, bytes: 1, sha256: '' };
+  expect(toFileUrl(file)).toBe('/api/v1/export/files/ticks/2026-06-01/part-00.parquet');
+  expect(toFileName(file)).toBe('ticks-2026-06-01-part-00.parquet');
+  expect(toFileName({ ...file, path: 'symbols/part-00.parquet' })).toBe('symbols-part-00.parquet');
+  expect(formatCurlCommand("http://h/a'b", "it's")).toContain(`--output 'it'\\''s' 'http://h/a'\\''b'`);
+});

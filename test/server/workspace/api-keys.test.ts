@@ -1,0 +1,169 @@
+import { expect, test } from 'vitest';
+import { UsageError } from '../../../src/base/errors.ts';
+import type { Clock } from '../../../src/base/ports.ts';
+import { systemClock, systemRandomBytes } from '../../../src/base/system.ts';
+import { type DatabaseLocation, WorkspaceUnavailableError } from '../../../src/server/workspace/database-url.ts';
+import { openWorkspace, type Workspace } from '../../../src/server/workspace/workspace.ts';
+import { administer, freshDatabase, type Kind, overEachDatabase } from './databases.ts';
+import { steppedClock } from './stepped-clock.ts';
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const nowMs = Date.UTC(2026, 5, 4, 12);
+
+async function workspaceAt(location: DatabaseLocation, clock: Clock): Promise<Workspace> {
+  return openWorkspace({ location, tokens: null, randomBytes: systemRandomBytes, clock, log: silent });
+}
+
+const plain = { name: 'n', expiresAt: null, requestsPerMinute: null };
+
+/** What one process and another see of one database. */
+async function twoProcesses(kind: Kind) {
+  const location = await freshDatabase(kind);
+  const clock = steppedClock(nowMs);
+  const [service, cli] = [await workspaceAt(location, clock), await workspaceAt(location, systemClock)];
+  const close = async (): Promise<void> => {
+    await service.close();
+    await cli.close();
+  };
+  return { location, clock, service, cli, close };
+}
+
+overEachDatabase((kind) => {
+  test('a key that another process has made is good at once, and ends a second after that has revoked it', async () => {
+    const { clock, service, cli, close } = await twoProcesses(kind);
+    const { id, key } = await cli.createKey({ ...plain, name: 'Zoë 🚀', requestsPerMinute: 7 }, nowMs);
+    const holder = { kind: 'key', id, name: 'Zoë 🚀', requestsPerMinute: 7 };
+    expect(service.isCachedCredential(key)).toBe(false);
+    expect(await service.authenticate(key, nowMs)).toEqual(holder);
+    expect(service.isCachedCredential(key)).toBe(true);
+    await cli.revokeKeys([id], nowMs);
+    clock.forward(999);
+    expect(await service.authenticate(key, nowMs)).toEqual(holder);
+    clock.forward(1);
+    expect(await service.authenticate(key, nowMs)).toBeNull();
+    await close();
+  });
+
+  test('what is known of a key is asked for once, however many ask, and no query answers them within a second', async () => {
+    const { location, clock, service, cli, close } = await twoProcesses(kind);
+    const { key } = await cli.createKey(plain, nowMs);
+    expect(await Promise.all(Array.from({ length: 50 }, () => service.authenticate(key, nowMs)))).toHaveLength(50);
+    await cli.db.schema.alterTable('keys').renameTo('elsewhere').execute();
+    // Without its table the database could answer nothing.
+    expect(await service.authenticate(key, nowMs)).toMatchObject({ kind: 'key' });
+    expect(await service.authenticate(`${key.slice(0, -3)}abc`, nowMs)).toBeNull();
+    clock.forward(1_000);
+    await expect(service.authenticate(key, nowMs)).rejects.toThrow();
+    expect(location.kind).toBe(kind);
+    await close();
+  });
+
+  test('a key is good up to its end and no millisecond longer', async () => {
+    const { service, cli, close } = await twoProcesses(kind);
+    const { key } = await cli.createKey({ ...plain, expiresAt: nowMs + 1_000 }, nowMs);
+    expect(await service.authenticate(key, nowMs + 999)).not.toBeNull();
+    expect(await service.authenticate(key, nowMs + 1_000)).toBeNull();
+    await close();
+  });
+
+  test('nothing but a key is one', async () => {
+    const { service, cli, close } = await twoProcesses(kind);
+    const { id, key } = await cli.createKey(plain, nowMs);
+    const other = await cli.createKey(plain, nowMs);
+    const secret = key.slice(-43);
+    for (const text of [
+      '',
+      'olk_',
+      `olk_${id}_`,
+      `olk_${id}_${'A'.repeat(43)}`,
+      secret,
+      id,
+      `${key}A`,
+      key.slice(0, -1),
+      `${key}\n`,
+      ` ${key}`,
+      key.toUpperCase(),
+      `olk_${other.id}_${secret}`,
+      `olk_${"' or '1'='1"}_${secret}`,
+      `olk_${'x'.repeat(12)}_${secret}`,
+    ])
+      expect(await service.authenticate(text, nowMs), JSON.stringify(text)).toBeNull();
+    expect(await service.authenticate(key, nowMs)).toMatchObject({ id });
+    await close();
+  });
+
+  test('the list says of each key whether it is good and when it was used, and holds no secret', async () => {
+    const { clock, service, cli } = await twoProcesses(kind);
+    const first = await cli.createKey({ ...plain, name: 'first' }, nowMs);
+    const second = await cli.createKey({ ...plain, name: 'second', expiresAt: nowMs + 1 }, nowMs);
+    const third = await cli.createKey({ ...plain, name: 'third' }, nowMs + 2);
+    await cli.revokeKeys([third.id], nowMs + 3);
+    await service.authenticate(first.key, nowMs + 4);
+    clock.forward(5_000);
+    await service.authenticate(first.key, nowMs + 59_999);
+    await service.close();
+    const listed = await cli.listKeys(nowMs + 59_999);
+    const row = { expires_at: null, revoked_at: null, last_used_at: null, requests_per_minute: null };
+    expect(new Set(listed)).toEqual(
+      new Set([
+        { ...row, id: third.id, name: 'third', state: 'revoked', created_at: nowMs + 2, revoked_at: nowMs + 3 },
+        // To the minute: the second use comes less than one after the first.
+        { ...row, id: first.id, name: 'first', state: 'good', created_at: nowMs, last_used_at: nowMs + 4 },
+        { ...row, id: second.id, name: 'second', state: 'expired', created_at: nowMs, expires_at: nowMs + 1 },
+      ]),
+    );
+    expect(listed[0]!.name).toBe('third');
+    const stored = JSON.stringify([listed, await cli.db.selectFrom('keys').selectAll().execute()]);
+    for (const { key } of [first, second, third]) expect(stored).not.toContain(key.slice(-43));
+    await cli.close();
+  });
+
+  test('revoking twice keeps the first moment; an unknown id among others revokes none', async () => {
+    const { cli, close } = await twoProcesses(kind);
+    const { id, key } = await cli.createKey(plain, nowMs);
+    const other = await cli.createKey(plain, nowMs);
+    const wrong = cli.revokeKeys([other.id, 'ffffffffffff'], nowMs);
+    await expect(wrong).rejects.toThrow(UsageError);
+    expect(await cli.revokeKeys([id], nowMs + 1)).toEqual([{ id, name: 'n', revoked_at: nowMs + 1 }]);
+    expect(await cli.revokeKeys([key, id], nowMs + 2)).toEqual([{ id, name: 'n', revoked_at: nowMs + 1 }]);
+    expect((await cli.listKeys(nowMs)).find((each) => each.id === other.id)!.state).toBe('good');
+    await close();
+  });
+
+  test('says whether there is any key that is good', async () => {
+    const { cli, close } = await twoProcesses(kind);
+    expect(await cli.hasGoodKey(nowMs)).toBe(false);
+    await cli.createKey({ ...plain, expiresAt: nowMs + 5 }, nowMs);
+    expect([await cli.hasGoodKey(nowMs + 4), await cli.hasGoodKey(nowMs + 5)]).toEqual([true, false]);
+    const { id } = await cli.createKey(plain, nowMs);
+    expect(await cli.hasGoodKey(nowMs + 5)).toBe(true);
+    await cli.revokeKeys([id], nowMs);
+    expect(await cli.hasGoodKey(nowMs + 5)).toBe(false);
+    await close();
+  });
+
+  test.each(['', ' ', 'a\nb', 'a\u0000', 'x'.repeat(201)])('a key is not named %j', async (name) => {
+    const { cli, close } = await twoProcesses(kind);
+    await expect(cli.createKey({ ...plain, name }, nowMs)).rejects.toThrow(UsageError);
+    await expect(cli.createKey({ ...plain, expiresAt: nowMs }, nowMs)).rejects.toThrow(UsageError);
+    await close();
+  });
+
+  // A file does not go away.
+  if (kind !== 'postgres') return;
+  test('a database that goes away is told as such, and works again once it is back', async () => {
+    const { location, clock, service, cli, close } = await twoProcesses(kind);
+    const { key } = await cli.createKey(plain, nowMs);
+    expect(await service.authenticate(key, nowMs)).not.toBeNull();
+    const name = new URL((location as { url: string }).url).pathname.slice(1);
+    await administer(`alter database ${name} with allow_connections false`);
+    await administer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
+    clock.forward(1_000);
+    const gone = (await service.authenticate(key, nowMs).catch((error: unknown) => error)) as Error;
+    expect(gone).toBeInstanceOf(WorkspaceUnavailableError);
+    expect(`${gone.stack} ${String(gone.cause)}`).not.toContain(new URL((location as { url: string }).url).password);
+    await administer(`alter database ${name} with allow_connections true`);
+    expect(await service.authenticate(key, nowMs)).toMatchObject({ kind: 'key' });
+    await close();
+  });
+});

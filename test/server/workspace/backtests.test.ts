@@ -1,0 +1,195 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { type BacktestStore, createBacktestStore, type NewBacktest } from '../../../src/server/workspace/backtests.ts';
+import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
+import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
+
+async function opened(kind: Kind) {
+  const db = await openWorkspaceDatabase(await freshDatabase(kind));
+  onTestFinished(() => db.destroy());
+  return { jobs: createBacktestStore(db, 'here'), elsewhere: createBacktestStore(db, 'there') };
+}
+
+const alice = { owner: 'alice', workspace: 'desk' };
+
+const backtest = (id: string, rest: Partial<NewBacktest> = {}): NewBacktest => ({
+  ...alice,
+  id,
+  idempotency_key: null,
+  body_sha256: null,
+  created_at: 1000,
+  asked: '{"a":1}',
+  strategy: '{}',
+  strategy_version: null,
+  ...rest,
+});
+/** One after another: of those that come at the same moment, PostgreSQL lets either be first. */
+async function add(jobs: BacktestStore, ...given: NewBacktest[]) {
+  for (const one of given) await jobs.add(one, 100, 100);
+}
+const page = (limit: number, before: number | null = null) => ({ limit, before });
+
+overEachDatabase((kind) => {
+  test('backtests are found by their own user in their own workspace only, and by whoever is at the terminal', async () => {
+    const { jobs, elsewhere } = await opened(kind);
+    await add(jobs, backtest('a'), backtest('b', { workspace: '' }), backtest('c', { owner: 'bob' }));
+    expect(await jobs.get(alice, 'a')).toMatchObject({ id: 'a', ...alice, state: 'waiting', asked: '{"a":1}' });
+    for (const other of [
+      { ...alice, workspace: '' },
+      { ...alice, owner: 'bob' },
+      { owner: 'desk', workspace: 'alice' },
+    ])
+      expect(await jobs.get(other, 'a')).toBeNull();
+    expect(await jobs.get(null, 'c')).toMatchObject({ owner: 'bob' });
+    expect((await jobs.list(alice, page(10))).rows.map(({ id }) => id)).toEqual(['a']);
+    expect((await jobs.list(null, page(10))).rows.map(({ id }) => id)).toEqual(['c', 'b', 'a']);
+    expect([await elsewhere.get(null, 'a'), await elsewhere.list(null, page(10))]).toEqual([
+      null,
+      { rows: [], next: null },
+    ]);
+  });
+
+  test('lists go on behind the last one told, and have no results', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, ...['a', 'b', 'c', 'd', 'e'].map((id) => backtest(id)));
+    const first = await jobs.list(alice, page(2));
+    await jobs.remove('d');
+    await add(jobs, backtest('f'));
+    const second = await jobs.list(alice, page(2, first.next));
+    const third = await jobs.list(alice, page(2, second.next));
+    expect([first, second, third].map(({ rows }) => rows.map(({ id }) => id))).toEqual([['e', 'd'], ['c', 'b'], ['a']]);
+    expect(third.next).toBeNull();
+    expect(Object.keys(first.rows[0]!)).not.toContain('result');
+    expect(Object.keys(first.rows[0]!)).not.toContain('strategy');
+  });
+
+  test('no two of one owner that come at the same moment share their place', async () => {
+    const { jobs } = await opened(kind);
+    const ids = Array.from({ length: 8 }, (_, i) => `a${i}`);
+    await Promise.all(ids.map((id) => jobs.add(backtest(id), 100, 100)));
+    const { rows } = await jobs.list(alice, page(100));
+    expect(new Set(rows.map(({ ordinal }) => ordinal)).size).toBe(8);
+  });
+
+  test('users take turns, in whatever workspace, however many backtests one of them has', async () => {
+    const { jobs } = await opened(kind);
+    for (const [id, workspace] of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].map((id, i) => [id, `w${i % 2}`] as const))
+      await add(jobs, backtest(id, { owner: id[0]!, workspace }));
+    const order: string[] = [];
+    for (let next = await jobs.take(1, 5); next !== null; next = await jobs.take(1, 5)) order.push(next.id);
+    expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+  });
+
+  test('each is taken by one runner, that tells how far it is and what came of it', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, backtest('a', { strategy_version: 3 }));
+    const taken = await Promise.all([jobs.take(1, 1500), jobs.take(2, 1500)]);
+    const [one] = taken.filter((row) => row !== null);
+    expect(taken).toContain(null);
+    expect(one).toMatchObject({ id: 'a', state: 'running', started_at: 1500, strategy_version: 3 });
+    const [me, other] = [one!.runner!, 3 - one!.runner!];
+    expect([await jobs.progress('a', me, 1, 4), await jobs.progress('a', other, 2, 4)]).toEqual([true, false]);
+    expect(await jobs.get(alice, 'a')).toMatchObject({ batches_done: 1, batches_total: 4 });
+    const done = { state: 'done', at: 2000, batches: 4, value: -0.125, result: '{"value":-0.125}' } as const;
+    expect([await jobs.finish('a', other, done), await jobs.finish('a', me, done)]).toEqual([false, true]);
+    expect(await jobs.get(alice, 'a')).toMatchObject({
+      state: 'done',
+      runner: null,
+      started_at: 1500,
+      finished_at: 2000,
+      batches_done: 4,
+      batches_total: 4,
+      value: -0.125,
+      result: '{"value":-0.125}',
+      error: null,
+    });
+  });
+
+  test('what a dead runner had begun waits again, and is no longer its', async () => {
+    const { jobs, elsewhere } = await opened(kind);
+    await add(jobs, backtest('a'), backtest('b'));
+    await jobs.take(1, 1500);
+    await jobs.take(2, 1500);
+    await jobs.progress('a', 1, 1, 4);
+    await elsewhere.releaseAll(1550);
+    expect(await jobs.get(alice, 'a')).toMatchObject({ state: 'running' });
+    await jobs.release('b', 1);
+    expect(await jobs.get(alice, 'b')).toMatchObject({ state: 'running' });
+    await jobs.releaseAll(1550);
+    expect(await jobs.progress('a', 1, 2, 4)).toBe(false);
+    expect(await jobs.finish('a', 1, { state: 'failed', at: 2000, error: 'x' })).toBe(false);
+    expect(await jobs.get(alice, 'a')).toMatchObject({
+      state: 'waiting',
+      runner: null,
+      started_at: null,
+      batches_done: 0,
+      batches_total: null,
+      error: null,
+    });
+    expect((await jobs.take(3, 1600))?.id).toBe('a');
+  });
+
+  test('what its runners died of again and again has failed; what was put back in good order is begun again', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, backtest('a'));
+    for (let i = 0; i < 5; i++) {
+      expect((await jobs.take(1, 1500))?.id).toBe('a');
+      await jobs.release('a', 1);
+    }
+    for (let i = 0; i < 3; i++) {
+      expect((await jobs.take(1, 1500))?.id).toBe('a');
+      await jobs.releaseAll(1600 + i);
+    }
+    expect(await jobs.take(1, 1700)).toBeNull();
+    expect(await jobs.get(alice, 'a')).toMatchObject({
+      state: 'failed',
+      runner: null,
+      finished_at: 1602,
+      result: null,
+      error: expect.stringMatching(
+        /^It was begun 3 times, and each time the service ended before it did\. Ask for less/,
+      ),
+    });
+  });
+
+  test('a removed one is not finished by its runner any more', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, backtest('a'));
+    await jobs.take(1, 1500);
+    await jobs.remove('a');
+    expect(await jobs.progress('a', 1, 1, 4)).toBe(false);
+    expect(await jobs.finish('a', 1, { state: 'failed', at: 2000, error: 'x' })).toBe(false);
+    expect(await jobs.get(alice, 'a')).toBeNull();
+  });
+
+  test('a user has so many open ones at most, and of an owner the newest finished ones stay', async () => {
+    const { jobs } = await opened(kind);
+    for (const id of ['a', 'b', 'c']) {
+      await jobs.add(backtest(id), 1, 2);
+      expect(await jobs.add(backtest('more', { workspace: 'other' }), 1, 2)).toBe('full');
+      expect(await jobs.add(backtest(`of bob ${id}`, { owner: 'bob' }), 100, 2)).toMatchObject({ state: 'waiting' });
+      await jobs.take(1, 1500);
+      await jobs.take(1, 1500);
+      for (const one of [id, `of bob ${id}`]) await jobs.finish(one, 1, { state: 'failed', at: 2000, error: 'x' });
+    }
+    await jobs.add(backtest('d'), 1, 2);
+    expect((await jobs.list(alice, page(10))).rows.map(({ id }) => id)).toEqual(['d', 'c', 'b']);
+  });
+
+  test('a user has no more open ones where they come at the same moment in several workspaces', async () => {
+    const { jobs } = await opened(kind);
+    const given = Array.from({ length: 8 }, (_, i) => backtest(`a${i}`, { workspace: `w${i}` }));
+    const added = await Promise.all(given.map((one) => jobs.add(one, 1, 100)));
+    expect(added.filter((one) => one !== 'full')).toHaveLength(1);
+  });
+
+  test('an idempotency key is one of its owner and archive', async () => {
+    const { jobs, elsewhere } = await opened(kind);
+    const once = { idempotency_key: 'once' };
+    const both = await Promise.all(['a', 'b'].map((id) => jobs.add(backtest(id, once), 100, 100)));
+    const [winner] = both.filter((one) => typeof one === 'object' && 'id' in one);
+    expect(both).toContainEqual({ known: winner });
+    expect(await jobs.add(backtest('c', { ...once, owner: 'bob' }), 9, 9)).toMatchObject({ id: 'c' });
+    expect(await jobs.add(backtest('d', { ...once, workspace: '' }), 9, 9)).toMatchObject({ id: 'd' });
+    expect(await elsewhere.add(backtest('e', once), 9, 9)).toMatchObject({ id: 'e' });
+  });
+});

@@ -1,0 +1,152 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, globSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { OddslakeError, UsageError } from '../../../src/base/errors.ts';
+import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
+import { type DatabaseLocation, parseDatabaseUrl } from '../../../src/server/workspace/database-url.ts';
+import { migrations } from '../../../src/server/workspace/migrations.ts';
+import { scratchFolder } from '../../archive/scratch.ts';
+import { freshDatabase, overEachDatabase } from './databases.ts';
+
+overEachDatabase((kind) => {
+  test('the tables are made at the first opening, and are there at the next', async () => {
+    const location = await freshDatabase(kind);
+    const first = await openWorkspaceDatabase(location);
+    const row = { id: 'a', name: 'n', digest: 'd', created_at: 8_640_000_000_000_000, expires_at: null };
+    await first
+      .insertInto('keys')
+      .values({ ...row, revoked_at: null, last_used_at: null, requests_per_minute: 7 })
+      .execute();
+    await first.destroy();
+    const second = await openWorkspaceDatabase(location);
+    const read = await second.selectFrom('keys').selectAll().executeTakeFirstOrThrow();
+    // Epoch milliseconds are numbers again, whatever the driver makes of a bigint.
+    expect(read).toEqual({ ...row, revoked_at: null, last_used_at: null, requests_per_minute: 7 });
+    const counted = await second
+      .selectFrom('keys')
+      .select((e) => e.fn.countAll<number>().as('n'))
+      .executeTakeFirst();
+    expect(counted).toEqual({ n: 1 });
+    await second.destroy();
+  });
+
+  test('four processes that open a fresh database at once all find its tables', async () => {
+    const location = await freshDatabase(kind);
+    const program = new URL('./open-once.ts', import.meta.url).pathname;
+    const ends = Array.from({ length: 4 }, async () => {
+      const child = spawn(process.execPath, [program, JSON.stringify(location)], { stdio: ['ignore', 'pipe', 'pipe'] });
+      let told = '';
+      child.stderr.on('data', (text) => {
+        told += String(text);
+      });
+      const [code] = await once(child, 'close');
+      return code === 0 ? 'opened' : told;
+    });
+    expect(await Promise.all(ends)).toEqual(['opened', 'opened', 'opened', 'opened']);
+    const db = await openWorkspaceDatabase(location);
+    const { rows } = await sql<{ name: string }>`select name from oddslake_migrations order by name`.execute(db);
+    expect(rows.map(({ name }) => name)).toEqual(Object.keys(migrations));
+    await db.destroy();
+  });
+
+  test('a database of a newer oddslake is left alone, with a sentence', async () => {
+    const location = await freshDatabase(kind);
+    const db = await openWorkspaceDatabase(location);
+    await sql`insert into oddslake_migrations values ('999_later', '2030-01-01T00:00:00.000Z')`.execute(db);
+    await db.destroy();
+    const refused = await openWorkspaceDatabase(location).catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(UsageError);
+    expect((refused as Error).message).toMatch(/newer schema \(999_later\) by a newer oddslake/);
+  });
+
+  test('queries under way at once keep out of a transaction that is not theirs', async () => {
+    const db = await openWorkspaceDatabase(await freshDatabase(kind));
+    const key = (id: string) => ({
+      id,
+      name: id,
+      digest: id,
+      created_at: 1,
+      expires_at: null,
+      revoked_at: null,
+      last_used_at: null,
+      requests_per_minute: null,
+    });
+    const broken = db.transaction().execute(async (inside) => {
+      await inside.insertInto('keys').values(key('inside')).execute();
+      throw new Error('on purpose');
+    });
+    await Promise.allSettled([
+      broken,
+      ...[1, 2, 3].map((n) =>
+        db
+          .insertInto('keys')
+          .values(key(`k${n}`))
+          .execute(),
+      ),
+    ]);
+    const left = await db.selectFrom('keys').select('id').orderBy('id').execute();
+    expect(left.map(({ id }) => id)).toEqual(['k1', 'k2', 'k3']);
+    await db.destroy();
+  });
+});
+
+test('a database that is not there is told at once, without its password', async () => {
+  const secret = 'hunter2-very-secret';
+  const cases: [DatabaseLocation, RegExp][] = [
+    [
+      { kind: 'postgres', url: `postgres://me:${secret}@127.0.0.1:9/none` },
+      /PostgreSQL at 127\.0\.0\.1:9.*ECONNREFUSED/,
+    ],
+    [{ kind: 'postgres', url: `postgres://me@127.0.0.1:9/none?password=${secret}` }, /cannot be reached/],
+    [{ kind: 'sqlite', path: `${scratchFolder()}/no/such/folder.sqlite` }, /cannot be opened.*folder/],
+  ];
+  for (const [location, sentence] of cases) {
+    const error = (await openWorkspaceDatabase(location).catch((thrown: unknown) => thrown)) as OddslakeError;
+    expect(error).toBeInstanceOf(OddslakeError);
+    expect([error.exitCode, error.message]).toEqual([1, expect.stringMatching(sentence)]);
+    expect(`${error.stack} ${JSON.stringify(error)} ${String(error.cause)}`).not.toContain(secret);
+  }
+});
+
+test('a URL that is none is bad usage, and is not repeated', async () => {
+  const secret = 'hunter2-very-secret';
+  for (const url of [
+    `mysql://me:${secret}@host/db`,
+    secret,
+    `postgres://me:${secret}@host:port/db`,
+    `postgres://me:${secret}@[host/db`,
+    // What is special in a password ends the host: the rest is no name of a database.
+    `postgres://me:/${secret}@host/db`,
+    `postgres://me:12/${secret}@host/db`,
+    `postgres://me:@12/${secret}@host/db`,
+    `postgres://me:12?${secret}@host/db`,
+    `postgres://me:#${secret}@host/db`,
+    'sqlite:',
+    'sqlite:  ',
+    'sqlite://host',
+  ]) {
+    const opened = async () => openWorkspaceDatabase(parseDatabaseUrl(url, 'unused'));
+    const error = (await opened().catch((thrown: unknown) => thrown)) as UsageError;
+    expect(error, url).toBeInstanceOf(UsageError);
+    expect(error.message).toMatch(/postgres:\/\/user:password@host\/database/);
+    expect(`${error.stack} ${JSON.stringify(error)}`).not.toContain(secret);
+  }
+});
+
+test('a file that is made is for its owner only, one that was there stays as it is', async () => {
+  const folder = scratchFolder();
+  const modesOf = async (path: string): Promise<string[]> => {
+    const db = await openWorkspaceDatabase({ kind: 'sqlite', path });
+    const modes = globSync(`${path}*`).map((each) => (statSync(each).mode & 0o777).toString(8));
+    await db.destroy();
+    return [...new Set(modes)];
+  };
+  expect(await modesOf(join(folder, 'new.sqlite'))).toEqual(['600']);
+  const known = join(folder, 'known.sqlite');
+  writeFileSync(known, '');
+  chmodSync(known, 0o640);
+  expect(await modesOf(known)).toEqual(['640']);
+});

@@ -1,0 +1,52 @@
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { describe, onTestFinished } from 'vitest';
+import type { DatabaseLocation } from '../../../src/server/workspace/database-url.ts';
+import { scratchFolder } from '../../archive/scratch.ts';
+import { skippedFor } from '../../harness/needs.ts';
+
+// The databases that the tests of the workspace run over: SQLite always, PostgreSQL where test/postgres.sh has started one.
+
+/** A PostgreSQL that these tests may make and drop databases in. */
+export const postgresUrl = process.env.ODDSLAKE_TEST_POSTGRES ?? null;
+
+if (postgresUrl === null && process.env.CI === 'true')
+  throw new Error('ODDSLAKE_TEST_POSTGRES is not set, and CI does without no test: run test/postgres.sh COMMAND');
+
+/** Options of a test over PostgreSQL. */
+export const needsPostgres = skippedFor(
+  postgresUrl === null ? 'no PostgreSQL: test/postgres.sh COMMAND runs one' : null,
+);
+
+export type Kind = DatabaseLocation['kind'];
+
+/** The same tests over each database. */
+export function overEachDatabase(tests: (kind: Kind) => void): void {
+  describe('over SQLite', () => tests('sqlite'));
+  describe('over PostgreSQL', needsPostgres, () => tests('postgres'));
+}
+
+/** A database of the test's own, empty, gone with it. */
+export async function freshDatabase(kind: Kind): Promise<DatabaseLocation> {
+  if (kind === 'sqlite') return { kind, path: `${scratchFolder()}/service.sqlite` };
+  const name = `t_${randomUUID().replaceAll('-', '')}`;
+  await administer(`create database ${name}`);
+  onTestFinished(() => administer(`drop database if exists ${name} with (force)`));
+  const url = new URL(postgresUrl!);
+  url.pathname = `/${name}`;
+  return { kind, url: url.href };
+}
+
+/** Says something to the server that belongs to no test's database. */
+export async function administer(sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: postgresUrl! });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+export const urlOf = (location: DatabaseLocation): string =>
+  location.kind === 'sqlite' ? `sqlite:${location.path}` : location.url;

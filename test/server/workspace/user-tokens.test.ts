@@ -1,0 +1,107 @@
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { expect, onTestFinished, test } from 'vitest';
+import { UsageError } from '../../../src/base/errors.ts';
+import { systemClock } from '../../../src/base/system.ts';
+import {
+  fetchKeySet,
+  issueUserToken,
+  openUserTokenVerifier,
+  type UserTokenSettings,
+} from '../../../src/server/workspace/user-tokens.ts';
+import { now, scratchFolder } from '../../archive/scratch.ts';
+import { limitMs } from '../../harness/limits.ts';
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const secret = 'a secret of more than 32 characters, for tests';
+const none: UserTokenSettings = { issuer: 'i', audience: 'a', secret: null, jwksUrl: null, jwksFile: null };
+const asked = { user: 'alice', workspace: null, scopes: [], expiresAt: now + 60_999 };
+
+test('a token holds who, for what, from whom and until when, and no more', async () => {
+  const token = await issueUserToken({ ...none, secret }, { ...asked, scopes: ['research'], workspace: 'desk' }, now);
+  expect(decodeProtectedHeader(token)).toEqual({ alg: 'HS256', typ: 'JWT' });
+  expect(decodeJwt(token)).toEqual({
+    sub: 'alice',
+    iss: 'i',
+    aud: 'a',
+    workspace: 'desk',
+    scope: 'research',
+    iat: Math.floor(now / 1000),
+    exp: Math.floor(now / 1000) + 60,
+  });
+  expect(Object.keys(decodeJwt(await issueUserToken({ ...none, secret }, asked, now)))).toEqual([
+    'sub',
+    'iss',
+    'aud',
+    'iat',
+    'exp',
+  ]);
+});
+
+test('what was issued is good where the same secret, issuer and audience are set, and only there', async () => {
+  const token = await issueUserToken({ ...none, secret }, asked, now);
+  const user = async (settings: Partial<UserTokenSettings>) =>
+    (await openUserTokenVerifier({ ...none, secret, ...settings }, systemClock, silent)).verify(token, now);
+  expect(await user({})).toEqual({ kind: 'user', user: 'alice', workspace: null, scopes: [] });
+  for (const other of [{ secret: `${secret}.` }, { issuer: 'j' }, { audience: 'b' }, { secret: null }])
+    expect(await user(other), JSON.stringify(other)).toBeNull();
+});
+
+test.each([
+  ['without a secret', {}, /ODDSLAKE_TOKEN_SECRET/, { secret: null }],
+  ['for a blank user', { user: ' ' }, /--user/, {}],
+  ['for a user of two lines', { user: 'a\nb' }, /--user/, {}],
+  ['for an empty workspace', { workspace: '' }, /--workspace/, {}],
+  ['that is over already', { expiresAt: now }, /in the past/, {}],
+])('no token is issued %s', async (_, token, sentence, settings) => {
+  const issuing = issueUserToken({ ...none, secret, ...settings }, { ...asked, ...token }, now);
+  await expect(issuing).rejects.toThrow(UsageError);
+  await expect(issuing).rejects.toThrow(sentence);
+});
+
+test('settings that cannot check a token are refused at the start', async () => {
+  const file = `${scratchFolder()}/jwks.json`;
+  const text = (content: string): string => {
+    writeFileSync(file, content);
+    return file;
+  };
+  const cases: [Partial<UserTokenSettings>, RegExp][] = [
+    [{ secret, jwksUrl: 'https://example.org/jwks' }, /set only one/],
+    [{ jwksFile: file, jwksUrl: 'https://example.org/jwks' }, /set only one/],
+    [{ jwksUrl: 'file:///etc/passwd' }, /jwks_url: expected an https URL/],
+    [{ jwksUrl: 'https://me:hunter22@example.org/' }, /without credentials/],
+    [{ jwksUrl: 'nowhere' }, /jwks_url/],
+    [{ jwksFile: `${file}.none` }, /jwks_file .*there is no such file/],
+    [{ jwksFile: text('{"keys"') }, /it is no JSON/],
+  ];
+  for (const [settings, sentence] of cases) {
+    const opening = openUserTokenVerifier({ ...none, ...settings }, systemClock, silent);
+    await expect(opening, JSON.stringify(settings)).rejects.toThrow(UsageError);
+    await expect(opening).rejects.toThrow(sentence);
+    await expect(opening).rejects.not.toThrow('hunter22');
+  }
+  await expect(openUserTokenVerifier({ ...none, jwksFile: text('[]') }, systemClock, silent)).rejects.toThrow(
+    /no key set/,
+  );
+});
+
+test('a key set that does not come, or does not end, is given up', async () => {
+  const server = createServer((request, response) => {
+    if (request.url === '/silent') return;
+    response.writeHead(200);
+    const more = (): void => {
+      if (!response.destroyed) response.write(' '.repeat(10_000), () => setImmediate(more));
+    };
+    more();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await expect(fetchKeySet(`${url}/silent`, 50)).rejects.toThrow(/timeout/);
+  await expect(fetchKeySet(`${url}/endless`, limitMs)).rejects.toThrow(/longer than 262144 bytes/);
+});
