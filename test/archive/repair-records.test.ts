@@ -126,7 +126,7 @@ describe('a repair', () => {
     const { findings } = await verifyArchive(archive, null);
     expect(findings.length).toBe(3);
     await repairNow(archive);
-    const nothing = { whole: [], broken: [], orphans: [], texts: [] };
+    const nothing = { restorable: [], damaged: [], orphans: [], texts: [] };
     expect(triageFindings(archive, archive.readManifest(), findings)).toEqual(nothing);
   });
 

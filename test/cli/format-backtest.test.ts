@@ -10,8 +10,8 @@ import {
   formatPlainNumber,
   formatShare,
 } from '../../src/report/backtest-figures.ts';
-import { rubbish } from '../server/web/lake.ts';
 import { madeResult } from '../report/made-result.ts';
+import { rubbish } from '../server/web/lake.ts';
 
 const away = { width: null, hasColour: false };
 

@@ -64,20 +64,20 @@ const addsUp: Proof = [
   'faults/upstream-faults.test.ts',
   'leaves exactly the truth in the archive after two runs, and counts that add up',
 ];
-const nightFact = (title: string): Proof => ['app/night-facts.test.ts', title];
+const nightFact = (title: string): Proof => ['collector/run/night-facts.test.ts', title];
 const recheckShare: Proof = [
-  'app/recheck-nights.test.ts',
+  'collector/run/recheck-nights.test.ts',
   'a recheck_share of 0 rechecks nothing; a greater one sends that share of the requests again',
 ];
 const caught: Proof = [
-  'app/recheck-nights.test.ts',
+  'collector/run/recheck-nights.test.ts',
   'is caught: what it was believed is inferred until it was read again, and nothing is missing then',
 ];
 const growingOverlap: Proof = [
-  'app/recheck-nights.test.ts',
+  'collector/run/recheck-nights.test.ts',
   'that come after the overlap are found, and the overlap grows until it holds them',
 ];
-const longNightFact = (title: string): Proof => ['app/night-facts.long.test.ts', title];
+const longNightFact = (title: string): Proof => ['collector/run/night-facts.long.test.ts', title];
 const rateTold = nightFact('the rate is told of a run that asked the upstream');
 const besideMedian = longNightFact('a night is told beside the median of those before it, by counts that add up');
 const marketsChanged = nightFact(
@@ -88,7 +88,7 @@ const tooLate = longNightFact(
   'symbols are asked for too late where the night comes after the service has thinned their days',
 );
 const reach: Proof = [
-  'core/completeness.test.ts',
+  'archive/completeness/completeness.test.ts',
   'has its watermark where every live symbol is covered without a hole, and reaches as far with inferred windows',
 ];
 const daysJudged: Proof = [
@@ -159,7 +159,7 @@ const scheduled: Proof = [
   'e2e/schedule.test.ts',
   'runs every job that the config schedules, and makes up for none that was missed longer ago than it says',
 ];
-const jitter: Proof = ['core/schedule.test.ts', 'starts a little later by chance, yet before its next moment'];
+const jitter: Proof = ['base/schedule.test.ts', 'starts a little later by chance, yet before its next moment'];
 const changed: Proof = [
   'e2e/changes.test.ts',
   'changes lists the files that differ since a generation: paths to pipe on, or JSON',
@@ -238,7 +238,10 @@ export const proofs: Proofs = {
     'backfill --symbols-file': onlyThose,
     'backfill --dry-run': dryRun,
     'backfill --force': [again, '--force asks for covered windows again and changes no tick'],
-    'backfill --all-known': ['ingest/plan.test.ts', 'asks beyond the life for all known symbols, where told to'],
+    'backfill --all-known': [
+      'collector/paging/plan.test.ts',
+      'asks beyond the life for all known symbols, where told to',
+    ],
     'status --max-lag': statusTold,
     'report --out': [
       'e2e/report.test.ts',
@@ -286,7 +289,7 @@ export const proofs: Proofs = {
     'export --from': exported('coverage and markets are taken where they overlap the window'),
     'export --to': exported('coverage and markets are taken where they overlap the window'),
     'export --format': exported('--format beats the ending'),
-    'sql --format': ['query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
+    'sql --format': ['archive/query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
   },
   exitCodes: {
     0: rerun,
@@ -308,7 +311,7 @@ export const proofs: Proofs = {
     ...operatorVariables,
     ODDSLAKE_BASE_URL: precedence,
     ODDSLAKE_API_KEY: [
-      'upstream/answers.test.ts',
+      'client/answers.test.ts',
       'asks for what the interface documents, with the key as bearer credential',
     ],
     ODDSLAKE_API_KEY_FILE: keyFile,
@@ -359,7 +362,10 @@ export const proofs: Proofs = {
     ),
     symbols: effect('symbols of the config are polled in place of those of the lists'),
     'poll.overlap_minutes': effect('overlap_minutes are read again before the cursor'),
-    'poll.overlap_minutes_max': ['app/recheck-nights.test.ts', 'are looked for no farther than overlap_minutes_max'],
+    'poll.overlap_minutes_max': [
+      'collector/run/recheck-nights.test.ts',
+      'are looked for no farther than overlap_minutes_max',
+    ],
     'poll.recheck_share': recheckShare,
     'poll.confirm': effect('confirm says whether the end of a poll is confirmed at once or by the next'),
     'poll.page_limit': effect('page_limit is what one request asks for'),
@@ -374,7 +380,7 @@ export const proofs: Proofs = {
     ],
     'archive.parts': effect('parts is the number of files of a day, and a symbol is in the one that its hash names'),
     'archive.verify_days': [
-      'app/damage-remembered.test.ts',
+      'collector/run/damage-remembered.test.ts',
       'every published byte is hashed again within the days set',
     ],
     'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
@@ -384,14 +390,17 @@ export const proofs: Proofs = {
       booksNightly,
       'keeps the order book of every live symbol, in whatever shapes the service tells them',
     ],
-    'raw.keep_days': ['app/raw.test.ts', 'raw.keep_days 0 keeps none and removes what there is; days that are over go'],
+    'raw.keep_days': [
+      'collector/run/raw.test.ts',
+      'raw.keep_days 0 keeps none and removes what there is; days that are over go',
+    ],
     'quarantine.bytes_max': importFlag('is compressed, and its oldest files go where it grows too long'),
     'quarantine.run_bytes_max': importFlag('keeps so many bytes of a file and of a run, and counts the rest'),
     'quarantine.file_bytes_max': importFlag('keeps so many bytes of a file and of a run, and counts the rest'),
     'import.rejected_share_max': importFlag(
       'takes a file some of whose rows are rejected, up to the share that may be',
     ),
-    'raw.bytes_max': ['app/raw.long.test.ts', 'raw.bytes_max bounds what is kept, the oldest going first'],
+    'raw.bytes_max': ['collector/run/raw.long.test.ts', 'raw.bytes_max bounds what is kept, the oldest going first'],
     'repair.from_api_key': otherKey,
     'repair.from_api_key_file': otherKey,
     'report.nightly': [
@@ -400,11 +409,11 @@ export const proofs: Proofs = {
     ],
     'report.days': ['e2e/report.test.ts', 'report.days: so many days are shown'],
     'falls.markets_share_max': [
-      'app/falls.test.ts',
+      'collector/run/falls.test.ts',
       'markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual',
     ],
     'falls.ticks_share_max': [
-      'app/falls.test.ts',
+      'collector/run/falls.test.ts',
       'ticks that fall sharply are exit 4, and falls that are switched off are not',
     ],
     'schedule.nightly': scheduled,
@@ -434,7 +443,7 @@ export const proofs: Proofs = {
       'archive/publish.test.ts',
       'puts the price that lost into conflicts, with the moment of the later look, once',
     ],
-    'markets.extra': ['core/parse-market.test.ts', 'holds every field without a column as it came'],
+    'markets.extra': ['archive/format/parse-market.test.ts', 'holds every field without a column as it came'],
   },
   manifest: {
     format_version: [
@@ -465,16 +474,25 @@ export const proofs: Proofs = {
     ],
     datasets: manifestTruth,
     'days.state': [
-      'core/completeness.test.ts',
+      'archive/completeness/completeness.test.ts',
       'takes a day for complete only by answers that came long enough after it',
     ],
-    'days.expected': ['core/completeness.test.ts', 'says of each day what looking at every symbol and quarter says'],
-    'days.covered': ['core/completeness.test.ts', 'says of each day what looking at every symbol and quarter says'],
+    'days.expected': [
+      'archive/completeness/completeness.test.ts',
+      'says of each day what looking at every symbol and quarter says',
+    ],
+    'days.covered': [
+      'archive/completeness/completeness.test.ts',
+      'says of each day what looking at every symbol and quarter says',
+    ],
     'days.exceptions': [
-      'core/completeness.test.ts',
+      'archive/completeness/completeness.test.ts',
       'what is lost or accepted holds back no watermark and no day, and is counted',
     ],
-    'days.missing': ['core/completeness.test.ts', 'lists at most twenty of the missing, and counts them all'],
+    'days.missing': [
+      'archive/completeness/completeness.test.ts',
+      'lists at most twenty of the missing, and counts them all',
+    ],
   },
   everyFileField: manifestTruth,
   rootFiles: {
@@ -499,7 +517,7 @@ export const proofs: Proofs = {
     'night.markets.gone': marketsChanged,
     'night.markets.resolved': marketsChanged,
     'night.markets.overdue': [
-      'core/nightly-stats.test.ts',
+      'archive/journal/nightly-comparison.test.ts',
       'by hand: each is new, resolved or gone at most once, and overdue beside that',
     ],
     'night.covered.symbols': uncovered,
@@ -528,10 +546,10 @@ export const proofs: Proofs = {
     'published.lost': addsUpOverRuns,
     markets: ['e2e/next-commands.test.ts', 'polls of lists and of order books say what they polled'],
     schema_drift: [
-      'app/drift.test.ts',
+      'collector/run/drift.test.ts',
       'a field that is gone, renamed or of another type is told of once, in warnings and summary, and again when it is back',
     ],
-    warnings: ['app/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
-    failures: ['app/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
+    warnings: ['collector/run/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
+    failures: ['collector/run/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
   },
 };

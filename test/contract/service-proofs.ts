@@ -7,18 +7,18 @@ const at =
   (title: string): Proof => [file, title];
 
 const e2eKeys = at('e2e/keys.test.ts');
-const ticks = at('service/ticks.test.ts');
-const markets = at('service/markets.test.ts');
-const operations = at('service/operations.test.ts');
-const files = at('service/export-files.test.ts');
-const jobs = at('service/export-jobs.test.ts');
-const jobsLong = at('service/export-jobs.long.test.ts');
-const tokens = at('service/tokens.test.ts');
-const keySets = at('service/key-sets.test.ts');
-const strategies = at('service/strategies.test.ts');
-const bots = at('service/bots.test.ts');
-const rows = at('service/historical-rows.test.ts');
-const catalogue = at('service/catalogue.test.ts');
+const ticks = at('server/ticks.test.ts');
+const markets = at('server/markets.test.ts');
+const operations = at('server/operations.test.ts');
+const files = at('server/export-files.test.ts');
+const jobs = at('server/export-jobs.test.ts');
+const jobsLong = at('server/export-jobs.long.test.ts');
+const tokens = at('server/tokens.test.ts');
+const keySets = at('server/key-sets.test.ts');
+const strategies = at('server/strategies.test.ts');
+const bots = at('server/bots.test.ts');
+const rows = at('server/historical-rows.test.ts');
+const catalogue = at('server/catalogue.test.ts');
 
 const served = at('e2e/serve.test.ts')('serve tells where it listens, and ends with 0 when it is stopped');
 const keyMade = e2eKeys(
@@ -26,10 +26,10 @@ const keyMade = e2eKeys(
 );
 const tokenIssued = e2eKeys('tokens are issued with the secret of the service, for thirty days unless told otherwise');
 const database = e2eKeys('keys and service share the database that a URL names, and its password is nowhere');
-const research = at('service/research.test.ts');
-const researchLong = at('service/research.long.test.ts');
-const backtests = at('service/backtests.test.ts');
-const backtestsLong = at('service/backtests.long.test.ts');
+const research = at('server/research.test.ts');
+const researchLong = at('server/research.long.test.ts');
+const backtests = at('server/backtests.test.ts');
+const backtestsLong = at('server/backtests.long.test.ts');
 const backtestLife = backtests('is asked for, followed and found with the result that the engine gives');
 const strategyLife = strategies('is made, found at its address, listed and removed');
 const botLife = bots('is made, found at its address, listed, paused, made active again and removed');
@@ -62,7 +62,7 @@ export const serviceSettings = {
   'service.host': at('e2e/serve.test.ts')('serve listens where service.host says, and says why where it cannot'),
   'service.port': served,
   'service.database_url': database,
-  'service.requests_per_minute': at('service/rate.test.ts')(
+  'service.requests_per_minute': at('server/rate.test.ts')(
     'a key without a rate of its own has that of the settings; each key and each user counts alone',
   ),
   'service.ticks_limit_max': ticks(
@@ -73,14 +73,14 @@ export const serviceSettings = {
   ),
   'service.lag_seconds_max': operations('a watermark further behind than allowed makes it not ready'),
   'service.cache_bytes_max': operations('what is kept of published files is told, and never more than is allowed'),
-  'service.queries_at_once_max': at('service/historical-streams.test.ts')(
+  'service.queries_at_once_max': at('server/historical-streams.test.ts')(
     'a stream that nobody takes holds up no page, and at most so many are under way',
   ),
   'service.exports.keep_hours': jobs('are gone with their files once their time is over'),
   'service.exports.bytes_max': jobsLong(
     'larger than what is left fails; where nothing is left, none is begun until one is removed',
   ),
-  'service.exports.waiting_max': at('service/export-requests.test.ts')(
+  'service.exports.waiting_max': at('server/export-requests.test.ts')(
     'is refused with 429 where the key has too many that are not finished',
   ),
   'service.research.threads': researchLong('gives the same bytes in however many threads it is played'),
@@ -115,23 +115,23 @@ export const serviceRoutes = {
     'the last poll is answered, with the moment it was answered, journaled and published alike',
   ),
   'GET /api/v1/ticks': ticks('published and journaled ticks of a window come ascending, as documented'),
-  'GET /api/v1/orderbook': at('service/orderbook.test.ts')(
+  'GET /api/v1/orderbook': at('server/orderbook.test.ts')(
     'the latest snapshot is answered, journaled and published alike, its levels best first',
   ),
-  'GET /api/v1/historical/markets': at('service/historical-markets.test.ts')(
+  'GET /api/v1/historical/markets': at('server/historical-markets.test.ts')(
     'a market is told as last known, with the states it went through',
   ),
   'GET /api/v1/historical/ticks': rows(
     "one symbol's ticks come in order of time, from included and to excluded, from one generation",
   ),
-  'GET /api/v1/historical/candles': at('service/historical-candles.test.ts')(
+  'GET /api/v1/historical/candles': at('server/historical-candles.test.ts')(
     'candles of every interval are those of the archive, with symbol, window and pages',
   ),
   'GET /api/v1/historical/coverage': rows(
     'coverage tells what was asked for, and of one symbol the gaps that oddslake gaps finds',
   ),
   'GET /api/v1/historical/orderbooks': rows('order books come as whole snapshots, best first, empty ones too'),
-  'GET /api/v1/export': at('service/export-manifest.test.ts')(
+  'GET /api/v1/export': at('server/export-manifest.test.ts')(
     'the manifest is served byte for byte, and not again where the client has it',
   ),
   'POST /api/v1/export': jobLife,
@@ -158,11 +158,11 @@ export const serviceRoutes = {
   'POST /api/v1/strategies': strategyLife,
   'GET /api/v1/strategies/{id}': strategyLife,
   'DELETE /api/v1/strategies/{id}': bots('stays bound to its version, which is not removed before it'),
-  'GET /api/v1/me': at('service/keys.test.ts')(
+  'GET /api/v1/me': at('server/keys.test.ts')(
     'a key says what it is, and a missing or bad one is a problem with a challenge',
   ),
-  'GET /api/v1/openapi.json': at('service/openapi.test.ts')('the document is valid OpenAPI 3.1, for everybody'),
-  'GET /healthz': at('service/route-access.test.ts')('everybody may ask whether the service is there'),
+  'GET /api/v1/openapi.json': at('server/openapi.test.ts')('the document is valid OpenAPI 3.1, for everybody'),
+  'GET /healthz': at('server/route-access.test.ts')('everybody may ask whether the service is there'),
   'GET /readyz': operations('an archive that nothing was published in is not ready, and says so without a key'),
   'GET /metrics': operations('metrics follow the archive while it changes'),
   'GET /': catalogue('everybody gets the page, with a policy that allows only what is its own'),

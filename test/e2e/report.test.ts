@@ -8,8 +8,8 @@ import { finishRun, startRun } from '../../src/archive/journal/runs.ts';
 import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import type { Context } from '../../src/context/context.ts';
 import { writeReport } from '../../src/report/write-report.ts';
-import { contextOf } from '../collector/run/one-process.ts';
 import { answer, append, day0, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
+import { contextOf } from '../collector/run/one-process.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { fixedNow, folder, manifestOf, sandbox } from './lake.ts';
 

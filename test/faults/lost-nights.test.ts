@@ -6,8 +6,8 @@ import { job as repair } from '../../jobs/repair.ts';
 import { type RecordedLoss, readLostWindows } from '../../src/archive/journal/gap-records.ts';
 import type { Summary } from '../../src/collector/run/summary.ts';
 import { openConfiguredArchive } from '../../src/context/open-configured.ts';
-import { dayMs, firstNight, hourMs, type Nights, startNights } from '../collector/run/nights.ts';
 import { publishedRows, publishedTicks } from '../archive/scratch.ts';
+import { dayMs, firstNight, hourMs, type Nights, startNights } from '../collector/run/nights.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
 // Nights over an archive whose ticks are damaged now and then, while the service thins its past and has it whole by turns.

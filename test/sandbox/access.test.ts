@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../src/base/system.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
-import { limitMs, until as untilSeen } from '../harness/limits.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';
+import { limitMs, until as untilSeen } from '../harness/limits.ts';
 import { ask, busiest, markets, noon, page, sandbox } from './asking.ts';
 
 test('wants the key, and refuses it once it is revoked or forbidden', async () => {

@@ -2,8 +2,8 @@ import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { type FaultKind, faultKinds } from '../../src/sandbox/faults.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { until } from '../harness/limits.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';
+import { until } from '../harness/limits.ts';
 import { ask, busiest, type Page, page, sandbox } from './asking.ts';
 
 /** One request as bytes on the wire, until the connection ends. */

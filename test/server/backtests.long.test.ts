@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
-import { freshDatabase, overEachDatabase } from './workspace/databases.ts';
 import {
   asking,
   brief,
@@ -15,6 +14,7 @@ import {
   traded,
 } from './backtesting.ts';
 import { heldUp, restless } from './serving.ts';
+import { freshDatabase, overEachDatabase } from './workspace/databases.ts';
 
 test('a backtest that is kept goes on from its beginning where the service was stopped, and others after it', async () => {
   const archive = await traded(50_000);

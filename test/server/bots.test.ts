@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { now } from '../archive/scratch.ts';
-import { steppedClock } from './workspace/stepped-clock.ts';
 import { archived } from './exporting.ts';
 import { type Serving, type ServingOptions, serving, sharedServing } from './serving.ts';
 import { alice, as, buyAndHold, errorsOf, type Told, tokenOf, withTokens } from './users.ts';
+import { steppedClock } from './workspace/stepped-clock.ts';
 
 const path = '/api/v1/bots';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { overEachDatabase } from './workspace/databases.ts';
 import { bodyOf, headersOf, research, run, said, start, strangers } from './strangers.ts';
 import { as, tokenOf } from './users.ts';
+import { overEachDatabase } from './workspace/databases.ts';
 
 overEachDatabase((kind) => {
   test("nothing of another's is in a list, or comes back for an idempotency key that is the same", async () => {

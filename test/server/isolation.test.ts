@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { overEachDatabase } from './workspace/databases.ts';
 import { claims, crafted, hs256 } from './forged-tokens.ts';
 import { bodyOf, emptied, filled, headersOf, said, start, strangers } from './strangers.ts';
 import { alice, as, tokenOf } from './users.ts';
+import { overEachDatabase } from './workspace/databases.ts';
 
 overEachDatabase((kind) => {
   test("another's object answers on every route and verb as one that never was, and stays as it is", async () => {

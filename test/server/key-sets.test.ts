@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { exportJWK, SignJWT } from 'jose';
 import { expect, onTestFinished, test } from 'vitest';
 import { now, opened, scratchFolder } from '../archive/scratch.ts';
-import { steppedClock } from './workspace/stepped-clock.ts';
 import { answered, bearer, claims, crafted, hs256, part, refused, seconds, secret } from './forged-tokens.ts';
 import { serving } from './serving.ts';
+import { steppedClock } from './workspace/stepped-clock.ts';
 
 /** A key pair of each kind that a key set may hold, with the set. */
 async function issuerKeys() {

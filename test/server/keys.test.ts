@@ -2,9 +2,9 @@ import { expect, test } from 'vitest';
 import { systemClock, systemRandomBytes } from '../../src/base/system.ts';
 import { openWorkspace } from '../../src/server/workspace/workspace.ts';
 import { now, opened } from '../archive/scratch.ts';
+import { serving } from './serving.ts';
 import { administer, freshDatabase, needsPostgres, overEachDatabase } from './workspace/databases.ts';
 import { steppedClock } from './workspace/stepped-clock.ts';
-import { serving } from './serving.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const plain = { name: 'n', expiresAt: null, requestsPerMinute: null };

@@ -7,8 +7,8 @@ import { createFixedWindowLimiter, toNetworkPrefix } from '../../src/server/auth
 import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
 import { now, opened } from '../archive/scratch.ts';
 import { createVirtualClock } from '../client/virtual-clock.ts';
-import { steppedClock } from './workspace/stepped-clock.ts';
 import { serving } from './serving.ts';
+import { steppedClock } from './workspace/stepped-clock.ts';
 
 const secret = 'a secret of more than 32 characters, for tests';
 const bearer = (credential: string): RequestInit => ({ headers: { authorization: `Bearer ${credential}` } });

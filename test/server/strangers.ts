@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
 import { until } from '../harness/limits.ts';
-import { freshDatabase, type Kind } from './workspace/databases.ts';
 import { archived } from './exporting.ts';
 import { type Serving, serving } from './serving.ts';
 import { alice, as, buyAndHold, type Told, tokenOf, withTokens } from './users.ts';
+import { freshDatabase, type Kind } from './workspace/databases.ts';
 
 // Every route of users, by the document of the service itself, tried by everybody whose objects it is not about.
 

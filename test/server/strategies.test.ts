@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { now, opened } from '../archive/scratch.ts';
-import { steppedClock } from './workspace/stepped-clock.ts';
 import { serving, sharedServing } from './serving.ts';
 import { alice, as, buyAndHold, errorsOf, tokenOf, withTokens } from './users.ts';
+import { steppedClock } from './workspace/stepped-clock.ts';
 
 const path = '/api/v1/strategies';
 

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { issueUserToken } from '../../src/server/workspace/user-tokens.ts';
 import { now, opened } from '../archive/scratch.ts';
-import { steppedClock } from './workspace/stepped-clock.ts';
 import { answered, bearer, claims, crafted, hs256, part, refused, seconds, secret } from './forged-tokens.ts';
 import { serving } from './serving.ts';
+import { steppedClock } from './workspace/stepped-clock.ts';
 
 const withSecret = [`service.tokens.secret=${secret}`];
 const settings = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null };

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { onTestFinished } from 'vitest';
 
-const module = (path: string): string => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href);
+const module = (path: string): string => JSON.stringify(new URL(`../../../src/${path}`, import.meta.url).href);
 
 /** Another process with `pace` of the folder at hand. */
 export function another(folder: string, body: string) {

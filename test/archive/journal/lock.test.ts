@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { takeWriteLock } from '../../../src/archive/journal/lock.ts';
 import { systemClock } from '../../../src/base/system.ts';
-import { scratchFolder } from '../scratch.ts';
 import { createLeapingClock } from '../../client/virtual-clock.ts';
+import { scratchFolder } from '../scratch.ts';
 
 /** Another process that holds the lock until it ends. */
 async function holder(path: string) {

@@ -8,8 +8,8 @@ import { addSegments } from '../../../src/archive/journal/coverage.ts';
 import { openDayPrecedence, recordPrecedence } from '../../../src/archive/journal/precedence.ts';
 import { openState, type State } from '../../../src/archive/journal/state.ts';
 import { dayMs } from '../../../src/base/window.ts';
-import { turnStateBack } from '../older.ts';
 import { scratchRoot } from '../../harness/scratch-root.ts';
+import { turnStateBack } from '../older.ts';
 
 const day = Date.UTC(2026, 0, 1);
 let folder: string;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { scratchFolder } from '../scratch.ts';
 import { mostWithin } from '../../client/sliding.ts';
+import { scratchFolder } from '../scratch.ts';
 import { another } from './another-process.ts';
 
 test('the pace of an archive lets three processes together start no more than the rate in any second', async () => {

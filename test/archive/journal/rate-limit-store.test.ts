@@ -10,9 +10,9 @@ import { openState } from '../../../src/archive/journal/state.ts';
 import { initialRateState, startsRetentionMs } from '../../../src/base/rate-state.ts';
 import { systemClock } from '../../../src/base/system.ts';
 import { createSlidingWindow } from '../../../src/client/sliding-window.ts';
-import { scratchFolder } from '../scratch.ts';
 import { seeded } from '../../client/seeded.ts';
 import { mostWithin } from '../../client/sliding.ts';
+import { scratchFolder } from '../scratch.ts';
 import { another } from './another-process.ts';
 
 function openIn(folder: string, busyMsMax?: number): SharedRateStore {

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createDisk } from '../../../src/archive/disk/file-system.ts';
 import { readLeaseId } from '../../../src/server/jobs/export-folder.ts';
+import { powerModel } from '../../faults/power-loss.ts';
 import { apartDisk } from '../apart.ts';
 import { opened } from '../scratch.ts';
-import { powerModel } from '../../faults/power-loss.ts';
 
 test('the word of an archive that its maker died over is durable once it was read: a power cut makes no other of it', () => {
   const top = mkdtempSync(join(tmpdir(), 'oddslake-place-'));

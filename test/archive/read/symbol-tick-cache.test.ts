@@ -35,7 +35,7 @@ const file: PublishedFile = {
 function over(bytes: Uint8Array, bytesMax: number) {
   const asked = { times: 0 };
   const files = {
-    bytes() {
+    readBytes() {
       asked.times++;
       return bytes;
     },
