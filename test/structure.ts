@@ -12,7 +12,7 @@ const levels = [
   ['src/report'],
   ['src/collector', 'src/sandbox'],
   ['src/server'],
-  ['src/doctor'],
+  ['src/doctor', 'src/library'],
   ['src/cli'],
   ['jobs'],
   ['bin'],
@@ -163,7 +163,10 @@ export function leftOver(files: ReadonlyMap<string, string>): string[] {
       [...text.matchAll(/['"](\.{1,2}\/[^'"\n]+?)(?:\.ts)?['"]/g)].map(([, at]) => `${join(dirname(path), at!)}.ts`),
     ),
   );
-  // The page's own one is asked for by browsers.
+  // Browsers load the page's own one.
   named.add('src/server/web/client/main.ts');
-  return [...files.keys()].filter((path) => path.startsWith('src/') && !path.endsWith('.d.ts') && !named.has(path));
+  return [...files.keys()].filter(
+    (path) =>
+      path.startsWith('src/') && !path.startsWith('src/library/') && !path.endsWith('.d.ts') && !named.has(path),
+  );
 }

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { basename, dirname, extname, join, sep } from 'node:path';
-import { DamageError, UsageError } from '../../base/errors.ts';
-import { type Disk, sha256 } from '../disk/file-system.ts';
+import { UsageError } from '../../base/errors.ts';
+import type { Disk } from '../disk/file-system.ts';
 import type { Column, DatasetName } from '../format/datasets.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import { type RowChunk, streamArrow, streamParquet } from '../parquet/streaming-writer.ts';
 import { chooseTimeEncoding } from '../parquet/ticks-arrow.ts';
-import type { GenerationPin } from './pin-generation.ts';
+import { type GenerationPin, requireFileBytes } from './pin-generation.ts';
 
 export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
@@ -42,10 +42,8 @@ export function requireWritableTarget(disk: Disk, root: string, path: string): s
 }
 
 /** Throws DamageError where a pinned file is not as published: neither DuckDB nor anything after it would notice. */
-export function requireFileIntact(disk: Disk, pinned: GenerationPin, { path, sha256: wanted }: PublishedFile): void {
-  if (sha256(disk.read(`${pinned.root}/${path}`)) !== wanted)
-    throw new DamageError(`${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
-}
+export const requireFileIntact = (disk: Disk, pinned: GenerationPin, file: PublishedFile): void =>
+  requireFileBytes(disk.read(`${pinned.root}/${file.path}`), file);
 
 /** A slice's rows in one of the columnar formats, with the archive's own types. */
 export const encodeColumnar = (

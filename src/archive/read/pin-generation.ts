@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../../base/errors.ts';
-import { type Disk, linkOrCopy } from '../disk/file-system.ts';
+import { type Disk, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import type { DatasetName } from '../format/datasets.ts';
 import { type Manifest, type PublishedFile, parseManifest } from '../format/manifest.ts';
 import { LockRefusedError, tryLock, type WriteLock } from '../journal/lock.ts';
@@ -38,6 +38,12 @@ export function pinGeneration(
     scratch.release();
     throw error;
   }
+}
+
+/** @throws DamageError where the bytes of a pinned file are not those that were published */
+export function requireFileBytes(bytes: Uint8Array, { path, sha256: published }: PublishedFile): void {
+  if (sha256(bytes) !== published)
+    throw new DamageError(`${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
 }
 
 function pinIntoScratch(

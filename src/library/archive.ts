@@ -1,0 +1,228 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { PassThrough, type Writable } from 'node:stream';
+import type { CompletenessRules } from '../archive/completeness/completeness.ts';
+import { systemDisk } from '../archive/disk/file-system.ts';
+import { type DatasetName, datasetNames } from '../archive/format/datasets.ts';
+import type { Manifest, PublishedFile } from '../archive/format/manifest.ts';
+import { findFirstAtOrAfter } from '../archive/format/tick-columns.ts';
+import type { VerifyResult } from '../archive/integrity/verify.ts';
+import { type Archive, openArchive as openArchiveFolder } from '../archive/open-archive.ts';
+import { decodeTicks } from '../archive/parquet/ticks-file.ts';
+import { createFileFilter } from '../archive/publish/prune-files.ts';
+import type { WriteFormat } from '../archive/query/query.ts';
+import type { GapList } from '../archive/read/gaps.ts';
+import { pinGeneration, requireFileBytes } from '../archive/read/pin-generation.ts';
+import type { readStatus } from '../archive/read/status.ts';
+import type { ListedSymbol } from '../archive/read/symbols.ts';
+import { UsageError } from '../base/errors.ts';
+import { systemClock, systemRandom } from '../base/system.ts';
+
+// `oddslake/archive`: an archive, opened for reading. Loads no server and no HTTP client, and DuckDB only for `sql`.
+
+export type { DatasetName, GapList, ListedSymbol, Manifest, PublishedFile, VerifyResult, WriteFormat };
+export type ArchiveStatus = ReturnType<typeof readStatus>;
+export { DamageError, OddslakeError, UsageError } from '../base/errors.ts';
+
+export interface OpenOptions {
+  /** Config file whose settings decide what an archive should have (`source`, `symbols`); without one the defaults. */
+  readonly config?: string;
+}
+
+export interface TickQuery {
+  /** None, or left out: all symbols. */
+  readonly symbols?: readonly string[];
+  /** Included, epoch milliseconds; left out: from the first tick. */
+  readonly from?: number;
+  /** Excluded, epoch milliseconds; left out: through the last tick. */
+  readonly to?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** Ticks of one symbol of one day: columns of equal length, `t` rising. */
+export interface TickBatch {
+  readonly symbol: string;
+  /** Epoch milliseconds, whole. */
+  readonly t: Float64Array;
+  /** Price of the outcome, 0 to 1 at most venues, as received. */
+  readonly p: Float64Array;
+}
+
+export interface GapQuery {
+  readonly symbols?: readonly string[];
+  /** Epoch milliseconds; left out: the ends of what the archive knows of. */
+  readonly from?: number;
+  readonly to?: number;
+}
+
+/** An archive, open for reading. Other processes may collect and publish meanwhile. */
+export interface ArchiveReader {
+  /** Absolute path of its root folder. */
+  readonly root: string;
+  /** The manifest of the current generation; read again at each call. */
+  manifest(): Manifest;
+  /** The files of a dataset, with their absolute paths. A publish may replace them: `ticks` and `sql` read one generation. */
+  files(dataset: DatasetName): (PublishedFile & { readonly absolutePath: string })[];
+  /** Symbols that hold every word of `text` in their name, question, category, market id or source; all of them by default. */
+  symbols(text?: string): Promise<readonly ListedSymbol[]>;
+  /**
+   * The published ticks of one generation: days ascending, and within a day batches in no order that may be relied on. At
+   * most one part file is in memory. Ticks that are journaled and not yet published are not among them.
+   * @throws DamageError for a file whose bytes differ from the manifest
+   */
+  ticks(query?: TickQuery): AsyncGenerator<TickBatch, void, undefined>;
+  /** Windows of symbols' lifetimes that are not covered. */
+  gaps(query?: GapQuery): Promise<GapList>;
+  /** What `oddslake status --json` prints. */
+  status(): Promise<ArchiveStatus>;
+  /** Reads and hashes every published file against the manifest; changes nothing. */
+  verify(options?: {
+    readonly onProgress?: (done: number, total: number) => void;
+    readonly signal?: AbortSignal;
+  }): Promise<VerifyResult>;
+  /**
+   * Rows of one SELECT over one generation; datasets and the archive's views are tables. Times are ISO-8601 texts in UTC;
+   * integers beyond 2^53 lose digits (use `writeSql`).
+   * @throws UsageError for any other statement and for bad SQL
+   */
+  sql(statement: string, signal?: AbortSignal): AsyncGenerator<Record<string, unknown>, void, undefined>;
+  /** Writes the rows of one SELECT to `out`, which is left open. */
+  writeSql(statement: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void>;
+  close(): void;
+  [Symbol.dispose](): void;
+}
+
+/**
+ * Opens the archive at `root` for reading.
+ * @throws UsageError where there is none, or one of a newer format; DamageError where its manifest cannot be read
+ */
+export function openArchive(root: string, options: OpenOptions = {}): ArchiveReader {
+  return createReader(
+    openArchiveFolder(
+      { root, create: false, upstream: null, parts: 1, writer: 'oddslake/archive', settleMs: 0 },
+      systemDisk,
+    ),
+    options,
+  );
+}
+
+function createReader(archive: Archive, { config }: OpenOptions): ArchiveReader {
+  const [clock, random] = [systemClock, systemRandom];
+  const createId = (): string => Math.floor(random() * 36 ** 8).toString(36);
+  const loadRules = async (): Promise<CompletenessRules> => {
+    const [{ loadSettings }, { toCompletenessRules }] = await Promise.all([
+      import('../settings/load.ts'),
+      import('../context/open-configured.ts'),
+    ]);
+    const settings = await loadSettings({ env: {}, cwd: process.cwd(), ...(config === undefined ? {} : { config }) });
+    return toCompletenessRules(settings);
+  };
+  const findSymbols = async (names: readonly string[]) => {
+    const { readSymbol } = await import('../archive/journal/symbols.ts');
+    return names.map((name) => {
+      const facts = readSymbol(archive.state.db, name);
+      if (facts === undefined) throw new UsageError(`The archive knows no symbol ${name}.`);
+      return facts;
+    });
+  };
+
+  async function* readTicks({
+    symbols = [],
+    from,
+    to,
+    signal,
+  }: TickQuery = {}): AsyncGenerator<TickBatch, void, undefined> {
+    const manifest = archive.readManifest();
+    if (manifest.generation === 0) return;
+    const wanted = createFileFilter(manifest, 'ticks', symbols, { from: from ?? null, to: to ?? null });
+    const chosen = symbols.length === 0 ? null : new Set(symbols);
+    const pin = pinGeneration(archive, ['ticks'], createId(), wanted);
+    try {
+      for (const file of pin.manifest.datasets.ticks.files.filter(wanted)) {
+        signal?.throwIfAborted();
+        const bytes = await readFile(join(pin.root, file.path));
+        requireFileBytes(bytes, file);
+        const part = decodeTicks(bytes);
+        for (const [i, symbol] of part.symbols.entries()) {
+          if (chosen !== null && !chosen.has(symbol)) continue;
+          const [first, end] = [part.offsets[i]!, part.offsets[i + 1]!];
+          const t = part.t.subarray(first, end);
+          const low = from === undefined ? 0 : findFirstAtOrAfter(t, from);
+          const high = to === undefined ? t.length : findFirstAtOrAfter(t, to);
+          if (low < high) yield { symbol, t: t.slice(low, high), p: part.p.slice(first + low, first + high) };
+        }
+      }
+    } finally {
+      pin.release();
+    }
+  }
+
+  async function writeSql(statement: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void> {
+    const { openArchiveQuery } = await import('../archive/query/pinned-query.ts');
+    const { query, close } = await openArchiveQuery(archive, statement, random);
+    try {
+      await query.write(statement, format, out, signal);
+    } finally {
+      await close();
+    }
+  }
+
+  async function* readSql(
+    statement: string,
+    signal?: AbortSignal,
+  ): AsyncGenerator<Record<string, unknown>, void, undefined> {
+    const out = new PassThrough();
+    // A reader that stops early destroys the stream, which ends the query.
+    const stop = new AbortController();
+    const both = signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]);
+    const writing = writeSql(statement, 'ndjson', out, both).then(
+      () => out.end(),
+      (error: Error) => out.destroy(error),
+    );
+    try {
+      let rest = '';
+      for await (const chunk of out.setEncoding('utf8')) {
+        const lines = (rest + chunk).split('\n');
+        rest = lines.pop()!;
+        for (const line of lines) yield JSON.parse(line) as Record<string, unknown>;
+      }
+      if (rest !== '') yield JSON.parse(rest) as Record<string, unknown>;
+    } finally {
+      stop.abort(new Error('the reader of the rows has stopped'));
+      await writing;
+    }
+  }
+
+  return {
+    root: archive.layout.root,
+    manifest: () => archive.readManifest(),
+    files(dataset) {
+      if (!datasetNames.includes(dataset))
+        throw new UsageError(`No dataset is called ${dataset}: there are ${datasetNames.join(', ')}.`);
+      const { files } = archive.readManifest().datasets[dataset];
+      return files.map((file) => ({ ...file, absolutePath: join(archive.layout.root, file.path) }));
+    },
+    async symbols(text = '') {
+      const { listSymbols } = await import('../archive/read/symbols.ts');
+      return listSymbols(archive, text, clock.nowMs()).symbols;
+    },
+    ticks: readTicks,
+    async gaps({ symbols = [], from, to } = {}) {
+      const { listGaps } = await import('../archive/read/gaps.ts');
+      const query = { from: from ?? null, to: to ?? null, symbols: await findSymbols(symbols) };
+      return listGaps(archive, query, await loadRules(), clock.nowMs());
+    },
+    async status() {
+      const { readStatus } = await import('../archive/read/status.ts');
+      return readStatus(archive, await loadRules(), clock.nowMs());
+    },
+    async verify({ onProgress, signal } = {}) {
+      const { verifyArchive } = await import('../archive/integrity/verify.ts');
+      return verifyArchive(archive, null, onProgress, signal);
+    },
+    sql: readSql,
+    writeSql,
+    close: () => archive.close(),
+    [Symbol.dispose]: () => archive.close(),
+  };
+}

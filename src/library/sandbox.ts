@@ -1,0 +1,17 @@
+import { systemClock } from '../base/system.ts';
+import type { SandboxOptions } from '../sandbox/options.ts';
+import { type Sandbox, startSandbox as startSandboxServer } from '../sandbox/sandbox.ts';
+
+// `oddslake/sandbox`: the simulated market data service, for tests of programs that use the real one.
+
+export { UsageError } from '../base/errors.ts';
+export type { ChangeableOptions, SandboxOptions } from '../sandbox/options.ts';
+export type { Sandbox } from '../sandbox/sandbox.ts';
+export type { SandboxStats } from '../sandbox/stats.ts';
+
+/**
+ * Serves simulated markets, ticks and order books on 127.0.0.1; equal options and seed give equal data. It ends with `stop`.
+ * @throws UsageError for bad options; the system's error if the port is taken
+ */
+export const startSandbox = (options: Partial<SandboxOptions> = {}): Promise<Sandbox> =>
+  startSandboxServer(options, { clock: systemClock });
