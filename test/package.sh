@@ -3,6 +3,7 @@
 # tarball and the registry, and used from an empty folder. Needs Node 24 or newer with npm, and curl.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+project=$PWD
 # What asks the registry is the machine's own npm, as in bin/setup: what it is told of proxies and certificates goes by its node.
 machine=$PATH
 [ ! -x .node/bin/node ] || PATH=$PWD/.node/bin:$PATH
@@ -56,6 +57,23 @@ expect "$(oddslake import --output threaded --set source.name=x pages 2>/dev/nul
 expect "$(oddslake backtest run buy_and_hold --output $lake 2>/dev/null)" total_pnl
 quietly oddslake export --output $lake --dataset markets --out markets.parquet
 expect "$(oddslake doctor --output $lake --offline --set upstream.base_url=http://localhost --set upstream.api_key=x --set source.name='oddslake sandbox')" 'in order'
+
+# The library: the examples of docs/LIBRARY.md, with the types that the package carries.
+mkdir -p "$work/program/node_modules"
+ln -s "$work/installed/lib/node_modules/oddslake" "$work/program/node_modules/oddslake"
+ln -s "$PWD/output" "$work/program/output"
+(
+  cd "$work/program"
+  node -e '
+    const fs = require("fs");
+    const blocks = fs.readFileSync(process.argv[1], "utf8").split(/^```/m).filter((block) => block.startsWith("ts\n"));
+    blocks.forEach((block, i) => fs.writeFileSync(`example-${i}.mts`, block.slice(3)));
+    console.error(`${blocks.length} examples`);' "$project/docs/LIBRARY.md" 2>"$work/examples"
+  grep -q '^[1-9]' "$work/examples"
+  quietly "$project/node_modules/.bin/tsc" --noEmit --strict --module nodenext --target es2024 --lib es2024,esnext.disposable \
+    --types node --typeRoots "$project/node_modules/@types" example-*.mts
+  for example in example-*.mts; do quietly node --disable-warning=ExperimentalWarning "$example"; done
+)
 
 # The service, with the catalogue page and what it loads.
 oddslake serve --output $lake --set service.port=0 --json >"$work/serving" 2>/dev/null &
