@@ -39,15 +39,13 @@ function toFailure(error: unknown): Omit<BacktestFailure, 'message'> {
   return { why: isFullDisk(error) ? 'full' : 'unexpected', faults: [] };
 }
 
-await serveThreadTask(runTask, toFailure);
-
 const memoryBytesMax = 512 * 1024 ** 2;
 
 /**
  * What a backtest weighs that is not to be run now. Only the symbols dataset is read for it.
  * @throws InvalidBacktestError as it would be thrown for the run
  */
-export async function estimateTicks(
+async function estimateTicks(
   archive: Archive,
   asked: BacktestSpec,
   found: ResolvedStrategy,
@@ -64,3 +62,5 @@ export async function estimateTicks(
     await close();
   }
 }
+
+await serveThreadTask(runTask, toFailure);
