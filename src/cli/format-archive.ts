@@ -103,11 +103,11 @@ function formatGapReason({ reason, detail, since, ticks }: Gap): string {
 const linesMax = 50;
 
 /** What a repair did, for a person: a line a file, then what is asked for again. */
-export function formatRepair({ mended, lost, files, bytes, generation }: RepairReport): string {
-  const verdict = mended.length === 0 ? 'all as published' : `${formatCount(mended.length, 'file')} mended`;
+export function formatRepair({ repaired, lost, files, bytes, generation }: RepairReport): string {
+  const verdict = repaired.length === 0 ? 'all as published' : `${formatCount(repaired.length, 'file')} mended`;
   const ticks = lost.reduce((sum, window) => sum + window.ticks, 0);
   return [
-    ...limitLines(mended.map(formatRepairedFile)),
+    ...limitLines(repaired.map(formatRepairedFile)),
     ...(lost.length === 0 ? [] : [`${formatNumber(ticks)} ticks are lost in ${formatCount(lost.length, 'window')}:`]),
     ...limitLines(
       lost.map(
@@ -125,11 +125,11 @@ const limitLines = (lines: readonly string[]): string[] =>
     ? [...lines]
     : [...lines.slice(0, linesMax), `  … and ${formatNumber(lines.length - linesMax)} more`];
 
-function formatRepairedFile({ path, what, outcome, setAside, rows, rowsLost }: RepairedFile): string {
+function formatRepairedFile({ path, kind, outcome, moved_to, rows, rows_lost }: RepairedFile): string {
   const kept =
-    rows !== null && rowsLost !== null && rowsLost > 0
-      ? `, ${formatNumber(rows - rowsLost)} of ${formatCount(rows, 'row')} kept`
+    rows !== null && rows_lost !== null && rows_lost > 0
+      ? `, ${formatNumber(rows - rows_lost)} of ${formatCount(rows, 'row')} kept`
       : '';
-  const aside = setAside === null ? '' : `; what was there is in ${setAside}`;
-  return `${path}: ${what}; ${outcome}${kept}${aside}`;
+  const aside = moved_to === null ? '' : `; what was there is in ${moved_to}`;
+  return `${path}: ${kind}; ${outcome}${kept}${aside}`;
 }

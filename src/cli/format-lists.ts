@@ -25,7 +25,7 @@ export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle):
   const names = Object.keys(cells);
   const columns = names.map((name) => ({ name, kind: name === 'name' ? 'text' : 'fixed' }) as const);
   const rows = keys.map((key) => names.map((name) => cells[name]!(key)));
-  const good = keys.filter(({ state }) => state === 'good').length;
+  const good = keys.filter(({ state }) => state === 'active').length;
   return renderTable({ columns, rows, isComplete: true, plan: null }, style, {
     counted: `${formatCount(keys.length, 'key')}, ${formatNumber(good)} good`,
     advice: 'widen the terminal',
@@ -35,18 +35,18 @@ export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle):
 function formatKeyState({ state, expires_at, revoked_at }: ListedApiKey): string {
   if (state === 'revoked') return `revoked ${formatDay(revoked_at!)}`;
   if (state === 'expired') return `expired ${formatDay(expires_at!)}`;
-  return expires_at === null ? 'good' : `good until ${formatIsoUtc(expires_at)}`;
+  return expires_at === null ? 'active' : `active until ${formatIsoUtc(expires_at)}`;
 }
 
 /** A list of symbols for a person: the first `resultRowsMax`, and how many there are. */
 export function formatSymbols(
-  { text, known, count, symbols }: SymbolList,
+  { query, known, count, symbols }: SymbolList,
   rowsMax: number,
   style: TerminalStyle,
 ): string {
   const among = `${formatNumber(known)} known`;
   if (known === 0) return 'no symbol is known yet: nightly or markets polls the lists\n';
-  if (count === 0) return `no symbol with ${JSON.stringify(text)} among ${among}\n`;
+  if (count === 0) return `no symbol with ${JSON.stringify(query)} among ${among}\n`;
   const shown = symbols.slice(0, rowsMax);
   const rest = count - shown.length;
   const counted = count === known ? formatCount(known, 'symbol') : `${formatNumber(count)} of ${among}`;

@@ -35,6 +35,8 @@ export function configureUsageErrors(program: Command): void {
     command.showHelpAfterError(`${name} --help says what is expected.`);
     command.configureOutput({
       outputError(text, write) {
+        const renamed = renamedFlags.get(/^error: unknown option '(--[\w-]+)/.exec(text)?.[1] ?? '');
+        if (renamed !== undefined) return write(`oddslake: ${renamed.before} is now called ${renamed.now}\n`);
         const flag = command.commands.length > 0 ? /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] : undefined;
         const own =
           flag !== undefined && below(command, '').some(([{ options }]) => options.some((o) => o.long === flag));
@@ -43,6 +45,21 @@ export function configureUsageErrors(program: Command): void {
     });
   }
 }
+
+/** Flags that were renamed, by the name that they had: also listed in docs/CHANGED-NAMES.md. */
+const renamedFlags: ReadonlyMap<string, { readonly before: string; readonly now: string }> = new Map(
+  (
+    [
+      ['--heeds', '--honors'],
+      ['--crowd', '--burst-ticks'],
+      ['--foreign-share', '--invalid-share'],
+      ['--live-on-top', '--uncapped-age'],
+      ['--generated-behind', '--generated-at-lag'],
+      ['--generated-step', '--generated-at-resolution'],
+      ['--cap-falls-after', '--cap-drops-after'],
+    ] as const
+  ).map(([before, now]) => [before, { before, now }]),
+);
 
 const prefixError = (text: string): string => text.replace(/^error: /, 'oddslake: ');
 

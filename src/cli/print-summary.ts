@@ -131,7 +131,7 @@ const labelWidth = 13;
 export function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
   if (summary.run_id === null) return [];
   const room = width === null ? null : Math.max(20, width - labelWidth);
-  const { night, books, rechecks, restored, published, symbols } = summary;
+  const { night, orderbooks, rechecks, restored, published, symbols } = summary;
   const inLines = (...parts: (string | null)[]): string[] =>
     joinParts(
       parts.filter((part) => part !== null),
@@ -151,15 +151,15 @@ export function buildSummaryRows(summary: Summary, root: string, width: number |
     ]);
   if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, room)]);
   else if (summary.markets !== undefined) rows.push(['markets', [formatCount(summary.markets, 'market')]]);
-  if (books.planned > 0)
+  if (orderbooks.planned > 0)
     rows.push([
       'books',
       inLines(
-        `${formatNumber(books.done)} of ${formatCount(books.planned, 'symbol')}`,
-        `${formatCount(books.snapshots, 'snapshot')}${books.empty > 0 ? `, ${formatNumber(books.empty)} empty` : ''}`,
-        formatNonzero(books.quarantined, 'set aside'),
-        formatNonzero(books.failed, 'failed'),
-        formatNonzero(books.missing, 'without one'),
+        `${formatNumber(orderbooks.done)} of ${formatCount(orderbooks.planned, 'symbol')}`,
+        `${formatCount(orderbooks.snapshots, 'snapshot')}${orderbooks.empty > 0 ? `, ${formatNumber(orderbooks.empty)} empty` : ''}`,
+        formatNonzero(orderbooks.quarantined, 'quarantined'),
+        formatNonzero(orderbooks.failed, 'failed'),
+        formatNonzero(orderbooks.missing, 'without one'),
       ),
     ]);
   if (rechecks !== undefined && rechecks.windows + rechecks.reread_windows > 0)
@@ -173,7 +173,8 @@ export function buildSummaryRows(summary: Summary, root: string, width: number |
   const covered = formatCovered(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((part) => inLines(part))]);
   if (summary.verdict !== undefined) rows.push(['verdict', inLines(formatCompleteness(summary.verdict))]);
-  if (night !== undefined && night.too_late.count > 0) rows.push(['too late', formatTooLate(night.too_late, room)]);
+  if (night !== undefined && night.fetched_late.count > 0)
+    rows.push(['too late', formatTooLate(night.fetched_late, room)]);
   rows.push(['archive', [escapeControls(root)]]);
   return rows;
 }
@@ -191,7 +192,7 @@ const formatNonzero = (count: number, what: string): string | null =>
   count > 0 ? `${formatNumber(count)} ${what}` : null;
 
 function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
-  const aside = formatNonzero(ticks.quarantined, 'set aside');
+  const aside = formatNonzero(ticks.quarantined, 'quarantined');
   const back = formatNonzero(recovered, 'recovered from an earlier run');
   const known = formatNonzero(ticks.duplicates, 'known');
   if (night === undefined)
@@ -226,17 +227,17 @@ function formatMedian({ median }: CountComparison, nights: number, isFirst: bool
 const formatMedianValue = (median: number): string => formatNumber(median < 10 ? median : Math.round(median));
 
 function formatMarkets(
-  { new: fresh, gone, resolved, overdue }: NightSummary['markets'],
+  { new: fresh, delisted, resolved, overdue }: NightSummary['markets'],
   room: number | null,
 ): string[] {
   const counts = [
     formatNonzero(fresh.count, 'new'),
     formatNonzero(resolved.count, 'resolved'),
-    formatNonzero(gone.count, 'gone'),
+    formatNonzero(delisted.count, 'delisted'),
     formatNonzero(overdue.count, 'overdue'),
   ].filter((part) => part !== null);
-  if (counts.length === 0) return ['none new, none gone'];
-  const named = ([what, { names, count }]: readonly [string, typeof gone]): string[] => {
+  if (counts.length === 0) return ['none new, none delisted'];
+  const named = ([what, { names, count }]: readonly [string, typeof delisted]): string[] => {
     const left = room === null ? null : room - what.length - 2;
     return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, left)}`];
   };
@@ -245,7 +246,7 @@ function formatMarkets(
     ...joinParts(counts, room),
     ...(
       [
-        ['gone', gone],
+        ['delisted', delisted],
         ['overdue', overdue],
       ] as const
     ).flatMap(named),
@@ -260,7 +261,7 @@ function formatRequests({ requests, retries, throttled_ms, rate }: Summary): (st
     rate === undefined || requests < 10
       ? null
       : `${Math.round(rate.used * 100)} % of ${formatPerSecond(rate.allowed_per_second)} a second used`,
-    rate !== undefined && rate.waited_ms >= 1000 ? `waited ${formatDuration(rate.waited_ms)} for their turn` : null,
+    rate !== undefined && rate.wait_ms >= 1000 ? `waited ${formatDuration(rate.wait_ms)} for their turn` : null,
     throttled_ms > 0 ? `held back for ${formatDuration(throttled_ms)} by the service` : null,
   ];
 }
@@ -291,11 +292,11 @@ function formatPublished(published: Summary['published'], generation: number): s
   return [`${[files, ...ticks].join(', ')} (generation ${formatNumber(generation)})`];
 }
 
-function formatCovered({ watermark, covered_to = watermark, night, symbols: asked }: Summary): string[] {
+function formatCovered({ watermark, reached = watermark, night, symbols: asked }: Summary): string[] {
   const but = asked.suspended === 0 ? '' : `, but for ${formatNumber(asked.suspended)} suspended`;
   const nothing = asked.planned > 0 || night !== undefined ? ['nothing yet'] : [];
-  if (covered_to === null && nothing.length > 0) return nothing;
-  const upTo = covered_to === null ? [] : [`every live symbol up to ${formatMinuteUtc(covered_to)}${but}`];
+  if (reached === null && nothing.length > 0) return nothing;
+  const upTo = reached === null ? [] : [`every live symbol up to ${formatMinuteUtc(reached)}${but}`];
   if (night === undefined) return upTo;
   const { symbols, gap_minutes: minutes } = night.covered;
   const whole = `${formatCount(symbols, 'symbol')} without a gap`;
@@ -307,7 +308,7 @@ const formatMinuteUtc = (ms: number): string =>
     .replace('T', ' ')
     .replace(/(:\d\d)(:\d\d)(\.\d+)?Z$/, '$1$2 UTC');
 
-function formatTooLate({ count, names }: NightSummary['too_late'], room: number | null): string[] {
+function formatTooLate({ count, names }: NightSummary['fetched_late'], room: number | null): string[] {
   const why = `${formatCount(count, 'symbol')} asked for so long after the fact that the service may have thinned ${count === 1 ? 'it' : 'them'}:`;
   return [...wrapText(why, room), formatNames(names.map(escapeControls), count, room)];
 }

@@ -74,7 +74,7 @@ export const summarizeNotStarted = (
     gaps: 0,
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
     symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-    books: emptyBookCounts,
+    orderbooks: emptyBookCounts,
     warnings: [],
     failures: [],
     files: [],

@@ -66,7 +66,7 @@ export const sandboxFlags: readonly SandboxFlagSpec[] = [
     () => true,
   ),
   defineFlag(
-    '--cap-falls-after <n>',
+    '--cap-drops-after <n>',
     'requests of a symbol after which its cap is 0.6 of what it was (default: never)',
     'capFallsAfter',
     Number,
@@ -84,13 +84,13 @@ export const sandboxFlags: readonly SandboxFlagSpec[] = [
     Number,
   ),
   defineFlag(
-    '--live-on-top <duration>',
+    '--uncapped-age <duration>',
     'the cap applies to ticks older than this; newer ones are appended (default: for all)',
     'liveOnTopMs',
     parseDuration,
   ),
   defineFlag(
-    '--heeds <part>',
+    '--honors <part>',
     'which of from and to the server applies: window, end, hours or nothing (default: window)',
     'heeds',
     parseText,
@@ -115,12 +115,12 @@ export const sandboxFlags: readonly SandboxFlagSpec[] = [
     Number,
   ),
   defineFlag(
-    '--foreign-share <share>',
+    '--invalid-share <share>',
     'share of added elements that are not ticks (default: 0)',
     'foreignShare',
     Number,
   ),
-  defineFlag('--crowd <n>', 'number of ticks in one of a hundred milliseconds (default: one)', 'crowd', Number),
+  defineFlag('--burst-ticks <n>', 'number of ticks in one of a hundred milliseconds (default: one)', 'crowd', Number),
   defineFlag('--from-exclusive', 'exclude a tick at from', 'fromInclusive', () => false),
   defineFlag('--to-inclusive', 'include a tick at to', 'toInclusive', () => true),
   defineFlag(
@@ -130,13 +130,13 @@ export const sandboxFlags: readonly SandboxFlagSpec[] = [
     parseText,
   ),
   defineFlag(
-    '--generated-behind <duration>',
+    '--generated-at-lag <duration>',
     'lag of generated_at; none: omit it (default: 0s)',
     'generatedBehindMs',
     (text, flag) => (text === 'none' ? null : parseDuration(text, flag)),
   ),
   defineFlag(
-    '--generated-step <duration>',
+    '--generated-at-resolution <duration>',
     'resolution of generated_at (default: 0s)',
     'generatedStepMs',
     parseDuration,

@@ -258,7 +258,7 @@ function judgeCompleteness({ generation, verdict }: ManifestFacts): Finding[] {
 }
 
 function judgeQuarantine({ damagedFiles, quarantine }: ArchiveFacts, manifest: ManifestFacts | null): Finding {
-  const { ok, warning } = createFindings('archive', 'set aside');
+  const { ok, warning } = createFindings('archive', 'quarantined');
   const lost = manifest?.lostWindows ?? 0;
   const kept =
     quarantine.files === 0 ? 'nothing' : `${formatBytes(quarantine.bytes)} of unusable input in .oddslake/quarantine`;

@@ -39,7 +39,7 @@ function toStatusSamples(now: ArchiveGauges | null, nowMs: number): Sample[] {
     one('generation', now?.generation),
     one('watermark_timestamp_seconds', seconds(now?.watermark)),
     one('reached_timestamp_seconds', seconds(reached)),
-    one('watermark_lag_seconds', reached === null ? null : Math.max(0, nowMs - reached) / 1000),
+    one('lag_seconds', reached === null ? null : Math.max(0, nowMs - reached) / 1000),
     one('ticks_published', now?.ticksPublished),
     one('ticks_journaled', now?.ticksJournaled),
     one('verified_through_timestamp_seconds', seconds(now?.verifiedThrough)),
@@ -58,9 +58,9 @@ export function toVerdictSamples(verdict: CompletenessCounts | null): Sample[] {
     ...archiveStates.map((state) =>
       one('archive_state', verdict === null ? Number.NaN : Number(verdict.state === state), { state }),
     ),
-    ...dayStates.map((state) => one('dates', verdict?.days[state], { state })),
+    ...dayStates.map((state) => one('days', verdict?.days[state], { state })),
     ...gapReasons.map((reason) => one('gaps', verdict?.gaps[reason], { reason })),
-    one('windows_provisional', verdict?.provisional),
+    one('windows_inferred', verdict?.provisional),
     one('symbols_suspended', verdict?.suspended),
     one('damaged_files', verdict?.damaged.files),
   ];

@@ -48,7 +48,7 @@ export function openRequestMetrics(): RequestMetrics {
   });
   const underWay = new Gauge({
     registers,
-    name: 'oddslake_http_requests_under_way',
+    name: 'oddslake_http_requests_in_flight',
     help: 'Requests that are being answered',
   });
   return {

@@ -24,22 +24,22 @@ export interface LastRun {
   readonly generation: number;
   readonly watermark: number | null;
   /** The same with inferred windows; absent in a run of an older oddslake. */
-  readonly covered_to?: number | null;
+  readonly reached?: number | null;
   /** How whole the archive was; absent in a run of an older oddslake. */
   readonly verdict?: CompletenessCounts;
   /** Absent in a run of an older oddslake. */
   readonly damaged_count?: number;
-  readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly waited_ms: number };
+  readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly wait_ms: number };
   readonly night?: {
     readonly ticks: { readonly late: { readonly count: number } };
     readonly markets: Readonly<Record<(typeof marketChangeKinds)[number], { readonly count: number }>>;
     readonly covered: { readonly gap_minutes: number };
-    readonly too_late: { readonly count: number };
+    readonly fetched_late: { readonly count: number };
   };
   readonly rechecks?: Readonly<Record<'windows' | 'contradicted' | 'lateness_ms' | 'overlap_ms', number>>;
 }
 
-const marketChangeKinds = ['new', 'gone', 'resolved', 'overdue'] as const;
+const marketChangeKinds = ['new', 'delisted', 'resolved', 'overdue'] as const;
 
 /** Every outcome, so that one that is over goes back to 0 and does not merely vanish. */
 export const outcomes = [
@@ -73,7 +73,7 @@ export function toRunSamples(run: LastRun): Sample[] {
     ...one('throttled_seconds', run.throttled_ms / 1000),
     ...one('rate_allowed_requests_per_second', rate?.allowed_per_second),
     ...one('rate_used_ratio', rate?.used),
-    ...one('rate_waited_seconds', rate && rate.waited_ms / 1000),
+    ...one('rate_limit_wait_seconds', rate && rate.wait_ms / 1000),
     ...one('symbols_planned', symbols.planned),
     ...(['done', 'failed', 'suspended'] as const).flatMap((state) => one('symbols', symbols[state], { state })),
     ...one('gaps', run.gaps),
@@ -86,7 +86,7 @@ export function toRunSamples(run: LastRun): Sample[] {
     ...one('late_ticks', night?.ticks.late.count),
     ...marketChangeKinds.flatMap((change) => one('markets', night?.markets[change].count, { change })),
     ...one('gap_seconds', night && night.covered.gap_minutes * 60),
-    ...one('symbols_too_late', night?.too_late.count),
+    ...one('symbols_fetched_late', night?.fetched_late.count),
     ...one('rechecked_windows', rechecks?.windows),
     ...one('contradicted_windows', rechecks?.contradicted),
     ...one('lateness_seconds', rechecks && rechecks.lateness_ms / 1000),
@@ -112,7 +112,7 @@ export const toSuccessSamples = (job: string, atMs: number | null): Sample[] =>
 export function toArchiveSamples(runs: readonly LastRun[]): Sample[] {
   const [latest] = runs.filter((run) => run.run_id !== null).sort((a, b) => b.finished_at - a.finished_at);
   if (latest === undefined) return [];
-  const { generation, watermark, covered_to = watermark, damaged_count, symbols, verdict } = latest;
+  const { generation, watermark, reached = watermark, damaged_count, symbols, verdict } = latest;
   const seconds = (name: string, ms: number | null): Sample[] =>
     ms === null ? [] : [{ name: `oddslake_${name}_timestamp_seconds`, labels: {}, value: ms / 1000 }];
   // An older oddslake suspended nobody.
@@ -124,7 +124,7 @@ export function toArchiveSamples(runs: readonly LastRun[]): Sample[] {
     { name: 'oddslake_generation', labels: {}, value: generation },
     ...(verdict === undefined ? older : toVerdictSamples(verdict)),
     ...seconds('watermark', watermark),
-    ...seconds('reached', covered_to),
+    ...seconds('reached', reached),
   ];
 }
 

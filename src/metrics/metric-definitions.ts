@@ -33,7 +33,7 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_job_last_run_rate_used_ratio: defineJobMetric(
     'Share of the allowed requests that were made, while there was something to ask',
   ),
-  oddslake_job_last_run_rate_waited_seconds: defineJobMetric(
+  oddslake_job_last_run_rate_limit_wait_seconds: defineJobMetric(
     'Seconds for which requests stood ready and waited for their turn',
   ),
   oddslake_job_last_run_symbols_planned: defineJobMetric('Symbols that it set out to poll'),
@@ -54,7 +54,7 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   oddslake_job_last_run_gap_seconds: defineJobMetric(
     'Seconds of the lives of symbols, since the night before, that nothing covers',
   ),
-  oddslake_job_last_run_symbols_too_late: defineJobMetric(
+  oddslake_job_last_run_symbols_fetched_late: defineJobMetric(
     'Symbols fetched so late that the service may have thinned their past',
   ),
   oddslake_job_last_run_rechecked_windows: defineJobMetric(
@@ -71,10 +71,10 @@ export const metricFamilies: Readonly<Record<string, MetricFamily>> = {
   ),
   oddslake_reached_timestamp_seconds: defineMetric('The same with windows that only inference speaks for, Unix time'),
   oddslake_archive_state: { help: '1 for how whole the archive is, else 0', labels: ['state'] },
-  oddslake_dates: { help: 'UTC days that are over, by how whole they are', labels: ['state'] },
+  oddslake_days: { help: 'UTC days that are over, by how whole they are', labels: ['state'] },
   oddslake_gaps: { help: 'Windows that are not covered, by reason', labels: ['reason'] },
-  oddslake_windows_provisional: defineMetric('Windows that are covered by inference alone, and owed a confirmation'),
-  oddslake_watermark_lag_seconds: defineMetric(
+  oddslake_windows_inferred: defineMetric('Windows that are covered by inference alone, and owed a confirmation'),
+  oddslake_lag_seconds: defineMetric(
     'Seconds that what is covered without a gap lies behind now, inferred windows included; NaN where there is none',
   ),
   oddslake_archive_readable: defineMetric('1 where manifest and state can be read, else 0'),

@@ -37,7 +37,7 @@ export const settingsSchema = createSection({
     linger_days: createNumber(7, 0, 3650),
     suspend_after_days: createInteger(3, 1, 365),
     first_lookback_days: createNumber(7, 0, 3650),
-    thins_after_days: { anyOf: [{ type: 'number', minimum: 0, maximum: 3650 }, { type: 'null' }], default: 7 },
+    downsampled_after_days: { anyOf: [{ type: 'number', minimum: 0, maximum: 3650 }, { type: 'null' }], default: 7 },
     lifetime_margin_hours: createNumber(24, 0, 8760),
   }),
   symbols: createTextList([]),
@@ -79,7 +79,7 @@ export const settingsSchema = createSection({
     from_api_key: createNullable({ type: 'string', minLength: 1, secret: true }),
     from_api_key_file: createNullable({ type: 'string', minLength: 1 }),
   }),
-  falls: createSection({
+  drops: createSection({
     markets_share_max: createNumber(0.5, 0, 1),
     ticks_share_max: createNumber(0.8, 0, 1),
   }),

@@ -92,14 +92,15 @@ function checkValue(path: string, leaf: LeafSchema, value: unknown, from: string
 const renamedSettings: ReadonlyMap<string, string> = new Map([
   ['source.retire_after_runs', 'source.suspend_after_days'],
   ['source.life_margin_hours', 'source.lifetime_margin_hours'],
+  ['source.thins_after_days', 'source.downsampled_after_days'],
+  ['falls.markets_share_max', 'drops.markets_share_max'],
+  ['falls.ticks_share_max', 'drops.ticks_share_max'],
 ]);
 
 function createUnknownKeyError(path: string, from: string): UsageError {
   const now = renamedSettings.get(path);
   if (now !== undefined)
-    return new UsageError(
-      `${from}: ${path} is no more: it is ${now} now, ${describeExpected(settingSchemas.get(now)!)}`,
-    );
+    return new UsageError(`${from}: ${path} is now called ${now}, ${describeExpected(settingSchemas.get(now)!)}`);
   const inside = [...settingSchemas.keys()].filter((key) => key.startsWith(`${path}.`));
   if (inside.length > 0) return new UsageError(`${from}: ${path} is a section: expected one of ${inside.join(', ')}`);
   const guess = findNearestKey(path, [...settingSchemas.keys()]);

@@ -40,11 +40,11 @@ async function expectAllWorks(root: string, disk: Disk): Promise<void> {
   writeFileSync(join(root, part()), 'no file of Parquet');
   writeFileSync(join(root, dayFolder, 'copy.parquet'), 'PAR1');
   const repaired = await repairNow(archive);
-  expect(repaired.mended.map(({ path, outcome }) => [path, outcome])).toEqual([
+  expect(repaired.repaired.map(({ path, outcome }) => [path, outcome])).toEqual([
     [part(), 'removed'],
-    [`${dayFolder}/copy.parquet`, 'set aside'],
+    [`${dayFolder}/copy.parquet`, 'quarantined'],
   ]);
-  const kept = repaired.mended.map(({ setAside }) => readFileSync(join(root, setAside!), 'utf8'));
+  const kept = repaired.repaired.map(({ moved_to }) => readFileSync(join(root, moved_to!), 'utf8'));
   expect(kept).toEqual(['no file of Parquet', 'PAR1']);
   append(archive, answer('AAA', [...first[0]!.ticks.t].map((t) => [t, 0.5]) as [number, number][]));
   append(archive, answer('AAA', [[day0 + 1, 0.6]]));
@@ -79,7 +79,7 @@ test('what is no file, and on another file system, is left where it is with a se
   });
   expect(existsSync(join(root, dayFolder, 'sub.parquet'))).toBe(true);
   rmSync(join(root, dayFolder, 'sub.parquet'), { recursive: true });
-  expect((await repairNow(archive)).mended).toEqual([]);
+  expect((await repairNow(archive)).repaired).toEqual([]);
 });
 
 test('a publish into a link whose disk is gone says so, and is finished once it is back', async () => {
@@ -108,7 +108,7 @@ test.each(['ticks', dayFolder])('a repair gives up nothing of %s, a link whose d
     message: expect.stringContaining(`${join(root, folder)} is a link to a place that is not there.`),
   });
   renameSync(away, place);
-  expect(await repairNow(archive)).toMatchObject({ mended: [], lost: [] });
+  expect(await repairNow(archive)).toMatchObject({ repaired: [], lost: [] });
   expect(filesOf(root)).toEqual(before);
   // Whoever removes the link means to give it up.
   rmSync(join(root, folder));

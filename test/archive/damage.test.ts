@@ -132,45 +132,45 @@ describe('a damaged part', () => {
 });
 
 describe('verify', () => {
-  const spoilings: [string, (root: string) => void, { path: string; what: string }][] = [
-    ['a flipped bit', (root) => flip(join(root, pathOf('AAA'))), { path: pathOf('AAA'), what: 'differs' }],
+  const spoilings: [string, (root: string) => void, { path: string; kind: string }][] = [
+    ['a flipped bit', (root) => flip(join(root, pathOf('AAA'))), { path: pathOf('AAA'), kind: 'checksum mismatch' }],
     [
       'a truncated file',
       (root) => truncateSync(join(root, pathOf('AAA')), 100),
-      { path: pathOf('AAA'), what: 'differs' },
+      { path: pathOf('AAA'), kind: 'checksum mismatch' },
     ],
-    ['a missing file', (root) => rmSync(join(root, pathOf('AAA'))), { path: pathOf('AAA'), what: 'missing' }],
+    ['a missing file', (root) => rmSync(join(root, pathOf('AAA'))), { path: pathOf('AAA'), kind: 'missing' }],
     [
       'a file too many',
       (root) => writeFileSync(join(root, 'ticks/date=2026-06-01/copy.parquet'), 'PAR1'),
-      { path: 'ticks/date=2026-06-01/copy.parquet', what: 'not in the manifest' },
+      { path: 'ticks/date=2026-06-01/copy.parquet', kind: 'orphan' },
     ],
     [
       'a part under another name',
       (root) => renameSync(join(root, pathOf('AAA')), join(root, 'ticks/x.parquet')),
-      { path: 'ticks/x.parquet', what: 'not in the manifest' },
+      { path: 'ticks/x.parquet', kind: 'orphan' },
     ],
     [
       'a flipped bit in the symbols',
       (root) => flip(join(root, 'symbols/part-00.parquet')),
-      { path: 'symbols/part-00.parquet', what: 'differs' },
+      { path: 'symbols/part-00.parquet', kind: 'checksum mismatch' },
     ],
     [
       'a changed row count in manifest.json',
       (root) => change(join(root, 'manifest.json'), '"rows": 1,', '"rows": 7,'),
-      { path: 'manifest.json', what: 'differs' },
+      { path: 'manifest.json', kind: 'checksum mismatch' },
     ],
     [
       'a changed watermark in manifest.json',
       (root) => change(join(root, 'manifest.json'), '"watermark": null', '"watermark": 1'),
-      { path: 'manifest.json', what: 'differs' },
+      { path: 'manifest.json', kind: 'checksum mismatch' },
     ],
     [
       'a line less in SHA256SUMS',
       (root) => change(join(root, 'SHA256SUMS'), /^.*\n/, ''),
-      { path: 'SHA256SUMS', what: 'differs' },
+      { path: 'SHA256SUMS', kind: 'checksum mismatch' },
     ],
-    ['no SHA256SUMS', (root) => rmSync(join(root, 'SHA256SUMS')), { path: 'SHA256SUMS', what: 'missing' }],
+    ['no SHA256SUMS', (root) => rmSync(join(root, 'SHA256SUMS')), { path: 'SHA256SUMS', kind: 'missing' }],
   ];
 
   test.each(spoilings)('finds %s', async (_, spoil, finding) => {
@@ -187,7 +187,7 @@ describe('verify', () => {
     change(join(root, 'manifest.json'), '"generation": 1,\n "created_at"', '"generation": 7,\n "created_at"');
     expect(archive.readManifest().generation).toBe(7);
     const found = await verifyArchive(archive, null);
-    expect(found).toMatchObject({ generation: 1, findings: [{ path: 'manifest.json', what: 'differs' }] });
+    expect(found).toMatchObject({ generation: 1, findings: [{ path: 'manifest.json', kind: 'checksum mismatch' }] });
   });
 
   test('of a manifest that is no JSON any more says so, with exit code 6', async () => {

@@ -226,7 +226,7 @@ describe('opening an archive', () => {
     const again = opened({ root });
     expect(readSymbolCoverage(again.state.db, 'AAA')).toEqual([{ from: day0 + dayMs, to: day0 + 2 * dayMs }]);
     expect((await verifyArchive(again, null)).findings).toEqual([
-      { path: 'coverage/date=2026-06-01/part-00.parquet', what: 'differs' },
+      { path: 'coverage/date=2026-06-01/part-00.parquet', kind: 'checksum mismatch' },
     ]);
   });
 });

@@ -226,7 +226,9 @@ test('symbols whose own file is damaged are known by what covers them', async ()
     ['AAA', day0, day0],
     ['BBB', null, day0 + 5],
   ]);
-  expect((await verifyArchive(again, null)).findings).toEqual([{ path: 'symbols/part-00.parquet', what: 'differs' }]);
+  expect((await verifyArchive(again, null)).findings).toEqual([
+    { path: 'symbols/part-00.parquet', kind: 'checksum mismatch' },
+  ]);
 });
 
 test('the answers of many days are joined as they were, and told apart where they were', async () => {

@@ -27,8 +27,8 @@ test('what a repair wrote is mended in turn', async () => {
   await repairNow(archive);
   const before = hashes(archive.layout.root, '{*,*/**/*.parquet}');
   for (const path of [ticks0, coverage0, 'symbols/part-00.parquet']) flip(at(archive, path), 1);
-  const { mended, generation } = await repairNow(archive);
-  expect(mended.map(({ outcome }) => outcome)).toEqual(['put back', 'put back', 'put back']);
+  const { repaired, generation } = await repairNow(archive);
+  expect(repaired.map(({ outcome }) => outcome)).toEqual(['restored', 'restored', 'restored']);
   expect(generation).toBe(2);
   expect(hashes(archive.layout.root, '{*,*/**/*.parquet}')).toEqual(before);
 });
@@ -65,7 +65,7 @@ test('ticks that no answer covers are gone, whatever is awaited in other parts',
   await publishNow(archive, now + 7);
   rmSync(at(archive, ticks0));
   const again = await repairNow(archive);
-  expect(again.gone).toEqual([expect.objectContaining({ dataset: 'ticks', path: ticks0, rows: 1 })]);
+  expect(again.unrecoverable).toEqual([expect.objectContaining({ dataset: 'ticks', path: ticks0, rows: 1 })]);
   expect(again.lost.map(({ ticks }) => ticks)).toEqual(mine.map(() => minutes));
 });
 
@@ -94,10 +94,10 @@ test('a day of which nothing is left and nothing is covered any more has no file
 test('a link that leads nowhere is set aside as what it is', async () => {
   const archive = await published();
   symlinkSync('nowhere', at(archive, 'ticks/link'));
-  const { mended, generation } = await repairNow(archive);
+  const { repaired, generation } = await repairNow(archive);
   const setAside = '.oddslake/damaged/1/ticks/link';
-  expect(mended).toEqual([
-    { path: 'ticks/link', what: 'not in the manifest', outcome: 'set aside', setAside, rows: null, rowsLost: null },
+  expect(repaired).toEqual([
+    { path: 'ticks/link', kind: 'orphan', outcome: 'quarantined', moved_to: setAside, rows: null, rows_lost: null },
   ]);
   expect(lstatSync(at(archive, setAside)).isSymbolicLink()).toBe(true);
   expect(generation).toBe(1);
@@ -110,10 +110,10 @@ test('a file that lies elsewhere is put back from there, though its own place ho
   writeFileSync(at(archive, 'ticks/copy'), bytes);
   writeFileSync(at(archive, ticks0), Buffer.alloc(bytes.length));
   archive.state.db.run('delete from row_groups');
-  const { mended } = await repairNow(archive);
-  expect(mended.map(({ path, outcome, rows, rowsLost }) => [path, outcome, rows, rowsLost])).toEqual([
-    [ticks0, 'put back', 3 * minutes, 0],
-    ['ticks/copy', 'set aside', null, null],
+  const { repaired } = await repairNow(archive);
+  expect(repaired.map(({ path, outcome, rows, rows_lost }) => [path, outcome, rows, rows_lost])).toEqual([
+    [ticks0, 'restored', 3 * minutes, 0],
+    ['ticks/copy', 'quarantined', null, null],
   ]);
   expect(publishedTicks(archive.layout.root)).toEqual(lines);
 });

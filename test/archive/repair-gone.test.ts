@@ -21,7 +21,7 @@ describe('what cannot be asked for again', () => {
     flip(join(root, path), group.start + 9);
     const repaired = await repairNow(archive);
     expect(publishedRows(root, dataset)).toEqual(before.slice(group.rows));
-    expect(repaired.gone).toEqual([{ dataset, path, rows: group.rows, first: group.first, last: group.last }]);
+    expect(repaired.unrecoverable).toEqual([{ dataset, path, rows: group.rows, first: group.first, last: group.last }]);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
@@ -39,7 +39,7 @@ describe('what cannot be asked for again', () => {
     const left = publishedRows(root, 'orderbooks');
     expect(left).toEqual(before.filter((row) => !touched.has(keyOf(row))));
     expect(before.length - left.length).toBeGreaterThan(groups[1]!.rows);
-    expect(repaired.gone).toEqual([
+    expect(repaired.unrecoverable).toEqual([
       {
         dataset: 'orderbooks',
         path,
@@ -61,10 +61,10 @@ describe('what cannot be asked for again', () => {
     const before = publishedRows(root, 'coverage');
     expect(before.slice(0, group!.rows).every(([dataset]) => dataset === 'orderbooks')).toBe(true);
     flip(join(root, path), group!.start + 9);
-    const { gone, lost } = await repairNow(archive);
+    const { unrecoverable, lost } = await repairNow(archive);
     expect(publishedRows(root, 'coverage')).toEqual(before.slice(group!.rows));
     const keys = { first: group!.first, last: group!.last };
-    expect([gone, lost]).toEqual([[{ dataset: 'coverage', path, rows: group!.rows, ...keys }], []]);
+    expect([unrecoverable, lost]).toEqual([[{ dataset: 'coverage', path, rows: group!.rows, ...keys }], []]);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
@@ -73,8 +73,8 @@ describe('what cannot be asked for again', () => {
     append(archive, answer('XXX', [[day0 + dayMs + 7, 0.5]], { windows: [] }));
     await publishNow(archive, now + 1);
     for (const path of [toDayPath('ticks', day0 + dayMs, 0), toDayPath('coverage', day0, 0)]) rmSync(join(root, path));
-    const { gone } = await repairNow(archive);
-    expect(gone.map(({ dataset }) => dataset)).toEqual(['coverage', 'ticks']);
+    const { unrecoverable } = await repairNow(archive);
+    expect(unrecoverable.map(({ dataset }) => dataset)).toEqual(['coverage', 'ticks']);
   });
 
   test('are rows of ticks that no answer covers', async () => {
@@ -82,8 +82,8 @@ describe('what cannot be asked for again', () => {
     append(archive, answer('XXX', [[day0 + 7, 0.5]], { windows: [] }));
     await publishNow(archive, now + 1);
     rmSync(join(root, ticks0));
-    const { gone } = await repairNow(archive);
-    expect(gone).toEqual([expect.objectContaining({ dataset: 'ticks', path: ticks0, rows: 1 })]);
+    const { unrecoverable } = await repairNow(archive);
+    expect(unrecoverable).toEqual([expect.objectContaining({ dataset: 'ticks', path: ticks0, rows: 1 })]);
     expect(readSymbol(archive.state.db, 'XXX')).toMatchObject({ ticks: 0, firstTick: null, lastTick: null });
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });

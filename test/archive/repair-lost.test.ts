@@ -38,8 +38,8 @@ describe('a flipped bit in a row group of ticks', () => {
         const covered = union(readSegments(archive.state.db, symbol));
         expect(covered.some((w) => w.from < to && from < w.to)).toBe(false);
       }
-      expect(repaired.mended).toEqual([
-        expect.objectContaining({ path: ticks0, outcome: 'kept in part', rows: 750, rowsLost: rows }),
+      expect(repaired.repaired).toEqual([
+        expect.objectContaining({ path: ticks0, outcome: 'salvaged', rows: 750, rows_lost: rows }),
       ]);
       expect((await verifyArchive(archive, null)).findings).toEqual([]);
       archive.close();
@@ -97,7 +97,7 @@ describe('a file of which nothing is left', () => {
       if (how === 'unknown') archive.state.db.run('delete from row_groups');
       const repaired = await repairNow(archive);
       expect(repaired.lost.reduce((sum, w) => sum + w.ticks, 0)).toBe(750);
-      expect(repaired.mended).toEqual([expect.objectContaining({ outcome: 'removed', rows: 750, rowsLost: 750 })]);
+      expect(repaired.repaired).toEqual([expect.objectContaining({ outcome: 'removed', rows: 750, rows_lost: 750 })]);
       for (const dataset of ['ticks', 'candles_1h', 'candles_1d'] as const)
         expect(existsSync(join(root, toDayPath(dataset, day0, 0)))).toBe(false);
       expectCounted(root, archive);
@@ -122,7 +122,7 @@ describe('a file of which nothing is left', () => {
     rmSync(join(root, ticks0));
     mkdirSync(join(root, ticks0));
     const repaired = await repairNow(archive);
-    expect(repaired.mended).toEqual([expect.objectContaining({ outcome: 'removed', what: 'differs' })]);
+    expect(repaired.repaired).toEqual([expect.objectContaining({ outcome: 'removed', kind: 'checksum mismatch' })]);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 });

@@ -51,7 +51,12 @@ test('a part that is gone costs its own symbols that day, and no other part or d
   const written = [toDayPath('coverage', day0, 0), 'symbols/part-00.parquet'];
   expect(repaired.written.map(({ path }) => path).sort()).toEqual(written);
   const files = listManifestFiles(archive.readManifest());
-  expect(repaired).toMatchObject({ generation: 2, files: files.length, bytes: sumFileTotals(files).bytes, gone: [] });
+  expect(repaired).toMatchObject({
+    generation: 2,
+    files: files.length,
+    bytes: sumFileTotals(files).bytes,
+    unrecoverable: [],
+  });
 });
 
 test('coverage that is damaged with its ticks counts what each symbol lost, as the day’s candles tell', async () => {
@@ -59,11 +64,11 @@ test('coverage that is damaged with its ticks counts what each symbol lost, as t
   const covered = coverageOf(archive, others);
   rmSync(at(archive, ticks0));
   rmSync(at(archive, toDayPath('coverage', day0, 0)));
-  const { lost, gone } = await repairNow(archive);
+  const { lost, unrecoverable } = await repairNow(archive);
   expect(lost.map(({ symbol, ticks }) => [symbol, ticks])).toEqual([...mine].sort().map((s) => [s, minutes]));
   expect(coverageOf(archive, others)).toEqual(covered);
   // Three stretches of coverage went with the ticks: they are lost, not forgotten.
-  expect(gone.filter(({ dataset }) => dataset !== 'coverage')).toEqual([]);
+  expect(unrecoverable.filter(({ dataset }) => dataset !== 'coverage')).toEqual([]);
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
@@ -71,17 +76,17 @@ test('coverage alone that is damaged is made of what the state knows, to the byt
   const archive = await published();
   const before = hashes(archive.layout.root, everyFile);
   writeFileSync(at(archive, toDayPath('coverage', day0, 0)), 'PAR1');
-  const { mended, gone, lost } = await repairNow(archive);
+  const { repaired, unrecoverable, lost } = await repairNow(archive);
   expect(hashes(archive.layout.root, everyFile)).toEqual(before);
-  expect([gone, lost]).toEqual([[], []]);
-  expect(mended).toEqual([
+  expect([unrecoverable, lost]).toEqual([[], []]);
+  expect(repaired).toEqual([
     {
       path: toDayPath('coverage', day0, 0),
-      what: 'differs',
-      outcome: 'made anew',
+      kind: 'checksum mismatch',
+      outcome: 'rebuilt',
       rows: 6,
-      rowsLost: 0,
-      setAside: `.oddslake/damaged/1/${toDayPath('coverage', day0, 0)}`,
+      rows_lost: 0,
+      moved_to: `.oddslake/damaged/1/${toDayPath('coverage', day0, 0)}`,
     },
   ]);
 });
@@ -109,11 +114,11 @@ test('candles that are damaged with their ticks go with them; alone they are mad
   const [hours, other] = [toDayPath('candles_1h', day0, 0), toDayPath('candles_1h', day0, 1)];
   const before = hashes(archive.layout.root, everyFile);
   for (const path of [hours, other, ticks0]) rmSync(at(archive, path));
-  const { mended } = await repairNow(archive);
-  expect(mended.map(({ path, outcome, rows, rowsLost }) => [path, outcome, rows, rowsLost])).toEqual([
+  const { repaired } = await repairNow(archive);
+  expect(repaired.map(({ path, outcome, rows, rows_lost }) => [path, outcome, rows, rows_lost])).toEqual([
     [ticks0, 'removed', 3 * minutes, 3 * minutes],
     [hours, 'removed', 3, 3],
-    [other, 'made anew', 3, 0],
+    [other, 'rebuilt', 3, 0],
   ]);
   expect(hashes(archive.layout.root, everyFile)[other]).toBe(before[other]);
   expect(existsSync(at(archive, toDayPath('candles_1d', day0, 0)))).toBe(false);
@@ -171,8 +176,8 @@ test('ticks that had come back of a lost window, and are lost again, are awaited
   const again = await repairNow(archive);
   expect(again.lost).toEqual([]);
   // The three rows that went are fewer than the lost windows of the part await.
-  expect(again.gone).toEqual([]);
-  expect(again.mended).toEqual([expect.objectContaining({ outcome: 'removed', rows: 3, rowsLost: 3 })]);
+  expect(again.unrecoverable).toEqual([]);
+  expect(again.repaired).toEqual([expect.objectContaining({ outcome: 'removed', rows: 3, rows_lost: 3 })]);
 });
 
 test('a repair tells how far it is, day by day, and stops when it is told to, with nothing changed', async () => {

@@ -104,17 +104,19 @@ describe('a repair', () => {
       done.push(path);
       archive.disk.syncFolder(path);
     };
-    const { mended } = await repairNow({ ...archive, disk: { ...archive.disk, rename, syncFolder } });
-    expect(mended).toEqual([expect.objectContaining({ path: 'manifest.json', what: 'differs', outcome: 'put back' })]);
+    const { repaired } = await repairNow({ ...archive, disk: { ...archive.disk, rename, syncFolder } });
+    expect(repaired).toEqual([
+      expect.objectContaining({ path: 'manifest.json', kind: 'checksum mismatch', outcome: 'restored' }),
+    ]);
     expect(readFileSync(at, 'utf8')).toBe(text);
-    expect(readFileSync(join(root, mended[0]!.setAside!), 'utf8')).toBe(change(text));
+    expect(readFileSync(join(root, repaired[0]!.moved_to!), 'utf8')).toBe(change(text));
     expect(done.slice(-2)).toEqual([at, root]);
   });
 
   test('of an archive whose state never noted the hash of its manifest takes the manifest for what it is', async () => {
     const { root, archive } = lake();
     archive.state.db.run("delete from meta where key = 'manifest_sha256'");
-    expect((await repairNow(archive)).mended).toEqual([]);
+    expect((await repairNow(archive)).repaired).toEqual([]);
     expect(hashes(root, '*')).toEqual(hashes(template(), '*'));
   });
 
@@ -135,7 +137,7 @@ describe('a repair', () => {
     const lock = await takeWriteLock(archive.layout.lockPath, 0, systemClock);
     await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 5 });
     lock.release();
-    expect((await repairNow(archive)).mended).toEqual([]);
+    expect((await repairNow(archive)).repaired).toEqual([]);
   });
 
   test('keeps what is journaled, and it is published onto what was mended', async () => {

@@ -66,7 +66,7 @@ test('a repair that dies is done by the next one, which loses no more and moves 
     const whole = dyingDisk(Number.POSITIVE_INFINITY);
     const undisturbed = opened({ root: calm, disk: whole, groupRows, mends: true });
     const repaired = await repairNow(undisturbed);
-    expect(repaired.mended.length).toBe(8);
+    expect(repaired.repaired.length).toBe(8);
     const wanted = outcome(calm, undisturbed);
     expect(new Set(Object.values(hashes(calm, aside)))).toEqual(new Set(damaged));
     const changes = whole.made();

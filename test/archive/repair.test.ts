@@ -25,7 +25,7 @@ const roots = '{manifest.json,SHA256SUMS,README.md,views.sql}';
 
 /** Nothing is lost, the generation stays, and every byte is as it was. */
 async function expectWhole(root: string, archive: Archive, repaired: RepairReport): Promise<void> {
-  expect(repaired).toMatchObject({ generation: 1, lost: [], gone: [] });
+  expect(repaired).toMatchObject({ generation: 1, lost: [], unrecoverable: [] });
   expect(hashes(root, published)).toEqual(hashes(template(), published));
   expect(hashes(root, roots)).toEqual(hashes(template(), roots));
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
@@ -67,14 +67,14 @@ describe('what is put back to the byte', () => {
     const before = globSync(`${published.replace('.parquet', '')}`, { cwd: root }).length;
     expect(before).toBeGreaterThan(5);
     const repaired = await repairNow(archive);
-    expect(repaired.mended.length).toBeGreaterThan(0);
-    for (const { setAside, what } of repaired.mended) {
-      if (what === 'missing') expect(setAside).toBeNull();
-      else expect(existsSync(join(root, setAside!)), `${setAside}`).toBe(true);
+    expect(repaired.repaired.length).toBeGreaterThan(0);
+    for (const { moved_to, kind } of repaired.repaired) {
+      if (kind === 'missing') expect(moved_to).toBeNull();
+      else expect(existsSync(join(root, moved_to!)), `${moved_to}`).toBe(true);
     }
     await expectWhole(root, archive, repaired);
     expect(globSync('ticks/**/*', { cwd: root }).length).toBe(globSync('ticks/**/*', { cwd: template() }).length);
-    expect((await repairNow(archive)).mended).toEqual([]);
+    expect((await repairNow(archive)).repaired).toEqual([]);
   });
 
   test('a file that an earlier repair set aside, once its bytes are there again', async () => {
@@ -90,8 +90,8 @@ describe('what is put back to the byte', () => {
     for (const path of [toDayPath('candles_1h', day0, 0), toDayPath('candles_1d', day0, 0), 'symbols/part-00.parquet'])
       writeFileSync(join(root, path), 'PAR1');
     const repaired = await repairNow(archive);
-    expect(repaired).toMatchObject({ generation: 2, lost: [], gone: [] });
-    expect(repaired.mended.map(({ outcome }) => outcome)).toEqual(['made anew', 'made anew', 'made anew']);
+    expect(repaired).toMatchObject({ generation: 2, lost: [], unrecoverable: [] });
+    expect(repaired.repaired.map(({ outcome }) => outcome)).toEqual(['rebuilt', 'rebuilt', 'rebuilt']);
     expect(hashes(root, published)).toEqual(hashes(template(), published));
   });
 
@@ -105,7 +105,7 @@ describe('what is put back to the byte', () => {
     expect(publishedRows(root, 'coverage')).toEqual(before.filter((row) => !isOfBooks(row)));
     expect(repaired).toMatchObject({ generation: 2, lost: [] });
     const books = before.filter(isOfBooks).length;
-    expect(repaired.gone).toEqual([expect.objectContaining({ dataset: 'coverage', rows: books })]);
+    expect(repaired.unrecoverable).toEqual([expect.objectContaining({ dataset: 'coverage', rows: books })]);
     expect(books).toBeGreaterThan(0);
     expect(hashes(root, 'candles*/**/*.parquet')).toEqual(hashes(template(), 'candles*/**/*.parquet'));
   });

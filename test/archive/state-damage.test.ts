@@ -79,14 +79,17 @@ test('a damaged file of coverage is no fault of the state, and a repair mends wh
   const bytes = readFileSync(join(root, path));
   bytes[bytes.length >> 1]! ^= 4;
   writeFileSync(join(root, path), bytes);
-  expect(await verifyArchive(archive, null)).toMatchObject({ findings: [{ path, what: 'differs' }], state: null });
+  expect(await verifyArchive(archive, null)).toMatchObject({
+    findings: [{ path, kind: 'checksum mismatch' }],
+    state: null,
+  });
   await repairNow(archive);
   expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });
 
   archive.state.db.script("update segments set t_to = t_to - 8192 where symbol = 'AAA'");
   writeFileSync(join(root, 'views.sql'), 'mine');
   expect(await repairNow(archive)).toMatchObject({
-    mended: [{ path: 'views.sql', outcome: 'put back' }],
+    repaired: [{ path: 'views.sql', outcome: 'restored' }],
     state: expect.stringContaining('does not know the coverage of AAA'),
   });
   expect(readFileSync(join(root, 'views.sql'), 'utf8')).not.toBe('mine');

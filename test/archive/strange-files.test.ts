@@ -26,14 +26,14 @@ describe('verify', () => {
     const { archive, at } = await published();
     const text = readFileSync(at('manifest.json'), 'utf8');
     writeFileSync(at('manifest.json'), text.replace('"generation": 1,', '"generation": 0,'));
-    expect(await findings(archive)).toContainEqual({ path: 'manifest.json', what: 'differs' });
+    expect(await findings(archive)).toContainEqual({ path: 'manifest.json', kind: 'checksum mismatch' });
   });
 
   test('finds a manifest with a day that is none, which a single bit may do', async () => {
     const { archive, at } = await published();
     const text = readFileSync(at('manifest.json'), 'utf8');
     writeFileSync(at('manifest.json'), text.replaceAll('2026-06-01', '2026-0v-01'));
-    expect(await findings(archive)).toContainEqual({ path: 'manifest.json', what: 'differs' });
+    expect(await findings(archive)).toContainEqual({ path: 'manifest.json', kind: 'checksum mismatch' });
   });
 
   test.each([
@@ -58,7 +58,7 @@ describe('verify', () => {
     mkdirSync(join(at(path), '..'), { recursive: true });
     writeFileSync(at(path), 'x');
     const found = await findings(archive);
-    expect(found).toEqual([{ path: found[0]?.path, what: 'not in the manifest' }]);
+    expect(found).toEqual([{ path: found[0]?.path, kind: 'orphan' }]);
     // A folder that is none of ours counts as one thing.
     expect(`${path}/`.startsWith(`${found[0]!.path}/`) && found[0]!.path.includes('/')).toBe(true);
   });
@@ -70,7 +70,7 @@ describe('verify', () => {
   ])('finds a link to %s, and does not follow it', async (_, target) => {
     const { archive, at } = await published();
     symlinkSync(target, at('ticks/link'));
-    expect(await findings(archive)).toEqual([{ path: 'ticks/link', what: 'not in the manifest' }]);
+    expect(await findings(archive)).toEqual([{ path: 'ticks/link', kind: 'orphan' }]);
   });
 
   test('takes a day that was moved elsewhere, and is linked from its place, for what it is', async () => {
@@ -80,18 +80,18 @@ describe('verify', () => {
     symlinkSync(elsewhere, at(folder));
     expect(await findings(archive)).toEqual([]);
     writeFileSync(join(elsewhere, 'x'), 'x');
-    expect(await findings(archive)).toEqual([{ path: `${folder}/x`, what: 'not in the manifest' }]);
+    expect(await findings(archive)).toEqual([{ path: `${folder}/x`, kind: 'orphan' }]);
   });
 
-  test.each<[string, 'differs' | 'missing', (at: string) => void]>([
-    ['a folder', 'differs', (at) => mkdirSync(at)],
-    ['a pipe', 'differs', (at) => void execFileSync('mkfifo', [at])],
+  test.each<[string, 'checksum mismatch' | 'missing', (at: string) => void]>([
+    ['a folder', 'checksum mismatch', (at) => mkdirSync(at)],
+    ['a pipe', 'checksum mismatch', (at) => void execFileSync('mkfifo', [at])],
     ['a link to itself', 'missing', (at) => symlinkSync('part-00.parquet', at)],
   ])('finds %s in place of a part, and a publish refuses it', async (_, what, put) => {
     const { archive, at } = await published();
     rmSync(at(part));
     put(at(part));
-    expect(await findings(archive)).toEqual([{ path: part, what }]);
+    expect(await findings(archive)).toEqual([{ path: part, kind: what }]);
     append(archive, answer('AAA', [[day0 + 1, 0.5]]));
     expect((await publishNow(archive)).refused).toEqual([`${part} is missing, though the manifest lists it.`]);
   });
@@ -100,6 +100,6 @@ describe('verify', () => {
     const { archive, at } = await published();
     renameSync(at('ticks'), at('.oddslake/aside'));
     writeFileSync(at('ticks'), 'x');
-    expect(await findings(archive)).toEqual([{ path: part, what: 'missing' }]);
+    expect(await findings(archive)).toEqual([{ path: part, kind: 'missing' }]);
   });
 });

@@ -108,9 +108,9 @@ describe('what cannot be read', () => {
     rmSync(at(archive, part));
     // Nothing is at the beginning of a process's memory: EIO, as of a bad sector.
     symlinkSync('/proc/self/mem', at(archive, part));
-    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: part, what: 'differs' }]);
-    const { mended, lost } = await repairNow(archive);
-    expect(mended).toEqual([expect.objectContaining({ path: part, outcome: 'removed', rowsLost: 2 })]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: part, kind: 'checksum mismatch' }]);
+    const { repaired, lost } = await repairNow(archive);
+    expect(repaired).toEqual([expect.objectContaining({ path: part, outcome: 'removed', rows_lost: 2 })]);
     expect(lost).toEqual([expect.objectContaining({ symbol: 'AAA', from: day0, to: day0 + 2, ticks: 2 })]);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
@@ -121,7 +121,7 @@ describe('what cannot be read', () => {
       if (path === at(archive, part)) throw Object.assign(new Error('no'), { code });
       return archive.disk.read(path);
     });
-    expect((await verifyArchive(failing, null)).findings).toEqual([{ path: part, what: 'differs' }]);
+    expect((await verifyArchive(failing, null)).findings).toEqual([{ path: part, kind: 'checksum mismatch' }]);
   });
 
   test.each(['EMFILE', undefined])('for another reason (%s) is no finding', async (code) => {
@@ -141,8 +141,8 @@ describe('the texts at the root', () => {
     writeFileSync(at(archive, 'README.md'), 'mine');
     rmSync(at(archive, 'views.sql'));
     expect((await verifyArchive(archive, null)).findings).toEqual([
-      { path: 'README.md', what: 'differs' },
-      { path: 'views.sql', what: 'missing' },
+      { path: 'README.md', kind: 'checksum mismatch' },
+      { path: 'views.sql', kind: 'missing' },
     ]);
   });
 
@@ -168,9 +168,11 @@ describe('the texts at the root', () => {
     const manifest = readFileSync(at(archive, 'manifest.json'), 'utf8');
     writeFileSync(at(archive, 'manifest.json'), manifest.replace('oddslake test', 'oddslake text'));
     writeFileSync(at(archive, 'SHA256SUMS'), 'mine');
-    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'manifest.json', what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([
+      { path: 'manifest.json', kind: 'checksum mismatch' },
+    ]);
     // Nobody knows its hash: then it is taken for what it is, and the sums are held against it.
     archive.state.db.run("delete from meta where key = 'manifest_sha256'");
-    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'SHA256SUMS', what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'SHA256SUMS', kind: 'checksum mismatch' }]);
   });
 });

@@ -107,7 +107,7 @@ describe('views.sql', () => {
     recordRootFileHashes(archive.state.db, { 'views.sql': older });
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
     writeFileSync(join(root, 'views.sql'), 'SELECT 1');
-    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'views.sql', what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'views.sql', kind: 'checksum mismatch' }]);
   });
 
   test('is not judged where nothing tells how it was written, and is once it was seen to be as this oddslake writes it', async () => {
@@ -120,7 +120,7 @@ describe('views.sql', () => {
     writeFileSync(join(root, 'views.sql'), written);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
     writeFileSync(join(root, 'views.sql'), 'SELECT 1');
-    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'views.sql', what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'views.sql', kind: 'checksum mismatch' }]);
   });
 });
 
@@ -399,6 +399,6 @@ describe('each view and macro', () => {
       }
     }
     expect(selectViewDefinitions('SELECT 1 FROM candles_1h', true)).toEqual([]);
-    expect(selectViewDefinitions('FROM GAPS', true).map(({ name }) => name)).toEqual(['lives', 'gaps']);
+    expect(selectViewDefinitions('FROM GAPS', true).map(({ name }) => name)).toEqual(['lifetimes', 'gaps']);
   });
 });

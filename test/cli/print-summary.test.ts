@@ -24,7 +24,7 @@ const textOf = (failures: readonly FailureLine[]): string =>
       failures,
       ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
       symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-      books: emptyBookCounts,
+      orderbooks: emptyBookCounts,
       files: [],
       strict: false,
       hasUpstreamResponded: true,
@@ -73,12 +73,12 @@ const nightFacts: NightSummary = {
   },
   markets: {
     new: { count: 12, names: ['A'] },
-    gone: { count: 3, names: ['KXAPPROVE-26NOV2814-T47.5', 'KXBTC-26NOV2121-T41.5', 'KXRAIN-26NOV22-B1'] },
+    delisted: { count: 3, names: ['KXAPPROVE-26NOV2814-T47.5', 'KXBTC-26NOV2121-T41.5', 'KXRAIN-26NOV22-B1'] },
     resolved: none,
     overdue: { count: 1, names: ['KXOLD'] },
   },
   covered: { symbols: 19_980, gap_minutes: 1 },
-  too_late: none,
+  fetched_late: none,
 };
 const night = (facts: Partial<RunFacts> = {}): Summary => ({
   ...summarize({
@@ -99,12 +99,12 @@ const night = (facts: Partial<RunFacts> = {}): Summary => ({
     failures: [],
     ticks: { fetched: 60_614, accepted: 12_403, duplicates: 48_211, conflicts: 0, quarantined: 0 },
     symbols: { planned: 20_000, done: 19_980, failed: 20, suspended: 0 },
-    books: emptyBookCounts,
+    orderbooks: emptyBookCounts,
     files: [],
     strict: false,
     hasUpstreamResponded: true,
     thrown: undefined,
-    rate: { allowed_per_second: 5, used: 0.981, waited_ms: 4_080_000 },
+    rate: { allowed_per_second: 5, used: 0.981, wait_ms: 4_080_000 },
     night: nightFacts,
     ...facts,
   }),
@@ -120,7 +120,7 @@ test('a night is told in aligned lines, beside the median, and of nothing that t
     '             48,211 known',
     '  symbols    19,980 of 20,000 done · 20 failed',
     '  markets    12 new · 3 gone · 1 overdue',
-    '             gone: KXAPPROVE-26NOV2814-T47.5, KXBTC-26NOV2121-T41.5 and 1 more',
+    '         delisted: KXAPPROVE-26NOV2814-T47.5, KXBTC-26NOV2121-T41.5 and 1 more',
     '             overdue: KXOLD',
     '  requests   20,412 · 12 retries · 98 % of 5 a second used',
     '             waited 1 h 8 min for their turn',
@@ -154,9 +154,12 @@ test('rechecks are told with what they found, and not where none were made', () 
 
 test('no line is longer than the terminal, but for a word that is', () => {
   const reason =
-    'markets fell by 80 %: the lists name 12, and 60 in the median of the last 7 nights (falls.markets_share_max is 0.5)';
+    'markets fell by 80 %: the lists name 12, and 60 in the median of the last 7 nights (drops.markets_share_max is 0.5)';
   const long = night({ failures: [{ symbol: null, from: null, to: null, reason }, window(1)], warnings: [reason] });
-  const late = { ...long, night: { ...nightFacts, too_late: { count: 30, names: nightFacts.markets.gone.names } } };
+  const late = {
+    ...long,
+    night: { ...nightFacts, fetched_late: { count: 30, names: nightFacts.markets.delisted.names } },
+  };
   for (const width of [60, 80, 120]) {
     const lines = linesOf(late, width);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(width);

@@ -37,7 +37,7 @@ test.each([
   [{ faults: '500,nix' }, /^--faults "500,nix": expected a list of/],
   [{ reshape: 'ticks:count' }, /^--reshape "ticks:count": expected fields as route:path/],
   [{ capVariation: '2' }, /^--cap-variation "2": expected a number from 0 to 0\.95$/],
-  [{ heeds: 'from' }, /^--heeds "from": expected one of window, end, hours, nothing$/],
+  [{ heeds: 'from' }, /^--honors "from": expected one of window, end, hours, nothing$/],
   [{ echoWindow: 'half' }, /^--echo-window "half": expected one of asked, echo, tightened, cut, cut-from/],
   [{ replicaLags: '90' }, /^--replica-lags "90": expected a whole number with a unit/],
   [{ replicaLags: ',' }, /^--replica-lags ",": expected lags of one replica or more/],

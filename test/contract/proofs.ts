@@ -353,7 +353,7 @@ export const proofs: Proofs = {
     'source.markets_limit': views,
     'source.linger_days': effect('linger_days is how long a symbol is polled after it turned inactive'),
     'source.suspend_after_days': effect('suspend_after_days days on which the service knows no such symbol suspend it'),
-    'source.thins_after_days': tooLate,
+    'source.downsampled_after_days': tooLate,
     'source.first_lookback_days': effect(
       'first_lookback_days is where the first poll starts of a symbol of which nobody knows when it opened',
     ),
@@ -408,11 +408,11 @@ export const proofs: Proofs = {
       'report.nightly: a nightly writes the report at its end, whatever that is, unless it is told not to',
     ],
     'report.days': ['e2e/report.test.ts', 'report.days: so many days are shown'],
-    'falls.markets_share_max': [
+    'drops.markets_share_max': [
       'collector/run/falls.test.ts',
       'markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual',
     ],
-    'falls.ticks_share_max': [
+    'drops.ticks_share_max': [
       'collector/run/falls.test.ts',
       'ticks that fall sharply are exit 4, and falls that are switched off are not',
     ],
@@ -508,13 +508,13 @@ export const proofs: Proofs = {
   summary: {
     'rate.allowed_per_second': rateTold,
     'rate.used': rateTold,
-    'rate.waited_ms': rateTold,
+    'rate.wait_ms': rateTold,
     'night.nights': besideMedian,
     'night.ticks.new': nightFact('what another job polled since the last night counts for the night'),
     'night.ticks.late': nightFact('late ticks are those that came after their window was covered, counted by hand'),
     'night.ticks.conflicts': besideMedian,
     'night.markets.new': marketsChanged,
-    'night.markets.gone': marketsChanged,
+    'night.markets.delisted': marketsChanged,
     'night.markets.resolved': marketsChanged,
     'night.markets.overdue': [
       'archive/journal/nightly-comparison.test.ts',
@@ -522,7 +522,7 @@ export const proofs: Proofs = {
     ],
     'night.covered.symbols': uncovered,
     'night.covered.gap_minutes': uncovered,
-    'night.too_late': tooLate,
+    'night.fetched_late': tooLate,
     'rechecks.requests': recheckShare,
     'rechecks.windows': recheckShare,
     'rechecks.contradicted': caught,

@@ -40,7 +40,7 @@ const post = (service: ServeProcess, body: unknown): Promise<Response> =>
 /** Requests that are being answered, the one for this among them. */
 const underWay = async (service: ServeProcess): Promise<number> => {
   const text = await (await service.ask('/metrics')).text();
-  return Number(/^oddslake_http_requests_under_way (\d+)$/m.exec(text)?.[1]);
+  return Number(/^oddslake_http_requests_in_flight (\d+)$/m.exec(text)?.[1]);
 };
 
 test('a service that is killed, or told to stop, in the middle of a backtest runs it after its next start', async () => {

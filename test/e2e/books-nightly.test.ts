@@ -11,11 +11,15 @@ describe('nightly', () => {
     const ended = await job('nightly', box.url, output, ...allLive);
     expect(ended.code, ended.stderr).toBe(0);
     expect(addsUp(ended.summary)).toBe(true);
-    expect(ended.summary.books).toMatchObject({ failed: 0, quarantined: 0, done: ended.summary.books.planned });
+    expect(ended.summary.orderbooks).toMatchObject({
+      failed: 0,
+      quarantined: 0,
+      done: ended.summary.orderbooks.planned,
+    });
     // The sandbox stands still in the past.
     expect(ended.summary.warnings).toEqual([expect.stringMatching(/^The service itself is behind/)]);
     const published = booksOf(output);
-    expect(published.size).toBe(ended.summary.books.planned);
+    expect(published.size).toBe(ended.summary.orderbooks.planned);
     expect(published.size).toBeGreaterThan(20);
     let empty = 0;
     for (const [symbol, told] of published) {
@@ -29,7 +33,7 @@ describe('nightly', () => {
       expect(at === fixedNow || Math.abs(at - Date.now()) < dayMs).toBe(true);
       expect(now, symbol).toEqual([JSON.stringify([at, ...book])]);
     }
-    expect(ended.summary.books.empty).toBeGreaterThanOrEqual(empty);
+    expect(ended.summary.orderbooks.empty).toBeGreaterThanOrEqual(empty);
     expect(bookCoverage(output).length).toBe(published.size);
     const verified = await start(['verify', '--output', output]).ended;
     expect(verified.code, verified.stderr).toBe(0);

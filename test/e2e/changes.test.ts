@@ -4,8 +4,8 @@ import { jobHere as job, runHere as run } from './here.ts';
 import { fixedNow, folder, manifestOf, sandbox } from './lake.ts';
 
 interface Changes {
-  readonly from: number;
-  readonly to: number;
+  readonly since: number;
+  readonly generation: number;
   readonly count: number;
   readonly files: readonly ChangedFile[];
 }
@@ -23,14 +23,14 @@ test('changes lists the files that differ since a generation: paths to pipe on, 
     return JSON.parse(stdout) as Changes;
   };
   const second = await since(1);
-  expect(second).toMatchObject({ from: 1, to: 2, count: second.files.length });
+  expect(second).toMatchObject({ since: 1, generation: 2, count: second.files.length });
   expect(second.files.every((file) => file.generation === 2)).toBe(true);
   expect(second.files.some((file) => file.path.includes('date=2025-06-12'))).toBe(false);
   expect(second.files[0]).toEqual({
     dataset: 'ticks',
     ...manifestOf(output).datasets.ticks.files.find((file) => file.path === second.files[0]!.path),
   });
-  expect(await since(2)).toEqual({ from: 2, to: 2, count: 0, files: [], removed: [] });
+  expect(await since(2)).toEqual({ since: 2, generation: 2, count: 0, files: [], removed: [] });
 
   const text = await run(['changes', '--since', '1', '--output', output]);
   expect(text.stdout.trimEnd().split('\n')).toEqual(second.files.map((file) => file.path));

@@ -240,7 +240,7 @@ test('a run that failed, ticks that wait and a long silence are warnings', async
   expect(finding('covered')).toMatchObject({ level: 'warning' });
   mkdirSync(join(output, '.oddslake/damaged'));
   writeFileSync(join(output, '.oddslake/damaged/one'), '');
-  expect((await doctor(output, env)).finding('set aside')).toMatchObject({ level: 'warning' });
+  expect((await doctor(output, env)).finding('quarantined')).toMatchObject({ level: 'warning' });
 });
 
 test('another upstream’s archive, a folder of other files and one that nobody named are what a run ends with 2 for', async () => {

@@ -160,7 +160,7 @@ describe('a run that may not write', () => {
     expect(readFileSync(join(output, path))).toEqual(bad);
     const verified = await run(['verify', '--output', output, '--json']);
     expect(verified.code).toBe(6);
-    expect(JSON.parse(verified.stdout)).toMatchObject({ findings: [{ path, what: 'differs' }] });
+    expect(JSON.parse(verified.stdout)).toMatchObject({ findings: [{ path, kind: 'checksum mismatch' }] });
     writeFileSync(join(output, path), whole);
     expect((await run(['verify', '--output', output, '--json'])).code).toBe(0);
     const mended = await run(['publish', '--output', output, '--json']);

@@ -57,7 +57,7 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
   const lines = listed.stdout.trimEnd().split('\n');
   expect(lines).toHaveLength(2 + 2 + 1);
   expect(lines.find((line) => line.startsWith(id))).toMatch(
-    /good until 2099-01-01T00:00:00Z {2}my laptop {2}\d{4}-\d\d-\d\d {2}\d{4}-\d\d-\d\dT\d\d:\d\dZ {2}1,200$/,
+    /active until 2099-01-01T00:00:00Z {2}my laptop {2}\d{4}-\d\d-\d\d {2}\d{4}-\d\d-\d\dT\d\d:\d\dZ {2}1,200$/,
   );
   expect(lines.at(-1)).toBe('2 keys, 2 good');
   const inJson = jsonOf<{ keys: Record<string, unknown>[]; count: number }>(await keys('list', '--json'));

@@ -33,7 +33,7 @@ test('every run leaves its figures in the file, whole, for everybody to read, an
     expect(first.of('last_run_published_bytes', 'nightly')).toBe(night.summary.published.bytes);
     expect(first.of('last_run_end_timestamp_seconds', 'nightly')).toBe(night.summary.finished_at / 1000);
     succeeded = night.summary.finished_at / 1000;
-    expect(sampleOf(first.families, 'oddslake_reached_timestamp_seconds')).toBe(night.summary.covered_to! / 1000);
+    expect(sampleOf(first.families, 'oddslake_reached_timestamp_seconds')).toBe(night.summary.reached! / 1000);
 
     expect((await runHere(['verify', '--output', output, ...flags])).code).toBe(0);
     const window = ['--from', '2025-06-10', '--to', '2025-06-11'];

@@ -39,8 +39,12 @@ describe('orderbook', () => {
     const ended = await job('orderbook', box.url, output);
     expect(ended.code, ended.stderr).toBe(0);
     expect(ended.summary.warnings).toEqual([expect.stringContaining(`no order book of 1 symbol (${missing})`)]);
-    expect(ended.summary.books).toMatchObject({ failed: 0, missing: 1, done: ended.summary.books.planned - 1 });
-    expect(booksOf(output).size).toBe(ended.summary.books.planned - 1);
+    expect(ended.summary.orderbooks).toMatchObject({
+      failed: 0,
+      missing: 1,
+      done: ended.summary.orderbooks.planned - 1,
+    });
+    expect(booksOf(output).size).toBe(ended.summary.orderbooks.planned - 1);
   });
 
   test('asks the lists first on a fresh archive, and gets through faults of the service, a book of another symbol included', async () => {
@@ -49,8 +53,8 @@ describe('orderbook', () => {
     const box = await sandbox({ ...input, bookShapes: understood, faultShare: 0.4, faults });
     const ended = await job('orderbook', box.url, output, '--set', 'upstream.retry_attempts_max=20');
     expect(ended.code, ended.stdout).toBe(0);
-    expect(ended.summary.books.quarantined).toBe(0);
-    expect(booksOf(output).size).toBe(ended.summary.books.planned);
+    expect(ended.summary.orderbooks.quarantined).toBe(0);
+    expect(booksOf(output).size).toBe(ended.summary.orderbooks.planned);
     expect(ended.summary.retries).toBeGreaterThan(5);
   });
 
@@ -59,7 +63,7 @@ describe('orderbook', () => {
     const box = await sandbox({ ...input, bookShapes: ['cents'] });
     const ended = await job('orderbook', box.url, output);
     expect(ended.code, ended.stderr).toBe(0);
-    const { quarantined, planned } = ended.summary.books;
+    const { quarantined, planned } = ended.summary.orderbooks;
     expect(quarantined).toBeGreaterThan(10);
     expect(ended.summary.warnings[0]).toMatch(
       /order books were set aside in .oddslake\/quarantine: .* is outside 0 to 1/,
@@ -93,8 +97,8 @@ describe('orderbook', () => {
     expect(had).toBeGreaterThan(10);
     const again = await job('orderbook', box.url, output);
     expect(again.code, again.stderr).toBe(0);
-    expect(booksOf(output).size).toBe(again.summary.books.planned);
-    expect(again.summary.books.planned).toBeGreaterThan(had);
+    expect(booksOf(output).size).toBe(again.summary.orderbooks.planned);
+    expect(again.summary.orderbooks.planned).toBeGreaterThan(had);
   });
 
   test('ends by the contract where the key is refused, nobody is there, or the setting is no boolean', async () => {

@@ -52,8 +52,8 @@ describe('verify --repair', () => {
     const repaired = await runApart(repairArgs(output), access(box.url));
     expect(repaired.code, repaired.stderr).toBe(0);
     expect(repairedOf(repaired.stdout)).toMatchObject({
-      mended: [{ path, what: 'differs', setAside: `.oddslake/damaged/1/${path}` }],
-      gone: [],
+      repaired: [{ path, kind: 'checksum mismatch', moved_to: `.oddslake/damaged/1/${path}` }],
+      unrecoverable: [],
     });
     expect(repaired.summary).toMatchObject({ job: 'repair', exit_code: 0, gaps: 0, failures: [] });
     expect(repaired.summary.requests).toBeGreaterThan(0);

@@ -84,7 +84,7 @@ test('tells of every job how its last run ended and when it starts next, also of
   expect(of('schedule_job_next_start_timestamp_seconds', 'nightly')! * 1000 - Date.now()).toBeGreaterThan(22 * hourMs);
   expect(sampleOf(told, 'oddslake_archive_readable')).toBe(1);
   const lagMax = (toldBefore - manifestOf(output).watermark!) / 1000;
-  expect(sampleOf(told, 'oddslake_watermark_lag_seconds')).toBeLessThanOrEqual(lagMax);
+  expect(sampleOf(told, 'oddslake_lag_seconds')).toBeLessThanOrEqual(lagMax);
   expect(told.has('oddslake_build_info')).toBe(true);
   expect(told.has('process_cpu_seconds_total')).toBe(true);
   expect(await ready()).toEqual({ status: 200, errors: [] });

@@ -14,7 +14,7 @@ test('sql has views and macros over the datasets, beside what the commands say',
     expect(code, `${sql}\n${stderr}`).toBe(0);
     return JSON.parse(stdout) as Record<string, unknown>[];
   };
-  const tables = ['candles_1d', 'candles_1h', 'conflicts', 'coverage', 'gaps', 'lives', 'markets', 'orderbooks'];
+  const tables = ['candles_1d', 'candles_1h', 'conflicts', 'coverage', 'gaps', 'lifetimes', 'markets', 'orderbooks'];
   expect((await ask('SHOW TABLES')).map(({ name }) => name)).toEqual([
     ...tables,
     'symbols',

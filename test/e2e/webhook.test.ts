@@ -38,7 +38,7 @@ describe('a webhook is told of a run that ended', () => {
     expect((await nightly()).code).toBe(0);
     expect(told).toEqual([]);
     expect((await nightly('--set', 'notify.when=always')).code).toBe(0);
-    expect(told.map(({ body }) => [body.job, body.exit_code, body.missing])).toEqual([['nightly', 0, []]]);
+    expect(told.map(({ body }) => [body.job, body.exit_code, body.failures])).toEqual([['nightly', 0, []]]);
     box.set({ faultSymbols: { [box.symbols()[0]!]: 404 } });
     const from = ['--from', '2025-06-10', '--to', '2025-06-12', '--symbol', box.symbols()[0]!, '--all-known'];
     const incomplete = await runHere(jobArgs('backfill', output, ...from), variables);

@@ -112,7 +112,7 @@ export async function verified(archive: string): Promise<string[]> {
     const { findings, files } = await verifyArchive(opened, null);
     const listed = listManifestFiles(opened.readManifest()).length;
     return [
-      ...findings.map(({ path, what }) => `verify: ${path} ${what}`),
+      ...findings.map(({ path, kind }) => `verify: ${path} ${kind}`),
       ...(files === listed ? [] : [`verify looked at ${files} of ${listed} files`]),
     ];
   } finally {

@@ -91,7 +91,7 @@ test('each in place of a published part is named by verify, and refused by a pub
   const path = 'ticks/date=2026-06-01/part-00.parquet';
   for (const [name, bytes] of badFiles) {
     writeFileSync(join(root, path), bytes);
-    expect((await verifyArchive(archive, null)).findings, name).toEqual([{ path, what: 'differs' }]);
+    expect((await verifyArchive(archive, null)).findings, name).toEqual([{ path, kind: 'checksum mismatch' }]);
     expect((await publishNow(archive)).refused, name).toEqual([expect.stringContaining(`${path} is damaged`)]);
     await expect(openArchiveQuery(archive, 'FROM ticks', Math.random), name).rejects.toThrow(DamageError);
   }

@@ -46,8 +46,8 @@ test('after a repair verify is content, no tick is wrong, and a flipped bit cost
     const paths = draw.chance(0.5) ? ticks : guarded(archive.readManifest());
     const [kind, damaged] = draw.one(Object.entries(kinds));
     const damage = damaged(root, kind === 'swapped files' ? files.map(({ path }) => path) : paths, draw);
-    const { mended, lost, gone } = await repairNow(archive);
-    expect(mended.length, damage.told).toBeGreaterThan(0);
+    const { repaired, lost, unrecoverable } = await repairNow(archive);
+    expect(repaired.length, damage.told).toBeGreaterThan(0);
     expect((await verifyArchive(archive, null)).findings, damage.told).toEqual([]);
     const after = publishedTicks(root);
     const held = new Set(before);
@@ -55,11 +55,11 @@ test('after a repair verify is content, no tick is wrong, and a flipped bit cost
       after.filter((tick) => !held.has(tick)),
       damage.told,
     ).toEqual([]);
-    const rowsLost = mended.reduce((sum, file) => sum + (file.rowsLost ?? 0), 0);
+    const rowsLost = repaired.reduce((sum, file) => sum + (file.rows_lost ?? 0), 0);
     if (kind === 'a flipped bit') expect(rowsLost, damage.told).toBeLessThanOrEqual(groupRows);
     // What is lost is told: as windows to be asked for again, or as rows that are gone for good.
     if (after.length < before.length) expect(lost.length, damage.told).toBeGreaterThan(0);
-    if (rowsLost === 0) expect([after.length, gone], damage.told).toEqual([before.length, []]);
+    if (rowsLost === 0) expect([after.length, unrecoverable], damage.told).toEqual([before.length, []]);
     const [cases, total] = seen.get(kind) ?? [0, 0];
     seen.set(kind, [cases + 1, total + before.length - after.length]);
     archive.close();

@@ -120,7 +120,7 @@ async function silent(seed: number): Promise<void> {
     const paths = [...globSync('*/**/*.parquet', { cwd: root }), ...texts.slice(1)].sort();
     const look = async (path: string, bytes: Buffer, changed: Uint8Array): Promise<void> => {
       writeFileSync(join(root, path), changed);
-      expect((await verifyArchive(archive, null)).findings, path).toEqual([{ path, what: 'differs' }]);
+      expect((await verifyArchive(archive, null)).findings, path).toEqual([{ path, kind: 'checksum mismatch' }]);
       writeFileSync(join(root, path), bytes);
     };
     for (let n = 0; n < changesEach; n++) {
@@ -170,14 +170,16 @@ async function judge(root: string, archive: Archive): Promise<void> {
   const changed = Object.keys({ ...was, ...is }).filter((path) => was[path] !== is[path]);
   const repaired = await repairNow(archive);
   // None is silent, and none is invented.
-  expect(repaired.mended.map(({ path }) => path).sort()).toEqual(changed.sort());
+  expect(repaired.repaired.map(({ path }) => path).sort()).toEqual(changed.sort());
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
   expectTicks(root, archive, repaired, changed);
   for (const name of others) {
     const left = publishedRows(root, name).map((row) => JSON.stringify(row));
     const known = new Set(truth.rows.get(name));
     expect(left.filter((row) => !known.has(row))).toEqual([]);
-    const gone = repaired.gone.filter(({ dataset }) => dataset === name).reduce((sum, { rows }) => sum + rows, 0);
+    const gone = repaired.unrecoverable
+      .filter(({ dataset }) => dataset === name)
+      .reduce((sum, { rows }) => sum + rows, 0);
     expect(known.size - left.length, name).toBe(gone);
   }
   await refetch(root, archive);
@@ -185,14 +187,19 @@ async function judge(root: string, archive: Archive): Promise<void> {
 
 const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
 
-function expectTicks(root: string, archive: Archive, { lost, gone }: RepairReport, changed: readonly string[]): void {
+function expectTicks(
+  root: string,
+  archive: Archive,
+  { lost, unrecoverable }: RepairReport,
+  changed: readonly string[],
+): void {
   const left = publishedTicks(root);
   const there = new Set(left);
   expect(there.size).toBe(left.length);
   expect(left).toEqual(truth.ticks.filter((line) => there.has(line)));
   const timesOf = (lines: readonly string[], symbol: string): number[] =>
     lines.map((line) => line.split(' ')).flatMap(([s, t]) => (s === symbol ? [Number(t)] : []));
-  expect(gone.filter(({ dataset }) => dataset === 'ticks')).toEqual([]);
+  expect(unrecoverable.filter(({ dataset }) => dataset === 'ticks')).toEqual([]);
   const coverage = coverageOf(root);
   for (const symbol of symbols) {
     const before = timesOf(truth.ticks, symbol);

@@ -16,8 +16,8 @@ const few = [
   'source.first_lookback_days=2',
   'archive.candles=[]',
   'archive.parts=2',
-  'falls.ticks_share_max=1',
-  'falls.markets_share_max=1',
+  'drops.ticks_share_max=1',
+  'drops.markets_share_max=1',
 ];
 const thinned = { thinShare: 0.6, thinAfterMs: 6 * hourMs };
 const whole = { thinShare: 0 };

@@ -178,7 +178,7 @@ async function faultsAfter(root: string): Promise<string[]> {
     const wanted = all.filter((tick) => ticks.includes(tick) || wasAppended(archive, tick));
     const waiting = db.one<{ n: number }>('select count(*) as n from journal')!.n;
     return [
-      ...found.findings.map(({ path, what }) => `${path}: ${what}`),
+      ...found.findings.map(({ path, kind }) => `${path}: ${kind}`),
       ...(found.state === null ? [] : [found.state]),
       ...(JSON.stringify(ticks) === JSON.stringify(wanted) ? [] : [`published: ${ticks.join(', ')}`]),
       ...(waiting === 0 ? [] : [`${waiting} records wait in the journal`]),

@@ -62,7 +62,7 @@ describe.each(['earliest', 'latest'] as const)(
         coverageOf(output).length,
       );
       expect(Object.keys(box.stats().faults).length).toBeGreaterThan(3);
-      expect(third.summary.covered_to).toBe(firstNow + 30 * minuteMs);
+      expect(third.summary.reached).toBe(firstNow + 30 * minuteMs);
     });
   },
 );

@@ -36,13 +36,13 @@ const run: LastRun = {
   warnings_count: 1,
   failures_count: 6,
   schema_drift_count: 0,
-  covered_to: 950_000,
-  rate: { allowed_per_second: 5, used: 0.75, waited_ms: 250 },
+  reached: 950_000,
+  rate: { allowed_per_second: 5, used: 0.75, wait_ms: 250 },
   night: {
     ticks: { late: { count: 11 } },
-    markets: { new: { count: 1 }, gone: { count: 2 }, resolved: { count: 3 }, overdue: { count: 4 } },
+    markets: { new: { count: 1 }, delisted: { count: 2 }, resolved: { count: 3 }, overdue: { count: 4 } },
     covered: { gap_minutes: 1.5 },
-    too_late: { count: 12 },
+    fetched_late: { count: 12 },
   },
   rechecks: { windows: 20, contradicted: 1, lateness_ms: 5000, overlap_ms: 7500 },
 };
@@ -60,7 +60,7 @@ test('a run is told in base units, each figure in a family of its own', async ()
   expect(sampleOf(told, 'oddslake_job_last_run_symbols', 'name="nightly",state="failed"')).toBe(1);
   expect(of('rate_used_ratio')).toBe(0.75);
   expect(of('published_bytes')).toBe(5000);
-  expect([of('late_ticks'), of('gap_seconds'), of('symbols_too_late')]).toEqual([11, 90, 12]);
+  expect([of('late_ticks'), of('gap_seconds'), of('symbols_fetched_late')]).toEqual([11, 90, 12]);
   expect(sampleOf(told, 'oddslake_job_last_run_markets', 'change="overdue",name="nightly"')).toBe(4);
   const rechecked = ['rechecked_windows', 'contradicted_windows', 'lateness_seconds', 'overlap_seconds'];
   expect(rechecked.map((name) => of(name))).toEqual([20, 1, 5, 7.5]);

@@ -64,7 +64,7 @@ test('what is lost, for good perhaps, makes it no less ready', async () => {
   await publishNow(writer);
   expect(writer.readManifest()).toMatchObject({ watermark: now - hourMs / 2, reached: now - hourMs / 2, lost: [gone] });
   expect(await ready()).toMatchObject({ status: 200, body: { lag_seconds: 1800 } });
-  expect(await metric('oddslake_watermark_lag_seconds')).toBe(1800);
+  expect(await metric('oddslake_lag_seconds')).toBe(1800);
 });
 
 test('an archive of which no symbol is live has no lag', async () => {
@@ -73,7 +73,7 @@ test('an archive of which no symbol is live has no lag', async () => {
   append(writer, answer('A', [[now - hourMs, 0.5]], { origin: 'backfill' }));
   await publishNow(writer);
   expect((await ready()).body).toMatchObject({ status: 'ready', generation: 1, lag_seconds: null });
-  expect(await metric('oddslake_watermark_lag_seconds')).toBeNaN();
+  expect(await metric('oddslake_lag_seconds')).toBeNaN();
 });
 
 test('an archive whose manifest is lost or broken is not ready, and nothing of where it is is told', async () => {
@@ -107,7 +107,7 @@ test('metrics follow the archive while it changes', async () => {
     await metric('oddslake_generation'),
     await metric('oddslake_ticks_published'),
     await metric('oddslake_ticks_journaled'),
-    await metric('oddslake_watermark_lag_seconds'),
+    await metric('oddslake_lag_seconds'),
   ];
   expect(await standing()).toEqual([0, 0, 0, Number.NaN]);
   await publishLive(writer);
@@ -179,9 +179,9 @@ test('requests under way are told, and one whose client goes away is no longer o
   });
   const request = get(`${url}/api/v1/markets`, { headers: { authorization: `Bearer ${key}` } });
   request.on('error', () => {});
-  await until(async () => (await metric('oddslake_http_requests_under_way')) === 2, 'a request under way');
+  await until(async () => (await metric('oddslake_http_requests_in_flight')) === 2, 'a request under way');
   request.destroy();
-  await until(async () => (await metric('oddslake_http_requests_under_way')) === 1, 'no other request under way');
+  await until(async () => (await metric('oddslake_http_requests_in_flight')) === 1, 'no other request under way');
   const aborted = 'oddslake_http_requests_total{route="/api/v1/markets",method="GET",status="aborted"}';
   expect(await metric(aborted)).toBe(1);
   release();

@@ -131,17 +131,17 @@ function checkFileSize(archive: Archive, file: PublishedFile): FileDamage[] {
   if (staged !== at && disk.size(staged) === file.bytes) return [];
   const size = disk.size(at);
   if (size === file.bytes) return [];
-  return [{ path: file.path, kind: size === null ? 'missing' : 'size differs' }];
+  return [{ path: file.path, kind: size === null ? 'missing' : 'size mismatch' }];
 }
 
 /** A finding in the words in which it is remembered. */
-export function classifyFinding(archive: Archive, { path, what }: VerifyFinding): DamageKind {
+export function classifyFinding(archive: Archive, { path, kind }: VerifyFinding): DamageKind {
   const { disk, layout } = archive;
-  if (what === 'missing') return 'missing';
-  if (what === 'not in the manifest') return 'orphan';
+  if (kind === 'missing') return 'missing';
+  if (kind === 'orphan') return 'orphan';
   const published = findFilesAt(archive, new Set([path]))[0];
   const size = disk.isFile(join(layout.root, path)) ? disk.size(join(layout.root, path)) : null;
-  return published !== undefined && size !== published.bytes ? 'size differs' : 'checksum mismatch';
+  return published !== undefined && size !== published.bytes ? 'size mismatch' : 'checksum mismatch';
 }
 
 /** The files of the current manifest that are at these paths. */

@@ -36,14 +36,14 @@ export async function repairArchive(archive: Archive, options: RepairOptions): P
       : await withWriteLock(archive, options, () => repairFindings(archive, found, options));
   const first: readonly RepairedFile[] = manifest === null ? [] : [toRepairedManifest(manifest)];
   const files = listManifestFiles(archive.readManifest()).filter((file) =>
-    repaired.mended.some(({ path }) => path === file.path),
+    repaired.repaired.some(({ path }) => path === file.path),
   );
   const again = await verifyArchive(archive, files, undefined, options.signal);
   if (again.findings.length > 0) {
     const paths = again.findings.map(({ path }) => path).join(', ');
     throw new DamageError(`${paths} is damaged again right after it was mended: check the disk.`);
   }
-  return { ...repaired, mended: [...first, ...repaired.mended] };
+  return { ...repaired, repaired: [...first, ...repaired.repaired] };
 }
 
 const busyAdvice = 'What is damaged is as it was; run oddslake verify --repair again once that run is done.';
@@ -64,19 +64,19 @@ const toIntactReport = ({ generation, files, bytes, state }: VerifyResult): Repa
   files,
   bytes,
   state,
-  mended: [],
+  repaired: [],
   lost: [],
-  gone: [],
+  unrecoverable: [],
   written: [],
 });
 
 const toRepairedManifest = ({ what, setAside }: ManifestRepair): RepairedFile => ({
   path: 'manifest.json',
-  what,
-  outcome: 'put back',
-  setAside,
+  kind: what,
+  outcome: 'restored',
+  moved_to: setAside,
   rows: null,
-  rowsLost: null,
+  rows_lost: null,
 });
 
 async function repairFindings(archive: Archive, found: VerifyResult, options: RepairOptions): Promise<RepairReport> {
@@ -100,17 +100,17 @@ async function repairFindings(archive: Archive, found: VerifyResult, options: Re
   return {
     generation: manifest.generation,
     ...sumManifestTotals(manifest),
-    mended: listRepairedFiles(examined, aside, base, stage, losses),
+    repaired: listRepairedFiles(examined, aside, base, stage, losses),
     state: found.state,
     lost: losses.windows,
-    gone: losses.unrecoverable,
+    unrecoverable: losses.unrecoverable,
     written: [...stage.stagedFiles.values()].map(({ file }) => file),
   };
 }
 
 /** What lies behind a link to a disk that is not there now is not lost: to mend it would be to give it up. */
 function requireLinkTargets({ disk, layout }: Archive, findings: readonly VerifyFinding[]): void {
-  const missing = findings.filter(({ what }) => what === 'missing');
+  const missing = findings.filter(({ kind }) => kind === 'missing');
   for (const folder of new Set(missing.flatMap(({ path }) => [dirname(path), dirname(dirname(path))]))) {
     const at = join(layout.root, folder);
     if (!disk.isLink(at) || disk.size(at) !== null) continue;
@@ -167,23 +167,23 @@ function listRepairedFiles(
   losses: RepairLosses,
 ): RepairedFile[] {
   const rows = new Map(listManifestFiles(base).map((file) => [file.path, file.rows]));
-  const line = ({ path, what }: VerifyFinding, outcome: RepairOutcome, rowsLost: number | null): RepairedFile => ({
+  const line = ({ path, kind }: VerifyFinding, outcome: RepairOutcome, rowsLost: number | null): RepairedFile => ({
     path,
-    what,
+    kind,
     outcome,
-    setAside: aside.get(path) ?? null,
+    moved_to: aside.get(path) ?? null,
     rows: rows.get(path) ?? null,
-    rowsLost,
+    rows_lost: rowsLost,
   });
   return [
-    ...restorable.map(({ finding }) => line(finding, 'put back', 0)),
+    ...restorable.map(({ finding }) => line(finding, 'restored', 0)),
     ...damaged.map(({ finding, dataset }) => {
       const madeAnew = dataset === 'symbols' || dataset === 'coverage' || dataset.startsWith('candles');
-      const outcome = stage.removedPaths.has(finding.path) ? 'removed' : madeAnew ? 'made anew' : 'kept in part';
+      const outcome = stage.removedPaths.has(finding.path) ? 'removed' : madeAnew ? 'rebuilt' : 'salvaged';
       return line(finding, outcome, losses.rowsLost.get(finding.path) ?? 0);
     }),
-    ...orphans.map((finding) => line(finding, 'set aside', null)),
-    ...texts.map((finding) => line(finding, 'put back', null)),
+    ...orphans.map((finding) => line(finding, 'quarantined', null)),
+    ...texts.map((finding) => line(finding, 'restored', null)),
   ];
 }
 
@@ -191,7 +191,7 @@ const manifestName = 'manifest.json';
 
 /** What became of manifest.json. */
 export interface ManifestRepair {
-  readonly what: 'missing' | 'differs';
+  readonly kind: 'missing' | 'checksum mismatch';
   /** Where the other one is now, relative to the root; null where there was none. */
   readonly setAside: string | null;
 }
@@ -226,7 +226,7 @@ export function repairManifest(archive: Archive): ManifestRepair | null {
     return true;
   });
   if (!isStillLast) return null;
-  return { what: found === null ? 'missing' : 'differs', setAside: kept };
+  return { kind: found === null ? 'missing' : 'checksum mismatch', setAside: kept };
 }
 
 /** What to do where a repair can do nothing; `why` is a clause. */

@@ -24,7 +24,7 @@ import { type HashPrefetcher, openHashPrefetcher } from './prefetch-hashes.ts';
 
 export interface VerifyFinding {
   readonly path: string;
-  readonly what: 'missing' | 'differs' | 'not in the manifest';
+  readonly kind: 'missing' | 'checksum mismatch' | 'orphan';
 }
 
 export interface VerifyResult {
@@ -144,8 +144,8 @@ function locateReadableFile(archive: Archive, { path }: PublishedFile): string |
 function checkFileContent(archive: Archive, file: PublishedFile, records: FileRecord[]): VerifyFinding | undefined {
   const { path } = file;
   const bytes = tryReadFile(archive, path);
-  if (bytes === null) return { path, what: 'missing' };
-  if (bytes === undefined || sha256(bytes) !== file.sha256) return { path, what: 'differs' };
+  if (bytes === null) return { path, kind: 'missing' };
+  if (bytes === undefined || sha256(bytes) !== file.sha256) return { path, kind: 'checksum mismatch' };
   if (!hasRowGroups(archive.state.db, path, file.sha256)) {
     const dataset = path.slice(0, path.indexOf('/')) as DatasetName;
     records.push(createFileRecord(path, bytes, file.sha256, readFileKeys(dataset, bytes)));
@@ -205,7 +205,7 @@ function readIntactRootTexts({ disk, layout }: Archive, manifest: Manifest): Rea
 }
 
 const findOrphanFindings = (archive: Archive, files: readonly PublishedFile[]): VerifyFinding[] =>
-  findOrphanFiles(archive, files).map((path) => ({ path, what: 'not in the manifest' }));
+  findOrphanFiles(archive, files).map((path) => ({ path, kind: 'orphan' }));
 
 /** The texts at the root that readers check files against, or run. */
 export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFinding[] {
@@ -215,7 +215,7 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
   const own = getMeta(archive.state.db, manifestHashKey);
   // Texts that follow from another manifest prove nothing either, and not all that it says need make sense.
   if (own !== undefined && sha256(Buffer.from(archive.readManifestText())) !== own)
-    return [{ path: 'manifest.json', what: 'differs' }];
+    return [{ path: 'manifest.json', kind: 'checksum mismatch' }];
   const expected: Record<string, string | undefined> = {
     'manifest.json': own,
     SHA256SUMS: sha256(Buffer.from(formatChecksums(manifest))),
@@ -224,8 +224,8 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
   };
   return Object.entries(expected).flatMap(([path, hash]): VerifyFinding[] => {
     const at = join(archive.layout.root, path);
-    if (!archive.disk.isFile(at)) return [{ path, what: 'missing' }];
-    return hash === undefined || sha256(archive.disk.read(at)) === hash ? [] : [{ path, what: 'differs' }];
+    if (!archive.disk.isFile(at)) return [{ path, kind: 'missing' }];
+    return hash === undefined || sha256(archive.disk.read(at)) === hash ? [] : [{ path, kind: 'checksum mismatch' }];
   });
 }
 

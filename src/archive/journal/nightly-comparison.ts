@@ -49,7 +49,7 @@ export interface ListedState {
 
 export interface MarketChanges {
   readonly new: NamedCount;
-  readonly gone: NamedCount;
+  readonly delisted: NamedCount;
   readonly resolved: NamedCount;
   readonly overdue: NamedCount;
 }
@@ -72,7 +72,7 @@ export function computeMarketChanges(states: readonly ListedState[], since: numb
   overdue.sort((a, b) => a.closesAt! - b.closesAt!);
   return {
     new: toNamedCount(out.new),
-    gone: toNamedCount(out.gone),
+    delisted: toNamedCount(out.gone),
     resolved: toNamedCount(out.resolved),
     overdue: toNamedCount(overdue.map(({ symbol }) => symbol)),
   };
@@ -186,7 +186,7 @@ export function describeVolumeDrops(
     const fall = 1 - tonight.markets / usual;
     if (fall > rules.marketsShareMax) {
       out.push(
-        `markets fell by ${formatPercent(fall)}: the lists name ${tonight.markets}, and ${formatRounded(usual)} in the median of the last ${markets.length} nights (falls.markets_share_max is ${rules.marketsShareMax})`,
+        `markets fell by ${formatPercent(fall)}: the lists name ${tonight.markets}, and ${formatRounded(usual)} in the median of the last ${markets.length} nights (drops.markets_share_max is ${rules.marketsShareMax})`,
       );
     }
   }
@@ -195,7 +195,7 @@ export function describeVolumeDrops(
     const fall = 1 - computeTickRate(tonight) / perHour;
     if (fall > rules.ticksShareMax) {
       out.push(
-        `ticks fell by ${formatPercent(fall)}: ${formatRounded(computeTickRate(tonight))} new ones an hour, and ${formatRounded(perHour)} in the median of the last ${compared.length} nights (falls.ticks_share_max is ${rules.ticksShareMax})`,
+        `ticks fell by ${formatPercent(fall)}: ${formatRounded(computeTickRate(tonight))} new ones an hour, and ${formatRounded(perHour)} in the median of the last ${compared.length} nights (drops.ticks_share_max is ${rules.ticksShareMax})`,
       );
     }
   }

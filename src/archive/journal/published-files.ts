@@ -77,7 +77,7 @@ export const readShareHashedTo = (db: Database): number | null => {
 export const recordShareHashedTo = (db: Database, atMs: number): void => setMeta(db, hashShareKey, String(atMs));
 
 /** How a file is not as it was published; `state`: the state database is damaged, or knows another coverage. */
-export type DamageKind = 'missing' | 'size differs' | 'checksum mismatch' | 'orphan' | 'state';
+export type DamageKind = 'missing' | 'size mismatch' | 'checksum mismatch' | 'orphan' | 'state';
 
 export interface FileDamage {
   /** Relative to the archive's root. */
@@ -95,7 +95,8 @@ export interface RecordedDamage extends FileDamage {
 /** What is remembered of damage, by path; nothing where the last verify or repair was clean. */
 export const readRecordedDamage = (db: Database): RecordedDamage[] =>
   db.all<RecordedDamage & Record<string, never>>(
-    'select path, kind, found_at as "foundAt", run_id as "runId" from damage order by path',
+    `select path, case kind when 'size differs' then 'size mismatch' else kind end as kind, found_at as "foundAt", run_id as "runId"
+     from damage order by path`,
   );
 
 /** Adds what a run has found. When a path was first found damaged stays. */

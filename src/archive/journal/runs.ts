@@ -269,3 +269,30 @@ export const readLatestEndedRun = (db: Database, job: string, untilMs: number): 
     job,
     untilMs,
   );
+
+/** Fields of a summary that had another name before 0.2, by the path of what they are in. */
+const renamedSummaryFields: readonly (readonly [path: readonly string[], before: string, now: string])[] = [
+  [[], 'covered_to', 'reached'],
+  [['rate'], 'waited_ms', 'wait_ms'],
+  [['night'], 'too_late', 'fetched_late'],
+  [['night', 'markets'], 'gone', 'delisted'],
+];
+
+/**
+ * A recorded summary, with the names that its fields have now. Its shape is not checked.
+ * @throws SyntaxError for a text that is no JSON
+ */
+export function parseRunSummary(text: string): unknown {
+  const summary: unknown = JSON.parse(text);
+  for (const [path, before, now] of renamedSummaryFields) {
+    let object: unknown = summary;
+    for (const name of path) object = isObject(object) ? object[name] : undefined;
+    if (!isObject(object) || !Object.hasOwn(object, before)) continue;
+    if (!Object.hasOwn(object, now)) object[now] = object[before];
+    delete object[before];
+  }
+  return summary;
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

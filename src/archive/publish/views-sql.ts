@@ -164,14 +164,14 @@ CREATE OR REPLACE MACRO is_covered(ticker, moment) AS EXISTS (
 )`,
   },
   {
-    name: 'lives',
+    name: 'lifetimes',
     needs: ['symbols', 'markets', 'coverage'],
     uses: [],
     sql: `-- Each symbol's lifetime: from its opening (unknown: the earliest of first tick, first sight and start of its coverage)
 -- to the last of last listing, close and last tick, excluded;
 -- t_to is NULL while it is active. A resolution ahead of the last sight, without an outcome, is but a plan. A symbol that
 -- no market list named and no poll followed lives until its last tick.
-CREATE OR REPLACE VIEW lives AS
+CREATE OR REPLACE VIEW lifetimes AS
 SELECT s.symbol, coalesce(s.opens_at, least(s.first_tick, s.first_seen, f.t_from)) AS t_from,
        CASE WHEN s.is_active IS DISTINCT FROM false AND s.ended_at IS NULL
              AND (m.symbol IS NOT NULL OR c.symbol IS NOT NULL OR s.last_tick IS NULL) THEN NULL
@@ -190,7 +190,7 @@ LEFT JOIN (SELECT symbol, min(t_from) AS t_from FROM coverage WHERE dataset = 't
   {
     name: 'gaps',
     needs: ['coverage', 'symbols', 'markets'],
-    uses: ['lives'],
+    uses: ['lifetimes'],
     sql: formatGapsView(lost),
   },
   {
@@ -226,7 +226,7 @@ ${coveredShare.joins}`,
   {
     name: 'candles_filled',
     needs: ['ticks', 'coverage', 'symbols', 'markets', ...(daily ? (['candles_1d'] as const) : [])],
-    uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start', 'lives'],
+    uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start', 'lifetimes'],
     sql: `-- Every step that starts in [since, until) and in a symbol's life, from its first tick on. Where there is no tick, ticks
 -- is 0 and the last close is carried over as open, high, low and close; covered tells a quiet step (1) from a hole (0):
 --   FROM candles_filled('15m', '2026-11-19', '2026-11-20')
@@ -243,7 +243,7 @@ WITH ${formedCandlesCte}, ${coverageSumsCte}, carried AS NOT MATERIALIZED (
   SELECT s.symbol,
          unnest(range(greatest(epoch_ms(first_start(since, step)), epoch_ms(step_start(s.first_tick, step))),
                       least(epoch_ms(l.t_to), epoch_ms(instant(until))), step_ms(step))) AS ms
-  FROM symbols AS s JOIN lives AS l ON l.symbol = s.symbol
+  FROM symbols AS s JOIN lifetimes AS l ON l.symbol = s.symbol
   WHERE s.first_tick < instant(until)
 ), filled AS (
   SELECT g.symbol, g.ms, g.ms + step_ms(step) AS ms_end, f.open, f.high, f.low, coalesce(f.ticks, 0) AS ticks,
@@ -292,7 +292,7 @@ WITH lost AS (
     UNION ALL SELECT t_from, t_to FROM lost)
 ), alive AS (
   SELECT l.symbol, greatest(l.t_from, k.t_from) AS t_from, least(l.t_to, k.t_to) AS t_to
-  FROM lives AS l, known AS k
+  FROM lifetimes AS l, known AS k
   WHERE k.t_from IS NOT NULL AND greatest(l.t_from, k.t_from) < least(l.t_to, k.t_to)
 ), stops AS (
   SELECT a.symbol, a.t_from AS alive_from, greatest(c.t_from, a.t_from) AS t_from, least(c.t_to, a.t_to) AS t_to

@@ -7,7 +7,7 @@ const symbolStates = ['active', 'unlisted', 'suspended', 'closed', 'resolved'] a
 
 /** What the archive knows of its symbols, as `symbols --json` prints it. Times are epoch milliseconds. */
 export interface SymbolList {
-  readonly text: string;
+  readonly query: string;
   readonly known: number;
   readonly count: number;
   readonly symbols: readonly ListedSymbol[];
@@ -46,7 +46,7 @@ export function listSymbols(archive: Archive, text: string, nowMs: number): Symb
   const symbols = found.map((facts) => toListedSymbol(facts, nowMs));
   // A stable sort: within a state they stay in the order of their names.
   symbols.sort((a, b) => symbolStates.indexOf(a.state) - symbolStates.indexOf(b.state));
-  return { text, known: known.length, count: symbols.length, symbols };
+  return { query: text, known: known.length, count: symbols.length, symbols };
 }
 
 function getSymbolState(facts: SymbolFacts, nowMs: number): ListedSymbol['state'] {

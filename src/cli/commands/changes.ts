@@ -33,20 +33,21 @@ export function addChanges(shell: CliContext): void {
         import('../../archive/format/manifest.ts'),
       ]);
       const manifest = archive.readManifest();
-      const [from, to] = [flags.since, manifest.generation];
-      const files = listChangedFiles(manifest, from);
-      const removed = listRemovedPaths(manifest, from);
+      const { since } = flags;
+      const { generation } = manifest;
+      const files = listChangedFiles(manifest, since);
+      const removed = listRemovedPaths(manifest, since);
       if (flags.json === true) {
-        process.stdout.write(`${JSON.stringify({ from, to, count: files.length, files, removed })}\n`);
+        process.stdout.write(`${JSON.stringify({ since, generation, count: files.length, files, removed })}\n`);
         return;
       }
       for (const file of files) process.stdout.write(`${file.path}\n`);
       if (flags.quiet === true) return;
       // Apart from the paths, so that those alone can be piped on.
       process.stderr.write(
-        from === to
-          ? `nothing changed: this is generation ${to}\n`
-          : `${formatCount(files.length, 'file')}, ${formatBytes(sumFileTotals(files).bytes)}, from generation ${from} to ${to}\n`,
+        since === generation
+          ? `nothing changed: this is generation ${generation}\n`
+          : `${formatCount(files.length, 'file')}, ${formatBytes(sumFileTotals(files).bytes)}, from generation ${since} to ${generation}\n`,
       );
       for (const path of removed) process.stderr.write(`removed by a repair, and to be removed from copies: ${path}\n`);
     }),
@@ -60,4 +61,4 @@ The files at the root (manifest.json, SHA256SUMS, …) change with every generat
 
 const examples = `
   oddslake changes --since 41 | rsync -a --files-from=- output/archive/ backup:archive/
-  oddslake changes --since 0 --json | jq .to`;
+  oddslake changes --since 0 --json | jq .generation`;

@@ -143,4 +143,4 @@ accepted.`;
 
 const examples = `
   oddslake gaps --output lake
-  oddslake gaps --output lake --from 2026-11-01 --to 2026-11-08 --json | jq .windows`;
+  oddslake gaps --output lake --from 2026-11-01 --to 2026-11-08 --json | jq .gaps`;

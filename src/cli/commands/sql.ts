@@ -61,7 +61,7 @@ const terms = {
   ticks_with_markets: 'every tick once, with the state of its market as of its time',
   gaps: "windows of a symbol's life that nothing covers, between the first and the last covered moment",
   'is_covered(symbol, t)': 'whether a moment was asked for and answered',
-  lives: 'from when to when a symbol lives, t_to being NULL while it does',
+  lifetimes: 'lifetime of each symbol, from t_from to t_to; t_to is NULL while it is active',
 };
 
 const examples = `

@@ -56,8 +56,8 @@ async function runVerify(shell: CliContext, flags: VerifyOptions): Promise<void>
 function printVerified(found: VerifyResult, archive: Archive, runId: string, asJson: boolean): void {
   if (asJson) process.stdout.write(`${JSON.stringify({ run_id: runId, ...found })}\n`);
   else {
-    for (const { path, what } of found.findings)
-      process.stdout.write(`${path}: ${what}${describeManifestEntry(path, what, archive)}\n`);
+    for (const { path, kind } of found.findings)
+      process.stdout.write(`${path}: ${kind}${describeManifestEntry(path, kind, archive)}\n`);
     const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
     process.stdout.write(
       `${formatCount(found.files, 'file')}, ${formatBytes(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
@@ -68,8 +68,8 @@ function printVerified(found: VerifyResult, archive: Archive, runId: string, asJ
 }
 
 /** What a manifest says that the last publish did not write; the files were looked at by it all the same. */
-const describeManifestEntry = (path: string, what: VerifyFinding['what'], { state, readManifest }: Archive): string =>
-  path === 'manifest.json' && what === 'differs'
+const describeManifestEntry = (path: string, what: VerifyFinding['kind'], { state, readManifest }: Archive): string =>
+  path === 'manifest.json' && what === 'checksum mismatch'
     ? ` from the one that the last publish wrote, generation ${state.generation()}, and calls itself generation ${readManifest().generation}`
     : '';
 

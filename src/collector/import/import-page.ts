@@ -33,7 +33,7 @@ export type SavedPage =
       readonly view: string | null;
       readonly records: readonly unknown[];
     }
-  | { readonly kind: 'set aside'; readonly rejected: RejectedInput };
+  | { readonly kind: 'quarantined'; readonly rejected: RejectedInput };
 
 /**
  * Reads a saved answer of the tick or the market route. `dataset`: what it has to be; null for either.
@@ -52,7 +52,7 @@ export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | 
   }
   if (page.symbol === null || !isSymbolName(page.symbol)) {
     const reason = 'the page names no symbol: which market its ticks are of is not known';
-    return { kind: 'set aside', rejected: { reason, raw: truncateRaw(Buffer.from(bytes).toString('utf8')) } };
+    return { kind: 'quarantined', rejected: { reason, raw: truncateRaw(Buffer.from(bytes).toString('utf8')) } };
   }
   const observedAt = resolveObservedAt(page.generatedAt, times.writtenAt, times.futureMs);
   const judged = validateTicks(page, allTime, times.futureMs);

@@ -166,7 +166,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
   async function writeSetAside(): Promise<void> {
     const batch = rejects.drain();
     if (batch.items.length + batch.dropped === 0) return;
-    if (held !== undefined) return held.append({ kind: 'set aside', ...batch });
+    if (held !== undefined) return held.append({ kind: 'quarantined', ...batch });
     await journalSetAside(batch.items, batch.dropped);
   }
 
@@ -307,7 +307,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       if (books.length >= batchRecordsMax) await writeBooks();
     },
     async addMarketsPoll(poll) {
-      journalMarketsPoll(state, runId, poll, run.context.settings.falls.marketsShareMax);
+      journalMarketsPoll(state, runId, poll, run.context.settings.drops.marketsShareMax);
       await weigh(ticksPerMarket * poll.markets.length);
     },
     async addMarkets(facts, firstSeen, lastSeen) {

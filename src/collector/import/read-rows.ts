@@ -107,7 +107,7 @@ async function importSavedPage(
     const { symbol, observedAt, judged, covered } = page;
     return await writer.addPage({ symbol, observedAt, ticks: judged.ticks, rejected: judged.rejected, covered });
   }
-  if (page.kind === 'set aside') {
+  if (page.kind === 'quarantined') {
     writer.rows.reject(null, page.rejected);
     onSetAside('page', page.rejected.reason, file.path);
     return await writer.flushRows(file.writtenAt);

@@ -6,7 +6,7 @@ import type { ImportedSymbolTicks } from '../../archive/publish/import-buffer.ts
 /** What an import has read, on its way to the archive. */
 export type StagedItem =
   | { readonly kind: 'read'; readonly read: ImportedSymbolTicks }
-  | { readonly kind: 'set aside'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
+  | { readonly kind: 'quarantined'; readonly items: readonly QuarantinedInput[]; readonly dropped: number }
   | { readonly kind: 'markets'; readonly markets: ImportedMarkets };
 
 export interface ImportedMarkets {

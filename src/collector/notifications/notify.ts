@@ -68,13 +68,13 @@ export function buildNotification(summary: Summary, { host, archive }: RunLocati
     version,
     started_at: formatIsoUtc(summary.started_at),
     finished_at: formatIsoUtc(summary.finished_at),
-    missing: summary.failures.map(({ symbol, from, to, reason }) => ({
+    failures: summary.failures.map(({ symbol, from, to, reason }) => ({
       symbol,
       from: from === null ? null : formatIsoUtc(from),
       to: to === null ? null : formatIsoUtc(to),
       reason: truncateText(reason, reasonLengthMax),
     })),
-    missing_count: summary.failures_count,
+    failures_count: summary.failures_count,
     damaged: summary.damaged.map(({ path, kind, found_at }) => ({ path, kind, found_at: formatIsoUtc(found_at) })),
     damaged_count: summary.damaged_count,
     warnings: summary.warnings.map((one) => truncateText(one, reasonLengthMax)),

@@ -51,9 +51,9 @@ const retainedMetrics = new Set([
   'oddslake_watermark_timestamp_seconds',
   'oddslake_reached_timestamp_seconds',
   'oddslake_archive_state',
-  'oddslake_dates',
+  'oddslake_days',
   'oddslake_gaps',
-  'oddslake_windows_provisional',
+  'oddslake_windows_inferred',
   'oddslake_damaged_files',
   'oddslake_symbols_suspended',
 ]);

@@ -1,6 +1,6 @@
 import { createLayout } from '../../archive/format/layout.ts';
 import type { Database } from '../../archive/journal/database.ts';
-import { readLastEndedRuns } from '../../archive/journal/runs.ts';
+import { parseRunSummary, readLastEndedRuns } from '../../archive/journal/runs.ts';
 import { openState, toStateFilePath } from '../../archive/journal/state.ts';
 import { clockAheadMsMax } from '../../base/ports.ts';
 import type { Context } from '../../context/context.ts';
@@ -22,7 +22,7 @@ export const listLastRunRecords = (db: Database, nowMs: number): LastRunRecord[]
 /** A summary as it was kept; one of an older oddslake may lack what a later one has, and then nothing is told of it. */
 function parseLastRun(summary: string | null): LastRun | null {
   try {
-    const run = JSON.parse(summary ?? 'null') as Partial<LastRun> | null;
+    const run = parseRunSummary(summary ?? 'null') as Partial<LastRun> | null;
     const whole = run?.ticks !== undefined && run.symbols !== undefined && run.published !== undefined;
     return whole ? (run as LastRun) : null;
   } catch {

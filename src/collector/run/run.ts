@@ -209,7 +209,7 @@ const emptyFacts: CountedFacts = {
   watermark: null,
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-  books: emptyBookCounts,
+  orderbooks: emptyBookCounts,
   gaps: 0,
   warnings: [],
   failures: [],
@@ -223,7 +223,7 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
   const waiting = countWaitingTicks(db, run.id) === 0 ? undefined : countJournaledTicks(archive, run.id);
   const counts = readRunCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
-  const { generation, watermark, reached: covered_to } = archive.readManifest();
+  const { generation, watermark, reached } = archive.readManifest();
   const asked = client?.counters();
   const verdict = readPublishedVerdict(archive, context.clock.nowMs());
   const { requests, retries, throttledMs } = asked ?? { requests: 0, retries: 0, throttledMs: 0 };
@@ -242,10 +242,10 @@ function collectFacts(run: Run, client: Upstream | undefined): CountedFacts {
     recovered,
     generation,
     watermark,
-    covered_to,
+    reached,
     verdict,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
-    books: run.bookCounts,
+    orderbooks: run.bookCounts,
     damage: readRecordedDamage(run.archive.state.db),
     symbols,
     gaps: failures.filter((failure) => failure.symbol !== null).length,
@@ -273,7 +273,7 @@ function formatQuarantineWarnings(quarantined: number, dropped: number): string[
 const toRateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters): RateUse => ({
   allowed_per_second: allowedPerSecond,
   used: Math.round(usedShare * 1000) / 1000,
-  waited_ms: waitedMs,
+  wait_ms: waitedMs,
 });
 
 function createRun(

@@ -83,7 +83,7 @@ function suggestForMissing(summary: Summary, { failures, hasSharpDrop, flags, ar
     return `See whether the service lacks it too; what it has by then is asked for again by: oddslake backfill --force ${formatLastDaysFlags(summary)}${flags}`;
   const lists = failures.some(({ reason }) => reason.startsWith('markets'));
   if (lists) return `Ask for the market lists again: oddslake markets${flags}`;
-  if (failures.length > 0 && summary.books.failed > 0)
+  if (failures.length > 0 && summary.orderbooks.failed > 0)
     return `Ask for the order books again: oddslake orderbook${flags}`;
   return null;
 }

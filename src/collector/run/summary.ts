@@ -57,7 +57,7 @@ export interface Summary {
   /** Markets that the lists named, by canonical_id, of a run that polled them. */
   readonly markets?: number;
   /** Order books, counted apart from ticks. */
-  readonly books: BookCounts;
+  readonly orderbooks: BookCounts;
   readonly published: {
     readonly files: number;
     readonly rows: number;
@@ -71,7 +71,7 @@ export interface Summary {
   readonly generation: number;
   readonly watermark: number | null;
   /** The same but for windows that are lost, which nobody may ever have again. */
-  readonly covered_to?: number | null;
+  readonly reached?: number | null;
   readonly gaps: number;
   /** How whole the archive is, all of it; absent where it was not opened. */
   readonly verdict?: CompletenessCounts;
@@ -103,7 +103,7 @@ export interface RateUse {
   /** Share, 0 to 1, of what was allowed while there was something to ask for. */
   readonly used: number;
   /** Milliseconds for which requests stood ready and waited for their turn. */
-  readonly waited_ms: number;
+  readonly wait_ms: number;
 }
 
 export interface RecheckCounts {
@@ -146,7 +146,7 @@ export interface NightSummary {
    */
   readonly covered: { readonly symbols: number; readonly gap_minutes: number };
   /** Symbols some of whose days were first fetched so long after they had ended that the upstream may have thinned them. */
-  readonly too_late: NamedCount;
+  readonly fetched_late: NamedCount;
 }
 
 /** Lost windows of ticks that were had again, by where from: answers kept under .oddslake/raw, or those asked for anew. */
@@ -246,7 +246,7 @@ export function summarize(facts: RunFacts): Summary {
     recovered: facts.recovered,
     symbols: facts.symbols,
     ...(facts.markets !== undefined && { markets: facts.markets }),
-    books: facts.books,
+    orderbooks: facts.orderbooks,
     published: {
       files: facts.files.length,
       rows,
@@ -257,7 +257,7 @@ export function summarize(facts: RunFacts): Summary {
     },
     generation: facts.generation,
     watermark: facts.watermark,
-    ...(facts.covered_to !== undefined && { covered_to: facts.covered_to }),
+    ...(facts.reached !== undefined && { reached: facts.reached }),
     gaps: facts.gaps,
     ...(facts.verdict && { verdict: facts.verdict }),
     warnings: facts.warnings.slice(0, listLengthMax),

@@ -55,7 +55,7 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
       from: past.find((night) => night.polledTo < end)?.polledTo ?? end - lookbackMs,
       to: end,
     }),
-    too_late: toNamedCount(run.nightCounters.tooLateSymbols.filter((symbol) => !lacking.has(symbol))),
+    fetched_late: toNamedCount(run.nightCounters.tooLateSymbols.filter((symbol) => !lacking.has(symbol))),
   };
   // What was published since the rechecks may have grown the overlap.
   const known = readRechecks(db);
@@ -71,7 +71,7 @@ export function recordNightStats(run: Run, end: number, markets: number | null):
   }
   const night: NightVolume = { polledTo: end, polledMs, markets, ticks: counts.ticks };
   recordNight(db, { ...night, runId: run.id, late: counts.late, conflicts: counts.conflicts, listedAt });
-  const falls = describeVolumeDrops(past, night, settings.falls);
+  const falls = describeVolumeDrops(past, night, settings.drops);
   // The same is told once.
   if (shortListsReason !== null && !falls.some((reason) => reason.startsWith('markets')))
     falls.push(`markets: ${shortListsReason}`);

@@ -78,7 +78,7 @@ export async function pollMarketLists(run: Run): Promise<number | null> {
     });
     run.hasUpstreamResponded = true;
     const { markets, rejected } = poll;
-    const { marketsShareMax } = context.settings.falls;
+    const { marketsShareMax } = context.settings.drops;
     run.nightCounters.shortListsReason = journalMarketsPoll(archive.state, run.id, poll, marketsShareMax);
     run.markets = new Set(markets.map(({ canonicalId }) => canonicalId)).size;
     run.nightCounters.listedAt = poll.observedAt;
@@ -151,7 +151,7 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
   const plans: SymbolPlan[] = [];
   const [lostBySymbol, owedBySymbol, settled] = [readAllLostTicks(db), readAllOwedWindows(db), readSettledGaps(db)];
   const inferred = findInferredTails(db, readEvidenceSince(db));
-  const { thinsAfterDays } = context.settings.source;
+  const { downsampledAfterDays } = context.settings.source;
   for (const { facts, coverage } of listPolledSymbols(run, chosen, nowMs)) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
     // What a run was told to be lost for good, or is settled otherwise, is nothing to ask for night after night.
@@ -165,7 +165,10 @@ export async function pollTicks(run: Run, end: number, chosen: readonly string[]
       ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }
       : addTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
     run.nightCounters.polledCount++;
-    if (thinsAfterDays !== null && isThinnedBeforeFetch(plan.windows, coverage, nowMs, thinsAfterDays * dayMs))
+    if (
+      downsampledAfterDays !== null &&
+      isThinnedBeforeFetch(plan.windows, coverage, nowMs, downsampledAfterDays * dayMs)
+    )
       run.nightCounters.tooLateSymbols.push(facts.symbol);
     if (plan.windows.length > 0) plans.push(plan);
   }

@@ -45,16 +45,16 @@ export async function repairDamage(run: Run, show?: (repaired: RepairReport) => 
   // All that is published was looked at, and what was wrong of it was mended.
   recordVerification(archive, { ...repaired, findings: [] }, run.id, begunAt);
   for (const file of repaired.written) run.files.set(file.path, file);
-  const lost = repaired.mended.reduce(
-    (sum, { path, rowsLost }) => sum + (path.startsWith('ticks/') ? (rowsLost ?? 0) : 0),
+  const lost = repaired.repaired.reduce(
+    (sum, { path, rows_lost }) => sum + (path.startsWith('ticks/') ? (rows_lost ?? 0) : 0),
     0,
   );
   if (lost > 0) addPublishedTicks(archive.state.db, run.id, { added: 0, lost });
-  for (const gone of repaired.gone) {
+  for (const gone of repaired.unrecoverable) {
     run.failures.push({ symbol: null, from: null, to: null, reason: `lost for good: ${formatGoneRows(gone)}` });
   }
-  if (repaired.mended.length > 0)
-    context.log.info({ files: repaired.mended.length, generation: repaired.generation }, 'mended');
+  if (repaired.repaired.length > 0)
+    context.log.info({ files: repaired.repaired.length, generation: repaired.generation }, 'mended');
   show?.(repaired);
   // Last: what the state knows of the files was needed to mend them.
   if (repaired.state !== null) throw new DamageError(repaired.state);

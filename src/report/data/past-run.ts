@@ -1,4 +1,4 @@
-import type { RecordedRun } from '../../archive/journal/runs.ts';
+import { parseRunSummary, type RecordedRun } from '../../archive/journal/runs.ts';
 
 /** A run of the past. Times are epoch milliseconds. */
 export interface PastRun {
@@ -64,7 +64,7 @@ export function toPastRun({ summary, ...run }: RecordedRun, isOver: (runId: stri
 export function parsePastSummary(text: string): PastSummary | null {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(text);
+    parsed = parseRunSummary(text);
   } catch {
     return null;
   }
@@ -81,8 +81,8 @@ export function parsePastSummary(text: string): PastSummary | null {
     quarantined: toCount(ticks?.quarantined),
     planned: toCount(symbols?.planned),
     failed: toCount(symbols?.failed),
-    // Of a run of before covered_to the watermark.
-    watermark: toNumber(of.covered_to ?? of.watermark),
+    // Of a run of before reached the watermark.
+    watermark: toNumber(of.reached ?? of.watermark),
     warnings,
     warningsCount: Math.max(warnings.length, toCount(of.warnings_count)),
     failures: failures.map(({ symbol, reason }) => ({ symbol: toText(symbol), reason: toText(reason) ?? '' })),
@@ -103,7 +103,7 @@ export function parsePastSummary(text: string): PastSummary | null {
 function parseRate(of: Fields | null): PastRate | null {
   const [allowedPerSecond, used] = [toNumber(of?.allowed_per_second), toNumber(of?.used)];
   if (allowedPerSecond === null || used === null) return null;
-  return { allowedPerSecond, used, waitedMs: toCount(of?.waited_ms) };
+  return { allowedPerSecond, used, waitedMs: toCount(of?.wait_ms) };
 }
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -19,7 +19,7 @@ export interface NewApiKey {
 export interface ListedApiKey {
   readonly id: string;
   readonly name: string;
-  readonly state: 'good' | 'expired' | 'revoked';
+  readonly state: 'active' | 'expired' | 'revoked';
   readonly created_at: number;
   readonly expires_at: number | null;
   readonly revoked_at: number | null;
@@ -135,7 +135,7 @@ export const getApiKeyState = (
   row: Pick<ApiKeyRow, 'revoked_at' | 'expires_at'>,
   nowMs: number,
 ): ListedApiKey['state'] =>
-  row.revoked_at !== null ? 'revoked' : row.expires_at !== null && row.expires_at <= nowMs ? 'expired' : 'good';
+  row.revoked_at !== null ? 'revoked' : row.expires_at !== null && row.expires_at <= nowMs ? 'expired' : 'active';
 
 /** The two parts of a key's text; null for what is none. */
 export function parseApiKey(text: string): { id: string; secret: string } | null {
@@ -233,7 +233,7 @@ export function createApiKeyCache(db: WorkspaceDatabase, clock: Clock): ApiKeyCa
       // An unknown id takes as long as a known one.
       const same = isMatchingSecret(row?.digest ?? '00'.repeat(32), key.secret);
       if (row === undefined || !same) return null;
-      if (getApiKeyState(row, nowMs) !== 'good') {
+      if (getApiKeyState(row, nowMs) !== 'active') {
         // Familiar no more: from now on it counts as any bad one.
         known.delete(key.id);
         return null;

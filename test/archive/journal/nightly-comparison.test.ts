@@ -65,7 +65,7 @@ describe('what changed among the markets', () => {
     expect(changes).toEqual({
       new: { count: 2, names: ['NEW', 'NEW-RESOLVED'] },
       resolved: { count: 1, names: ['RESOLVED'] },
-      gone: { count: 1, names: ['GONE'] },
+      delisted: { count: 1, names: ['GONE'] },
       overdue: { count: 2, names: ['LATER', 'LATE'] },
     });
   });

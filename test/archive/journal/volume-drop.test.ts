@@ -45,14 +45,14 @@ describe('a night', () => {
   test('whose markets fell by more than the share says so', () => {
     expect(describeVolumeDrops(usual, night(6, 50, 2400), rules)).toEqual([]);
     expect(describeVolumeDrops(usual, night(6, 49, 2400), rules)).toEqual([
-      'markets fell by 51 %: the lists name 49, and 100 in the median of the last 5 nights (falls.markets_share_max is 0.5)',
+      'markets fell by 51 %: the lists name 49, and 100 in the median of the last 5 nights (drops.markets_share_max is 0.5)',
     ]);
   });
 
   test('whose ticks fell by more than the share says so, by the hour and not by the night', () => {
     expect(describeVolumeDrops(usual, night(6, 100, 480), rules)).toEqual([]);
     expect(describeVolumeDrops(usual, night(6, 100, 479), rules)).toEqual([
-      'ticks fell by 80 %: 20 new ones an hour, and 100 in the median of the last 5 nights (falls.ticks_share_max is 0.8)',
+      'ticks fell by 80 %: 20 new ones an hour, and 100 in the median of the last 5 nights (drops.ticks_share_max is 0.8)',
     ]);
     expect(describeVolumeDrops(usual, night(6, 100, 480, 2 * day), rules)).toHaveLength(1);
     expect(describeVolumeDrops(usual, night(6, 100, 90, 2 * hour), rules)).toEqual([]);

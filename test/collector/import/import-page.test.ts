@@ -99,7 +99,10 @@ describe('a saved page', () => {
   test('without a symbol is set aside', () => {
     for (const symbol of [undefined, null, 7, '']) {
       const page = readSavedPage(bytes({ ...whole, symbol }), null, times);
-      expect(page).toMatchObject({ kind: 'set aside', rejected: { reason: expect.stringMatching(/names no symbol/) } });
+      expect(page).toMatchObject({
+        kind: 'quarantined',
+        rejected: { reason: expect.stringMatching(/names no symbol/) },
+      });
     }
   });
 

@@ -60,7 +60,7 @@ test('a long text is cut between characters', () => {
       place,
     );
     expect(JSON.stringify(told)).not.toMatch(/\\ud[89a-f]/);
-    expect(told.missing[0]!.reason.length).toBeLessThanOrEqual(300);
+    expect(told.failures[0]!.reason.length).toBeLessThanOrEqual(300);
   }
 });
 
@@ -77,8 +77,8 @@ test('programs get the facts, chat receivers the fields that they read', () => {
     archive: '/srv/lake',
     started_at: '2026-11-22T03:00:00Z',
     finished_at: '2026-11-22T03:01:00Z',
-    missing: [{ symbol: 'KXBTC', from: '1970-01-01T00:00:00Z', to: '1970-01-01T00:01:00Z', reason: 'answered 503' }],
-    missing_count: 31,
+    failures: [{ symbol: 'KXBTC', from: '1970-01-01T00:00:00Z', to: '1970-01-01T00:01:00Z', reason: 'answered 503' }],
+    failures_count: 31,
   });
   // Slack and Mattermost read text, Discord content.
   expect(told.content).toBe(told.text);
@@ -111,5 +111,5 @@ test('docs/OPERATING.md shows what is sent', () => {
   const shown = JSON.parse(/```json\n(.*?)```/s.exec(page)![1]!) as Record<string, unknown>;
   const told: Record<string, unknown> = buildNotification(incomplete, place);
   for (const [name, value] of Object.entries(shown)) expect([name, typeof value]).toEqual([name, typeof told[name]]);
-  expect(Object.keys((shown.missing as object[])[0]!)).toEqual(Object.keys((told.missing as object[])[0]!));
+  expect(Object.keys((shown.failures as object[])[0]!)).toEqual(Object.keys((told.missing as object[])[0]!));
 });

@@ -90,7 +90,7 @@ test('what a verify found is told by the jobs after it, until a verify finds all
 test('a repair that is clean ends the damage, and what was lost is fetched again', async () => {
   const { nights, part } = await lake();
   appendFileSync(join(nights.output, part), 'x');
-  expect(await nights.night(at(2))).toMatchObject({ exit_code: 6, damaged: [{ path: part, kind: 'size differs' }] });
+  expect(await nights.night(at(2))).toMatchObject({ exit_code: 6, damaged: [{ path: part, kind: 'size mismatch' }] });
   expect(await repairNow(await nights.contextAt(at(2) + hourMs))).toMatchObject({ exit_code: 0, damaged_count: 0 });
   expect(await nights.night(at(3))).toMatchObject({ exit_code: 0, error: null });
 });

@@ -31,7 +31,7 @@ test('ticks that fall sharply are exit 4, and falls that are switched off are no
   const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   await nights.replace({ ...input, ticksPerDay: 5 });
-  const quiet = await nights.night(at(4), 'falls.ticks_share_max=1');
+  const quiet = await nights.night(at(4), 'drops.ticks_share_max=1');
   expect(quiet).toMatchObject({ exit_code: 0, failures: [] });
   const summary = await nights.night(at(5));
   expect(summary.exit_code).toBe(4);

@@ -71,7 +71,7 @@ describe('a first night in which every tick request fails', () => {
     const { nights } = await failing();
     nights.box().set({ faultSymbols: {} });
     const next = await nights.night(firstNight + 5 * 60_000);
-    expect(next, JSON.stringify(next.failures)).toMatchObject({ exit_code: 0, covered_to: firstNight + 5 * 60_000 });
+    expect(next, JSON.stringify(next.failures)).toMatchObject({ exit_code: 0, reached: firstNight + 5 * 60_000 });
     const { archive, rules: judged } = await rulesOf(nights, firstNight + 5 * 60_000);
     onTestFinished(() => archive.close());
     expect(listGaps(archive, { from: null, to: null, symbols: [] }, judged, firstNight + 5 * 60_000).gaps).toEqual([]);

@@ -73,7 +73,7 @@ test('lists that name nobody all at once make no market inactive and no day comp
   onTestFinished(() => box.stop());
   const contextAt = (nowMs: number) => {
     box.nowMs = nowMs;
-    return contextOf(output, box.url, () => nowMs, [...fewFiles, 'source.views=matched', 'falls.markets_share_max=1']);
+    return contextOf(output, box.url, () => nowMs, [...fewFiles, 'source.views=matched', 'drops.markets_share_max=1']);
   };
   await nightly.run(await contextAt(at(0)), { day: null });
   // As of an outage, or under a key of another scope.

@@ -81,7 +81,7 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   // No more is asked for than in a night without losses, and that is from the cursor on.
   // Now and then one request more checks an end or a gap.
   expect(night.requests).toBeLessThanOrEqual(lake.requests + 4);
-  expect(night.covered_to).toBe(at(2));
+  expect(night.reached).toBe(at(2));
   expect(await gapsOf(lake, at(2))).toEqual(gaps);
   const rules = { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs };
   const judged = { namedSymbols: new Set(symbols), views: [], lifetimeRules: rules };

@@ -45,12 +45,12 @@ test('symbols are asked for too late where the night comes after the service has
   const nights = await startNights(input, fewFiles);
   await nights.night(at(0));
   const inTime = await nights.night(at(5));
-  expect(inTime.night!.too_late).toEqual({ count: 0, names: [] });
+  expect(inTime.night!.fetched_late).toEqual({ count: 0, names: [] });
   const late = await nights.night(at(15));
-  expect(late.night!.too_late.count).toBeGreaterThan(0);
-  const never = await startNights(input, [...fewFiles, 'source.thins_after_days=null']);
+  expect(late.night!.fetched_late.count).toBeGreaterThan(0);
+  const never = await startNights(input, [...fewFiles, 'source.downsampled_after_days=null']);
   await never.night(at(0));
-  expect((await never.night(at(15))).night!.too_late.count).toBe(0);
+  expect((await never.night(at(15))).night!.fetched_late.count).toBe(0);
 });
 
 test('a state of an older oddslake has no medians of what it did not count, until it knows', async () => {

@@ -39,16 +39,16 @@ test('markets are new, gone and resolved against the lists of the night before, 
   const nights = await startNights({ ...input, markets: 30, lifeDaysMax: 5 }, fewFiles);
   const first = await nights.night(at(0));
   expect(first.night!.markets.new.count).toBeGreaterThan(0);
-  expect(first.night!.markets).toMatchObject({ gone: { count: 0 }, resolved: { count: 0 } });
+  expect(first.night!.markets).toMatchObject({ delisted: { count: 0 }, resolved: { count: 0 } });
   const before = listed(nights.output);
   await ticksJob.run(await nights.contextAt(at(1) - hourMs), { symbols: [] });
   let changed = 0;
   for (let n = 1; n < 5; n++) {
     const { markets } = (await nights.night(at(n))).night!;
     for (const name of markets.new.names) expect(before.has(name)).toBe(false);
-    for (const name of [...markets.gone.names, ...markets.resolved.names]) expect(before.has(name)).toBe(true);
+    for (const name of [...markets.delisted.names, ...markets.resolved.names]) expect(before.has(name)).toBe(true);
     for (const name of listed(nights.output)) before.add(name);
-    changed += markets.new.count + markets.gone.count + markets.resolved.count;
+    changed += markets.new.count + markets.delisted.count + markets.resolved.count;
   }
   expect(changed).toBeGreaterThan(0);
 });

@@ -90,6 +90,6 @@ test('a repair that finds the state damaged says what it mended, and asks for no
   const summary = await repair.run(context, { fromUrl: null, onRepaired: show });
   expect(summary).toMatchObject({ exit_code: 6, requests: 0, pages: 0 });
   expect(show).toHaveBeenCalledExactlyOnceWith(
-    expect.objectContaining({ mended: [expect.objectContaining({ path: 'views.sql', outcome: 'put back' })] }),
+    expect.objectContaining({ repaired: [expect.objectContaining({ path: 'views.sql', outcome: 'restored' })] }),
   );
 });

@@ -34,7 +34,7 @@ const summaryOf = (facts: Partial<RunFacts> = {}): Summary =>
     gaps: 0,
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
     symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-    books: emptyBookCounts,
+    orderbooks: emptyBookCounts,
     warnings: [],
     failures: [],
     files: [],
@@ -120,7 +120,7 @@ test('the rest of what is incomplete has its command, what is missing first', ()
     /: oddslake backfill --force --from 2026-11-21 --to 2026-11-23 --output lake$/,
   );
   expect(next([at(null, 'markets: answered 500')])).toMatch(/: oddslake markets --output lake$/);
-  expect(next([at('A', 'order book: x')], { books: { ...emptyBookCounts, failed: 1 } })).toMatch(
+  expect(next([at('A', 'order book: x')], { orderbooks: { ...emptyBookCounts, failed: 1 } })).toMatch(
     /: oddslake orderbook/,
   );
   expect(next([at(null, 'ticks fell by 90 %'), at('A', 'answered 500')], {}, { hasSharpDrop: true })).toMatch(
@@ -134,9 +134,9 @@ test('what is worth a look: many conflicts, then what was set aside, then what i
     night: {
       nights: 7,
       ticks: { new: { count: 1, median: 1 }, late: { count: 0, median: 0 }, conflicts: { count: conflicts, median } },
-      markets: { new: none, gone: none, resolved: none, overdue: none },
+      markets: { new: none, delisted: none, resolved: none, overdue: none },
       covered: { symbols: 1, gap_minutes: 0 },
-      too_late: none,
+      fetched_late: none,
     },
   });
   const aside = { ticks: { fetched: 3, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 3 } };

@@ -23,7 +23,7 @@ const facts = (rest: Partial<RunFacts> = {}): RunFacts => ({
   failures: [],
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
-  books: emptyBookCounts,
+  orderbooks: emptyBookCounts,
   files: [],
   strict: false,
   hasUpstreamResponded: true,

@@ -126,7 +126,7 @@ describe('a clock that is set', () => {
     hand.offMs = 0;
     for (let n = 0; n < 4; n++) {
       box.nowMs += hourMs;
-      expect(await night()).toMatchObject({ exit_code: 0, covered_to: box.nowMs });
+      expect(await night()).toMatchObject({ exit_code: 0, reached: box.nowMs });
       expectWhole(lake);
     }
   });

@@ -170,7 +170,7 @@ describe('the summary of a past run', () => {
       failures: [{ symbol: 'A', from: 1, to: 2, reason: 'r' }],
       failures_count: 7,
       schema_drift: [{ resource: 'ticks', field: 'p', change: 'retyped', before: ['number'], now: ['string'] }],
-      rate: { allowed_per_second: 5, used: 0.5, waited_ms: 9 },
+      rate: { allowed_per_second: 5, used: 0.5, wait_ms: 9 },
       next_action: 'oddslake gaps',
     };
     expect(parsePastSummary(JSON.stringify(summary))).toEqual({

@@ -108,7 +108,7 @@ overEachDatabase((kind) => {
       new Set([
         { ...row, id: third.id, name: 'third', state: 'revoked', created_at: nowMs + 2, revoked_at: nowMs + 3 },
         // To the minute: the second use comes less than one after the first.
-        { ...row, id: first.id, name: 'first', state: 'good', created_at: nowMs, last_used_at: nowMs + 4 },
+        { ...row, id: first.id, name: 'first', state: 'active', created_at: nowMs, last_used_at: nowMs + 4 },
         { ...row, id: second.id, name: 'second', state: 'expired', created_at: nowMs, expires_at: nowMs + 1 },
       ]),
     );
@@ -126,7 +126,7 @@ overEachDatabase((kind) => {
     await expect(wrong).rejects.toThrow(UsageError);
     expect(await cli.revokeKeys([id], nowMs + 1)).toEqual([{ id, name: 'n', revoked_at: nowMs + 1 }]);
     expect(await cli.revokeKeys([key, id], nowMs + 2)).toEqual([{ id, name: 'n', revoked_at: nowMs + 1 }]);
-    expect((await cli.listKeys(nowMs)).find((each) => each.id === other.id)!.state).toBe('good');
+    expect((await cli.listKeys(nowMs)).find((each) => each.id === other.id)!.state).toBe('active');
     await close();
   });
 
