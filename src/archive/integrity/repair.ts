@@ -70,9 +70,9 @@ const toIntactReport = ({ generation, files, bytes, state }: VerifyResult): Repa
   written: [],
 });
 
-const toRepairedManifest = ({ what, setAside }: ManifestRepair): RepairedFile => ({
+const toRepairedManifest = ({ kind, setAside }: ManifestRepair): RepairedFile => ({
   path: 'manifest.json',
-  kind: what,
+  kind,
   outcome: 'restored',
   moved_to: setAside,
   rows: null,
