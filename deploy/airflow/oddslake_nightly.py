@@ -1,6 +1,6 @@
 """One night of oddslake as an Airflow DAG (Airflow 2.9 or newer, and 3).
 
-The worker has `oddslake` on its PATH, the archive on a local disk, and a config that ODDSLAKE_CONFIG names.
+The worker needs `oddslake` on its PATH, the archive on a local disk, and a config that ODDSLAKE_CONFIG names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ except ImportError:
         from airflow.models.baseoperator import BaseOperator
     from airflow.exceptions import AirflowException, AirflowFailException
 
-# A person's work: bad settings, a key that is refused, a damaged archive. Another attempt would end the same.
+# Bad settings, a refused key, a damaged archive: a retry would fail in the same way.
 HOPELESS = {2, 3, 6}
 INCOMPLETE = 4
 
@@ -29,8 +29,8 @@ INCOMPLETE = 4
 class OddslakeOperator(BaseOperator):
     """Runs one job and returns its summary.
 
-    0 is done. 4 is done but incomplete: what could be had is published and the next night asks for the rest, so the task
-    succeeds with a warning, and its summary (XCom) says what is missing. Everything else is a failure.
+    Exit code 0 is success. 4 is incomplete: everything that could be fetched is published, and the next night requests the
+    rest. The task then succeeds with a warning, and its summary (XCom) lists what is missing. All other codes are failures.
     """
 
     template_fields = ("arguments",)
@@ -44,7 +44,7 @@ class OddslakeOperator(BaseOperator):
     def execute(self, context):
         line = [self.command, *self.arguments, "--json", "--no-progress"]
         self.log.info("running %s", line)
-        # Log lines go where this task's own go; the summary is the last line of standard output.
+        # Log lines go to the log of the task. The summary is the last line of standard output.
         self.process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         last = ""
         for text in self.process.stdout:
@@ -52,14 +52,14 @@ class OddslakeOperator(BaseOperator):
             self.log.info("%s", text.rstrip())
         code = self.process.wait()
         summary = self._summary(last)
-        said = summary.get("error") or f"{summary.get('failures_count', 0)} failures"
+        reason = summary.get("error") or f"{summary.get('failures_count', 0)} failures"
         if code == 0:
             return summary
         if code == INCOMPLETE:
-            self.log.warning("incomplete: %s. The next run asks again.", said)
+            self.log.warning("incomplete: %s. The next run requests the rest.", reason)
             return summary
         failure = AirflowFailException if code in HOPELESS else AirflowException
-        raise failure(f"oddslake {self.arguments[0]} ended with {code}: {said}")
+        raise failure(f"oddslake {self.arguments[0]} ended with {code}: {reason}")
 
     @staticmethod
     def _summary(line: str) -> dict:
@@ -70,7 +70,7 @@ class OddslakeOperator(BaseOperator):
         return summary if isinstance(summary, dict) else {}
 
     def on_kill(self):
-        # It stops cleanly: what was accepted is kept.
+        # The run stops cleanly and keeps accepted data.
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(timeout=120)
@@ -78,10 +78,10 @@ class OddslakeOperator(BaseOperator):
 
 with DAG(
     dag_id="oddslake_nightly",
-    description="Polls the market data service into the archive, every night",
+    description="Polls the market data service into the archive every night",
     schedule="17 3 * * *",
     start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
-    # A run polls every symbol from where the last one ended, so that one night makes up for those that were missed.
+    # A run polls every symbol from its cursor on, so one night catches up on missed nights.
     catchup=False,
     max_active_runs=1,
     tags=["oddslake"],

@@ -120,9 +120,9 @@ describe('the texts beside it', () => {
 
   test('say of an archive without days that there is none', () => {
     const text = formatReadme(manifestOf({}, { created_at: Date.UTC(2026, 5, 9) }));
-    expect(text).toContain('- No day yet.\n');
+    expect(text).toContain('- There is no day yet.\n');
     expect(text).toContain("date = '2026-06-09'");
-    expect(text).toContain('- Days of which there is nothing: none.\n- Days that are incomplete: none.\n');
+    expect(text).toContain('- Days without any data: none.\n- Incomplete days: none.\n');
   });
 
   test('say where no symbol is live, and name the days of which there is nothing, one or many', () => {
@@ -134,18 +134,18 @@ describe('the texts beside it', () => {
     };
     const text = formatReadme(manifestOf({ ticks: [file('x', { date: '2026-03-01' })] }, { days }));
     expect(text).toContain('- Days: **2026-02-26 to 2026-03-04** (UTC).');
-    expect(text).toContain('is covered without a hole up to: no symbol is live.');
-    expect(text).toContain('- Days of which there is nothing: 2026-02-27, 2026-03-02 to 2026-03-03.');
-    expect(text).toContain('- Days that are incomplete: 2026-03-04 (not settled yet).');
+    expect(text).toContain('is covered without a gap up to: no symbol is live.');
+    expect(text).toContain('- Days without any data: 2026-02-27, 2026-03-02 to 2026-03-03.');
+    expect(text).toContain('- Incomplete days: 2026-03-04 (not settled yet).');
     expect(text).toContain("date = '2026-03-01'");
   });
 
   test('name ten days of a kind, and count those before only where there are more', () => {
     const days = (n: number) =>
       Object.fromEntries(Array.from({ length: n }, (_, i) => [`2026-01-${10 + i}`, day(1)])) as Manifest['days'];
-    expect(formatReadme(manifestOf({}, { days: days(10) }))).toContain('are incomplete: 2026-01-10 (1 of 3 symbols');
+    expect(formatReadme(manifestOf({}, { days: days(10) }))).toContain('Incomplete days: 2026-01-10 (1 of 3 symbols');
     expect(formatReadme(manifestOf({}, { days: days(11) }))).toContain(
-      'are incomplete: 1 earlier ones, 2026-01-11 (1 of',
+      'Incomplete days: 1 earlier ones, 2026-01-11 (1 of',
     );
   });
 

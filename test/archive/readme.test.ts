@@ -33,8 +33,8 @@ describe("the archive's README", () => {
   test('says from when to when, and which days are missing or not complete', async () => {
     const { text } = await published();
     expect(text).toContain('Days: **2026-06-01 to 2026-06-05** (UTC)');
-    expect(text).toContain('Days of which there is nothing: 2026-06-03 to 2026-06-04.');
-    expect(text).toContain('Every live symbol is covered without a hole up to: **2026-06-03T00:00:00Z**.');
+    expect(text).toContain('Days without any data: 2026-06-03 to 2026-06-04.');
+    expect(text).toContain('Every live symbol is covered without a gap up to: **2026-06-03T00:00:00Z**.');
     expect(text).toMatch(/\| ticks \| 2 \| \d+ kB \| every tick once/);
     expect(text).toMatch(/\| orderbooks \| 0 \| {2}\| .*none yet/);
     expect(text).toMatch(/published 2026-06-07T12:00:00Z by oddslake test/);
@@ -55,10 +55,10 @@ describe("the archive's README", () => {
     );
     const text = formatReadme({ ...createEmptyManifest('oddslake test', 'box', 4), generation: 3, days });
     expect(text).toContain(
-      'are incomplete: 3 earlier ones, 2026-01-16 (not settled yet), 2026-01-17 (not settled yet), 2026-01-18',
+      'Incomplete days: 3 earlier ones, 2026-01-16 (not settled yet), 2026-01-17 (not settled yet), 2026-01-18',
     );
     expect(text).toContain('2026-01-25 (2 of 3 symbols covered).');
-    expect(text).toContain('Days of which there is nothing: none.');
+    expect(text).toContain('Days without any data: none.');
   });
 
   test('tells each column of each dataset with its type, and each number and time with its unit', async () => {

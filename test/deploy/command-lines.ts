@@ -5,17 +5,17 @@ import { parseSetOption } from '../../src/settings/load.ts';
 import { settingSchemas } from '../../src/settings/source.ts';
 import { variables } from '../contract/promises.ts';
 
-/** What a command line of an example gets wrong; none where it would be taken. */
+/** The errors of a command line in an example; empty if the program accepts it. */
 export function wrongIn(args: readonly string[]): string[] {
   const [name, ...rest] = args;
   const found = program.commands.find((command) => command.name() === name);
   if (found === undefined) return [`no command ${name}`];
-  const inner = found.commands.find((command) => command.name() === rest[0]);
-  return wrongFor(inner ?? found, inner === undefined ? rest : rest.slice(1));
+  const subcommand = found.commands.find((command) => command.name() === rest[0]);
+  return wrongFor(subcommand ?? found, subcommand === undefined ? rest : rest.slice(1));
 }
 
 function wrongFor(command: Command, args: readonly string[]): string[] {
-  const wrong: string[] = [];
+  const errors: string[] = [];
   const operands: string[] = [];
   for (let at = 0; at < args.length; at++) {
     const text = args[at]!;
@@ -24,15 +24,16 @@ function wrongFor(command: Command, args: readonly string[]): string[] {
       continue;
     }
     const option = command.options.find((one) => one.long === text);
-    if (option === undefined) wrong.push(`${command.name()} has no ${text}`);
-    else if (option.required) wrong.push(...wrongValue(text, args[++at]));
+    if (option === undefined) errors.push(`${command.name()} has no ${text}`);
+    else if (option.required) errors.push(...wrongValue(text, args[++at]));
   }
-  const most = command.registeredArguments.some(({ variadic }) => variadic)
+  const argumentsMax = command.registeredArguments.some(({ variadic }) => variadic)
     ? Number.POSITIVE_INFINITY
     : command.registeredArguments.length;
-  const least = command.registeredArguments.filter(({ required }) => required).length;
-  if (operands.length < least || operands.length > most) wrong.push(`${command.name()} takes no ${operands.join(' ')}`);
-  return wrong;
+  const argumentsMin = command.registeredArguments.filter(({ required }) => required).length;
+  if (operands.length < argumentsMin || operands.length > argumentsMax)
+    errors.push(`${command.name()} takes no ${operands.join(' ')}`);
+  return errors;
 }
 
 function wrongValue(flag: string, value: string | undefined): string[] {
@@ -47,7 +48,7 @@ function wrongValue(flag: string, value: string | undefined): string[] {
 
 const program = createProgram('0.0.0', {} as JobLoaders, () => {});
 
-/** Every command line in a shell text that calls the program, up to where the shell ends it; one in a comment of a crontab, too. */
+/** Every call of the program in a shell text, up to the end of the command; also commented lines of a crontab. */
 export const callsIn = (text: string): string[][] =>
   text
     .split('\n')
@@ -56,22 +57,22 @@ export const callsIn = (text: string): string[][] =>
     .flatMap((line) => [...line.matchAll(/(?:^|[\s(/])oddslake (?!oddslake\b)([a-z]+(?:\s[^)|;&>]*)?)(?=$|[)|;&>])/g)])
     .map(([, call]) => wordsOf(call!));
 
-/** Words as a shell splits them, quotes taken off; those before a redirection's number. */
+/** Splits words like a shell, without quotes, up to the number of a redirection. */
 const wordsOf = (call: string): string[] =>
   [...call.replace(/\s2\s*$/, '').matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, a, b, c]) => a ?? b ?? c!);
 
-/** Settings, variables and metrics that a text names and that are none. */
+/** Settings, variables and metrics that a text names and that do not exist. */
 export function unknownNames(text: string, metrics: ReadonlySet<string>): string[] {
   const sections = new Set([...settingSchemas.keys()].map((path) => path.split('.')[0]!));
   const settings = [...text.matchAll(/(?<![\w./-])([a-z]+)\.([a-z_]+(?:\.[a-z_]+)*)(?![\w/*-]|\.[a-z])/g)]
     .filter(([, section, rest]) => sections.has(section!) && !/^(ya?ml|sqlite|md|json|prom)$/.test(rest!))
     .map(([path]) => path)
     .filter((path) => !settingSchemas.has(path));
-  const named = [...text.matchAll(/\bODDSLAKE_[A-Z_]+[A-Z]\b/g)].map(([name]) => name);
-  const told = [...text.matchAll(/\boddslake_[a-z]+_[a-z_]+[a-z]\b/g)].map(([name]) => name);
+  const variableNames = [...text.matchAll(/\bODDSLAKE_[A-Z_]+[A-Z]\b/g)].map(([name]) => name);
+  const metricNames = [...text.matchAll(/\boddslake_[a-z]+_[a-z_]+[a-z]\b/g)].map(([name]) => name);
   return [
     ...settings,
-    ...named.filter((name) => !Object.hasOwn(variables, name)),
-    ...told.filter((name) => !metrics.has(name) && name !== 'oddslake_nightly'),
+    ...variableNames.filter((name) => !Object.hasOwn(variables, name)),
+    ...metricNames.filter((name) => !metrics.has(name) && name !== 'oddslake_nightly'),
   ];
 }

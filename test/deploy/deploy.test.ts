@@ -25,11 +25,11 @@ function folder(): string {
   return path;
 }
 
-test.each([...names, 'docs/OPERATING.md'])('%s names only settings, variables and metrics that are there', (path) => {
+test.each([...names, 'docs/OPERATING.md'])('%s names only settings, variables and metrics that exist', (path) => {
   expect(unknownNames(textOf(path), metrics)).toEqual([]);
 });
 
-test('such a check finds what is not there', () => {
+test('the check finds unknown names', () => {
   const text = 'set notify.webhock_url or ODDSLAKE_WEBHOK, see oddslake_job_last_run_end_seconds; notify.when is one';
   const wrong = ['notify.webhock_url', 'ODDSLAKE_WEBHOK', 'oddslake_job_last_run_end_seconds'];
   expect(unknownNames(text, metrics)).toEqual(wrong);
@@ -40,7 +40,7 @@ test('such a check finds what is not there', () => {
   ]);
 });
 
-/** Every command line that an example holds, by what it is written in. */
+/** The command lines of each example, with a parser for its format. */
 const commandLines: readonly (readonly [path: string, least: number, lines: (text: string) => string[][]])[] = [
   ...names.filter((path) => path.endsWith('.service')).map((path) => [path, 1, execStarts] as const),
   ['deploy/crontab', 2, callsIn],
@@ -63,14 +63,14 @@ function airflowLines(text: string): string[][] {
   return [...text.matchAll(/arguments=(\[[^\]]*\])/g)].map(([, list]) => JSON.parse(list!) as string[]);
 }
 
-test.each(commandLines)('every command line of %s is one that the program takes', (path, least, lines) => {
-  const found = lines(textOf(path));
-  expect(found.length).toBeGreaterThanOrEqual(least);
-  expect(found.flatMap((args) => wrongIn(args).map((wrong) => `${args.join(' ')}: ${wrong}`))).toEqual([]);
+test.each(commandLines)('the program accepts every command line of %s', (path, callsMin, lines) => {
+  const calls = lines(textOf(path));
+  expect(calls.length).toBeGreaterThanOrEqual(callsMin);
+  expect(calls.flatMap((args) => wrongIn(args).map((wrong) => `${args.join(' ')}: ${wrong}`))).toEqual([]);
 });
 
 describe('sample configs load', () => {
-  test('that of a machine, with what is commented out, too', async () => {
+  test('of a machine, including the commented settings', async () => {
     const at = folder();
     const text = textOf('deploy/oddslake.yaml').replace(/^# (?=(metrics|notify):| )/gm, '');
     expect(text).toContain('\n  webhook_url_file:');
@@ -84,7 +84,7 @@ describe('sample configs load', () => {
     expect(settings.archive.output).toBe('/var/lib/oddslake/lake');
   });
 
-  test('that of the cluster', async () => {
+  test('of the cluster', async () => {
     const at = folder();
     const map = kubernetes(textOf('deploy/kubernetes.yaml')).find(({ kind }) => kind === 'ConfigMap')!;
     writeFileSync(join(at, 'oddslake.yaml'), map.data!['oddslake.yaml']!.replace('/run/secrets/oddslake/', ''));
@@ -95,11 +95,11 @@ describe('sample configs load', () => {
 });
 
 describe('systemd', () => {
-  test('finds nothing wrong with the units, and little that they could do', needsCommands('systemd-analyze'), () => {
+  test('accepts the units and rates them as hardened', needsCommands('systemd-analyze'), () => {
     const at = folder();
     const units = names.filter((path) => /\.(service|timer)$/.test(path));
     for (const path of units) {
-      // The program is not where it would be installed.
+      // The program is not installed here.
       const text = textOf(path).replace(/^ExecStart=\S+/m, 'ExecStart=/bin/true');
       writeFileSync(join(at, path.split('/').at(-1)!), text);
     }
@@ -107,8 +107,8 @@ describe('systemd', () => {
     const verified = spawnSync('systemd-analyze', ['verify', '--man=no', ...files], { encoding: 'utf8' });
     expect([verified.status, verified.stderr.split('\n').filter((line) => line.includes('oddslake'))]).toEqual([0, []]);
     for (const file of files.filter((name) => name.endsWith('.service'))) {
-      const judged = spawnSync('systemd-analyze', ['security', '--offline=true', '--threshold=20', file]);
-      expect([file, judged.status]).toEqual([file, 0]);
+      const rating = spawnSync('systemd-analyze', ['security', '--offline=true', '--threshold=20', file]);
+      expect([file, rating.status]).toEqual([file, 0]);
     }
   });
 });
@@ -119,60 +119,60 @@ describe('cron', () => {
     .filter((line) => /^[\d*@]/.test(line))
     .map((line) => /^(\S+ \S+ \S+ \S+ \S+) (\S+) (.*)$/.exec(line)!.slice(1) as [string, string, string]);
 
-  test('understands every line', () => {
+  test('parses every line', () => {
     expect(jobs.map(([, user]) => user)).toEqual(['oddslake', 'oddslake']);
-    for (const [moments, , command] of jobs) {
-      expect(parseCron(moments).findNext(0)).not.toBe(null);
-      // To cron an unescaped % ends the command.
+    for (const [schedule, , command] of jobs) {
+      expect(parseCron(schedule).findNext(0)).not.toBe(null);
+      // An unescaped % ends the command in a crontab.
       expect(command).not.toContain('%');
     }
   });
 
-  test('mails the summary of what went wrong, and of nothing else', () => {
+  test('mails the summary of failed runs only', () => {
     const at = folder();
     mkdirSync(join(at, 'bin'));
     for (const [, , command] of jobs)
-      for (const [code, mailed] of [
+      for (const [code, mail] of [
         [0, ''],
         [4, 'the summary\nand why\n'],
       ] as const) {
         writeFileSync(join(at, 'bin/oddslake'), `#!/bin/sh\necho the summary; echo and why >&2; exit ${code}\n`, {
           mode: 0o755,
         });
-        const ran = spawnSync('/bin/sh', ['-c', command], {
+        const result = spawnSync('/bin/sh', ['-c', command], {
           encoding: 'utf8',
           env: { PATH: `${at}/bin:/usr/bin:/bin` },
         });
-        expect(ran.stdout + ran.stderr).toBe(mailed);
+        expect(result.stdout + result.stderr).toBe(mail);
       }
   });
 });
 
 describe('the image', () => {
   const dockerfile = textOf('deploy/Dockerfile');
-  const sent = textOf('deploy/Dockerfile.dockerignore')
+  const buildContext = textOf('deploy/Dockerfile.dockerignore')
     .split('\n')
     .filter((line) => line.startsWith('!'))
     .map((line) => line.slice(1));
 
-  test('is built of what is sent to the build, and that is there', () => {
-    for (const path of sent) expect(existsSync(join(root, path)), path).toBe(true);
+  test('is built from files that exist and are sent to the build', () => {
+    for (const path of buildContext) expect(existsSync(join(root, path)), path).toBe(true);
     const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, list]) => list!.split(' '));
     const top = copied.filter((path) => path !== '.').map((path) => path.split('/')[0]!);
     expect(top.length).toBeGreaterThan(4);
-    for (const path of top) expect(sent, path).toContain(path);
+    for (const path of top) expect(buildContext, path).toContain(path);
     const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> };
-    for (const [config] of scripts.build!.matchAll(/tsconfig[\w.]*json/g)) expect(sent).toContain(config);
+    for (const [config] of scripts.build!.matchAll(/tsconfig[\w.]*json/g)) expect(buildContext).toContain(config);
   });
 
-  test('runs as nobody special, tells its health, and holds no key', () => {
+  test('runs without privileges, has a health check, and contains no key', () => {
     expect(dockerfile).toMatch(/^USER 10001:10001$/m);
     expect(dockerfile).toMatch(/^HEALTHCHECK .*\\\n {2}CMD \["node"/m);
     expect(dockerfile).not.toMatch(/ODDSLAKE_API_KEY|^ARG|TOKEN|PASSWORD/m);
     for (const [image] of dockerfile.matchAll(/^FROM node:\S+/gm)) expect(image).toMatch(/^FROM node:24\.\d+\.\d+-/);
   });
 
-  test('is what compose runs, hardened, its secret from a file, its volumes declared', () => {
+  test('runs hardened in compose, with a secret from a file and declared volumes', () => {
     const { services, volumes, secrets } = compose(textOf('deploy/compose.yaml'));
     expect(Object.keys(services).sort()).toEqual(['sandbox', 'schedule', 'serve', 'try']);
     for (const service of Object.values(services)) {
@@ -192,13 +192,14 @@ describe('the cluster', () => {
     documents.find(({ kind }) => kind === 'Deployment')!,
   ];
 
-  test('every name that one object gives of another is there', () => {
-    const there = new Set(documents.map(({ kind, metadata }) => `${kind} ${metadata.name}`));
+  test('references between objects have targets', () => {
+    const objects = new Set(documents.map(({ kind, metadata }) => `${kind} ${metadata.name}`));
     for (const { volumes } of [podOf(job), podOf(deployment)])
       for (const { configMap, secret, persistentVolumeClaim } of volumes) {
-        if (configMap) expect(there).toContain(`ConfigMap ${configMap.name}`);
-        if (secret) expect(there).toContain(`Secret ${secret.secretName}`);
-        if (persistentVolumeClaim) expect(there).toContain(`PersistentVolumeClaim ${persistentVolumeClaim.claimName}`);
+        if (configMap) expect(objects).toContain(`ConfigMap ${configMap.name}`);
+        if (secret) expect(objects).toContain(`Secret ${secret.secretName}`);
+        if (persistentVolumeClaim)
+          expect(objects).toContain(`PersistentVolumeClaim ${persistentVolumeClaim.claimName}`);
       }
     const { labels } = deployment.spec!.template!.metadata;
     const service = documents.find(({ kind }) => kind === 'Service')!;
@@ -206,7 +207,7 @@ describe('the cluster', () => {
     expect(labels).toMatchObject((deployment.spec!.selector as { matchLabels: object }).matchLabels);
   });
 
-  test('no container is more than it has to be, and each mounts what is declared', () => {
+  test('containers run without privileges and mount declared volumes', () => {
     for (const pod of [podOf(job), podOf(deployment)]) {
       expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 10001, fsGroup: 10001 });
       const declared = pod.volumes.map(({ name }) => name);
@@ -220,12 +221,12 @@ describe('the cluster', () => {
     }
   });
 
-  test('its moments are ones of a schedule', () => {
+  test('its schedule is valid', () => {
     expect(parseCron(job.spec!.schedule!).findNext(0)).not.toBe(null);
   });
 });
 
-test('the DAG is Python', needsCommands('python3'), () => {
+test('the DAG is valid Python', needsCommands('python3'), () => {
   const source = `import ast, sys; ast.parse(open(sys.argv[1]).read())`;
   const parsed = spawnSync('python3', ['-c', source, join(root, 'deploy/airflow/oddslake_nightly.py')], {
     encoding: 'utf8',
@@ -233,7 +234,7 @@ test('the DAG is Python', needsCommands('python3'), () => {
   expect([parsed.status, parsed.stderr]).toEqual([0, '']);
 });
 
-test('every alert has a rule, a severity, and words on what to do', () => {
+test('every alert has a rule, a severity and a description', () => {
   const { groups } = parse(textOf('deploy/prometheus-alerts.yml')) as {
     groups: { rules: { alert: string; expr: string; labels: object; annotations: object }[] }[];
   };
@@ -242,7 +243,7 @@ test('every alert has a rule, a severity, and words on what to do', () => {
   for (const { alert, expr, labels, annotations } of rules) {
     expect(alert).toMatch(/^Oddslake[A-Z]/);
     expect(expr.length).toBeGreaterThan(10);
-    // Of two machines the one that is well must not hide the other.
+    // With two machines, a healthy one must not hide the other.
     expect(expr).not.toMatch(/\b(max|min|sum|avg)\s*\(/);
     expect(labels).toEqual({ severity: expect.stringMatching(/^(critical|warning)$/) });
     expect(annotations).toEqual({ summary: expect.any(String), description: expect.any(String) });

@@ -1,7 +1,7 @@
 import { parse, parseAllDocuments } from 'yaml';
 import { callsIn } from './command-lines.ts';
 
-// What the examples hold, as far as the tests look at it.
+// The parts of the examples that the tests check.
 
 interface Composed {
   readonly services: Record<
@@ -63,7 +63,7 @@ export function containersOf(document: Kubernetes): Container[] {
   return [...containers, ...initContainers];
 }
 
-/** What the program is called with; of a shell the line that it runs. */
+/** The arguments of the program; for a shell, those of the line that it runs. */
 export function argumentsOf({ command, args }: Container): string[] {
   return command === undefined ? args : callsIn(args.join(' '))[0]!;
 }

@@ -8,7 +8,7 @@ import { callsIn } from './command-lines.ts';
 
 const page = readFileSync(new URL('../../docs/OPERATING.md', import.meta.url), 'utf8');
 
-/** The command lines of one section, to be run in a folder that stands for the machine. */
+/** The command lines of one section, with paths in a folder that replaces the machine. */
 function linesOf(section: string, at: string): string[][] {
   const body = page.split(/^## /m).find((one) => one.startsWith(`${section}\n`))!;
   return [...body.matchAll(/```sh\n(.*?)```/gs)]
@@ -16,7 +16,7 @@ function linesOf(section: string, at: string): string[][] {
     .map((args) => args.map((text) => text.replace(/(^|=)\/(?=(etc|var|srv)\/)/, `$1${at}/`)));
 }
 
-/** A machine as the page describes it, with its config, and a service to poll. */
+/** Sets up a machine as the page describes it, with its config and a service to poll. */
 async function machine() {
   const at = mkdtempSync(join(tmpdir(), 'oddslake-operating-'));
   onTestFinished(() => rmSync(at, { recursive: true, force: true }));
@@ -32,28 +32,28 @@ async function machine() {
   const lake = join(at, 'var/lib/oddslake/lake');
   cpSync(new URL('../../deploy/oddslake.yaml', import.meta.url), join(at, 'var/lib/prometheus/node-exporter/x'));
   const run = async (args: readonly string[], env = {}) => {
-    const ended = await runHere(args, env);
-    expect(ended.code, `${args.join(' ')}\n${ended.stdout}\n${ended.stderr}`).toBe(0);
-    return ended;
+    const result = await runHere(args, env);
+    expect(result.code, `${args.join(' ')}\n${result.stdout}\n${result.stderr}`).toBe(0);
+    return result;
   };
   return { at, box, lake, run };
 }
 
-test('what the page says to run by hand, and to watch with, runs on a machine that is set up as it says', async () => {
+test('the commands for installation, monitoring and upgrade run on a machine set up by the page', async () => {
   const { at, lake, run } = await machine();
-  for (const section of ['Install', 'Notice that it stopped', 'Upgrade, and back'])
+  for (const section of ['Install', 'Monitor it', 'Upgrade and downgrade'])
     for (const args of linesOf(section, at)) await run(args);
   expect(manifestOf(lake).generation).toBeGreaterThan(0);
   expect(globSync('var/lib/prometheus/node-exporter/*.prom', { cwd: at })).toHaveLength(1);
 });
 
-test('a backup taken as the page says is, restored, the archive as it was, and goes on', async () => {
+test('a backup made by the page restores the archive, which continues', async () => {
   const { at, lake, run } = await machine();
-  const [take, verify, nightly] = linesOf('Backup, and back again', at);
+  const [snapshot, verify, nightly] = linesOf('Backup and restore', at);
   await run(nightly!);
   const before = hashes(lake, 'ticks', 'coverage', 'markets', 'symbols');
-  await run(take!);
-  // As rsync does.
+  await run(snapshot!);
+  // Copies as rsync would.
   cpSync(join(at, 'var/lib/oddslake/snapshot'), join(at, 'backup'), { recursive: true });
   rmSync(join(at, 'var/lib/oddslake/snapshot'), { recursive: true });
   renameSync(lake, join(at, 'lost'));
@@ -62,17 +62,17 @@ test('a backup taken as the page says is, restored, the archive as it was, and g
   expect(hashes(lake, 'ticks', 'coverage', 'markets', 'symbols')).toEqual(before);
   await run(nightly!);
   await run(verify!);
-  // Moved with all that is in it, it goes on at another path.
+  // A moved archive continues at another path.
   cpSync(lake, join(at, 'elsewhere'), { recursive: true });
   await run([...nightly!, '--output', join(at, 'elsewhere')]);
 });
 
-test('two archives become one, and one asks the other for what it lost', async () => {
+test('merges two archives, and restores lost data from the other one', async () => {
   const { at, box, run } = await machine();
-  const [repair, take] = linesOf('Two machines', at);
+  const [repair, snapshot] = linesOf('Two machines', at);
   await run(linesOf('Install', at)[0]!);
   const other = join(at, 'srv/other-lake');
   expect((await jobHere('nightly', box.url, other)).code).toBe(0);
-  await run(take!);
+  await run(snapshot!);
   await run(repair!, { ODDSLAKE_FROM_API_KEY: 'key' });
 });

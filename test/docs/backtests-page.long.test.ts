@@ -5,17 +5,17 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { backtestLake } from '../e2e/backtest-lake.ts';
 import { folder, run, startStanding } from '../e2e/lake.ts';
-import { blocksIn, textOf } from './blocks.ts';
+import { findBlocks, readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
 
-// docs/BACKTESTS.md beyond its lines of shell, which test/docs/pages.long.test.ts types: what comes of them.
+// The results of the commands of docs/BACKTESTS.md.
 
-const text = textOf('docs/BACKTESTS.md');
-const blocks = (language: string): string[] => blocksIn(text, language);
+const text = readPage('docs/BACKTESTS.md');
+const blocks = (language: string): string[] => findBlocks(text, language);
 const noCurl = spawnSync('curl', ['--version']).status !== 0;
 const secret = 'a secret of more than 32 characters, for tests';
 
-test('what docs/BACKTESTS.md tells a reader to type does what it says', async (context) => {
+test('the commands of docs/BACKTESTS.md do what the page says', async (context) => {
   const cwd = folder();
   await backtestLake(cwd);
   const [strategy, ...others] = blocks('json');
@@ -28,30 +28,30 @@ test('what docs/BACKTESTS.md tells a reader to type does what it says', async (c
   expect(more).toEqual([]);
 
   const { stdout: simple } = await type(first!);
-  // The second: RAIN bought at 0.4 and sold by its settlement, SNOW at 0.1.
+  // The second run: RAIN bought at 0.4 and sold by its settlement, SNOW at 0.1.
   expect(simple.match(/^ {2}total_pnl {2}.*$/gm)).toEqual([
     '  total_pnl  +0.6500 dollars',
     '  total_pnl  +0.5000 dollars',
   ]);
   expect(existsSync(join(cwd, 'threshold.html'))).toBe(true);
-  const { stdout: kept } = await type(own!);
-  expect(kept).toMatch(/^ {2}strategy +dip\n {13}dip 0\.1\n/);
-  expect(kept).toMatch(/^\w+ +done +dip +\S+ +total_pnl +\S+ +local/m);
-  const { stdout: tried } = await type(grid!);
-  expect(tried).toContain('6 points\n');
+  const { stdout: saved } = await type(own!);
+  expect(saved).toMatch(/^ {2}strategy +dip\n {13}dip 0\.1\n/);
+  expect(saved).toMatch(/^\w+ +done +dip +\S+ +total_pnl +\S+ +local/m);
+  const { stdout: gridOutput } = await type(grid!);
+  expect(gridOutput).toContain('6 points\n');
 
-  if (noCurl) return context.skip('what docs/BACKTESTS.md asks over HTTP is not tried: there is no curl');
+  if (noCurl) return context.skip('the HTTP request of docs/BACKTESTS.md is not tested: curl is missing');
   const withSecret = { ODDSLAKE_TOKEN_SECRET: secret };
   const args = ['serve', '--output', join(cwd, 'lake'), '--set', 'service.port=0', '--json'];
-  const { first: said } = await startStanding(args, withSecret);
+  const { first: startLine } = await startStanding(args, withSecret);
   const issued = await run(['tokens', 'issue', '--user', 'local', '--scope', 'research'], withSecret);
-  env.URL = (JSON.parse(said) as { url: string }).url;
+  env.URL = (JSON.parse(startLine) as { url: string }).url;
   env.TOKEN = issued.stdout.trim();
-  const { generated_at, ...answered } = JSON.parse((await type(http!)).stdout);
+  const { generated_at, ...response } = JSON.parse((await type(http!)).stdout);
   const cli = 'oddslake backtest run threshold --category weather --grid buy_below=0.25,0.35,0.45 --output lake --json';
   expect(generated_at).toBeGreaterThan(0);
-  expect(answered).toEqual(JSON.parse((await type(cli)).stdout));
-  // What was kept at the terminal is the same user's there.
+  expect(response).toEqual(JSON.parse((await type(cli)).stdout));
+  // The service lists what the command line saved for the same user.
   const listed = await type('curl -sf -H "Authorization: Bearer $TOKEN" "$URL/api/v1/backtest"');
   const { backtests } = JSON.parse(listed.stdout);
   expect(backtests).toMatchObject([{ state: 'done', asked: { entry_executable: { name: 'dip' } } }]);

@@ -5,17 +5,17 @@ import { objectives } from '../../src/backtest/engine/objectives.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { describeExecutables } from '../../src/cli/backtest-flags.ts';
 import { formatParameters } from '../../src/report/backtest-figures.ts';
-import { textOf } from './blocks.ts';
+import { readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
 
-const text = textOf('docs/BACKTESTS.md');
+const text = readPage('docs/BACKTESTS.md');
 
-test('docs/BACKTESTS.md names every strategy and objective as it is, and links to what is there', () => {
+test('docs/BACKTESTS.md lists every strategy and objective, and its links have targets', () => {
   for (const { name, says, strategy } of builtinStrategies) {
-    const { contracts, fee_per_contract, slippage, ...own } = strategy.parameters;
+    const { contracts, fee_per_contract, slippage, ...ownParameters } = strategy.parameters;
     expect([contracts, fee_per_contract, slippage]).toEqual([1, 0, 0]);
-    const told = formatParameters(own);
-    expect(text).toContain(`| \`${name}\` | ${says} |${told === '' ? '' : ` ${told}`} |\n`);
+    const parameterText = formatParameters(ownParameters);
+    expect(text).toContain(`| \`${name}\` | ${says} |${parameterText === '' ? '' : ` ${parameterText}`} |\n`);
   }
   for (const [name, { description }] of Object.entries(objectives))
     expect(text).toContain(`| \`${name}\` | ${description} |\n`);

@@ -2,20 +2,20 @@ import { spawnSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { project } from './kept-current.ts';
 
-/** Every page of the project that people read, by its path from the root: a new one is there by itself. */
+/** Every page of the documentation, by its path from the root. New pages are found by themselves. */
 export const pages: readonly string[] = ['README.md', ...globSync('docs/**/*.md', { cwd: project }).sort()];
 
-export const textOf = (page: string): string => readFileSync(project + page, 'utf8');
+export const readPage = (page: string): string => readFileSync(project + page, 'utf8');
 
-/** What stands between two fences. */
+/** A fenced block. */
 export interface Block {
   readonly language: string;
   readonly code: string;
-  /** Of its first line in the page, from 1. */
+  /** The number of its first line in the page, from 1. */
   readonly line: number;
 }
 
-export function blocksOf(text: string): Block[] {
+export function parseBlocks(text: string): Block[] {
   const blocks: Block[] = [];
   let open: { language: string; line: number; lines: string[] } | undefined;
   for (const [i, line] of text.split('\n').entries()) {
@@ -30,27 +30,27 @@ export function blocksOf(text: string): Block[] {
   return blocks;
 }
 
-export const blocksIn = (text: string, language: string): string[] =>
-  blocksOf(text)
+export const findBlocks = (text: string, language: string): string[] =>
+  parseBlocks(text)
     .filter((block) => block.language === language)
     .map(({ code }) => code);
 
-/** What is typed at once: a line, or several where the shell would ask for more. */
-export interface Typed {
+/** One command: a line, or several lines if the shell would wait for more. */
+export interface ShellCommand {
   readonly code: string;
   readonly line: number;
 }
 
-/** The commands of a block of shell, without comments that stand alone. */
-export function typedIn({ code, line: first }: Block): Typed[] {
-  const typed: Typed[] = [];
+/** The commands of a shell block, without lines that are only comments. */
+export function parseCommands({ code, line: first }: Block): ShellCommand[] {
+  const typed: ShellCommand[] = [];
   let pending = '';
   let start = first;
   for (const [i, line] of code.split('\n').entries()) {
     if (pending === '' && (line.trim() === '' || line.trim().startsWith('#'))) continue;
     if (pending === '') start = first + i;
     pending += `${line}\n`;
-    if (line.endsWith('\\') || asksForMore(pending)) continue;
+    if (line.endsWith('\\') || needsMoreLines(pending)) continue;
     typed.push({ code: pending, line: start });
     pending = '';
   }
@@ -58,32 +58,32 @@ export function typedIn({ code, line: first }: Block): Typed[] {
   return typed;
 }
 
-function asksForMore(code: string): boolean {
-  // Most lines stand alone, and a shell takes a while to start.
+function needsMoreLines(code: string): boolean {
+  // Most commands are one line, and starting a shell takes a while.
   if (!/['"`({]|<<|\b(do|then|case|if|for|while)\b/.test(code)) return false;
   const { status, stderr } = spawnSync('bash', ['-n', '-c', code], { encoding: 'utf8' });
   return status !== 0 ? /unexpected (end of file|EOF)/.test(stderr) : /here-document/.test(stderr);
 }
 
 /**
- * Files that a page shows and tells its reader to have: blocks that begin with `# name.py`, or that stand behind a line that
- * ends with `name.json`: in backquotes. Those with an absolute path are other machines'.
+ * Files that the reader of a page has to create: blocks that start with `# name.py`, or that follow a line that ends with
+ * `name.json`: in backquotes. Files with an absolute path belong to other machines.
  */
-export function filesOf(text: string): { name: string; code: string }[] {
+export function findFiles(text: string): { name: string; code: string }[] {
   const lines = text.split('\n');
-  return blocksOf(text).flatMap(({ language, code, line }) => {
-    const before = lines.slice(0, line - 2).findLast((each) => each.trim() !== '');
+  return parseBlocks(text).flatMap(({ language, code, line }) => {
+    const before = lines.slice(0, line - 2).findLast((other) => other.trim() !== '');
     const name =
       /(?:^|\s)`([\w-][\w./-]*\.\w+)`:$/.exec(before ?? '')?.[1] ?? /^# ([\w-][\w./-]*\.\w+)\b/.exec(code)?.[1];
     return name === undefined || language === 'sh' || language === 'bash' ? [] : [{ name, code }];
   });
 }
 
-/** Languages of blocks that are shell. */
+/** The languages of shell blocks. */
 export const shells = ['sh', 'bash'];
 
-/** Every command of shell that a page tells its reader to type. */
-export const typedOn = (page: string): Typed[] =>
-  blocksOf(textOf(page))
+/** Every shell command of a page. */
+export const listCommands = (page: string): ShellCommand[] =>
+  parseBlocks(readPage(page))
     .filter(({ language }) => shells.includes(language))
-    .flatMap(typedIn);
+    .flatMap(parseCommands);

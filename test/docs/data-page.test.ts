@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { datasets } from '../../src/archive/format/datasets.ts';
 import { type MarketFacts, mergeMarkets } from '../../src/archive/format/market.ts';
-import { textOf } from './blocks.ts';
+import { readPage } from './blocks.ts';
 
-// docs/for-data-scientists.md beyond its blocks, which test/readers runs.
+// The traps of docs/for-data-scientists.md. test/readers runs its blocks.
 
 const facts: MarketFacts = {
   canonicalId: 'a',
@@ -36,7 +36,7 @@ const others: MarketFacts = {
   extra: 'two',
 };
 
-test('the page names every column of markets that a later poll of the day may have changed', () => {
+test('the page names every column of markets that a later poll may change', () => {
   const changed = (Object.keys(facts) as (keyof MarketFacts)[]).filter((name) => {
     const polls = [facts, { ...facts, [name]: others[name] }].map((market, i) => ({
       observedAt: i,
@@ -45,8 +45,8 @@ test('the page names every column of markets that a later poll of the day may ha
     return mergeMarkets([], polls).length === 1;
   });
   const columns = new Set(datasets.markets.map(({ name }) => name));
-  const late = [...changed, 'last_seen'].filter((name) => columns.has(name));
-  const [trap] = /^\| all \| a row of `markets` .*$/m.exec(textOf('docs/for-data-scientists.md')) ?? [''];
-  const told = [...trap.split(' are of ')[0]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
-  expect(told.filter((name) => name !== 'markets').sort()).toEqual(late.sort());
+  const changeable = [...changed, 'last_seen'].filter((name) => columns.has(name));
+  const [trap] = /^\| all \| a row of `markets` .*$/m.exec(readPage('docs/for-data-scientists.md')) ?? [''];
+  const named = [...trap.split(' are of ')[0]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
+  expect(named.filter((name) => name !== 'markets').sort()).toEqual(changeable.sort());
 });

@@ -1,19 +1,19 @@
 import type { Command } from 'commander';
-import { commandsOf, program } from './program.ts';
+import { mapCommands, program } from './program.ts';
 
 const root = program();
-const commands = commandsOf(root);
+const commands = mapCommands(root);
 const groups = new Set(root.commands.filter((each) => each.commands.length > 0).map((each) => each.name()));
 
-/** What is wrong with the calls of `oddslake` in a piece of shell or prose: commands and flags that are not there. */
-export function misspelt(code: string): string[] {
-  return callsIn(code).flatMap((words) => {
+/** Lists commands and flags in the calls of `oddslake` in shell or prose that do not exist. */
+export function findUnknownCalls(code: string): string[] {
+  return findCalls(code).flatMap((words) => {
     const [first = '', second = ''] = words;
     const both = `${first} ${second}`;
     const name = commands.has(both) || (groups.has(first) && !commands.has(first)) ? both : first;
     const command = commands.get(name);
     if (command === undefined) return isPlaceholder(first, second) ? [] : [`there is no command ${name}`];
-    return flagsIn(words)
+    return findFlags(words)
       .filter((flag) => !isKnown(command, flag))
       .map((flag) => `${name} has no ${flag}`);
   });
@@ -29,19 +29,19 @@ const isPlaceholder = (first: string, second: string): boolean =>
 const isKnown = (command: Command, flag: string): boolean =>
   flag === '--help' || command.options.some((option) => option.long === flag);
 
-const flagsIn = (words: readonly string[]): string[] => {
+const findFlags = (words: readonly string[]): string[] => {
   const end = words.indexOf('--');
   return words.slice(0, end < 0 ? words.length : end).flatMap((word) => /^\[?(--[a-z][\w-]*)/.exec(word)?.[1] ?? []);
 };
 
 /**
- * The words behind each `oddslake`: where a command stands, or where a known command follows, as in `docker run … oddslake
- * nightly`; a unit, a folder or an image of that name is no call.
+ * The words after each `oddslake` that is in the position of a command, or that a known command follows, as in `docker run …
+ * oddslake nightly`. A unit, a folder or an image of that name is not a call.
  */
-function callsIn(code: string): string[][] {
+function findCalls(code: string): string[][] {
   const calls: string[][] = [];
   for (const part of code.replaceAll('\\\n', ' ').split(/\n|&&|\|\||[;|&]|\$\(|`/)) {
-    const words = wordsOf(part.replace(/(^|\s)#.*/, ''));
+    const words = splitWords(part.replace(/(^|\s)#.*/, ''));
     for (const [at, word] of words.entries()) {
       if (!/^(\S*\/)?oddslake$/.test(word)) continue;
       const behind = words.slice(at + 1);
@@ -53,11 +53,11 @@ function callsIn(code: string): string[][] {
   return calls;
 }
 
-const wordsOf = (part: string): string[] =>
+const splitWords = (part: string): string[] =>
   [...part.matchAll(/(?:"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"'])+/g)].map(([word]) => word.replace(/[.,:)]+$/, ''));
 
-/** Pieces of code in the prose and the tables of a page. */
-export const inlineIn = (text: string): string[] =>
+/** Calls of oddslake in inline code of a page's prose and tables. */
+export const findInlineCalls = (text: string): string[] =>
   [...text.replace(/^```[\s\S]*?^```/gm, '').matchAll(/(?<!`)`([^`]+)`(?!`)/g)]
     .map(([, code]) => code!)
     .filter((code) => /^(\S*\/)?oddslake\s/.test(code));

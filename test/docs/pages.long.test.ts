@@ -1,43 +1,43 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { needsCommands } from '../harness/needs.ts';
-import { pages, typedOn } from './blocks.ts';
-import { reasonOf } from './not-run.ts';
-import { readerOf, type World, world } from './worlds.ts';
+import { listCommands, pages } from './blocks.ts';
+import { findReason } from './not-run.ts';
+import { openReader, openWorld, type World } from './worlds.ts';
 
-// README.md and every page of docs/ as their readers type them: each line of shell is run, in its order, over a real
-// archive and real services, but for those that test/docs/not-run.ts names with a reason.
+// Runs every shell command of README.md and the pages of docs/ in order, on a real archive and real services, except those
+// that test/docs/not-run.ts lists with a reason.
 
-/** Commands that a machine which only collects may lack: lines that need one are passed over. */
+/** Programs that may be missing on this machine. Lines that need a missing one are skipped. */
 const commands = ['curl', 'python3'];
-const lacking = commands.filter((name) => needsCommands(name).skip);
+const missing = commands.filter((name) => needsCommands(name).skip);
 
 const isRun = (page: string, code: string): boolean =>
-  reasonOf(page, code.replaceAll('sudo -u oddslake ', '')) === undefined &&
-  !lacking.some((name) => code.includes(name));
+  findReason(page, code.replaceAll('sudo -u oddslake ', '')) === undefined &&
+  !missing.some((name) => code.includes(name));
 
-const withLines = pages.filter((page) => typedOn(page).some(({ code }) => isRun(page, code)));
+const withLines = pages.filter((page) => listCommands(page).some(({ code }) => isRun(page, code)));
 
-describe('what a reader is told to type is typed:', () => {
-  let there: World;
+describe('the commands of a page run:', () => {
+  let world: World;
   beforeAll(async () => {
-    there = await world();
+    world = await openWorld();
   });
-  afterAll(() => there.end());
+  afterAll(() => world.end());
 
   test.each(withLines)('%s', async (page) => {
-    const reader = await readerOf(page, there);
-    for (const { code, line } of typedOn(page)) {
+    const reader = await openReader(page, world);
+    for (const { code, line } of listCommands(page)) {
       if (!isRun(page, code)) continue;
       try {
         await reader.type(code);
       } catch (error) {
-        // Where somebody is to look.
+        // Adds the page and the line.
         throw new Error(`${page}:${line}: ${(error as Error).message}`, { cause: error });
       }
     }
   });
 
-  test('no line is passed over', needsCommands(...commands), () => {
-    expect(lacking).toEqual([]);
+  test('no line is skipped', needsCommands(...commands), () => {
+    expect(missing).toEqual([]);
   });
 });

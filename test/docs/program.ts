@@ -4,15 +4,15 @@ import type { JobLoaders } from '../../src/collector/run/job.ts';
 
 const noJob = () => Promise.reject(new Error('nothing is run here'));
 
-/** The whole command line, to be looked at. */
+/** The complete command line, for inspection. */
 export const program = (): Command =>
   createProgram('0.0.0', new Proxy({}, { get: () => noJob }) as JobLoaders, () => {});
 
-/** What does something, by how it is called: `serve`, `keys create`. */
-export const commandsOf = (root: Command): Map<string, Command> =>
+/** Every command that can run, by its name: `serve`, `keys create`. */
+export const mapCommands = (root: Command): Map<string, Command> =>
   new Map(
     root.commands.flatMap((command) =>
-      // A command that takes subcommands may do something by itself: then it has arguments or flags of its own.
+      // A command with subcommands can also run by itself if it has its own options.
       command.commands.length === 0 || command.options.length > 0
         ? [
             [command.name(), command] as const,

@@ -12,17 +12,17 @@ import { until } from '../harness/limits.ts';
 import { skippedFor } from '../harness/needs.ts';
 import { secret } from '../server/forged-tokens.ts';
 import { poll } from '../server/historical-archive.ts';
-import { blocksIn, textOf } from './blocks.ts';
+import { findBlocks, readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
 
-// docs/SERVICE.md beyond its lines of shell, which test/docs/pages.long.test.ts types: what comes of them.
+// The results of the commands and programs of docs/SERVICE.md.
 
-const text = textOf('docs/SERVICE.md');
-const blocks = (language: string): string[] => blocksIn(text, language);
+const text = readPage('docs/SERVICE.md');
+const blocks = (language: string): string[] => findBlocks(text, language);
 
 const tokens = { issuer: 'oddslake', audience: 'oddslake', jwksUrl: null, jwksFile: null };
 
-/** `ODDSLAKE_PYTHON`: one that has pandas, polars, pyarrow and duckdb. */
+/** `ODDSLAKE_PYTHON`: a Python with pandas, polars, pyarrow and duckdb. */
 const python = process.env.ODDSLAKE_PYTHON ?? 'python3';
 const has = (code: string): boolean => spawnSync(python, ['-c', code]).status === 0;
 const noPython = !has('import urllib.request') || spawnSync('curl', ['--version']).status !== 0;
@@ -33,7 +33,7 @@ const ticks = days.flatMap((day) =>
   Array.from({ length: 1500 }, (_, i): [number, number] => [day + i * 40_000, (i % 100) / 100]),
 );
 
-/** An archive named as on the page, and a folder that its reader works in. */
+/** A working folder with an archive, named as on the page. */
 async function lake(): Promise<string> {
   const cwd = folder();
   const archive = opened({ root: join(cwd, 'lake') });
@@ -53,14 +53,14 @@ async function lake(): Promise<string> {
 }
 
 test(
-  'what docs/SERVICE.md tells a reader to type does what it says',
-  skippedFor(noPython ? 'there is no Python 3, or no curl' : null),
+  'the commands and programs of docs/SERVICE.md do what the page says',
+  skippedFor(noPython ? 'Python 3 or curl is missing' : null),
   async () => {
     const cwd = await lake();
     const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
     const run = promisify(execFile);
     const env: Record<string, string> = { PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8' };
-    const [start, ask, ...later] = blocks('sh');
+    const [start, requestBlock, ...later] = blocks('sh');
 
     const [create, serving, ...more] = start!.trimEnd().split('\n');
     expect(serving).toMatch(/^oddslake serve --output lake +#/);
@@ -70,9 +70,9 @@ test(
     expect(key).toMatch(/^olk_\w+/);
     const { url } = await serve(join(cwd, 'lake'), key, '--set', `service.tokens.secret=${secret}`);
 
-    expect(ask).toContain('http://127.0.0.1:8080');
-    const asked = ask!.replace('http://127.0.0.1:8080', url);
-    const { stdout } = await run('sh', ['-euc', asked], { cwd, env });
+    expect(requestBlock).toContain('http://127.0.0.1:8080');
+    const command = requestBlock!.replace('http://127.0.0.1:8080', url);
+    const { stdout } = await run('sh', ['-euc', command], { cwd, env });
     expect(stdout).toMatch(/"status":"ok".*"symbol":"KXBTC".*"count":100,.*"markets":\[\{/s);
     expect(readFileSync(join(cwd, 'ticks.parquet')).toString('latin1', 0, 4)).toBe('PAR1');
 
@@ -80,18 +80,18 @@ test(
     const needsLibraries = (code: string): boolean => code.startsWith('import duckdb');
     const codes = blocks('python');
     expect([codes.filter(isSync).length, codes.filter(needsLibraries).length]).toEqual([1, 1]);
-    const known = has(libraries);
-    if (!known) console.warn('What docs/SERVICE.md loads into data frames is not tried: set ODDSLAKE_PYTHON.');
-    const code = codes.filter((code) => !isSync(code) && (known || !needsLibraries(code)));
+    const hasLibraries = has(libraries);
+    if (!hasLibraries) console.warn('The data frames of docs/SERVICE.md are not tested: set ODDSLAKE_PYTHON.');
+    const code = codes.filter((code) => !isSync(code) && (hasLibraries || !needsLibraries(code)));
     const same = 'rows == [{"symbol": "KXBTC", **tick} for tick in latest]';
-    const found = `print(json.dumps([len(rows), ${same}, [point["parameters"] for point in points]]))`;
+    const printResult = `print(json.dumps([len(rows), ${same}, [point["parameters"] for point in points]]))`;
     env.URL = url;
     env.KEY = key;
     const nowMs = systemClock.nowMs();
     const user = { user: 'alice', workspace: null, scopes: ['research'], expiresAt: nowMs + hourMs };
     env.TOKEN = await issueUserToken({ ...tokens, secret }, user, nowMs);
-    const read = await run(python, ['-W', 'error', '-c', [...code, found].join('\n')], { cwd, env });
-    expect(JSON.parse(read.stdout)).toEqual([
+    const result = await run(python, ['-W', 'error', '-c', [...code, printResult].join('\n')], { cwd, env });
+    expect(JSON.parse(result.stdout)).toEqual([
       ticks.length,
       true,
       [0.3, 0.4, 0.5].map((sell_above) => ({ sell_above })),
@@ -109,7 +109,7 @@ test(
     expect((await run('sh', ['-euc', line], { cwd, env })).stdout).toBe('0 files, generation 1\n');
     expect(globSync('copy/**/*.new', { cwd })).toEqual([]);
 
-    // What a repair takes out of the archive goes out of its copies, too.
+    // Copies also remove the files that a repair removes.
     const part = globSync('lake/ticks/*/*.parquet', { cwd })[0]!;
     writeFileSync(join(cwd, part), 'nothing that was published');
     const repair = ['verify', '--repair', '--output', 'lake'];
@@ -126,10 +126,10 @@ const nginx = ['/usr/sbin/nginx', '/usr/bin/nginx', '/usr/local/sbin/nginx'].fin
 
 const noNginx = skippedFor(nginx === undefined ? 'nginx is not installed' : null);
 
-test('behind a proxy set up as docs/SERVICE.md has it, answers are whole', noNginx, async () => {
+test('responses are complete behind the proxy of docs/SERVICE.md', noNginx, async () => {
   const cwd = await lake();
   const key = await keyOf(join(cwd, 'lake'));
-  const { url, ask } = await serve(join(cwd, 'lake'), key);
+  const { url, ask: requestBlock } = await serve(join(cwd, 'lake'), key);
   const socket = join(cwd, 'proxy.sock');
   const [block] = blocks('nginx');
   expect(block).toContain('http://127.0.0.1:8080');
@@ -141,16 +141,16 @@ test('behind a proxy set up as docs/SERVICE.md has it, answers are whole', noNgi
     ${block!.replace('http://127.0.0.1:8080', url)} } }`,
   );
   const proxy = spawn(nginx!, ['-p', cwd, '-c', 'nginx.conf'], { stdio: 'ignore' });
-  const ended = new Promise((resolve) => proxy.once('close', resolve));
+  const waitForExit = new Promise((resolve) => proxy.once('close', resolve));
   onTestFinished(async () => {
     proxy.kill('SIGTERM');
-    await ended;
+    await waitForExit;
   });
   await until(() => existsSync(socket), 'the socket of the proxy');
   const path = '/api/v1/historical/ticks?format=csv';
   const headers = ['-H', `Authorization: Bearer ${key}`];
-  const asked = ['-sf', '--unix-socket', socket, ...headers, `http://lake.example${path}`];
-  const { stdout } = await promisify(execFile)('curl', asked, { maxBuffer: 1e8 });
-  expect(stdout).toBe(await (await ask(path)).text());
+  const command = ['-sf', '--unix-socket', socket, ...headers, `http://lake.example${path}`];
+  const { stdout } = await promisify(execFile)('curl', command, { maxBuffer: 1e8 });
+  expect(stdout).toBe(await (await requestBlock(path)).text());
   expect(stdout.trimEnd().split('\n')).toHaveLength(1 + ticks.length);
 });

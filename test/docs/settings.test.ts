@@ -3,14 +3,14 @@ import { expect, test } from 'vitest';
 import type { LeafSchema } from '../../src/settings/schema.ts';
 import { describeExpected, settingByVariable, settingSchemas } from '../../src/settings/source.ts';
 import { expectCurrent, project } from './kept-current.ts';
-import { type Commented, commentsOf } from './yaml-comments.ts';
+import { type Commented, parseComments } from './yaml-comments.ts';
 
-// docs/SETTINGS.md: ranges and defaults as the schema has them, meanings as they stand in config/default.yaml, which
-// test/settings/schema.test.ts holds to the schema, key by key.
+// docs/SETTINGS.md: ranges and defaults from the schema, meanings from config/default.yaml, which
+// test/settings/schema.test.ts compares with the schema key by key.
 
-const { sections, settings } = commentsOf(readFileSync(`${project}config/default.yaml`, 'utf8'));
+const { sections, settings } = parseComments(readFileSync(`${project}config/default.yaml`, 'utf8'));
 
-/** What a number counts, by the end of its name: units stand last. */
+/** The unit of a number, by the end of its name. */
 const units: readonly (readonly [RegExp, string])[] = [
   [/requests_per_second$/, 'requests a second'],
   [/requests_per_minute$/, 'requests a minute'],
@@ -29,53 +29,54 @@ const variableOf = new Map(Object.entries(settingByVariable).map(([name, path]) 
 const cell = (text: string): string => text.replaceAll('|', '\\|');
 const isNumber = ({ type, anyOf = [] }: LeafSchema): boolean =>
   type === 'number' || type === 'integer' || anyOf.some(isNumber);
-const unitOf = (path: string, leaf: LeafSchema): string =>
+const findUnit = (path: string, leaf: LeafSchema): string =>
   isNumber(leaf) ? (units.find(([end]) => end.test(path))?.[1] ?? '') : '';
 
-function rowOf(path: string, leaf: LeafSchema): string {
-  const unit = unitOf(path, leaf);
-  const takes = `${describeExpected(leaf)}${unit === '' ? '' : `, ${unit}`}`;
-  const ways = [variableOf.get(path), flagOf[path]].flatMap((way) => (way === undefined ? [] : [`\`${way}\``]));
-  return `| \`${path}\` | ${cell(settings.get(path)!.says)} | ${cell(takes)} | \`${cell(JSON.stringify(leaf.default))}\` | ${ways.join(', ')} |`;
+function formatRow(path: string, leaf: LeafSchema): string {
+  const unit = findUnit(path, leaf);
+  const values = `${describeExpected(leaf)}${unit === '' ? '' : `, ${unit}`}`;
+  const alsoBy = [variableOf.get(path), flagOf[path]].flatMap((way) => (way === undefined ? [] : [`\`${way}\``]));
+  return `| \`${path}\` | ${cell(settings.get(path)!.says)} | ${cell(values)} | \`${cell(JSON.stringify(leaf.default))}\` | ${alsoBy.join(', ')} |`;
 }
 
 function page(): string {
   const bySection = Map.groupBy(settingSchemas, ([path]) => path.split('.').slice(0, -1).join('.'));
   const tables = [...bySection].map(([section, rows]) => {
-    const says = sections.get(section);
-    const head = section === '' ? '## At the top' : `## ${section}`;
-    const table = rows.map(([path, leaf]) => rowOf(path, leaf)).join('\n');
-    return `${head}\n${says === undefined || says === '' ? '' : `\n${says}\n`}\n| setting | meaning | what it may be | default | also by |\n| --- | --- | --- | --- | --- |\n${table}\n`;
+    const comment = sections.get(section);
+    const heading = section === '' ? '## Top level' : `## ${section}`;
+    const table = rows.map(([path, leaf]) => formatRow(path, leaf)).join('\n');
+    return `${heading}\n${comment === undefined || comment === '' ? '' : `\n${comment}\n`}\n| setting | meaning | values | default | also set by |\n| --- | --- | --- | --- | --- |\n${table}\n`;
   });
   return `# Every setting
 
-Flags beat the environment, the environment beats the config file that \`--config\` or \`ODDSLAKE_CONFIG\` names, the file beats
-the defaults. Any setting may be a flag: \`--set poll.page_limit=1000\`. An unknown key or a bad value is exit code 2, and
-nothing is done. \`oddslake doctor\` lists what is not the default, and where it comes from.
-[config/default.yaml](../config/default.yaml) is the same as a file to copy from.
+Flags override the environment. The environment overrides the config file that \`--config\` or \`ODDSLAKE_CONFIG\` names. The file
+overrides the defaults. Any setting can be given as a flag: \`--set poll.page_limit=1000\`. With an unknown key or a bad value the
+program does nothing and exits with 2. \`oddslake doctor\` lists every setting that differs from its default, and where it comes from.
+[config/default.yaml](../config/default.yaml) has the same settings as a file to copy from.
 
-Written by \`test/docs/settings.test.ts\` (\`UPDATE_DOCS=1 npx vitest run test/docs/settings.test.ts\`), from the schema.
+Generated from the schema by \`test/docs/settings.test.ts\` (\`UPDATE_DOCS=1 npx vitest run test/docs/settings.test.ts\`).
 
 ${tables.join('\n')}`;
 }
 
-test('docs/SETTINGS.md is made of the settings as they are', () => {
+test('docs/SETTINGS.md is current', () => {
   expectCurrent('docs/SETTINGS.md', page());
 });
 
-test('every setting has a meaning of its own in config/default.yaml', () => {
-  const lacking = [...settingSchemas.keys()].filter((path) => !settings.get(path)?.says);
-  expect(lacking).toEqual([]);
+test('config/default.yaml explains every setting', () => {
+  const missing = [...settingSchemas.keys()].filter((path) => !settings.get(path)?.says);
+  expect(missing).toEqual([]);
 });
 
-test('a number that a unit ends the name of has that unit', () => {
+test('a number whose name ends with a unit has that unit', () => {
   for (const [path, leaf] of settingSchemas)
-    if (/_(seconds|minutes|hours|days|bytes|ms)(_max|_min)?$/.test(path)) expect(unitOf(path, leaf), path).not.toBe('');
+    if (/_(seconds|minutes|hours|days|bytes|ms)(_max|_min)?$/.test(path))
+      expect(findUnit(path, leaf), path).not.toBe('');
 });
 
-test('comments are read with what they say, and without what the schema says', () => {
+test('comments are read without the parts that the schema has', () => {
   const yaml = '# The head.\n\n# A section.\nupstream:\n  # Where it\n  # is. ODDSLAKE_X. (a text)\n  base_url: null\n';
-  const read = commentsOf(yaml);
+  const read = parseComments(yaml);
   expect([...read.sections]).toEqual([['upstream', 'A section.']]);
   expect([...read.settings]).toEqual([['upstream.base_url', { says: 'Where it is.' } satisfies Commented]]);
 });

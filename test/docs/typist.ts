@@ -7,128 +7,128 @@ import { processEnv } from '../e2e/lake.ts';
 import { limitMs, MachineTooSlow } from '../harness/limits.ts';
 import { project } from './kept-current.ts';
 
-/** Somebody at a shell in a folder, who types one command after another. */
-export interface Typist {
+/** A shell in a folder that runs one command after another. */
+export interface Shell {
   readonly cwd: string;
-  /** What the shell knows; what commands export is in it afterwards. */
+  /** The environment of the shell. Exports of a command are in it afterwards. */
   readonly env: Record<string, string>;
-  /** Types a command and waits for its end, or for its first words where it is one that stays. Rejects where it fails. */
+  /** Runs a command and waits for its end, or for the first output of a command that keeps running. Rejects if it fails. */
   type(code: string): Promise<{ stdout: string; stderr: string }>;
 }
 
-/** Commands that stay until they are stopped. */
-const stays = /^\s*(?:\w+=\S*\s+)*(?:\S*\/)?oddslake\s+(serve|schedule|sandbox)\b(?![^#]*--help)/;
+/** Commands that run until they are stopped. */
+const keepsRunning = /^\s*(?:\w+=\S*\s+)*(?:\S*\/)?oddslake\s+(serve|schedule|sandbox)\b(?![^#]*--help)/;
 const msMax = limitMs / 2;
 
-/** `replace`: what is typed in place of what the page has, as addresses and keys of its own. */
-export function typist(
+/** `replace`: replacements for text of the page, such as addresses. */
+export function openShell(
   cwd: string,
-  given: Record<string, string>,
+  environment: Record<string, string>,
   replace: readonly (readonly [string, string])[],
-): Typist {
-  // Pages speak of bin/oddslake in a checkout, and of oddslake where it is installed.
+): Shell {
+  // Pages use bin/oddslake for a checkout, and oddslake for an installation.
   for (const name of ['bin', 'config', 'deploy', 'docs', 'man'])
     if (existsSync(join(project, name)) && !existsSync(join(cwd, name)))
       symlinkSync(join(project, name), join(cwd, name));
   const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
-  const env: Record<string, string> = { ...processEnv, PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8', ...given };
-  const memory = mkdtempSync(join(tmpdir(), 'oddslake-typist-'));
-  let place = cwd;
+  const env: Record<string, string> = { ...processEnv, PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8', ...environment };
+  const exportsFolder = mkdtempSync(join(tmpdir(), 'oddslake-typist-'));
+  let folder = cwd;
   return {
     cwd,
     env,
     async type(code) {
-      const typed = replace.reduce((text, [was, is]) => text.replaceAll(was, is), code);
-      mkdirSync(memory, { recursive: true });
-      const isStaying = stays.test(typed);
-      const after = isStaying ? '' : `\nenv -0 > ${memory}/env; pwd > ${memory}/cwd\n`;
-      const child = spawn('bash', ['-euo', 'pipefail', '-c', isStaying ? `exec ${typed.trim()}` : typed + after], {
-        cwd: place,
+      const command = replace.reduce((text, [from, to]) => text.replaceAll(from, to), code);
+      mkdirSync(exportsFolder, { recursive: true });
+      const isStaying = keepsRunning.test(command);
+      const after = isStaying ? '' : `\nenv -0 > ${exportsFolder}/env; pwd > ${exportsFolder}/cwd\n`;
+      const child = spawn('bash', ['-euo', 'pipefail', '-c', isStaying ? `exec ${command.trim()}` : command + after], {
+        cwd: folder,
         env,
         stdio: ['ignore', 'pipe', 'pipe'],
       });
-      if (isStaying) return await firstWords(child, typed);
-      const told = await ended(child, typed);
-      for (const pair of readFileSync(join(memory, 'env'), 'utf8').split('\0')) {
+      if (isStaying) return await waitForOutput(child, command);
+      const output = await waitForExit(child, command);
+      for (const pair of readFileSync(join(exportsFolder, 'env'), 'utf8').split('\0')) {
         const [, name, value] = /^([A-Za-z_]\w*)=(.*)$/s.exec(pair) ?? [];
         if (name !== undefined && !['_', 'SHLVL', 'PWD', 'OLDPWD'].includes(name)) env[name] = value!;
       }
-      place = readFileSync(join(memory, 'cwd'), 'utf8').trim();
-      return told;
+      folder = readFileSync(join(exportsFolder, 'cwd'), 'utf8').trim();
+      return output;
     },
   };
 }
 
-interface Told {
+interface CommandOutput {
   stdout: string;
   stderr: string;
 }
 
-function heard(child: ChildProcess): Told {
-  const told = { stdout: '', stderr: '' };
+function collectOutput(child: ChildProcess): CommandOutput {
+  const output = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const)
     child[name]!.setEncoding('utf8').on('data', (text: string) => {
-      told[name] += text;
+      output[name] += text;
     });
-  return told;
+  return output;
 }
 
-/** Rejects what is waited for where it takes too long, and kills the child. */
-function hanging(child: ChildProcess, waitedFor: string, reject: (error: Error) => void): NodeJS.Timeout {
+/** Kills the child and rejects if it takes too long. */
+function startTimeout(child: ChildProcess, waitedFor: string, reject: (error: Error) => void): NodeJS.Timeout {
   return setTimeout(() => {
     child.kill('SIGKILL');
     reject(new MachineTooSlow(waitedFor, msMax));
   }, msMax);
 }
 
-function ended(child: ChildProcess, code: string): Promise<Told> {
-  const told = heard(child);
+function waitForExit(child: ChildProcess, code: string): Promise<CommandOutput> {
+  const output = collectOutput(child);
   return new Promise((resolve, reject) => {
-    const hang = hanging(child, `the end of ${code.trim()}`, reject);
+    const hang = startTimeout(child, `the end of ${code.trim()}`, reject);
     child.once('close', (status, signal) => {
       clearTimeout(hang);
-      if (status === 0) resolve(told);
+      if (status === 0) resolve(output);
       else
         reject(
           new Error(
-            `${code.trim()}\nended with ${status ?? signal}\n${told.stdout.slice(-2000)}\n${told.stderr.slice(-2000)}`,
+            `${code.trim()}\nended with ${status ?? signal}\n${output.stdout.slice(-2000)}\n${output.stderr.slice(-2000)}`,
           ),
         );
     });
   });
 }
 
-/** What a schedule logs of each of its jobs: it prints nothing until one of them has ended. */
+/** The word that a schedule logs for each job. It prints nothing until a job has ended. */
 const scheduled = /\bscheduled\b/;
 
-/** What stays says something, and ends well when it is stopped after the test. */
-function firstWords(child: ChildProcess, code: string): Promise<Told> {
-  const told = heard(child);
-  const over = new Promise<number | null>((resolve) => child.once('close', resolve));
+/** Waits for the first output of a command that keeps running. It has to exit with 0 when it is stopped after the test. */
+function waitForOutput(child: ChildProcess, code: string): Promise<CommandOutput> {
+  const output = collectOutput(child);
+  const exited = new Promise<number | null>((resolve) => child.once('close', resolve));
   onTestFinished(async () => {
     child.kill('SIGTERM');
-    const status = await over;
-    if (status !== 0) throw new Error(`${code.trim()}\nwas stopped and ended with ${status}\n${told.stderr}`);
+    const status = await exited;
+    if (status !== 0) throw new Error(`${code.trim()}\nwas stopped and ended with ${status}\n${output.stderr}`);
   });
   return new Promise((resolve, reject) => {
-    const hang = hanging(child, `a word of ${code.trim()}`, reject);
+    const hang = startTimeout(child, `output of ${code.trim()}`, reject);
     const settled = (): void => {
       clearTimeout(hang);
-      resolve(told);
+      resolve(output);
     };
     child.stdout!.once('data', settled);
     child.stderr!.on('data', () => {
-      if (scheduled.test(told.stderr)) settled();
+      if (scheduled.test(output.stderr)) settled();
     });
-    void over.then((status) => {
+    void exited.then((status) => {
       clearTimeout(hang);
-      reject(new Error(`${code.trim()}\nended with ${status}\n${told.stderr}`));
+      reject(new Error(`${code.trim()}\nended with ${status}\n${output.stderr}`));
     });
   });
 }
 
-/** Writes a file into the typist's folder, and the folders above it. */
-export function place(cwd: string, name: string, text: string): void {
+/** Writes a file into a folder, and creates the folders above it. */
+export function writeInto(cwd: string, name: string, text: string): void {
   mkdirSync(dirname(join(cwd, name)), { recursive: true });
   writeFileSync(join(cwd, name), text);
 }

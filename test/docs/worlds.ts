@@ -7,35 +7,35 @@ import { systemClock } from '../../src/base/system.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { access, folder, run, startStanding, type Variables } from '../e2e/lake.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
-import { filesOf, textOf } from './blocks.ts';
+import { findFiles, readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
-import { place, type Typist, typist } from './typist.ts';
+import { openShell, type Shell, writeInto } from './typist.ts';
 
-// What a reader of the pages has: a market data service, a key of it, an archive named `lake`, and curl.
+// The environment of a reader of the pages: a market data service, a key for it, an archive named `lake`, and curl.
 
 export const secret = 'a secret of more than 32 characters, for tests';
 
-/** The symbol that pages ask for. */
+/** The symbol that pages use. */
 const symbol = 'KXBTC';
 const day0 = Date.UTC(2026, 10, 19);
 
 export interface World {
   readonly box: Sandbox;
-  /** An archive that is copied for every page. */
+  /** An archive; each page gets a copy. */
   readonly lake: string;
   end(): Promise<void>;
 }
 
 const quickly: Variables = { ODDSLAKE_REQUESTS_PER_SECOND: '1000' };
 
-/** A simulated service and an archive of a night of it, with some ticks of the symbol that pages name. */
-export async function world(): Promise<World> {
+/** Starts a simulated service and collects one night of it, with some ticks of the symbol that pages use. */
+export async function openWorld(): Promise<World> {
   const box = await startSandbox({ markets: 8, ticksPerDay: 40 }, { clock: systemClock });
   const root = mkdtempSync(join(scratchRoot, 'oddslake-pages-'));
   const lake = join(root, 'lake');
   const env = { ...access(box.url), ...quickly };
   const rows = Array.from({ length: 500 }, (_, i) => `${symbol},${day0 + i * 60_000},${(i % 100) / 100}`);
-  place(root, 'ticks.csv', `symbol,t,p\n${rows.join('\n')}\n`);
+  writeInto(root, 'ticks.csv', `symbol,t,p\n${rows.join('\n')}\n`);
   for (const args of [['nightly'], ['import', join(root, 'ticks.csv'), '--covers', '2026-11-19..2026-11-20']]) {
     const { code, stderr } = await run([...args, '--output', lake, '--quiet'], env);
     if (code !== 0) throw new Error(stderr);
@@ -50,26 +50,26 @@ export async function world(): Promise<World> {
   };
 }
 
-/** What a page needs besides, and what is typed in place of what it says. */
-export interface Besides {
+/** What a page needs in addition, and replacements for its text. */
+export interface PageNeeds {
   prepare?(cwd: string, world: World): Promise<void> | void;
   readonly replace?: readonly (readonly [was: string, is: string])[];
-  /** Whether it makes `lake` itself. */
+  /** Whether its commands create `lake`. */
   readonly startsWithout?: boolean;
 }
 
-const besides: Readonly<Record<string, Besides>> = {
-  // A key that ends lies ahead, whenever this is run.
+const pageNeeds: Readonly<Record<string, PageNeeds>> = {
+  // The expiry time of a key has to be in the future.
   'docs/CREDENTIALS.md': { replace: [['2027-01-01', '2099-12-31']] },
   'README.md': { startsWithout: true },
-  'docs/COLLECTING.md': { prepare: recordings },
-  // What it has its reader fill, which takes a minute.
+  'docs/COLLECTING.md': { prepare: writeRecordings },
+  // The page creates this archive with a command that takes a minute.
   'docs/for-data-scientists.md': {
     prepare: (cwd, { lake }) => cpSync(lake, join(cwd, 'output/study'), { recursive: true }),
   },
 };
 
-/** Where a machine keeps what, and where a reader does who has no machine. */
+/** Paths on an installed machine, and their replacement in the folder of the test. */
 const machine = [
   ['/etc/oddslake', 'etc'],
   ['/var/lib/oddslake', ''],
@@ -77,14 +77,14 @@ const machine = [
   ['/srv/other-lake', 'lake'],
 ] as const;
 
-/** Files as somebody may have them from elsewhere. */
-async function recordings(cwd: string, { box, lake }: World): Promise<void> {
+/** Writes files to import. */
+async function writeRecordings(cwd: string, { box, lake }: World): Promise<void> {
   const headers = { authorization: 'Bearer sandbox-key' };
   const listed = await fetch(`${box.url}/api/v1/markets?limit=5`, { headers });
   const { markets } = (await listed.json()) as { markets: { symbol?: string; venues?: { ticker: string }[] }[] };
   const [name] = markets.flatMap(({ symbol: own, venues }) => own ?? venues?.map(({ ticker }) => ticker) ?? []);
-  const answer = await fetch(`${box.url}/api/v1/ticks?symbol=${encodeURIComponent(name!)}`, { headers });
-  place(cwd, 'saved-pages/one.json', await answer.text());
+  const response = await fetch(`${box.url}/api/v1/ticks?symbol=${encodeURIComponent(name!)}`, { headers });
+  writeInto(cwd, 'saved-pages/one.json', await response.text());
   const parquet: Readonly<Record<string, string>> = {
     ticks: `SELECT '${symbol}' AS symbol, TIMESTAMP '2026-07-11 12:00:00' AS t, 0.5::DOUBLE AS p`,
     markets: `SELECT '${symbol}' AS symbol, 1.0::DOUBLE AS resolved_yes, 'Will it?' AS question`,
@@ -94,55 +94,55 @@ async function recordings(cwd: string, { box, lake }: World): Promise<void> {
     await promisify(execFile)('sh', ['-c', code, join(cwd, 'bin/oddslake'), lake, sql, join(cwd, `${file}.parquet`)]);
 }
 
-/** Somebody who has read nothing but this page, in a folder of their own. */
-export async function readerOf(page: string, there: World): Promise<Typist> {
+/** Prepares the environment of one page in its own folder. */
+export async function openReader(page: string, world: World): Promise<Shell> {
   const cwd = folder();
-  const { prepare, replace = [], startsWithout = false } = besides[page] ?? {};
-  const text = textOf(page);
+  const { prepare, replace = [], startsWithout = false } = pageNeeds[page] ?? {};
+  const text = readPage(page);
   mkdirSync(cwd, { recursive: true });
-  if (!startsWithout) cpSync(there.lake, join(cwd, 'lake'), { recursive: true });
-  for (const name of ['key.txt', 'etc/key', 'etc/api-key']) place(cwd, name, 'sandbox-key\n');
+  if (!startsWithout) cpSync(world.lake, join(cwd, 'lake'), { recursive: true });
+  for (const name of ['key.txt', 'etc/key', 'etc/api-key']) writeInto(cwd, name, 'sandbox-key\n');
   const config = join(project, 'deploy/oddslake.yaml');
   if (existsSync(config)) {
-    const own = machine.reduce((all, [was, is]) => all.replaceAll(was, join(cwd, is)), readFileSync(config, 'utf8'));
-    place(cwd, 'etc/oddslake.yaml', own.replaceAll('https://example.org', there.box.url));
+    const own = machine.reduce((all, [from, to]) => all.replaceAll(from, join(cwd, to)), readFileSync(config, 'utf8'));
+    writeInto(cwd, 'etc/oddslake.yaml', own.replaceAll('https://example.org', world.box.url));
   }
-  for (const { name, code } of filesOf(text)) place(cwd, name, code);
+  for (const { name, code } of findFiles(text)) writeInto(cwd, name, code);
   const port = await freePort();
   const env: Record<string, string> = { ...quickly, ODDSLAKE_TOKEN_SECRET: secret };
-  if (!startsWithout) Object.assign(env, access(there.box.url), { ODDSLAKE_OUTPUT: join(cwd, 'lake') });
-  // Another oddslake, with what this one may have lost.
-  const other = text.includes('https://other.example') ? await served(there.lake) : {};
+  if (!startsWithout) Object.assign(env, access(world.box.url), { ODDSLAKE_OUTPUT: join(cwd, 'lake') });
+  // Another oddslake, to restore lost data from.
+  const other = text.includes('https://other.example') ? await serveArchive(world.lake) : {};
   if (other.KEY !== undefined) env.ODDSLAKE_FROM_API_KEY = other.KEY;
-  const reader = typist(cwd, env, [
+  const reader = openShell(cwd, env, [
     ...replace,
-    // What it does, once all is installed: .ci/run types it in a clean clone.
+    // What `make run` does after the installation. .ci/run runs it in a clean clone.
     ['make run ', 'bin/oddslake demo --quiet '],
-    // Here everybody is the user that the archive belongs to.
+    // The user of the test owns the archive.
     ['sudo -u oddslake ', ''],
-    ['https://example.org', there.box.url],
+    ['https://example.org', world.box.url],
     ['https://other.example', other.URL ?? ''],
-    ...machine.map(([was, is]) => [was, join(cwd, is)] as const),
+    ...machine.map(([from, to]) => [from, join(cwd, to)] as const),
     ['127.0.0.1:8080', `127.0.0.1:${port}`],
     ['oddslake serve ', `oddslake serve --set service.port=${port} `],
   ]);
-  await prepare?.(cwd, there);
-  // What other pages say how to have.
+  await prepare?.(cwd, world);
+  // The variables that other pages explain.
   if (/\$(URL|KEY|TOKEN)\b/.test(text) && !/^\s*(\S*\/)?oddslake serve/m.test(text))
-    Object.assign(reader.env, await served(join(cwd, 'lake')));
-  if (/\$TOKEN\b/.test(text)) reader.env.TOKEN = await tokenOf();
+    Object.assign(reader.env, await serveArchive(join(cwd, 'lake')));
+  if (/\$TOKEN\b/.test(text)) reader.env.TOKEN = await issueToken();
   return reader;
 }
 
-/** The archive at a root over HTTP: where, and a key for it. */
-async function served(root: string): Promise<{ URL?: string; KEY?: string }> {
+/** Serves the archive at a root; its address and a key for it. */
+async function serveArchive(root: string): Promise<{ URL?: string; KEY?: string }> {
   const args = ['serve', '--output', root, '--set', 'service.port=0', '--json'];
   const { first } = await startStanding(args, { ODDSLAKE_TOKEN_SECRET: secret });
   const KEY = (await run(['keys', 'create', '--name', 'reader', '--output', root])).stdout.trim();
   return { URL: (JSON.parse(first) as { url: string }).url, KEY };
 }
 
-async function tokenOf(): Promise<string> {
+async function issueToken(): Promise<string> {
   const args = ['tokens', 'issue', '--user', 'local', '--scope', 'research'];
   return (await run(args, { ODDSLAKE_TOKEN_SECRET: secret })).stdout.trim();
 }

@@ -4,10 +4,10 @@ export interface Commented {
 }
 
 /**
- * What the comments above the keys of config/default.yaml say: of sections, and of settings without the range in brackets
- * at their end and the variable before it, both of which are known otherwise. Keys are dotted paths.
+ * Reads the comments above the keys of config/default.yaml: of sections, and of settings without the range in brackets at
+ * the end and the variable before it, which the schema has too. Keys are dotted paths.
  */
-export function commentsOf(yaml: string): { sections: Map<string, string>; settings: Map<string, Commented> } {
+export function parseComments(yaml: string): { sections: Map<string, string>; settings: Map<string, Commented> } {
   const sections = new Map<string, string>();
   const settings = new Map<string, Commented>();
   const above: string[] = [];
@@ -23,13 +23,13 @@ export function commentsOf(yaml: string): { sections: Map<string, string>; setti
     if (value!.trim() === '') {
       above.push(key);
       sections.set(path, comment);
-    } else settings.set(path, { says: meaningIn(comment) });
+    } else settings.set(path, { says: stripSchemaParts(comment) });
     comment = '';
   }
   return { sections, settings };
 }
 
-const meaningIn = (comment: string): string =>
+const stripSchemaParts = (comment: string): string =>
   comment
     .replace(/ ?\((?:[^()]|\([^()]*\))*\)$/, '')
     .replace(/ ?ODDSLAKE_[A-Z_]+\.$/, '')

@@ -10,7 +10,7 @@ import { dayMs, fixedNow, folder, journaledTicks, sandbox, ticksOf, untruths } f
 import { midnight, past, type Seen, seenLake } from './seen-whole-lake.ts';
 
 // Cases that were once wrong: ticks were missing, the run had ended with 0 and the day was complete. Those that are tried
-// elsewhere are listed in docs/RELIABILITY.md, "Once wrong". Not here yet: ticks that come later than the overlap, which
+// elsewhere are listed in docs/RELIABILITY.md, "Fixed defects". Not here yet: ticks that come later than the overlap, which
 // rechecks have to find.
 
 const hourMs = 3_600_000;

@@ -45,7 +45,7 @@ def oddslake(*args: str) -> str:
 
 
 def make_nights(root: Path) -> Archive:
-    """Four weeks, polled six times, with a hole: always the same."""
+    """Four weeks, polled six times, with a gap: always the same."""
     subprocess.run([ROOT / "docs" / "notebooks" / "nights", root], check=True, timeout=600, capture_output=True)
     return Archive(root)
 

@@ -1,4 +1,4 @@
-"""docs/for-data-scientists.md: every block runs, and all tools say the same."""
+"""docs/for-data-scientists.md: every block runs, and all tools return the same rows."""
 
 import bisect
 import csv
@@ -19,7 +19,7 @@ RESULTS = ("one_day", "joined", "returns", "days", "candles", "curve")
 
 
 def arrow(result) -> pa.Table:
-    """Whatever a tool calls a table."""
+    """Converts the table of any tool."""
     if isinstance(result, pa.Table):
         return result
     for name in ("to_arrow", "to_arrow_table", "toArrow"):
@@ -152,7 +152,7 @@ def test_candles_from_ticks_are_those_that_are_published(archive, request):
     assert differences(results("pandas", archive, request)["candles"], loose(published)) == []
 
 
-def test_holes_are_where_the_program_says_that_there_are_gaps(lake, request):
+def test_gaps_are_where_the_program_lists_gaps(lake, request):
     gaps = defaultdict(list)
     for symbol, start, end in sql(lake, "SELECT symbol, epoch_ms(t_from), epoch_ms(t_to) FROM gaps"):
         gaps[symbol].append((int(start), int(end)))
@@ -163,8 +163,8 @@ def test_holes_are_where_the_program_says_that_there_are_gaps(lake, request):
     kinds = defaultdict(list)
     for row in results("pandas", lake, request)["days"].to_pylist():
         kinds[row["kind"]].append(missing(row["symbol"], row["t"]))
-    assert set(kinds) == {"traded", "quiet", "hole"}
-    assert min(kinds["hole"]) > 0
+    assert set(kinds) == {"traded", "quiet", "gap"}
+    assert min(kinds["gap"]) > 0
     assert max(kinds["quiet"]) == 0
 
 

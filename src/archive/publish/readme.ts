@@ -4,15 +4,15 @@ import { type Column, type DatasetName, datasetNames, datasets } from '../format
 import { type Manifest, sumFileTotals } from '../format/manifest.ts';
 
 const datasetDescriptions: Record<DatasetName, string> = {
-  ticks: 'every tick once: one row for each (symbol, t)',
-  symbols: 'one row a symbol, as last known',
-  markets: 'what the market lists said, day by day; a new row begins when the state of a market changes',
+  ticks: 'every tick once: one row per (symbol, t)',
+  symbols: 'one row per symbol, with its last known state',
+  markets: 'the market lists, day by day; a new row begins when the state of a market changes',
   orderbooks:
-    'snapshots of the order books of YES, one row a level; where a venue tells bids of both outcomes alone, an ask is 1 minus a bid for NO',
-  candles_1h: 'open, high, low, close of each hour that has ticks',
-  candles_1d: 'open, high, low, close of each UTC day that has ticks',
-  coverage: 'which windows were asked and answered: inside them an absence is a fact, outside nothing is known',
-  conflicts: 'prices that lost against another for the same (symbol, t)',
+    'snapshots of the order books of YES, one row per level; if a venue states only bids for both outcomes, an ask is 1 minus a bid for NO',
+  candles_1h: 'open, high, low, close of each hour with ticks',
+  candles_1d: 'open, high, low, close of each UTC day with ticks',
+  coverage: 'the windows that were fetched: inside them the absence of ticks is a fact, outside nothing is known',
+  conflicts: 'prices that were not kept, because another one has the same (symbol, t)',
 };
 
 const columnTypeNames: Record<Column['type'], string> = {
@@ -25,7 +25,7 @@ const columnTypeNames: Record<Column['type'], string> = {
   strings: 'list of string',
 };
 
-/** The units of columns that are numbers, by name; a time's is the millisecond. */
+/** The units of numeric columns, by name. Times are in milliseconds. */
 const columnUnits: Readonly<Record<string, string>> = {
   p: 'fraction of 1',
   open: 'fraction of 1',
@@ -44,7 +44,7 @@ const columnUnits: Readonly<Record<string, string>> = {
   grain_ms: 'ms',
 };
 
-/** The unit of a column's values; empty where they have none. */
+/** The unit of a column's values; empty if they have none. */
 export const findColumnUnit = ({ name, type }: Column): string =>
   type === 'timestamp'
     ? 'ms since 1970, UTC'
@@ -52,45 +52,44 @@ export const findColumnUnit = ({ name, type }: Column): string =>
       ? (columnUnits[name] ?? '')
       : '';
 
-/** The archive's own README.md: what is there, from when to when, what is missing, and how to load it. */
+/** The archive's README.md: its content, its time span, what is missing, and how to load it. */
 export function formatReadme(manifest: Manifest): string {
   const newest = manifest.datasets.ticks.files.at(-1)?.date ?? formatDay(manifest.created_at);
   return `# Prediction-market archive
 
-Prices of prediction markets, every tick once, as day-partitioned Parquet.
+Prices of prediction markets, every tick once, in Parquet files partitioned by day.
 Upstream \`${manifest.upstream}\`, generation ${manifest.generation}, published ${formatIsoUtc(manifest.created_at)} by ${manifest.writer}.
 
-## What is there
+## Content
 
 ${formatDaySpan(manifest)}
 
-| dataset | rows | size | what it is |
+| dataset | rows | size | description |
 | --- | ---: | ---: | --- |
 ${datasetNames.map((name) => formatDatasetRow(manifest, name)).join('\n')}
 
-\`date=YYYY-MM-DD\` is the UTC day of a row's own time, whenever it was fetched; \`part-NN\` goes by a hash of the symbol:
-the first four bytes of the sha256 of its UTF-8 text, big-endian, modulo \`parts\` of \`manifest.json\`. Whoever reads one symbol's
-day is served twice as fast by that file alone. \`manifest.json\` lists every file with its sha256, and
-\`sha256sum -c SHA256SUMS\` checks them.
+\`date=YYYY-MM-DD\` is the UTC day of the row's own time, not of the fetch. \`part-NN\` depends on the symbol: the first four bytes of the
+SHA-256 of its UTF-8 text, big-endian, modulo \`parts\` of \`manifest.json\`. To read a day of one symbol, open only that file; this takes
+half the time. \`manifest.json\` lists every file with its SHA-256, and \`sha256sum -c SHA256SUMS\` checks them.
 
 ## What is missing
 
 ${formatMissingDays(manifest).join('\n')}
 
-**Empty and missing are different.** \`coverage\` says which windows of a symbol's time were asked for and answered. Inside
-them an absence of ticks is a fact: the market was quiet. Outside of them nothing is known. In DuckDB, with views.sql:
+**Empty is not missing.** \`coverage\` lists the windows that were fetched for each symbol. Inside them the absence of ticks is a fact:
+the market was quiet. Outside of them nothing is known. In DuckDB, with views.sql:
 
 \`\`\`sql
-SELECT * FROM gaps ORDER BY symbol, t_from;                              -- what is not covered of each symbol's life
+SELECT * FROM gaps ORDER BY symbol, t_from;                              -- the windows of each symbol that are not covered
 SELECT date, count(*) FROM ticks WHERE is_covered(symbol, t - INTERVAL 1 HOUR) GROUP BY date ORDER BY date;
-SELECT * FROM candles_1h WHERE date = '${newest}' AND covered = 1;       -- hours that are whole
+SELECT * FROM candles_1h WHERE date = '${newest}' AND covered = 1;       -- hours that are fully covered
 \`\`\`
 
 ${formatLoadingGuide(newest)}
 ## Columns
 
-Prices are a fraction of 1: 0.37 is 37 cents for a claim on 1 dollar, or 37 %. Strings sort by their UTF-8 bytes.
-Datasets with days have a \`date\` too, from the folder's name.
+Prices are fractions of 1: 0.37 is 37 cents for a claim on 1 dollar, or 37 %. Strings sort by their UTF-8 bytes. Datasets with day
+folders also have a column \`date\`, from the name of the folder.
 
 ${datasetNames.map(formatColumnTable).join('\n\n')}
 `;
@@ -99,10 +98,10 @@ ${datasetNames.map(formatColumnTable).join('\n\n')}
 function formatDaySpan({ days, watermark, reached }: Manifest): string {
   const known = Object.keys(days);
   const first = known[0];
-  if (first === undefined) return '- No day yet.';
+  if (first === undefined) return '- There is no day yet.';
   return [
     `- Days: **${first} to ${known.at(-1)}** (UTC).`,
-    `- Every live symbol is covered without a hole up to: ${reached === null ? 'no symbol is live' : `**${formatIsoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; with evidence for every window up to ${formatIsoUtc(watermark)}`}.`,
+    `- Every live symbol is covered without a gap up to: ${reached === null ? 'no symbol is live' : `**${formatIsoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; with proof for every window up to ${formatIsoUtc(watermark)}`}.`,
   ].join('\n');
 }
 
@@ -114,7 +113,7 @@ function formatDatasetRow({ datasets: published }: Manifest, name: DatasetName):
   return `| ${name} | ${formatThousands(rows)} | ${files.length === 0 ? '' : size} | ${datasetDescriptions[name]}${note} |`;
 }
 
-/** Days, or stretches of them, that are named at most; the manifest has the rest. */
+/** The most days, or ranges of days, that are listed; the manifest has the rest. */
 const namedDaysMax = 10;
 
 function formatMissingDays({ days, lost = [] }: Manifest): string[] {
@@ -131,9 +130,9 @@ function formatMissingDays({ days, lost = [] }: Manifest): string[] {
     covered === expected ? `${date} (not settled yet)` : `${date} (${covered} of ${expected} symbols covered)`,
   );
   return [
-    `- Days of which there is nothing: ${formatDayList(absent)}`,
-    `- Days that are incomplete: ${formatDayList(said)}`,
-    `- Days that are provisional, as nothing was asked again of some window: ${formatDayList(provisional)}`,
+    `- Days without any data: ${formatDayList(absent)}`,
+    `- Incomplete days: ${formatDayList(said)}`,
+    `- Provisional days, on which some window is not confirmed yet: ${formatDayList(provisional)}`,
     ...(excepted.length === 0
       ? []
       : [
@@ -141,8 +140,8 @@ function formatMissingDays({ days, lost = [] }: Manifest): string[] {
         ]),
     ...(lost.length === 0
       ? []
-      : [`- Windows whose ticks were published once and were lost: ${lost.length}; \`oddslake gaps\` names them.`]),
-    '- The windows that are missing of each symbol, between the first and the last moment that is covered or has a tick: `oddslake gaps`, or the view `gaps` below; of what is outside of that: `oddslake gaps --from DAY --to DAY`.',
+      : [`- Windows with ticks that were published and then lost: ${lost.length}; \`oddslake gaps\` lists them.`]),
+    '- Gaps of each symbol between its first and last covered time or tick: `oddslake gaps`, or the view `gaps` below. Gaps outside of that: `oddslake gaps --from DAY --to DAY`.',
   ];
 }
 
@@ -160,15 +159,15 @@ function formatColumnTable(name: DatasetName): string {
   return `### ${name}\n\n| column | type | null | unit | meaning |\n| --- | --- | --- | --- | --- |\n${lines.join('\n')}`;
 }
 
-/** How to load the archive, in Markdown; `day` is one that has ticks, YYYY-MM-DD. Everything runs in its folder. */
+/** How to load the archive, in Markdown. `day` is a day with ticks, YYYY-MM-DD. All examples run in the archive's folder. */
 export const formatLoadingGuide = (day: string): string => `## Load it
 
-Every example runs in this folder. **Scan afresh after a publish**: a file keeps its name and is replaced whole.
+Run the examples in this folder. **Scan it again after a publish**: a publish replaces whole files and keeps their names.
 
 ### DuckDB
 
-\`views.sql\` has each dataset as a view, sets the time zone to UTC, and adds what is hard to get right by hand. On the command
-line \`duckdb -init views.sql\`, in Python as below; DuckDB 1.5 or newer.
+\`views.sql\` defines each dataset as a view, sets the time zone to UTC, and adds views that are hard to write correctly by hand. Use
+\`duckdb -init views.sql\` on the command line, or Python as below. It needs DuckDB 1.5 or newer.
 
 \`\`\`python
 import duckdb
@@ -178,17 +177,17 @@ duckdb.sql("SELECT symbol, count(*) AS ticks FROM ticks WHERE date = '${day}' GR
 \`\`\`
 
 \`\`\`sql
--- Candles of any step; those of 1h and 1d are published: candles_1h, candles_1d.
+-- Candles of any interval; those of 1h and 1d are published: candles_1h, candles_1d.
 SELECT * FROM candles('15m', since := '${day}') LIMIT 10;
--- Every step, the last close carried over: covered tells a quiet step (1) from a hole (0).
+-- Every interval, with the last close carried forward: covered tells a quiet interval (1) from a gap (0).
 SELECT * FROM candles_filled('4h', '${day}', DATE '${day}' + 1) LIMIT 10;
--- Every tick once, with the state of its market as of its time.
+-- Every tick once, with the state of its market at that time.
 SELECT symbol, t, p, category, is_active FROM ticks_with_markets WHERE date = '${day}' LIMIT 10;
 \`\`\`
 
-Name the days you want (\`date\`, or both ends in the macros): files of other days are not opened. DuckDB opens a file twice
-in one query and can catch a replacement in between; while a publish is under way read with \`oddslake sql\`, which has the
-same views and holds on to one generation.
+Restrict queries to the days that you need (\`date\`, or both ends in the macros): files of other days are then not opened. DuckDB
+opens a file twice within one query and can catch a replacement between the two. While a publish is running, use \`oddslake sql\`,
+which has the same views and reads one generation.
 
 ### pandas
 
@@ -206,7 +205,7 @@ close = candles.pivot(index="t", columns="symbol", values="close")
 \`\`\`python
 import polars as pl
 
-ticks = pl.scan_parquet("ticks/", hive_partitioning=True)                   # the folder, no glob: date is a column then
+ticks = pl.scan_parquet("ticks/", hive_partitioning=True)                   # the folder, not a glob, so that date is a column
 day = ticks.filter(pl.col("date") == pl.lit("${day}").str.to_date()).collect()
 \`\`\`
 
@@ -231,11 +230,11 @@ ticks.where("date = '${day}'").groupBy("symbol").count().show()
 
 ### Ticks with their markets
 
-A market has a new row in \`markets\` whenever its state changed, and at least one a day. Joined on the symbol alone every
-tick would come back many times; \`BETWEEN first_seen AND last_seen\` loses those between two polls. Join **as of the tick's
-time**: the last row that began at or before it. Ticks from before the first poll of their market have none: what it was
-then is not known. (Its question, source and canonical_id are in \`symbols\`.) In DuckDB \`ticks_with_markets\` does this and
-takes one market of a symbol that stands in several; elsewhere:
+\`markets\` has a new row for a market whenever its state changed, and at least one row a day. A join on the symbol alone returns each
+tick many times. A join with \`BETWEEN first_seen AND last_seen\` loses the ticks between two polls. Join **at the time of the tick**:
+the last row that began at or before it. Ticks from before the first poll of their market have no such row, because its state at that
+time is unknown. (Its question, source and canonical_id are in \`symbols\`.) In DuckDB, \`ticks_with_markets\` does this, and chooses one
+market for a symbol that belongs to several. In other tools:
 
 \`\`\`python
 import pandas as pd
