@@ -1,96 +1,100 @@
 /**
- * What a service's refusals (429) tell of the rate it allows, as a pure function: nothing is known until the first one,
- * and without one the configured rate is used in full. Rates are requests a second; times epoch milliseconds, for what
- * was learned outlives the run.
+ * Infers the rate that a service allows from its 429 responses, as a pure function. Without a 429, the configured rate is
+ * used. Rates are requests per second. Times are epoch milliseconds, because the inferred rate is kept between runs.
  */
 export interface InferredRate {
-  /** The rate in force; above `good` it is being tried. */
+  /** The rate in force. If it is above `good`, it is on trial. */
   readonly rate: number;
-  /** The greatest that is held to be let through. */
+  /** The highest rate that is considered allowed. */
   readonly good: number;
-  /** The least that was refused; null where none is known. */
+  /** The lowest rate that was throttled. Null if none is known. */
   readonly bad: number | null;
-  /** When the rate last changed or a request was last refused. */
+  /** Time of the last rate change or 429. */
   readonly sinceMs: number;
-  /** When the next greater rate may be tried, and how long after that the next time if it is refused too. */
+  /** Time of the next trial of a higher rate, and the wait after it if it fails too. */
   readonly tryAtMs: number;
   readonly tryWaitMs: number;
-  /** Requests before this one were started at another rate: their answers tell nothing of this one. */
+  /** Number of the first request at this rate. Responses to earlier ones say nothing about it. */
   readonly first: number;
-  /** Answers at this rate since `fromMs`, and refusals among them; old ones fade. */
+  /** Responses at this rate since `fromMs`, and 429s among them. Old ones fade out. */
   readonly answers: number;
   readonly refused: number;
   readonly fromMs: number;
-  /** Requests between the last spells of refusals at this rate, and the first one after the last spell. */
+  /** Numbers of requests between the last bursts of 429s at this rate, and the first request after the last burst. */
   readonly runs: readonly number[];
   readonly after: number;
-  /** Requests let through in the second before each of the last refusals at this rate. */
+  /** Requests accepted in the second before each of the last 429s at this rate. */
   readonly tops: readonly number[];
-  /** Lowerings of which it is not yet clear whether they helped. */
+  /** Reductions of the rate whose effect is not known yet. */
   readonly fall: { readonly from: number; readonly share: number; readonly steps: number } | null;
-  /** The rate before the last lowerings, to which it goes back should they turn out to be in vain by then. */
+  /** The rate before the last reductions. It is restored if they turn out to have no effect before `untilMs`. */
   readonly origin: { readonly rate: number; readonly untilMs: number } | null;
-  /** Share of refusals that no lowering had changed, hence is not the rate's doing; believed until then. */
+  /** Share of 429s that did not change with the rate and so has another cause. Valid until `untilMs`. */
   readonly noise: { readonly share: number; readonly untilMs: number } | null;
 }
 
 export interface RateObservation {
-  /** Its number, and that of the request to be started next. */
+  /** Number of the request, and of the next request to start. */
   readonly request: number;
   readonly nextRequest: number;
   readonly isThrottled: boolean;
-  /** Requests let through that were started within the second before it. */
+  /** Counts accepted requests that started within the second before it. */
   readonly countLetThrough: () => number;
   readonly nowMs: number;
 }
 
-/** How long a rate that was never refused is tried before it counts as good, and before the one above is tried. */
+/** Duration of a trial for a rate that was never throttled, and the wait before the next one, in ms. */
 const tryMs = 2_000;
-/** The same for one that was refused before: a bucket may still be filled. */
+/** Duration of a trial for a rate that was throttled before, in ms: a token bucket may still have tokens. */
 const tryAgainMs = 15_000;
-/** Between two tries of a refused rate; the first wait is longer where so few requests would not be worth one. */
+/**
+ * Wait between two trials of a throttled rate, in ms. The first wait is longer if it would span fewer than `requestsPerTry`
+ * requests.
+ */
 const tryWaitMsMin = 30_000;
 const tryWaitMsMax = 15 * 60_000;
 const requestsPerTry = 100;
 const responsesKept = 500;
 const topsKept = 5;
-/** So many refusals, and such a share of them, speak for themselves; where noise is known it takes more. */
+/** This many 429s, with this share of the responses, are conclusive. With known noise, more are required. */
 const refusedAtOnce = 4;
 const manyShare = 0.15;
 const refusedInNoise = 20;
-/** Runs that are alike, within this factor, over so many spells: a limit does that, chance hardly ever. */
+/** Number of bursts at even distances (within this factor) that indicate a limit and not chance. */
 const runsAlike = 6;
 const alikeFactor = 2.5;
 const rateMin = 1 / 60;
-/** A mean over less time says little; and where few are refused it lowers the rate by no more than to these shares. */
+/** Minimum time for a mean, in ms. If few requests are throttled, one reduction lowers the rate to these shares at most. */
 const meanMsMin = 3_000;
 const fallShares = [0.97, 0.9, 0.6];
 /**
- * Lowerings in vain until they are taken back, more where the share of refusals fell by half and might be on its way; one
- * above `noiseShareMax` is never mere noise.
+ * Number of reductions without effect after which they are reverted. More are allowed if the share of 429s fell by half. A
+ * share above `noiseShareMax` is never noise.
  */
 const fallStepsMin = 3;
 const fallStepsMax = 5;
 const noiseShareMax = 0.5;
 const noiseMs = 15 * 60_000;
 
-/** The rate in force where `configured` is the greatest allowed. */
-export const getRateInForce = (learned: InferredRate | null, configured: number): number =>
-  Math.min(configured, learned?.rate ?? configured);
+/** The rate in force, at most `configured`. */
+export const getRateInForce = (inferred: InferredRate | null, configured: number): number =>
+  Math.min(configured, inferred?.rate ?? configured);
 
-/** What is known after one more answer; null where the configured rate stands unquestioned. */
+/** Updates the inferred rate after a response. Null means that the configured rate applies. */
 export function updateInferredRate(
-  learned: InferredRate | null,
-  answer: RateObservation,
+  inferred: InferredRate | null,
+  observation: RateObservation,
   configured: number,
 ): InferredRate | null {
-  if (learned === null && !answer.isThrottled) return null;
-  const known = learned ?? createInferredRate(configured, answer);
-  if (answer.request < known.first) return known;
+  if (inferred === null && !observation.isThrottled) return null;
+  const known = inferred ?? createInferredRate(configured, observation);
+  if (observation.request < known.first) return known;
   const fade = known.answers >= responsesKept ? 0.5 : 1;
-  const fromMs = answer.nowMs - (answer.nowMs - known.fromMs) * fade;
+  const fromMs = observation.nowMs - (observation.nowMs - known.fromMs) * fade;
   const counted = { ...known, fromMs, answers: known.answers * fade + 1, refused: known.refused * fade };
-  return answer.isThrottled ? applyRefusal(counted, answer, configured) : applyResponse(counted, answer, configured);
+  return observation.isThrottled
+    ? applyRefusal(counted, observation, configured)
+    : applyResponse(counted, observation, configured);
 }
 
 function createInferredRate(configured: number, { countLetThrough, request, nowMs }: RateObservation): InferredRate {
@@ -114,9 +118,9 @@ function createInferredRate(configured: number, { countLetThrough, request, nowM
   };
 }
 
-/** Another rate, whose answers are counted anew. */
-const changeRate = (learned: InferredRate, rate: number, { nextRequest, nowMs }: RateObservation): InferredRate => ({
-  ...learned,
+/** Changes the rate and resets its counts. */
+const changeRate = (inferred: InferredRate, rate: number, { nextRequest, nowMs }: RateObservation): InferredRate => ({
+  ...inferred,
   rate,
   sinceMs: nowMs,
   first: nextRequest,
@@ -128,15 +132,15 @@ const changeRate = (learned: InferredRate, rate: number, { nextRequest, nowMs }:
   tops: [],
 });
 
-function applyRefusal(before: InferredRate, answer: RateObservation, configured: number): InferredRate {
-  const tops = [...before.tops, answer.countLetThrough()].slice(-topsKept);
-  const { request, nextRequest } = answer;
+function applyRefusal(before: InferredRate, observation: RateObservation, configured: number): InferredRate {
+  const tops = [...before.tops, observation.countLetThrough()].slice(-topsKept);
+  const { request, nextRequest } = observation;
   const run = request > before.after ? { runs: [...before.runs, request - before.after].slice(-runsAlike) } : {};
   const spell = request >= before.after ? { ...run, after: nextRequest } : {};
-  const learned = { ...before, ...spell, refused: before.refused + 1, tops, sinceMs: answer.nowMs };
-  const rate = getRateInForce(learned, configured);
-  if (rate > learned.good) return isNoise(learned, answer) ? learned : revertToGoodRate(learned, answer);
-  return isRateBlamed(learned, answer) ? lowerRate({ ...learned, rate }, answer) : learned;
+  const inferred = { ...before, ...spell, refused: before.refused + 1, tops, sinceMs: observation.nowMs };
+  const rate = getRateInForce(inferred, configured);
+  if (rate > inferred.good) return isNoise(inferred, observation) ? inferred : revertToGoodRate(inferred, observation);
+  return isRateBlamed(inferred, observation) ? lowerRate({ ...inferred, rate }, observation) : inferred;
 }
 
 const computeRefusedShare = ({ refused, answers }: InferredRate): number => refused / answers;
@@ -144,46 +148,47 @@ const computeRefusedShare = ({ refused, answers }: InferredRate): number => refu
 const getNoiseShare = ({ noise }: InferredRate, { nowMs }: RateObservation): number =>
   noise !== null && nowMs < noise.untilMs ? noise.share : 0;
 
-function isNoise(learned: InferredRate, answer: RateObservation): boolean {
-  const noise = getNoiseShare(learned, answer);
-  return noise > 0 && (learned.refused < 2 || computeRefusedShare(learned) <= 3 * noise);
+function isNoise(inferred: InferredRate, observation: RateObservation): boolean {
+  const noise = getNoiseShare(inferred, observation);
+  return noise > 0 && (inferred.refused < 2 || computeRefusedShare(inferred) <= 3 * noise);
 }
 
-/** Single refusals happen. Many at once, or spells of them at even distances, do not without a reason. */
-function isRateBlamed(learned: InferredRate, answer: RateObservation): boolean {
-  const { refused, runs, fall } = learned;
-  const noise = getNoiseShare(learned, answer);
-  if (noise > 0) return refused >= refusedInNoise && computeRefusedShare(learned) >= Math.min(noiseShareMax, 3 * noise);
-  if (refused >= refusedAtOnce && computeRefusedShare(learned) >= manyShare) return true;
+/** Whether the rate is the cause: single 429s happen by chance, but many at once or bursts at even distances do not. */
+function isRateBlamed(inferred: InferredRate, observation: RateObservation): boolean {
+  const { refused, runs, fall } = inferred;
+  const noise = getNoiseShare(inferred, observation);
+  if (noise > 0)
+    return refused >= refusedInNoise && computeRefusedShare(inferred) >= Math.min(noiseShareMax, 3 * noise);
+  if (refused >= refusedAtOnce && computeRefusedShare(inferred) >= manyShare) return true;
   const isAlike = Math.max(...runs) <= alikeFactor * Math.min(...runs);
   return fall === null ? runs.length >= runsAlike && isAlike : runs.length >= runsAlike / 2;
 }
 
-/** A greater rate was tried in vain. */
-function revertToGoodRate(learned: InferredRate, answer: RateObservation): InferredRate {
-  const { rate: bad, good, tryWaitMs } = learned;
+/** A trial of a higher rate failed. */
+function revertToGoodRate(inferred: InferredRate, observation: RateObservation): InferredRate {
+  const { rate: bad, good, tryWaitMs } = inferred;
   const waitMs = Math.max(tryWaitMs, (requestsPerTry / good) * 1000);
   const isClosed = computeNextAbove(good) >= bad;
   return {
-    ...changeRate(learned, good, answer),
+    ...changeRate(inferred, good, observation),
     bad,
-    tryAtMs: answer.nowMs + (isClosed ? Math.min(waitMs, tryWaitMsMax) : tryMs),
+    tryAtMs: observation.nowMs + (isClosed ? Math.min(waitMs, tryWaitMsMax) : tryMs),
     tryWaitMs: isClosed ? Math.min(2 * waitMs, tryWaitMsMax) : tryWaitMs,
   };
 }
 
-/** The good rate is good no more: down to what was let through, unless going down did not help before. */
-function lowerRate(learned: InferredRate, answer: RateObservation): InferredRate {
-  const { rate, noise, origin } = learned;
-  const share = computeRefusedShare(learned);
-  const from = origin === null || hasPassed(origin.untilMs, answer) ? rate : Math.max(rate, origin.rate);
-  const fall = learned.fall ?? { from, share, steps: 0 };
+/** Lowers a good rate that is throttled to the accepted rate. If earlier reductions had no effect, reverts them. */
+function lowerRate(inferred: InferredRate, observation: RateObservation): InferredRate {
+  const { rate, noise, origin } = inferred;
+  const share = computeRefusedShare(inferred);
+  const from = origin === null || hasPassed(origin.untilMs, observation) ? rate : Math.max(rate, origin.rate);
+  const fall = inferred.fall ?? { from, share, steps: 0 };
   const worst = Math.max(fall.share, share);
   const steps = share > worst / 2 ? fallStepsMin : fallStepsMax;
   if (fall.steps >= steps && share < noiseShareMax) {
-    const untilMs = answer.nowMs + noiseMs;
+    const untilMs = observation.nowMs + noiseMs;
     return {
-      ...changeRate(learned, fall.from, answer),
+      ...changeRate(inferred, fall.from, observation),
       good: fall.from,
       bad: null,
       fall: null,
@@ -191,95 +196,97 @@ function lowerRate(learned: InferredRate, answer: RateObservation): InferredRate
       noise: { share: Math.max(share, noise?.share ?? 0), untilMs },
     };
   }
-  const through = computeLetThroughRate(learned, answer);
+  const through = computeLetThroughRate(inferred, observation);
   const good = Math.max(rateMin, through >= 1 ? Math.floor(through) : through);
   return {
-    ...changeRate(learned, good, answer),
+    ...changeRate(inferred, good, observation),
     good,
     bad: rate,
-    tryAtMs: answer.nowMs + tryMs,
+    tryAtMs: observation.nowMs + tryMs,
     tryWaitMs: tryWaitMsMin,
     fall: { ...fall, share: worst, steps: fall.steps + 1 },
-    origin: { rate: fall.from, untilMs: answer.nowMs + tryWaitMsMax },
+    origin: { rate: fall.from, untilMs: observation.nowMs + tryWaitMsMax },
   };
 }
 
-/** What the service let through at a rate that it refuses; always less than that. */
-function computeLetThroughRate(learned: InferredRate, { nowMs }: RateObservation): number {
-  const { rate, tops, answers, refused, fromMs, fall } = learned;
+/** The accepted rate while throttled, always below the current rate. */
+function computeLetThroughRate(inferred: InferredRate, { nowMs }: RateObservation): number {
+  const { rate, tops, answers, refused, fromMs, fall } = inferred;
   const top = Math.max(...tops);
   if (top < 1) return Math.min(1, rate) / 2;
-  // The mean sees through a bucket and through seconds that begin at fixed moments; but pauses lower it.
+  // The mean is not affected by token buckets and fixed windows, but pauses lower it.
   const ms = nowMs - fromMs;
   const mean = ms < meanMsMin ? rate : ((answers - refused) / ms) * 1000;
   const least =
-    computeRefusedShare(learned) < manyShare ? fallShares[Math.min(fall?.steps ?? 0, fallShares.length - 1)]! : 0;
+    computeRefusedShare(inferred) < manyShare ? fallShares[Math.min(fall?.steps ?? 0, fallShares.length - 1)]! : 0;
   return Math.min(top, computeNextBelow(rate), Math.max(rate * least, Math.ceil(mean)));
 }
 
-function applyResponse(before: InferredRate, answer: RateObservation, configured: number): InferredRate | null {
-  const learned = {
+function applyResponse(before: InferredRate, observation: RateObservation, configured: number): InferredRate | null {
+  const inferred = {
     ...before,
     fall: before.fall !== null && hasLoweringHelped(before, before.fall) ? null : before.fall,
   };
-  const { rate, good, bad, refused, noise } = learned;
+  const { rate, good, bad, refused, noise } = inferred;
   if (rate > good)
-    return isProven(learned, answer) ? raiseRate({ ...learned, good: rate }, answer, configured) : learned;
+    return isProven(inferred, observation) ? raiseRate({ ...inferred, good: rate }, observation, configured) : inferred;
   if (good < configured)
-    return learned.fall === null && isTryDue(learned, answer) ? tryHigherRate(learned, answer, configured) : learned;
-  // At the configured rate nothing is left to be found out: once refusals have faded there is nothing to remember.
-  const isForgotten = refused < 0.5 && bad === null && getNoiseShare(learned, answer) === 0;
-  return isForgotten ? null : { ...learned, noise };
+    return inferred.fall === null && isTryDue(inferred, observation)
+      ? tryHigherRate(inferred, observation, configured)
+      : inferred;
+  // At the configured rate, the state is dropped as soon as the 429s have faded out.
+  const isForgotten = refused < 0.5 && bad === null && getNoiseShare(inferred, observation) === 0;
+  return isForgotten ? null : { ...inferred, noise };
 }
 
-/** Enough answers without another refusal, or too many to wait for more of them. */
-const hasLoweringHelped = (learned: InferredRate, fall: NonNullable<InferredRate['fall']>): boolean =>
-  learned.answers >= responsesKept ||
-  (learned.answers >= computeResponsesNeeded(learned, fall) && computeRefusedShare(learned) < fall.share / 8);
+/** Enough responses without a further 429, or too many to wait for more. */
+const hasLoweringHelped = (inferred: InferredRate, fall: NonNullable<InferredRate['fall']>): boolean =>
+  inferred.answers >= responsesKept ||
+  (inferred.answers >= computeResponsesNeeded(inferred, fall) && computeRefusedShare(inferred) < fall.share / 8);
 
-/** Below one a second many answers are many minutes, and few say enough where most were refused before. */
+/** Below one request per second, many responses take minutes. A few are conclusive if most were throttled before. */
 const computeResponsesNeeded = ({ rate }: InferredRate, { share }: NonNullable<InferredRate['fall']>): number =>
   rate < 1 && share >= noiseShareMax ? 4 : Math.max(20, 12 / share);
 
-/** Whether the rate was used, near enough in full, for long enough. */
-function isProven({ rate, bad, sinceMs, answers }: InferredRate, answer: RateObservation): boolean {
+/** Whether the rate was used nearly in full for long enough. */
+function isProven({ rate, bad, sinceMs, answers }: InferredRate, observation: RateObservation): boolean {
   const ms = bad !== null && rate >= bad ? tryAgainMs : tryMs;
-  return computeElapsedMs(sinceMs, answer) >= Math.max(ms, 2000 / rate) && isRateUsed(rate, answers, answer);
+  return computeElapsedMs(sinceMs, observation) >= Math.max(ms, 2000 / rate) && isRateUsed(rate, answers, observation);
 }
 
-function isTryDue({ rate, sinceMs, answers, tryAtMs }: InferredRate, answer: RateObservation): boolean {
-  const isLongAgo = computeElapsedMs(sinceMs, answer) >= Math.max(tryMs, 2000 / rate);
-  return isLongAgo && hasPassed(tryAtMs, answer) && isRateUsed(rate, answers, answer);
+function isTryDue({ rate, sinceMs, answers, tryAtMs }: InferredRate, observation: RateObservation): boolean {
+  const isLongAgo = computeElapsedMs(sinceMs, observation) >= Math.max(tryMs, 2000 / rate);
+  return isLongAgo && hasPassed(tryAtMs, observation) && isRateUsed(rate, answers, observation);
 }
 
-/** A clock set back must not keep anything waiting for ever. */
+/** If the clock was set back, the wait counts as over. */
 const computeElapsedMs = (sinceMs: number, { nowMs }: RateObservation): number =>
   nowMs < sinceMs ? Number.POSITIVE_INFINITY : nowMs - sinceMs;
 
 const hasPassed = (atMs: number, { nowMs }: RateObservation): boolean => nowMs >= atMs || atMs - nowMs > tryWaitMsMax;
 
-/** Starts at less than two a second are further apart than the second that `letThrough` looks at. */
+/** Below two requests per second, starts are further apart than the second that `countLetThrough` covers. */
 const isRateUsed = (rate: number, answers: number, { countLetThrough }: RateObservation): boolean =>
   answers >= Math.max(2, 1.5 * rate) && (rate < 2 || countLetThrough() >= Math.floor(0.8 * Math.floor(rate)));
 
-/** The rate tried is good. One that had been refused before is so no more: the limit has risen. */
-function raiseRate(learned: InferredRate, answer: RateObservation, configured: number): InferredRate | null {
-  const { bad, good, tryWaitMs } = learned;
+/** A trial succeeded. If the rate had been throttled before, the limit has risen. */
+function raiseRate(inferred: InferredRate, observation: RateObservation, configured: number): InferredRate | null {
+  const { bad, good, tryWaitMs } = inferred;
   const isRefuted = bad !== null && good >= bad;
-  const now = { ...learned, bad: isRefuted ? null : bad, tryWaitMs: isRefuted ? tryWaitMsMin : tryWaitMs };
-  if (good >= configured) return getNoiseShare(now, answer) > 0 ? { ...now, bad: null } : null;
-  return tryHigherRate(now, answer, configured);
+  const now = { ...inferred, bad: isRefuted ? null : bad, tryWaitMs: isRefuted ? tryWaitMsMin : tryWaitMs };
+  if (good >= configured) return getNoiseShare(now, observation) > 0 ? { ...now, bad: null } : null;
+  return tryHigherRate(now, observation, configured);
 }
 
-/** Tries a tenth more, but what was refused only step by step and when its time has come. */
-function tryHigherRate(learned: InferredRate, answer: RateObservation, configured: number): InferredRate {
-  const { good, bad, tryAtMs } = learned;
+/** Tries a rate 10 % higher. A rate that was throttled is approached in single steps, and only when its wait is over. */
+function tryHigherRate(inferred: InferredRate, observation: RateObservation, configured: number): InferredRate {
+  const { good, bad, tryAtMs } = inferred;
   const least = computeNextAbove(good);
-  if (bad !== null && least >= bad && !hasPassed(tryAtMs, answer))
-    return { ...changeRate(learned, good, answer), first: learned.first };
+  if (bad !== null && least >= bad && !hasPassed(tryAtMs, observation))
+    return { ...changeRate(inferred, good, observation), first: inferred.first };
   const ideal = good < 1 ? least : Math.max(least, Math.floor(good * 1.1));
   const next = bad === null || ideal < bad ? ideal : Math.max(least, computeNextBelow(bad));
-  return changeRate(learned, Math.min(configured, next), answer);
+  return changeRate(inferred, Math.min(configured, next), observation);
 }
 
 const computeNextAbove = (rate: number): number => (rate < 1 ? Math.min(1, rate * 1.5) : Math.floor(rate) + 1);

@@ -2,15 +2,15 @@ import { UpstreamError, type UpstreamFailure } from '../base/errors.ts';
 import type { Window } from '../base/window.ts';
 import type { UnreadableResponseError } from './json-response.ts';
 
-/** Head of an answer; names of headers in lower case. */
+/** Status and headers of a response. Header names are in lower case. */
 export interface ResponseHead {
   readonly status: number;
   readonly headers: Record<string, string | string[] | undefined>;
 }
 
 /**
- * Added to every Retry-After: its second may have begun before the header was written, and ours must not end before the
- * service's does.
+ * Added to each Retry-After, in ms: its second may have begun before the header was written, and the pause must not end
+ * before the service's does.
  */
 const retryAfterGuardMs = 25;
 const locationCharsMax = 200;
@@ -21,11 +21,11 @@ export function getHeader(head: ResponseHead, name: string): string | undefined 
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** When an answer left the service or a cache on the way, by its own clock, in epoch ms; null where it does not say. */
+/** The Date header of a response, by the clock of the service or a cache, in epoch ms. Null if absent. */
 export const parseServedAt = (head: ResponseHead): number | null =>
   parseHttpDate(getHeader(head, 'date')?.trim() ?? '') ?? null;
 
-/** Whether the status asks for another try, or for none; undefined for 2xx. `nowMs` is epoch milliseconds. */
+/** Classifies a status as retryable or final. Undefined for 2xx. `nowMs` is epoch milliseconds. */
 export function classifyStatus(head: ResponseHead, nowMs: number): AttemptError | undefined {
   const { status } = head;
   if (status >= 200 && status < 300) return undefined;
@@ -44,63 +44,63 @@ export function classifyStatus(head: ResponseHead, nowMs: number): AttemptError 
 
 function describeRedirect(head: ResponseHead): string {
   const location = getHeader(head, 'location');
-  if (location === undefined) return 'a redirect to nowhere';
-  // A query may echo the key, and a cut would keep what is left of it from being recognised.
+  if (location === undefined) return 'a redirect without a location';
+  // A query may contain the key, and a truncated key would not be redacted.
   const address = location.replace(/[?#].*$/s, '');
   return `a redirect to ${JSON.stringify(address.slice(0, locationCharsMax))}, which is not followed`;
 }
 
-/** An answer with a good status and a body that is not what was asked for. */
+/** Classifies a response with a good status and an unreadable body. */
 export function classifyUnreadable(
   error: UnreadableResponseError,
   head: ResponseHead,
   bytes?: Uint8Array,
 ): AttemptError {
   const isHtml = (getHeader(head, 'content-type') ?? '').includes('html') || startsLikeHtml(bytes);
-  const what = isHtml && bytes !== undefined ? 'HTML where JSON was due' : error.message;
-  return new AttemptError('transient', `answered ${head.status} with ${what}`, { status: head.status });
+  const content = isHtml && bytes !== undefined ? 'HTML instead of JSON' : error.message;
+  return new AttemptError('transient', `answered ${head.status} with ${content}`, { status: head.status });
 }
 
 function startsLikeHtml(bytes: Uint8Array | undefined): boolean {
   return bytes !== undefined && Buffer.from(bytes.subarray(0, 64)).toString('latin1').trimStart().startsWith('<');
 }
 
-/** No connection came about; by code of the system, of TLS or of undici. */
+/** Codes of the system, TLS or undici if no connection was established. */
 const unreachableCodes: Record<string, string> = {
   ECONNREFUSED: 'connection refused',
   ENOTFOUND: 'host name not found',
-  EAI_AGAIN: 'host name not found for now',
+  EAI_AGAIN: 'temporary DNS failure',
   EHOSTUNREACH: 'no route to the host',
   ENETUNREACH: 'no route to the network',
   EHOSTDOWN: 'host is down',
   ENETDOWN: 'network is down',
-  EADDRNOTAVAIL: 'no local address left',
-  UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
+  EADDRNOTAVAIL: 'no local address available',
+  UND_ERR_CONNECT_TIMEOUT: 'connection attempt timed out',
 };
 
 const brokenConnectionCodes: Record<string, string> = {
   ECONNRESET: 'connection reset',
   EPIPE: 'connection reset',
   ETIMEDOUT: 'connection timed out',
-  UND_ERR_SOCKET: 'connection closed before the answer was whole',
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'a body of another length than stated',
+  UND_ERR_SOCKET: 'connection closed before the end of the response',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'body length differs from Content-Length',
 };
 
 /**
- * An error of the connection rather than an answer; undefined for what is no such error, but a mistake of ours. Codes
- * are named and messages are not: they may quote what went over the wire.
+ * Classifies a connection error. Undefined for any other error, which is a bug. The text contains the code and not the
+ * error's message, which may quote transferred data.
  */
 export function classifyConnectionError(error: unknown): AttemptError | undefined {
-  // undici's, by name: not all of its parser's errors have a code.
+  // undici's error is identified by name: not all of its parser errors have a code.
   if (error instanceof Error && error.name === 'HTTPParserError')
-    return new AttemptError('transient', 'no HTTP in the answer');
+    return new AttemptError('transient', 'invalid HTTP response');
   const code = findErrorCode(error);
   if (code === undefined) return undefined;
   if (Object.hasOwn(unreachableCodes, code))
     return new AttemptError('unreachable', unreachableCodes[code]!, { cause: error });
   if (Object.hasOwn(brokenConnectionCodes, code))
     return new AttemptError('transient', brokenConnectionCodes[code]!, { cause: error });
-  // Trust is decided before a byte is sent: to us the service is not there.
+  // Certificates are verified before any data is sent, so the service counts as unreachable.
   if (/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_|EPROTO/.test(code)) {
     return new AttemptError('unreachable', `no trusted connection (${code})`, { cause: error });
   }
@@ -111,17 +111,17 @@ function findErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code } = error as NodeJS.ErrnoException;
   if (typeof code === 'string' && code !== '') return code;
-  // Several addresses were tried: the first one stands for all.
+  // Several addresses failed: the first one is reported.
   return error instanceof AggregateError ? findErrorCode(error.errors[0]) : undefined;
 }
 
-/** Why one try of a request brought nothing usable. Thrown within this folder, never out of it. */
+/** Why one attempt of a request failed. Internal to this folder. */
 export class AttemptError extends Error {
   readonly failure: UpstreamFailure;
   readonly status: number | undefined;
-  /** The service asked for a pause of this many milliseconds from now on. */
+  /** Pause that the service requested, in ms from now. */
   readonly pauseMs: number | undefined;
-  /** What the service said about it, in its own words; once weighed, fit to be shown. */
+  /** The service's own error text. After sanitizing, it may be shown. */
   detail: string | undefined;
   constructor(
     failure: UpstreamFailure,
@@ -136,7 +136,7 @@ export class AttemptError extends Error {
   }
 }
 
-/** What a request was about, for its error. */
+/** What a request was for, as used in its error. */
 export interface RequestSubject {
   /** E.g. `ticks of KXBTC [2026-11-19T00:00:00.000Z, 2026-11-20T00:00:00.000Z)`. */
   readonly describe: () => string;
@@ -144,7 +144,7 @@ export interface RequestSubject {
   readonly window?: Window;
 }
 
-/** Sums up the tries of one request, of which there is at least one; the last one gives failure and status. */
+/** Builds the error of a request from its failed attempts, at least one. Failure and status are those of the last one. */
 export function createUpstreamError(
   subject: RequestSubject,
   faults: readonly AttemptError[],
@@ -158,15 +158,15 @@ export function createUpstreamError(
   return new UpstreamError(describe(), { ...facts, ...status, failure: last.failure, reason }, cause);
 }
 
-/** `answered 503 twice ("overloaded"), connection reset once`; a single try needs no count. */
+/** Formats e.g. `answered 503 twice ("overloaded"), connection reset once`. A single attempt has no count. */
 function formatAttempts(faults: readonly AttemptError[]): string {
   const kinds = [...Map.groupBy(faults, (fault) => fault.message)];
   return kinds
     .map(([reason, alike]) => {
       const count = faults.length === 1 ? '' : ` ${formatTimes(alike.length)}`;
-      // The words of one stand for all: they often differ by no more than a number of the request.
-      const said = alike.findLast((fault) => fault.detail !== undefined)?.detail;
-      return `${reason}${count}${said === undefined ? '' : ` (${JSON.stringify(said)})`}`;
+      // The detail of one attempt is shown for all: they often differ only in a request number.
+      const detail = alike.findLast((fault) => fault.detail !== undefined)?.detail;
+      return `${reason}${count}${detail === undefined ? '' : ` (${JSON.stringify(detail)})`}`;
     })
     .join(', ');
 }
@@ -180,17 +180,17 @@ const timesWords = [
 
 const formatTimes = (count: number): string => timesWords[count] ?? `${count} times`;
 
-/** Longest body in which an error's own words are looked for. */
+/** Maximum size of a body in which an error text is searched. */
 export const detailBytesMax = 8 * 1024;
 const detailCharsMax = 120;
 const depthMax = 4;
 
-/** Members that hold words for people, best first: RFC 9457, and what frameworks write in its place. */
+/** Members that may hold an error text, in order of preference: those of RFC 9457, and those of common frameworks. */
 const detailFieldNames = ['detail', 'title', 'message', 'msg', 'error', 'errors'];
 
 /**
- * What the body of an error answer says: the words of a JSON object, or plain text. Undefined where it says nothing,
- * and always for HTML and redirects.
+ * Extracts the error text of a response: from a JSON object, or plain text. Undefined if there is none, and always for HTML
+ * and redirects.
  */
 export function extractErrorDetail(head: ResponseHead, bytes: Uint8Array): string | undefined {
   if (head.status < 400 || bytes.length > detailBytesMax) return undefined;
@@ -198,14 +198,14 @@ export function extractErrorDetail(head: ResponseHead, bytes: Uint8Array): strin
   const isJson = /[/+]json$/.test(type);
   if (!isJson && type !== '' && type !== 'text/plain') return undefined;
   const text = decodeUtf8OrUndefined(bytes)?.trim() ?? '';
-  const said = /^[{["]/.test(text) ? findDetailText(parseJsonOrUndefined(text), depthMax) : isJson ? undefined : text;
-  return said === undefined || said === '' || looksLikeHtml(said) ? undefined : said;
+  const detail = /^[{["]/.test(text) ? findDetailText(parseJsonOrUndefined(text), depthMax) : isJson ? undefined : text;
+  return detail === undefined || detail === '' || looksLikeHtml(detail) ? undefined : detail;
 }
 
-/** Fit to be shown: one line, without the key, and short. */
-export function sanitizeErrorDetail(said: string, apiKey: string): string {
-  // Before the cut, which might leave a piece of the key; after the control characters, which might have hidden it.
-  const line = said
+/** Makes an error text safe to show: one line, short, and without the key. */
+export function sanitizeErrorDetail(detail: string, apiKey: string): string {
+  // The key is removed before the text is cut, which might leave a part of it, and after control characters, which might hide it.
+  const line = detail
     .replace(/[\p{C}\p{Z}]+/gu, ' ')
     .trim()
     .replaceAll(apiKey, '[key]');
@@ -247,9 +247,9 @@ function parseJsonOrUndefined(text: string): unknown {
 }
 
 /**
- * Milliseconds that a Retry-After header asks to wait from its receipt, rounded up; undefined where it says nothing
- * usable. RFC 9110, 10.2.3: a number of seconds or an HTTP-date. A date is measured against the answer's own Date
- * header, for the two machines' clocks may be hours apart; without one, against `nowMs` (epoch milliseconds).
+ * Parses a Retry-After header (RFC 9110, 10.2.3), a number of seconds or an HTTP date, to milliseconds from its receipt,
+ * rounded up. Undefined if invalid. A date is relative to the Date header of the response, because the clocks may differ by
+ * hours; without one, to `nowMs` (epoch milliseconds).
  */
 export function parseRetryAfterMs(
   value: string | undefined,
@@ -257,14 +257,14 @@ export function parseRetryAfterMs(
   nowMs: number,
 ): number | undefined {
   const text = value?.trim() ?? '';
-  // Whole seconds by the RFC; some servers send fractions.
+  // RFC 9110 allows whole seconds only. Some servers send fractions.
   if (/^\d+(\.\d+)?$/.test(text)) return Math.ceil(Number(text) * 1000);
   const until = parseHttpDate(text);
   if (until === undefined) return undefined;
   return Math.max(0, until - (parseHttpDate(date?.trim() ?? '') ?? nowMs));
 }
 
-/** The three date formats of RFC 9110, 5.6.7, all in GMT whether they say so or not. */
+/** Parses the three date formats of RFC 9110, 5.6.7. They are in GMT even if they do not say so. */
 export function parseHttpDate(text: string): number | undefined {
   if (!/^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(text)) return undefined;
   const time = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);

@@ -18,60 +18,65 @@ import {
 } from './upstream.ts';
 
 /**
- * The market data service under one key. All its requests share one pace, one pause and one retry budget, so a process
- * opens one client per key. Nothing is connected before the first request.
- * @throws UsageError for a base URL or key that cannot be used
+ * Opens a client for the market data service with one key. All requests share a rate limiter, its pauses and a retry budget,
+ * so a process opens one client per key. Connects at the first request.
+ * @throws UsageError for an invalid base URL or key
  * @throws RangeError for a rate outside (0, 1,000,000]
  */
 export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upstream {
   checkApiKey(options.apiKey);
   const { origin, prefix } = parseBaseUrl(options.baseUrl);
   const counters = (): UpstreamCounters => ({
-    ...key.counts,
-    throttledMs: Math.round(key.limiter.throttledMs()),
-    waitedMs: Math.round(key.limiter.waitedMs()),
-    allowedPerSecond: key.limiter.allowedPerSecond(),
-    usedShare: key.limiter.usedShare(),
-    heldBackMs: Math.round(key.limiter.remainingPauseMs()),
+    ...session.counts,
+    throttledMs: Math.round(session.limiter.throttledMs()),
+    waitedMs: Math.round(session.limiter.waitedMs()),
+    allowedPerSecond: session.limiter.allowedPerSecond(),
+    usedShare: session.limiter.usedShare(),
+    heldBackMs: Math.round(session.limiter.remainingPauseMs()),
   });
-  const key = createSession(options, origin, deps, () => deps.onCounters?.(counters()));
-  const askedAt = (query: { readonly askedAt?: number }): number => query.askedAt ?? deps.clock.nowMs();
+  const session = createSession(options, origin, deps, () => deps.onCounters?.(counters()));
+  const getAskedAt = (query: { readonly askedAt?: number }): number => query.askedAt ?? deps.clock.nowMs();
   return {
     async ticks(query, signal) {
       const { symbol, from, to, limit, meaning = null } = query;
-      const asked = { route: 'ticks', symbol, from, to, limit, meaning } as const;
+      const rawRequest = { route: 'ticks', symbol, from, to, limit, meaning } as const;
       const path = buildRequestPath(prefix + paths.ticks, { symbol, from, to, limit });
       const decode = (bytes: Uint8Array, head: ResponseHead) => ({
         ...decodeTickPage(bytes, symbol),
         servedAt: parseServedAt(head),
       });
       return await requestWithRetries(
-        key,
-        { subject: createTicksSubject(query), path, decode, asked, askedAt: askedAt(query) },
+        session,
+        { subject: createTicksSubject(query), path, decode, asked: rawRequest, askedAt: getAskedAt(query) },
         signal,
       );
     },
     async markets(query, signal) {
       const { view, source, limit } = query;
       const path = buildRequestPath(prefix + paths.markets, { view, source, limit });
-      const asked = { route: 'markets', view: view ?? null, source: source ?? null, limit: limit ?? null } as const;
-      const facts = { subject: createMarketsSubject(query), path, asked, askedAt: askedAt(query) };
-      return await requestWithRetries(key, { ...facts, decode: decodeMarketsPage }, signal);
+      const rawRequest = {
+        route: 'markets',
+        view: view ?? null,
+        source: source ?? null,
+        limit: limit ?? null,
+      } as const;
+      const facts = { subject: createMarketsSubject(query), path, asked: rawRequest, askedAt: getAskedAt(query) };
+      return await requestWithRetries(session, { ...facts, decode: decodeMarketsPage }, signal);
     },
     async orderbook(query, signal) {
       const { symbol } = query;
       const path = buildRequestPath(prefix + paths.orderbook, { symbol });
       const decode = (bytes: Uint8Array) => decodeOrderbook(bytes, symbol);
-      const asked = { route: 'orderbook', symbol } as const;
-      const facts = { subject: createOrderbookSubject(query), path, asked, askedAt: askedAt(query) };
-      return await requestWithRetries(key, { ...facts, decode }, signal);
+      const rawRequest = { route: 'orderbook', symbol } as const;
+      const facts = { subject: createOrderbookSubject(query), path, asked: rawRequest, askedAt: getAskedAt(query) };
+      return await requestWithRetries(session, { ...facts, decode }, signal);
     },
     counters,
     async close() {
-      key.halt.abort(new AttemptError('transient', 'the client was closed'));
-      await key.transport.close();
-      // Whoever keeps the pace may close it then.
-      await key.limiter.waitUntilIdle();
+      session.halt.abort(new AttemptError('transient', 'the client was closed'));
+      await session.transport.close();
+      // After this, the owner of the rate store may close it.
+      await session.limiter.waitUntilIdle();
     },
   };
 }
@@ -103,7 +108,7 @@ function createSession(
         ...limits,
         pauseMsMax: limits.retryAfterMsMax,
         ...(deps.rateStore === undefined ? {} : { rateStore: deps.rateStore }),
-        onRate: (rate, before) => deps.log?.info({ rate, before }, 'the request rate follows what the service allows'),
+        onRate: (rate, before) => deps.log?.info({ rate, before }, 'request rate changed'),
       },
       deps.clock,
     ),
@@ -114,14 +119,14 @@ function createSession(
   };
 }
 
-/** Where the service lives: the pool's origin, and what goes before every path. */
+/** Address of the service: the pool's origin, and the prefix of each path. */
 export interface ParsedBaseUrl {
   readonly origin: string;
-  /** Empty, or with a slash in front and none behind. */
+  /** Empty, or with a leading slash and no trailing one. */
   readonly prefix: string;
 }
 
-/** @throws UsageError for what is not a plain http(s) address; credentials in it would end up in logs. */
+/** @throws UsageError for anything but a plain http(s) address. Credentials in it would appear in logs. */
 export function parseBaseUrl(baseUrl: string): ParsedBaseUrl {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol)) {
@@ -133,20 +138,20 @@ export function parseBaseUrl(baseUrl: string): ParsedBaseUrl {
   return { origin: url.origin, prefix: url.pathname.replace(/\/+$/, '') };
 }
 
-/** @throws UsageError for a key that no header can carry; the key itself is not shown. */
+/** @throws UsageError for a key that a header cannot contain. The key itself is not shown. */
 export function checkApiKey(apiKey: string): void {
   if (!/^[\x21-\x7e]+$/.test(apiKey)) {
     throw new UsageError('the API key must be printable ASCII without spaces or line breaks, and not empty');
   }
 }
 
-/** A path with its query; fields that are not given are left out. */
+/** Builds a path with its query. Undefined fields are omitted. */
 export function buildRequestPath(path: string, query: Readonly<Record<string, string | number | undefined>>): string {
   const fields = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) fields.append(name, String(value));
   }
-  // A plus is a space to forms only; %20 is one everywhere. Real pluses are %2B already.
+  // A plus means a space only in forms; %20 always does. Literal pluses are already %2B.
   const text = fields.toString().replaceAll('+', '%20');
   return text === '' ? path : `${path}?${text}`;
 }

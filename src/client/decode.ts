@@ -11,23 +11,23 @@ import {
 import type { DecodedTickPage, MarketsPage, OrderbookResponse } from './upstream.ts';
 
 /**
- * Decodes one answer to GET /api/v1/ticks from its bytes (UTF-8 JSON, already decompressed).
+ * Decodes a response of GET /api/v1/ticks from its bytes (UTF-8 JSON, decompressed).
  *
- * Every price is the double that JSON.parse gives. Times are not judged: a `t` of 1.5 or in the year 9999 is passed on.
- * @param asked the symbol the page must be of, unless it names none; leave it out to take any
- * @throws UnreadableResponseError for bad UTF-8, broken JSON, no `ticks` array, another symbol, a count that is off
+ * Prices are the doubles that JSON.parse returns. Times are not validated: a `t` of 1.5 or in the year 9999 is passed on.
+ * @param expectedSymbol the expected symbol, unless the page states none; omit it to accept any
+ * @throws UnreadableResponseError for invalid UTF-8 or JSON, a missing `ticks` array, another symbol, a wrong count
  */
-export function decodeTickPage(bytes: Uint8Array, asked?: string): DecodedTickPage {
+export function decodeTickPage(bytes: Uint8Array, expectedSymbol?: string): DecodedTickPage {
   const page = decodeCompactPage(bytes) ?? decodeJsonPage(bytes);
-  if (asked !== undefined && page.symbol !== null && page.symbol !== asked) {
+  if (expectedSymbol !== undefined && page.symbol !== null && page.symbol !== expectedSymbol) {
     throw new UnreadableResponseError(`ticks of another symbol, ${JSON.stringify(page.symbol.slice(0, 80))}`);
   }
   return page;
 }
 
 /**
- * Decodes one answer to GET /api/v1/markets. Records are kept as received.
- * @throws UnreadableResponseError for bad UTF-8, broken JSON, no `markets` array
+ * Decodes a response of GET /api/v1/markets. Records are kept as received.
+ * @throws UnreadableResponseError for invalid UTF-8 or JSON, or a missing `markets` array
  */
 export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
   const page = parseObject(decodeText(bytes));
@@ -37,8 +37,9 @@ export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
 }
 
 /**
- * A tick page in any layout, by JSON.parse. This is what a page means; decodeCompactPage only gets there sooner.
- * @throws UnreadableResponseError for bad UTF-8, broken JSON, no `ticks` array, or an integer `count` that is not its length.
+ * Decodes a tick page in any layout by JSON.parse. This is the reference: decodeCompactPage is only faster.
+ * @throws UnreadableResponseError for invalid UTF-8 or JSON, a missing `ticks` array, or an integer `count` that is not its
+ * length
  */
 export function decodeJsonPage(bytes: Uint8Array): DecodedTickPage {
   const text = decodeText(bytes);
@@ -91,12 +92,12 @@ function findNumberFlaw(name: string, value: unknown): string | undefined {
   return Number.isFinite(value) ? undefined : `${name} is not finite`;
 }
 
-/** More gaps than this in one answer count as one, from the first to the last: what is between is worth no such list. */
+/** Limit of gaps per response. More are replaced by one gap from the first to the last. */
 const gapsMax = 1_000;
 
 /**
- * `gaps` as {from, to} objects or [from, to] pairs, rounded outwards to whole milliseconds. It is no documented field,
- * so whatever else stands there is somebody else's business and ignored.
+ * Parses `gaps` as {from, to} objects or [from, to] pairs, rounded outwards to whole milliseconds. The field is not
+ * documented, so anything else is ignored.
  */
 function parseGaps(value: unknown): Window[] {
   if (!Array.isArray(value)) return [];
@@ -115,8 +116,8 @@ function parseGaps(value: unknown): Window[] {
 }
 
 /**
- * The JSON text of each element of a top-level array field, exactly as received: JSON.stringify would turn 1e400 into
- * null and drop repeated keys. `text` must be a valid JSON object whose last field named `key` is an array.
+ * Returns the JSON text of each element of a top-level array field, exactly as received: JSON.stringify would turn 1e400
+ * into null and drop repeated keys. `text` must be a valid JSON object whose last field named `key` is an array.
  */
 export function extractElementTexts(text: string, key: string): string[] {
   const texts: string[] = [];
@@ -130,19 +131,19 @@ export function extractElementTexts(text: string, key: string): string[] {
   return texts;
 }
 
-/** Where the value of the last top-level field `key` starts: JSON.parse lets the last one win too. */
+/** Position of the value of the last top-level field `key`. JSON.parse uses the last one, too. */
 function findLastValueStart(text: string, key: string): number {
-  let found = -1;
+  let valueStart = -1;
   let at = skipSpace(text, text.indexOf('{') + 1);
   while (text[at] !== '}') {
     const keyEnd = skipString(text, at);
     const name: unknown = JSON.parse(text.slice(at, keyEnd));
     at = skipSpace(text, skipSpace(text, keyEnd) + 1);
-    if (name === key) found = at;
+    if (name === key) valueStart = at;
     at = skipSpace(text, skipValue(text, at));
     if (text[at] === ',') at = skipSpace(text, at + 1);
   }
-  return found;
+  return valueStart;
 }
 
 function skipSpace(text: string, from: number): number {
@@ -182,20 +183,20 @@ function skipScalar(text: string, from: number): number {
   return at;
 }
 
-/** How deep in an answer its symbol is looked for. */
+/** Maximum depth at which a symbol is searched in a response. */
 const depthMax = 5;
 
 /**
- * Decodes one answer to GET /api/v1/orderbook as far as any shape allows.
- * @param asked the symbol it must be of, unless it names none
- * @throws UnreadableResponseError for bad UTF-8, broken JSON, a scalar, books of other symbols only
+ * Decodes a response of GET /api/v1/orderbook. Its shape is not documented, so the body is not interpreted.
+ * @param expectedSymbol the expected symbol, unless the response states none
+ * @throws UnreadableResponseError for invalid UTF-8 or JSON, a scalar, or a response with books of other symbols only
  */
-export function decodeOrderbook(bytes: Uint8Array, asked: string): OrderbookResponse {
+export function decodeOrderbook(bytes: Uint8Array, expectedSymbol: string): OrderbookResponse {
   const text = decodeText(bytes);
   const body = parseObjectOrList(text);
   const named = new Set<string>();
   collectSymbols(body, depthMax, named);
-  if (named.size > 0 && !named.has(asked)) {
+  if (named.size > 0 && !named.has(expectedSymbol)) {
     const [other] = named;
     throw new UnreadableResponseError(`an order book of another symbol, ${JSON.stringify(other!.slice(0, 80))}`);
   }
@@ -203,11 +204,11 @@ export function decodeOrderbook(bytes: Uint8Array, asked: string): OrderbookResp
   return { body, text, generatedAt: toIntegerOrNull(generatedAt) };
 }
 
-function collectSymbols(value: object, depth: number, into: Set<string>): void {
+function collectSymbols(value: object, depth: number, symbols: Set<string>): void {
   const { symbol } = value as { symbol?: unknown };
-  if (typeof symbol === 'string') into.add(symbol);
+  if (typeof symbol === 'string') symbols.add(symbol);
   if (depth === 0) return;
   for (const member of Object.values(value)) {
-    if (typeof member === 'object' && member !== null) collectSymbols(member as object, depth - 1, into);
+    if (typeof member === 'object' && member !== null) collectSymbols(member as object, depth - 1, symbols);
   }
 }

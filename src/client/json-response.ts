@@ -1,6 +1,6 @@
 /**
- * Bytes arrived and are not what was asked for; the next try may do better. `message` completes
- * "answered 200 with …": a noun, never a piece of the body beyond a short name.
+ * The body of a response is not what was requested. A retry may succeed. `message` completes "answered 200 with …": a noun
+ * phrase, without any part of the body except for short names.
  */
 export class UnreadableResponseError extends Error {
   constructor(message: string) {
@@ -10,8 +10,8 @@ export class UnreadableResponseError extends Error {
 }
 
 /**
- * Text of an answer. A byte order mark is tolerated and dropped.
- * @throws UnreadableResponseError for bytes that are not UTF-8: U+FFFD in a symbol or price would be a silent change.
+ * Decodes the text of a response. A byte order mark is dropped.
+ * @throws UnreadableResponseError for invalid UTF-8: U+FFFD in a symbol or price would be a silent change
  */
 export function decodeText(bytes: Uint8Array): string {
   try {
@@ -22,8 +22,8 @@ export function decodeText(bytes: Uint8Array): string {
 }
 
 /**
- * The answer as one JSON object.
- * @throws UnreadableResponseError for anything else; without JSON.parse's own message, which quotes the body.
+ * Parses a response as one JSON object.
+ * @throws UnreadableResponseError for anything else, without JSON.parse's message, which quotes the body
  */
 export function parseObject(text: string): Record<string, unknown> {
   const value = parseJson(text);
@@ -34,12 +34,13 @@ export function parseObject(text: string): Record<string, unknown> {
 }
 
 /**
- * The answer as one JSON object or list.
- * @throws UnreadableResponseError for anything else, as parseObject
+ * Parses a response as one JSON object or array.
+ * @throws UnreadableResponseError for anything else, like parseObject
  */
 export function parseObjectOrList(text: string): object {
   const value = parseJson(text);
-  if (typeof value !== 'object' || value === null) throw new UnreadableResponseError('JSON that is no object or list');
+  if (typeof value !== 'object' || value === null)
+    throw new UnreadableResponseError('JSON that is not an object or array');
   return value;
 }
 
@@ -51,7 +52,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Whole numbers that doubles hold exactly; everything else, text included, counts as not stated. */
+/** Integers that a double holds exactly. Anything else, text included, counts as absent. */
 export function toIntegerOrNull(value: unknown): number | null {
   return Number.isSafeInteger(value) ? (value as number) : null;
 }

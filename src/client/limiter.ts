@@ -5,7 +5,7 @@ import { getRateInForce, type InferredRate, updateInferredRate } from './adaptiv
 import { createLocalRateStore } from './local-rate-store.ts';
 import { checkRate, createSlidingWindow, readRateState } from './sliding-window.ts';
 
-/** A pause of the key that is longer than the client is willing to wait. */
+/** The service requested a pause longer than the client waits. */
 export class PauseTooLongError extends Error {
   readonly pauseMs: number;
   constructor(pauseMs: number) {
@@ -15,9 +15,9 @@ export class PauseTooLongError extends Error {
   }
 }
 
-/** A request's place in the pace. */
+/** A request that was admitted by the rate limiter. */
 export interface RequestTurn {
-  /** To be called when the headers of the answer are there; `letThrough` unless it was refused for its rate. */
+  /** Call when the response headers arrive. `letThrough`: false for a 429. */
   noteResponse(letThrough?: boolean): void;
 }
 
@@ -25,89 +25,89 @@ export interface RateLimiterOptions {
   readonly requestsPerSecond: number;
   readonly concurrency: number;
   readonly pauseMsMax: number;
-  /** Where the pace is kept; by default this process keeps one by itself. */
+  /** Where the rate state is kept. Default: in this process only. */
   readonly rateStore?: RateStateStore;
-  /** Told when refusals, or their absence, change the rate in force. */
+  /** Called when the rate in force changes because of 429s or their absence. */
   readonly onRate?: (rate: number, before: number) => void;
 }
 
-/** Everything under one key goes through one limiter. */
+/** All requests with one key use one limiter. */
 export interface RateLimiter {
   /**
-   * Runs a task when it has a free slot and its turn in the pace. Greater priority goes first.
-   * @throws PauseTooLongError, or the signal's reason, at once and in every state
+   * Runs a task when a slot is free and the rate allows it. Higher priority goes first.
+   * @throws PauseTooLongError, or the signal's reason, immediately and in any state
    */
-  run<T>(task: (turn: RequestTurn) => Promise<T>, place: { priority: number; signal: AbortSignal }): Promise<T>;
+  run<T>(task: (turn: RequestTurn) => Promise<T>, options: { priority: number; signal: AbortSignal }): Promise<T>;
   /**
-   * No task starts within the next `ms`, in no process that shares the memory unless it is longer than the bound.
-   * Pauses never shorten each other.
+   * Starts no task within the next `ms`. Applies to all processes that share the store, unless `ms` exceeds the maximum
+   * pause. A pause never shortens another one.
    */
   pause(ms: number): void;
-  /** The service states a rate it allows; the last word counts. */
+  /** Limits the rate to the one that the service states. The last call applies. */
   capRate(requestsPerSecond: number): void;
-  /** Resolves when no task runs or waits. */
+  /** Resolves when no task is running or waiting. */
   waitUntilIdle(): Promise<void>;
-  /** Tasks of this process whose answer has not begun. */
+  /** Number of tasks of this process without response headers. */
   countInFlight(): number;
-  /** Milliseconds with a task at the head of the line that the pace held back. */
+  /** Time during which the rate limit held back a waiting task, in ms. */
   waitedMs(): number;
-  /** Milliseconds of pauses, each moment counted once. */
+  /** Total time of pauses, without double counting, in ms. */
   throttledMs(): number;
-  /** Requests a second that are allowed at this moment. */
+  /** The rate in force, in requests per second. */
   allowedPerSecond(): number;
-  /** The share of what was allowed, 0 to 1, that was used while there was something to ask for. */
+  /** The share of the allowed rate, 0 to 1, that was used while there were tasks. */
   usedShare(): number;
-  /** Milliseconds for which the service holds all back from now on. */
+  /** Remaining time of the current pause, in ms. */
   remainingPauseMs(): number;
 }
 
-/** For so long after somebody with a lower rate last looked all keep to that rate. */
+/** How long the lowest configured rate among the processes applies after its last refresh, in ms. */
 const lowestRateKeptMs = 10_000;
-/** Who waits looks this often, so that the others know of its rate. */
+/** Interval at which a waiting process refreshes its configured rate, in ms. */
 const refreshMsMax = lowestRateKeptMs / 2;
-/** Least difference between two notes of the moment at which one looked. */
+/** Minimum time between two writes of a refresh, in ms. */
 const refreshGrainMs = 1_000;
 
 export function createRateLimiter(options: RateLimiterOptions, clock: Clock): RateLimiter {
   const { rateStore = createLocalRateStore(), requestsPerSecond, pauseMsMax } = options;
   checkRate(requestsPerSecond);
   let statedRate = Number.POSITIVE_INFINITY;
-  let learnedText: string | null = null;
-  let learned: InferredRate | null = null;
-  const pacer = createSlidingWindow(() => inForce(), rateStore);
+  let inferredText: string | null = null;
+  let inferredRate: InferredRate | null = null;
+  const slidingWindow = createSlidingWindow(() => getRate(), rateStore);
   const slots = new PQueue({ concurrency: options.concurrency });
-  // A line of one: whoever is in it waits for the pace, the others behind it keep their order.
-  const line = new PQueue({ concurrency: 1 });
+  // One at a time: the first in this queue waits for the rate limit, the others keep their order.
+  const queue = new PQueue({ concurrency: 1 });
   let lowest = requestsPerSecond;
   let resumeAt = Number.NEGATIVE_INFINITY;
-  let underWay = 0;
+  let inFlight = 0;
   let waitedMs = 0;
   let throttledMs = 0;
-  let wanted = 0;
-  const use = createUtilizationMeter();
+  let activeTasks = 0;
+  const utilization = createUtilizationMeter();
 
-  const inForce = (): number => getRateInForce(learned, configured());
-  const noteUse = (): void => use.note(clock.monotonicMs(), inForce(), wanted, resumeAt);
+  const getRate = (): number => getRateInForce(inferredRate, getConfiguredRate());
+  const noteUse = (): void => utilization.note(clock.monotonicMs(), getRate(), activeTasks, resumeAt);
 
-  const configured = (): number => Math.min(requestsPerSecond, lowest, statedRate);
+  const getConfiguredRate = (): number => Math.min(requestsPerSecond, lowest, statedRate);
 
-  /** Takes over what others wrote, and says which rate is wanted here. */
-  function look(nowMs: number): void {
-    const pace = readRateState(rateStore, nowMs);
-    const isOld = nowMs - pace.lowestAtMs > lowestRateKeptMs;
+  /** Reads the shared state, and publishes this process's configured rate. */
+  function syncState(nowMs: number): void {
+    const state = readRateState(rateStore, nowMs);
+    const isOld = nowMs - state.lowestAtMs > lowestRateKeptMs;
     if (
       isOld ||
-      requestsPerSecond < pace.lowest ||
-      (requestsPerSecond === pace.lowest && nowMs - pace.lowestAtMs > refreshGrainMs)
+      requestsPerSecond < state.lowest ||
+      (requestsPerSecond === state.lowest && nowMs - state.lowestAtMs > refreshGrainMs)
     ) {
-      rateStore.write({ ...pace, lowest: requestsPerSecond, lowestAtMs: nowMs, atMs: nowMs });
+      rateStore.write({ ...state, lowest: requestsPerSecond, lowestAtMs: nowMs, atMs: nowMs });
     }
-    lowest = isOld ? requestsPerSecond : pace.lowest;
-    if (pace.learned !== learnedText) {
-      learnedText = pace.learned;
-      learned = pace.learned === null ? null : (JSON.parse(pace.learned) as InferredRate);
+    lowest = isOld ? requestsPerSecond : state.lowest;
+    if (state.learned !== inferredText) {
+      inferredText = state.learned;
+      inferredRate = state.learned === null ? null : (JSON.parse(state.learned) as InferredRate);
     }
-    noteResume(pace.resumeMs, nowMs);
+    noteResume(state.resumeMs, nowMs);
   }
 
   function noteResume(until: number, nowMs: number): void {
@@ -117,155 +117,158 @@ export function createRateLimiter(options: RateLimiterOptions, clock: Clock): Ra
     noteUse();
   }
 
-  /** Starts a request, or says when to ask again. */
+  /** Starts a request, or returns how long to wait before the next try. */
   function tryTurn(): { readonly request: number; readonly atMs: number } | { readonly waitMs: number } {
     return rateStore.runExclusive(() => {
       const now = clock.monotonicMs();
-      look(now);
+      syncState(now);
       if (resumeAt - now > pauseMsMax) throw new PauseTooLongError(resumeAt - now);
-      const next = Math.max(resumeAt, pacer.computeEarliestMs(now));
-      return next <= now ? { request: pacer.start(now), atMs: now } : { waitMs: next - now };
+      const next = Math.max(resumeAt, slidingWindow.computeEarliestMs(now));
+      return next <= now ? { request: slidingWindow.start(now), atMs: now } : { waitMs: next - now };
     });
   }
 
-  /** Where nobody waits in line and the pace holds nothing back, there is nothing to wait for. */
+  /** Starts immediately if the queue is empty and the rate allows it. */
   function startNow(signal: AbortSignal): number | undefined {
-    if (line.size + line.pending > 0) return undefined;
+    if (queue.size + queue.pending > 0) return undefined;
     signal.throwIfAborted();
     const turn = tryTurn();
     return 'request' in turn ? turn.request : undefined;
   }
 
   async function takeTurn(signal: AbortSignal): Promise<number> {
-    const asked = clock.monotonicMs();
+    const startedMs = clock.monotonicMs();
     for (;;) {
       signal.throwIfAborted();
       const turn = tryTurn();
       if ('request' in turn) {
-        waitedMs += Math.max(0, turn.atMs - Math.max(asked, resumeAt));
+        waitedMs += Math.max(0, turn.atMs - Math.max(startedMs, resumeAt));
         return turn.request;
       }
-      // A pause, an answer and another process may move its turn, so it is asked for again.
+      // A pause, a response or another process may change the time, so it is computed again.
       await clock.sleep(Math.min(turn.waitMs, refreshMsMax), signal);
     }
   }
 
-  function ended(request: number, letThrough: boolean | undefined): void {
+  function endTurn(request: number, letThrough: boolean | undefined): void {
     rateStore.runExclusive(() => {
       const now = clock.monotonicMs();
-      look(now);
-      if (letThrough === undefined) return pacer.noteNoResponse(request, now);
-      pacer.noteResponse(request, now, letThrough);
-      learn(request, !letThrough);
+      syncState(now);
+      if (letThrough === undefined) return slidingWindow.noteNoResponse(request, now);
+      slidingWindow.noteResponse(request, now, letThrough);
+      updateRate(request, !letThrough);
     });
   }
 
-  function learn(request: number, refused: boolean): void {
-    const rate = configured();
-    const pace = rateStore.read();
-    const startedMs = rateStore.getStart(request)?.atMs ?? Number.POSITIVE_INFINITY;
-    const letThrough = () => rateStore.countAccepted(request - Math.ceil(rate), request, startedMs - 1000);
+  function updateRate(request: number, refused: boolean): void {
+    const rate = getConfiguredRate();
+    const state = rateStore.read();
+    const startedAtMs = rateStore.getStart(request)?.atMs ?? Number.POSITIVE_INFINITY;
+    const letThrough = () => rateStore.countAccepted(request - Math.ceil(rate), request, startedAtMs - 1000);
     const answer = {
       request,
-      nextRequest: pace.count,
+      nextRequest: state.count,
       isThrottled: refused,
       countLetThrough: letThrough,
       nowMs: clock.nowMs(),
     };
-    const before = learned;
-    learned = updateInferredRate(before, answer, rate);
-    if (learned === before) return;
-    learnedText = learned === null ? null : JSON.stringify(learned);
-    rateStore.write({ ...pace, learned: learnedText });
-    const [was, is] = [getRateInForce(before, rate), getRateInForce(learned, rate)];
-    if (was !== is) options.onRate?.(is, was);
+    const before = inferredRate;
+    inferredRate = updateInferredRate(before, answer, rate);
+    if (inferredRate === before) return;
+    inferredText = inferredRate === null ? null : JSON.stringify(inferredRate);
+    rateStore.write({ ...state, learned: inferredText });
+    const [previousRate, newRate] = [getRateInForce(before, rate), getRateInForce(inferredRate, rate)];
+    if (previousRate !== newRate) options.onRate?.(newRate, previousRate);
   }
 
   async function runInSlot<T>(task: (turn: RequestTurn) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const request = startNow(signal) ?? (await line.add(() => takeTurn(signal), { signal }));
-    use.noteStart();
+    const request = startNow(signal) ?? (await queue.add(() => takeTurn(signal), { signal }));
+    utilization.noteStart();
     noteUse();
     let isAnswered = false;
-    underWay++;
+    inFlight++;
     try {
       return await task({
         noteResponse(letThrough = true) {
           isAnswered = true;
-          underWay--;
-          ended(request, letThrough);
+          inFlight--;
+          endTurn(request, letThrough);
         },
       });
     } finally {
       if (!isAnswered) {
-        underWay--;
-        ended(request, undefined);
+        inFlight--;
+        endTurn(request, undefined);
       }
     }
   }
 
   return {
     async run(task, { priority, signal }) {
-      wanted++;
+      activeTasks++;
       noteUse();
       try {
         return await slots.add(() => runInSlot(task, signal), { priority, signal });
       } finally {
-        wanted--;
+        activeTasks--;
         noteUse();
       }
     },
     pause(ms) {
       rateStore.runExclusive(() => {
         const now = clock.monotonicMs();
-        look(now);
+        syncState(now);
         const until = now + ms;
         noteResume(until, now);
-        const pace = rateStore.read();
-        // A longer one ends this run's requests; whether it still holds, the next run may ask.
-        if (ms <= pauseMsMax && until > pace.resumeMs) rateStore.write({ ...pace, resumeMs: until, atMs: now });
+        const state = rateStore.read();
+        // A longer pause fails the requests of this run. The next run may check whether it still applies.
+        if (ms <= pauseMsMax && until > state.resumeMs) rateStore.write({ ...state, resumeMs: until, atMs: now });
       });
     },
     capRate(requestsPerSecond) {
       statedRate = requestsPerSecond;
     },
     waitUntilIdle: () => slots.onIdle(),
-    countInFlight: () => underWay,
+    countInFlight: () => inFlight,
     waitedMs: () => waitedMs,
     throttledMs: () => throttledMs,
-    allowedPerSecond: inForce,
+    allowedPerSecond: getRate,
     usedShare() {
       noteUse();
-      return use.computeShare();
+      return utilization.computeShare();
     },
     remainingPauseMs: () => Math.max(0, resumeAt - clock.monotonicMs()),
   };
 }
 
 /**
- * How much of the allowed rate was used while there was something to ask for: requests started, beside those that the
- * rate in force at each moment would have let start. Times are monotonic milliseconds, rates requests a second.
+ * Measures how much of the allowed rate was used while there were tasks: requests started, compared with the number that the
+ * rate in force allowed. Times are monotonic milliseconds, rates requests per second.
  */
 export interface UtilizationMeter {
-  /** What holds from `nowMs` on: the rate in force, how many requests are wanted, and until when the service holds all back. */
-  note(nowMs: number, rate: number, wanted: number, resumeMs: number): void;
-  /** A request started. */
+  /**
+   * Records the state from `nowMs` on: the rate in force, the number of waiting and running tasks, and the end of the
+   * current pause.
+   */
+  note(nowMs: number, rate: number, activeTasks: number, resumeMs: number): void;
+  /** Records the start of a request. */
   noteStart(): void;
-  /** The share that was used up to the last note, 0 to 1. */
+  /** The share used up to the last `note`, 0 to 1. */
   computeShare(): number;
 }
 
 export function createUtilizationMeter(): UtilizationMeter {
-  let last = { nowMs: 0, rate: 0, wanted: 0, resumeMs: Number.NEGATIVE_INFINITY };
+  let last = { nowMs: 0, rate: 0, activeTasks: 0, resumeMs: Number.NEGATIVE_INFINITY };
   let allowed = 0;
   let starts = 0;
   return {
-    note(nowMs, rate, wanted, resumeMs) {
+    note(nowMs, rate, activeTasks, resumeMs) {
       const fromMs = Math.max(last.nowMs, last.resumeMs);
-      if (last.wanted > 0) allowed += (Math.max(0, nowMs - fromMs) / 1000) * last.rate;
-      last = { nowMs, rate, wanted, resumeMs };
+      if (last.activeTasks > 0) allowed += (Math.max(0, nowMs - fromMs) / 1000) * last.rate;
+      last = { nowMs, rate, activeTasks, resumeMs };
     },
     noteStart: () => void starts++,
-    // The first one starts at once: in a span of n spacings there is room for n + 1.
+    // The first request starts immediately: n intervals allow n + 1 starts.
     computeShare: () => (starts === 0 ? 0 : Math.min(1, starts / (allowed + 1))),
   };
 }

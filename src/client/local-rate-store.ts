@@ -6,15 +6,15 @@ import {
   startsRetentionMs,
 } from '../base/rate-state.ts';
 
-/** A pace that this process keeps by itself. */
+/** A rate state for this process only. */
 export function createLocalRateStore(): RateStateStore {
-  let pace: RateState = initialRateState;
+  let state: RateState = initialRateState;
   const starts = new Map<number, RequestStart & { readonly isLetThrough: boolean }>();
   return {
     runExclusive: (work) => work(),
-    read: () => pace,
+    read: () => state,
     write(next) {
-      pace = next;
+      state = next;
     },
     getStart: (request) => starts.get(request),
     addStart(request, atMs) {

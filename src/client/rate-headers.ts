@@ -1,10 +1,10 @@
 import { getHeader, parseHttpDate, type ResponseHead } from './classify-error.ts';
 
-/** What an answer's headers state of the rate allowed; what is not stated, or is rubbish, is left out. */
+/** The rate limit that response headers state. Absent and invalid values are omitted. */
 export interface StatedRate {
-  /** Requests a second; what a window of up to a minute allows, spread evenly over it. */
+  /** Requests per second: the quota of a window of up to a minute, spread evenly. */
   readonly ratePerSecond?: number;
-  /** Requests that are still allowed, and for how long that holds, in milliseconds from now; at least 0. */
+  /** Remaining requests, and for how long that applies, in ms from now. At least 0. */
   readonly remaining?: number;
   readonly resetMs?: number;
 }
@@ -15,22 +15,25 @@ interface RateLimitPolicy {
   readonly windowSeconds: number;
 }
 
-/** Longer windows are budgets, to be spent as the work comes. */
+/** Quotas of longer windows are budgets: they are not spread evenly. */
 const pacedSecondsMax = 60;
-/** A reset that is no further is rounding where the pace keeps to a policy with a window no longer than this. */
+/**
+ * A reset of at most `roundingMs` is ignored for a policy with a window of at most `roundedSecondsMax`: the rate limiter is
+ * more precise.
+ */
 const roundingMs = 1_000;
 const roundedSecondsMax = 10;
 const headerCharsMax = 2_000;
-/** No quota is renewed more seldom than once a month: a reset further away is rubbish. */
+/** A later reset is invalid: no quota has a window longer than a month. */
 const resetSecondsMax = 31 * 86_400;
 
 const headerPrefixes = ['ratelimit', 'x-ratelimit', 'x-rate-limit'];
 
 /**
- * Reads the RateLimit headers of all their forms: draft-ietf-httpapi-ratelimit-headers from version 8 on
- * (`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`), version 7 (`RateLimit: limit=100,
- * remaining=50, reset=30`), 3 to 6 (`RateLimit-Limit`, `-Remaining`, `-Reset`, policies as `100;w=60`), and the habit of
- * X-RateLimit-*, whose reset may be a moment in epoch seconds or milliseconds. `nowMs` is epoch milliseconds.
+ * Parses all forms of the RateLimit headers: draft-ietf-httpapi-ratelimit-headers from version 8 on (`RateLimit-Policy:
+ * "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`), version 7 (`RateLimit: limit=100, remaining=50, reset=30`),
+ * versions 3 to 6 (`RateLimit-Limit`, `-Remaining`, `-Reset`, policies as `100;w=60`), and X-RateLimit-*, whose reset may be
+ * a time in epoch seconds or milliseconds. `nowMs` is epoch milliseconds.
  */
 export function parseRateHeaders(head: ResponseHead, nowMs: number): StatedRate {
   if (!hasRateHeaders(head)) return {};
@@ -38,30 +41,30 @@ export function parseRateHeaders(head: ResponseHead, nowMs: number): StatedRate 
     const value = head.headers[name];
     return (Array.isArray(value) ? value.join(', ') : (value ?? '')).slice(0, headerCharsMax);
   };
-  const policies = headerPrefixes.flatMap((habit) => [
-    ...parsePolicies(text(`${habit}-policy`)),
-    ...parsePolicies(text(`${habit}-limit`)),
+  const policies = headerPrefixes.flatMap((prefix) => [
+    ...parsePolicies(text(`${prefix}-policy`)),
+    ...parsePolicies(text(`${prefix}-limit`)),
   ]);
   const paced = policies.filter(({ windowSeconds }) => windowSeconds <= pacedSecondsMax);
   const rate = Math.min(...paced.map(({ quota, windowSeconds }) => quota / windowSeconds));
   const serverMs = parseHttpDate(getHeader(head, 'date')?.trim() ?? '') ?? nowMs;
-  const left = [
+  const quotas = [
     ...parseRemainingQuotas(text('ratelimit')),
-    ...headerPrefixes.flatMap((habit) => parsePrefixedQuotas(habit, text, serverMs)),
+    ...headerPrefixes.flatMap((prefix) => parsePrefixedQuotas(prefix, text, serverMs)),
   ];
-  // The scarcest: what is gone for longest.
-  const told = left
+  // The quota with the fewest remaining requests, and the latest reset among equals.
+  const scarcest = quotas
     .filter(({ resetMs, name }) => !isRounding(resetMs, name, policies))
     .sort((a, b) => a.remaining - b.remaining || b.resetMs - a.resetMs)[0];
   return {
     ...(Number.isFinite(rate) ? { ratePerSecond: rate } : {}),
-    ...(told === undefined ? {} : { remaining: told.remaining, resetMs: told.resetMs }),
+    ...(scarcest === undefined ? {} : { remaining: scarcest.remaining, resetMs: scarcest.resetMs }),
   };
 }
 
-/** Most services state nothing, in any answer. */
+/** Most services send no such header. */
 function hasRateHeaders({ headers }: ResponseHead): boolean {
-  for (const name in headers) if (headerPrefixes.some((habit) => name.startsWith(habit))) return true;
+  for (const name in headers) if (headerPrefixes.some((prefix) => name.startsWith(prefix))) return true;
   return false;
 }
 
@@ -71,13 +74,13 @@ interface RemainingQuota {
   readonly resetMs: number;
 }
 
-/** Whole seconds cannot tell when the next request of a short window fits in; the pace can. */
+/** A reset in whole seconds is too coarse for a short window. The rate limiter is more precise. */
 function isRounding(resetMs: number, name: string | null, policies: readonly RateLimitPolicy[]): boolean {
   const policy = policies.find((each) => each.name === name) ?? (policies.length === 1 ? policies[0] : undefined);
   return policy !== undefined && policy.windowSeconds <= roundedSecondsMax && resetMs <= roundingMs;
 }
 
-/** Structured-field list members: `"name";q=100;w=60`, or `100;w=60`. Units other than requests are not ours. */
+/** Parses structured-field list members: `"name";q=100;w=60`, or `100;w=60`. Units other than requests are ignored. */
 function parsePolicies(text: string): RateLimitPolicy[] {
   return parseListMembers(text).flatMap(({ item, parameters }) => {
     const quota = parseAmount(parameters.get('q') ?? item);
@@ -88,7 +91,7 @@ function parsePolicies(text: string): RateLimitPolicy[] {
   });
 }
 
-/** `"name";r=50;t=30`, or the members `remaining=50` and `reset=30` of version 7. */
+/** Parses `"name";r=50;t=30`, or the members `remaining=50` and `reset=30` of version 7. */
 function parseRemainingQuotas(text: string): RemainingQuota[] {
   const list = parseListMembers(text);
   const byName = list.flatMap(({ item, parameters }) =>
@@ -98,12 +101,12 @@ function parseRemainingQuotas(text: string): RemainingQuota[] {
   return [...byName, ...toRemainingQuotas(null, member('remaining'), member('reset'))];
 }
 
-function parsePrefixedQuotas(habit: string, text: (name: string) => string, serverMs: number): RemainingQuota[] {
-  const reset = parseAmount(text(`${habit}-reset`));
+function parsePrefixedQuotas(prefix: string, text: (name: string) => string, serverMs: number): RemainingQuota[] {
+  const reset = parseAmount(text(`${prefix}-reset`));
   if (reset === undefined) return [];
   const atMs = reset >= 1e12 ? reset : reset * 1000;
   const seconds = reset >= 1e9 ? Math.max(0, atMs - serverMs) / 1000 : reset;
-  return toRemainingQuotas(null, text(`${habit}-remaining`), String(seconds));
+  return toRemainingQuotas(null, text(`${prefix}-remaining`), String(seconds));
 }
 
 function toRemainingQuotas(
@@ -121,7 +124,7 @@ interface ListMember {
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-/** Members of an RFC 9651 list, as far as it matters here: quoted strings may hold commas and semicolons. */
+/** Splits an RFC 9651 list into members with parameters. Quoted strings may contain commas and semicolons. */
 function parseListMembers(text: string): ListMember[] {
   return splitUnquoted(text, ',').map((member) => {
     const [item = '', ...rest] = splitUnquoted(member, ';');
@@ -140,7 +143,7 @@ const splitUnquoted = (text: string, mark: ',' | ';'): string[] =>
 
 const unquote = (text: string): string => text.trim().replace(/^"(.*)"$/s, '$1');
 
-/** A number that is not negative; of a number with more behind it, as in `100, 100;w=60`, there is none. */
+/** Parses a non-negative number. Undefined if more text follows, as in `100, 100;w=60`. */
 function parseAmount(text: string | undefined): number | undefined {
   if (text === undefined || !/^\s*\d{1,15}(\.\d{1,6})?\s*$/.test(text)) return undefined;
   return Number(text);

@@ -4,7 +4,7 @@ import { UnreadableResponseError } from './json-response.ts';
 
 type Decompress = (bytes: Uint8Array, options: { maxOutputLength: number }) => Promise<Buffer>;
 
-/** Content codings of RFC 9110, 8.4.1, and what came later. Only gzip is asked for; some servers do not listen. */
+/** Content codings of RFC 9110, 8.4.1, and later ones. Only gzip is requested, but some servers ignore that. */
 const decompressors: Record<string, (bytes: Uint8Array) => Decompress> = {
   gzip: () => decompressGzip,
   'x-gzip': () => decompressGzip,
@@ -16,34 +16,34 @@ const decompressors: Record<string, (bytes: Uint8Array) => Decompress> = {
 const gunzipAsync: (bytes: Uint8Array, how: { maxOutputLength: number; chunkSize: number }) => Promise<Buffer> =
   promisify(gunzip);
 
-/** Up to so many bytes, decompressed, another thread takes longer to turn to them than this one takes for them. */
+/** Up to this decompressed size, decompressing in this thread is faster than in another one. */
 const smallBytesMax = 16 * 1024;
-/** Deflate makes at most so many bytes of one (RFC 1951: 258 of a bit or two). */
+/** Maximum expansion by deflate (RFC 1951: 258 bytes from one or two bits). */
 const deflateRatioMax = 1032;
 const chunkBytes = 64 * 1024;
 
 /**
- * Gzip says in its last four bytes how long it gets (RFC 1952, 2.3.1): a chunk of that length is filled at once and is
- * the answer, where chunks of the usual length are filled in turn and put together. It is a hint: of several members it
- * is the last one's, and anybody may say anything.
+ * Decompresses gzip. The last four bytes state the decompressed size (RFC 1952, 2.3.1). A buffer of that size is filled in
+ * one pass, while buffers of the default size have to be concatenated. The size is only a hint: it may be wrong, and with
+ * several members it is that of the last one.
  */
 async function decompressGzip(bytes: Uint8Array, { maxOutputLength }: { maxOutputLength: number }): Promise<Buffer> {
-  const said =
+  const statedBytes =
     bytes.length < 4 ? 0 : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).readUInt32LE(bytes.length - 4);
-  const length = Math.min(said, bytes.length * deflateRatioMax, maxOutputLength);
-  // What is packed is hardly ever longer than what it was.
+  const length = Math.min(statedBytes, bytes.length * deflateRatioMax, maxOutputLength);
+  // Compressed data is hardly ever larger than its source.
   const likely = length >= bytes.length / 2;
   if (likely && length <= smallBytesMax && bytes.length <= smallBytesMax) {
     const small = decompressSmallGzip(bytes, Math.min(maxOutputLength, smallBytesMax), length);
     if (small !== undefined) return small;
   }
-  // One more, or a second chunk is made to see that nothing follows.
+  // One byte more, otherwise zlib allocates a second buffer to detect the end.
   const plain = await gunzipAsync(bytes, { maxOutputLength, chunkSize: likely ? length + 1 : chunkBytes });
-  // One that got far shorter than it says would hold all of its chunk.
+  // If the result is much shorter than stated, it must not hold the full buffer in memory.
   return plain.length < plain.buffer.byteLength / 2 ? Buffer.from(plain) : plain;
 }
 
-/** Undefined where it gets longer than `bytesMax`. */
+/** Undefined if the result is longer than `bytesMax`. */
 function decompressSmallGzip(bytes: Uint8Array, bytesMax: number, length: number): Buffer | undefined {
   try {
     return gunzipSync(bytes, { maxOutputLength: bytesMax, chunkSize: Math.max(64, length + 1) });
@@ -54,8 +54,8 @@ function decompressSmallGzip(bytes: Uint8Array, bytesMax: number, length: number
 }
 
 /**
- * Collects a body as it comes over the wire.
- * @throws UnreadableResponseError once it is longer than `bytesMax`
+ * Collects a body from the connection.
+ * @throws UnreadableResponseError if it is longer than `bytesMax`
  */
 export async function readBody(chunks: AsyncIterable<Uint8Array>, bytesMax: number): Promise<Buffer> {
   const parts: Uint8Array[] = [];
@@ -71,15 +71,15 @@ export async function readBody(chunks: AsyncIterable<Uint8Array>, bytesMax: numb
 }
 
 /**
- * Undoes `Content-Encoding`, several of them in reverse.
- * @throws UnreadableResponseError for an unknown or broken coding, and once the result is longer than `bytesMax`
+ * Decodes `Content-Encoding`. Several codings are decoded in reverse order.
+ * @throws UnreadableResponseError for an unknown coding or invalid data, and if the result is longer than `bytesMax`
  */
 export async function decompressBody(bytes: Buffer, contentEncoding: string, bytesMax: number): Promise<Buffer> {
   const codings = contentEncoding
     .split(',')
     .map((coding) => coding.trim().toLowerCase())
     .filter((coding) => coding !== '' && coding !== 'identity');
-  // Nobody means this; each coding costs up to bytesMax of work.
+  // No server needs more, and each coding costs up to `bytesMax` of work.
   if (codings.length > 2) throw new UnreadableResponseError('more than two content codings');
   let decoded = bytes;
   for (const coding of codings.reverse()) {
@@ -103,7 +103,7 @@ function createTooLongError(bytesMax: number): UnreadableResponseError {
   return new UnreadableResponseError(`more than ${bytesMax} bytes`);
 }
 
-/** "deflate" is zlib's format by the RFC and raw deflate by some servers; RFC 1950, 2.2 tells them apart. */
+/** "deflate" means the zlib format in the RFC and raw deflate on some servers. The header (RFC 1950, 2.2) tells them apart. */
 function hasZlibHeader(bytes: Uint8Array): boolean {
   return bytes.length >= 2 && (bytes[0]! & 0x0f) === 8 && (bytes[0]! * 256 + bytes[1]!) % 31 === 0;
 }

@@ -23,29 +23,29 @@ export interface TransportOptions {
 export interface TransportResponse extends ResponseHead {
   /** Decompressed. */
   readonly bytes: Buffer;
-  /** Length of the body as it came. */
+  /** Length of the body as received, in bytes. */
   readonly bytesReceived: number;
 }
 
-/** One request, one answer: no retries, no redirects. */
+/** Sends single requests: no retries, no redirects. */
 export interface Transport {
   /**
-   * @param onHead told of the answer's head at once; what it throws is thrown, and the body is let go
-   * @throws Fault, or the signal's reason
+   * @param onHead called with the response head. If it throws, the error is thrown and the body discarded
+   * @throws AttemptError, or the signal's reason
    */
   get(path: string, signal: AbortSignal, onHead: (head: ResponseHead) => void): Promise<TransportResponse>;
-  /** Ends what is under way. */
+  /** Aborts all requests. */
   close(): Promise<void>;
 }
 
 export type OpenTransport = (options: TransportOptions, clock: Clock) => Transport;
 
-/** Read of an unwanted body; longer ones are cut off with their connection. */
-const unwantedBytesMax = 64 * 1024;
+/** Maximum size of a discarded body. If it is longer, the connection is closed. */
+const discardedBytesMax = 64 * 1024;
 
 export function openTransport(options: TransportOptions, clock: Clock): Transport {
   const { requestDeadlineMs, responseBytesMax } = options;
-  // The deadline below covers everything; undici's own clocks start anew with each phase and each chunk.
+  // The deadline below covers the full request. undici's timeouts restart with each phase and chunk.
   const pool = new Pool(options.origin, {
     connections: options.connections,
     connect: { timeout: requestDeadlineMs },
@@ -58,8 +58,8 @@ export function openTransport(options: TransportOptions, clock: Clock): Transpor
     hasConnected = true;
   });
 
-  function late(): AttemptError {
-    const reason = `no whole answer within ${requestDeadlineMs / 1000} s`;
+  function createDeadlineError(): AttemptError {
+    const reason = `no complete response within ${requestDeadlineMs / 1000} s`;
     return new AttemptError(hasConnected ? 'transient' : 'unreachable', reason);
   }
 
@@ -68,26 +68,29 @@ export function openTransport(options: TransportOptions, clock: Clock): Transpor
     signal: AbortSignal,
     onHead: (head: ResponseHead) => void,
   ): Promise<TransportResponse> {
-    const answer = await pool.request({ method: 'GET', path, headers: options.headers, signal });
-    const head = { status: answer.statusCode, headers: answer.headers };
+    const response = await pool.request({ method: 'GET', path, headers: options.headers, signal });
+    const head = { status: response.statusCode, headers: response.headers };
     try {
       onHead(head);
-    } catch (unwanted) {
-      const said = await wordsOf(answer, head);
-      if (unwanted instanceof AttemptError) unwanted.detail = said;
-      throw unwanted;
+    } catch (headError) {
+      const detail = await readErrorDetail(response, head);
+      if (headError instanceof AttemptError) headError.detail = detail;
+      throw headError;
     }
     try {
-      return { ...head, ...(await readAll(answer, head)) };
+      return { ...head, ...(await readAll(response, head)) };
     } catch (error) {
       throw error instanceof UnreadableResponseError ? classifyUnreadable(error, head) : error;
     }
   }
 
-  /** What an unwanted body says of the error; read to keep its connection, too. Whatever goes wrong is no matter. */
-  async function wordsOf({ body }: Dispatcher.ResponseData, head: ResponseHead): Promise<string | undefined> {
+  /**
+   * Extracts the error text from the body of an error response. Reading the body also keeps the connection. Errors are
+   * ignored.
+   */
+  async function readErrorDetail({ body }: Dispatcher.ResponseData, head: ResponseHead): Promise<string | undefined> {
     try {
-      const received = await readBody(body, unwantedBytesMax);
+      const received = await readBody(body, discardedBytesMax);
       return extractErrorDetail(
         head,
         await decompressBody(received, getHeader(head, 'content-encoding') ?? '', detailBytesMax),
@@ -106,7 +109,9 @@ export function openTransport(options: TransportOptions, clock: Clock): Transpor
   return {
     async get(path, signal, onHead) {
       try {
-        return await runWithDeadline(requestDeadlineMs, clock, signal, late, (both) => exchange(path, both, onHead));
+        return await runWithDeadline(requestDeadlineMs, clock, signal, createDeadlineError, (joined) =>
+          exchange(path, joined, onHead),
+        );
       } catch (error) {
         signal.throwIfAborted();
         throw error instanceof AttemptError ? error : (classifyConnectionError(error) ?? error);
@@ -116,10 +121,10 @@ export function openTransport(options: TransportOptions, clock: Clock): Transpor
   };
 }
 
-/** Why a clock is told to wait no longer; nobody sees it. One for all: making one takes longer than waiting. */
-const completedInTime = new Error('there was an answer in time');
+/** Abort reason of the deadline timer. Shared, because creating an error takes longer than the timer. */
+const completedInTime = new Error('completed in time');
 
-/** Runs with a signal that aborts for the outer signal's reason, or for `late()` when `ms` have passed. */
+/** Runs with a signal that aborts with the outer signal's reason, or with `late()` after `ms`. */
 async function runWithDeadline<T>(
   ms: number,
   clock: Clock,

@@ -5,47 +5,47 @@ import type { Window } from '../base/window.ts';
 import type { RawPage, TickRequestPurpose } from '../contract/raw-page.ts';
 import type { OpenTransport } from './transport.ts';
 
-/** One answer to GET /api/v1/ticks, decoded but not yet judged. Times are epoch milliseconds. */
+/** A decoded response of GET /api/v1/ticks, not yet validated. Times are epoch milliseconds. */
 export interface TickPage extends TickColumns {
-  /** Elements of the `ticks` array, readable or not. `t.length + rejected.length` equals it. */
+  /** Number of elements in the `ticks` array: `t.length + rejected.length`. */
   readonly received: number;
-  /** Elements that are not an object with two numbers; `raw` is their JSON text. */
+  /** Elements that are not an object with two numbers. `raw` is their JSON text. */
   readonly rejected: readonly RejectedInput[];
-  /** The window that the service says it covered; null where it does not say. */
+  /** The window that the service states as covered, or null. */
   readonly from: number | null;
   readonly to: number | null;
-  /** When the service generated the answer; null where it does not say. */
+  /** When the service generated the response. Null if not stated. */
   readonly generatedAt: number | null;
-  /** When the answer left the service, by the head of the answer; null or nothing where it does not say. */
+  /** When the response left the service, by its Date header. Null or undefined if not stated. */
   readonly servedAt?: number | null;
-  /** Windows inside [from, to) that the service says it lacks (an extension of the interface). */
+  /** Windows inside [from, to) for which the service states that it has no data (an extension of the interface). */
   readonly gaps: readonly Window[];
 }
 
-/** A tick page and the symbol it names; null where it names none. */
+/** A tick page with the symbol that it states, or null. */
 export interface DecodedTickPage extends TickPage {
   readonly symbol: string | null;
 }
 
-/** One answer to GET /api/v1/markets. Records are kept as received. */
+/** A response of GET /api/v1/markets. Records are kept as received. */
 export interface MarketsPage {
   readonly markets: readonly unknown[];
-  /** Number of matching markets as the service states it; null where it does not say. */
+  /** Number of matching markets that the service states, or null. */
   readonly total: number | null;
   readonly generatedAt: number | null;
 }
 
-/** One answer to GET /api/v1/orderbook, parsed and not understood yet: its shape is not documented. */
+/** A response of GET /api/v1/orderbook as parsed JSON. Its shape is not documented. */
 export interface OrderbookResponse {
   readonly body: object;
-  /** The JSON as received. */
+  /** The JSON text as received. */
   readonly text: string;
   readonly generatedAt: number | null;
 }
 
-/** What is kept with the answer as it came, and not sent. */
+/** Values stored with the raw response and not sent. */
 interface RequestNote {
-  /** The moment that an answer which names none is dated by, epoch ms; without one that of the call. */
+  /** Time of the request, epoch ms. It dates a response that states no time. Default: the time of the call. */
   readonly askedAt?: number;
 }
 
@@ -55,9 +55,9 @@ export interface OrderbookQuery extends RequestNote {
 
 export interface TicksQuery extends Window, RequestNote {
   readonly symbol: string;
-  /** What it is sent for, kept with the answer as it came. */
+  /** Purpose of the request, stored with the raw response. */
   readonly meaning?: TickRequestPurpose;
-  /** Most ticks wanted; the service may cap below it, silently. */
+  /** Maximum number of ticks. The service may silently apply a lower page cap. */
   readonly limit: number;
 }
 
@@ -67,25 +67,25 @@ export interface MarketsQuery extends RequestNote {
   readonly limit?: number;
 }
 
-/** What the client counted since it was opened. */
+/** Counters of the client since it was opened. */
 export interface UpstreamCounters {
-  /** Requests started, retries included. */
+  /** Requests started, including retries. */
   readonly requests: number;
   readonly retries: number;
-  /** Milliseconds the key was paused because the service asked for it (429, Retry-After). */
+  /** Time of pauses that the service requested (429, Retry-After), in ms. */
   readonly throttledMs: number;
-  /** Milliseconds requests waited for their turn under the configured rate. */
+  /** Time that requests waited for the configured rate limit, in ms. */
   readonly waitedMs: number;
-  /** Requests a second that are allowed at this moment. */
+  /** The rate in force, in requests per second. */
   readonly allowedPerSecond: number;
-  /** Share, 0 to 1, of what was allowed while there was something to ask for. */
+  /** Share of the allowed rate, 0 to 1, that was used while there were requests. */
   readonly usedShare: number;
-  /** Milliseconds for which the service holds all requests back from now on. */
+  /** Remaining time of the current pause, in ms. */
   readonly heldBackMs: number;
   readonly bytes: number;
 }
 
-/** The market data service as the collector sees it. Methods reject with UpstreamError, or at once with the signal's reason. */
+/** The market data service. Methods reject with UpstreamError, or immediately with the signal's reason. */
 export interface Upstream {
   ticks(query: TicksQuery, signal?: AbortSignal): Promise<TickPage>;
   markets(query: MarketsQuery, signal?: AbortSignal): Promise<MarketsPage>;
@@ -94,28 +94,28 @@ export interface Upstream {
   close(): Promise<void>;
 }
 
-/** What the client may cost the service, and how long it insists. */
+/** Limits of the load on the service, and of retries. */
 export interface UpstreamLimits {
-  /** Most requests in any sliding second, retries included; below 1, one request each 1 / rate seconds. Above 0. */
+  /** Maximum requests in any sliding second, including retries. Below 1: one request per 1 / rate seconds. Above 0. */
   readonly requestsPerSecond: number;
-  /** Most requests under way at once, from 1. */
+  /** Maximum concurrent requests, from 1. */
   readonly concurrency: number;
-  /** For one try, over all of connecting, headers and body; milliseconds. */
+  /** Deadline of one attempt, from connecting to the end of the body, in ms. */
   readonly requestDeadlineMs: number;
-  /** Largest answer taken, compressed and decompressed; bytes. */
+  /** Maximum size of a response, compressed and decompressed, in bytes. */
   readonly responseBytesMax: number;
-  /** Tries of one request, the first one included; from 1. */
+  /** Maximum attempts per request, including the first one. From 1. */
   readonly retryAttemptsMax: number;
-  /** Before retry k (from 0) passes a random time in [0, min(retryDelayMsMax, retryDelayMsMin · 2^k)). */
+  /** Bounds of the delay before retry k (from 0): random in [0, min(retryDelayMsMax, retryDelayMsMin · 2^k)). */
   readonly retryDelayMsMin: number;
   readonly retryDelayMsMax: number;
   /**
-   * Retries that all requests together may have on credit. Each retry takes 1, each success gives `retryBudgetGain`
-   * back, never above the start. At 0 a failed try is final: a service that is down is not hit several times over.
+   * Retry budget shared by all requests. Each retry takes 1, and each success returns `retryBudgetGain`, up to the initial
+   * value. At 0, a failed attempt is final, so that an unavailable service does not get several times the load.
    */
   readonly retryBudget: number;
   readonly retryBudgetGain: number;
-  /** Longest pause that the service may ask for with Retry-After; beyond it requests fail instead of waiting. */
+  /** Maximum pause that the service may request with Retry-After. For a longer one, requests fail instead of waiting. */
   readonly retryAfterMsMax: number;
 }
 
@@ -133,34 +133,34 @@ export const upstreamLimits: UpstreamLimits = {
 };
 
 export interface UpstreamOptions extends Partial<UpstreamLimits> {
-  /** http or https, with or without a path prefix; no credentials, query or fragment. */
+  /** http or https, optionally with a path prefix. No credentials, query or fragment. */
   readonly baseUrl: string;
-  /** Sent as `Authorization: Bearer …` to `resolveBaseUrl` and nowhere else; in no log and no error. */
+  /** Sent as `Authorization: Bearer …` to `baseUrl` only. Never logged or part of an error. */
   readonly apiKey: string;
   /** Sent as User-Agent, e.g. `oddslake/0.1.0`. */
   readonly userAgent: string;
 }
 
-/** The part of pino's face that the client uses. */
+/** The part of the pino interface that the client uses. */
 export interface UpstreamLogger {
   debug(facts: object, message: string): void;
   info(facts: object, message: string): void;
   warn(facts: object, message: string): void;
 }
 
-/** An answer of a good status, decompressed. Times are epoch milliseconds; see contract/raw-page.ts. */
+/** A response with a good status, decompressed. Times are epoch milliseconds; see contract/raw-page.ts. */
 export type ReceivedResponse = Omit<RawPage, 'run' | 'redacted'>;
 
 export interface UpstreamDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly log?: UpstreamLogger;
-  /** Where the pace is kept that this client shares with others; without one it keeps its own. */
+  /** Rate state shared with other clients. Default: a state of its own. */
   readonly rateStore?: RateStateStore;
-  /** Opens what requests go over; undici's connections where it is not given. */
+  /** Opens the transport. Default: undici. */
   readonly openTransport?: OpenTransport | undefined;
-  /** Given every answer whose body came whole, before anything is made of it. */
+  /** Called with each complete response before it is decoded. */
   readonly onResponse?: ((answer: ReceivedResponse) => void) | undefined;
-  /** Called after every try. */
+  /** Called after each attempt. */
   readonly onCounters?: (counters: UpstreamCounters) => void;
 }

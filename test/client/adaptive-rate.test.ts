@@ -9,21 +9,21 @@ import { type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts'
 import { share } from '../harness/share.ts';
 import { asking } from './simulated-service.ts';
 
-// What is judged are shares of drawn outcomes: another seed may fall out of bounds by chance.
+// The checks are about shares of random outcomes: another seed may fail by chance.
 const seed = Number(process.env.SEED ?? 1);
 console.log(`adapt: SEED=${seed}`);
 
 const cases = limiterKinds.flatMap((kind) => [1, 2, 5, 20, 50].map((limit): [LimiterKind, number] => [kind, limit]));
 
-describe('of 100 configured', () => {
+describe('a configured rate of 100', () => {
   test.each(share === 1 ? cases : cases.filter(([, limit]) => limit === 2 || limit === 20))(
-    'a %s limit of %i is found within a minute, used, and hardly passed from then on',
+    'adapts to a %s limit of %i within a minute, uses it, and rarely exceeds it',
     async (kind, limit) => {
       for (const retryAfter of [null, 1]) {
         const service = asking({ kind, limit, retryAfter }, 100, seed);
         await service.seconds(60);
         const later = await service.seconds(120);
-        // Rare tries of a greater rate are refused, each once or a few times.
+        // Rare trials of a higher rate are throttled, each once or a few times.
         expect(later.refused, `${retryAfter}`).toBeLessThanOrEqual(Math.max(4, 0.02 * later.passed));
         expect(later.used, `${retryAfter}`).toBeGreaterThan(0.9);
         await service.stop();
@@ -31,7 +31,7 @@ describe('of 100 configured', () => {
     },
   );
 
-  test('all of it is used while nothing is refused', async () => {
+  test('is used in full while nothing is throttled', async () => {
     const service = asking({ kind: 'sliding', limit: 100 }, 100, seed);
     const { refused, used } = await service.seconds(60);
     expect(refused).toBe(0);
@@ -40,7 +40,7 @@ describe('of 100 configured', () => {
     await service.stop();
   });
 
-  test('a limit that rises is followed, and one that falls', async () => {
+  test('follows a limit that rises or falls', async () => {
     const service = asking({ kind: 'sliding', limit: 20 }, 100, seed);
     await service.seconds(120);
     expect(service.rate()).toBeLessThan(25);
@@ -55,28 +55,25 @@ describe('of 100 configured', () => {
     await service.stop();
   });
 
-  test.each([1, 2, 50, 100])(
-    'of %i configured all is used again after a minute of nothing but refusals',
-    async (configured) => {
-      const service = asking({ kind: 'sliding', limit: 1e5, faultShare: 1 }, configured, seed);
+  test.each([1, 2, 50, 100])('recovers to %i after a minute of 429s only', async (configured) => {
+    const service = asking({ kind: 'sliding', limit: 1e5, faultShare: 1 }, configured, seed);
+    await service.seconds(60);
+    expect(service.rate()).toBeLessThan(1);
+    service.change({ faultShare: 0 });
+    const rates: number[] = [];
+    for (let i = 0; i < 5; i++) {
       await service.seconds(60);
-      expect(service.rate()).toBeLessThan(1);
-      service.change({ faultShare: 0 });
-      const rates: number[] = [];
-      for (let i = 0; i < 5; i++) {
-        await service.seconds(60);
-        rates.push(service.rate());
-      }
-      console.log(`adapt: rates in the minutes after ${rates.map((rate) => rate.toFixed(1)).join(' ')}`);
-      expect(service.rate()).toBe(configured);
-      await service.stop();
-    },
-  );
+      rates.push(service.rate());
+    }
+    console.log(`adapt: rates in the minutes after ${rates.map((rate) => rate.toFixed(1)).join(' ')}`);
+    expect(service.rate()).toBe(configured);
+    await service.stop();
+  });
 
-  // Chance may look like a limit for a while, hence the middle of several services.
+  // Random 429s may look like a limit for a while: the median of several services is checked.
   const noisy: [string, number, number | null, number][] = [
-    ['one refusal in ninety for no reason leaves the rate near what is configured', 1 / 90, 1, 0],
-    ['going down that does not help is taken back', 0.1, null, 120],
+    ['stays nearly in full with one random 429 in ninety responses', 1 / 90, 1, 0],
+    ['is restored after reductions without effect', 0.1, null, 120],
   ];
   test.each(share === 1 ? noisy : [])('%s', async (_, faultShare, retryAfter, afterSeconds) => {
     const rates: number[] = [];
@@ -91,47 +88,47 @@ describe('of 100 configured', () => {
   });
 });
 
-describe('what is learned', () => {
-  const answer = (request: number, refused: boolean, nowMs: number, letThrough = 20): RateObservation => {
+describe('the inferred rate', () => {
+  const observation = (request: number, refused: boolean, nowMs: number, letThrough = 20): RateObservation => {
     return { request, nextRequest: request + 1, isThrottled: refused, countLetThrough: () => letThrough, nowMs };
   };
   const refusedFourTimes = (): InferredRate => {
-    let learned: InferredRate | null = null;
-    for (let i = 0; i < 4; i++) learned = updateInferredRate(learned, answer(20 + i, true, 1000 + i), 100);
-    return learned!;
+    let inferred: InferredRate | null = null;
+    for (let i = 0; i < 4; i++) inferred = updateInferredRate(inferred, observation(20 + i, true, 1000 + i), 100);
+    return inferred!;
   };
 
-  test('is nothing before the first refusal, and no less rate after a single one', () => {
-    expect(updateInferredRate(null, answer(0, false, 0), 100)).toBeNull();
-    const once = updateInferredRate(null, answer(90, true, 0, 90), 100);
+  test('is unset before the first 429, and not lower after a single one', () => {
+    expect(updateInferredRate(null, observation(0, false, 0), 100)).toBeNull();
+    const once = updateInferredRate(null, observation(90, true, 0, 90), 100);
     expect(getRateInForce(once, 100)).toBe(100);
   });
 
-  test('is what was let through, and which rate was refused', () => {
+  test('is the accepted rate, with the throttled one as an upper bound', () => {
     expect(refusedFourTimes()).toMatchObject({ rate: 20, good: 20, bad: 100 });
   });
 
-  test('does not count answers to what was asked at another rate', () => {
-    const learned = refusedFourTimes();
-    expect(updateInferredRate(learned, answer(learned.first - 1, true, 1100), 100)).toBe(learned);
+  test('ignores responses to requests at another rate', () => {
+    const inferred = refusedFourTimes();
+    expect(updateInferredRate(inferred, observation(inferred.first - 1, true, 1100), 100)).toBe(inferred);
   });
 
-  test('never exceeds what is configured now', () => {
+  test('never exceeds the configured rate', () => {
     expect(getRateInForce(refusedFourTimes(), 7)).toBe(7);
     expect(getRateInForce(refusedFourTimes(), 70)).toBe(20);
   });
 
-  test('goes on being asked for where nothing at all is let through, once a minute', () => {
-    let learned: InferredRate | null = null;
-    for (let i = 0; i < 200; i++) learned = updateInferredRate(learned, answer(i, true, i * 1000, 0), 100);
-    expect(learned!.rate).toBe(1 / 60);
+  test('is one request per minute if nothing is accepted', () => {
+    let inferred: InferredRate | null = null;
+    for (let i = 0; i < 200; i++) inferred = updateInferredRate(inferred, observation(i, true, i * 1000, 0), 100);
+    expect(inferred!.rate).toBe(1 / 60);
   });
 
-  test('rises again though the clock was set back', () => {
-    let learned: InferredRate | null = { ...refusedFourTimes(), fall: null };
-    const before = learned.rate;
+  test('rises again after the clock was set back', () => {
+    let inferred: InferredRate | null = { ...refusedFourTimes(), fall: null };
+    const before = inferred.rate;
     for (let i = 0; i < 100; i++)
-      learned = updateInferredRate(learned, answer(learned!.first + i, false, -1e9 + i * 50), 100);
-    expect(learned!.rate).toBeGreaterThan(before);
+      inferred = updateInferredRate(inferred, observation(inferred!.first + i, false, -1e9 + i * 50), 100);
+    expect(inferred!.rate).toBeGreaterThan(before);
   });
 });

@@ -7,7 +7,7 @@ import { createVirtualClock } from './virtual-clock.ts';
 
 const page = ticksBody();
 
-test('asks for what the interface documents, with the key as bearer credential', async () => {
+test('sends the documented request, with the key as bearer token', async () => {
   await using server = await serve((_, response) => sendJson(response, ticksBody('A B+C/ü?')));
   await using upstream = open(`${server.url}/data/v2/`);
   await upstream.ticks({ ...asked, symbol: 'A B+C/ü?' });
@@ -23,7 +23,7 @@ test('asks for what the interface documents, with the key as bearer credential',
   });
 });
 
-test('gives a tick page as columns', async () => {
+test('returns a tick page as columns', async () => {
   await using server = await serve((_, response) => sendJson(response, page));
   await using upstream = open(server.url);
   const { t, p, ...rest } = await upstream.ticks(asked);
@@ -41,7 +41,7 @@ test('keeps market records as received', async () => {
   expect(server.requests[0]!.url).toBe('/api/v1/markets?source=kalshi&limit=5');
 });
 
-test('uses a connection again', async () => {
+test('reuses a connection', async () => {
   await using server = await serve((_, response) => sendJson(response, page));
   await using upstream = open(server.url, { concurrency: 1 });
   for (let i = 0; i < 5; i++) await upstream.ticks(asked);
@@ -57,7 +57,7 @@ test.each([
   ['zstd', zstdCompressSync],
   ['identity', (body: string) => Buffer.from(body)],
   ['deflate, gzip', (body: string) => gzipSync(deflateSync(body))],
-])('reads %s', async (coding, compress) => {
+])('decodes %s', async (coding, compress) => {
   await using server = await serve((_, response) => {
     sendJson(response, compress(page), { 'content-encoding': coding });
   });
@@ -67,22 +67,22 @@ test.each([
 
 test.each([
   ['a truncated gzip body', gzipSync(page).subarray(0, 40), 'gzip', 'a broken gzip body'],
-  ['a coding that nobody knows', Buffer.from(page), 'constructor', 'an unknown content coding'],
-  ['codings upon codings', Buffer.from(page), 'gzip, gzip, gzip', 'more than two content codings'],
-])('takes %s for an unreadable answer', async (_, body, coding, reason) => {
+  ['an unknown coding', Buffer.from(page), 'constructor', 'an unknown content coding'],
+  ['too many codings', Buffer.from(page), 'gzip, gzip, gzip', 'more than two content codings'],
+])('treats %s as an unreadable response', async (_, body, coding, reason) => {
   await using server = await serve((_request, response) => sendJson(response, body, { 'content-encoding': coding }));
   await using upstream = open(server.url, { retryAttemptsMax: 1 });
   expect((await failure(upstream.ticks(asked))).message).toContain(`answered 200 with ${reason}`);
 });
 
-test('ends a gzip bomb at the limit', async () => {
+test('stops a gzip bomb at the limit', async () => {
   const bomb = gzipSync(Buffer.alloc(50_000_000, ' '));
   await using server = await serve((_, response) => sendJson(response, bomb, { 'content-encoding': 'gzip' }));
   await using upstream = open(server.url, { retryAttemptsMax: 2, responseBytesMax: 1_000_000 });
   expect((await failure(upstream.ticks(asked))).message).toContain('answered 200 with more than 1000000 bytes twice');
 });
 
-test('ends a body without end at the limit', async () => {
+test('stops an endless body at the limit', async () => {
   let written = 0;
   await using server = await serveRaw((socket) => {
     socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{"ticks":[');
@@ -100,10 +100,10 @@ test('ends a body without end at the limit', async () => {
 
 test('has one deadline for headers and body together', async () => {
   const clock = createVirtualClock();
-  const answers: http.ServerResponse[] = [];
+  const responses: http.ServerResponse[] = [];
   let [heads, tries] = [0, 0];
   await using server = await serve((_, response) => {
-    answers.push(response);
+    responses.push(response);
     response.write(' ');
   });
   const deps = { clock, random: () => 1, openTransport: tellingOfHeads(() => heads++), onCounters: () => tries++ };
@@ -114,24 +114,24 @@ test('has one deadline for headers and body together', async () => {
   });
   for (const attempt of [1, 2]) {
     await until(() => heads === attempt, `the head of answer ${attempt}`);
-    // A body that goes on and on does not move the deadline.
+    // A body that continues does not move the deadline.
     for (const ms of [100, 100, 49]) {
-      answers.at(-1)!.write(' ');
+      responses.at(-1)!.write(' ');
       await clock.pass(ms);
     }
-    expect([error, answers.at(-1)!.destroyed]).toEqual([undefined, false]);
+    expect([error, responses.at(-1)!.destroyed]).toEqual([undefined, false]);
     await clock.pass(1);
     await until(() => tries === attempt, `the end of try ${attempt}`);
     // Before the retry.
     if (attempt === 1) await clock.pass(2);
   }
   await failed;
-  expect(error!.message).toContain('no whole answer within 0.25 s twice');
+  expect(error!.message).toContain('no complete response within 0.25 s twice');
   expect(error).toMatchObject({ failure: 'transient' });
   expect(clock.monotonicMs()).toBe(250 + 2 + 250);
 });
 
-test('frees its slot when an error comes with a body without end', async () => {
+test('frees its slot if an error has an endless body', async () => {
   await using server = await serveRaw((socket, index) => {
     if (index > 0) socket.end(`HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n${page}`);
     else socket.write('HTTP/1.1 500 Oops\r\n\r\nwait for it');
@@ -142,7 +142,7 @@ test('frees its slot when an error comes with a body without end', async () => {
   await using upstream = open(server.url, { concurrency: 1, requestDeadlineMs: limitMs }, deps);
   const answer = upstream.ticks(asked);
   await until(() => heads === 1, 'the head of the error');
-  // Until its deadline the body is read for what it says of the error.
+  // The body is read for its error text until the deadline.
   await clock.pass(limitMs);
   await until(() => tries === 1, 'the end of the first try');
   // Before the retry.

@@ -5,7 +5,7 @@ import { decodeCompactPage } from '../../src/client/fast-page-decoder.ts';
 import type { DecodedTickPage } from '../../src/client/upstream.ts';
 import { share } from '../harness/share.ts';
 
-/** What compact pages hold: prices and times as serializers write them, and long ones. */
+/** Numbers of compact pages: prices and times as serializers write them, and long ones. */
 const digits = (max: number) => fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: 1, maxLength: max });
 const whole = fc.oneof(
   fc.nat().map(String),
@@ -21,7 +21,7 @@ const positive = fc.oneof(
   whole,
 );
 const plainNumber = positive.filter((text) => !text.includes('e'));
-/** What decodes only by the plain path, or not at all. */
+/** Numbers that only the reference decoder accepts, or that are invalid. */
 const oddNumber = fc.oneof(
   fc.double().map((n) => JSON.stringify(n)),
   fc.constantFrom('-0', '-1', '1e400', '1E2', '1e-7', '01', '1.', '.5', '-', 'null', '"1"', '[]', 'NaN', '5e-324'),
@@ -56,7 +56,7 @@ const oddPage = fc
   )
   .map(([symbol, ticks, off, tail]) => pageText(symbol, ticks, ticks.length + off, tail));
 
-/** One change to the bytes; `at` and `other` are shares of the length. */
+/** One change to the bytes. `at` and `other` are shares of the length. */
 const change = fc.record({
   how: fc.constantFrom('flip', 'replace', 'insert', 'delete', 'swap', 'repeat', 'truncate'),
   at: fc.double({ min: 0, max: 0.999999, noNaN: true }),
@@ -80,7 +80,7 @@ function mutate(
   return how === 'truncate' ? copy.subarray(0, i) : copy;
 }
 
-/** A page, or why there is none. */
+/** The decoded page, or the error. */
 function outcome(decode: (bytes: Uint8Array) => DecodedTickPage | undefined, bytes: Uint8Array) {
   try {
     return decode(bytes);
@@ -107,7 +107,7 @@ function expectSame(bytes: Uint8Array): void {
   }
 }
 
-test('the fast path takes every compact page and reads it as JSON.parse does', () => {
+test('the fast decoder accepts every compact page and agrees with JSON.parse', () => {
   fc.assert(
     fc.property(compactPage, (text) => {
       const bytes = Buffer.from(text);
@@ -118,14 +118,14 @@ test('the fast path takes every compact page and reads it as JSON.parse does', (
   );
 });
 
-test('pages of odd numbers, symbols and counts come out the same by both paths', () => {
+test('both decoders agree on unusual numbers, symbols and counts', () => {
   fc.assert(
     fc.property(oddPage, (text) => expectSame(Buffer.from(text))),
     { numRuns: Math.ceil(share * 5000) },
   );
 });
 
-test('damaged pages come out the same by both paths, or are refused by both', () => {
+test('both decoders agree on damaged pages', () => {
   fc.assert(
     fc.property(compactPage, fc.array(change, { minLength: 1, maxLength: 3 }), (text, changes) => {
       expectSame(changes.reduce(mutate, Buffer.from(text)));
@@ -134,7 +134,7 @@ test('damaged pages come out the same by both paths, or are refused by both', ()
   );
 });
 
-test('a usual tick with any one byte other, cut or put in comes out the same by both paths', () => {
+test('both decoders agree on a usual tick with any byte changed, removed or inserted', () => {
   const ticks = ['{"t":1699999999999,"p":0.123}', '{"t":1699999912345,"p":0.7}', '{"t":1699999999998,"p":0.25}'];
   const page = Buffer.from(
     `{"symbol":"S","ticks":[${ticks.join()}],"count":3,"from":1,"to":2,"generated_at":1700000000000}`,

@@ -6,14 +6,14 @@ const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const compact = (ticks: string, count: number) =>
   bytes(`{"symbol":"KXBTC-26","ticks":[${ticks}],"count":${count},"from":1,"to":9,"generated_at":10}`);
 
-/** Prices of a page with one tick for each number, as text, which has to be compact. */
+/** Prices of a compact page with one tick for each number text. */
 function prices(texts: readonly string[]): number[] {
   const page = decodeCompactPage(compact(texts.map((text) => `{"t":1,"p":${text}}`).join(), texts.length));
   return [...page!.p];
 }
 
 describe('the compact layout', () => {
-  test('is read by the fast path', () => {
+  test('is decoded by the fast decoder', () => {
     const page = decodeCompactPage(compact('{"t":1699999999999,"p":0.123},{"t":1700000000000,"p":1}', 2))!;
     expect([...page.t]).toEqual([1699999999999, 1700000000000]);
     expect([...page.p]).toEqual([0.123, 1]);
@@ -21,18 +21,18 @@ describe('the compact layout', () => {
     expect(rest).toEqual({ symbol: 'KXBTC-26', received: 2, rejected: [], from: 1, to: 9, generatedAt: 10, gaps: [] });
   });
 
-  test('may hold no tick', () => {
+  test('may have no ticks', () => {
     expect(decodeCompactPage(compact('', 0))).toMatchObject({ received: 0 });
   });
 
-  test('may lie anywhere in a buffer, and packs the least ticks without loss', () => {
+  test('may be anywhere in a buffer, and keeps the shortest ticks', () => {
     const page = compact(Array(1000).fill('{"t":0,"p":0}').join(), 1000);
     const inside = new Uint8Array(page.length + 20).fill(0x7b);
     inside.set(page, 13);
     expect(decodeCompactPage(inside.subarray(13, 13 + page.length))!.t).toHaveLength(1000);
   });
 
-  test('gives the double that JSON.parse gives', () => {
+  test('has the same doubles as JSON.parse', () => {
     const texts = [
       '0',
       '0.0',
@@ -60,11 +60,11 @@ describe('the compact layout', () => {
     ['a negative number', compact('{"t":1,"p":-0.5}', 1)],
     ['an exponent', compact('{"t":1,"p":1e-7}', 1)],
     ['null', compact('{"t":1,"p":null}', 1)],
-    ['too great a number', compact(`{"t":1,"p":${'9'.repeat(400)}}`, 1)],
+    ['too large a number', compact(`{"t":1,"p":${'9'.repeat(400)}}`, 1)],
     ['an escape in the symbol', bytes('{"symbol":"A\\u0042","ticks":[],"count":0,"from":1,"to":2,"generated_at":3}')],
-    ['another script', bytes('{"symbol":"Ä","ticks":[],"count":0,"from":1,"to":2,"generated_at":3}')],
+    ['non-ASCII characters', bytes('{"symbol":"Ä","ticks":[],"count":0,"from":1,"to":2,"generated_at":3}')],
     ['an unsafe time', bytes('{"symbol":"A","ticks":[],"count":0,"from":1,"to":9007199254740993,"generated_at":3}')],
-  ])('is not %s, which the plain path reads', (_, page) => {
+  ])('excludes %s, which the reference decoder accepts', (_, page) => {
     expect(decodeCompactPage(page)).toBeUndefined();
     expect(decodeTickPage(page).received).toBeLessThan(2);
   });
@@ -78,7 +78,7 @@ describe('the compact layout', () => {
     '{"t":1,"p":2}{"t":1,"p":2}',
     '{"t":1,"p":2',
     '{"t":1"p":2}',
-  ])('is not %s, which nobody reads', (tick) => {
+  ])('excludes %s, which is invalid JSON', (tick) => {
     const page = compact(tick, 1);
     expect(decodeCompactPage(page)).toBeUndefined();
     expect(() => decodeTickPage(page)).toThrow('broken JSON');
@@ -86,7 +86,7 @@ describe('the compact layout', () => {
 });
 
 describe('any layout', () => {
-  test('sets aside what is no tick, as received', () => {
+  test('rejects elements that are not ticks, as received', () => {
     const ticks = [
       '{"t":1,"p":0.5}',
       '{"t":"1","p":2}',
@@ -120,20 +120,20 @@ describe('any layout', () => {
     ]);
   });
 
-  test('keeps -0, fractions of a millisecond and far years for others to judge', () => {
+  test('keeps -0, fractions of a millisecond and distant years for later validation', () => {
     const page = decodeTickPage(bytes('{"ticks":[{"t":1.5,"p":-0},{"p":-0.25,"t":-1},{"t":1e300,"p":2E-1}]}'));
     expect([...page.t]).toEqual([1.5, -1, 1e300]);
     expect([...page.p]).toEqual([-0, -0.25, 0.2]);
   });
 
-  test('lets the last of repeated keys win', () => {
+  test('uses the last of repeated keys', () => {
     const text = '{"ticks":[7],"symbol":"X","\\u0074icks":[{"t":1,"p":2,"p":3},8],"symbol":"Y"}';
     const page = decodeTickPage(bytes(text));
     expect([...page.p]).toEqual([3]);
     expect(page).toMatchObject({ symbol: 'Y', rejected: [{ raw: '8' }] });
   });
 
-  test('takes times that are no integers for not stated', () => {
+  test('treats times that are not integers as absent', () => {
     const page = decodeTickPage(bytes('{"ticks":[],"from":"1","to":2.5,"generated_at":1e300,"count":"7"}'));
     expect(page).toMatchObject({ from: null, to: null, generatedAt: null, symbol: null });
   });
@@ -156,11 +156,11 @@ describe('any layout', () => {
     ['[{"from":2,"to":2},{"from":3,"to":1},null,7,[1],{"from":"1","to":2}]', []],
     ['{"from":1,"to":2}', []],
     ['3', []],
-  ])('reads the gaps %s', (gaps, expected) => {
+  ])('has gaps parsed from %s', (gaps, expected) => {
     expect(decodeTickPage(bytes(`{"ticks":[],"gaps":${gaps}}`)).gaps).toEqual(expected);
   });
 
-  test('takes more gaps than are worth telling apart for one', () => {
+  test('joins more than 1,000 gaps to one', () => {
     const gapsOf = (count: number) => {
       const gaps = Array.from({ length: count }, (_, i) => [10 * i, 10 * i + 5]);
       return decodeTickPage(bytes(JSON.stringify({ ticks: [], gaps }))).gaps;
@@ -169,7 +169,7 @@ describe('any layout', () => {
     expect(gapsOf(200_000)).toEqual([{ from: 0, to: 1_999_995 }]);
   });
 
-  test('tolerates a byte order mark', () => {
+  test('may have a byte order mark', () => {
     const page = decodeTickPage(Uint8Array.of(0xef, 0xbb, 0xbf, ...compact('{"t":1,"p":2}', 1)), 'KXBTC-26');
     expect([...page.t]).toEqual([1]);
   });
@@ -182,17 +182,17 @@ describe('any layout', () => {
     ['JSON that is not an object', bytes('null')],
     ['no ticks array', bytes('{"ticks":{}}')],
     ['a count of 2 over 1 ticks', compact('{"t":1,"p":2}', 2)],
-  ])('refuses %s', (reason, page) => {
+  ])('is rejected with %s', (reason, page) => {
     expect(() => decodeTickPage(page)).toThrow(reason);
   });
 
-  test('refuses the ticks of another symbol, and takes those of none', () => {
+  test('is rejected for another symbol, and accepted without one', () => {
     expect(() => decodeTickPage(compact('', 0), 'KXETH')).toThrow('ticks of another symbol, "KXBTC-26"');
     expect(decodeTickPage(compact('', 0), 'KXBTC-26').symbol).toBe('KXBTC-26');
     expect(decodeTickPage(bytes('{"ticks":[],"symbol":5}'), 'KXETH').symbol).toBeNull();
   });
 
-  test('reads a body nested deeper than any stack', () => {
+  test('may be nested deeper than any stack', () => {
     const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
     expect(decodeJsonPage(bytes(`{"ticks":[${deep}]}`)).rejected[0]!.raw).toBe(deep);
   });
@@ -204,7 +204,7 @@ test('finds the text of each element', () => {
   expect(extractElementTexts('{"k":[]}', 'k')).toEqual([]);
 });
 
-test('refuses a markets answer without markets', () => {
+test('rejects a markets response without markets', () => {
   expect(() => decodeMarketsPage(bytes('{"markets":null}'))).toThrow('no markets array');
   const page = decodeMarketsPage(bytes('{"markets":[1],"total":3,"generated_at":4}'));
   expect(page).toEqual({ markets: [1], total: 3, generatedAt: 4 });

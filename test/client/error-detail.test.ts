@@ -4,10 +4,12 @@ import { apiKey, failure, open, sendJson, serve } from './loopback.ts';
 
 type Body = string | Buffer;
 
-/** The reason of a request that gets these answers in turn, the last one for good. */
-async function reasonOf(answers: readonly (readonly [status: number, body: Body, headers?: Record<string, string>])[]) {
+/** The error of a request that gets these responses in turn, and then the last one again. */
+async function reasonOf(
+  responses: readonly (readonly [status: number, body: Body, headers?: Record<string, string>])[],
+) {
   await using server = await serve((_, response, index) => {
-    const [status, body, headers = {}] = answers[Math.min(index, answers.length - 1)]!;
+    const [status, body, headers = {}] = responses[Math.min(index, responses.length - 1)]!;
     response.writeHead(status, headers).end(body);
   });
   await using upstream = open(server.url, { retryAttemptsMax: 3 });
@@ -27,7 +29,7 @@ test.each<[string, string, Record<string, string>]>([
   ['an error within an error', '{"error":{"code":7,"message":"limit over 1000"}}', json],
   ['a list of details', '{"detail":[{"loc":["query","limit"],"msg":"limit over 1000"}]}', json],
   ['JSON without a content type', '{"error":"limit over 1000"}', {}],
-  ['a text as JSON', '"limit over 1000"', json],
+  ['text as JSON', '"limit over 1000"', json],
   ['plain text', 'limit over 1000\n', plain],
   ['plain text without a content type', 'limit over 1000', {}],
 ])('quotes %s', async (_, body, headers) => {
@@ -41,7 +43,7 @@ test('quotes a compressed body', async () => {
   );
 });
 
-test('says why a credential was refused', async () => {
+test('quotes why a credential was refused', async () => {
   expect(await reasonOf([[403, '{"detail":"this key has expired"}', problem]])).toBe(
     'answered 403 ("this key has expired")',
   );
@@ -57,11 +59,11 @@ test.each<[string, Body, Record<string, string>]>([
   ['JSON without words', '{"status":400,"detail":7,"error":{}}', json],
   ['broken JSON', '{"detail":"no', json],
   ['text that claims to be JSON', 'no', json],
-  ['bytes that are no text', Buffer.from([0x6e, 0xff, 0xfe]), {}],
+  ['bytes that are not text', Buffer.from([0x6e, 0xff, 0xfe]), {}],
   ['a long body', JSON.stringify({ detail: 'no', trace: 'x'.repeat(9000) }), json],
   ['a bomb', gzipSync(Buffer.alloc(1_000_000, 'n')), { 'content-encoding': 'gzip', ...plain }],
   ['an empty body', '', json],
-  ['nothing but blanks', ' \n\t', plain],
+  ['only white space', ' \n\t', plain],
 ])('does not quote %s', async (_, body, headers) => {
   expect(await reasonOf([[400, body, headers]])).toBe('answered 400');
 });
@@ -70,24 +72,24 @@ test('does not quote the body of a redirect', async () => {
   expect(await reasonOf([[302, 'Found', { ...plain, location: '/x' }]])).not.toContain('Found');
 });
 
-test('cuts a long sentence, at whole characters', async () => {
+test('truncates a long text at a whole character', async () => {
   expect(await reasonOf([[400, '🎲'.repeat(200), plain]])).toBe(`answered 400 ("${'🎲'.repeat(120)}…")`);
 });
 
-test('leaves control characters out, and breaks no line', async () => {
+test('removes control characters and line breaks', async () => {
   const body = 'a\u001b[31mb\r\nc\u0000\u202ed\u2028e "f"';
   expect(await reasonOf([[400, JSON.stringify({ detail: body }), json]])).toBe(
     'answered 400 ("a [31mb c d e \\"f\\"")',
   );
 });
 
-test('replaces the key, even where the cut would leave a piece of it', async () => {
+test('replaces the key, even if truncation would leave a part of it', async () => {
   expect(await reasonOf([[400, `unknown key ${apiKey}`, plain]])).toBe('answered 400 ("unknown key [key]")');
   const reason = await reasonOf([[400, `${'x'.repeat(110)}${apiKey}`, plain]]);
   expect(reason).toBe(`answered 400 ("${'x'.repeat(110)}[key]")`);
 });
 
-test('quotes once what several tries were told, though in other words each time', async () => {
+test('quotes one text for several attempts, even if the texts differ', async () => {
   expect(
     await reasonOf([
       [500, 'request 1 failed', plain],
@@ -97,7 +99,7 @@ test('quotes once what several tries were told, though in other words each time'
   ).toBe('answered 500 twice ("request 3 failed"), answered 502 once');
 });
 
-test('uses the connection again after an error with words', async () => {
+test('reuses the connection after an error with a text', async () => {
   await using server = await serve((_, response, index) => {
     if (index === 0) response.writeHead(500, json).end('{"detail":"no"}');
     else sendJson(response, '{"markets":[]}');

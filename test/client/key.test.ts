@@ -6,8 +6,8 @@ import { apiKey, asked, failure, open, sendJson, serve, ticksBody, what } from '
 
 const page = ticksBody();
 
-test.each([401, 403])('ends everything at once after %i', async (status) => {
-  // The first is answered when as many as may be are under way, and the others never.
+test.each([401, 403])('ends all requests immediately after %i', async (status) => {
+  // The first one is answered when the maximum is in flight, the others never.
   await using server = await serve((_, response, index) => {
     if (index === 0) first = response;
     if (index === 2) first!.writeHead(status).end();
@@ -24,7 +24,7 @@ test.each([401, 403])('ends everything at once after %i', async (status) => {
   expect(server.requests).toHaveLength(3);
 });
 
-test('follows no redirect and says where it wanted to lead', async () => {
+test('follows no redirect and reports its target', async () => {
   await using elsewhere = await serve((_, response) => sendJson(response, page));
   await using server = await serve((_, response) => response.writeHead(302, { location: `${elsewhere.url}/x` }).end());
   await using upstream = open(server.url);
@@ -35,7 +35,7 @@ test('follows no redirect and says where it wanted to lead', async () => {
   expect(elsewhere.requests).toHaveLength(0);
 });
 
-test('shows the key in no error and no log, even when the service echoes it', async () => {
+test('shows the key in no error and no log, even if the service echoes it', async () => {
   const logged: unknown[] = [];
   const keep = (...line: unknown[]) => void logged.push(line);
   await using server = await serve((request, response, index) => {
@@ -53,30 +53,30 @@ test('shows the key in no error and no log, even when the service echoes it', as
   expect(inspect({ error, logged, stack: error.stack }, { depth: 20 })).not.toContain(apiKey);
 });
 
-test.each(['', 'two words', 'line\nbreak', 'späti'])('refuses the key %j without showing it', (key) => {
+test.each(['', 'two words', 'line\nbreak', 'späti'])('rejects the key %j without showing it', (key) => {
   const opening = () => open('http://localhost', { apiKey: key });
   expect(opening).toThrow(UsageError);
   if (key !== '') expect(opening).not.toThrow(key);
 });
 
 test.each(['ftp://example.org', 'example.org', 'http://user:pass@example.org', 'https://example.org/?a=1'])(
-  'refuses the base URL %s',
+  'rejects the base URL %s',
   (baseUrl) => {
     expect(() => open(baseUrl)).toThrow(UsageError);
   },
 );
 
-test('gives the reason of the signal at once, whatever a request is waiting for', async () => {
+test('throws the reason of the signal immediately in any state', async () => {
   await using server = await serve((_, response, index) => {
     if (index > 0) response.writeHead(503, { 'retry-after': '86400' }).end();
   });
   const stop = new AbortController();
   const ignore = () => {};
-  // Nothing but the signal ends any of these within a day.
+  // Only the signal ends any of these within a day.
   const limits = { retryAfterMsMax: 2 * 86_400_000, requestDeadlineMs: 86_400_000 };
   const log = { debug: ignore, info: ignore, warn: () => setImmediate(() => stop.abort(reason)) };
   await using upstream = open(server.url, { concurrency: 2, ...limits }, { log });
-  // One waits for headers, one is paused after its answer, the others stand in line.
+  // One waits for headers, one is paused after its response, the others wait in the queue.
   const waiting = Array.from({ length: 30 }, () => failure(upstream.ticks(asked, stop.signal)));
   const reason = new Error('enough');
   expect(new Set(await Promise.all(waiting))).toEqual(new Set([reason]));
@@ -84,7 +84,7 @@ test('gives the reason of the signal at once, whatever a request is waiting for'
   expect(server.requests).toHaveLength(2);
 });
 
-test('ends what is under way when it is closed', async () => {
+test('ends running requests when it is closed', async () => {
   await using server = await serve(() => void upstream.close());
   const upstream = open(server.url);
   const waiting = failure(upstream.ticks(asked));
@@ -92,7 +92,7 @@ test('ends what is under way when it is closed', async () => {
   expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: the client was closed`);
 });
 
-test('reports its counters after every try', async () => {
+test('reports its counters after each attempt', async () => {
   const seen: number[] = [];
   await using server = await serve((_, response, index) => {
     if (index === 0) response.writeHead(500).end();

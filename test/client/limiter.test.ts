@@ -34,7 +34,7 @@ test('starts requests in order, spaced by the rate', async () => {
   ]);
 });
 
-test('never has more requests under way than allowed', async () => {
+test('never exceeds the concurrency', async () => {
   const { clock, run, starts } = setUp({ concurrency: 2 });
   for (const name of ['a', 'b', 'c']) void run(name, { tookMs: 700 });
   await clock.pass(699);
@@ -43,7 +43,7 @@ test('never has more requests under way than allowed', async () => {
   expect(starts[2]).toEqual(['c', 700]);
 });
 
-test('lets retries go first', async () => {
+test('starts retries first', async () => {
   const { clock, run, starts } = setUp({ concurrency: 1 });
   void run('a', { tookMs: 50 });
   void run('b');
@@ -52,7 +52,7 @@ test('lets retries go first', async () => {
   expect(starts.map(([name]) => name)).toEqual(['a', 'retry', 'b']);
 });
 
-test('starts nothing in a pause, not even what already stood in line', async () => {
+test('starts nothing during a pause, including waiting requests', async () => {
   const { clock, limiter, run, starts } = setUp();
   for (const name of ['a', 'b', 'c']) void run(name);
   await clock.pass(50);
@@ -68,7 +68,7 @@ test('starts nothing in a pause, not even what already stood in line', async () 
   expect(limiter.throttledMs()).toBe(2000);
 });
 
-test('counts each moment of overlapping pauses once', async () => {
+test('counts overlapping pauses once', async () => {
   const { clock, limiter } = setUp();
   limiter.pause(1000);
   await clock.pass(400);
@@ -76,12 +76,12 @@ test('counts each moment of overlapping pauses once', async () => {
   expect(limiter.throttledMs()).toBe(1400);
 });
 
-test('counts the wait for the pace without the pauses', async () => {
+test('counts the wait for the rate without the pauses', async () => {
   const { clock, limiter, run } = setUp();
   limiter.pause(1000);
   for (const name of ['a', 'b', 'c']) void run(name);
   await clock.pass(3000);
-  // a goes when the pause ends, b and c 100 ms after each other.
+  // a starts when the pause ends, b and c 100 ms after each other.
   expect(limiter.waitedMs()).toBe(200);
 });
 
@@ -97,7 +97,7 @@ test('fails instead of waiting for a pause beyond the limit', async () => {
   expect(await soon).toBe('c');
 });
 
-test('passes a task’s failure on and goes on', async () => {
+test('passes on a task’s error and continues', async () => {
   const { clock, limiter, run } = setUp();
   const { signal } = new AbortController();
   const failing = limiter.run(() => Promise.reject(new Error('no')), { priority: 0, signal });
@@ -107,7 +107,7 @@ test('passes a task’s failure on and goes on', async () => {
   expect(await next).toBe('b');
 });
 
-test('shares the pace, the pauses and the lowest rate with others of the same memory', async () => {
+test('shares rate, pauses and the lowest rate with others of the same store', async () => {
   const clock = createVirtualClock();
   const memory = createLocalRateStore();
   const options = { concurrency: 2, pauseMsMax: 60_000, rateStore: memory };
@@ -131,7 +131,7 @@ test('shares the pace, the pauses and the lowest rate with others of the same me
   await clock.pass(4000);
   expect(starts.slice(5)).toEqual([3900]);
   expect(quick!.throttledMs()).toBe(3000);
-  // The slow one has not looked for long enough: it is gone.
+  // The slow one has not refreshed its rate for too long.
   await clock.pass(10_000);
   starts.length = 0;
   for (let i = 0; i < 3; i++) void run();
@@ -139,7 +139,7 @@ test('shares the pace, the pauses and the lowest rate with others of the same me
   expect(starts).toHaveLength(3);
 });
 
-test('keeps a pause that is longer than it waits to itself', async () => {
+test('does not share a pause that exceeds the maximum', async () => {
   const clock = createVirtualClock();
   const memory = createLocalRateStore();
   const options = { requestsPerSecond: 10, concurrency: 1, pauseMsMax: 1000, rateStore: memory };
@@ -150,7 +150,7 @@ test('keeps a pause that is longer than it waits to itself', async () => {
   expect(await two.run(async () => 2, { priority: 0, signal })).toBe(2);
 });
 
-test('keeps to the rate that the service states, and to its own where that is less', async () => {
+test('applies the rate that the service states unless its own is lower', async () => {
   const { clock, limiter, run, starts } = setUp();
   limiter.capRate(2);
   for (const name of ['a', 'b', 'c']) void run(name);

@@ -9,13 +9,13 @@ import { limitMs } from '../harness/limits.ts';
 
 export interface Served extends AsyncDisposable {
   readonly url: string;
-  /** Requests seen so far. */
+  /** Requests received so far. */
   readonly requests: http.IncomingMessage[];
 }
 
 type Handler = (request: http.IncomingMessage, response: http.ServerResponse, index: number) => void;
 
-/** A real HTTP server on loopback; `index` counts its requests from 0. */
+/** A real HTTP server on loopback. `index` counts its requests from 0. */
 export async function serve(handler: Handler): Promise<Served> {
   const requests: http.IncomingMessage[] = [];
   const server = http.createServer((request, response) => {
@@ -30,7 +30,7 @@ export async function serve(handler: Handler): Promise<Served> {
   return { url: address(server), requests, [Symbol.asyncDispose]: close };
 }
 
-/** A real TCP server for answers that node:http refuses to write; called once a connection got a request. */
+/** A real TCP server, for responses that node:http refuses to write. Called for each request. */
 export async function serveRaw(onRequest: (socket: net.Socket, index: number) => void) {
   let index = 0;
   const sockets = new Set<net.Socket>();
@@ -57,7 +57,7 @@ export const apiKey = 'key-that-nobody-may-see';
 export const asked = { symbol: 'KXBTC', from: 1_700_000_000_000, to: 1_700_003_600_000, limit: 1000 };
 export const what = 'ticks of KXBTC [2023-11-14T22:13:20.000Z, 2023-11-14T23:13:20.000Z)';
 
-/** A client with retries so quick that tests need not wait, and no deadline that a busy machine reaches. */
+/** A client with retries so quick that tests need not wait, and a deadline that a busy machine does not reach. */
 export function open(
   baseUrl: string,
   options: Partial<UpstreamOptions> = {},
@@ -71,7 +71,7 @@ export function open(
   return { ...upstream, [Symbol.asyncDispose]: () => upstream.close() };
 }
 
-/** The wire of the product, which tells when the head of an answer has come. */
+/** The production transport, with a callback for each response head. */
 export const tellingOfHeads =
   (onHead: () => void): OpenTransport =>
   (options, clock) => {

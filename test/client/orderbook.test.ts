@@ -4,14 +4,14 @@ import { UnreadableResponseError } from '../../src/client/json-response.ts';
 
 const decode = (text: string) => decodeOrderbook(Buffer.from(text), 'S');
 
-describe('an answer of the order-book route', () => {
+describe('a response of the order-book route', () => {
   test.each([
     ['an object', '{"symbol":"S","bids":[],"asks":[],"generated_at":1795089600000}', 1795089600000],
     ['a list', '[{"symbol":"S","bids":[]}]', null],
-    ['one that names no symbol', '{"bids":[[0.1,1]],"asks":[]}', null],
+    ['one without a symbol', '{"bids":[[0.1,1]],"asks":[]}', null],
     ['one among others', '{"data":[{"symbol":"X"},{"symbol":"S"}]}', null],
-    ['one whose moment is no whole number', '{"generated_at":"now"}', null],
-  ])('is taken with its text as received: %s', (_, text, generatedAt) => {
+    ['one whose time is not an integer', '{"generated_at":"now"}', null],
+  ])('is accepted with its text as received: %s', (_, text, generatedAt) => {
     expect(decode(text)).toEqual({ body: JSON.parse(text) as object, text, generatedAt });
   });
 
@@ -20,9 +20,9 @@ describe('an answer of the order-book route', () => {
     ['of another symbol, deeper', '{"data":{"book":[{"symbol":"X"}]}}', 'an order book of another symbol, "X"'],
     ['of broken JSON', '{"bids":[', 'broken JSON'],
     ['of nothing', ' ', 'an empty body'],
-    ['of a scalar', '0.5', 'JSON that is no object or list'],
-    ['of null', 'null', 'JSON that is no object or list'],
-  ])('is refused, to be asked for again: %s', (_, text, reason) => {
+    ['of a scalar', '0.5', 'JSON that is not an object or array'],
+    ['of null', 'null', 'JSON that is not an object or array'],
+  ])('is rejected, and retried: %s', (_, text, reason) => {
     expect(() => decode(text)).toThrow(new UnreadableResponseError(reason));
   });
 });

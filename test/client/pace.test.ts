@@ -3,9 +3,9 @@ import { open, sendJson, serve, tellingOfHeads } from './loopback.ts';
 import { mostWithin } from './sliding.ts';
 import { createLeapingClock } from './virtual-clock.ts';
 
-// By the clock of the client, on which its waits take no time and which stands still while a request is on its way.
+// Measured by the client's clock, on which waits take no time and which stops while a request is in flight.
 test.each([5, 20, 200, 2000])(
-  'no sliding second at the server holds more than %i requests, and little is left unused',
+  'no sliding second at the server has more than %i requests, and the rate is used',
   async (rate) => {
     const at: number[] = [];
     let [sent, answered] = [0, 0];
@@ -17,8 +17,8 @@ test.each([5, 20, 200, 2000])(
     const options = { requestsPerSecond: rate, concurrency: Math.max(4, rate / 20) };
     await using upstream = open(server.url, options, {
       clock,
-      openTransport(...told) {
-        const wire = tellingOfHeads(() => answered++)(...told);
+      openTransport(...args) {
+        const wire = tellingOfHeads(() => answered++)(...args);
         return {
           ...wire,
           get(...request) {

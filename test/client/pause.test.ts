@@ -8,7 +8,7 @@ import { createLeapingClock } from './virtual-clock.ts';
 const page = ticksBody();
 
 /**
- * Answers the third request with `headers`; gives the moments of that answer, of the client's pause and of the arrivals
+ * Serves the third request with `headers`. Records the times of that response, of the client's pause and of the arrivals
  * after it, by a clock on which waiting takes no time.
  */
 async function serveOnePause(status: number, headers: (nowMs: number) => http.OutgoingHttpHeaders, body = '') {
@@ -39,38 +39,38 @@ test.each<[string, number, (nowMs: number) => http.OutgoingHttpHeaders]>([
     503,
     () => ({ date: 'Mon, 03 Feb 2003 09:00:00 GMT', 'retry-after': 'Mon, 03 Feb 2003 09:00:01 GMT' }),
   ],
-])('pauses the whole key until Retry-After has passed: %s', async (_, status, headers) => {
+])('pauses all requests with the key until Retry-After has passed: %s', async (_, status, headers) => {
   const { server, seen, deps } = await serveOnePause(status, headers);
   await using _server = server;
   await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 }, deps);
   await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(asked)));
   const pauses = seen.later.map((at) => at - seen.answeredAt);
   const paused = pauses.filter((pause) => pause >= 1000);
-  // The other slot's request may be under way at that moment, and still arrives.
+  // The other slot's request may be in flight at that time, and still arrives.
   expect(pauses.length - paused.length).toBeLessThanOrEqual(1);
   expect(Math.min(...paused)).toBeLessThan(2300);
   expect(server.requests).toHaveLength(11);
   expect(seen.later.length).toBeGreaterThanOrEqual(7);
-  // A date is a second or more after the answer was written, and some milliseconds less after it was read.
+  // A date is at least a second after the response was written, and some milliseconds less after it was read.
   expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(1000);
 });
 
-test('backs the key off for a while after a 429 that names no time', async () => {
+test('backs off after a 429 without Retry-After', async () => {
   const { server, seen, deps } = await serveOnePause(429, () => ({}));
   await using _server = server;
   const options = { retryDelayMsMin: 150, retryDelayMsMax: 200, requestsPerSecond: 50, concurrency: 4 };
   await using upstream = open(server.url, options, deps);
   await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(asked)));
   const pauses = seen.later.map((at) => at - seen.pausedAt);
-  // Requests that were under way at that moment still arrive.
+  // Requests in flight at that time still arrive.
   expect(pauses.filter((pause) => pause < 150).length).toBeLessThanOrEqual(3);
   expect(pauses.filter((pause) => pause >= 150).length).toBeGreaterThanOrEqual(5);
 });
 
-test('gives up instead of waiting for an absurd time, and sends nothing in it', async () => {
+test('fails instead of waiting too long, and sends nothing meanwhile', async () => {
   await using server = await serve((_, response) => response.writeHead(429, { 'retry-after': '86400' }).end());
   await using upstream = open(server.url);
-  const reason = 'the service asked for a pause of 86400 s, longer than is waited';
+  const reason = 'the service requested a pause of 86400 s, which exceeds the maximum';
   const first = await failure(upstream.ticks(asked));
   expect(first.message).toBe(`${what}: answered 429; ${reason}`);
   expect(first).toMatchObject({ failure: 'transient', status: 429 });
@@ -92,25 +92,25 @@ test.each([
   ['Thu, 19 Nov 2026 12:00:30 GMT', 'rubbish', 30_000],
   ['Thursday, 19-Nov-26 12:00:05 GMT', undefined, 5000],
   ['Thu Nov 19 12:00:05 2026', undefined, 5000],
-])('reads Retry-After %j with Date %j as %i ms', (value, date, ms) => {
+])('parses Retry-After %j with Date %j as %i ms', (value, date, ms) => {
   expect(parseRetryAfterMs(value, date, now)).toBe(ms);
 });
 
 test.each([undefined, '', '-1', 'soon', '1e3', 'Thu, 99 Nov 2026 12:00:30 GMT', '2026-11-19T12:00:30Z'])(
-  'reads nothing into Retry-After %j',
+  'ignores Retry-After %j',
   (value) => {
     expect(parseRetryAfterMs(value, undefined, now)).toBeUndefined();
   },
 );
 
-test('waits anything up to a bound that doubles up to its own', () => {
+test('draws the backoff below a bound that doubles up to its maximum', () => {
   expect([0, 1, 2, 3, 50].map((attempt) => computeBackoffMs(attempt, 500, 3000, () => 0.5))).toEqual([
     250, 500, 1000, 1500, 1500,
   ]);
   expect(computeBackoffMs(3, 500, 3000, () => 0)).toBe(0);
 });
 
-test('gives half a retry back for a success, up to what there was', () => {
+test('returns half a retry for a success, up to the initial budget', () => {
   const budget = createRetryBudget(2, 0.5);
   expect([budget.take(), budget.take(), budget.take()]).toEqual([true, true, false]);
   budget.noteSuccess();
@@ -123,19 +123,19 @@ test.each<[string, () => http.OutgoingHttpHeaders]>([
   ['the draft', () => ({ ratelimit: '"default";r=0;t=1' })],
   ['the older form', () => ({ 'ratelimit-limit': '3', 'ratelimit-remaining': '0', 'ratelimit-reset': '1' })],
   ['X-', () => ({ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1' })],
-])('starts nothing more once no request is left, until the reset: %s', async (_, headers) => {
+])('sends nothing after the last allowed request until the reset: %s', async (_, headers) => {
   const { server, seen, deps } = await serveOnePause(200, headers, page);
   await using _server = server;
   await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 }, deps);
   await Promise.all(Array.from({ length: 6 }, () => upstream.ticks(asked)));
   const pauses = seen.later.map((at) => at - seen.pausedAt);
-  // The other slot's request may be under way at that moment.
+  // The other slot's request may be in flight at that time.
   expect(pauses.filter((pause) => pause < 1000).length).toBeLessThanOrEqual(1);
   expect(pauses.filter((pause) => pause >= 1000).length).toBeGreaterThanOrEqual(2);
   expect(upstream.counters()).toMatchObject({ retries: 0, requests: 6 });
 });
 
-test('waits for a stated reset no longer than for any Retry-After, and then asks', async () => {
+test('waits for a stated reset at most as long as for Retry-After', async () => {
   await using server = await serve((_, response) => sendJson(response, page, { ratelimit: '"day";r=0;t=86400' }));
   await using upstream = open(server.url, { retryAfterMsMax: 50 }, { clock: createLeapingClock() });
   for (let i = 0; i < 3; i++) await upstream.ticks(asked);
@@ -143,7 +143,7 @@ test('waits for a stated reset no longer than for any Retry-After, and then asks
   expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(100);
 });
 
-test('keeps to a policy from the first answer on', async () => {
+test('applies a policy from the first response on', async () => {
   const arrivals: number[] = [];
   await using server = await serve((_, response) => {
     arrivals.push(clock.monotonicMs());
@@ -152,6 +152,6 @@ test('keeps to a policy from the first answer on', async () => {
   const clock = createLeapingClock();
   await using upstream = open(server.url, { requestsPerSecond: 1000, concurrency: 1 }, { clock });
   for (let i = 0; i < 6; i++) await upstream.ticks(asked);
-  // A request each tenth of a second, from the one after the first answer on.
+  // One request per tenth of a second, from the one after the first response on.
   expect(arrivals[5]! - arrivals[1]!).toBeGreaterThanOrEqual(399);
 });

@@ -7,7 +7,7 @@ const bytesMax = 100_000;
 const bytesOf = (length: number, seed: number): Buffer =>
   Buffer.from(Array.from({ length }, (_, i) => (i * seed) % 251));
 
-/** The bytes, or what was wrong. */
+/** The decoded bytes, or `refused`. */
 async function outcome(work: () => Buffer | Promise<Buffer>): Promise<string> {
   try {
     return (await work()).toString('latin1');
@@ -16,14 +16,14 @@ async function outcome(work: () => Buffer | Promise<Buffer>): Promise<string> {
   }
 }
 
-test('a gzip body is what plain gunzip makes of it, of several members too, whatever it says of its length', async () => {
+test('a gzip body is decompressed like gunzip does, with several members and a wrong length too', async () => {
   const lengths = fc.oneof(fc.nat(200), fc.constantFrom(16_383, 16_384, 16_385), fc.nat(120_000));
   const member = fc.tuple(lengths, fc.integer({ min: 1, max: 1000 })).map(([length, seed]) => bytesOf(length, seed));
   const tail = fc.oneof(fc.constant(null), fc.uint8Array({ minLength: 4, maxLength: 4 }));
   await fc.assert(
-    fc.asyncProperty(fc.array(member, { maxLength: 3 }), tail, async (members, said) => {
+    fc.asyncProperty(fc.array(member, { maxLength: 3 }), tail, async (members, statedLength) => {
       const packed = Buffer.concat(members.map((bytes) => gzipSync(bytes, { level: 1 })));
-      if (said !== null && packed.length > 4) packed.set(said, packed.length - 4);
+      if (statedLength !== null && packed.length > 4) packed.set(statedLength, packed.length - 4);
       const plain = await outcome(() => gunzipSync(packed, { maxOutputLength: bytesMax }));
       expect(await outcome(() => decompressBody(packed, 'gzip', bytesMax))).toBe(plain);
     }),
@@ -31,7 +31,7 @@ test('a gzip body is what plain gunzip makes of it, of several members too, what
   );
 });
 
-test('a body is put together of its chunks, and refused once it is too long', async () => {
+test('a body is joined from its chunks, and rejected if it is too long', async () => {
   async function* chunks(...texts: string[]) {
     for (const text of texts) yield Buffer.from(text);
   }

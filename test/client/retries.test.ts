@@ -5,7 +5,7 @@ import { seeded } from './seeded.ts';
 
 const page = ticksBody();
 
-test.each([408, 425, 429, 500, 502, 503, 504, 599])('asks again after %i', async (status) => {
+test.each([408, 425, 429, 500, 502, 503, 504, 599])('retries after %i', async (status) => {
   await using server = await serve((_, response, index) => {
     if (index < 2) response.writeHead(status).end('busy');
     else sendJson(response, page);
@@ -15,7 +15,7 @@ test.each([408, 425, 429, 500, 502, 503, 504, 599])('asks again after %i', async
   expect(upstream.counters()).toMatchObject({ requests: 3, retries: 2, bytes: page.length });
 });
 
-test('says what happened, to what and how often when the tries are used up', async () => {
+test('reports the attempts when they are used up', async () => {
   await using server = await serve((_, response) => response.writeHead(503).end());
   await using upstream = open(server.url);
   const error = await failure(upstream.ticks(asked));
@@ -26,7 +26,7 @@ test('says what happened, to what and how often when the tries are used up', asy
   expect(server.requests).toHaveLength(6);
 });
 
-test('names different reasons with their counts', async () => {
+test('reports different reasons with their counts', async () => {
   await using server = await serve((request, response, index) => {
     if (index === 1) request.socket.resetAndDestroy();
     else if (index === 2) sendJson(response, '{"ticks":[');
@@ -37,7 +37,7 @@ test('names different reasons with their counts', async () => {
   expect(message).toBe(`${what}: answered 500 twice, connection reset once, answered 200 with broken JSON once`);
 });
 
-test('asks again after a reset connection, before and in the middle of an answer', async () => {
+test('retries after a connection reset, before and during a response', async () => {
   let reset = () => {};
   await using server = await serve((request, response, index) => {
     if (index === 0) return request.socket.resetAndDestroy();
@@ -51,7 +51,7 @@ test('asks again after a reset connection, before and in the middle of an answer
   expect(server.requests).toHaveLength(3);
 });
 
-test('asks again after half a body, with and without a stated length', async () => {
+test('retries after a truncated body, with and without a stated length', async () => {
   await using server = await serveRaw((socket, index) => {
     const length = index === 1 ? '' : `content-length: ${page.length}\r\n`;
     const body = index < 2 ? page.slice(0, 50) : page;
@@ -62,21 +62,21 @@ test('asks again after half a body, with and without a stated length', async () 
   expect(upstream.counters().requests).toBe(3);
 });
 
-test('asks again after an answer that is not HTTP', async () => {
+test('retries after a response that is not HTTP', async () => {
   await using server = await serveRaw((socket) => socket.end('220 smtp.example.org ESMTP\r\n'));
   await using upstream = open(server.url, { retryAttemptsMax: 2 });
-  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: no HTTP in the answer twice`);
+  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: invalid HTTP response twice`);
 });
 
 test.each([
-  ['HTML with a good status', '<!doctype html><p>Please wait', 'text/html', 'HTML where JSON was due'],
-  ['HTML that claims to be JSON', '\n <html></html>', 'application/json', 'HTML where JSON was due'],
+  ['HTML with a good status', '<!doctype html><p>Please wait', 'text/html', 'HTML instead of JSON'],
+  ['HTML that claims to be JSON', '\n <html></html>', 'application/json', 'HTML instead of JSON'],
   ['an empty body', '', 'application/json', 'an empty body'],
   ['an array', '[]', 'application/json', 'JSON that is not an object'],
   ['no ticks', '{"symbol":"KXBTC"}', 'application/json', 'no ticks array'],
   ['another symbol', ticksBody('KXETH'), 'application/json', 'ticks of another symbol, "KXETH"'],
-  ['a count that is off', '{"ticks":[],"count":3}', 'application/json', 'a count of 3 over 0 ticks'],
-])('takes %s for an unreadable answer', async (_, body, type, reason) => {
+  ['a wrong count', '{"ticks":[],"count":3}', 'application/json', 'a count of 3 over 0 ticks'],
+])('treats %s as an unreadable response', async (_, body, type, reason) => {
   await using server = await serve((_request, response, index) => {
     if (index < 3) sendJson(response, body, { 'content-type': type });
     else sendJson(response, page);
@@ -89,13 +89,13 @@ test.each([
   expect((await patient.ticks(asked)).received).toBe(2);
 });
 
-test('takes JSON whatever its content type says', async () => {
+test('accepts JSON with any content type', async () => {
   await using server = await serve((_, response) => sendJson(response, page, { 'content-type': 'text/html' }));
   await using upstream = open(server.url);
   expect((await upstream.ticks(asked)).received).toBe(2);
 });
 
-test('gets every page through 40 % of faults', async () => {
+test('gets every page in spite of 40 % faults', async () => {
   const random = seeded(7);
   await using server = await serve((request, response) => {
     const dice = random();
@@ -110,17 +110,17 @@ test('gets every page through 40 % of faults', async () => {
   expect(pages.every((each) => each.received === 2)).toBe(true);
 });
 
-test('stops retrying when the budget shared by all requests is empty', async () => {
+test('stops retrying when the shared budget is empty', async () => {
   await using server = await serve((_, response) => response.writeHead(500).end());
   await using upstream = open(server.url, { retryBudget: 3 });
   expect((await failure(upstream.ticks(asked))).message).toBe(
-    `${what}: answered 500 four times; no retries left in the budget`,
+    `${what}: answered 500 four times; retry budget exhausted`,
   );
-  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: answered 500; no retries left in the budget`);
+  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: answered 500; retry budget exhausted`);
   expect(server.requests).toHaveLength(5);
 });
 
-test.each([400, 404, 405, 410, 422])('does not ask again after %i', async (status) => {
+test.each([400, 404, 405, 410, 422])('does not retry after %i', async (status) => {
   await using server = await serve((_, response) => response.writeHead(status).end());
   await using upstream = open(server.url);
   const error = await failure(upstream.markets({ view: 'matched' }));
@@ -129,7 +129,7 @@ test.each([400, 404, 405, 410, 422])('does not ask again after %i', async (statu
   expect(server.requests).toHaveLength(1);
 });
 
-test('calls a port without a server and a name without an address unreachable', async () => {
+test('reports a closed port and an unknown host name as unreachable', async () => {
   const server = await serve(() => {});
   await server[Symbol.asyncDispose]();
   await using closed = open(server.url, { retryAttemptsMax: 2 });

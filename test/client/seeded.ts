@@ -1,4 +1,4 @@
-/** Numbers in (0, 1) that are the same in every run: Lehmer's generator with the modulus 2^31 - 1. */
+/** Numbers in (0, 1) that are the same in every run: Lehmer's generator with modulus 2^31 - 1. */
 export function seeded(seed: number): () => number {
   let state = seed;
   return () => {

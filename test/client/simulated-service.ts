@@ -6,18 +6,18 @@ import { seeded } from './seeded.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 export interface Service {
-  /** What it allows a second, and how it counts. */
+  /** Requests allowed per second, and how they are counted. */
   readonly limit: number;
   readonly kind: LimiterKind;
-  /** Share of the requests that it refuses for no reason. */
+  /** Share of requests that are throttled at random. */
   readonly faultShare?: number;
-  /** Seconds it names in a refusal; null: none. */
+  /** Seconds in the Retry-After header. Null: no header. */
   readonly retryAfter?: number | null;
 }
 
 /**
- * Asks a simulated service without a pause, on a clock that takes no time. `minute` runs one more minute of it and gives
- * what came of that: requests let through, those refused, and the mean of the rate in force at the requests' start.
+ * Sends requests to a simulated service continuously, on a virtual clock. `seconds` runs it and returns the requests
+ * accepted and throttled, and the mean rate in force.
  */
 export function asking(service: Service, configured: number, seed: number) {
   const clock = createVirtualClock();
@@ -46,7 +46,7 @@ export function asking(service: Service, configured: number, seed: number) {
           counts[isRefused ? 'refused' : 'passed']++;
           await clock.sleep(2 + 3 * random());
           turn.noteResponse(!isRefused);
-          // As the client does it: what is named, or a while.
+          // Like the client: the stated pause, or a backoff.
           if (isRefused)
             limiter.pause(
               retryAfter === null ? 250 + computeBackoffMs(attempt, 250, 30_000, random) : retryAfter * 1000,

@@ -1,4 +1,4 @@
-/** Most of these moments that any span of `spanMs` holds, its end excluded. */
+/** The maximum number of these times in any span of `spanMs`, its end excluded. */
 export function mostWithin(moments: readonly number[], spanMs: number): number {
   const sorted = [...moments].sort((a, b) => a - b);
   let most = 0;

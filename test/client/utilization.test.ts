@@ -4,31 +4,31 @@ import { createVirtualClock } from './virtual-clock.ts';
 
 const never = Number.NEGATIVE_INFINITY;
 
-test('by hand: what was started beside what would have been allowed while something was wanted', () => {
-  const use = createUtilizationMeter();
-  expect(use.computeShare()).toBe(0);
-  use.note(0, 5, 1, never);
-  for (let n = 0; n < 26; n++) use.noteStart();
-  // Ten seconds at 5 a second allow 50, and one at once.
-  use.note(10_000, 5, 0, never);
-  expect(use.computeShare()).toBeCloseTo(26 / 51, 9);
-  // Nothing is wanted for an hour, and then ten seconds at 1 a second.
-  use.note(3_610_000, 1, 1, never);
-  use.note(3_620_000, 1, 1, never);
-  expect(use.computeShare()).toBeCloseTo(26 / 61, 9);
+test('compares requests started with requests allowed while there were tasks', () => {
+  const meter = createUtilizationMeter();
+  expect(meter.computeShare()).toBe(0);
+  meter.note(0, 5, 1, never);
+  for (let n = 0; n < 26; n++) meter.noteStart();
+  // Ten seconds at 5 per second allow 50, plus one immediately.
+  meter.note(10_000, 5, 0, never);
+  expect(meter.computeShare()).toBeCloseTo(26 / 51, 9);
+  // No tasks for an hour, then ten seconds at 1 per second.
+  meter.note(3_610_000, 1, 1, never);
+  meter.note(3_620_000, 1, 1, never);
+  expect(meter.computeShare()).toBeCloseTo(26 / 61, 9);
 });
 
-test('what the service holds back is not allowed', () => {
-  const use = createUtilizationMeter();
-  use.note(0, 10, 1, never);
-  for (let n = 0; n < 11; n++) use.noteStart();
-  use.note(1000, 10, 1, 61_000);
-  use.note(61_000, 10, 1, 61_000);
-  expect(use.computeShare()).toBe(1);
+test('does not count a pause as allowed', () => {
+  const meter = createUtilizationMeter();
+  meter.note(0, 10, 1, never);
+  for (let n = 0; n < 11; n++) meter.noteStart();
+  meter.note(1000, 10, 1, 61_000);
+  meter.note(61_000, 10, 1, 61_000);
+  expect(meter.computeShare()).toBe(1);
 });
 
-test('a limiter whose tasks are always there uses all of its rate, and one whose tasks are slow does not', async () => {
-  for (const [tookMs, least, most] of [
+test('a limiter with fast tasks uses its full rate, and one with slow tasks does not', async () => {
+  for (const [tookMs, shareMin, shareMax] of [
     [10, 0.97, 1],
     [1000, 0.15, 0.25],
   ] as const) {
@@ -46,8 +46,8 @@ test('a limiter whose tasks are always there uses all of its rate, and one whose
     );
     await clock.pass(30_000);
     await Promise.all(all);
-    expect(limiter.usedShare()).toBeGreaterThanOrEqual(least);
-    expect(limiter.usedShare()).toBeLessThanOrEqual(most);
+    expect(limiter.usedShare()).toBeGreaterThanOrEqual(shareMin);
+    expect(limiter.usedShare()).toBeLessThanOrEqual(shareMax);
     expect(limiter.allowedPerSecond()).toBe(10);
     expect(limiter.remainingPauseMs()).toBe(0);
     limiter.pause(5000);

@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/base/ports.ts';
 
-/** A clock that stands still until told to go on. */
+/** A clock that only advances on demand. */
 export interface VirtualClock extends Clock {
   /** Runs everything due within the next `ms`, in order. */
   pass(ms: number): Promise<void>;
@@ -35,8 +35,8 @@ export function createVirtualClock(): VirtualClock {
 }
 
 /**
- * A clock on which sleeping takes no time: it moves on to where the next sleeper wakes, and stands still while nobody
- * sleeps, or `mayLeap` says no. Sleeps longer than `leapMsMax` are time limits: they end by their signal alone.
+ * A clock on which sleeping takes no time: it jumps to the end of the next sleep, unless `mayLeap` returns false. Sleeps
+ * longer than `leapMsMax` are deadlines: only their signal ends them.
  */
 export function createLeapingClock({
   leapMsMax = 120_000,

@@ -238,10 +238,7 @@ export const proofs: Proofs = {
     'backfill --symbols-file': onlyThose,
     'backfill --dry-run': dryRun,
     'backfill --force': [again, '--force asks for covered windows again and changes no tick'],
-    'backfill --all-known': [
-      'collector/paging/plan.test.ts',
-      'asks beyond the life for all known symbols, where told to',
-    ],
+    'backfill --all-known': ['ingest/plan.test.ts', 'requests windows outside of the lifetime for all known symbols on demand'],
     'status --max-lag': statusTold,
     'report --out': [
       'e2e/report.test.ts',
@@ -311,8 +308,8 @@ export const proofs: Proofs = {
     ...operatorVariables,
     ODDSLAKE_BASE_URL: precedence,
     ODDSLAKE_API_KEY: [
-      'client/answers.test.ts',
-      'asks for what the interface documents, with the key as bearer credential',
+      'upstream/answers.test.ts',
+      'sends the documented request, with the key as bearer token',
     ],
     ODDSLAKE_API_KEY_FILE: keyFile,
     ODDSLAKE_OUTPUT: ['settings/load.test.ts', 'is named by flag, environment or file'],

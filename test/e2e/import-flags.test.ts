@@ -27,7 +27,7 @@ describe('an import', () => {
         symbol: null,
         from: null,
         to: null,
-        reason: expect.stringContaining(`${bad}: 600 of its 600 rows are rejected`),
+        reason: expect.stringContaining(`${bad}: 600 of 600 rows rejected`),
       },
     ]);
     expect(summary.failures[0]!.reason).toMatch(/600 × t is finer than a millisecond.*Say --truncate-time\./);
@@ -129,7 +129,7 @@ describe('an import', () => {
       expect(await importInto(output, [path], flags), path).toMatchObject({ exit_code: 0, ticks: { accepted: 99 } });
       expect(ticksOf(output).get('A'), path).toEqual(wanted);
       const lacking = importInto(folder(), [path], { renames: [['t', 'when']] });
-      await expect(lacking).rejects.toThrow(/it lacks the column when of --columns \(it has ticker, t, ts, cents\)/);
+      await expect(lacking).rejects.toThrow(/missing column when of --columns \(found: ticker, t, ts, cents\)/);
     }
   });
 

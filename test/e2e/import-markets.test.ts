@@ -70,7 +70,7 @@ describe('an import of markets', () => {
     const summary = await importInto(output, [put(folder(), 'markets.json.gz', JSON.stringify(page))]);
     expect(summary).toMatchObject({ exit_code: 0, pages: 1, ticks: { fetched: 0 } });
     expect(summary.warnings).toEqual([
-      expect.stringMatching(/^1 market record was set aside: canonical_id is not a string/),
+      expect.stringMatching(/^1 market record was rejected: canonical_id is not a string/),
     ]);
     const sql = 'SELECT symbol, views, epoch_ms(first_seen)::BIGINT AS first, date FROM markets ORDER BY symbol';
     const rows = JSON.parse((await run(['sql', sql, '--output', output, '--json'])).stdout) as unknown[];

@@ -87,7 +87,7 @@ describe('an import', () => {
     const output = folder();
     const summary = await importInto(output, [files]);
     expect(summary).toMatchObject({ exit_code: 0, pages: 1, ticks: { accepted: 900, quarantined: 0 } });
-    expect(summary.warnings).toEqual([expect.stringMatching(/left out: .*notes\.txt\.$/)]);
+    expect(summary.warnings).toEqual([expect.stringMatching(/^Skipped files of unknown type: .*notes\.txt\.$/)]);
     expect(published(output)).toEqual(inOrder(sample));
   });
 
@@ -134,7 +134,7 @@ describe('an import', () => {
       'g.json',
     ]);
     expect(told[0]).toMatch(/cannot be read: unexpected end/);
-    expect(told[3]).toMatch(/lacks the columns t, p \(it has symbol, time, price\)/);
+    expect(told[3]).toMatch(/missing columns t, p \(found: symbol, time, price\)/);
     // A price that was cut in half is none: of the packed CSV that broke off nothing is taken.
     expect(published(output).filter(({ symbol }) => symbol !== 'γ 😀')).toEqual(
       inOrder([...byName('alpha'), ...byName('b,"eta"')]),
@@ -142,30 +142,25 @@ describe('an import', () => {
   });
 
   test.each<[string, string, string | Uint8Array | null, RegExp]>([
-    ['that is missing', 'gone.csv', null, /gone\.csv: there is no such file/],
-    ['of no known kind', 'a.txt', 'x', /a\.txt: its name does not say what it is .* --format/],
-    [
-      'that lacks columns',
-      'a.csv',
-      'symbol,t,price\nA,1,2\n',
-      /a\.csv: it lacks the column p \(it has symbol, t, price\)/,
-    ],
-    ['without a whole header', 'a.csv', 'symbol,t,t,p\nA,1,1,2\n', /a\.csv: its first line does not name its columns/],
-    ['that is empty', 'a.ndjson', '', /a\.ndjson: it is empty/],
-    ['of lines that are no JSON', 'a.ndjson', 'symbol,t,p\n', /no line at its beginning is a JSON object/],
-    ['that is no Parquet', 'a.parquet', 'x', /a\.parquet: it cannot be read/],
-    ['that is no Parquet, packed', 'a.parquet.gz', 'x', /a\.parquet\.gz: it cannot be read/],
+    ['that is missing', 'gone.csv', null, /gone\.csv: no such file/],
+    ['of no known kind', 'a.txt', 'x', /a\.txt: unknown file type .* --format/],
+    ['that lacks columns', 'a.csv', 'symbol,t,price\nA,1,2\n', /a\.csv: missing column p \(found: symbol, t, price\)/],
+    ['without a whole header', 'a.csv', 'symbol,t,t,p\nA,1,1,2\n', /a\.csv: the first line is not a header/],
+    ['that is empty', 'a.ndjson', '', /a\.ndjson: empty file/],
+    ['of lines that are no JSON', 'a.ndjson', 'symbol,t,p\n', /no JSON object in the first lines/],
+    ['that is no Parquet', 'a.parquet', 'x', /a\.parquet: cannot be read/],
+    ['that is no Parquet, packed', 'a.parquet.gz', 'x', /a\.parquet\.gz: cannot be read/],
     [
       'with times of no zone',
       'a.csv',
       'symbol,t,p\nA,2026-07-11 00:00:00,0.5\n',
-      /a\.csv: its times say nothing .* --tz/,
+      /a\.csv: timestamps without a time zone\. .* --tz/,
     ],
     [
       'with times of no zone',
       'a.ndjson',
       '{"symbol":"A","t":"2026-07-11T00:00:00","p":0.5}',
-      /say nothing of their zone/,
+      /timestamps without a time zone/,
     ],
   ])('refuses a named file %s: %s', async (_, name, bytes, sentence) => {
     const files = folder();
@@ -232,7 +227,7 @@ describe('an import', () => {
     const output = folder();
     const summary = await importInto(output, [files]);
     expect(summary).toMatchObject({ exit_code: 0, ticks: { fetched: 7, accepted: 6, quarantined: 1 } });
-    expect(summary.warnings).toContainEqual(expect.stringMatching(/1 page was set aside: .*no symbol.*c\.json/));
+    expect(summary.warnings).toContainEqual(expect.stringMatching(/1 page was rejected: .*no symbol.*c\.json/));
     const row = { symbol: 'A', ticks: 1, fetchedAt: generated_at, origin: 'import', evidence: 'stated' };
     expect(coverageOf(output)).toEqual([
       { ...row, from: ends.from, to: day0 + 2 * hour },
@@ -249,7 +244,7 @@ describe('an import', () => {
     const covers = { from: day0, to: writtenAt + dayMs };
     const output = folder();
     const summary = await importInto(output, paths, { covers });
-    expect(summary.warnings).toEqual([expect.stringMatching(/--covers ends after the files were last written/)]);
+    expect(summary.warnings).toEqual([expect.stringMatching(/--covers ends after the last modification of the files/)]);
     const rows = coverageOf(output);
     for (const symbol of ['alpha', 'γ 😀']) {
       const mine = rows.filter((row) => row.symbol === symbol);
@@ -257,7 +252,7 @@ describe('an import', () => {
       expect(mine.reduce((sum, row) => sum + row.ticks, 0)).toBe(300);
     }
     await expect(importInto(output, [put(files, 'p.json', pageOf('A', []))], { covers })).rejects.toThrow(
-      /--covers is for/,
+      /--covers applies to row files/,
     );
   });
 

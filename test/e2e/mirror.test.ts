@@ -86,7 +86,7 @@ test('the collector alone mirrors an archive through the service to an equal one
   const back = await mirror('backfill', copy, '--all-known', ...window, '--symbols-file', file);
   // The holes of the archive are those of its mirror, and it says so.
   expect(back.summary).toMatchObject({ exit_code: 4, symbols: { failed: 0 } });
-  expect(back.summary.failures[0]!.reason).toBe('the service says that it lacks this window');
+  expect(back.summary.failures[0]!.reason).toBe('the service states that it has no data for this window');
   expect(ticksOf(copy)).toEqual(ticksOf(output));
   expect(covered(copy)).toEqual(covered(output));
   expect(lastMarkets(copy)).toEqual(lastMarkets(output));

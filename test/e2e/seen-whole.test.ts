@@ -80,7 +80,7 @@ describe('nothing is called whole that was not seen whole', () => {
     const filled = await lake.backfill();
     expect(filled).toMatchObject({ missingProven: 0, summary: { exit_code: 4 } });
     expect(filled.days).toMatchObject({ '2025-05-30': 'incomplete', '2025-05-31': 'incomplete' });
-    expect(filled.summary.failures[0]!.reason).toMatch(/elements of a response are unusable/);
+    expect(filled.summary.failures[0]!.reason).toMatch(/elements in a response were rejected/);
   });
 
   describe.each<[string, Partial<SandboxOptions>]>([

@@ -64,7 +64,7 @@ describe('upstream', () => {
     const box = await sandbox({ nowMs: now, markets: 6, requestsPerSecond: 1 });
     const ended = await job('nightly', box.url, folder(), ...briefly, ...set('upstream.retry_after_seconds_max=0.5'));
     expect(ended.code, ended.stderr).toBe(4);
-    expect(JSON.stringify(ended.summary.failures)).toMatch(/longer than is waited/);
+    expect(JSON.stringify(ended.summary.failures)).toMatch(/exceeds the maximum/);
   });
 });
 

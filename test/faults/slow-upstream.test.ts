@@ -40,8 +40,8 @@ const openWire: OpenTransport = (options, clock) => {
 test.each<[string, Reply, OpenTransport | undefined, RegExp]>([
   ['a gzip bomb of a gigabyte', bomb(1024 * megabytes), undefined, /more than 67108864 bytes/],
   ['a body without end', endless, undefined, /more than 67108864 bytes/],
-  ['a body that trickles', trickle, openWire, /no whole answer within 0.5 s/],
-  ['silence', silence, openWire, /no whole answer within 0.5 s/],
+  ['a body that trickles', trickle, openWire, /no complete response within 0.5 s/],
+  ['silence', silence, openWire, /no complete response within 0.5 s/],
 ])('%s costs its symbol and no other, and no more memory than an answer may take', async (_, reply, wire, reason) => {
   const box = await startScripted(start, symbols);
   const { output, remove } = archiveFolder();

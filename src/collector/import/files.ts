@@ -24,18 +24,18 @@ export type Compression = 'none' | 'gzip' | 'zstd';
 
 export interface ImportFile {
   readonly path: string;
-  /** Whether it was named itself, not found in a folder: what is wrong with it is then bad usage. */
+  /** Whether the file was named explicitly and not found in a folder. A fault in a named file is a usage error. */
   readonly isNamed: boolean;
   readonly format: ImportFormat;
   readonly compression: Compression;
-  /** When it was written, at most now; epoch ms. */
+  /** Time of last modification, at most now. Epoch ms. */
   readonly writtenAt: number;
   readonly bytes: number;
 }
 
 export interface ImportList {
   readonly files: readonly ImportFile[];
-  /** Files of folders that are none of ours by their names. */
+  /** Files in folders whose type is unknown. */
   readonly ignored: readonly string[];
 }
 
@@ -48,36 +48,38 @@ const formatByExtension: Readonly<Record<string, ImportFormat>> = {
 };
 
 /**
- * The files that are meant: folders with all that is in them, sorted, without hidden ones; each once.
- * @param given the format of all of them; null: by their names, else by their first bytes
- * @throws UsageError where one is missing, a named one is of no known kind, or there is none at all
+ * Lists the files to import, each once. Folders are searched recursively, in sorted order, without hidden files.
+ * @param givenFormat the format of all files; null: detected from the name, or from the first bytes
+ * @throws UsageError if a path does not exist, a named file is of unknown type, or there is no file
  */
-export function listImportFiles(paths: readonly string[], given: ImportFormat | null, nowMs: number): ImportList {
+export function listImportFiles(paths: readonly string[], givenFormat: ImportFormat | null, nowMs: number): ImportList {
   const files = new Map<string, ImportFile>();
   const ignored: string[] = [];
-  const take = (path: string, stats: Stats, named: boolean): void => {
-    const at = resolve(path);
-    if (files.has(at)) return;
+  const addFile = (path: string, stats: Stats, named: boolean): void => {
+    const absolutePath = resolve(path);
+    if (files.has(absolutePath)) return;
     const head = readHead(path);
     const compression = detectCompression(head);
-    const format = detectFormat(path, head, given, named);
+    const format = detectFormat(path, head, givenFormat, named);
     if (format !== null) {
       const writtenAt = Math.min(Math.floor(stats.mtimeMs), nowMs);
-      files.set(at, { path, isNamed: named, format, compression, writtenAt, bytes: stats.size });
+      files.set(absolutePath, { path, isNamed: named, format, compression, writtenAt, bytes: stats.size });
     } else if (named) {
       throw new UsageError(
-        `${path}: its name does not say what it is (.json, .csv, .ndjson, .jsonl, .parquet, then .gz or .zst). Say --format.`,
+        `${path}: unknown file type (expected .json, .csv, .ndjson, .jsonl or .parquet, optionally with .gz or .zst). Use --format.`,
       );
     } else ignored.push(path);
   };
   for (const path of paths) {
     const stats = statTarget(path);
-    if (stats === undefined) throw new UsageError(`${path}: there is no such file or folder.`);
-    if (stats.isFile()) take(path, stats, true);
-    else if (stats.isDirectory()) for (const [found, its] of walkFiles(path)) take(found, its, false);
+    if (stats === undefined) throw new UsageError(`${path}: no such file or folder.`);
+    if (stats.isFile()) addFile(path, stats, true);
+    else if (stats.isDirectory())
+      for (const [filePath, fileStats] of walkFiles(path)) addFile(filePath, fileStats, false);
     else throw new UsageError(`${path} is neither a file nor a folder.`);
   }
-  if (files.size === 0) throw new UsageError(`${paths.join(', ')}: no file in there can be imported. Say --format?`);
+  if (files.size === 0)
+    throw new UsageError(`${paths.join(', ')}: no file that can be imported. Use --format to name the format.`);
   return { files: [...files.values()], ignored };
 }
 
@@ -85,7 +87,7 @@ function* walkFiles(folder: string): Generator<[string, Stats]> {
   const entries = readdirSync(folder, { withFileTypes: true }).filter((entry) => !entry.name.startsWith('.'));
   for (const entry of entries.sort((a, b) => compareUtf8(a.name, b.name))) {
     const path = join(folder, entry.name);
-    // A folder behind a link may be one that we stand in.
+    // Symbolic links to folders are not followed: they may form a cycle.
     if (entry.isDirectory()) yield* walkFiles(path);
     else {
       const stats = statTarget(path);
@@ -94,7 +96,7 @@ function* walkFiles(folder: string): Generator<[string, Stats]> {
   }
 }
 
-/** Undefined for a link that leads nowhere, or round and round. */
+/** Undefined for a symbolic link that is dangling or forms a cycle. */
 function statTarget(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
@@ -120,20 +122,25 @@ function readHead(path: string): Buffer {
   }
 }
 
-/** What the keeper calls its files: one whose beginning is damaged is no less one of them. */
+/** File names of the raw-response store. They identify a file whose beginning is damaged. */
 const rawNamePattern = /-\d{3}\.raw$/;
 
-/** RFC 1952 and RFC 8878: a name may lie, the first bytes do not. */
+/** Detects gzip (RFC 1952) and Zstandard (RFC 8878) by the first bytes, not by the name. */
 function detectCompression(head: Buffer): Compression {
   if (head[0] === 0x1f && head[1] === 0x8b) return 'gzip';
   return head.length >= 4 && head.readUInt32LE() === 0xfd2fb528 ? 'zstd' : 'none';
 }
 
-function detectFormat(path: string, head: Buffer, given: ImportFormat | null, named: boolean): ImportFormat | null {
+function detectFormat(
+  path: string,
+  head: Buffer,
+  givenFormat: ImportFormat | null,
+  named: boolean,
+): ImportFormat | null {
   const extension = /\.([^.]+?)(?:\.(?:gz|zst))?$/i.exec(basename(path))?.[1]?.toLowerCase();
   const byName = extension === undefined ? undefined : formatByExtension[extension];
-  // In a folder, a file that says it is something else is something else.
-  if (given !== null) return named || byName === undefined || byName === given ? given : null;
+  // In a folder, a file whose name states another format is skipped.
+  if (givenFormat !== null) return named || byName === undefined || byName === givenFormat ? givenFormat : null;
   if (isRawFile(head) || rawNamePattern.test(path)) return 'raw';
   return byName ?? (head.toString('latin1', 0, 4) === 'PAR1' ? 'parquet' : null);
 }
@@ -142,12 +149,12 @@ type InputFile = { readonly path: string; readonly compression: Compression };
 
 const decompressors = { gzip: createGunzip, zstd: createZstdDecompress };
 
-/** The decompressed bytes of a file, piece by piece; whoever stops reading closes it. */
+/** Yields the decompressed bytes of a file in chunks. Closes the file when the consumer stops. */
 export async function* readChunks({ path, compression }: InputFile): AsyncGenerator<Buffer, void, undefined> {
   const file = createReadStream(path, { highWaterMark: 1 << 18 });
   if (compression === 'none') return yield* file as AsyncIterable<Buffer>;
   const plain = decompressors[compression]();
-  // Not by pipeline(): left early, that one waits for an end that a decompressor of zstd never comes to.
+  // Not pipeline(): if the consumer stops early, it waits for an end that a zstd decompressor never signals.
   file.on('error', (error) => plain.destroy(error));
   file.pipe(plain);
   try {
@@ -158,25 +165,25 @@ export async function* readChunks({ path, compression }: InputFile): AsyncGenera
   }
 }
 
-/** The first decompressed bytes of a file, at most `bytesMax` and a piece. */
+/** The first decompressed bytes of a file: at most `bytesMax` plus one chunk. */
 export async function readBeginning(source: InputFile, bytesMax: number): Promise<Buffer> {
   const parts: Buffer[] = [];
   let length = 0;
-  for await (const piece of readChunks(source)) {
-    parts.push(piece);
-    length += piece.length;
+  for await (const chunk of readChunks(source)) {
+    parts.push(chunk);
+    length += chunk.length;
     if (length >= bytesMax) break;
   }
   return Buffer.concat(parts);
 }
 
-/** Thrown where a file is longer than it may be. */
+/** Thrown if a file is longer than the limit. */
 export class FileTooLongError extends Error {}
 
-/** A whole small file, decompressed; throws FileTooLongError where it is longer than `bytesMax`. */
+/** Reads and decompresses a small file. Throws FileTooLongError if it is longer than `bytesMax`. */
 export async function readWholeFile({ path, compression }: InputFile, bytesMax: number): Promise<Buffer> {
   const tooLong = (cause?: unknown): FileTooLongError =>
-    new FileTooLongError(`it is longer than ${bytesMax} bytes`, { cause });
+    new FileTooLongError(`longer than ${bytesMax} bytes`, { cause });
   if ((await stat(path)).size > bytesMax) throw tooLong();
   const bytes = await readFile(path);
   if (compression === 'none') return bytes;
@@ -189,8 +196,8 @@ export async function readWholeFile({ path, compression }: InputFile, bytesMax: 
 }
 
 /**
- * The same, holding up whoever asks: several times as fast for small files, for threads that have nothing else to do. What
- * it gives is overwritten by the next call.
+ * Synchronous version of `readWholeFile`, several times as fast for small files, for worker threads. The next call
+ * overwrites the returned bytes.
  */
 export function readWholeFileSync({ path, compression }: InputFile, bytesMax: number): Buffer {
   const bytes = readBytesSync(path, bytesMax);
@@ -202,25 +209,25 @@ export function readWholeFileSync({ path, compression }: InputFile, bytesMax: nu
 const readBufferBytesMin = 1 << 20;
 let readBuffer = Buffer.alloc(0);
 
-/** The bytes of a file, in room that the next call uses again. */
+/** Reads a file into a buffer that the next call reuses. */
 function readBytesSync(path: string, bytesMax: number): Buffer {
   const file = openSync(path, 'r');
   try {
     const { size } = fstatSync(file);
-    if (size > bytesMax) throw new FileTooLongError(`it is longer than ${bytesMax} bytes`);
-    // One more, so that a file that has grown is seen to.
+    if (size > bytesMax) throw new FileTooLongError(`longer than ${bytesMax} bytes`);
+    // One byte more than the size, to detect a file that grew.
     if (readBuffer.length <= size) readBuffer = Buffer.allocUnsafeSlow(Math.max(size + 1, readBufferBytesMin));
     let length = 0;
-    for (let read = -1; read !== 0 && length < readBuffer.length; length += read)
-      read = readSync(file, readBuffer, length, readBuffer.length - length, null);
-    if (length > size) throw new Error(`${path} grows while it is read`);
+    for (let bytesRead = -1; bytesRead !== 0 && length < readBuffer.length; length += bytesRead)
+      bytesRead = readSync(file, readBuffer, length, readBuffer.length - length, null);
+    if (length > size) throw new Error(`${path} grew while it was read`);
     return readBuffer.subarray(0, length);
   } finally {
     closeSync(file);
   }
 }
 
-/** Decompresses a file into another. */
+/** Decompresses a file into another one. */
 export async function decompressFile(
   { path, compression }: InputFile,
   target: string,
@@ -230,21 +237,21 @@ export async function decompressFile(
   await pipeline(createReadStream(path), decompressors[compression](), createWriteStream(target), { signal });
 }
 
-/** A line without its end. */
+/** A line without its line ending. */
 export interface InputLine {
   readonly text: string;
-  /** Why it is not to be read; null where it is. */
+  /** Why the line cannot be used. Null if it can. */
   readonly fault: string | null;
 }
 
-/** Lines of a file, some thousand at a time; of one that is longer than `bytesMax` only the beginning is kept. */
+/** Yields the lines of a file in batches of some thousand. A line longer than `bytesMax` is truncated. */
 export async function* readLines(source: InputFile, bytesMax: number): AsyncGenerator<InputLine[], void, undefined> {
   let rest: Buffer = Buffer.alloc(0);
   let skipping = false;
   const isEmpty = (line: InputLine): boolean => line.text.trim() === '';
-  for await (const piece of readChunks(source)) {
+  for await (const chunk of readChunks(source)) {
     const lines: InputLine[] = [];
-    let bytes = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
+    let bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline)) {
       if (skipping) skipping = false;
       else lines.push(toInputLine(bytes.subarray(0, end), bytesMax));
@@ -269,5 +276,5 @@ function toInputLine(bytes: Buffer, bytesMax: number): InputLine {
   return { text: bytes.toString('utf8'), fault: isUtf8(bytes) ? null : 'the line is not UTF-8' };
 }
 
-/** A file that is not, or not to its end, what it should be; `message` is a clause. */
+/** A file that is invalid or damaged. `message` is one clause. */
 export class UnreadableFileError extends Error {}

@@ -4,7 +4,7 @@ import { timeMin } from '../../base/time.ts';
 import type { TimeZone } from '../../base/time-zone.ts';
 import { type ParsedTime, parseTimeText, resolveLocalTime } from './import-rows.ts';
 
-/** A market of a row, and the moments at which it was seen so; epoch milliseconds. */
+/** A market of a row, and when it was first and last seen with these facts. Epoch ms. */
 export interface ImportedMarket {
   readonly facts: readonly MarketFacts[];
   readonly firstSeen: number;
@@ -14,19 +14,19 @@ export interface ImportedMarket {
 export interface MarketRowRules {
   readonly paths: RecordPaths;
   readonly zone: TimeZone | null;
-  /** Whether times finer than a millisecond are cut down to one. */
+  /** Whether times finer than a millisecond are truncated. */
   readonly truncates: boolean;
-  /** Columns whose numbers are wall-clock times. */
+  /** Columns whose numbers are local times. */
   readonly localColumns: ReadonlySet<string>;
-  /** When the file was written, at most now; epoch ms. */
+  /** When the file was written, at most now. Epoch ms. */
   readonly writtenAt: number;
-  /** The latest time that is believed, epoch ms. */
+  /** Latest time accepted, epoch ms. */
   readonly futureMs: number;
 }
 
 type ImportMarketRow = Readonly<Record<string, unknown>>;
 
-/** Columns of the published markets that are fields of a record. */
+/** Columns of the published markets table that are also fields of a market record. */
 const publishedColumnNames: readonly string[] = [
   'canonical_id',
   'symbol',
@@ -41,8 +41,8 @@ const publishedColumnNames: readonly string[] = [
 ];
 
 /**
- * Reads a row of a list of markets: columns as the published markets have them, others as the configured paths name them.
- * Rows published by one archive become the same rows in another. A row without a canonical_id has its symbol for one.
+ * Reads a row of a market list. Columns have the names of the published markets table, or those of the configured paths.
+ * Rows published by one archive become the same rows in another. A row without canonical_id uses its symbol.
  */
 export function readMarketRow(
   row: ImportMarketRow,
@@ -64,10 +64,10 @@ export function readMarketRow(
     date: _d,
     ...columns
   } = zoned;
-  const before = parseExtra(extra);
-  const record: Record<string, unknown> = { ...before, ...columns };
+  const extraFields = parseExtra(extra);
+  const record: Record<string, unknown> = { ...extraFields, ...columns };
   record.canonical_id ??= columns.symbol;
-  // A published row speaks for its own symbol only, whatever else the record named.
+  // A published row describes only its own symbol, regardless of other symbols in the record.
   const isPublished = typeof columns.symbol === 'string' && row.first_seen !== undefined;
   const symbolPaths = isPublished ? ['symbol'] : rules.paths.symbolPaths;
   const facts = parseMarket(record, parseViews(views), {
@@ -75,11 +75,11 @@ export function readMarketRow(
     fieldPaths: addColumnPaths(rules.paths.fieldPaths),
   });
   if ('reason' in facts) return facts;
-  const isOurs = before !== null && Object.keys(columns).every((name) => publishedColumnNames.includes(name));
+  const isOurs = extraFields !== null && Object.keys(columns).every((name) => publishedColumnNames.includes(name));
   return { ...seen, facts: isOurs ? facts.map((one) => ({ ...one, extra: String(extra) })) : facts };
 }
 
-/** From the first to the last poll that showed it so; one moment for a row that says no more. */
+/** The first and the last time the market was seen. A row without them has one time for both. */
 function readSeenTimes(row: ImportMarketRow, { zone, truncates, writtenAt, futureMs }: MarketRowRules) {
   const read = (name: string): ParsedTime | undefined => {
     const value = row[name];
@@ -87,7 +87,7 @@ function readSeenTimes(row: ImportMarketRow, { zone, truncates, writtenAt, futur
     const rules = { zone, unit: 'ms', truncates } as const;
     const t = typeof value === 'number' ? value : typeof value === 'string' ? parseTimeText(value, rules) : Number.NaN;
     if (typeof t !== 'number') return { reason: `${name} ${t.reason}` };
-    if (!Number.isInteger(t) || t < timeMin || t > futureMs) return { reason: `${name} is no time of the past` };
+    if (!Number.isInteger(t) || t < timeMin || t > futureMs) return { reason: `${name} is not a time in the past` };
     return t;
   };
   const ends = [read('first_seen'), read('last_seen')].filter((time) => time !== undefined);
@@ -99,14 +99,14 @@ function readSeenTimes(row: ImportMarketRow, { zone, truncates, writtenAt, futur
   return { firstSeen: Math.min(...known), lastSeen: Math.max(...known) };
 }
 
-/** A wall-clock time in its zone; without one it stays text without a zone, which is no instant. */
+/** Converts a local time by the zone. Without a zone, returns text without an offset, which is rejected later. */
 function toInstant(name: string, value: unknown, { zone, localColumns }: MarketRowRules): unknown {
   if (!localColumns.has(name) || typeof value !== 'number') return value;
   const t = resolveLocalTime(value, zone);
   return typeof t === 'number' ? t : new Date(value).toISOString().slice(0, -1);
 }
 
-/** A list, or one as text: JSON. */
+/** Accepts a list, or a list as JSON text. */
 function parseViews(value: unknown): string[] {
   const list: unknown = typeof value === 'string' ? parseJsonOrNull(value) : value;
   return Array.isArray(list) ? [...new Set(list.filter((view) => typeof view === 'string'))].sort() : [];
@@ -127,7 +127,7 @@ function parseJsonOrNull(text: string): unknown {
   }
 }
 
-/** The configured paths, and after them the published columns. */
+/** The configured paths, followed by the published columns. */
 const addColumnPaths = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPaths'] => ({
   question: [...paths.question, 'question'],
   source: [...paths.source, 'source'],
@@ -137,7 +137,7 @@ const addColumnPaths = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPat
   outcome: [...paths.outcome, 'outcome'],
 });
 
-/** Columns that a CSV, which knows text only, may hold as a number, a truth value or a time. */
+/** Converts the text of CSV columns that may hold a number, a boolean or a time. */
 export function parseTypedColumns(
   row: Readonly<Record<string, unknown>>,
   { fieldPaths }: RecordPaths,

@@ -11,20 +11,20 @@ import { truncateRaw } from './import-rows.ts';
 
 /** Times are epoch milliseconds. */
 export interface PageTimes {
-  /** When the file was written, at most now: what stands in where an answer does not say when it was generated. */
+  /** When the file was written, at most now. Used if a response does not state when it was generated. */
   readonly writtenAt: number;
-  /** The latest time that is believed. */
+  /** Latest time accepted. */
   readonly futureMs: number;
 }
 
-/** A saved answer of the service, read. */
+/** The content of a saved response. */
 export type SavedPage =
   | {
       readonly kind: 'ticks';
       readonly symbol: string;
       readonly observedAt: number;
       readonly judged: ValidatedTicks;
-      /** What it covers by itself: see page-coverage.ts. */
+      /** The windows that this page covers by itself; see `computePageCoverage`. */
       readonly covered: readonly PageCoverage[];
     }
   | {
@@ -33,11 +33,11 @@ export type SavedPage =
       readonly view: string | null;
       readonly records: readonly unknown[];
     }
-  | { readonly kind: 'quarantined'; readonly rejected: RejectedInput };
+  | { readonly kind: 'rejected'; readonly rejected: RejectedInput };
 
 /**
- * Reads a saved answer of the tick or the market route. `dataset`: what it has to be; null for either.
- * @throws UnreadableResponseError for anything else; its message completes "holds"
+ * Reads a saved response of the tick or the market route. `dataset`: the expected kind, or null for either.
+ * @throws UnreadableResponseError for anything else. Its message is one clause
  */
 export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | null, times: PageTimes): SavedPage {
   if (dataset === 'markets') return readMarketsPage(parseObject(decodeText(bytes)), times);
@@ -51,13 +51,13 @@ export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | 
     return readMarketsPage(object, times);
   }
   if (page.symbol === null || !isSymbolName(page.symbol)) {
-    const reason = 'the page names no symbol: which market its ticks are of is not known';
-    return { kind: 'quarantined', rejected: { reason, raw: truncateRaw(Buffer.from(bytes).toString('utf8')) } };
+    const reason = 'the page states no symbol, so the market of its ticks is unknown';
+    return { kind: 'rejected', rejected: { reason, raw: truncateRaw(Buffer.from(bytes).toString('utf8')) } };
   }
   const observedAt = resolveObservedAt(page.generatedAt, times.writtenAt, times.futureMs);
-  const judged = validateTicks(page, allTime, times.futureMs);
-  const covered = computePageCoverage(page, observedAt, judged);
-  return { kind: 'ticks', symbol: page.symbol, observedAt, judged, covered };
+  const validated = validateTicks(page, allTime, times.futureMs);
+  const covered = computePageCoverage(page, observedAt, validated);
+  return { kind: 'ticks', symbol: page.symbol, observedAt, judged: validated, covered };
 }
 
 function readMarketsPage(page: Record<string, unknown>, { writtenAt, futureMs }: PageTimes): SavedPage {
@@ -67,31 +67,31 @@ function readMarketsPage(page: Record<string, unknown>, { writtenAt, futureMs }:
   return { kind: 'markets', observedAt, view, records: page.markets as unknown[] };
 }
 
-/** A window that a file covers, and why it counts as covered. */
+/** A window that a file covers, with its evidence. */
 export interface PageCoverage {
   readonly window: Window;
   readonly evidence: Evidence;
 }
 
-/** More unusable elements than this share of a page, and it covers nothing. */
+/** If more than this share of a page is unusable, the page covers nothing. */
 const unusableShareMax = 0.01;
 
 /**
- * What one saved page covers by itself. The request is not known, so ends that merely contain the ticks may be an echo of
- * it, and say nothing of where the page was cut. Ends that lie at the first and at the last tick state the cut; a page
- * without elements was not cut at all. Anything else covers nothing: a backfill asks for it.
+ * Computes the coverage of one saved page. The request is unknown, so a stated range that merely contains the ticks may
+ * repeat the request, and does not show where the page was truncated. A stated range from the first to the last tick does. A
+ * page without elements is not truncated. Other pages cover nothing, and a backfill fetches their windows.
  * @param observedAt when the response was generated, epoch ms; nothing later is covered
- * @param judged of the same page, every usable tick being asked for
+ * @param validated result of `validateTicks` for this page, without a window
  */
 export function computePageCoverage(
   page: DecodedTickPage,
   observedAt: number,
-  judged: ValidatedTicks = validateTicks(page, allTime, observedAt),
+  validated: ValidatedTicks = validateTicks(page, allTime, observedAt),
 ): PageCoverage[] {
   const { from, to, gaps, received } = page;
   if (from === null || to === null) return [];
-  if (judged.rejected.length > unusableShareMax * received) return [];
-  const span = judged.span;
+  if (validated.rejected.length > unusableShareMax * received) return [];
+  const span = validated.span;
   const isCutStated = span !== null && from === span.first && (to === span.last || to === span.last + 1);
   if (span !== null && !isCutStated) return [];
   const stated = { from: Math.max(from, timeMin), to: Math.min(to, observedAt, timeEnd) };

@@ -16,9 +16,9 @@ import {
 } from './replay-pages.ts';
 
 export interface RawReplay {
-  /** Takes a file in. @throws UnreadableFileError where a part of it is damaged, after the rest was taken in */
+  /** Imports a file. @throws UnreadableFileError if a part of it is damaged; the rest is imported */
   take(file: ImportFile): Promise<void>;
-  /** Takes in what had to wait for the end. */
+  /** Imports what had to wait for the end of the input. */
   finish(): Promise<void>;
 }
 
@@ -26,41 +26,41 @@ export interface RawReplayContext {
   readonly run: Run;
   readonly rules: Pick<CheckRules, 'dataset' | 'paths'>;
   readonly writer: ImportWriter;
-  /** Which answers are to be taken in; all of them where it is not given. */
+  /** Selects the responses to import. All of them if absent. */
   readonly isWanted?: (page: RawPage) => boolean;
-  onSetAside(what: 'answer' | 'market record', reason: string, path: string): void;
-  /** Told of a file that was cut off amid an answer. */
+  onSetAside(what: 'response' | 'market record', reason: string, path: string): void;
+  /** Called for a file that ends within a response. */
   onTorn(path: string, bytes: number): void;
   onProgress(): void;
 }
 
-/** Longest file that is read: the keeper's are some ten megabytes long. */
+/** Maximum size of a file. Files of the raw-response store have about 10 MB. */
 const fileBytesMax = 1024 * 1024 * 1024;
-/** Beside one answer as long as may be, others share its piece. */
+/** A chunk holds one response of the maximum size, and this much of others. */
 const extraChunkBytes = 4 * 1024 * 1024;
 const responseBytesMin = 64 * 1024 * 1024;
 
-/** Takes in answers as they were kept: what they cover, rank and date is what the collector would make of them. */
+/** Imports raw responses with the same coverage, precedence and times as the collector would give them. */
 export function openRawReplay(context: RawReplayContext): RawReplay {
   const { run, rules, writer, isWanted, onSetAside } = context;
   const { settings, clock, signal } = run.context;
   const futureSkewMs = settings.poll.futureSkewSeconds * 1000;
   const pieceBytesMax = Math.max(settings.upstream.responseBytesMax, responseBytesMin) + extraChunkBytes;
-  const rereaders = new Map<string, PageReplayer>();
-  /** From when on polls asked for each symbol. */
+  const replayers = new Map<string, PageReplayer>();
+  /** Start of the polled range of each symbol. */
   const polledFrom = new Map<string, number>();
-  /** Answers of one poll of the market lists. */
+  /** The responses of one poll of the market lists. */
   let lists: RawPage[] = [];
   let listsPath = '';
 
-  const piecesOf = async (file: ImportFile) => {
+  const readChunksOf = async (file: ImportFile) => {
     const bytes = await readWholeFile(file, fileBytesMax).catch((error: unknown) => {
-      throw new UnreadableFileError(`it cannot be read: ${formatErrorLine(error)}`, { cause: error });
+      throw new UnreadableFileError(`cannot be read: ${formatErrorLine(error)}`, { cause: error });
     });
     return readRawFile(bytes, pieceBytesMax);
   };
 
-  async function pollAgain(): Promise<void> {
+  async function replayPoll(): Promise<void> {
     const pages = lists;
     lists = [];
     if (pages.length === 0 || rules.dataset === 'ticks') return;
@@ -72,7 +72,7 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
         paths: rules.paths,
         futureSkewMs,
         signal,
-        onUnreadable: (reason) => onSetAside('answer', formatUndecodable(reason), listsPath),
+        onUnreadable: (reason) => onSetAside('response', formatUndecodable(reason), listsPath),
       });
       for (const { reason } of poll.rejected) onSetAside('market record', reason, listsPath);
       await writer.addMarketsPoll(poll);
@@ -83,18 +83,19 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
 
   async function takePage(page: RawPage, path: string): Promise<void> {
     if (isWanted?.(page) === false) return;
-    const { asked } = page;
-    if (lists.length > 0 && (asked.route !== 'markets' || page.run !== lists[0]!.run)) await pollAgain();
-    if (asked.route === 'markets') {
+    const { asked: rawRequest } = page;
+    if (lists.length > 0 && (rawRequest.route !== 'markets' || page.run !== lists[0]!.run)) await replayPoll();
+    if (rawRequest.route === 'markets') {
       lists.push(page);
       listsPath = path;
       return;
     }
-    if (rules.dataset !== null && (rules.dataset === 'markets' || asked.route === 'orderbook')) return;
+    if (rules.dataset !== null && (rules.dataset === 'markets' || rawRequest.route === 'orderbook')) return;
     try {
-      if (asked.route === 'orderbook') return await writer.addBook(replayBook(page, asked.symbol, futureSkewMs));
+      if (rawRequest.route === 'orderbook')
+        return await writer.addBook(replayBook(page, rawRequest.symbol, futureSkewMs));
       const raw = decodeRawTickResponse(page);
-      const record = raw === undefined ? undefined : rereaderOf(page.run).replay(raw);
+      const record = raw === undefined ? undefined : getReplayer(page.run).replay(raw);
       if (record === undefined) return;
       const { symbol, requestedWindow: window, origin } = record;
       if (origin === 'poll') polledFrom.set(symbol, Math.min(window.from, polledFrom.get(symbol) ?? window.from));
@@ -102,11 +103,14 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
       await writer.addResponse(record);
     } catch (error) {
       if (!(error instanceof UnreadableResponseError)) throw error;
-      onSetAside('answer', formatUndecodable(error.message), path);
+      onSetAside('response', formatUndecodable(error.message), path);
     }
   }
 
-  /** From where the run meant to have it: what of that no answer claims is a hole, and the next poll asks for it. */
+  /**
+   * Records from when on each symbol was polled. A window that no response covers becomes a gap, and the next poll fetches
+   * it.
+   */
   function notePolled(): void {
     const { db } = run.archive.state;
     db.transaction(() => {
@@ -114,35 +118,35 @@ export function openRawReplay(context: RawReplayContext): RawReplay {
     });
   }
 
-  function rereaderOf(runId: string): PageReplayer {
-    const known = rereaders.get(runId) ?? createPageReplayer(futureSkewMs);
-    rereaders.set(runId, known);
-    return known;
+  function getReplayer(runId: string): PageReplayer {
+    const replayer = replayers.get(runId) ?? createPageReplayer(futureSkewMs);
+    replayers.set(runId, replayer);
+    return replayer;
   }
 
   return {
     async take(file) {
-      let [damaged, answers] = [0, 0];
-      for await (const piece of await piecesOf(file)) {
+      let [damaged, responses] = [0, 0];
+      for await (const chunk of await readChunksOf(file)) {
         signal.throwIfAborted();
-        if (piece.kind === 'damaged') damaged += piece.bytes;
-        if (piece.kind === 'torn') context.onTorn(file.path, piece.bytes);
-        for (const page of piece.kind === 'pages' ? piece.pages : []) {
+        if (chunk.kind === 'damaged') damaged += chunk.bytes;
+        if (chunk.kind === 'torn') context.onTorn(file.path, chunk.bytes);
+        for (const page of chunk.kind === 'pages' ? chunk.pages : []) {
           await takePage(page, file.path);
-          answers++;
+          responses++;
         }
         context.onProgress();
       }
-      if (damaged > 0 && answers === 0) throw new UnreadableFileError('it holds no answers of the service');
-      if (damaged > 0)
-        throw new UnreadableFileError(`${damaged} of its bytes are damaged; the rest of it was taken in`);
+      if (damaged > 0 && responses === 0) throw new UnreadableFileError('contains no responses of the service');
+      if (damaged > 0) throw new UnreadableFileError(`${damaged} bytes are damaged; the rest was imported`);
     },
     async finish() {
-      await pollAgain();
-      for (const reader of rereaders.values()) for (const record of reader.finish()) await writer.addResponse(record);
+      await replayPoll();
+      for (const replayer of replayers.values())
+        for (const record of replayer.finish()) await writer.addResponse(record);
       notePolled();
     },
   };
 }
 
-const formatUndecodable = (reason: string): string => `it cannot be decoded, being ${reason}`;
+const formatUndecodable = (reason: string): string => `cannot be decoded: ${reason}`;

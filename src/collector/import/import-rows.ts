@@ -11,15 +11,15 @@ export interface TickRowRules extends TimeRules {
 }
 
 /**
- * What prices are multiplied by: `factor` / `divisor`, both whole. Cents have the scale 1 / 100 and are divided: the
- * price is then the double nearest to the decimal number, which 35 * 0.01 is not.
+ * Scale of prices: `factor` / `divisor`, both integers. Cents have the scale 1 / 100 and are divided. The price is then the
+ * double nearest to the decimal number; 35 * 0.01 is not.
  */
 export interface PriceScale {
   readonly factor: number;
   readonly divisor: number;
 }
 
-/** How rows are read where nothing else is said: `t` in milliseconds, `p` as it comes. */
+/** Default rules: `t` in milliseconds, `p` unscaled. */
 export const defaultRowRules: TickRowRules = {
   zone: null,
   unit: 'ms',
@@ -27,7 +27,7 @@ export const defaultRowRules: TickRowRules = {
   priceScale: { factor: 1, divisor: 1 },
 };
 
-/** Reads a positive decimal number of at most 15 digits, e.g. `0.01`; undefined for anything else. */
+/** Parses a positive decimal number of at most 15 digits, e.g. `0.01`. Undefined for anything else. */
 export function parsePriceScale(text: string): PriceScale | undefined {
   const [, whole, fraction = ''] = /^(\d*)(?:\.(\d+))?$/.exec(text.trim()) ?? [];
   const digits = `${whole ?? ''}${fraction}`;
@@ -35,22 +35,22 @@ export function parsePriceScale(text: string): PriceScale | undefined {
   return { factor: Number(digits), divisor: 10 ** fraction.length };
 }
 
-/** Rows of symbol, t and p as a file holds them, as columns of equal length. */
+/** Rows of symbol, t and p as stored in the file, as columns of equal length. */
 export interface RawTickRows {
   readonly symbol: readonly unknown[];
-  /** Numbers are milliseconds: since the epoch, or of a wall clock where `local`. */
+  /** Numbers are milliseconds: since the epoch, or local time if `isLocalTime`. */
   readonly t: readonly unknown[];
-  /** Text of a `t` whose number does not say all; others may be null. */
+  /** Text of each `t` whose number is not exact. Others may be null. */
   readonly tText?: readonly unknown[];
   readonly p: readonly unknown[];
   readonly isLocalTime: boolean;
-  /** Whether a price may be text, as a CSV has nothing else. */
+  /** Whether a price may be text, as in CSV. */
   readonly hasTextPrices: boolean;
-  /** The row as received, where that is known better than from its columns. */
+  /** The row as received, if the reader has it. Otherwise it is formatted from the columns. */
   formatRaw?(row: number): string;
 }
 
-/** Characters that are kept of what is set aside. */
+/** Maximum characters that are kept of a rejected row. */
 export const rawCharsMax = 4096;
 
 export const truncateRaw = (text: string): string =>
@@ -58,21 +58,21 @@ export const truncateRaw = (text: string): string =>
 
 export interface RowSink {
   accept(symbol: string, t: number, p: number): void;
-  /** `symbol` is null where the row names none. */
+  /** `symbol` is null if the row has none. */
   reject(symbol: string | null, rejected: RejectedInput): void;
 }
 
 /**
- * Reads rows into the sink: what has no symbol, no time or no price is rejected with the reason. Whether a time can be
- * is for `judge` to say, as with every other tick.
+ * Reads rows into the sink. A row without a symbol, time or price is rejected with the reason. `validateTicks` checks
+ * whether the time is plausible, as for any other tick.
  */
 export function readRows(rows: RawTickRows, rules: TickRowRules, sink: RowSink): void {
   const { factor, divisor } = rules.priceScale;
   for (let i = 0; i < rows.symbol.length; i++) {
     const symbol = rows.symbol[i];
     if (typeof symbol !== 'string' || !isSymbolName(symbol)) {
-      const known = symbol === null || symbol === undefined || symbol === '';
-      sink.reject(null, { reason: known ? 'symbol is missing' : 'symbol is no text', raw: formatRawRow(rows, i) });
+      const isMissing = symbol === null || symbol === undefined || symbol === '';
+      sink.reject(null, { reason: isMissing ? 'symbol is missing' : 'symbol is not text', raw: formatRawRow(rows, i) });
       continue;
     }
     const t = parseRowTime(rows, i, rules);
@@ -99,7 +99,7 @@ function parseRowTime(rows: RawTickRows, i: number, rules: TimeRules): ParsedTim
   return { reason: t === null || t === undefined || t === '' ? 'is missing' : 'is not a number' };
 }
 
-/** A price as a number, or as JSON or a spreadsheet writes one: nothing that has to be guessed at. */
+/** Parses a number, or text in the form that JSON and spreadsheets write. Anything ambiguous is rejected. */
 function parsePrice(p: unknown, mayBeText: boolean): number | { reason: string } {
   if (typeof p === 'number') return p;
   if (p === null || p === undefined || p === '') return { reason: 'is missing' };
@@ -117,20 +117,20 @@ function formatRawRow(rows: RawTickRows, i: number): string {
       : typeof value === 'bigint'
         ? `${value}`
         : value;
-  const shown = (t: unknown): unknown =>
+  const formatTime = (t: unknown): unknown =>
     rows.isLocalTime && typeof t === 'number' && Math.abs(t) < 8.64e15
       ? new Date(t).toISOString().slice(0, -1)
       : number(t);
-  const t = rows.tText?.[i] ?? shown(rows.t[i]);
+  const t = rows.tText?.[i] ?? formatTime(rows.t[i]);
   return truncateRaw(JSON.stringify({ symbol: rows.symbol[i], t, p: number(rows.p[i]) }));
 }
 
-/** Ticks in the order of a file, given back by symbol: bounded, so that memory does not grow with the file. */
+/** Buffers ticks in file order and returns them grouped by symbol. Its size is bounded, so memory does not grow with the file. */
 export interface TickBuffer {
   readonly length: number;
-  /** Throws RangeError where it is full. */
+  /** Throws RangeError if the buffer is full. */
   add(symbol: string, t: number, p: number): void;
-  /** The ticks of each symbol, in the order they came; empties the heap. */
+  /** Yields the ticks of each symbol in input order, and empties the buffer. */
   drain(): Generator<TickColumns & { readonly symbol: string }>;
 }
 
@@ -149,12 +149,12 @@ export function createTickBuffer(ticksMax: number): TickBuffer {
     add(symbol, time, price) {
       if (length === ticksMax) throw new RangeError(`more than ${ticksMax} ticks`);
       if (symbol !== latest.symbol) {
-        let found = ids.get(symbol);
-        if (found === undefined) {
-          found = names.push(symbol) - 1;
-          ids.set(symbol, found);
+        let symbolId = ids.get(symbol);
+        if (symbolId === undefined) {
+          symbolId = names.push(symbol) - 1;
+          ids.set(symbol, symbolId);
         }
-        latest = { symbol, id: found };
+        latest = { symbol, id: symbolId };
       }
       id[length] = latest.id;
       t[length] = time;
@@ -185,22 +185,22 @@ export function createTickBuffer(ticksMax: number): TickBuffer {
   };
 }
 
-/** A time of a row in epoch milliseconds, or why it is none: a clause on `t`. */
+/** A time in epoch milliseconds, or why it cannot be parsed. The reason completes "t …". */
 export type ParsedTime = number | { readonly reason: string };
 
 const timestampPattern =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,12}))?)?)? ?(?:(Z|UTC)|([+-])(\d\d)(?::?(\d\d))?)?$/i;
 
-/** What a number stands for that is a time: so many of these since the epoch. */
+/** The unit of numeric times since the epoch. */
 export type TimeUnit = 's' | 'ms' | 'us' | 'ns';
 
 /** How the times of a file are read. */
 export interface TimeRules {
-  /** The zone of timestamps that name none; null where it is not known. */
+  /** Time zone of timestamps without an offset. Null if unknown. */
   readonly zone: TimeZone | null;
-  /** The unit of times that are numbers. */
+  /** The unit of numeric times. */
   readonly unit: TimeUnit;
-  /** Whether a time that is finer than a millisecond is cut down to one; otherwise it is rejected. */
+  /** Whether a time finer than a millisecond is truncated. Otherwise it is rejected. */
   readonly truncates: boolean;
 }
 
@@ -212,27 +212,27 @@ export const tooFineError = { reason: 'is finer than a millisecond (see --trunca
 const numberPattern = /^(-?)(\d{1,22})(?:\.(\d{1,12}))?$/;
 
 /**
- * A time as text: a number of the unit since the epoch, or a timestamp as databases and pandas write it, with `T` or a
- * space. Nothing is rounded. Numbers are read by their digits: a double has too few of them for nanoseconds.
+ * Parses a time from text: a number in the unit since the epoch, or a timestamp as databases and pandas write it, with `T`
+ * or a space. Nothing is rounded. Numbers are parsed by their digits, because a double has too few of them for nanoseconds.
  */
 export function parseTimeText(text: string, { zone, unit, truncates }: TimeRules): ParsedTime {
   const trimmed = text.trim();
   const digits = numberPattern.exec(trimmed);
   if (digits !== null) return parseDigits(digits[1]!, digits[2]!, digits[3] ?? '', unitExponent[unit], truncates);
   const match = timestampPattern.exec(trimmed);
-  if (match === null) return { reason: 'is no time' };
+  if (match === null) return { reason: 'is not a time' };
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', utc, sign, zh, zm = '0'] = match;
   const midnight = Date.UTC(Number(year), Number(month) - 1, Number(day));
   const dayExists = new Date(midnight).getUTCDate() === Number(day) && Number(month) <= 12 && Number(year) >= 1000;
   if (!dayExists || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59)
-    return { reason: 'is a time that does not exist' };
+    return { reason: 'is an invalid date or time' };
   if (!truncates && /[1-9]/.test(fraction.slice(3))) return tooFineError;
   const inDay = (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1000;
-  const shown = midnight + inDay + Number(fraction.slice(0, 3).padEnd(3, '0'));
-  if (utc !== undefined) return shown;
-  if (sign === undefined) return resolveLocalTime(shown, zone);
+  const shownMs = midnight + inDay + Number(fraction.slice(0, 3).padEnd(3, '0'));
+  if (utc !== undefined) return shownMs;
+  if (sign === undefined) return resolveLocalTime(shownMs, zone);
   const offset = (Number(zh) * 60 + Number(zm)) * 60_000;
-  return sign === '-' ? shown + offset : shown - offset;
+  return sign === '-' ? shownMs + offset : shownMs - offset;
 }
 
 function parseDigits(sign: string, whole: string, fraction: string, exponent: number, truncates: boolean): ParsedTime {
@@ -242,10 +242,10 @@ function parseDigits(sign: string, whole: string, fraction: string, exponent: nu
   return Number(sign + all.slice(0, point));
 }
 
-/** A wall-clock time, in milliseconds as if it were UTC, as the instant it means. */
+/** Converts a local time, given in milliseconds as if it were UTC, to epoch milliseconds. */
 export function resolveLocalTime(shownMs: number, zone: TimeZone | null): ParsedTime {
   if (zone === null) return { reason: 'has no zone (see --tz)' };
-  // Zones know nothing of times that are refused anyway.
+  // Times outside of the supported years are rejected later: zone data does not cover them.
   if (!(shownMs >= timeMin - dayMs && shownMs < timeEnd + dayMs)) return shownMs;
   const instant = zone.toInstant(shownMs);
   if (instant === 'skipped') return { reason: `does not exist in ${zone.name}, where clocks were put forward` };
@@ -253,7 +253,7 @@ export function resolveLocalTime(shownMs: number, zone: TimeZone | null): Parsed
   return instant;
 }
 
-/** Whether a text is a timestamp that says nothing of its zone. */
+/** Whether a text is a timestamp without a time zone. */
 export function lacksZone(text: string): boolean {
   const match = timestampPattern.exec(text.trim());
   return match !== null && match[8] === undefined && match[9] === undefined;
@@ -264,34 +264,34 @@ export type ImportDataset = 'ticks' | 'markets';
 const tickColumnNames = ['symbol', 't', 'p'];
 
 /**
- * What rows with these columns are, or why they are nothing: a clause on the file. `given`: what they have to be; null
- * for what they look like.
+ * Detects the dataset of rows with these columns. If there is none, returns the reason as a clause. `expected`: the expected
+ * dataset, or null.
  */
 export function detectDataset(
   names: readonly string[],
-  given: ImportDataset | null,
+  expected: ImportDataset | null,
   { symbolPaths, fieldPaths }: RecordPaths,
 ): ImportDataset | { readonly lacks: string } {
-  const has = new Set(names);
-  const lacking = tickColumnNames.filter((name) => !has.has(name));
-  const top = (paths: readonly string[]): boolean => paths.some((path) => has.has(path.split('/')[0]!));
-  const isList = has.has('canonical_id') || has.has('symbol') || top(symbolPaths);
-  const tellsOfMarkets = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
-  if (given !== 'markets' && lacking.length === 0) return 'ticks';
-  if (given === 'markets' && isList) return 'markets';
-  if (given === null && has.has('canonical_id')) return 'markets';
-  if (given === null && isList && tellsOfMarkets && !has.has('t') && !has.has('p')) return 'markets';
-  const found = `it has ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
-  if (given === 'markets') return { lacks: `it lacks a column symbol or canonical_id (${found})` };
-  const hint = given === null ? '; a list of markets has a canonical_id, or say --dataset markets' : '';
-  return { lacks: `it lacks the column${lacking.length > 1 ? 's' : ''} ${lacking.join(', ')} (${found})${hint}` };
+  const columns = new Set(names);
+  const missing = tickColumnNames.filter((name) => !columns.has(name));
+  const top = (paths: readonly string[]): boolean => paths.some((path) => columns.has(path.split('/')[0]!));
+  const isList = columns.has('canonical_id') || columns.has('symbol') || top(symbolPaths);
+  const hasMarketColumns = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
+  if (expected !== 'markets' && missing.length === 0) return 'ticks';
+  if (expected === 'markets' && isList) return 'markets';
+  if (expected === null && columns.has('canonical_id')) return 'markets';
+  if (expected === null && isList && hasMarketColumns && !columns.has('t') && !columns.has('p')) return 'markets';
+  const foundText = `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
+  if (expected === 'markets') return { lacks: `missing column symbol or canonical_id (${foundText})` };
+  const hint = expected === null ? '; a market list has a canonical_id column or needs --dataset markets' : '';
+  return { lacks: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} (${foundText})${hint}` };
 }
 
 const csvDelimiters = [',', ';', '\t', '|'];
 
 /**
- * The names in the first line of a CSV and what stands between them, by RFC 4180; undefined where there is no whole line
- * or a name stands there twice, as DuckDB has it: whatever its case.
+ * Parses the header of a CSV and its delimiter, by RFC 4180. Undefined if there is no complete line, or if two names are
+ * equal ignoring case, as DuckDB compares them.
  */
 export function parseCsvHeader(text: string): { names: string[]; delimiter: string } | undefined {
   const [line, ...rest] = text.replace(/^\ufeff/, '').split(/\r\n|\n|\r/, 2);
@@ -317,6 +317,6 @@ function splitCsvLine(line: string, delimiter: string): string[] {
       field = '';
     } else field += char;
   }
-  // A data frame's index comes without a name.
+  // The index column of a pandas data frame has no name.
   return [...fields, field].map((name, i) => (name === '' ? `column_${i}` : name));
 }

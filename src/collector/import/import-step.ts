@@ -21,37 +21,37 @@ export interface ImportFlags {
   readonly paths: readonly string[];
   readonly dataset: ImportDataset | null;
   readonly format: ImportFormat | null;
-  /** How times and prices of rows are to be read. */
+  /** How times and prices of rows are read. */
   readonly rows: TickRowRules;
-  /** Columns of rows that are read under another name. */
+  /** Columns of rows that have another name in the file. */
   readonly renames: readonly ColumnRename[];
-  /** What rows cover of every symbol in them; null: nothing. */
+  /** Declared coverage of each symbol in the rows. Null: nothing is declared. */
   readonly covers: Window | null;
-  /** Whether imported prices win over polled ones. */
+  /** Whether imported prices take precedence over polled ones. */
   readonly preferred: boolean;
-  /** Share, 0 to 1, of a file's rows that may be rejected; null: `import.rejected_share_max`. */
+  /** Maximum share of a file's rows that may be rejected, 0 to 1. Null: `import.rejected_share_max`. */
   readonly rejectedShareMax: number | null;
-  /** Called with what the files hold in place of taking them in; null to take them in. */
+  /** Check mode: called with the results, and nothing is imported. Null to import. */
   readonly showCheck: ((files: readonly CheckedFile[]) => void) | null;
 }
 
-/** A file that was read to its end, or as far as it can be. */
+/** Result of reading a file, to its end or up to a fault. */
 export interface CheckedFile extends FileCounts {
   readonly path: string;
-  /** Why it cannot be read (to its end): a clause; null where it can. */
+  /** Why the file cannot be read to its end, as one clause. Null if it can. */
   readonly fault: string | null;
-  /** Whether so many of its rows are rejected that nothing is published. */
+  /** Whether too many of its rows are rejected, so that nothing is published. */
   readonly isOverShare: boolean;
-  /** Flags by which more of it would be taken. */
+  /** Flags that would accept more of its rows. */
   readonly flags: readonly string[];
 }
 
-/** Files that were looked at and found fit to be imported, as far as their beginnings tell. */
+/** Files whose beginnings passed the checks. */
 export interface ImportInput {
   readonly flags: ImportFlags;
   readonly files: readonly ImportFile[];
   readonly ignored: readonly string[];
-  /** Of files of rows; packed Parquet can only be looked at when it is unpacked. */
+  /** Results for row files. Compressed Parquet is checked later, when it is decompressed. */
   readonly plans: ReadonlyMap<ImportFile, RowPlan | FileFault>;
 }
 
@@ -60,18 +60,18 @@ const toCheckRules = ({ settings }: Context, { dataset, rows, renames }: ImportF
   return { dataset, rows, renames, paths: { symbolPaths, fieldPaths } };
 };
 
-/** What the service said, not rows that somebody made of it. */
+/** Whether a file holds responses of the service, and not rows derived from them. */
 const isResponseFile = ({ format }: ImportFile): boolean => format === 'pages' || format === 'raw';
 
 const isCompressedParquet = (file: ImportFile): boolean => file.format === 'parquet' && file.compression !== 'none';
 
-/** Finds the files and looks at each, before anything is opened or written. Throws UsageError for what cannot be meant. */
+/** Lists the files and checks each one before anything is opened or written. Throws UsageError for invalid input. */
 export async function prepareImport(context: Context, flags: ImportFlags): Promise<ImportInput> {
   const { files, ignored } = listImportFiles(flags.paths, flags.format, context.clock.nowMs());
   if (flags.covers !== null && files.every(isResponseFile))
-    throw new UsageError('--covers is for files of rows: saved pages say themselves what they cover.');
+    throw new UsageError('--covers applies to row files only: saved pages state their own coverage.');
   if (flags.preferred && files.every((file) => file.format === 'raw'))
-    throw new UsageError('--prefer is for other recordings: answers as they came count as when they were polled.');
+    throw new UsageError('--prefer does not apply to raw responses: they keep the precedence of polled data.');
   const plans = new Map<ImportFile, RowPlan | FileFault>();
   const lazy = createLazyReader('');
   try {
@@ -86,19 +86,16 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
   return { flags, files, ignored, plans };
 }
 
-/**
- * Takes all files in, one after the other, and publishes them; one that cannot be read is a failure of the run, and the
- * others go on.
- */
+/** Imports all files in order and publishes them. A file that cannot be read is a failure of the run; the others are imported. */
 export async function importFiles(run: Run, input: ImportInput): Promise<void> {
   const { context, archive } = run;
   const { folder: scratch, release } = acquireScratchFolder(archive, `import-${run.id}`);
-  let threads: JobWorkers | undefined;
+  let workers: JobWorkers | undefined;
   try {
-    threads = await openWorkersFor(context, input.files);
-    await importToArchive(run, input, scratch, threads);
+    workers = await openWorkersFor(context, input.files);
+    await importToArchive(run, input, scratch, workers);
   } finally {
-    await threads?.close();
+    await workers?.close();
     release();
   }
 }
@@ -107,15 +104,21 @@ async function importToArchive(
   run: Run,
   input: ImportInput,
   scratch: string,
-  threads: JobWorkers | undefined,
+  workers: JobWorkers | undefined,
 ): Promise<void> {
   const { context } = run;
   const { flags, files, plans } = input;
   const futureMs = context.clock.nowMs() + context.settings.poll.futureSkewSeconds * 1000;
   const { journalTicksMax } = context.settings.publish;
-  const writer = openImportWriter(run, { preferred: flags.preferred, futureMs, scratch, journalTicksMax, threads });
+  const writer = openImportWriter(run, {
+    preferred: flags.preferred,
+    futureMs,
+    scratch,
+    journalTicksMax,
+    threads: workers,
+  });
   const lazy = createLazyReader(scratch);
-  const aside = new Map<string, RejectedGroup>();
+  const rejectedGroups = new Map<string, RejectedGroup>();
   const total = files.reduce((sum, file) => sum + file.bytes, 0);
   const display = await context.startDisplay('import', total, 'bytes');
   let done = 0;
@@ -124,11 +127,10 @@ async function importToArchive(
     run,
     rules: toCheckRules(context, flags),
     writer,
-    onSetAside: (what: string, reason: string, path: string) => countRejected(aside, `${what}\n${reason}`, path),
+    onSetAside: (what: string, reason: string, path: string) =>
+      countRejected(rejectedGroups, `${what}\n${reason}`, path),
     onTorn: (path: string, bytes: number) =>
-      run.warnings.push(
-        `${path} ends amid an answer, as one that was cut off does: its last ${bytes} bytes were left out.`,
-      ),
+      run.warnings.push(`${path} ends within a response: its last ${bytes} bytes were ignored.`),
     onProgress: () =>
       display.update({
         done: bytes,
@@ -139,13 +141,13 @@ async function importToArchive(
   const shareMax = flags.rejectedShareMax ?? context.settings.import.rejectedShareMax;
   const checked: CheckedFile[] = [];
   const faults = new Map<ImportFile, string>();
-  /** Tells of the files that could not be read, in the order of files. */
+  /** Adds the files that could not be read to the failures, in input order. */
   const tellFaults = (): void => {
     for (const file of faults.size === 0 ? [] : files)
       if (faults.has(file)) run.failures.push(createFailure(`${file.path}: ${faults.get(file)}`));
     faults.clear();
   };
-  const end = (file: ImportFile, fault: string | null): void => {
+  const endFile = (file: ImportFile, fault: string | null): void => {
     const counts = writer.rowCounter.endFile();
     const isOver = !isResponseFile(file) && isOverShare(counts, shareMax);
     const helpful = new Set(counts.reasons.map(suggestFlag).filter((flag) => flag !== null));
@@ -153,34 +155,40 @@ async function importToArchive(
     if (fault !== null) faults.set(file, fault);
     done++;
     bytes += file.bytes;
-    reading.onProgress();
+    importContext.onProgress();
   };
-  /** Takes a file in, `page` being what a thread has read of it. */
-  const take = async (file: ImportFile, page: TickPageRead = null): Promise<void> => {
+  /** Imports a file. `page`: its content if a worker thread has read it. */
+  const importOne = async (file: ImportFile, page: TickPageRead = null): Promise<void> => {
     context.signal.throwIfAborted();
     const plan = plans.get(file);
     try {
       if (plan !== undefined && 'fault' in plan) throw new UnreadableFileError(plan.fault);
-      if (page === null) await importFile(reading, file, plan);
-      else await importPage(reading, page);
-      end(file, null);
+      if (page === null) await importFile(importContext, file, plan);
+      else await importPage(importContext, page);
+      endFile(file, null);
     } catch (error) {
       if (!(error instanceof UnreadableFileError)) throw error;
-      end(file, error.message);
+      endFile(file, error.message);
     }
   };
-  const reading: ImportContext = { ...shared, scratch, futureMs, reader: lazy.reader, replay: openRawReplay(shared) };
+  const importContext: ImportContext = {
+    ...shared,
+    scratch,
+    futureMs,
+    reader: lazy.reader,
+    replay: openRawReplay(shared),
+  };
   try {
-    // Before anything is written, as with those that need no unpacking.
+    // Check compressed Parquet before anything is written, like the other formats.
     for (const file of files)
       if (file.isNamed && isCompressedParquet(file))
-        await checkCompressedParquet(reading, file).catch(createUsageThrower(file));
+        await checkCompressedParquet(importContext, file).catch(createUsageThrower(file));
     const rowFiles = files.filter((file) => !isResponseFile(file));
-    const answers = files.filter(isResponseFile);
+    const responseFiles = files.filter(isResponseFile);
     writer.hold();
-    for (const file of rowFiles) await take(file);
+    for (const file of rowFiles) await importOne(file);
     if (flags.showCheck !== null) {
-      for (const file of answers) if (file.format !== 'raw') await take(file);
+      for (const file of responseFiles) if (file.format !== 'raw') await importOne(file);
       return flags.showCheck(checked);
     }
     const over = checked.filter((file) => file.isOverShare);
@@ -189,9 +197,10 @@ async function importToArchive(
       return;
     }
     await writer.release();
-    // What cannot be read is told of below, where it is taken in.
-    for await (const { file, page } of readInThreads(reading, answers, threads)) await take(file, page);
-    await reading.replay.finish();
+    // A page that the worker threads could not read is read again below, which reports the error.
+    for await (const { file, page } of readInThreads(importContext, responseFiles, workers))
+      await importOne(file, page);
+    await importContext.replay.finish();
     tellFaults();
     await coverRows(run, input, writer);
     await writer.flushJournal();
@@ -205,21 +214,21 @@ async function importToArchive(
   }
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;
-  run.warnings.push(...formatWarnings(input, aside));
+  run.warnings.push(...formatWarnings(input, rejectedGroups));
 }
 
 const createFailure = (reason: string): FailureLine => ({ symbol: null, from: null, to: null, reason });
 
-/** Reasons that are told of a file that is not taken. */
+/** Number of reasons shown for a rejected file. */
 const reasonsShown = 3;
 
-/** Why nothing was published, with the first reasons and the flags that would help. */
+/** The failure for a file with too many rejected rows: the first reasons, and the flags that would help. */
 function formatOverShare({ path, rows, rejected, reasons, flags }: CheckedFile, shareMax: number): string {
   const shown = reasons
     .slice(0, reasonsShown)
     .map(({ reason, count, first }) => `${formatThousands(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
   const help = flags.length > 0 ? ` Say ${flags.join(' ')}.` : '';
-  return `${path}: ${formatThousands(rejected)} of its ${formatThousands(rows)} rows are rejected, more than the share of ${shareMax} that may be: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE takes the others all the same.`;
+  return `${path}: ${formatThousands(rejected)} of ${formatThousands(rows)} rows rejected, which exceeds the allowed share of ${shareMax}: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE imports the other rows anyway.`;
 }
 
 const rawCharsShown = 120;
@@ -230,19 +239,21 @@ const createUsageThrower = (file: ImportFile) => (error: unknown) => {
     : error;
 };
 
-/** Enters what the rows are said to cover: of every symbol in them, up to when the last of the files was written. */
+/** Declares the coverage of each symbol in the rows, up to the last modification of the files. */
 async function coverRows(run: Run, { flags, files, plans }: ImportInput, writer: ImportWriter): Promise<void> {
   if (flags.covers === null || writer.rowSymbols.size === 0) return;
   if (run.failures.length > 0) {
-    run.warnings.push('Nothing was entered as covered, since not every file could be read: see the failures.');
+    run.warnings.push('No coverage was declared because some files could not be read: see the failures.');
     return;
   }
-  const told = files.filter((file) => !isResponseFile(file) && (plans.get(file) as RowPlan)?.dataset !== 'markets');
-  const writtenAt = told.reduce((latest, file) => Math.max(latest, file.writtenAt), Number.NEGATIVE_INFINITY);
+  const tickFiles = files.filter(
+    (file) => !isResponseFile(file) && (plans.get(file) as RowPlan)?.dataset !== 'markets',
+  );
+  const writtenAt = tickFiles.reduce((latest, file) => Math.max(latest, file.writtenAt), Number.NEGATIVE_INFINITY);
   const window = intersectTwo(flags.covers, { from: timeMin, to: Math.min(writtenAt, timeEnd) });
   if (window.to < flags.covers.to) {
     run.warnings.push(
-      `--covers ends after the files were last written, at ${formatIsoUtc(writtenAt)}: nothing later was entered as covered.`,
+      `--covers ends after the last modification of the files, ${formatIsoUtc(writtenAt)}: coverage was declared up to that time only.`,
     );
   }
   if (!isEmpty(window)) await writer.addDeclaredCoverage(writer.rowSymbols, window, writtenAt);
@@ -253,76 +264,75 @@ interface RejectedGroup {
   readonly paths: Set<string>;
 }
 
-/** Paths that are named of what was set aside for one reason. */
+/** Number of paths shown per reason. */
 const pathsMax = 3;
-/** Reasons that are told apart. */
+/** Number of reasons shown separately. */
 const reasonsMax = 20;
 
-function countRejected(aside: Map<string, RejectedGroup>, key: string, path: string): void {
-  const known = aside.get(key) ?? { count: 0, paths: new Set<string>() };
+function countRejected(rejectedGroups: Map<string, RejectedGroup>, key: string, path: string): void {
+  const known = rejectedGroups.get(key) ?? { count: 0, paths: new Set<string>() };
   known.count++;
   if (known.paths.size <= pathsMax) known.paths.add(path);
-  if (aside.has(key) || aside.size < reasonsMax) aside.set(key, known);
+  if (rejectedGroups.has(key) || rejectedGroups.size < reasonsMax) rejectedGroups.set(key, known);
 }
 
-function formatWarnings({ ignored }: ImportInput, aside: ReadonlyMap<string, RejectedGroup>): string[] {
+function formatWarnings({ ignored }: ImportInput, rejectedGroups: ReadonlyMap<string, RejectedGroup>): string[] {
   const named = (paths: readonly string[]): string =>
     `${paths.slice(0, pathsMax).join(', ')}${paths.length > pathsMax ? ', …' : ''}`;
-  const left =
-    ignored.length === 0 ? [] : [`Files whose names do not say what they are were left out: ${named(ignored)}.`];
-  const set = [...aside].map(([key, { count, paths }]) => {
+  const skipped = ignored.length === 0 ? [] : [`Skipped files of unknown type: ${named(ignored)}.`];
+  const rejected = [...rejectedGroups].map(([key, { count, paths }]) => {
     const [what, reason] = key.split('\n');
-    return `${count} ${what}${count === 1 ? ' was' : 's were'} set aside: ${reason} (${named([...paths])}).`;
+    return `${count} ${what}${count === 1 ? ' was' : 's were'} rejected: ${reason} (${named([...paths])}).`;
   });
-  return [...left, ...set];
+  return [...skipped, ...rejected];
 }
 
-/** Bytes of saved pages that are worth the start of threads. */
+/** Minimum size of saved pages for which worker threads are started. */
 const threadedBytesMin = 16 << 20;
-/** What a thread is given to read at a time. */
+/** Maximum size of a batch for one worker. */
 const batchBytes = 4 << 20;
 const batchFiles = 64;
 const batchesPerThread = 4;
 
-/** Threads where there is enough for them to do. */
+/** Opens worker threads if there is enough input for them. */
 export async function openWorkersFor(
-  { threads }: Context,
+  { threads: workers }: Context,
   files: readonly ImportFile[],
 ): Promise<JobWorkers | undefined> {
   const bytes = files.reduce((sum, file) => sum + (file.format === 'pages' ? file.bytes : 0), 0);
-  return threads > 1 && bytes >= threadedBytesMin ? await openJobWorkers(threads) : undefined;
+  return workers > 1 && bytes >= threadedBytesMin ? await openJobWorkers(workers) : undefined;
 }
 
-/** The files in their order; pages of ticks as threads have read them, whatever else there is as null. */
+/** Yields the files in order. `page` is set for tick pages that a worker thread has read, and null otherwise. */
 export async function* readInThreads(
-  reading: ImportContext,
+  importContext: ImportContext,
   files: readonly ImportFile[],
-  threads: JobWorkers | undefined,
+  workers: JobWorkers | undefined,
 ): AsyncGenerator<{ readonly file: ImportFile; readonly page: TickPageRead }, void, undefined> {
-  if (threads === undefined) {
+  if (workers === undefined) {
     for (const file of files) yield { file, page: null };
     return;
   }
-  const { rules, futureMs, scratch, run } = reading;
+  const { rules, futureMs, scratch, run } = importContext;
   const shared = {
     dataset: rules.dataset,
     futureMs,
     scratch,
     bytesMax: run.context.settings.upstream.responseBytesMax,
   };
-  const under: { readonly files: readonly ImportFile[]; readonly pages: Promise<SettledBatch> }[] = [];
+  const pending: { readonly files: readonly ImportFile[]; readonly pages: Promise<SettledBatch> }[] = [];
   const next = async function* (): AsyncGenerator<{ file: ImportFile; page: TickPageRead }> {
-    const first = under.shift()!;
+    const first = pending.shift()!;
     const settled = await first.pages;
     if ('error' in settled) throw settled.error;
     for (const [i, file] of first.files.entries()) yield { file, page: settled.pages[i] ?? null };
   };
   for (const batch of splitFilesIntoBatches(files)) {
-    // More than they are at, as they do not end in order.
-    while (under.length >= batchesPerThread * threads.count) yield* next();
+    // More batches than workers, because batches do not finish in order.
+    while (pending.length >= batchesPerThread * workers.count) yield* next();
     const isOfPages = batch[0]!.format === 'pages';
-    const pages = isOfPages ? threads.readPages({ ...shared, files: batch.map(toTaskFile) }) : Promise.resolve([]);
-    under.push({
+    const pages = isOfPages ? workers.readPages({ ...shared, files: batch.map(toTaskFile) }) : Promise.resolve([]);
+    pending.push({
       files: batch,
       pages: pages.then(
         (read) => ({ pages: read }),
@@ -330,14 +340,14 @@ export async function* readInThreads(
       ),
     });
   }
-  while (under.length > 0) yield* next();
+  while (pending.length > 0) yield* next();
 }
 
 type SettledBatch = { readonly pages: readonly TickPageRead[] } | { readonly error: unknown };
 
 const toTaskFile = ({ path, compression, writtenAt }: ImportFile) => ({ path, compression, writtenAt });
 
-/** The files cut into batches, in order: of pages, or of none. */
+/** Splits the files into batches, in order. A batch holds either saved pages or other files. */
 function splitFilesIntoBatches(files: readonly ImportFile[]): ImportFile[][] {
   const out: ImportFile[][] = [];
   let bytes = 0;
@@ -354,7 +364,7 @@ function splitFilesIntoBatches(files: readonly ImportFile[]): ImportFile[][] {
   return out;
 }
 
-/** Takes in what a thread has read of a page. */
+/** Imports a page that a worker thread has read. */
 export async function importPage({ run, writer }: ImportContext, page: NonNullable<TickPageRead>): Promise<void> {
   run.pages++;
   await writer.addReadPage(page.read, page.rejected);

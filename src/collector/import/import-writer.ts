@@ -33,76 +33,76 @@ import { createTickBuffer, type RowSink, type TickBuffer } from './import-rows.t
 import { createRejectBuffer, createRowCounter, type RowCounter } from './rejected-rows.ts';
 import { type ImportedMarkets, openScratchList, type ScratchList, type StagedItem } from './scratch-list.ts';
 
-/** What was read of a page, or gathered of rows. */
+/** The ticks of one page, or of one symbol's rows. */
 export type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
   readonly covered: readonly ImportedCoverage[];
 };
 
 /**
- * Takes what files hold, bounded in memory. Ticks of saved pages and of rows are put aside in a scratch file until they
- * are published: their files can be read again. Answers as they came, markets and what is set aside are journaled, and
- * published when the journal weighs more than `publish.journal_ticks_max`.
+ * Writes imported data with bounded memory. Ticks of saved pages and rows go to a scratch file until they are published, as
+ * their input can be read again. Raw responses, markets and rejected rows go to the journal, which is published when it
+ * exceeds `publish.journal_ticks_max`.
  */
 export interface ImportWriter {
-  /** Ticks taken so far, usable or not. */
+  /** Ticks read so far, including rejected ones. */
   readonly ticks: number;
   readonly symbols: ReadonlySet<string>;
-  /** Those of rows. */
+  /** The symbols in rows. */
   readonly rowSymbols: ReadonlySet<string>;
-  /** Takes rows of one file; nothing is written before `settle` or `flushRows`. */
+  /** Accepts the rows of one file. Nothing is written before `flushWhenFull` or `flushRows`. */
   readonly rows: RowSink;
-  /** Counts the rows of the file that is read. */
+  /** Counts the rows of the current file. */
   readonly rowCounter: RowCounter;
   /**
-   * From now on what is taken is held back in a scratch file, and nothing of the archive is touched. Not for answers, books
-   * and polls.
+   * From now on, holds all input back in a scratch file and does not change the archive. Not for responses, order books and
+   * polls.
    */
   hold(): void;
-  /** Takes what was held back, and holds no more. */
+  /** Writes what was held back, and stops holding. */
   release(): Promise<void>;
-  /** Writes what was taken where it is enough. `observedAt`: epoch ms, of the file that the rows are of. */
+  /** Writes the buffered rows if there are enough. `observedAt`: modification time of their file, epoch ms. */
   flushWhenFull(observedAt: number): Promise<void>;
-  /** Writes all rows that were taken. */
+  /** Writes all buffered rows. */
   flushRows(observedAt: number): Promise<void>;
   addPage(page: ImportedTicks): Promise<void>;
-  /** A page that somebody else has put aside. */
+  /** Adds a page whose ticks a worker thread has written to its scratch file. */
   addReadPage(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void>;
-  /** An answer of the service as the collector journals it; so with `book` and `poll`. */
+  /** Adds a response as the collector journals it, as do `addBook` and `addMarketsPoll`. */
   addResponse(record: Omit<TickRecord, 'runId'>): Promise<void>;
   addBook(record: Omit<BookRecord, 'runId'>): Promise<void>;
   addMarketsPoll(poll: MarketsPoll): Promise<void>;
   addMarkets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
-  /** Enters a window as covered for symbols, since a person declared it so. */
+  /** Adds coverage that the user declared. */
   addDeclaredCoverage(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
-  /** Makes durable what is journaled. */
+  /** Makes buffered records durable in the journal. */
   flushJournal(): Promise<void>;
-  /** Publishes all that was taken. */
+  /** Publishes everything added so far. */
   publish(): Promise<void>;
   close(): void;
 }
 
 export interface ImportWriterOptions {
-  /** Whether imported prices win over polled ones. */
+  /** Whether imported prices take precedence over polled ones. */
   readonly preferred: boolean;
   readonly futureMs: number;
-  /** A folder for what is put aside. */
+  /** Folder for scratch files. */
   readonly scratch: string;
-  /** Ticks the journal may hold; infinite where what is taken has to be published together. */
+  /** Maximum number of ticks in the journal. Infinite if all input has to be published together. */
   readonly journalTicksMax: number;
   readonly threads?: JobWorkers | undefined;
 }
 
-/** Rows gathered before they are sorted out by symbol. */
+/** Rows that are buffered before they are grouped by symbol. */
 const heapTicksMax = 1 << 20;
-/** Rows that may be taken between two calls of `settle`. */
+/** Maximum number of rows between two calls of `flushWhenFull`. */
 const rowsAtOnceMax = 1 << 17;
-/** Entries of an intake, of some hundred bytes each, that are held before it is published. */
+/** Entries of an import buffer, some hundred bytes each, that trigger a publish. */
 const entriesMax = 1_000_000;
-/** Records that share a transaction. */
+/** Records per transaction. */
 const batchRecordsMax = 256;
-const setAsideMax = 1000;
+const rejectedMax = 1000;
 const marketsMax = 10_000;
-/** What a market that is seen, or a row set aside, weighs against a tick in what publishing it takes. */
+/** Load of publishing a market or a rejected row, in ticks. */
 const ticksPerMarket = 20;
 const ticksPerSetAside = 8;
 
@@ -110,39 +110,39 @@ const allTime: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_IN
 
 export function openImportWriter(run: Run, options: ImportWriterOptions): ImportWriter {
   const { archive, context, id: runId } = run;
-  const { preferred, futureMs, scratch, journalTicksMax, threads } = options;
+  const { preferred, futureMs, scratch, journalTicksMax, threads: workers } = options;
   const { state } = archive;
   const rank = preferred ? precedenceRanks.preferred : precedenceRanks.import;
   const { fileBytesMax } = context.settings.quarantine;
-  const counted = createRowCounter();
+  const rowCounter = createRowCounter();
   let held: ScratchList<StagedItem> | undefined;
-  const rejects = createRejectBuffer(fileBytesMax);
+  const rejectBuffer = createRejectBuffer(fileBytesMax);
   const symbols = new Set<string>();
   const rowSymbols = new Set<string>();
-  let heap: TickBuffer | undefined;
+  let tickBuffer: TickBuffer | undefined;
   let records: TickRecord[] = [];
   let books: BookRecord[] = [];
-  let intake = openImportBuffer(runId, rank, state.identity.parts);
-  let spill: SpillFile | undefined;
-  let ofRows: Omit<QuarantinedInput, 'at'>[] = [];
-  let seen: ImportedMarkets[] = [];
+  let buffer = openImportBuffer(runId, rank, state.identity.parts);
+  let spillFile: SpillFile | undefined;
+  let rejectedRows: Omit<QuarantinedInput, 'at'>[] = [];
+  let pendingMarkets: ImportedMarkets[] = [];
   let ticks = 0;
   let load = readJournalLoad(state.db);
   let failed = false;
 
-  async function weigh(more: number): Promise<void> {
+  async function addLoad(added: number): Promise<void> {
     context.signal.throwIfAborted();
-    load += more;
-    // Who could not publish would only wait again.
+    load += added;
+    // After a failed publish, do not try again.
     if (load <= journalTicksMax || failed) return;
     await publish();
   }
 
   async function publish(): Promise<void> {
-    const taken = intake;
-    intake = openImportBuffer(runId, rank, state.identity.parts);
+    const published = buffer;
+    buffer = openImportBuffer(runId, rank, state.identity.parts);
     failed = true;
-    await publishJournal(run, { intake: taken, threads });
+    await publishJournal(run, { intake: published, threads: workers });
     failed = false;
     load = readJournalLoad(state.db);
   }
@@ -152,7 +152,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     const batch = records;
     records = [];
     appendTicks(state, batch);
-    await weigh(batch.reduce((sum, record) => sum + computeTickLoad(record), 0));
+    await addLoad(batch.reduce((sum, record) => sum + computeTickLoad(record), 0));
   }
 
   async function writeBooks(): Promise<void> {
@@ -160,74 +160,77 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     const batch = books;
     books = [];
     appendBooks(state, batch);
-    await weigh(batch.reduce((sum, record) => sum + computeBookLoad(record), 0));
+    await addLoad(batch.reduce((sum, record) => sum + computeBookLoad(record), 0));
   }
 
-  async function writeSetAside(): Promise<void> {
-    const batch = rejects.drain();
+  async function writeRejected(): Promise<void> {
+    const batch = rejectBuffer.drain();
     if (batch.items.length + batch.dropped === 0) return;
-    if (held !== undefined) return held.append({ kind: 'quarantined', ...batch });
-    await journalSetAside(batch.items, batch.dropped);
+    if (held !== undefined) return held.append({ kind: 'rejected', ...batch });
+    await journalRejected(batch.items, batch.dropped);
   }
 
-  async function journalSetAside(items: readonly QuarantinedInput[], more: number): Promise<void> {
-    appendQuarantined(state, runId, items, more);
-    await weigh(ticksPerSetAside * items.length);
+  async function journalRejected(items: readonly QuarantinedInput[], added: number): Promise<void> {
+    appendQuarantined(state, runId, items, added);
+    await addLoad(ticksPerSetAside * items.length);
   }
 
-  async function rejectRows(at: number, least: number): Promise<void> {
-    if (ofRows.length < least) return;
-    for (const item of ofRows) rejects.add({ at, ...item });
-    ofRows = [];
-    await writeSetAside();
+  async function rejectRows(at: number, countMin: number): Promise<void> {
+    if (rejectedRows.length < countMin) return;
+    for (const rejectedItem of rejectedRows) rejectBuffer.add({ at, ...rejectedItem });
+    rejectedRows = [];
+    await writeRejected();
   }
 
   async function take(read: ImportedSymbolTicks, rejected: readonly RejectedInput[]): Promise<void> {
     context.signal.throwIfAborted();
     const { symbol, observedAt } = read;
     symbols.add(symbol);
-    for (const item of rejected) rejects.add({ symbol, at: observedAt, ...item });
-    if (rejects.pendingCount >= setAsideMax) await writeSetAside();
+    for (const rejectedItem of rejected) rejectBuffer.add({ symbol, at: observedAt, ...rejectedItem });
+    if (rejectBuffer.pendingCount >= rejectedMax) await writeRejected();
     if (held !== undefined) held.append({ kind: 'read', read });
     else await accept(read);
   }
 
   async function accept(read: ImportedSymbolTicks): Promise<void> {
-    intake.add(read);
-    if (intake.entries >= entriesMax) await publish();
+    buffer.add(read);
+    if (buffer.entries >= entriesMax) await publish();
   }
 
   async function acceptMarkets(markets: ImportedMarkets): Promise<void> {
-    seen.push(markets);
-    if (seen.length >= marketsMax) await writeMarkets();
+    pendingMarkets.push(markets);
+    if (pendingMarkets.length >= marketsMax) await writeMarkets();
   }
 
   async function acceptHeld(item: StagedItem): Promise<void> {
     if (item.kind === 'read') await accept(item.read);
     else if (item.kind === 'markets') await acceptMarkets(item.markets);
-    else await journalSetAside(item.items, item.dropped);
+    else await journalRejected(item.items, item.dropped);
   }
 
   async function add({ symbol, observedAt, ticks, rejected, covered }: ImportedTicks): Promise<void> {
     const sorted = sortTicksByTime(ticks);
-    spill ??= openSpillFile(join(scratch, 'ticks'));
-    await take({ symbol, observedAt, ticks: spill.append(sorted), days: splitTicksByDay(sorted), covered }, rejected);
+    spillFile ??= openSpillFile(join(scratch, 'ticks'));
+    await take(
+      { symbol, observedAt, ticks: spillFile.append(sorted), days: splitTicksByDay(sorted), covered },
+      rejected,
+    );
   }
 
   async function drain(observedAt: number): Promise<void> {
-    for (const { symbol, t, p } of heap?.drain() ?? []) {
+    for (const { symbol, t, p } of tickBuffer?.drain() ?? []) {
       rowSymbols.add(symbol);
-      const judged = validateTicks({ t, p, rejected: [] }, allTime, futureMs);
-      counted.accept(judged.ticks.t.length);
-      for (const { reason, raw } of judged.rejected) counted.reject(reason, raw);
-      await add({ symbol, observedAt, ticks: judged.ticks, rejected: judged.rejected, covered: [] });
+      const validated = validateTicks({ t, p, rejected: [] }, allTime, futureMs);
+      rowCounter.accept(validated.ticks.t.length);
+      for (const { reason, raw } of validated.rejected) rowCounter.reject(reason, raw);
+      await add({ symbol, observedAt, ticks: validated.ticks, rejected: validated.rejected, covered: [] });
     }
   }
 
   async function writeMarkets(): Promise<void> {
-    if (seen.length === 0) return;
-    const batch = seen;
-    seen = [];
+    if (pendingMarkets.length === 0) return;
+    const batch = pendingMarkets;
+    pendingMarkets = [];
     const polls = new Map<number, MarketFacts[]>();
     for (const { facts, firstSeen, lastSeen } of batch) {
       for (const at of new Set([firstSeen, lastSeen])) {
@@ -240,7 +243,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
       for (const [observedAt, markets] of polls) appendMarkets(state, { runId, observedAt, markets }, []);
       for (const { facts, firstSeen, lastSeen } of batch) recordImportedMarkets(state.db, facts, firstSeen, lastSeen);
     });
-    await weigh(ticksPerMarket * batch.length);
+    await addLoad(ticksPerMarket * batch.length);
   }
 
   return {
@@ -249,51 +252,51 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     },
     symbols,
     rowSymbols,
-    rowCounter: counted,
+    rowCounter,
     hold() {
       held = openScratchList(join(scratch, 'held'));
     },
     async release() {
-      const waiting = held;
-      if (waiting === undefined) return;
-      await writeSetAside();
+      const heldList = held;
+      if (heldList === undefined) return;
+      await writeRejected();
       held = undefined;
-      for (const item of waiting.items()) await acceptHeld(item);
-      waiting.close();
+      for (const item of heldList.items()) await acceptHeld(item);
+      heldList.close();
     },
     rows: {
       accept(symbol, t, p) {
-        heap ??= createTickBuffer(heapTicksMax);
-        heap.add(symbol, t, p);
+        tickBuffer ??= createTickBuffer(heapTicksMax);
+        tickBuffer.add(symbol, t, p);
         ticks++;
       },
       reject(symbol, rejected) {
-        ofRows.push({ symbol, ...rejected });
-        counted.reject(rejected.reason, rejected.raw);
+        rejectedRows.push({ symbol, ...rejected });
+        rowCounter.reject(rejected.reason, rejected.raw);
         ticks++;
       },
     },
     async flushWhenFull(observedAt) {
       context.signal.throwIfAborted();
-      if (heap !== undefined && heap.length >= heapTicksMax - rowsAtOnceMax) await drain(observedAt);
-      await rejectRows(observedAt, setAsideMax);
+      if (tickBuffer !== undefined && tickBuffer.length >= heapTicksMax - rowsAtOnceMax) await drain(observedAt);
+      await rejectRows(observedAt, rejectedMax);
     },
     async flushRows(observedAt) {
       await drain(observedAt);
       await rejectRows(observedAt, 0);
-      rejects.nextFile();
+      rejectBuffer.nextFile();
     },
     async addPage(page) {
       ticks += page.ticks.t.length + page.rejected.length;
-      counted.accept(page.ticks.t.length);
-      for (const { reason, raw } of page.rejected) counted.reject(reason, raw);
+      rowCounter.accept(page.ticks.t.length);
+      for (const { reason, raw } of page.rejected) rowCounter.reject(reason, raw);
       await add(page);
-      rejects.nextFile();
+      rejectBuffer.nextFile();
     },
     async addReadPage(read, rejected) {
       ticks += read.ticks.tickCount + rejected.length;
       await take(read, rejected);
-      rejects.nextFile();
+      rejectBuffer.nextFile();
     },
     async addResponse(record) {
       ticks += record.ticks.t.length + record.rejected.length;
@@ -308,7 +311,7 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
     },
     async addMarketsPoll(poll) {
       journalMarketsPoll(state, runId, poll, run.context.settings.drops.marketsShareMax);
-      await weigh(ticksPerMarket * poll.markets.length);
+      await addLoad(ticksPerMarket * poll.markets.length);
     },
     async addMarkets(facts, firstSeen, lastSeen) {
       const markets = { facts, firstSeen, lastSeen };
@@ -321,14 +324,14 @@ export function openImportWriter(run: Run, options: ImportWriterOptions): Import
         await add({ symbol, observedAt: fetchedAt, ...none, covered: [{ window, evidence: 'declared' }] });
     },
     async flushJournal() {
-      await writeSetAside();
+      await writeRejected();
       await writeRecords();
       await writeBooks();
       await writeMarkets();
     },
     publish,
     close() {
-      spill?.close();
+      spillFile?.close();
       held?.close();
     },
   };

@@ -6,33 +6,33 @@ import { type ImportFile, readWholeFileSync } from './files.ts';
 import { readSavedPage } from './import-page.ts';
 import type { ImportDataset } from './import-rows.ts';
 
-/** Saved pages that a thread reads one after the other, putting their ticks aside. */
+/** A batch of saved pages for a worker thread, which writes their ticks to its scratch file. */
 export interface ReadPagesTask {
   readonly files: readonly Pick<ImportFile, 'path' | 'compression' | 'writtenAt'>[];
   readonly dataset: ImportDataset | null;
-  /** The latest time that is believed, epoch ms. */
+  /** Latest time accepted, epoch ms. */
   readonly futureMs: number;
-  /** Longer files are not read. */
+  /** Maximum size of a file. */
   readonly bytesMax: number;
-  /** A folder for what is put aside. */
+  /** Folder for scratch files. */
   readonly scratch: string;
 }
 
-/** A page of ticks that was read; null for whatever else a file may be, which is not for a thread to judge. */
+/** A tick page that was read. Null for any other file, which the main thread handles. */
 export type TickPageRead = { readonly read: ImportedSymbolTicks; readonly rejected: readonly RejectedInput[] } | null;
 
-/** Reads pages, and puts their ticks aside. */
-export const readPages = (task: ReadPagesTask, spill: SpillFile): TickPageRead[] =>
+/** Reads pages and writes their ticks to the scratch file. */
+export const readPages = (task: ReadPagesTask, spillFile: SpillFile): TickPageRead[] =>
   task.files.map((file) => {
     const page = tryReadPage(file, task);
     if (page?.kind !== 'ticks') return null;
-    const { symbol, observedAt, judged, covered } = page;
-    const sorted = sortTicksByTime(judged.ticks);
-    const read = { symbol, observedAt, ticks: spill.append(sorted), days: splitTicksByDay(sorted), covered };
-    return { read, rejected: judged.rejected };
+    const { symbol, observedAt, judged: validated, covered } = page;
+    const sorted = sortTicksByTime(validated.ticks);
+    const read = { symbol, observedAt, ticks: spillFile.append(sorted), days: splitTicksByDay(sorted), covered };
+    return { read, rejected: validated.rejected };
   });
 
-/** Undefined where it cannot be read: why is told by whoever reads it again. */
+/** Undefined if the page cannot be read. The main thread reads it again and reports the error. */
 function tryReadPage(
   file: ReadPagesTask['files'][number],
   { dataset, futureMs, bytesMax }: ReadPagesTask,

@@ -17,19 +17,19 @@ import { detectDataset, type ImportDataset, lacksZone, parseCsvHeader, type Tick
 export interface CheckRules {
   readonly dataset: ImportDataset | null;
   readonly rows: TickRowRules;
-  /** Columns that are read under another name. */
+  /** Columns that have another name in the file. */
   readonly renames: readonly ColumnRename[];
   readonly paths: RecordPaths;
 }
 
-/** A file of rows and what it holds. */
+/** A row file and its contents. */
 export interface RowPlan {
   readonly dataset: ImportDataset;
   /** Null for NDJSON, which is read line by line. */
   readonly rows: { readonly file: RowFile; readonly columns: readonly RowColumn[] } | null;
 }
 
-/** A file of a folder that cannot be imported, and why: a clause. The others go on. */
+/** A file in a folder that cannot be imported, with the reason as a clause. The other files are imported. */
 export interface FileFault {
   readonly fault: string;
 }
@@ -39,9 +39,9 @@ const headBytes = 1 << 16;
 const sampleRows = 1000;
 
 /**
- * Looks at the beginning of a file of rows: whether its columns are there and its times can be understood. `rowFile`:
- * where a packed Parquet file was unpacked to.
- * @throws UsageError for times without a zone where none was given, and for whatever is wrong with a named file
+ * Checks the beginning of a row file: whether the required columns are present and its times can be parsed. `unpacked`: path
+ * of the decompressed file for compressed Parquet.
+ * @throws UsageError for times without a zone if none is given, and for any fault in a named file
  */
 export async function checkRows(
   file: ImportFile,
@@ -49,11 +49,11 @@ export async function checkRows(
   rules: CheckRules,
   unpacked?: string,
 ): Promise<RowPlan | FileFault> {
-  const found = await inspectRows(file, reader, rules, unpacked);
-  if ('fault' in found && file.isNamed) throw new UsageError(`${file.path}: ${found.fault}.`);
-  if ('fault' in found || !found.lacksZone || rules.rows.zone !== null) return found;
+  const result = await inspectRows(file, reader, rules, unpacked);
+  if ('fault' in result && file.isNamed) throw new UsageError(`${file.path}: ${result.fault}.`);
+  if ('fault' in result || !result.lacksZone || rules.rows.zone !== null) return result;
   throw new UsageError(
-    `${file.path}: its times say nothing of their zone. Say which it is, e.g. --tz UTC or --tz America/New_York.`,
+    `${file.path}: timestamps without a time zone. Use --tz to name the zone, e.g. --tz UTC or --tz America/New_York.`,
   );
 }
 
@@ -68,11 +68,11 @@ async function inspectRows(
       ? await inspectLines(file, rules)
       : await inspectTable(file, reader, rules, unpacked);
   } catch (error) {
-    return { fault: `it cannot be read: ${formatErrorLine(error)}` };
+    return { fault: `cannot be read: ${formatErrorLine(error)}` };
   }
 }
 
-/** The first line of what an error says. */
+/** The first line of an error message, without its period. */
 export const formatErrorLine = (error: unknown): string =>
   (error instanceof Error ? error.message : String(error)).split('\n')[0]!.replace(/\.$/, '');
 
@@ -81,46 +81,48 @@ async function inspectLines(
   rules: CheckRules,
 ): Promise<(RowPlan & { lacksZone: boolean }) | FileFault> {
   for await (const lines of readLines(file, lineBytesMax)) {
-    const found = lines.slice(0, sampleRows).map(({ text, fault }) => (fault === null ? parseJsonObject(text) : null));
-    const own = found.filter((row) => row !== null);
-    if (own.length === 0) return { fault: 'no line at its beginning is a JSON object' };
-    const lacking = findMissingColumns(rules.renames, [...new Set(own.flatMap((row) => Object.keys(row)))]);
-    if (lacking !== undefined) return lacking;
-    const rows = own.map((row) => renameColumns(row, rules.renames));
+    const parsedRows = lines
+      .slice(0, sampleRows)
+      .map(({ text, fault }) => (fault === null ? parseJsonObject(text) : null));
+    const objects = parsedRows.filter((row) => row !== null);
+    if (objects.length === 0) return { fault: 'no JSON object in the first lines' };
+    const missing = findMissingColumns(rules.renames, [...new Set(objects.flatMap((row) => Object.keys(row)))]);
+    if (missing !== undefined) return missing;
+    const rows = objects.map((row) => renameColumns(row, rules.renames));
     const names = new Set(rows.flatMap((row) => Object.keys(row)));
     const dataset = detectDataset([...names], rules.dataset, rules.paths);
     if (typeof dataset === 'object') return { fault: dataset.lacks };
     const isLocal = (t: unknown): boolean => typeof t === 'string' && lacksZone(t);
     return { dataset, rows: null, lacksZone: dataset === 'ticks' && rows.some((row) => isLocal(row.t)) };
   }
-  return { fault: 'it is empty' };
+  return { fault: 'empty file' };
 }
 
-/** The fault of a file that lacks a column of another name. */
+/** Returns a fault if a column named by --columns is missing. */
 function findMissingColumns(renames: readonly ColumnRename[], names: readonly string[]): FileFault | undefined {
-  const lacking = renames.map(([, own]) => own).filter((own) => !names.includes(own));
-  if (lacking.length === 0) return undefined;
-  const found = `it has ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
-  return { fault: `it lacks the column${lacking.length > 1 ? 's' : ''} ${lacking.join(', ')} of --columns (${found})` };
+  const missing = renames.map(([, fileName]) => fileName).filter((fileName) => !names.includes(fileName));
+  if (missing.length === 0) return undefined;
+  const foundText = `found: ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
+  return { fault: `missing column${missing.length > 1 ? 's' : ''} ${missing.join(', ')} of --columns (${foundText})` };
 }
 
-/** A row with its columns under the names that they are read by. */
+/** Renames the columns of a row to the names used by the import. */
 export function renameColumns(row: Record<string, unknown>, renames: readonly ColumnRename[]): Record<string, unknown> {
   if (renames.length === 0) return row;
   const rest = Object.entries(row).filter(([name]) => !renames.some((pair) => pair.includes(name)));
-  const read = renames.flatMap(([name, own]) => (Object.hasOwn(row, own) ? [[name, row[own]]] : []));
+  const read = renames.flatMap(([name, fileName]) => (Object.hasOwn(row, fileName) ? [[name, row[fileName]]] : []));
   return Object.fromEntries([...rest, ...read]);
 }
 
 /**
- * The JSON object in a line; null where there is none. `exact`: numbers of this name as their text, since a double does not
- * hold the digits of nanoseconds.
+ * Parses the JSON object in a line. Null if it is not an object. `exact`: keep the numbers of this field as text, because a
+ * double does not hold the digits of nanoseconds.
  */
-export function parseJsonObject(line: string, exact?: string): Record<string, unknown> | null {
+export function parseJsonObject(text: string, exact?: string): Record<string, unknown> | null {
   const keepText = (name: string, value: unknown, context?: { readonly source?: string }): unknown =>
     name === exact && typeof value === 'number' ? (context?.source ?? value) : value;
   try {
-    const value: unknown = JSON.parse(line.replace(/^\ufeff/, ''), exact === undefined ? undefined : keepText);
+    const value: unknown = JSON.parse(text.replace(/^\ufeff/, ''), exact === undefined ? undefined : keepText);
     return typeof value === 'object' && value !== null && !Array.isArray(value)
       ? (value as Record<string, unknown>)
       : null;
@@ -135,15 +137,15 @@ async function inspectTable(
   rules: CheckRules,
   unpacked: string | undefined,
 ): Promise<(RowPlan & { lacksZone: boolean }) | FileFault> {
-  const own = await toRowFile(file, unpacked);
-  if ('fault' in own) return own;
+  const source = await toRowFile(file, unpacked);
+  if ('fault' in source) return source;
   const { renames } = rules;
-  const names = (await reader.readColumns(own)).map(({ name }) => name);
+  const names = (await reader.readColumns(source)).map(({ name }) => name);
   const missing = findMissingColumns(renames, names);
   if (missing !== undefined) return missing;
   const isReplaced = (name: string): boolean =>
     renames.some(([read]) => read.toLowerCase() === name.toLowerCase()) && !renames.some(([, read]) => read === name);
-  const rowFile = renames.length === 0 ? own : { ...own, renames, replaced: names.filter(isReplaced) };
+  const rowFile = renames.length === 0 ? source : { ...source, renames, replaced: names.filter(isReplaced) };
   const columns = await reader.readColumns(rowFile);
   const dataset = detectDataset(
     columns.map(({ name }) => name),
@@ -154,30 +156,30 @@ async function inspectTable(
   const rows = { file: rowFile, columns };
   if (dataset === 'markets') return { dataset, rows, lacksZone: false };
   const type = (name: string): string => columns.find((column) => column.name === name)!.type;
-  if (!canBeSymbol(type('symbol'))) return { fault: `its column symbol is ${type('symbol')}, no text` };
-  if (!canBeTime(type('t'))) return { fault: `its column t is ${type('t')}, no time` };
-  if (!canBePrice(type('p'))) return { fault: `its column p is ${type('p')}, no number` };
-  let lacking = isLocalTime(type('t'));
+  if (!canBeSymbol(type('symbol'))) return { fault: `column symbol is ${type('symbol')}, not text` };
+  if (!canBeTime(type('t'))) return { fault: `column t is ${type('t')}, not a time` };
+  if (!canBePrice(type('p'))) return { fault: `column p is ${type('p')}, not a number` };
+  let hasLocalTimes = isLocalTime(type('t'));
   if (type('t') === 'VARCHAR') {
     for await (const { t } of reader.readTicks(rowFile, columns, rules.rows.unit)) {
-      lacking = t.some((text) => typeof text === 'string' && lacksZone(text));
+      hasLocalTimes = t.some((text) => typeof text === 'string' && lacksZone(text));
       break;
     }
   }
-  return { dataset, rows, lacksZone: lacking };
+  return { dataset, rows, lacksZone: hasLocalTimes };
 }
 
 async function toRowFile(file: ImportFile, unpacked: string | undefined): Promise<RowFile | FileFault> {
   const { path, compression } = file;
   if (file.format === 'parquet') return { format: 'parquet', path: unpacked ?? path };
   const beginning = await readBeginning(file, headBytes);
-  if (/^[^\r\n]*\0/.test(beginning.toString('latin1'))) return { fault: 'it is no text in UTF-8' };
+  if (/^[^\r\n]*\0/.test(beginning.toString('latin1'))) return { fault: 'not UTF-8 text' };
   const head = parseCsvHeader(beginning.toString('utf8'));
-  if (head === undefined) return { fault: 'its first line does not name its columns, each once' };
+  if (head === undefined) return { fault: 'the first line is not a header with unique column names' };
   return { format: 'csv', path, compression, ...head };
 }
 
-/** Unpacks a compressed Parquet file, which has to be read from its end, into `folder`; the path it has there. */
+/** Decompresses a Parquet file into `folder`, because Parquet is read from its end. Resolves to the new path. */
 export async function decompressParquet(file: ImportFile, folder: string, signal: AbortSignal): Promise<string> {
   const target = join(folder, 'unpacked.parquet');
   await decompressFile(file, target, signal);

@@ -2,30 +2,30 @@ import type { QuarantinedInput } from '../../archive/journal/imported-symbols.ts
 import { timeEnd, timeMin } from '../../base/time.ts';
 import type { TimeUnit } from './import-rows.ts';
 
-/** Rows of one file, and why some of them were rejected. */
+/** Row counts of one file, with the reasons for rejected rows. */
 export interface FileCounts {
   readonly rows: number;
   readonly rejected: number;
-  /** The most frequent reason first. */
+  /** In descending order of frequency. */
   readonly reasons: readonly RejectedReason[];
 }
 
 export interface RejectedReason {
   readonly reason: string;
   readonly count: number;
-  /** The first row that was rejected for it, as received. */
+  /** The first row rejected for this reason, as received. */
   readonly first: string;
 }
 
-/** Counts the rows of one file after the other. */
+/** Counts the rows of consecutive files. */
 export interface RowCounter {
   accept(rows?: number): void;
   reject(reason: string, raw: string): void;
-  /** The counts of the file that ends here; the next one begins. */
+  /** Returns the counts of the current file and starts the next one. */
   endFile(): FileCounts;
 }
 
-/** Reasons that are told apart; the rest is counted as one. */
+/** Maximum number of distinct reasons. Others are counted together. */
 const reasonsMax = 20;
 const otherReasons = 'other reasons';
 
@@ -44,9 +44,9 @@ export function createRowCounter(): RowCounter {
       else known.count++;
     },
     endFile() {
-      const found = [...reasons].map(([reason, { count, first }]) => ({ reason, count, first }));
-      const counts = { rows, rejected: 0, reasons: found.sort((a, b) => b.count - a.count) };
-      for (const { count } of found) counts.rejected += count;
+      const reasonList = [...reasons].map(([reason, { count, first }]) => ({ reason, count, first }));
+      const counts = { rows, rejected: 0, reasons: reasonList.sort((a, b) => b.count - a.count) };
+      for (const { count } of reasonList) counts.rejected += count;
       rows = 0;
       reasons = new Map();
       return counts;
@@ -54,10 +54,10 @@ export function createRowCounter(): RowCounter {
   };
 }
 
-/** Whether more than `shareMax` (0 to 1) of the rows of a file were rejected. */
+/** Whether more than `shareMax` (0 to 1) of a file's rows were rejected. */
 export const isOverShare = ({ rows, rejected }: FileCounts, shareMax: number): boolean => rejected > shareMax * rows;
 
-/** The flag by which the rows rejected for a reason would be taken, as one writes it; null where none would. */
+/** The flag that would accept rows rejected for this reason. Null if there is none. */
 export function suggestFlag({ reason, first }: RejectedReason): string | null {
   if (reason.includes('--truncate-time')) return '--truncate-time';
   if (reason.includes('--tz')) return '--tz UTC';
@@ -72,25 +72,25 @@ const unitsByMs: readonly (readonly [unit: TimeUnit, msPerUnit: number])[] = [
   ['ns', 1e-6],
 ];
 
-/** The unit in which the `t` of a row lies between the years 2000 and 2100; null where that is none or it is no number. */
+/** The unit in which the `t` of a row lies between the years 2000 and 2100. Null if there is none, or if `t` is not a number. */
 function guessTimeUnit(raw: string): TimeUnit | null {
-  // By the text: a row whose digits are too many for a double has them there.
+  // Parsed from the text, which has all digits. A double may not.
   const t = Number(/"t":\s*"?(-?\d+(?:\.\d+)?)"?\s*[,}]/.exec(raw)?.[1] ?? Number.NaN);
   return unitsByMs.find(([, ms]) => t * ms >= timeMin && t * ms < timeEnd)?.[0] ?? null;
 }
 
-/** Rejected input of one file after the other on its way to the quarantine, which has so much room for each of them. */
+/** Buffers rejected input of consecutive files for the quarantine. The size per file is limited. */
 export interface RejectBuffer {
-  /** Keeps it as received, or only counts it. */
+  /** Keeps the item as received, or only counts it if the limit is reached. */
   add(item: QuarantinedInput): void;
   nextFile(): void;
-  /** How many are kept and not taken yet. */
+  /** Number of items kept since the last `drain`. */
   readonly pendingCount: number;
-  /** Takes what is kept, and how many more were counted, since the last call. */
+  /** Returns the items kept, and the number of items only counted, since the last call. */
   drain(): { readonly items: readonly QuarantinedInput[]; readonly dropped: number };
 }
 
-/** @param fileBytesMax bytes of input, as received, that are kept of one file */
+/** @param fileBytesMax maximum bytes of rejected input kept per file */
 export function createRejectBuffer(fileBytesMax: number): RejectBuffer {
   let items: QuarantinedInput[] = [];
   let dropped = 0;
@@ -99,7 +99,8 @@ export function createRejectBuffer(fileBytesMax: number): RejectBuffer {
     add(item) {
       const bytes = Buffer.byteLength(item.raw);
       if (bytes > bytesLeft) {
-        // What is smaller and comes later does not fit either: a beginning is kept, not a choice.
+        // Smaller items that follow are not kept either: the quarantine holds the beginning of the file's rejects, without
+        // omissions.
         bytesLeft = 0;
         dropped++;
         return;

@@ -16,7 +16,7 @@ import { type Observation, observePage, resolveObservedAt } from '../paging/obse
 import { type MarketsPoll, type MarketsPollContext, pollMarkets } from '../paging/poll-markets.ts';
 import type { WindowSide } from '../paging/server-behavior.ts';
 
-/** An answer of the tick route that was to bring ticks, as it was kept. */
+/** A raw response of the tick route whose request was for ticks. */
 export interface RawTickResponse {
   readonly head: RawPageHead;
   readonly symbol: string;
@@ -26,31 +26,34 @@ export interface RawTickResponse {
 }
 
 /**
- * Decodes an answer of the tick route; undefined for one of another route, or one that was to bring no ticks.
+ * Decodes a response of the tick route. Undefined if it is of another route, or if its request was not for ticks.
  * @throws UnreadableResponseError
  */
 export function decodeRawTickResponse({ body, ...head }: RawPage): RawTickResponse | undefined {
-  const { asked } = head;
-  if (asked.route !== 'ticks' || asked.meaning === null) return undefined;
-  const { symbol, from, to, meaning } = asked;
+  const { asked: rawRequest } = head;
+  if (rawRequest.route !== 'ticks' || rawRequest.meaning === null) return undefined;
+  const { symbol, from, to, meaning: purpose } = rawRequest;
   return {
     head,
     symbol,
     requested: { from, to },
-    meaning,
+    meaning: purpose,
     page: { ...decodeTickPage(body, symbol), servedAt: head.servedAt },
   };
 }
 
-/** Reads kept responses of one run again, in the order in which they came. */
+/** Replays the raw responses of one run in the order received. */
 export interface PageReplayer {
-  /** The ticks of a response, and what earlier ones of its symbol prove; undefined for a probe of an older version. */
+  /**
+   * Returns the ticks of a response, and the claims that earlier responses for its symbol allow. Undefined for a probe by an
+   * older version.
+   */
   replay(raw: RawTickResponse): Omit<TickRecord, 'runId'> | undefined;
-  /** What the last responses of each symbol prove. */
+  /** Returns the claims that the last responses of each symbol allow. */
   finish(): Omit<TickRecord, 'runId'>[];
 }
 
-/** What is known of the window that the responses of a symbol are about. */
+/** The current window of a symbol, with the responses for it. */
 interface ReplayedWindow {
   readonly origin: Origin;
   readonly first: Observation;
@@ -60,54 +63,54 @@ interface ReplayedWindow {
 
 interface PageChain {
   page: Observation;
-  /** The last page left ticks out, and no other was kept that goes on from it. */
+  /** The last page was truncated, and no stored response continues from it. */
   isOpen: boolean;
   confirmed: Observation | null;
 }
 
 /**
- * Reads responses again and claims what they prove among themselves, as the collector did: nobody can be asked again.
- * What only one response speaks for is inferred.
+ * Replays responses and makes the claims that they allow together, like the collector, but without further requests. If only
+ * one response covers a window, the window is inferred.
  */
 export function createPageReplayer(futureSkewMs: number): PageReplayer {
   const fetched = new Map<string, ReplayedWindow>();
   return {
     replay(raw) {
-      const { meaning, page, symbol, requested, head } = raw;
-      if (meaning.kind === 'probe') return undefined;
-      // How full a page is chooses what to ask next, and nobody is asked here.
+      const { meaning: purpose, page, symbol, requested, head } = raw;
+      if (purpose.kind === 'probe') return undefined;
+      // Page sizes only decide the next request, and there is none here.
       const limit = Number.POSITIVE_INFINITY;
       const sent = { requested, limit, sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs };
-      const { observation, ticks, rejected } = observePage(page, meaning.asked, sent);
+      const { observation, ticks, rejected } = observePage(page, purpose.asked, sent);
       const { observedAt } = observation;
-      const { origin } = meaning;
+      const { origin } = purpose;
       const record = {
         symbol,
-        requestedWindow: meaning.asked,
+        requestedWindow: purpose.asked,
         observedAt,
         origin,
         rank: precedenceRanks.poll,
         ticks,
         rejected,
       };
-      const side = meaning.kind === 'low' || meaning.kind === 'high' ? meaning.kind : null;
-      if (meaning.kind === 'recheck') return { ...record, covered: [] };
-      const going = fetched.get(symbol);
-      if (side !== null && going !== undefined && extendChain(going[side], observation, side))
+      const side = purpose.kind === 'low' || purpose.kind === 'high' ? purpose.kind : null;
+      if (purpose.kind === 'recheck') return { ...record, covered: [] };
+      const current = fetched.get(symbol);
+      if (side !== null && current !== undefined && extendChain(current[side], observation, side))
         return { ...record, covered: [] };
       fetched.set(symbol, startReplayedWindow(origin, observation));
-      return { ...record, covered: going === undefined ? [] : computeClaims(going) };
+      return { ...record, covered: current === undefined ? [] : computeClaims(current) };
     },
     finish: () =>
-      [...fetched].map(([symbol, going]) => ({
+      [...fetched].map(([symbol, current]) => ({
         symbol,
-        requestedWindow: going.first.window,
-        observedAt: going.first.observedAt,
-        origin: going.origin,
+        requestedWindow: current.first.window,
+        observedAt: current.first.observedAt,
+        origin: current.origin,
         rank: precedenceRanks.poll,
         ticks: emptyTicks,
         rejected: [],
-        covered: computeClaims(going),
+        covered: computeClaims(current),
       })),
   };
 }
@@ -119,7 +122,7 @@ const startReplayedWindow = (origin: Origin, first: Observation): ReplayedWindow
   high: { page: first, isOpen: false, confirmed: null },
 });
 
-/** Whether a response goes on from the last page of a side; what it shows of that page is noted. */
+/** Whether a response continues from the last page of a side. Records what it shows about that page. */
 function extendChain(chain: PageChain, next: Observation, side: WindowSide): boolean {
   if (chain.page.times.length === 0 || next.times.length === 0 || next.countBefore > 1 || next.countAfter > 1)
     return false;
@@ -141,7 +144,7 @@ function extendChain(chain: PageChain, next: Observation, side: WindowSide): boo
   return true;
 }
 
-/** What the responses about one window prove. */
+/** The claims that the responses for one window allow. */
 function computeClaims({ first, low, high }: ReplayedWindow): Omit<CoveredWindow, 'origin'>[] {
   const observedAt = Math.min(first.observedAt, low.page.observedAt, high.page.observedAt);
   if (first.received > 0 && first.last === null) return [];
@@ -152,7 +155,7 @@ function computeClaims({ first, low, high }: ReplayedWindow): Omit<CoveredWindow
     return isIgnoring || isBad ? [] : createClaims({ from, to }, 'inferred', observedAt, first.gaps);
   }
   const inner = { from: low.page.times[0]!, to: high.page.times.at(-1)! + 1 };
-  const whole = {
+  const full = {
     from: isIgnoring ? inner.from : low.page.claimableWindow.from,
     to: isIgnoring ? inner.to : high.page.claimableWindow.to,
   };
@@ -160,7 +163,7 @@ function computeClaims({ first, low, high }: ReplayedWindow): Omit<CoveredWindow
   const evidence = low.confirmed !== null && high.confirmed !== null ? 'confirmed' : 'inferred';
   const until = Math.min(observedAt, low.confirmed?.observedAt ?? observedAt, high.confirmed?.observedAt ?? observedAt);
   const gaps = [first, low.page, high.page].flatMap((page) => page.gaps);
-  return createClaims(low.isOpen || high.isOpen ? inner : whole, evidence, until, gaps);
+  return createClaims(low.isOpen || high.isOpen ? inner : full, evidence, until, gaps);
 }
 
 const createClaims = (
@@ -176,7 +179,7 @@ const createClaims = (
   }));
 
 /**
- * Reads an answer of the order-book route as the collector does.
+ * Decodes a response of the order-book route like the collector.
  * @throws UnreadableResponseError
  */
 export function replayBook(
@@ -184,37 +187,37 @@ export function replayBook(
   symbol: string,
   futureSkewMs: number,
 ): Omit<BookRecord, 'runId'> {
-  const answer = decodeOrderbook(body, symbol);
-  return toBookRecord(symbol, answer, { sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs });
+  const response = decodeOrderbook(body, symbol);
+  return toBookRecord(symbol, response, { sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs });
 }
 
 export interface ReplayMarketsContext extends Omit<MarketsPollContext, 'upstream'> {
-  /** Told of each answer that cannot be decoded, with a clause. */
+  /** Called for each response that cannot be decoded. `reason` is one clause. */
   onUnreadable(reason: string): void;
 }
 
 /**
- * Polls the market lists again, the answers of one poll being those that were kept of it: in order, as they came. A list
- * that is asked for now and was not had then makes the poll an incomplete one, so that it says of no market that it is gone.
- * @throws UpstreamError where no list can be had of them
+ * Repeats a poll of the market lists with its raw responses, in the order received. If a configured list is not among them,
+ * the poll is incomplete, and no market counts as removed.
+ * @throws UpstreamError if there is no response for any list
  */
 export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsContext): Promise<MarketsPoll> {
-  const answers = pages.flatMap((page) => (page.asked.route === 'markets' ? [{ page, asked: page.asked }] : []));
-  const views = answers.flatMap(({ asked }) => asked.view ?? []);
-  const limit = answers[0]?.asked.limit ?? context.limit;
+  const responses = pages.flatMap((page) => (page.asked.route === 'markets' ? [{ page, asked: page.asked }] : []));
+  const views = responses.flatMap(({ asked: rawRequest }) => rawRequest.view ?? []);
+  const limit = responses[0]?.asked.limit ?? context.limit;
   return pollMarkets({
     ...context,
     limit,
     views: [...new Set([...views, ...context.views])],
-    // Judged below, by the clock of then.
+    // `answerTo` checks the time, by the clock at that time.
     futureSkewMs: Number.POSITIVE_INFINITY,
     upstream: { markets: (query) => Promise.resolve().then(() => answerTo(query)) },
   });
 
-  function answerTo({ view, source, limit: wanted }: Parameters<Upstream['markets']>[0]): MarketsPage {
-    for (const { page, asked } of answers) {
-      const same = asked.view === (view ?? null) && asked.source === (source ?? null);
-      if (!same || asked.limit !== (wanted ?? null)) continue;
+  function answerTo({ view, source, limit: requestedLimit }: Parameters<Upstream['markets']>[0]): MarketsPage {
+    for (const { page, asked: rawRequest } of responses) {
+      const isSameList = rawRequest.view === (view ?? null) && rawRequest.source === (source ?? null);
+      if (!isSameList || rawRequest.limit !== (requestedLimit ?? null)) continue;
       try {
         const { generatedAt, ...list } = decodeMarketsPage(page.body);
         return {
@@ -226,11 +229,11 @@ export function replayMarkets(pages: readonly RawPage[], context: ReplayMarketsC
         context.onUnreadable(error.message);
       }
     }
-    // As a service that does not take the limit: then, too, the list may have been had without one.
+    // The status of a service that refuses the limit: the raw response may be of a request without one.
     throw new UpstreamError('market list', {
       failure: 'refused',
       status: 400,
-      reason: 'it is not among the answers kept',
+      reason: 'no raw response for this request',
     });
   }
 }

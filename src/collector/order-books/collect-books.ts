@@ -12,17 +12,17 @@ export interface BookCollectContext {
   readonly clock: Clock;
   readonly runId: string;
   readonly concurrency: number;
-  /** How far ahead of ours the service's clock may be; milliseconds. */
+  /** Maximum lead of the service's clock over ours, in ms. */
   readonly futureSkewMs: number;
   readonly signal: AbortSignal;
   append(record: BookRecord): Promise<void>;
-  /** Makes durable what was appended. */
+  /** Makes all appended records durable. */
   drain(): Promise<void>;
   onResponse(): void;
   onSymbol(done: number): void;
 }
 
-/** A book that could not be had when it was asked for, at `at` in epoch ms. */
+/** An order book that could not be fetched. `at` is the time of the request, epoch ms. */
 export interface BookFailure {
   readonly symbol: string;
   readonly at: number;
@@ -32,110 +32,111 @@ export interface BookFailure {
 export interface BookCollectOutcome {
   readonly done: readonly string[];
   readonly failures: readonly BookFailure[];
-  /** Symbols of which the service said that it has no order book, while it has others. */
+  /** Symbols for which the service states that it has no order book. */
   readonly missing: readonly BookFailure[];
-  /** Snapshots had, and those of them that were empty. */
+  /** Snapshots received, and how many of them were empty. */
   readonly snapshots: number;
   readonly empty: number;
-  /** Why each answer that was set aside was. */
+  /** The reason for each quarantined response. */
   readonly quarantineReasons: readonly string[];
-  /** Why nothing more was asked: the credential was refused, or the upstream could not be reached any more. */
+  /** Why the collection stopped early: the credential was refused, or the upstream was unreachable. */
   readonly stopError: UpstreamError | null;
-  /** Why nothing more was asked: the service refused every one of the first symbols, or did nothing but fail for long. */
+  /** Why the collection stopped early: the service refused each of the first symbols, or failed for too long. */
   readonly refusedReason: string | null;
 }
 
-/** Symbols refused, and none answered, after which no other is asked for. */
+/** Refused symbols, without any response, after which the collection stops. */
 const refusedSymbolsMax = 20;
 
-/** Statuses by which a service says that it has no such thing. */
+/** Statuses that mean an unknown resource. */
 const missingStatuses: readonly (number | undefined)[] = [404, 410];
 
 /**
- * Polls the order book of each symbol once, several at a time; a symbol that fails does not stop the others. When the
- * signal comes it returns what was done until then: whoever calls it throws.
+ * Polls the order book of each symbol once, concurrently. A symbol that fails does not stop the others. If the signal
+ * aborts, returns what is done so far; the caller throws.
  */
 export async function collectBooks(
   context: BookCollectContext,
   symbols: readonly string[],
 ): Promise<BookCollectOutcome> {
-  const line = createCircuitBreaker(context.clock);
+  const breaker = createCircuitBreaker(context.clock);
   const done: string[] = [];
   const failures: BookFailure[] = [];
   const missing: BookFailure[] = [];
-  const setAside: string[] = [];
+  const quarantineReasons: string[] = [];
   let [snapshots, empty] = [0, 0];
-  let stopped: UpstreamError | null = null;
-  let refused: string | null = null;
+  let stopError: UpstreamError | null = null;
+  let refusedReason: string | null = null;
 
-  const take = async (symbol: string, sentAt: number, answer: OrderbookResponse): Promise<void> => {
+  const addResponse = async (symbol: string, sentAt: number, response: OrderbookResponse): Promise<void> => {
     const futureMs = context.clock.nowMs() + context.futureSkewMs;
-    const record = { runId: context.runId, ...toBookRecord(symbol, answer, { sentAt, futureMs }) };
+    const record = { runId: context.runId, ...toBookRecord(symbol, response, { sentAt, futureMs }) };
     await context.append(record);
     done.push(symbol);
     snapshots += record.snapshots.length;
     empty += record.snapshots.filter((snapshot) => countLevels(snapshot) === 0).length;
-    setAside.push(...record.rejected.map(({ reason }) => reason));
+    quarantineReasons.push(...record.rejected.map(({ reason }) => reason));
     context.onResponse();
   };
-  const once = async (symbol: string, alone: boolean): Promise<void> => {
-    const answersBefore = line.countResponses();
+  const requestBook = async (symbol: string, isAlone: boolean): Promise<void> => {
+    const responsesBefore = breaker.countResponses();
     const sentAt = context.clock.nowMs();
     try {
-      const answer = await line.trackRequest(() =>
+      const response = await breaker.trackRequest(() =>
         context.upstream.orderbook({ symbol, askedAt: sentAt }, context.signal),
       );
-      await take(symbol, sentAt, answer);
+      await addResponse(symbol, sentAt, response);
     } catch (error) {
       if (context.signal.aborted && error === context.signal.reason) return;
       if (!(error instanceof UpstreamError)) throw error;
-      const silent = error.failure === 'unreachable' && line.countResponses() === answersBefore;
-      if (error.failure === 'credential' || (alone && silent)) stopped ??= error;
+      const isSilent = error.failure === 'unreachable' && breaker.countResponses() === responsesBefore;
+      if (error.failure === 'credential' || (isAlone && isSilent)) stopError ??= error;
       const isMissing = missingStatuses.includes(error.status);
       (isMissing ? missing : failures).push({ symbol, at: sentAt, reason: error.reason });
       const areAllRefused = done.length === 0 && missing.length + failures.length >= refusedSymbolsMax;
-      if ((areAllRefused && error.failure === 'refused') || line.isOpen()) refused = error.reason;
+      if ((areAllRefused && error.failure === 'refused') || breaker.isOpen()) refusedReason = error.reason;
     }
   };
-  const goesOn = (): boolean => stopped === null && refused === null && !context.signal.aborted;
+  const canContinue = (): boolean => stopError === null && refusedReason === null && !context.signal.aborted;
   let tried = 0;
   await forEachConcurrent(context.concurrency, moveSampleToFront(symbols, refusedSymbolsMax), async (symbol) => {
-    await line.attempt(goesOn, (alone) => once(symbol, alone));
+    await breaker.attempt(canContinue, (isAlone) => requestBook(symbol, isAlone));
     context.onSymbol(++tried);
   });
   await context.drain();
   // There may have been no second symbol to try.
-  if (line.countResponses() === 0) stopped ??= line.getUnreachableError();
+  if (breaker.countResponses() === 0) stopError ??= breaker.getUnreachableError();
   return {
     done,
     failures,
     missing,
     snapshots,
     empty,
-    quarantineReasons: setAside,
-    stopError: stopped,
-    refusedReason: refused,
+    quarantineReasons,
+    stopError,
+    refusedReason,
   };
 }
 
-/** The same symbols, the first `count` of them from all over the list: its neighbours may be of one venue. */
+/** Moves `count` symbols, evenly spaced in the list, to its front. Neighbours in the list may all be of one venue. */
 export function moveSampleToFront(symbols: readonly string[], count: number): string[] {
   if (symbols.length <= count) return [...symbols];
   const first = new Set(Array.from({ length: count }, (_, i) => Math.floor((i * symbols.length) / count)));
   return [...[...first].map((i) => symbols[i]!), ...symbols.filter((_, i) => !first.has(i))];
 }
 
-/** What an answer says, judged; it is set aside whole, as received, where a part of it is not understood. */
+/** Converts a response to a record. If any part of it cannot be parsed, the full response is quarantined as received. */
 export function toBookRecord(
   symbol: string,
-  answer: OrderbookResponse,
+  response: OrderbookResponse,
   { sentAt, futureMs }: { readonly sentAt: number; readonly futureMs: number },
 ): Omit<BookRecord, 'runId'> {
-  const observedAt = resolveObservedAt(answer.generatedAt, sentAt, futureMs);
-  const { snapshots, flaws } = parseOrderBooks(answer.body, { symbol, observedAt, futureMs });
-  const more = flaws.length > 1 ? `, and ${flaws.length - 1} more` : '';
-  const kept = snapshots.length > 0 && flaws.length > 0 ? `; ${snapshots.length} of its snapshots kept` : '';
-  const rejected = flaws.length === 0 ? [] : [{ reason: `order book: ${flaws[0]}${more}${kept}`, raw: answer.text }];
+  const observedAt = resolveObservedAt(response.generatedAt, sentAt, futureMs);
+  const { snapshots, flaws } = parseOrderBooks(response.body, { symbol, observedAt, futureMs });
+  const moreText = flaws.length > 1 ? `, and ${flaws.length - 1} more` : '';
+  const keptText = snapshots.length > 0 && flaws.length > 0 ? `; ${snapshots.length} snapshots kept` : '';
+  const rejected =
+    flaws.length === 0 ? [] : [{ reason: `order book: ${flaws[0]}${moreText}${keptText}`, raw: response.text }];
   const understood = snapshots.length > 0 || flaws.length === 0;
   return { symbol, observedAt, snapshots, rejected, understood };
 }

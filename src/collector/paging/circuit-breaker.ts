@@ -1,97 +1,100 @@
 import { UpstreamError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 
-/** Whether anything answers at the upstream, as the requests of one collection find it. */
+/** Tracks whether the upstream responds, over the requests of one collection. */
 export interface CircuitBreaker {
-  /** Requests answered, if only with a refusal. */
+  /** Number of requests with a response, including refusals. */
   countResponses(): number;
-  /** The last request that reached nothing while no other was answered; null where one has been since. */
+  /** The error of the last request without a connection, if no other request had a response meanwhile. Otherwise null. */
   getUnreachableError(): UpstreamError | null;
-  /** Whether the service has done nothing but fail for so long that asking for more would only keep the run from its end. */
+  /** Whether the service has failed for so long that more requests would only delay the end of the run. */
   isOpen(): boolean;
-  /** Makes a request and notes whether it was answered. */
+  /** Sends a request and records whether it got a response. */
   trackRequest<T>(request: () => Promise<T>): Promise<T>;
   /**
-   * Does a piece of work while `extendChain`, asked right before; says whether it was done. After one that met with silence
-   * the next is tried `alone`, and the others wait for it: a service that is out of reach is not asked for everything.
+   * Runs `work` if `canContinue`, called right before, returns true. Resolves to whether it ran. After a failure without a
+   * response, the next work runs with `isAlone` while the others wait, so that an unreachable service does not get a request
+   * for each symbol.
    */
-  attempt(goesOn: () => boolean, work: (alone: boolean) => Promise<void>): Promise<boolean>;
+  attempt(canContinue: () => boolean, work: (isAlone: boolean) => Promise<void>): Promise<boolean>;
 }
 
-/** Requests that fail in a row, and for how long, in ms, before a service is taken for out of order: with the
- * pauses that it may ask for, a long list would keep back for days what else a night has to publish. */
+/**
+ * Consecutive failures, and their duration in ms, after which a service counts as broken. With the waiting times that it may
+ * request, a long list would otherwise delay the publish of everything else for days.
+ */
 const failuresInRowMax = 20;
 const failingMsMax = 10 * 60_000;
 
 export function createCircuitBreaker(clock: Pick<Clock, 'monotonicMs'>): CircuitBreaker {
-  let goodMs = clock.monotonicMs();
+  let lastSuccessMs = clock.monotonicMs();
   let failures = 0;
-  let answers = 0;
-  let silence: UpstreamError | null = null;
-  let trial: Promise<void> | null = null;
-  const answered = (): void => {
-    answers++;
-    silence = null;
+  let responses = 0;
+  let unreachableError: UpstreamError | null = null;
+  let trialWork: Promise<void> | null = null;
+  const noteAnswered = (): void => {
+    responses++;
+    unreachableError = null;
   };
-  // To refuse one thing is work, too: a service does it that is in order.
-  const well = (): void => {
-    goodMs = clock.monotonicMs();
+  // A refusal shows that the service works.
+  const noteSuccess = (): void => {
+    lastSuccessMs = clock.monotonicMs();
     failures = 0;
   };
   return {
-    countResponses: () => answers,
-    getUnreachableError: () => silence,
-    isOpen: () => failures >= failuresInRowMax && clock.monotonicMs() - goodMs >= failingMsMax,
+    countResponses: () => responses,
+    getUnreachableError: () => unreachableError,
+    isOpen: () => failures >= failuresInRowMax && clock.monotonicMs() - lastSuccessMs >= failingMsMax,
     async trackRequest(request) {
-      const before = answers;
+      const responsesBefore = responses;
       try {
         const page = await request();
-        answered();
-        well();
+        noteAnswered();
+        noteSuccess();
         return page;
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
-        if (error.failure === 'refused') well();
+        if (error.failure === 'refused') noteSuccess();
         else failures++;
-        if (error.status !== undefined) answered();
-        else if (error.failure === 'unreachable' && answers === before) silence = error;
+        if (error.status !== undefined) noteAnswered();
+        else if (error.failure === 'unreachable' && responses === responsesBefore) unreachableError = error;
         throw error;
       }
     },
-    async attempt(goesOn, work) {
-      while (trial !== null) await trial;
-      if (!goesOn()) return false;
-      if (silence === null) await work(false);
+    async attempt(canContinue, work) {
+      while (trialWork !== null) await trialWork;
+      if (!canContinue()) return false;
+      if (unreachableError === null) await work(false);
       else {
-        trial = work(true).finally(() => {
-          trial = null;
+        trialWork = work(true).finally(() => {
+          trialWork = null;
         });
-        await trial;
+        await trialWork;
       }
       return true;
     },
   };
 }
 
-/** At most `concurrency` at a time; the first error stops the rest and is thrown once those under way are over. */
+/** Runs at most `concurrency` items at a time. The first error stops the rest, and is thrown after the running ones finish. */
 export async function forEachConcurrent<T>(
   concurrency: number,
   items: readonly T[],
   work: (item: T) => Promise<void>,
 ): Promise<void> {
   let next = 0;
-  let broken = false;
+  let hasFailed = false;
   const worker = async (): Promise<void> => {
-    while (next < items.length && !broken) {
+    while (next < items.length && !hasFailed) {
       try {
         await work(items[next++]!);
       } catch (error) {
-        broken = true;
+        hasFailed = true;
         throw error;
       }
     }
   };
   const results = await Promise.allSettled(Array.from({ length: Math.min(concurrency, items.length) }, worker));
-  const bad = results.find((result) => result.status === 'rejected');
-  if (bad !== undefined) throw bad.reason;
+  const rejected = results.find((result) => result.status === 'rejected');
+  if (rejected !== undefined) throw rejected.reason;
 }

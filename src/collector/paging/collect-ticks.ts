@@ -16,53 +16,53 @@ import type { ServerBehavior } from './server-behavior.ts';
 export interface FetchFailure extends Window {
   readonly symbol: string;
   readonly reason: string;
-  /** Whether the service said that it does not go back so far. */
+  /** Whether the window lies before the start of the service's history. */
   readonly isTooOld?: boolean;
 }
 
 export interface TickCollectOutcome {
-  /** Symbols of which everything was asked; those under way when the signal came are neither done nor failed. */
+  /** Symbols whose windows were all requested. Symbols interrupted by the signal are neither done nor failed. */
   readonly done: readonly string[];
-  /** Symbols of which some request failed. */
+  /** Symbols with at least one failed request. */
   readonly failed: readonly string[];
   readonly failures: readonly FetchFailure[];
-  /** Symbols that the service answered for, at least once, and those that it said it does not know. */
+  /** Symbols with at least one response, and symbols that the service does not know. */
   readonly answered: readonly string[];
   readonly unknown: readonly string[];
-  /** Those of the failures that no request failed for: the service says, or shows, that it brings nothing of them. */
+  /** Failures without a failed request: the service states, or shows, that it has no data for the window. */
   readonly notServed: ReadonlySet<FetchFailure>;
-  /** Symbols of which the service has something, but not from the start asked for; `from`: where it starts. */
+  /** Symbols whose history on the service begins after the requested start. `from`: where it begins, epoch ms. */
   readonly shortHistories: readonly { readonly symbol: string; readonly from: number }[];
-  /** What a poll asked for up to its end and the service says that it has nothing of yet: one that is behind does not fail. */
+  /** Windows at the end of a poll that the service has no data for yet. A service that is behind does not fail the symbol. */
   readonly behind: readonly FetchFailure[];
-  /** Why nothing more was asked: the credential was refused, the upstream could not be reached any more, or did nothing but fail for long. */
+  /** Why the collection stopped early: the credential was refused, or the upstream was unreachable or failed for too long. */
   readonly stopError: UpstreamError | null;
 }
 
 export interface TickCollectContext extends FetchContext {
   readonly concurrency: number;
-  /** Makes durable what was appended. */
+  /** Makes all appended records durable. */
   drain(): Promise<void>;
-  /** What is durably covered of a symbol. */
+  /** The durable coverage of a symbol. */
   getCoverage(symbol: string): Window[];
   onSymbol(done: number): void;
 }
 
 /**
- * Works through the plans, several at a time; a symbol that fails does not stop the others. When the signal comes it
- * returns what was done until then: whoever calls it throws.
+ * Fetches the plans concurrently. A symbol that fails does not stop the others. If the signal aborts, returns what is done
+ * so far; the caller throws.
  */
 export async function collectTicks(
   outer: TickCollectContext,
   plans: readonly SymbolPlan[],
 ): Promise<TickCollectOutcome> {
-  const line = createCircuitBreaker(outer.clock);
+  const breaker = createCircuitBreaker(outer.clock);
   const answered = new Set<string>();
   const context: TickCollectContext = {
     ...outer,
     upstream: {
       async ticks(query, signal) {
-        const page = await line.trackRequest(() => outer.upstream.ticks(query, signal));
+        const page = await breaker.trackRequest(() => outer.upstream.ticks(query, signal));
         answered.add(query.symbol);
         return page;
       },
@@ -77,44 +77,47 @@ export async function collectTicks(
   const reached = new Set<string>();
   let empties: EmptyResponse[] = [];
   const presumed: { readonly symbol: string; readonly window: Window }[] = [];
-  let stopped: UpstreamError | null = null;
+  let stopError: UpstreamError | null = null;
 
-  const take = (symbol: string, outcome: FetchOutcome): void => {
+  const addOutcome = (symbol: string, outcome: FetchOutcome): void => {
     for (const window of outcome.presumed) presumed.push({ symbol, window });
     for (const window of outcome.lost) lost.push({ symbol, ...window });
   };
-  const once = async (symbol: string, work: FetchTask, alone: boolean): Promise<void> => {
-    const answersBefore = line.countResponses();
-    const mine: EmptyResponse[] = [];
+  const fetchOnce = async (symbol: string, task: FetchTask, isAlone: boolean): Promise<void> => {
+    const responsesBefore = breaker.countResponses();
+    const ownEmpties: EmptyResponse[] = [];
     try {
-      take(symbol, await work(mine));
+      addOutcome(symbol, await task(ownEmpties));
       reached.add(symbol);
     } catch (error) {
       if (context.signal.aborted && error === context.signal.reason) return;
       if (!(error instanceof UpstreamError)) throw error;
-      const silent = error.failure === 'unreachable' && line.countResponses() === answersBefore;
-      if (error.failure === 'credential' || (alone && silent) || line.isOpen()) stopped = error;
+      const isSilent = error.failure === 'unreachable' && breaker.countResponses() === responsesBefore;
+      if (error.failure === 'credential' || (isAlone && isSilent) || breaker.isOpen()) stopError = error;
       failed.add(symbol);
       if (isUnknownSymbolError(error, symbol)) unknown.add(symbol);
       reasons.set(symbol, error.reason);
     } finally {
-      for (const empty of mine) empties.push(empty);
+      for (const empty of ownEmpties) empties.push(empty);
     }
   };
-  /** Whether it was tried. */
-  const attempt = (symbol: string, work: FetchTask): Promise<boolean> =>
-    line.attempt(
-      () => stopped === null && !context.signal.aborted,
-      (alone) => once(symbol, work, alone),
+  /** Resolves to whether the work was attempted. */
+  const attempt = (symbol: string, task: FetchTask): Promise<boolean> =>
+    breaker.attempt(
+      () => stopError === null && !context.signal.aborted,
+      (isAlone) => fetchOnce(symbol, task, isAlone),
     );
 
-  /** Empty responses prove something only where the service still has ticks of symbols that it brought ticks of. */
+  /** Empty responses count as coverage only if the service still returns ticks for symbols that had ticks. */
   const judgeEmpties = async (): Promise<void> => {
     const batch = empties;
     empties = [];
-    const lacking = new Set(batch.filter(({ lacksKnownTick }) => lacksKnownTick).map(({ symbol }) => symbol));
-    const known = plans.filter(({ tail }) => tail !== undefined && tail.knownTick !== null).length;
-    const isOutage = lacking.size >= outageSymbolsMin && lacking.size * 2 >= known;
+    const symbolsWithoutKnownTick = new Set(
+      batch.filter(({ lacksKnownTick }) => lacksKnownTick).map(({ symbol }) => symbol),
+    );
+    const knownSymbols = plans.filter(({ tail }) => tail !== undefined && tail.knownTick !== null).length;
+    const isOutage =
+      symbolsWithoutKnownTick.size >= outageSymbolsMin && symbolsWithoutKnownTick.size * 2 >= knownSymbols;
     for (const empty of batch) {
       if (isOutage) lost.push({ symbol: empty.symbol, from: empty.from, to: empty.to, reason: allEmptyReason });
       else await claimEmptyResponse(context, empty, context.behavior.oldestTick);
@@ -123,32 +126,34 @@ export async function collectTicks(
 
   let done = 0;
   await forEachConcurrent(context.concurrency, plans, async (plan) => {
-    if (await attempt(plan.symbol, (mine) => fetchSymbol(context, plan.symbol, toFetchPlans(plan), mine)))
+    if (await attempt(plan.symbol, (ownEmpties) => fetchSymbol(context, plan.symbol, toFetchPlans(plan), ownEmpties)))
       context.onSymbol(++done);
     if (empties.length >= pendingEmptiesMax) await judgeEmpties();
   });
-  // Sizes of pages turned out to mean nothing: what was taken for whole by them is asked for once more.
+  // Page sizes turned out to be unreliable: windows considered complete because of them are fetched again.
   const doubtful = isDoubtful(context.behavior) ? presumed.splice(0) : [];
   await forEachConcurrent(context.concurrency, doubtful, async ({ symbol, window }) => {
-    const again: FetchPlan = { ...window, options: defaultFetchOptions };
-    await attempt(symbol, (mine) => fetchSymbol(context, symbol, [again], mine));
+    const plan: FetchPlan = { ...window, options: defaultFetchOptions };
+    await attempt(symbol, (ownEmpties) => fetchSymbol(context, symbol, [plan], ownEmpties));
   });
   await judgeEmpties();
   await context.drain();
   // There may have been no second symbol to try.
-  if (line.countResponses() === 0) stopped ??= line.getUnreachableError();
-  // Only now is all that could be covered.
+  if (breaker.countResponses() === 0) stopError ??= breaker.getUnreachableError();
+  // Coverage is final only now.
   for (const [symbol, reason] of reasons)
     for (const window of listUncovered(context, byName.get(symbol)!, reason)) failures.push(window);
-  const past = new Set(lost.filter((w) => isBeforeServedHistory(context, byName.get(w.symbol)!, w)));
-  const behind = new Set(lost.filter((w) => !past.has(w) && isNotYetServed(context, byName.get(w.symbol)!, w)));
-  const unbrought = new Set(lost.filter((w) => !past.has(w) && !behind.has(w)));
-  for (const w of unbrought) failures.push(w);
-  const why = stopped as UpstreamError | null;
-  if (why !== null) {
+  const beforeHistory = new Set(lost.filter((w) => isBeforeServedHistory(context, byName.get(w.symbol)!, w)));
+  const behind = new Set(
+    lost.filter((w) => !beforeHistory.has(w) && isNotYetServed(context, byName.get(w.symbol)!, w)),
+  );
+  const notServed = new Set(lost.filter((w) => !beforeHistory.has(w) && !behind.has(w)));
+  for (const w of notServed) failures.push(w);
+  const collectError = stopError as UpstreamError | null;
+  if (collectError !== null) {
     for (const plan of plans) {
       if (failed.has(plan.symbol) || reached.has(plan.symbol)) continue;
-      for (const window of listUncovered(context, plan, why.reason)) failures.push(window);
+      for (const window of listUncovered(context, plan, collectError.reason)) failures.push(window);
       failed.add(plan.symbol);
     }
   }
@@ -157,34 +162,34 @@ export async function collectTicks(
     failed: [...failed],
     failures,
     answered: [...answered],
-    // One that it answered for before is none that it does not know.
+    // A symbol with a response is not unknown.
     unknown: [...unknown].filter((symbol) => !answered.has(symbol)),
-    notServed: unbrought,
-    shortHistories: [...Map.groupBy(past, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
+    notServed,
+    shortHistories: [...Map.groupBy(beforeHistory, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
       symbol,
       from: windows.reduce((latest, { to }) => Math.max(latest, to), Number.NEGATIVE_INFINITY),
     })),
     behind: [...behind],
-    stopError: why,
+    stopError: collectError,
   };
 }
 
-/** Fetches windows of a symbol; empty responses go into the list as they come. */
+/** Fetches windows of a symbol and appends empty responses to the list as they arrive. */
 type FetchTask = (empties: EmptyResponse[]) => Promise<FetchOutcome>;
 
-/** Empty responses that may wait to be judged together. */
+/** Limit of empty responses that are judged together. */
 const pendingEmptiesMax = 4096;
 
-/** From so many symbols on, being half of those that had ticks, empty responses mean that the service has lost sight of them. */
+/** If at least this many symbols, and half of those with known ticks, have empty responses, the service has lost their data. */
 const outageSymbolsMin = 3;
 
-export const allEmptyReason = 'the service brings no ticks of many symbols that it had ticks of';
+export const allEmptyReason = 'the service returns no ticks for many symbols that had ticks';
 
 const isDoubtful = ({ isErratic }: ServerBehavior): boolean => isErratic;
 
 /**
- * Whether a window is what a service that goes back less far lacks of a symbol: it has what came later, and nothing of
- * before was ever had. Of one that was covered before it is too late.
+ * Whether a lost window lies before the start of the service's history for a symbol: later windows are covered, and no
+ * earlier one ever was.
  */
 function isBeforeServedHistory(context: TickCollectContext, plan: SymbolPlan, lost: FetchFailure): boolean {
   const [covered] = context.getCoverage(plan.symbol);
@@ -193,15 +198,15 @@ function isBeforeServedHistory(context: TickCollectContext, plan: SymbolPlan, lo
 }
 
 /**
- * Whether a window is what a service has not got yet: an archive that is served has what it has polled so far. A
- * backfill asks for its end by name, and all that is lacking counts.
+ * Whether the service may not have the window yet. For example, an archive serves what it has polled so far. A backfill
+ * names its end explicitly, so that each missing window counts.
  */
 const isNotYetServed = ({ origin }: TickCollectContext, { windows }: SymbolPlan, lost: FetchFailure): boolean =>
   origin === 'poll' && notYetServedReasons.includes(lost.reason) && lost.to >= windows.at(-1)!.to;
 
 const notYetServedReasons: readonly string[] = [statedGapReason, staleReason];
 
-/** What of a plan is not covered. */
+/** The windows of a plan that are not covered. */
 const listUncovered = (context: TickCollectContext, plan: SymbolPlan, reason: string): FetchFailure[] =>
   subtract(plan.windows, context.getCoverage(plan.symbol)).map((w) => ({
     symbol: plan.symbol,
@@ -210,25 +215,25 @@ const listUncovered = (context: TickCollectContext, plan: SymbolPlan, reason: st
     reason,
   }));
 
-/** Statuses by which a service says that it has no such thing, whatever else it says. */
+/** Statuses that mean an unknown resource, whatever the body says. */
 const unknownStatuses: readonly (number | undefined)[] = [404, 410];
 
 /**
- * Whether a service says by an error that it does not know the symbol: 404, 410, or a 400 whose words name the symbol. All
- * else, an outage above all, is no statement on the symbol.
+ * Whether an error says that the service does not know the symbol: 404, 410, or a 400 whose text contains the symbol. No
+ * other error says anything about the symbol, an outage in particular.
  */
 export const isUnknownSymbolError = (
   { status, reason }: Pick<UpstreamError, 'status' | 'reason'>,
   symbol: string,
 ): boolean => unknownStatuses.includes(status) || (status === 400 && containsSymbol(reason, symbol));
 
-/** Whether a text holds the symbol as a word of its own: a short one may be a piece of any word. */
+/** Whether a text contains the symbol as a separate word. A short symbol may be part of any word. */
 function containsSymbol(text: string, symbol: string): boolean {
-  // The reason quotes what the service said as JSON.
+  // The reason quotes the response as JSON.
   const quoted = JSON.stringify(symbol).slice(1, -1);
   for (const word of new Set([symbol, quoted])) {
-    for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
-      const [before, after] = [text.slice(0, at).at(-1), text[at + word.length]];
+    for (let index = text.indexOf(word); index >= 0; index = text.indexOf(word, index + 1)) {
+      const [before, after] = [text.slice(0, index).at(-1), text[index + word.length]];
       if (!isWordCharacter(before) && !isWordCharacter(after)) return true;
     }
   }

@@ -23,7 +23,10 @@ import {
   type WindowSide,
 } from './server-behavior.ts';
 
-/** How a side of a window ended. `edge`: up to where the pages speak; `known`: the innermost tick that a second page brought again. */
+/**
+ * Result for one side of a window. `edge`: end of the range that the pages cover; `repeatedTick`: innermost tick that a
+ * second page repeated.
+ */
 export interface SideResult {
   readonly outcome: 'confirmed' | 'inferred' | 'unheeded' | 'contradicted' | 'refused' | 'crowded';
   readonly edge: number;
@@ -33,29 +36,33 @@ export interface SideResult {
 }
 
 /**
- * Asks on at one side of a page until a request from its median on brings exactly what was had, and nothing further.
- * What is between two pages that agree is claimed on the way.
+ * Fetches outward from a page at one side, until a request that begins at the page's median tick repeats its outer half and
+ * adds nothing. Claims the windows between pages that agree.
  */
 export function* fetchSide(
-  work: FetchProgress,
+  progress: FetchProgress,
   w: PendingWindow,
   first: Observation,
   side: WindowSide,
   mode: FetchOptions['confirm'],
   widest: { from: number; to: number },
 ): FetchSteps<SideResult> {
-  const { behavior } = work;
+  const { behavior } = progress;
   let page = first;
   let furthest = findOutermostTick(first.times, side);
-  const { lastTick } = work.options;
+  const { lastTick } = progress.options;
   let isEndChecked = false;
   let isPaused = false;
-  // All pages so far were generated at this moment or later.
+  // Earliest generation time of the pages so far.
   let observedAt = first.observedAt;
-  const end = (outcome: SideResult['outcome'], again: number | null, pages: readonly Observation[]): SideResult => ({
-    // The page that confirms a side asked for it whole, and speaks for it alone.
+  const end = (
+    outcome: SideResult['outcome'],
+    repeatedTick: number | null,
+    pages: readonly Observation[],
+  ): SideResult => ({
+    // The confirming page requested the full side, so it alone determines the edge.
     outcome,
-    repeatedTick: again,
+    repeatedTick: repeatedTick,
     page,
     edge: computeEdge(w, side, outcome === 'confirmed' ? pages.slice(-1) : pages),
     observedAt: Math.min(observedAt, ...pages.map((p) => p.observedAt)),
@@ -63,48 +70,48 @@ export function* fetchSide(
   for (;;) {
     const { times } = page;
     const outermost = findOutermostTick(times, side);
-    // Some state the span of a truncated page at both ends, the one that it keeps included.
+    // Some servers state the range of a truncated page at both ends, including the end that was not truncated.
     const isKept = behavior.side === (side === 'high' ? 'latest' : 'earliest');
     const isCut = !isKept && (side === 'high' ? page.isTruncatedHigh : page.isTruncatedLow);
     const isShort = side === 'high' ? outermost < furthest : outermost > furthest;
     const lacksKnown = side === 'high' && lastTick !== null && outermost < lastTick && lastTick < w.to;
     const isSuspicious = isCut || lacksKnown || looksTruncated(behavior, page, side, mode === 'now');
-    const isNear = isShort || (!isEndChecked && (isSuspicious || isCrowded(work, page, outermost, side)));
+    const isNear = isShort || (!isEndChecked && (isSuspicious || isCrowded(progress, page, outermost, side)));
     if (mode === 'next' && side === 'high' && !isNear) {
       yield { kind: 'presumed', window: { from: w.from, to: w.to } };
       return end('inferred', isEndChecked ? outermost : null, [page]);
     }
     const median = findMedianTick(times, side);
-    const begin = isCut || isShort ? outermost : isNear ? findTickNearEnd(times, side) : median;
-    const next = yield* requestPage(work, toSideWindow(w, side, begin), side);
+    const beginTick = isCut || isShort ? outermost : isNear ? findTickNearEnd(times, side) : median;
+    const next = yield* requestPage(progress, toSideWindow(w, side, beginTick), side);
     if (next === null) return end('refused', null, [page]);
-    const relation = comparePagesAtSide(page.times, next.times, begin, side);
+    const relation = comparePagesAtSide(page.times, next.times, beginTick, side);
     if (relation === 'further') {
       const beyond = next.times.filter((t) => (side === 'high' ? t > outermost : t < outermost));
       if (beyond.some((t) => t < page.observedAt)) noteTruncated(behavior, page.received, side);
-      if (isOutside(findOutermostTick(next.times, side), furthest, side)) work.idleRequests = 0;
-      else if (work.idleRequests > idleRequestsMax) return end('contradicted', null, [page, next]);
+      if (isOutside(findOutermostTick(next.times, side), furthest, side)) progress.idleRequests = 0;
+      else if (progress.idleRequests > idleRequestsMax) return end('contradicted', null, [page, next]);
       noteWidestGap(widest, next);
-      yield* claim(work, computeWindowBetween(first, outermost, side), isCut ? 'stated' : 'confirmed', observedAt);
+      yield* claim(progress, computeWindowBetween(first, outermost, side), isCut ? 'stated' : 'confirmed', observedAt);
       observedAt = Math.min(observedAt, next.observedAt);
-      if (hasTooManyRejected(next)) yield* excludePage(work, next, toSideWindow(w, side, begin));
+      if (hasTooManyRejected(next)) yield* excludePage(progress, next, toSideWindow(w, side, beginTick));
       page = next;
       furthest = side === 'high' ? Math.max(furthest, next.times.at(-1)!) : Math.min(furthest, next.times[0]!);
       isEndChecked = false;
       continue;
     }
     if (relation === 'shorter') {
-      // It was cut off before what is had already.
+      // The page was truncated before ticks that are already known.
       noteTruncated(behavior, next.received, side);
       observedAt = Math.min(observedAt, next.observedAt);
       page = next;
       isEndChecked = false;
-      if (work.idleRequests > idleRequestsMax) return end('contradicted', null, [page]);
+      if (progress.idleRequests > idleRequestsMax) return end('contradicted', null, [page]);
       continue;
     }
-    if (relation === 'contradicts' && !isShort && isTruncatedInside(page.times, next.times, begin, side)) {
+    if (relation === 'contradicts' && !isShort && isTruncatedInside(page.times, next.times, beginTick, side)) {
       noteTruncated(behavior, next.received, side === 'high' ? 'low' : 'high');
-      if (work.idleRequests > idleRequestsMax) return end('contradicted', null, [page, next]);
+      if (progress.idleRequests > idleRequestsMax) return end('contradicted', null, [page, next]);
       observedAt = Math.min(observedAt, next.observedAt);
       page = next;
       isEndChecked = false;
@@ -115,75 +122,77 @@ export function* fetchSide(
       behavior.contradictions++;
       return end('contradicted', null, [page, next]);
     }
-    // Of two pages that end in one millisecond, one was cut off amid its ticks where they are more in the other.
-    const [had, has] = [countAtEnd(page, side), countAtEnd(next, side)];
-    if (has < had || (has > had && has >= crowdTicksMin)) return end('crowded', outermost, [page, next]);
-    if (isCrowded(work, next, begin, side) || (times.length === 1 && !hasRoom(next, page))) {
-      const exact = yield* requestWithRoom(work, toSideWindow(w, side, begin), side, next, page);
-      const lacksSome = begin === outermost && exact.countAtLast < countAtEnd(page, side);
-      if (lacksSome || isCrowded(work, exact, begin, side) || !hasRoom(exact, page))
-        return end('crowded', begin, [page, exact]);
+    // Two pages end in the same millisecond with different tick counts: one of them was truncated within that millisecond.
+    const [pageCount, nextCount] = [countAtEnd(page, side), countAtEnd(next, side)];
+    if (nextCount < pageCount || (nextCount > pageCount && nextCount >= crowdTicksMin))
+      return end('crowded', outermost, [page, next]);
+    if (isCrowded(progress, next, beginTick, side) || (times.length === 1 && !hasRoom(next, page))) {
+      const exact = yield* requestWithRoom(progress, toSideWindow(w, side, beginTick), side, next, page);
+      const lacksSome = beginTick === outermost && exact.countAtLast < countAtEnd(page, side);
+      if (lacksSome || isCrowded(progress, exact, beginTick, side) || !hasRoom(exact, page))
+        return end('crowded', beginTick, [page, exact]);
     }
-    if (isNear && begin !== median) {
-      const roomy = yield* requestWithRoom(work, toSideWindow(w, side, begin), side, next, page);
+    if (isNear && beginTick !== median) {
+      const roomy = yield* requestWithRoom(progress, toSideWindow(w, side, beginTick), side, next, page);
       if (!hasRoom(roomy, page)) return end('crowded', outermost, [page, next]);
       if (page !== first) noteWhole(behavior, page.received);
       isEndChecked = true;
       continue;
     }
     const isSameMoment = page.generatedAt !== null && page.generatedAt === next.generatedAt;
-    // Where a later begin did not make room in the page, the window may not be heeded.
+    // The page did not shrink although the request began later: the server may ignore from/to.
     const isDoubtful = isSameMoment || (next.received > 0.75 * page.received + 1 && times.length > 1);
     if (
       !isEndChecked &&
-      begin !== outermost &&
+      beginTick !== outermost &&
       (isDoubtful || needsEndCheck(behavior, next.received, page.received, side))
     ) {
-      const once = yield* requestPage(work, toSideWindow(w, side, outermost), side);
-      if (once === null) return end('refused', null, [page]);
-      const last = yield* requestWithRoom(work, toSideWindow(w, side, outermost), side, once, page);
-      const then = comparePagesAtSide(page.times, last.times, outermost, side);
-      if (then === 'contradicts') {
+      const edgePage = yield* requestPage(progress, toSideWindow(w, side, outermost), side);
+      if (edgePage === null) return end('refused', null, [page]);
+      const edgePageWithRoom = yield* requestWithRoom(progress, toSideWindow(w, side, outermost), side, edgePage, page);
+      const edgeRelation = comparePagesAtSide(page.times, edgePageWithRoom.times, outermost, side);
+      if (edgeRelation === 'contradicts') {
         behavior.contradictions++;
-        return end('contradicted', null, [page, last]);
+        return end('contradicted', null, [page, edgePageWithRoom]);
       }
-      if (last.countBefore > 1 || last.countAfter > 1) return end('unheeded', null, [page, next, last]);
+      if (edgePageWithRoom.countBefore > 1 || edgePageWithRoom.countAfter > 1)
+        return end('unheeded', null, [page, next, edgePageWithRoom]);
       isEndChecked = true;
-      if (then === 'further') {
+      if (edgeRelation === 'further') {
         noteTruncated(behavior, page.received, side);
         noteTruncated(behavior, next.received, side);
-        observedAt = Math.min(observedAt, last.observedAt);
-        page = last;
-        furthest = findOutermostTick(last.times, side);
-        noteWidestGap(widest, last);
+        observedAt = Math.min(observedAt, edgePageWithRoom.observedAt);
+        page = edgePageWithRoom;
+        furthest = findOutermostTick(edgePageWithRoom.times, side);
+        noteWidestGap(widest, edgePageWithRoom);
         isEndChecked = false;
         continue;
       }
-      if (isCrowded(work, last, outermost, side) || !hasRoom(last, page))
-        return end('crowded', outermost, [page, last]);
+      if (isCrowded(progress, edgePageWithRoom, outermost, side) || !hasRoom(edgePageWithRoom, page))
+        return end('crowded', outermost, [page, edgePageWithRoom]);
     }
     if (isSameMoment) {
       if (isPaused) behavior.isMomentFixed = true;
       if (behavior.isMomentFixed) {
         if (page !== first) noteWhole(behavior, page.received);
-        return end('inferred', begin, [page, next]);
+        return end('inferred', beginTick, [page, next]);
       }
       isPaused = true;
       yield { kind: 'pause' };
       continue;
     }
-    // The first page may have left something out at its other side.
+    // The first page may be truncated at its other side.
     if (page !== first) noteWhole(behavior, page.received);
-    return end('confirmed', begin, [page, next]);
+    return end('confirmed', beginTick, [page, next]);
   }
 }
 
-/** Whether a tick lies further out than another one. */
+/** Whether a tick lies further outward than another one. */
 const isOutside = (t: number, other: number, side: WindowSide): boolean => (side === 'high' ? t > other : t < other);
 
 /**
- * Whether a page holds nothing but ticks of one millisecond, and enough of them to fill a page: nobody can page over it.
- * One that shows a tick at the far end of the window, too, was not cut off before it.
+ * Whether a page contains only ticks of one millisecond, and enough to fill a page, so that paging cannot continue past
+ * them. A page that also shows a tick beyond the far end of the window was not truncated before it.
  */
 export function isCrowded({ largestPage }: FetchProgress, o: Observation, t: number, side: WindowSide): boolean {
   const { times, count, received, countBefore, countAfter, window, first, last } = o;
@@ -192,43 +201,43 @@ export function isCrowded({ largestPage }: FetchProgress, o: Observation, t: num
   return !hasFarEnd && count >= crowdTicksMin && received >= smallPageShare * largestPage;
 }
 
-/** Distinct ticks of the last millisecond of a page at a side. */
+/** Number of distinct ticks in the outermost millisecond of a page. */
 const countAtEnd = (o: Observation, side: WindowSide): number => (side === 'high' ? o.countAtLast : o.countAtFirst);
 
-/** Whether a page that begins at the last tick had room for a further one: what lies at the edges takes room, too. */
+/** Whether a page that begins at the last tick had room for another one. Ticks at the edges take up room as well. */
 const hasRoom = ({ received }: Observation, page: Observation): boolean =>
   received < crowdTicksMin || received <= 0.5 * page.received;
 
-/** Repeats a request that had no room for a further tick, where ticks at the very edges took it and can be left out now. */
+/** Repeats a request without the ticks at its edges, if these left no room for another tick. */
 function* requestWithRoom(
-  work: FetchProgress,
-  asked: Window,
+  progress: FetchProgress,
+  window: Window,
   side: WindowSide,
   o: Observation,
   page: Observation,
 ): FetchSteps<Observation> {
-  const hasEdgeTicks = (o.first! < asked.from && o.first === o.requested.from) || o.last! >= asked.to;
-  if (hasRoom(o, page) || !hasEdgeTicks || isRequested(o, toRequestedWindow(work.behavior, asked, true))) return o;
-  return (yield* requestPage(work, asked, side, true)) ?? o;
+  const hasEdgeTicks = (o.first! < window.from && o.first === o.requested.from) || o.last! >= window.to;
+  if (hasRoom(o, page) || !hasEdgeTicks || isRequested(o, toRequestedWindow(progress.behavior, window, true))) return o;
+  return (yield* requestPage(progress, window, side, true)) ?? o;
 }
 
 const toSideWindow = (w: Window, side: WindowSide, tick: number): Window =>
   side === 'high' ? { from: tick, to: w.to } : { from: w.from, to: tick + 1 };
 
-/** Up to where all of the pages speak at a side. */
+/** The end of the range that all pages cover at a side. */
 const computeEdge = (w: Window, side: WindowSide, pages: readonly Observation[]): number =>
   side === 'high'
     ? Math.min(w.to, ...pages.map(({ claimableWindow }) => claimableWindow.to))
     : Math.max(w.from, ...pages.map(({ claimableWindow }) => claimableWindow.from));
 
 /**
- * What lies between the first page and a tick further out, which is included. At the other end of the first page another
- * price of the same millisecond may have been cut off.
+ * The window between the first page and a tick further outward, which is included. At the other end of the first page, a
+ * second price of the same millisecond may have been truncated.
  */
 const computeWindowBetween = (first: Observation, tick: number, side: WindowSide): Window =>
   side === 'high' ? { from: first.times[0]! + 1, to: tick + 1 } : { from: tick, to: first.times.at(-1)! };
 
-/** Notes the widest gap between two ticks of a page. */
+/** Records the widest gap between two ticks of a page. */
 export function noteWidestGap(widest: { from: number; to: number }, { times }: Observation): void {
   for (let i = 1; i < times.length; i++) {
     if (times[i]! - times[i - 1]! <= widest.to - widest.from) continue;
@@ -237,41 +246,41 @@ export function noteWidestGap(widest: { from: number; to: number }, { times }: O
   }
 }
 
-/** How a second page relates to the first one from a tick of the first on, outward at one side. */
+/** How a second page relates to the first one, from a tick of the first one outward. */
 export type PageRelation = 'same' | 'further' | 'shorter' | 'contradicts';
 
-/** How far from the end of a truncated page the next request begins, as a share of its ticks: the overlap shows whether both agree. */
+/** Overlap between a truncated page and the next request, as a share of its ticks. The overlap shows whether both agree. */
 const overlapShare = 0.02;
 
-/** The last tick of a page at a side; `times` are distinct and ascending, with one at least. */
+/** The outermost tick of a page at a side. `times` are distinct, ascending and not empty. */
 export const findOutermostTick = (times: Float64Array, side: WindowSide): number =>
   side === 'high' ? times.at(-1)! : times[0]!;
 
-/** The median tick; of an even number of ticks the one that is further in. */
+/** The median tick. For an even number of ticks, the inner one of the two. */
 export function findMedianTick(times: Float64Array, side: WindowSide): number {
   const half = (times.length - 1) >> 1;
   return side === 'high' ? times[half]! : times[times.length - 1 - half]!;
 }
 
-/** A tick near the end of a page. */
+/** The tick at which the next request begins: `overlapShare` of the page before its end. */
 export function findTickNearEnd(times: Float64Array, side: WindowSide): number {
   const inward = Math.floor(times.length * overlapShare);
   return side === 'high' ? times[times.length - 1 - inward]! : times[inward]!;
 }
 
 /**
- * Compares two pages from `begin`, a tick of the first, outward. `contradicts`: the second lacks that tick, or they
- * differ where they overlap; `further`: the second goes beyond the last tick of the first; `shorter`: it ends before.
- * Times are distinct and ascending, epoch ms.
+ * Compares two pages from `beginTick`, a tick of the first page, outward. `contradicts`: the second page does not contain
+ * that tick, or the pages differ where they overlap; `further`: the second page continues past the first; `shorter`: it ends
+ * earlier. Times are distinct and ascending, epoch ms.
  */
 export function comparePagesAtSide(
   first: Float64Array,
   second: Float64Array,
-  begin: number,
+  beginTick: number,
   side: WindowSide,
 ): PageRelation {
-  const a = sliceOutward(first, begin, side);
-  const b = sliceOutward(second, begin, side);
+  const a = sliceOutward(first, beginTick, side);
+  const b = sliceOutward(second, beginTick, side);
   const shared = Math.min(a.length, b.length);
   if (shared === 0) return 'contradicts';
   for (let i = 0; i < shared; i++) if (a[i] !== b[i]) return 'contradicts';
@@ -280,16 +289,21 @@ export function comparePagesAtSide(
 }
 
 /**
- * Whether a second page that was asked for from `begin` on outward brought just the outer ticks of the first, and was cut
- * off at its inner end: so it was not at its outer one.
+ * Whether a second page, requested from `beginTick` outward, contains only the outer ticks of the first page. It was
+ * truncated at its inner end, so its outer end is complete.
  */
-export function isTruncatedInside(first: Float64Array, second: Float64Array, begin: number, side: WindowSide): boolean {
+export function isTruncatedInside(
+  first: Float64Array,
+  second: Float64Array,
+  beginTick: number,
+  side: WindowSide,
+): boolean {
   const inner = side === 'high' ? second[0]! : second.at(-1)!;
-  const isInner = side === 'high' ? inner > begin : inner < begin;
+  const isInner = side === 'high' ? inner > beginTick : inner < beginTick;
   if (second.length < 2 || !isInner) return false;
   const [a, b] = [sliceOutward(first, inner, side), sliceOutward(second, inner, side)];
   return a.length === b.length && a.every((t, i) => t === b[i]);
 }
 
-const sliceOutward = (times: Float64Array, begin: number, side: WindowSide): Float64Array =>
-  side === 'high' ? times.filter((t) => t >= begin) : times.filter((t) => t <= begin).reverse();
+const sliceOutward = (times: Float64Array, beginTick: number, side: WindowSide): Float64Array =>
+  side === 'high' ? times.filter((t) => t >= beginTick) : times.filter((t) => t <= beginTick).reverse();

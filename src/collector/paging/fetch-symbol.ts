@@ -28,46 +28,46 @@ import {
   type WindowRequest,
 } from './window-bisection.ts';
 
-/** What covering windows needs from outside. */
+/** Dependencies and limits of a symbol fetch. */
 export interface FetchContext {
   readonly upstream: Pick<Upstream, 'ticks'>;
   readonly clock: Clock;
   readonly runId: string;
   readonly origin: Origin;
   readonly behavior: ServerBehavior;
-  /** Ticks asked for in one request. */
+  /** Maximum number of ticks per request. */
   readonly pageLimit: number;
   readonly futureSkewMs: number;
   readonly signal: AbortSignal;
-  /** Makes a response durable; resolves when it may go on. */
+  /** Makes a response durable. Resolves when the next one may be appended. */
   append(record: TickRecord): Promise<void>;
   onPage(ticks: number): void;
 }
 
-/** A response without ticks: what it proves shows only once others were asked. */
+/** A response without ticks. It can be judged only after other symbols were requested. */
 export interface EmptyResponse extends Window {
   readonly symbol: string;
   readonly observedAt: number;
-  /** The request began at a tick that the service brought before, and does not bring now. */
+  /** The request began at a tick that the server returned before and does not return now. */
   readonly lacksKnownTick: boolean;
 }
 
 export interface FetchOutcome {
   readonly empties: readonly EmptyResponse[];
-  /** Windows taken for whole by the sizes of their pages alone. */
+  /** Windows considered complete only because of their page sizes. */
   readonly presumed: readonly Window[];
-  /** Windows that the service does not bring, with the reason. */
+  /** Windows that the service does not serve, with the reason. */
   readonly lost: readonly UnservedWindow[];
 }
 
-/** A window, and how it is fetched. */
+/** A window and the options for fetching it. */
 export interface FetchPlan extends Window {
   readonly options: FetchOptions;
 }
 
 /**
- * Fetches windows of a symbol and makes durable what came and what it proves. Rejects with UpstreamError.
- * @param empties receives the empty responses as they come: they count, though a later request fails
+ * Fetches windows of a symbol and makes the ticks and their coverage durable. Rejects with UpstreamError.
+ * @param empties receives empty responses as they arrive, so that they count even if a later request fails
  */
 export async function fetchSymbol(
   context: FetchContext,
@@ -77,29 +77,33 @@ export async function fetchSymbol(
 ): Promise<FetchOutcome> {
   const presumed: Window[] = [];
   const lost: UnservedWindow[] = [];
-  const heard: SymbolResponses = { responses: 0, refusal: null };
+  const responses: SymbolResponses = { responses: 0, refusal: null };
   for (const { from, to, options } of windows) {
-    const asks: WindowRequest[] = [{ from, to }];
-    while (asks.length > 0) {
-      const ask = asks.shift()!;
-      const cut = splitToLength(context.behavior, ask);
-      if (cut !== undefined) {
-        asks.unshift(...cut);
+    const queue: WindowRequest[] = [{ from, to }];
+    while (queue.length > 0) {
+      const request = queue.shift()!;
+      const pieces = splitToLength(context.behavior, request);
+      if (pieces !== undefined) {
+        queue.unshift(...pieces);
         continue;
       }
-      // Only the part that begins where the plan does begins after the known tick.
-      const how = ask.from === from ? options : { ...options, knownTick: null };
-      const refusal = await fetchOneWindow(context, symbol, ask, how, heard, { empties, presumed, lost });
+      // After a split, only the first part begins after the known tick.
+      const requestOptions = request.from === from ? options : { ...options, knownTick: null };
+      const refusal = await fetchOneWindow(context, symbol, request, requestOptions, responses, {
+        empties,
+        presumed,
+        lost,
+      });
       if (refusal === null) continue;
-      heard.refusal ??= refusal;
+      responses.refusal ??= refusal;
       const limit = Math.min(context.pageLimit, context.behavior.limit);
-      const parts = await planSmallerRequests(context, symbol, ask, limit, heard);
-      if (parts === null) lost.push(...giveUpRefused(context.behavior, ask, asks, refusal));
-      else asks.unshift(...parts);
+      const parts = await planSmallerRequests(context, symbol, request, limit, responses);
+      if (parts === null) lost.push(...giveUpRefused(context.behavior, request, queue, refusal));
+      else queue.unshift(...parts);
     }
   }
-  // Refused whatever was asked: that is about the symbol.
-  if (heard.responses === 0 && heard.refusal !== null) throw heard.refusal;
+  // Every request was refused, so the refusal concerns the symbol and not the windows.
+  if (responses.responses === 0 && responses.refusal !== null) throw responses.refusal;
   return { empties, presumed, lost: joinUnservedWindows(lost) };
 }
 
@@ -109,23 +113,23 @@ interface MutableFetchOutcome {
   readonly lost: UnservedWindow[];
 }
 
-/** Fetches one window; resolves to the error where its first request was refused, for how much it asks for or how old it is. */
+/** Fetches one window. Returns the error if the server refused the first request because of its size or age. */
 async function fetchOneWindow(
   context: FetchContext,
   symbol: string,
-  ask: WindowRequest,
+  request: WindowRequest,
   options: FetchOptions,
-  heard: SymbolResponses,
+  responses: SymbolResponses,
   outcome: MutableFetchOutcome,
 ): Promise<UpstreamError | null> {
   const { behavior, clock } = context;
-  const fetch = fetchWindow(behavior, ask, options);
-  const journal = openRecordBuffer(context, symbol, ask);
+  const fetch = fetchWindow(behavior, request, options);
+  const journal = openRecordBuffer(context, symbol, request);
   let isFirst = true;
-  let answer: Observation | null | undefined;
+  let lastObservation: Observation | null | undefined;
   for (;;) {
-    const { value: step, done } = fetch.next(answer);
-    answer = undefined;
+    const { value: step, done } = fetch.next(lastObservation);
+    lastObservation = undefined;
     if (done === true) break;
     if (step.kind === 'claim')
       await journal.claim({ ...step.window, fetchedAt: step.observedAt, evidence: step.evidence });
@@ -143,30 +147,30 @@ async function fetchOneWindow(
       const response = await sendPageRequest(context, symbol, step, limit);
       if (response instanceof UpstreamError) {
         if (isFirst) return response;
-        answer = null;
+        lastObservation = null;
         continue;
       }
       const { observation, record, gaps } = response;
       journal.hold(record);
-      heard.responses++;
+      responses.responses++;
       for (const window of gaps) outcome.lost.push(toStatedGap(window));
       if (isFirst) {
-        noteAcceptedSize(behavior, ask, limit);
-        const lag = findStalePart(ask, observation.observedAt);
+        noteAcceptedSize(behavior, request, limit);
+        const lag = findStalePart(request, observation.observedAt);
         if (lag !== null) outcome.lost.push(lag);
       }
       isFirst = false;
-      answer = observation;
+      lastObservation = observation;
     }
   }
   await journal.flush();
   return null;
 }
 
-/** How long the clock is given to move on, in ms: responses of one moment are one observation. */
+/** Pause that lets the clock advance, in ms. Responses with the same timestamp count as one observation. */
 const pauseMs = 2;
 
-/** Sends one request; the error where the service may have refused how much was asked for, or how old it is. */
+/** Sends one request. Returns the error if the server may have refused it because of its size or age. */
 async function sendPageRequest(
   context: FetchContext,
   symbol: string,
@@ -178,11 +182,11 @@ async function sendPageRequest(
   limit: number,
 ): Promise<{ observation: Observation; record: TickRecord; gaps: Window[] } | UpstreamError> {
   const { behavior, clock, signal, origin } = context;
-  // A tick that has to come again shows by itself whether the start is included.
+  // No one-millisecond margin: a tick that has to come again shows whether the server includes the start.
   const requested = toRequestedWindow(behavior, window, isExact);
   const sentAt = clock.nowMs();
-  const meaning: TickRequestPurpose = { origin, asked: { from: window.from, to: window.to }, kind: side };
-  const query = { symbol, ...requested, limit, askedAt: sentAt, meaning };
+  const purpose: TickRequestPurpose = { origin, asked: { from: window.from, to: window.to }, kind: side };
+  const query = { symbol, ...requested, limit, askedAt: sentAt, meaning: purpose };
   const page = await context.upstream.ticks(query, signal).catch((error: unknown) => {
     if (isSizeRefusal(error)) return error;
     throw error;
@@ -197,8 +201,8 @@ async function sendPageRequest(
 }
 
 /**
- * Requests a window once and makes durable what it brings; claims nothing of it. Null where the service may have refused
- * how much was asked for, or how old it is. Rejects with UpstreamError.
+ * Requests a window once and makes the ticks durable, without a claim. Returns null if the server may have refused the
+ * request because of its size or age. Rejects with UpstreamError.
  */
 export async function requestOnce(context: FetchContext, symbol: string, window: Window): Promise<Observation | null> {
   const step = { window, side: 'recheck', isExact: false } as const;
@@ -208,10 +212,10 @@ export async function requestOnce(context: FetchContext, symbol: string, window:
   return response.observation;
 }
 
-const createEmptyRecord = (context: FetchContext, symbol: string, asked: Window, observedAt: number): TickRecord => ({
+const createEmptyRecord = (context: FetchContext, symbol: string, window: Window, observedAt: number): TickRecord => ({
   runId: context.runId,
   symbol,
-  requestedWindow: { from: asked.from, to: asked.to },
+  requestedWindow: { from: window.from, to: window.to },
   observedAt,
   origin: context.origin,
   rank: precedenceRanks.poll,
@@ -220,35 +224,35 @@ const createEmptyRecord = (context: FetchContext, symbol: string, asked: Window,
   covered: [],
 });
 
-/** Makes claims durable, with the response before them or after it: never before the ticks that they speak of. */
-function openRecordBuffer(context: FetchContext, symbol: string, ask: Window) {
-  let held: TickRecord | null = null;
+/** Buffers claims and appends them together with their response, never before the ticks that they cover. */
+function openRecordBuffer(context: FetchContext, symbol: string, request: Window) {
+  let heldRecord: TickRecord | null = null;
   let covered: Omit<CoveredWindow, 'origin'>[] = [];
   async function flush(): Promise<void> {
-    if (held === null) return;
-    const record = { ...held, covered };
-    held = null;
+    if (heldRecord === null) return;
+    const record = { ...heldRecord, covered };
+    heldRecord = null;
     covered = [];
     await context.append(record);
   }
   return {
     flush,
     hold(record: TickRecord): void {
-      held = record;
+      heldRecord = record;
     },
     async claim(claim: Omit<CoveredWindow, 'origin'>): Promise<void> {
-      held ??= createEmptyRecord(context, symbol, ask, claim.fetchedAt);
+      heldRecord ??= createEmptyRecord(context, symbol, request, claim.fetchedAt);
       covered.push(claim);
     },
     async withdraw(window: Window): Promise<void> {
       await flush();
-      held = { ...createEmptyRecord(context, symbol, ask, context.clock.nowMs()), withdrawn: [window] };
+      heldRecord = { ...createEmptyRecord(context, symbol, request, context.clock.nowMs()), withdrawn: [window] };
       await flush();
     },
   };
 }
 
-/** Makes durable what empty responses prove. */
+/** Makes the coverage that an empty response proves durable. */
 export async function claimEmptyResponse(
   context: FetchContext,
   empty: EmptyResponse,
@@ -256,7 +260,7 @@ export async function claimEmptyResponse(
 ): Promise<void> {
   const { symbol, from, to, observedAt, lacksKnownTick } = empty;
   const base = { fetchedAt: observedAt };
-  // What is older than anything that the service ever showed may be gone there.
+  // Older windows may have expired on the server: nothing as old was ever returned.
   const since = lacksKnownTick ? to : Math.max(from, Math.min(to, oldestTick));
   const covered = [
     { from, to: since, evidence: 'inferred' as const, ...base },
@@ -265,17 +269,17 @@ export async function claimEmptyResponse(
   if (covered.length > 0) await context.append({ ...createEmptyRecord(context, symbol, empty, observedAt), covered });
 }
 
-/** Gives up what was refused, and of what is still to be asked what is older: a refusal of its age is remembered. */
+/** Gives up a refused window and all older pending ones. Remembers how far back the server refuses requests. */
 function giveUpRefused(
   behavior: ServerBehavior,
-  ask: WindowRequest,
-  asks: WindowRequest[],
+  request: WindowRequest,
+  queue: WindowRequest[],
   { reason }: UpstreamError,
 ): UnservedWindow[] {
-  const { older, rest } = partitionOlder(asks, ask);
-  if (older.length > 0) behavior.refusedBefore = ask.to;
-  asks.splice(0, asks.length, ...rest);
-  // One that was refused whole may have been refused for anything; of parts the recent ones were answered.
-  const isTooOld = ask.part !== undefined;
-  return [ask, ...older].map(({ from, to }) => ({ from, to, reason, ...(isTooOld && { isTooOld }) }));
+  const { older, rest } = partitionOlder(queue, request);
+  if (older.length > 0) behavior.refusedBefore = request.to;
+  queue.splice(0, queue.length, ...rest);
+  // A refusal of a full window can have any cause. If it is a part, requests for more recent parts succeeded.
+  const isTooOld = request.part !== undefined;
+  return [request, ...older].map(({ from, to }) => ({ from, to, reason, ...(isTooOld && { isTooOld }) }));
 }

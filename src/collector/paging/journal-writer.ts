@@ -4,31 +4,31 @@ import type { State } from '../../archive/journal/state.ts';
 import type { Clock } from '../../base/ports.ts';
 
 export interface JournalWriter<R = TickRecord> {
-  /** Takes a record, in order. Resolves when there is room for another; rejects where an earlier one was not written. */
+  /** Appends a record, in order. Resolves when there is room for another. Rejects if an earlier one could not be written. */
   append(record: R): Promise<void>;
-  /** Resolves once everything taken is durable. */
+  /** Resolves when all appended records are durable. */
   drain(): Promise<void>;
 }
 
-/** How records of a kind become durable, and what publishing one takes, in ticks. */
+/** How a kind of record is made durable, and the load of publishing one, in ticks. */
 interface RecordKind<R> {
   readonly append: (state: State, records: readonly R[]) => void;
   readonly computeLoad: (record: R) => number;
 }
 
 /**
- * Answers that may wait in memory, and share one transaction and so one sync of the disk: so many, and what they weigh
- * together in ticks. Of small ones many come while one batch is gathered.
+ * Limits of one batch, which is one transaction and so one disk sync: records, and their load in ticks. Small records arrive
+ * in large numbers while a batch is gathered.
  */
 const batchRecordsMax = 1024;
 const batchLoadMax = 320_000;
 
-/** How long an answer may wait for others, in ms: what a kill can cost, to be asked for again. */
+/** How long a record may wait for others, in ms. After a crash, records of this time have to be fetched again. */
 const gatherMs = 50;
 
 type PublishJournal = () => Promise<void>;
 
-/** A sink of answers of the tick route; see `openJournalWriter`. */
+/** Writes responses of the tick route to the journal; see `openJournalWriter`. */
 export const openTickJournalWriter = (
   state: State,
   clock: Clock,
@@ -37,7 +37,7 @@ export const openTickJournalWriter = (
 ): JournalWriter =>
   openJournalWriter({ append: appendTicks, computeLoad: computeTickLoad }, state, clock, journalTicksMax, publish);
 
-/** A sink of answers of the order-book route; see `openJournalWriter`. */
+/** Writes responses of the order-book route to the journal; see `openJournalWriter`. */
 export const openBookJournalWriter = (
   state: State,
   clock: Clock,
@@ -47,9 +47,8 @@ export const openBookJournalWriter = (
   openJournalWriter({ append: appendBooks, computeLoad: computeBookLoad }, state, clock, journalTicksMax, publish);
 
 /**
- * Gathers the answers of concurrent workers into transactions: a sync of the disk costs as much as many requests. When
- * the journal weighs more than `journalTicksMax` ticks it publishes first, which keeps memory and journal bounded
- * however much is fetched.
+ * Gathers the records of concurrent workers into transactions, because a disk sync costs as much as many requests. When the
+ * journal exceeds `journalTicksMax` ticks, publishes first. This bounds memory and the journal.
  */
 function openJournalWriter<R>(
   kind: RecordKind<R>,
@@ -60,25 +59,25 @@ function openJournalWriter<R>(
 ): JournalWriter<R> {
   let waiting: R[] = [];
   let waitingLoad = 0;
-  let journaled = readJournalLoad(state.db);
-  let broken: { error: unknown } | undefined;
+  let journalLoad = readJournalLoad(state.db);
+  let failure: { error: unknown } | undefined;
   let writing: Promise<void> | undefined;
 
   async function write(): Promise<void> {
     try {
       while (waiting.length > 0) {
         const batch = waiting;
-        const load = waitingLoad;
+        const batchLoad = waitingLoad;
         waiting = [];
         waitingLoad = 0;
         kind.append(state, batch);
-        journaled += load;
-        if (journaled <= journalTicksMax) continue;
+        journalLoad += batchLoad;
+        if (journalLoad <= journalTicksMax) continue;
         await publish();
-        journaled = readJournalLoad(state.db);
+        journalLoad = readJournalLoad(state.db);
       }
     } catch (error) {
-      broken = { error };
+      failure = { error };
     } finally {
       writing = undefined;
     }
@@ -92,7 +91,7 @@ function openJournalWriter<R>(
   const isFull = (): boolean => waiting.length >= batchRecordsMax || waitingLoad >= batchLoadMax;
 
   const check = (): void => {
-    if (broken !== undefined) throw broken.error;
+    if (failure !== undefined) throw failure.error;
   };
 
   return {
@@ -101,8 +100,8 @@ function openJournalWriter<R>(
       waiting.push(record);
       waitingLoad += kind.computeLoad(record);
       writing ??= gatherAndWrite();
-      // Full: nobody asks on before this is written, and a publish that it brings about is over.
-      while (isFull() && broken === undefined) await writing;
+      // The batch is full: all workers wait until it is written, and until a publish that it triggers is over.
+      while (isFull() && failure === undefined) await writing;
       check();
     },
     async drain() {

@@ -3,79 +3,82 @@ import { timeEnd, timeMin } from '../../base/time.ts';
 import { intersectTwo, isEmpty, isWithin, type Window } from '../../base/window.ts';
 import type { TickPage } from '../../client/upstream.ts';
 
-/** What one response says of the window that it was requested for. Times are epoch milliseconds. */
+/** The facts that one response gives about its requested window. Times are epoch milliseconds. */
 export interface Observation {
   readonly window: Window;
-  /** The window that stood in the request. */
+  /** The window as sent in the request. */
   readonly requested: Window;
-  /** Distinct times of the usable ticks inside `asked`, ascending. */
+  /** Distinct times of the usable ticks inside `window`, ascending. */
   readonly times: Float64Array;
-  /** Distinct usable ticks (time and price), inside `asked` or not. */
+  /** Distinct usable ticks (time and price), inside `window` or not. */
   readonly count: number;
-  /** Those of the first, and of the last, of `times`. */
+  /** Distinct ticks at the first and at the last of `times`. */
   readonly countAtFirst: number;
   readonly countAtLast: number;
-  /** Distinct usable ticks before and after what was requested. */
+  /** Distinct usable ticks before and after `requested`. */
   readonly countBefore: number;
   readonly countAfter: number;
-  /** First and last usable tick, wherever they lie; null where there is none. */
+  /** First and last usable tick, inside `window` or not. Null if there is none. */
   readonly first: number | null;
   readonly last: number | null;
-  /** Elements received, whether that is as many as were requested, and those of them that are unusable. */
+  /** Elements received, whether they reach the requested limit, and how many were rejected. */
   readonly received: number;
   readonly isFull: boolean;
   readonly rejected: number;
-  /** Why the first of them is; empty where none is. */
+  /** Reason for the first rejected element. Empty if there is none. */
   readonly rejectedReason: string;
   readonly observedAt: number;
-  /** As stated; null where the response does not say. Two responses with one moment are one observation. */
+  /** Generation time that the response states, or null. Two responses with the same time count as one observation. */
   readonly generatedAt: number | null;
-  /** What it may speak for: asked, stated by the service, before it was generated. May be empty. */
+  /** The window that the response may cover: requested, stated by the server, and before its generation. May be empty. */
   readonly claimableWindow: Window;
-  /** Whether it states an end narrower than requested at its first, or last, tick: it says where it was cut. */
+  /**
+   * Whether the response states an end at its first, or last, tick that is narrower than requested: it says where it was
+   * truncated.
+   */
   readonly isTruncatedLow: boolean;
   readonly isTruncatedHigh: boolean;
-  /** Windows that the service says it lacks. */
+  /** Windows for which the service states that it has no data. */
   readonly gaps: readonly Window[];
 }
 
-/** What stood in a request, and when it and its response were. Times are epoch milliseconds. */
+/** The parameters of a request, and its time. Times are epoch milliseconds. */
 export interface SentRequest {
   readonly requested: Window;
-  /** The most ticks that it asked for. */
+  /** Maximum number of ticks requested. */
   readonly limit: number;
   readonly sentAt: number;
-  /** The latest time that is believed of the response. */
+  /** Latest time accepted in the response. */
   readonly futureMs: number;
 }
 
 export interface ObservedPage {
   readonly observation: Observation;
-  /** Usable ticks inside the asked window, in the order they came. */
+  /** Usable ticks inside the window, in the order received. */
   readonly ticks: TickColumns;
   readonly rejected: readonly RejectedInput[];
 }
 
-/** Judges a response of the tick route: its usable ticks, and what it may speak for. */
+/** Evaluates a response of the tick route: its usable ticks, and the window that it may cover. */
 export function observePage(
   page: TickPage,
-  asked: Window,
+  window: Window,
   { requested, limit, sentAt, futureMs }: SentRequest,
 ): ObservedPage {
   const observedAt = resolveObservedAt(page.generatedAt, sentAt, futureMs, page.servedAt);
-  const { ticks, rejected, span } = validateTicks(page, asked, futureMs);
+  const { ticks, rejected, span } = validateTicks(page, window, futureMs);
   const { count, before, after } = countDistinct(page, requested, futureMs);
   const times = listDistinctTimes(ticks.t);
-  const reach = computeClaimableWindow(asked, requested, page, times, observedAt);
+  const claimable = computeClaimableWindow(window, requested, page, times, observedAt);
   const observation: Observation = {
-    window: { from: asked.from, to: asked.to },
+    window: { from: window.from, to: window.to },
     requested,
     times,
     count,
     countBefore: before,
     countAfter: after,
     observedAt,
-    claimableWindow: reach,
+    claimableWindow: claimable,
     countAtFirst: countAt(ticks, times[0]),
     countAtLast: countAt(ticks, times.at(-1)),
     first: span?.first ?? null,
@@ -93,7 +96,7 @@ export function observePage(
   return { observation, ticks, rejected };
 }
 
-/** Distinct prices of one moment. */
+/** Number of distinct prices at one time. */
 function countAt({ t, p }: TickColumns, time: number | undefined): number {
   if (time === undefined) return 0;
   let at = t.indexOf(time);
@@ -103,29 +106,29 @@ function countAt({ t, p }: TickColumns, time: number | undefined): number {
   return prices.size;
 }
 
-/** An end may name the last tick, or the millisecond after it. */
+/** An end may be stated as the last tick or as the millisecond after it. */
 const isAtTick = (end: number, tick: number): boolean => end === tick || end === tick + 1;
 
 /**
- * An end that names a tick of the response includes it, and so does one that repeats a request whose ends are known to be
- * included; any other is taken to exclude its own millisecond.
+ * A stated end includes its own millisecond if it equals a tick of the response, or repeats a request whose ends the server
+ * is known to include. Any other end excludes its own millisecond.
  */
 function computeClaimableWindow(
-  asked: Window,
+  window: Window,
   requested: Window,
   page: Pick<TickPage, 'from' | 'to'>,
   times: Float64Array,
   observedAt: number,
 ): Window {
-  const isFromExact = page.from === requested.from && requested.from === asked.from;
-  const isToExact = page.to === requested.to && requested.to === asked.to - 1;
+  const isFromExact = page.from === requested.from && requested.from === window.from;
+  const isToExact = page.to === requested.to && requested.to === window.to - 1;
   const from = page.from === null || page.from === times[0] || isFromExact ? page.from : page.from + 1;
   const to = page.to === null || (page.to !== times.at(-1) && !isToExact) ? page.to : page.to + 1;
-  const reach = intersectTwo(
-    { from: asked.from, to: Math.min(asked.to, observedAt) },
-    { from: from ?? asked.from, to: to ?? asked.to },
+  const claimable = intersectTwo(
+    { from: window.from, to: Math.min(window.to, observedAt) },
+    { from: from ?? window.from, to: to ?? window.to },
   );
-  return isEmpty(reach) ? { from: asked.from, to: asked.from } : reach;
+  return isEmpty(claimable) ? { from: window.from, to: window.from } : claimable;
 }
 
 function listDistinctTimes(t: Float64Array): Float64Array {
@@ -138,7 +141,7 @@ function listDistinctTimes(t: Float64Array): Float64Array {
   return sorted.subarray(0, n);
 }
 
-/** Counts distinct usable ticks, and those of them before and after what was requested. */
+/** Counts distinct usable ticks, and those before and after the requested window. */
 function countDistinct(
   { t, p }: TickColumns,
   requested: Window,
@@ -164,11 +167,11 @@ function countDistinct(
 }
 
 /**
- * When an answer was generated. Where it does not say, or names a time that cannot be, it is not before the request
- * was sent; taking the time of its arrival would claim what came in between. Times are epoch milliseconds.
- * @param futureMs the latest time that is believed: now, and the skew that two clocks may have
- * @param parseServedAt the service's time when the answer left it: far behind `sentAt` it shows that our clock is ahead, or a
- * cache in between; what was not yet then is not claimed
+ * When a response was generated. If the response does not state a plausible time, this is the time at which the request was
+ * sent: the time of arrival would claim ticks that appeared in between. Times are epoch milliseconds.
+ * @param futureMs latest time accepted: now, plus the allowed skew between two clocks
+ * @param servedAt the server's clock when the response was sent. If it is far behind `sentAt`, our clock is ahead or a cache
+ * is in between; later times are not claimed
  */
 export function resolveObservedAt(
   generatedAt: number | null,
@@ -178,11 +181,11 @@ export function resolveObservedAt(
 ): number {
   if (generatedAt !== null && generatedAt >= timeMin && generatedAt <= futureMs) return generatedAt;
   const moment = servedAt !== null && servedAt >= timeMin && servedAt < sentAt - skewMsMax ? servedAt : sentAt;
-  // A clock that was set back since the request was sent: ticks after this are rejected, so that nothing may be claimed there.
+  // The clock was set back after the request was sent. Later ticks are rejected, so nothing after this time may be claimed.
   return Math.min(moment, futureMs);
 }
 
-/** Two clocks that are set by the same time differ by less, in ms. */
+/** Maximum difference of two synchronised clocks, in ms. */
 const skewMsMax = 60_000;
 
 export interface TickSpan {
@@ -191,31 +194,31 @@ export interface TickSpan {
 }
 
 export interface ValidatedTicks {
-  /** Usable ticks inside the asked window, in the order they came. */
+  /** Usable ticks inside the window, in the order received. */
   readonly ticks: TickColumns;
-  /** Unusable ones, as received. */
+  /** Unusable ticks, as received. */
   readonly rejected: readonly RejectedInput[];
-  /** Usable ticks outside of the asked window: nobody asked for them, they come with their own window. */
+  /** Usable ticks outside of the window. Their own window brings them. */
   readonly outsideCount: number;
-  /** First and last usable tick, asked for or not; null where there is none. */
+  /** First and last usable tick, inside the window or not. Null if there is none. */
   readonly span: TickSpan | null;
 }
 
 /**
- * Sorts the ticks of an answer into usable, unusable and not asked for. Nothing is repaired by guessing: seconds in
- * place of milliseconds are a time outside the years 2000 to 2100. `futureMs` is the latest time believed, epoch ms.
- * Where every tick is usable and asked for, `ticks` holds the page's own columns.
+ * Sorts the ticks of a response into usable, unusable and outside of the window. Values are never guessed: seconds in place
+ * of milliseconds are a time outside the years 2000 to 2100. `futureMs` is the latest time accepted, epoch ms. If every tick
+ * is usable and inside, `ticks` holds the page's own columns.
  */
 export function validateTicks(
   page: TickColumns & { readonly rejected: readonly RejectedInput[] },
-  asked: Window,
+  window: Window,
   futureMs: number,
 ): ValidatedTicks {
   const { t, p } = page;
-  const clean = measureCleanPrefix(page, asked, futureMs);
+  const clean = measureCleanPrefix(page, window, futureMs);
   let { first, last } = clean;
-  const brought = (): TickSpan | null => (first > last ? null : { first, last });
-  if (clean.length === t.length) return { ticks: { t, p }, rejected: page.rejected, outsideCount: 0, span: brought() };
+  const getSpan = (): TickSpan | null => (first > last ? null : { first, last });
+  if (clean.length === t.length) return { ticks: { t, p }, rejected: page.rejected, outsideCount: 0, span: getSpan() };
   const rejected = [...page.rejected];
   const keptT = new Float64Array(t.length);
   const keptP = new Float64Array(t.length);
@@ -232,23 +235,23 @@ export function validateTicks(
     }
     if (time < first) first = time;
     if (time > last) last = time;
-    if (isWithin(time, asked)) {
+    if (isWithin(time, window)) {
       keptT[kept] = time;
       keptP[kept++] = p[i]!;
     } else outside++;
   }
   const ticks = { t: keptT.subarray(0, kept), p: keptP.subarray(0, kept) };
-  return { ticks, rejected, outsideCount: outside, span: brought() };
+  return { ticks, rejected, outsideCount: outside, span: getSpan() };
 }
 
-/** How many ticks come before the first that is unusable or not asked for, which is rare; and the least and greatest time of them. */
+/** Counts the ticks before the first one that is unusable or outside, with their least and greatest time. Such ticks are rare. */
 function measureCleanPrefix(
   { t, p }: TickColumns,
-  asked: Window,
+  window: Window,
   futureMs: number,
 ): TickSpan & { readonly length: number } {
-  const from = Math.max(asked.from, timeMin);
-  const to = Math.min(asked.to, timeEnd);
+  const from = Math.max(window.from, timeMin);
+  const to = Math.min(window.to, timeEnd);
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
   let length = 0;
@@ -266,7 +269,7 @@ function findTickFlaw(t: number, p: number, futureMs: number): string | undefine
   return findTimeFlaw(t, futureMs) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
 }
 
-/** Why a moment cannot be the time of a tick or an order book; `futureMs` is the latest that is believed, epoch ms. */
+/** Why a time cannot be that of a tick or an order book. `futureMs` is the latest time accepted, epoch ms. */
 export function findTimeFlaw(t: number, futureMs: number): string | undefined {
   if (!Number.isInteger(t)) return 't is not a whole number of milliseconds';
   if (t < timeMin || t >= timeEnd) return 't is outside the years 2000 to 2100';

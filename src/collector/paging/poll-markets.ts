@@ -10,59 +10,59 @@ export interface MarketsPollContext {
   readonly upstream: Pick<Upstream, 'markets'>;
   readonly clock: Clock;
   readonly views: readonly string[];
-  /** Markets asked for at first. */
+  /** Limit of the first request, in markets. */
   readonly limit: number;
   readonly paths: RecordPaths;
-  /** How far ahead of ours the service's clock may be; milliseconds. */
+  /** Maximum lead of the service's clock over ours, in ms. */
   readonly futureSkewMs: number;
   readonly signal: AbortSignal;
 }
 
 export interface MarketsPoll {
-  /** Each market once under each of its symbols, with the views that named it among those that answered. */
+  /** Each market once per symbol, with the views that listed it, among those that could be fetched. */
   readonly markets: readonly MarketFacts[];
   readonly rejected: readonly RejectedInput[];
   readonly observedAt: number;
-  /** Whether every view was had whole, and most of it could be read: only then does an absence mean that a market is gone. */
+  /** Whether every list is complete and most of it is usable. Only then does an absent market count as removed. */
   readonly complete: boolean;
-  /** What became of each view's list. */
+  /** The result of each view's list. */
   readonly lists: readonly ViewList[];
-  /** Lists that were not had whole while they answered, one clause each. */
+  /** Lists that were fetched but are not complete, one clause each. */
   readonly shortfalls: readonly string[];
-  /** Views whose list could not be had at all while another answered; `reason` is one clause. */
+  /** Views whose list could not be fetched while another one could. `reason` is one clause. */
   readonly failed: readonly { readonly view: string; readonly reason: string }[];
 }
 
-/** What became of one view's list. */
+/** The result of one view's list. */
 export interface ViewList {
   readonly view: string;
-  /** The moment that it is of, epoch ms; that of asking where it could not be had. */
+  /** Generation time of the list, epoch ms. Time of the request if the list could not be fetched. */
   readonly at: number;
-  /** Records that it named, and how many the service stated that there are; null where it stated none. */
+  /** Number of records in the list, and the total that the service stated. Null if it stated none. */
   readonly named: number;
   readonly total: number | null;
-  /** Why it was not had whole, one clause; null where it was. */
+  /** Why the list is not complete, as one clause. Null if it is complete. */
   readonly reason: string | null;
 }
 
-/** A record as received, and what it says. */
+/** A record as received, and the facts parsed from it. */
 interface MarketEntry {
   readonly record: unknown;
   readonly parsed: readonly MarketFacts[] | { readonly reason: string };
 }
 
 interface MarketList {
-  /** By identity, so that a market that several answers bring counts once; the latest of them wins. */
+  /** By identity: a market that several responses contain counts once, and the latest response wins. */
   readonly entries: ReadonlyMap<string, MarketEntry>;
   readonly observedAt: number;
-  /** As the service stated it; null where it did not. */
+  /** The total that the service stated, or null. */
   readonly total: number | null;
   readonly shortfall: string | null;
 }
 
 /**
- * Polls the lists of every view. What fails costs no more than what it would have brought.
- * @throws UpstreamError where no view answers, the credential is refused, or the service is out of reach from the start
+ * Polls the lists of all views. If a list fails, the others are still polled.
+ * @throws UpstreamError if no list could be fetched, the credential is refused, or the service is unreachable from the start
  */
 export async function pollMarkets(context: MarketsPollContext): Promise<MarketsPoll> {
   const markets = new Map<string, { facts: MarketFacts; views: Set<string> }>();
@@ -70,13 +70,13 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
   const lists: ViewList[] = [];
   const shortfalls: string[] = [];
   let observedAt = 0;
-  const answered = new Set<string>();
+  const fetchedViews = new Set<string>();
   const failed: { view: string; error: UpstreamError }[] = [];
   for (const view of context.views) {
     const askedAt = context.clock.nowMs();
     try {
       const list = await fetchWholeList(context, view);
-      answered.add(view);
+      fetchedViews.add(view);
       observedAt = Math.max(observedAt, list.observedAt);
       const reason = list.shortfall ?? findUnusableReason([...list.entries.values()]);
       lists.push({ view, at: list.observedAt, named: list.entries.size, total: list.total, reason });
@@ -86,12 +86,12 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
         else for (const facts of parsed) noteMarket(markets, facts, view);
       }
     } catch (error) {
-      if (!canContinueAfter(error, answered.size > 0)) throw error;
+      if (!canContinueAfter(error, fetchedViews.size > 0)) throw error;
       failed.push({ view, error });
       lists.push({ view, at: askedAt, named: 0, total: null, reason: error.reason });
     }
   }
-  if (answered.size === 0 && failed.length > 0) throw failed.at(-1)!.error;
+  if (fetchedViews.size === 0 && failed.length > 0) throw failed.at(-1)!.error;
   return {
     markets: [...markets.values()].map(({ facts, views }) => ({ ...facts, views: [...views].sort() })),
     rejected: [...rejected.values()],
@@ -103,14 +103,14 @@ export async function pollMarkets(context: MarketsPollContext): Promise<MarketsP
   };
 }
 
-/** Of a list most of whose records say nothing nobody knows whom it names. */
+/** If most records of a list are unusable, the list does not show which markets exist. */
 function findUnusableReason(entries: readonly MarketEntry[]): string | null {
   const rejected = entries.flatMap(({ parsed }) => ('reason' in parsed ? parsed.reason : []));
   if (rejected.length * 2 <= entries.length) return null;
   return `${rejected.length} of ${entries.length} records are unusable (${rejected[0]})`;
 }
 
-/** Enters what a view says of a market; the later view's facts win. */
+/** Adds a view's facts about a market. The facts of a later view win. */
 function noteMarket(
   markets: Map<string, { facts: MarketFacts; views: Set<string> }>,
   facts: MarketFacts,
@@ -121,19 +121,19 @@ function noteMarket(
   markets.set(key, { facts, views: views.add(view) });
 }
 
-/** Whether the poll goes on after an error. `reached`: the service has answered before. */
-const canContinueAfter = (error: unknown, reached: boolean): error is UpstreamError =>
-  error instanceof UpstreamError && error.failure !== 'credential' && (reached || error.failure !== 'unreachable');
+/** Whether the poll continues after an error. `hasResponse`: the service has responded before. */
+const canContinueAfter = (error: unknown, hasResponse: boolean): error is UpstreamError =>
+  error instanceof UpstreamError && error.failure !== 'credential' && (hasResponse || error.failure !== 'unreachable');
 
 /**
- * A view's list; where `total` says that it was cut off, asked again with a larger limit, then venue by venue. Once the
- * first answer is there, a request that fails leaves what was had.
+ * Fetches a view's list. If `total` shows that it is truncated, requests it with a larger limit, then for each venue. If a
+ * request after the first one fails, the records received so far are kept.
  */
 async function fetchWholeList(context: MarketsPollContext, view: string): Promise<MarketList> {
   const entries = new Map<string, MarketEntry>();
   const failed: UpstreamError[] = [];
   let observedAt = 0;
-  const ask = async (
+  const fetchList = async (
     query: MarketsQuery,
   ): Promise<{ query: MarketsQuery; total: number; count: number; open: boolean }> => {
     const sentAt = context.clock.nowMs();
@@ -145,51 +145,53 @@ async function fetchWholeList(context: MarketsPollContext, view: string): Promis
       entries.set(computeIdentity(entry), entry);
     }
     const count = page.markets.length;
-    // A list as long as was asked for, of a service that states no total: there may be more.
-    const open = page.total === null && query.limit !== undefined && count >= query.limit;
-    return { query, total: page.total ?? (open ? count + 1 : count), count, open };
+    // The list is as long as requested and the service states no total: there may be more.
+    const isOpen = page.total === null && query.limit !== undefined && count >= query.limit;
+    return { query, total: page.total ?? (isOpen ? count + 1 : count), count, open: isOpen };
   };
-  const askOn = (query: MarketsQuery) =>
-    ask(query).catch((error: unknown) => {
+  const fetchMore = (query: MarketsQuery) =>
+    fetchList(query).catch((error: unknown) => {
       if (!canContinueAfter(error, true)) throw error;
       failed.push(error);
       return null;
     });
-  const first = await ask({ view, limit: context.limit }).catch((error: unknown) => {
-    // It may be the limit that the service does not take; without one it chooses its own.
-    if (isRequestRefused(error)) return ask({ view });
+  const first = await fetchList({ view, limit: context.limit }).catch((error: unknown) => {
+    // The service may refuse the limit. Without one it applies its own.
+    if (isRequestRefused(error)) return fetchList({ view });
     throw error;
   });
-  const enough = first.open ? openLimitFactor * first.count : first.total;
-  const larger = first.count < first.total ? await askOn({ view, limit: enough }) : null;
-  // A limit that was refused would be refused for every venue, too.
-  const { query, total, open } = larger ?? first;
-  const isCut = () => Math.max(first.count, larger?.count ?? 0) < total && entries.size < total;
+  const largerLimit = first.open ? openLimitFactor * first.count : first.total;
+  const largerList = first.count < first.total ? await fetchMore({ view, limit: largerLimit }) : null;
+  // A refused limit would be refused for each venue too.
+  const { query, total, open: isOpen } = largerList ?? first;
+  const isCut = () => Math.max(first.count, largerList?.count ?? 0) < total && entries.size < total;
   for (const source of isCut() ? listSources(entries.values()) : []) {
     if (failed.at(-1)?.failure === 'unreachable') break;
-    await askOn({ ...query, source });
+    await fetchMore({ ...query, source });
   }
-  const stated = open ? null : total;
-  if (!isCut()) return { entries, observedAt, total: stated, shortfall: null };
-  const why = failed.length === 0 ? '' : `; ${failed.at(-1)!.reason}`;
-  const had = open ? `${entries.size} could be had, and there may be more` : `${entries.size} of ${total} could be had`;
-  return { entries, observedAt, total: stated, shortfall: `the list was cut off: ${had}${why}` };
+  const statedTotal = isOpen ? null : total;
+  if (!isCut()) return { entries, observedAt, total: statedTotal, shortfall: null };
+  const suffix = failed.length === 0 ? '' : `; ${failed.at(-1)!.reason}`;
+  const receivedText = isOpen
+    ? `${entries.size} received, and there may be more`
+    : `${entries.size} of ${total} received`;
+  return { entries, observedAt, total: statedTotal, shortfall: `the list is truncated: ${receivedText}${suffix}` };
 }
 
-/** How many times as much is asked for where nothing says how much there is. */
+/** Factor by which the limit grows if the service states no total. */
 const openLimitFactor = 10;
 
-/** The statuses that blame the request itself; 404 and the like would come without a limit, too. */
+/** Statuses that refuse the request itself. A 404 would come without a limit, too. */
 const isRequestRefused = (error: unknown): boolean =>
   error instanceof UpstreamError && [400, 413, 422].includes(error.status ?? 0);
 
-/** What makes a record the same market as another one: venues may share a canonical_id and have a record each. */
+/** The key by which two records are the same market. Venues may share a canonical_id and have a record each. */
 function computeIdentity({ record, parsed }: MarketEntry): string {
   if ('reason' in parsed) return JSON.stringify(record);
   return JSON.stringify([parsed[0]!.canonicalId, ...parsed.map((facts) => facts.symbol).sort()]);
 }
 
-/** Every venue that the records name. */
+/** All venues in the records. */
 function listSources(entries: Iterable<MarketEntry>): string[] {
   const sources = new Set<string>();
   for (const { parsed } of entries) {

@@ -1,64 +1,64 @@
 import type { Window } from '../../base/window.ts';
 
-/** Which side of a window a truncated page keeps. */
+/** The side of a window that a truncated page keeps. */
 export type TruncationSide = 'earliest' | 'latest';
 
-/** The side of a window that a request continues at: its start or its end. */
+/** The side of a window at which the next request continues: its start or its end. */
 export type WindowSide = 'low' | 'high';
 
 /**
- * What a run has inferred of how the service pages; shared by all symbols, since one service answers them. It only
- * chooses what to ask next, to save requests: it is no evidence that a window is whole.
+ * What a run has inferred of how the server pages. All symbols share it, as one server serves them. It only decides which
+ * request to send next, and saves requests. It is no evidence that a window is complete.
  */
 export interface ServerBehavior {
-  /** Elements of the largest page that was shown to be whole, and of the largest page of all. */
+  /** Elements in the largest page that was shown to be complete, and in the largest page of all. */
   largestWhole: number;
   largestPage: number;
-  /** Sizes of pages that were shown to have left something out; infinite and 0 before the first. */
+  /** Smallest and largest page that was shown to be truncated. Infinite and 0 before the first one. */
   truncatedMin: number;
   truncatedMax: number;
   truncatedPages: number;
-  /** The side that truncated pages kept; null while unknown, or where both were seen. */
+  /** The side that truncated pages kept. Null if unknown, or if both were seen. */
   side: TruncationSide | null;
   isSideMixed: boolean;
-  /** Responses that disagreed with an earlier one about ticks that both should have. */
+  /** Responses that disagreed with an earlier one about ticks that both should contain. */
   contradictions: number;
-  /** Responses state one moment though the clock moves on: it is that of the data, and no two of them confirm anything. */
+  /** Responses state the same time although the clock advances: it is the time of the data, and no response confirms another. */
   isMomentFixed: boolean;
-  /** A page that was presumed whole by its size was truncated: no size is trusted any more. */
+  /** A page that was considered complete because of its size was truncated: page sizes are no longer used. */
   isErratic: boolean;
-  /** Requests from the last tick of a window, and across its widest gap, that were considered. */
+  /** Checks considered so far: requests from the last tick of a window, and requests across its widest gap. */
   endChecks: number;
   gapChecks: number;
-  /** True once a response brought a tick at the very start, or end, that was requested. */
+  /** True after a response contained a tick at the exact start, or end, that was requested. */
   fromInclusive: boolean;
   toInclusive: boolean;
-  /** The time of the oldest tick that the service ever showed, epoch ms; infinite before. */
+  /** Time of the oldest tick that the server ever returned, epoch ms. Infinite before the first one. */
   oldestTick: number;
-  /** It does not answer for what lies before the start that a response states. */
+  /** The server does not serve the time before the start that a response stated. */
   refusesEarlier: boolean;
-  /** Most ticks, and the longest window in ms, that it takes a request for; infinite until it has refused more. */
+  /** Largest number of ticks, and longest window in ms, that the server accepts per request. Infinite until a refusal. */
   limit: number;
   windowMsMax: number;
-  /** Whether a request for so many ticks was answered, and the longest window in ms that was. */
+  /** Whether a request with the current limit was answered, and the longest answered window in ms. */
   isLimitConfirmed: boolean;
   windowMsAcceptedMax: number;
-  /** Where it was seen to refuse what is older, for some symbol; epoch ms. */
+  /** The server refused requests for times before this one, for some symbol. Epoch ms. */
   refusedBefore: number;
-  /** The search for what it takes that is under way, and how many more may end in nothing. */
+  /** The running search for an accepted request size, and how many more searches may fail. */
   sizeSearch: Promise<boolean> | null;
   sizeSearchesLeft: number;
 }
 
-/** What is remembered from run to run: how large pages were, and which side truncated ones kept. */
+/** What is kept from run to run: page sizes, and the side that truncated pages kept. */
 export type KnownPages = Pick<
   ServerBehavior,
   'largestWhole' | 'truncatedMin' | 'truncatedMax' | 'truncatedPages' | 'side' | 'isSideMixed'
 >;
 
 /**
- * Of a behavior what is remembered; null where no page was shown to be whole or truncated. Where sizes turned out to mean
- * nothing, how truncated pages varied is remembered, and no size counts as whole.
+ * Returns what is kept for the next run. Null if no page was shown to be complete or truncated. If page sizes turned out to
+ * be unreliable, only the sizes of truncated pages are kept.
  */
 export function getKnownPages(behavior: ServerBehavior): KnownPages | null {
   const { largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, isErratic } = behavior;
@@ -67,8 +67,9 @@ export function getKnownPages(behavior: ServerBehavior): KnownPages | null {
 }
 
 /**
- * @param oldestTick the oldest tick that earlier runs saw of this service, epoch ms
- * @param known what an earlier run remembered; it saves requests, and is no evidence
+ * Creates the behavior of an unknown server.
+ * @param oldestTick oldest tick that earlier runs got from this server, epoch ms
+ * @param known what an earlier run kept; it saves requests and is no evidence
  */
 export const createServerBehavior = (
   oldestTick = Number.POSITIVE_INFINITY,
@@ -100,36 +101,35 @@ export const createServerBehavior = (
   ...known,
 });
 
-/** Fewer ticks than this are no page cap that a service would have. */
+/** A page with fewer ticks is not at a page cap: no server has one so small. */
 const capTicksMin = 4;
 
-/** The share of the smallest truncated page from which on a page is taken for truncated: caps vary. */
+/** A page counts as truncated from this share of the smallest truncated page on, because page caps vary. */
 const truncatedShare = 0.8;
 
-/** Records a page that left ticks out at one side of its window. */
+/** Records a page that was truncated at one side of its window. */
 export function noteTruncated(behavior: ServerBehavior, count: number, side: WindowSide): void {
   if (count < 2) return;
   behavior.truncatedPages++;
   behavior.truncatedMin = Math.min(behavior.truncatedMin, count);
   behavior.truncatedMax = Math.max(behavior.truncatedMax, count);
   if (count < behavior.largestWhole) behavior.isErratic = true;
-  const kept = side === 'high' ? 'earliest' : 'latest';
-  if (behavior.isSideMixed || behavior.side === kept) return;
+  const keptSide = side === 'high' ? 'earliest' : 'latest';
+  if (behavior.isSideMixed || behavior.side === keptSide) return;
   if (behavior.side !== null) {
     behavior.isSideMixed = true;
     behavior.side = null;
-  } else behavior.side = kept;
+  } else behavior.side = keptSide;
 }
 
-/** Records a page that was shown to have left nothing out. */
+/** Records a page that was shown to be complete. */
 export function noteWhole(behavior: ServerBehavior, count: number): void {
   behavior.largestWhole = Math.max(behavior.largestWhole, count);
 }
 
 /**
- * Whether a page may have left some of its window out at a side: it has as many elements as were requested, or it looks so
- * beside other pages.
- * @param isAskedOn whether more requests follow whatever it looks like: then a wrong guess costs one more, and no tick
+ * Whether a page may be truncated at a side: it has the requested number of elements, or as many as truncated pages have.
+ * @param isAskedOn whether more requests follow in either case. A wrong guess then costs one request and loses no tick
  */
 export function looksTruncated(
   behavior: ServerBehavior,
@@ -148,34 +148,34 @@ export function looksTruncated(
   );
 }
 
-/** A page below this share of the largest one is not truncated: no cap is taken to vary by more. */
+/** A page below this share of the largest page is not truncated: page caps are assumed to vary by less. */
 export const smallPageShare = 0.2;
 
-/** Truncated pages of one size after which a cap counts as fixed. */
+/** Truncated pages of the same size after which a page cap counts as fixed. */
 const fixedPagesMin = 4;
 
-/** Truncated pages after which the smallest of a cap that varies widely counts as seen. */
+/** Truncated pages after which the minimum of a widely varying page cap counts as known. */
 const knownRangePagesMin = 12;
 
-/** How many windows have their end checked by one more request before a server counts as steady, and every how many after that. */
+/** The first windows of a run get an extra end check. Afterwards, one in `endCheckEvery` does. */
 const endChecksFirst = 4;
 const endCheckEvery = 24;
 
 /**
- * Whether a request from the very last tick should back up one from the median that brought nothing new. Where caps
- * vary, a page may end at the same tick as the page before by chance; from the last tick on, it cannot.
+ * Whether a request from the last tick should back up a request from the median that returned nothing new. If page caps
+ * vary, two pages can end at the same tick by chance. A page that begins at that tick cannot.
  * @param count elements of the page from the median
  * @param before elements of the page that it confirms
- * @param side where the page might have been cut off: many pages that all kept it speak against that
+ * @param side the side at which the page may be truncated; many pages that all kept this side are evidence against it
  */
 export function needsEndCheck(behavior: ServerBehavior, count: number, before: number, side: WindowSide): boolean {
-  // The median of two ticks is the first, so that no room can be made.
+  // The median of two ticks is the first one, so the second request is not smaller.
   if ((count >= before && before > 2) || behavior.contradictions > 0) return true;
   const { truncatedPages, truncatedMin, truncatedMax, isErratic } = behavior;
   const isFixed = truncatedPages >= fixedPagesMin && truncatedMin === truncatedMax && !isErratic;
   if (isFixed) return count >= truncatedMin;
   const isKept = behavior.side === (side === 'high' ? 'latest' : 'earliest') && truncatedPages >= knownRangePagesMin;
-  // Of a cap that varies by less than that, half of a page is no full one: a page from the median holds as much.
+  // If a page cap varies by less than 25 %, a page of half its size is not truncated.
   if (truncatedPages > 0 && truncatedMin < truncatedMax && !isKept)
     return truncatedPages < knownRangePagesMin || truncatedMin < 0.75 * truncatedMax || count >= 0.5 * truncatedMin;
   if (count < capTicksMin) return false;
@@ -183,17 +183,17 @@ export function needsEndCheck(behavior: ServerBehavior, count: number, before: n
   return nth < endChecksFirst || nth % endCheckEvery === 0;
 }
 
-/** Every how many windows the widest gap between two ticks is asked for on its own. */
+/** In one of this many windows, the widest gap between two ticks is requested separately. */
 const gapCheckEvery = 48;
 
-/** Whether the widest gap of a window should be asked for on its own: now and then, and always of a server that was caught. */
+/** Whether to request the widest gap of a window separately: regularly, and always if responses contradicted each other. */
 export const needsGapCheck = (behavior: ServerBehavior): boolean =>
   behavior.gapChecks++ % gapCheckEvery === 0 || behavior.contradictions > 0;
 
 /**
- * Learns from the edges: a tick at the very end requested shows that the end is included; so with the start. Some services
- * bring the last tick before the window too; more ticks beyond the edges come from one that ignores them, and then
- * nothing is shown. `t` in epoch ms, any order.
+ * Infers from the edges of a response whether the server includes the requested start and end. Some servers also return the
+ * last tick before the window. More ticks outside of the window mean that the server ignores from/to, which shows nothing.
+ * `t` in epoch ms, in any order.
  */
 export function noteEdges(behavior: ServerBehavior, requested: Window, t: Float64Array): void {
   if (behavior.fromInclusive && behavior.toInclusive) return;
@@ -213,8 +213,8 @@ export function noteEdges(behavior: ServerBehavior, requested: Window, t: Float6
 }
 
 /**
- * The window to put into a request. It begins one millisecond early and ends at the excluded end, so that no tick is
- * missed whichever ends are included; `isExact`: no tick beyond the edges is to take room, as far as the ends are known.
+ * The window to put into a request. It begins one millisecond early and ends at the excluded end, so that no tick is missed
+ * whether the server includes its ends or not. `isExact`: omit this margin where the server is known to include the end.
  */
 export function toRequestedWindow(behavior: ServerBehavior, { from, to }: Window, isExact: boolean): Window {
   return {

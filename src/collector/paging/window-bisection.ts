@@ -3,19 +3,19 @@ import type { Window } from '../../base/window.ts';
 import type { Upstream } from '../../client/upstream.ts';
 import { type ServerBehavior, toRequestedWindow } from './server-behavior.ts';
 
-/** A window no longer than this is not asked for in parts, in ms: a service that refuses it refuses it for its age. */
+/** Windows up to this length are not split, in ms: a service that refuses one refuses it because of its age. */
 const partMsMin = 3_600_000;
 
-/** Limits to try where a service may refuse a larger one. */
+/** Limits to try if a service may refuse a larger one. */
 const lowerLimits = [1000, 100];
 
-/** Statuses by which a service may refuse how much is asked for, or how old it is; it may mean something else by them. */
+/** Statuses by which a service may refuse the size or age of a request. They may have other causes. */
 const sizeStatuses: readonly (number | undefined)[] = [400, 413, 416, 422];
 
 export const isSizeRefusal = (error: unknown): error is UpstreamError =>
   error instanceof UpstreamError && error.failure === 'refused' && sizeStatuses.includes(error.status);
 
-/** What has come of one symbol. */
+/** The responses for one symbol so far. */
 export interface SymbolResponses {
   responses: number;
   refusal: UpstreamError | null;
@@ -28,47 +28,49 @@ export interface RefusalContext {
 }
 
 /**
- * What to ask in place of an ask that was refused with `limit`: the same where less is asked for by now, else its parts,
- * the recent first. Null where nothing of it is worth asking for, nor anything older.
+ * What to request in place of a request that was refused with `limit`: the same window if limits are smaller by now,
+ * otherwise its parts, the most recent first. Null if neither it nor anything older can be served.
  */
 export async function planSmallerRequests(
   context: RefusalContext,
   symbol: string,
-  ask: WindowRequest,
+  request: WindowRequest,
   limit: number,
-  heard: SymbolResponses,
+  responses: SymbolResponses,
 ): Promise<readonly WindowRequest[] | null> {
   const { behavior } = context;
-  const smaller = (): boolean => limit > behavior.limit || ask.to - ask.from > behavior.windowMsMax;
-  if (heard.responses === 0) {
+  const isSmallerNow = (): boolean => limit > behavior.limit || request.to - request.from > behavior.windowMsMax;
+  if (responses.responses === 0) {
     while (behavior.sizeSearch !== null) await behavior.sizeSearch.catch(() => {});
-    if (smaller()) return [ask];
-    const sizing = searchAcceptedSize(context, symbol, ask, limit);
-    behavior.sizeSearch = sizing.finally(() => {
+    if (isSmallerNow()) return [request];
+    const search = searchAcceptedSize(context, symbol, request, limit);
+    behavior.sizeSearch = search.finally(() => {
       behavior.sizeSearch = null;
     });
     if (!(await behavior.sizeSearch)) return null;
-    heard.responses++;
-    if (smaller()) return [ask];
+    responses.responses++;
+    if (isSmallerNow()) return [request];
   }
-  return splitRequest(behavior, ask);
+  return splitRequest(behavior, request);
 }
 
-/** Whether it answers for the last hour of an ask, if need be with a lower limit: that is behavior. */
+/** Searches for a limit at which the service serves the last hour of a request, and records it. */
 async function searchAcceptedSize(
   context: RefusalContext,
   symbol: string,
-  ask: WindowRequest,
+  request: WindowRequest,
   limit: number,
 ): Promise<boolean> {
   const { behavior, upstream, signal } = context;
   if (behavior.sizeSearchesLeft === 0) return false;
-  const recent = { from: Math.max(ask.from, ask.to - partMsMin), to: ask.to };
-  const same = recent.from > ask.from ? [limit] : [];
-  const limits = behavior.isLimitConfirmed ? same : [...same, ...lowerLimits.filter((lower) => lower < limit)];
+  const recentWindow = { from: Math.max(request.from, request.to - partMsMin), to: request.to };
+  const sameLimit = recentWindow.from > request.from ? [limit] : [];
+  const limits = behavior.isLimitConfirmed
+    ? sameLimit
+    : [...sameLimit, ...lowerLimits.filter((lower) => lower < limit)];
   for (const lower of limits) {
     try {
-      await upstream.ticks({ symbol, ...toRequestedWindow(behavior, recent, false), limit: lower }, signal);
+      await upstream.ticks({ symbol, ...toRequestedWindow(behavior, recentWindow, false), limit: lower }, signal);
     } catch (error) {
       if (!isSizeRefusal(error)) throw error;
       continue;
@@ -80,12 +82,15 @@ async function searchAcceptedSize(
   return false;
 }
 
-/** The parts of an ask that was refused for its length or its age; null where it is too short for the first. */
-function splitRequest(behavior: ServerBehavior, ask: WindowRequest): readonly WindowRequest[] | null {
-  const { from, to } = ask;
+/**
+ * The parts of a request that was refused because of its length or age. Null if it is too short for its length to be the
+ * cause.
+ */
+function splitRequest(behavior: ServerBehavior, request: WindowRequest): readonly WindowRequest[] | null {
+  const { from, to } = request;
   if (to - from <= partMsMin) return null;
   const { refusedBefore } = behavior;
-  // The service may go back as far for this symbol as for another; an hour more tells whether it goes further.
+  // History may begin at the same time for this symbol as for others. One more hour shows whether it begins earlier.
   if (from < refusedBefore - partMsMin && refusedBefore < to) {
     const cuts = [to, refusedBefore, refusedBefore - partMsMin, from];
     return cuts.slice(1).map((cut, i) => ({ from: cut, to: cuts[i]!, part: 'some' }));
@@ -97,47 +102,47 @@ function splitRequest(behavior: ServerBehavior, ask: WindowRequest): readonly Wi
   ];
 }
 
-/** The recent part of an ask longer than the service takes, and what is left of it; undefined where it is not. */
+/** Splits off the most recent part of a request that is longer than the service accepts. Undefined if it is short enough. */
 export function splitToLength(
   { windowMsMax }: ServerBehavior,
-  ask: WindowRequest,
+  request: WindowRequest,
 ): readonly WindowRequest[] | undefined {
-  if (ask.to - ask.from <= windowMsMax) return undefined;
-  const cut = ask.to - windowMsMax;
+  if (request.to - request.from <= windowMsMax) return undefined;
+  const cut = request.to - windowMsMax;
   return [
-    { from: cut, to: ask.to, part: 'some' },
-    { from: ask.from, to: cut },
+    { from: cut, to: request.to, part: 'some' },
+    { from: request.from, to: cut },
   ];
 }
 
 /**
- * Learns from an answer how much may be asked for. Where both halves are answered and the whole was not, it is for its
- * length, unless longer windows have been answered in this run.
+ * Infers from a response which requests the service accepts. If both halves of a window are answered and the window was not,
+ * its length was the cause, unless longer windows were answered in this run.
  */
-export function noteAcceptedSize(behavior: ServerBehavior, ask: WindowRequest, limit: number): void {
-  const lengthMs = ask.to - ask.from;
+export function noteAcceptedSize(behavior: ServerBehavior, request: WindowRequest, limit: number): void {
+  const lengthMs = request.to - request.from;
   behavior.isLimitConfirmed ||= limit >= behavior.limit || behavior.limit === Number.POSITIVE_INFINITY;
-  if (ask.part === 'older half' && behavior.windowMsAcceptedMax <= lengthMs + 1) {
+  if (request.part === 'older half' && behavior.windowMsAcceptedMax <= lengthMs + 1) {
     behavior.windowMsMax = Math.min(behavior.windowMsMax, lengthMs);
   }
   behavior.windowMsAcceptedMax = Math.max(behavior.windowMsAcceptedMax, lengthMs);
 }
 
 /**
- * Takes out of what is still to be asked what is older than a part that was refused, and so would be refused as well.
- * A remainder that an answer left is no such part: it may be refused for being too short.
+ * Separates the pending requests that are older than a refused part, and would be refused as well. The remainder that a
+ * response left is no such part: it may be refused because it is too short.
  */
 export function partitionOlder(
-  asks: readonly WindowRequest[],
+  requests: readonly WindowRequest[],
   refused: WindowRequest,
 ): { older: readonly WindowRequest[]; rest: readonly WindowRequest[] } {
-  if (refused.part === undefined) return { older: [], rest: asks };
-  const isOlder = (ask: WindowRequest): boolean => ask.to <= refused.from;
-  return { older: asks.filter(isOlder), rest: asks.filter((ask) => !isOlder(ask)) };
+  if (refused.part === undefined) return { older: [], rest: requests };
+  const isOlder = (request: WindowRequest): boolean => request.to <= refused.from;
+  return { older: requests.filter(isOlder), rest: requests.filter((request) => !isOlder(request)) };
 }
 
-/** A window to be fetched. */
+/** A window to fetch. */
 export interface WindowRequest extends Window {
-  /** A part of a window that was refused; the older half is asked for only where the recent one was answered. */
+  /** Set for a part of a refused window. The older half is requested only if the recent one was answered. */
   readonly part?: 'some' | 'older half';
 }

@@ -3,44 +3,44 @@ import { findFirstAtOrAfter } from '../../archive/format/tick-columns.ts';
 import type { Random } from '../../base/ports.ts';
 import { dayMs, floorToDay, intersect, isWithin, minuteMs, union, type Window } from '../../base/window.ts';
 
-/** A symbol that may be drawn, and how many ticks the archive has of it. */
+/** A symbol that may be drawn, and its number of ticks in the archive. */
 export interface RecheckCandidate {
   readonly symbol: string;
   readonly ticks: number;
 }
 
-/** Rechecked windows are drawn from one minute to two days wide, each magnitude as likely as another. */
+/** Width of rechecked windows: one minute to two days, log-uniform. */
 export const recheckWindowMsMin = minuteMs;
 export const recheckWindowMsMax = 2 * dayMs;
 
-/** The share of symbols drawn by their number of ticks; the others are drawn evenly, so that quiet ones are reached. */
+/** Share of symbols drawn with a probability proportional to their ticks. The others are drawn evenly, to include quiet ones. */
 const byTicksShare = 0.75;
-/** The share of windows that begin near the moment at which their response was generated: late ticks are missing there. */
+/** Share of windows near the time at which their response was generated. Late ticks are missing there. */
 const edgeShare = 0.5;
-/** Of the others the share that lies in the last days; those left reach back to the first covered moment. */
+/** Share of the other windows that lie in the last `recentMs`. The rest extends back to the first covered time. */
 const recentShare = 0.5;
 const recentMs = 2 * dayMs;
-/** The share of windows that are laid over a known tick: an empty window teaches little. */
+/** Share of windows placed around a known tick. An empty window shows little. */
 const tickShare = 0.75;
-/** How far from the moment drawn that tick may lie, in ms. */
+/** Maximum distance between the drawn time and that tick, in ms. */
 const tickReachMs = dayMs / 2;
-/** The least width where ticks are rare, in ms. */
+/** Upper limit of the minimum width, for rare ticks, in ms. */
 const widthMsUsual = dayMs / 4;
 
-/** Windows that every run rechecks, however few requests it sent: fewer would take weeks to find anything. */
+/** Minimum number of windows per run: with fewer, it would take weeks to detect a problem. */
 const recheckWindowsMin = 4;
 
-/** How many windows a run rechecks that has sent so many requests: at least four, none where the share is 0. */
+/** Number of windows to recheck after a run with that many requests: at least four, or none if the share is 0. */
 export const countRechecks = (share: number, requests: number): number =>
   share === 0 ? 0 : Math.max(recheckWindowsMin, Math.ceil(share * requests));
 
-/** Requests that may go to what is in doubt in a night, however few the run sent: fewer would leave doubts to expire. */
+/** Minimum number of requests per night for doubtful windows: with fewer, doubts would expire. */
 const rereadRequestsMin = 128;
 
-/** How many requests a run that has sent so many may send to read again what is in doubt. */
+/** Maximum number of requests for fetching doubtful windows again, after a run with that many requests. */
 export const countRereadRequests = (requests: number): number => Math.max(rereadRequestsMin, requests);
 
-/** Draws a symbol; null where there is none. */
+/** Draws a symbol. Null if there is none. */
 export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random): string | null {
   if (symbols.length === 0) return null;
   const total = symbols.reduce((sum, { ticks }) => sum + ticks, 0);
@@ -54,16 +54,16 @@ export function drawSymbol(symbols: readonly RecheckCandidate[], random: Random)
   return any;
 }
 
-/** A moment about which a window is rechecked, epoch ms, and whether a known tick near it may be taken in its place. */
+/** A time around which a window is rechecked, epoch ms. `isEdge`: it was drawn near the generation of a response. */
 export interface DrawnMoment {
   readonly t: number;
   readonly isEdge: boolean;
 }
 
 /**
- * Draws a moment of the settled part of a symbol's coverage: half of them by how long before its response it lies, from
- * `settleMs` to a day; else by its age, the last two days being the most likely and the oldest ones reached. Null where
- * nothing is settled.
+ * Draws a time in the settled part of a symbol's coverage. Half of the times are drawn by their distance to the generation
+ * of their response, from `settleMs` to a day. The others are drawn by their age: most from the last two days, down to the
+ * oldest. Null if nothing is settled.
  */
 export function drawMoment(coverage: readonly CoveredWindow[], settleMs: number, random: Random): DrawnMoment | null {
   const windows = union(computeSettledWindows(coverage, settleMs));
@@ -79,18 +79,18 @@ export function drawMoment(coverage: readonly CoveredWindow[], settleMs: number,
   const recent = intersect(windows, [{ from: end - recentMs, to: end }]);
   if (isRecent) return { t: drawWithin(recent, random), isEdge: false };
   const t = Math.floor(end - drawLogUniform(minuteMs, Math.max(minuteMs, end - first), random));
-  // A moment that nothing settled holds stands for the window before it.
-  const at = windows.find((w) => isWithin(t, w)) ?? windows.findLast((w) => w.to <= t) ?? windows[0]!;
-  return { t: isWithin(t, at) ? t : at.to - 1, isEdge: false };
+  // A time outside of settled windows is replaced by the end of the window before it.
+  const container = windows.find((w) => isWithin(t, w)) ?? windows.findLast((w) => w.to <= t) ?? windows[0]!;
+  return { t: isWithin(t, container) ? t : container.to - 1, isEdge: false };
 }
 
-/** Where known ticks have to be read for `placeWindow`. */
+/** The window whose known ticks have to be loaded for `placeWindow`. */
 export const computeTickReach = ({ t }: DrawnMoment): Window => ({ from: t - tickReachMs, to: t + tickReachMs });
 
 /**
- * Lays a window about a moment, its bounds drawn: one minute to two days wide, within the settled window of the moment.
- * Most are laid over a known tick near it.
- * @param times of the known ticks in `reachOf` the moment, ascending, epoch ms
+ * Places a window of random bounds around a time: one minute to two days wide, within the settled window that contains it.
+ * Most are placed around a known tick nearby.
+ * @param times known ticks in `computeTickReach` of the moment, ascending, epoch ms
  */
 export function placeWindow(
   moment: DrawnMoment,
@@ -104,24 +104,24 @@ export function placeWindow(
   const t = windows.some((w) => isWithin(onTick, w)) ? onTick : moment.t;
   const width = Math.round(drawLogUniform(computeWidthMsMin(times), recheckWindowMsMax, random));
   const from = t - Math.floor(random() * width);
-  const stretch = windows.find((w) => isWithin(t, w)) ?? { from: t, to: t + 1 };
-  return { from: Math.max(stretch.from, from), to: Math.min(stretch.to, from + width) };
+  const settledWindow = windows.find((w) => isWithin(t, w)) ?? { from: t, to: t + 1 };
+  return { from: Math.max(settledWindow.from, from), to: Math.min(settledWindow.to, from + width) };
 }
 
 /**
- * Half the mean distance of these ticks: most narrower windows would hold nothing but the tick that they are laid
- * over. Not all of it, as a service that leaves ticks out of wide windows makes them seem rarer than they are.
+ * Half the mean distance of these ticks: most narrower windows would contain only the tick around which they are placed. Not
+ * the full distance, because a server that omits ticks from wide windows makes them look rarer.
  */
 const computeWidthMsMin = (times: Float64Array): number =>
   Math.min(widthMsUsual, Math.max(recheckWindowMsMin, tickReachMs / (times.length + 1)));
 
-/** The last known tick before a moment near a response; about any other moment a tick drawn evenly. */
+/** Near a response, the last known tick before the time. Otherwise a random tick. */
 function drawTickNear({ t, isEdge }: DrawnMoment, times: Float64Array, random: Random): number {
   if (!isEdge) return times[Math.floor(random() * times.length)]!;
   return times[Math.max(0, findFirstAtOrAfter(times, t) - 1)]!;
 }
 
-/** From `min` to `max`, each magnitude as likely as another. */
+/** Log-uniform between `min` and `max`. */
 const drawLogUniform = (min: number, max: number, random: Random): number =>
   max <= min ? min : min * (max / min) ** random();
 
@@ -134,7 +134,7 @@ function drawWithin(windows: readonly Window[], random: Random): number {
   return windows.at(-1)!.from;
 }
 
-/** The UTC days of a symbol's coverage that hold one of the times, as far as they are covered; in order, disjoint. */
+/** The UTC days that contain one of the times, as far as they are covered. In order, disjoint. */
 export const listCoveredDays = (coverage: readonly CoveredWindow[], times: readonly number[]): Window[] =>
   intersect(
     coverage,

@@ -20,39 +20,39 @@ import {
   type RecheckCandidate,
 } from './recheck-plan.ts';
 
-/** What rechecks need from outside. */
+/** Dependencies and limits of rechecks. */
 export interface RecheckContext {
   readonly symbols: readonly RecheckCandidate[];
-  /** How long after a moment a response must come to be final, in ms. */
+  /** Minimum delay between a time and its response for the response to be final, in ms. */
   readonly settleMs: number;
-  /** The latest moment that is rechecked, excluded; epoch ms. */
+  /** End of the range that is rechecked, exclusive, epoch ms. */
   readonly endMs: number;
   readonly random: Random;
-  /** Coverage with what is journaled, at the grain of responses. */
+  /** Coverage including the journal, one window per response. */
   getCoverage(symbol: string): readonly CoveredWindow[];
-  /** Times of the ticks that the archive has, journaled ones included; ascending, distinct. */
+  /** Times of the ticks in the archive and the journal, ascending and distinct. */
   loadTickTimes(symbol: string, window: Window): Promise<Float64Array>;
   nowMs(): number;
-  /** Sends one request and makes durable what it brings; null where the service refuses it or fails. */
+  /** Sends one request and makes its ticks durable. Null if the service refuses it or fails. */
   requestPage(symbol: string, window: Window): Promise<Observation | null>;
-  /** Makes durable that windows count as covered no more. */
+  /** Makes the withdrawal of windows from coverage durable. */
   withdraw(symbol: string, windows: readonly Window[]): Promise<void>;
-  /** Fetches windows of a service that was caught: every response is compared with narrower ones. */
+  /** Fetches windows again, and compares each response with narrower ones. */
   refetch(plans: readonly SymbolPlan[]): Promise<void>;
 }
 
-/** A settled window that brought ticks which the archive should have had. */
+/** A settled window that returned ticks missing in the archive. */
 export interface Contradiction extends Window {
   readonly symbol: string;
-  /** Coverage that was withdrawn for it. */
+  /** Coverage that was withdrawn because of it. */
   readonly withdrawn: readonly Window[];
-  /** New ticks of these windows once they were fetched again. */
+  /** New ticks in the withdrawn windows after they were fetched again. */
   readonly ticks: number;
-  /** How late they were at least, in ms; null where they were left out, or nobody can tell. */
+  /** Minimum lateness of the ticks, in ms. Null if they were omitted, or if it is unknown. */
   readonly latenessMs: number | null;
-  /** When the latest of the responses that claimed these ticks' moments was generated, epoch ms. */
+  /** Generation time of the latest response that covered these ticks, epoch ms. */
   readonly fetchedAt: number;
-  /** Whether the service left the ticks out, though it had them: `proven` by a wide response without them. */
+  /** Whether the server omitted the ticks although it had them. `isProven`: a wide response without them proves it. */
   readonly isLeftOut: boolean;
   readonly isProven: boolean;
 }
@@ -60,65 +60,68 @@ export interface Contradiction extends Window {
 export interface RecheckResult {
   readonly requests: number;
   readonly windows: number;
-  /** Ticks that the rechecked windows brought, and those of them that were new. */
+  /** Ticks in the rechecked windows, and how many of them were new. */
   readonly seen: number;
   readonly found: number;
   readonly contradictions: readonly Contradiction[];
 }
 
-/** How many times as many windows are rechecked at most where some of them contradict. */
+/** Limit of the growth of the sample after contradictions, as a factor. */
 const sampleGrowthMax = 32;
-/** How many further windows a contradiction is worth at least. */
+/** Minimum number of further windows after a contradiction. */
 const sampleGrowthMin = 8;
-/** Contradictions after which a run knows enough: what is left is to read again what is in doubt. */
+/** Contradictions after which the recheck stops. More would show nothing new; the doubtful windows are fetched again. */
 const contradictionsMax = 8;
-/** Requests in a row that the service may refuse before it is asked no more. */
+/** Consecutive refusals after which the recheck stops. */
 const refusedRequestsMax = 8;
-/** How often a draw may fail to find anything settled, for each window. */
+/** Draws per window, as some find nothing settled. */
 const drawsMax = 8;
 
 /**
- * Reads a sample of settled windows again, with bounds and widths of its own. What brings ticks that the archive should
- * have had is withdrawn and fetched again; the sample is doubled then, by eight windows at least, up to 32 times its size,
- * eight contradictions, or the proof that the service leaves ticks out: more would teach nothing new.
- * @param windows how many to recheck
+ * Fetches a random sample of settled windows again, with other bounds and widths than before. If a window returns ticks
+ * missing in the archive, its coverage is withdrawn and fetched again. The sample then doubles, by at least eight windows,
+ * up to 32 times its size. Stops after eight contradictions, or a proof that the server omits ticks.
+ * @param windows number of windows to recheck
  */
 export async function recheck(context: RecheckContext, windows: number): Promise<RecheckResult> {
   const contradictions: Contradiction[] = [];
-  const sum = { requests: 0, windows: 0, seen: 0, found: 0 };
-  let wanted = windows;
-  let refused = 0;
-  for (let drawn = 0; drawn < wanted * drawsMax && sum.requests < wanted; drawn++) {
-    const one = await drawWindow(context);
-    if (one === null) continue;
-    const { symbol, window, coverage } = one;
+  const totals = { requests: 0, windows: 0, seen: 0, found: 0 };
+  let windowsPlanned = windows;
+  let refusals = 0;
+  for (let drawn = 0; drawn < windowsPlanned * drawsMax && totals.requests < windowsPlanned; drawn++) {
+    const drawnWindow = await drawWindow(context);
+    if (drawnWindow === null) continue;
+    const { symbol, window, coverage } = drawnWindow;
     const known = new Set(await context.loadTickTimes(symbol, window));
-    sum.requests++;
+    totals.requests++;
     const o = await context.requestPage(symbol, window);
-    refused = o === null ? refused + 1 : 0;
-    if (refused >= refusedRequestsMax) break;
+    refusals = o === null ? refusals + 1 : 0;
+    if (refusals >= refusedRequestsMax) break;
     if (o === null) continue;
-    sum.windows++;
-    sum.seen += o.times.length;
-    const found = [...o.times].filter((t) => !known.has(t) && coverage.some((w) => isWithin(t, w)));
-    if (found.length === 0) continue;
-    sum.found += found.length;
-    const contradiction = await resolveContradiction(context, symbol, window, coverage, found);
+    totals.windows++;
+    totals.seen += o.times.length;
+    const newTimes = [...o.times].filter((t) => !known.has(t) && coverage.some((w) => isWithin(t, w)));
+    if (newTimes.length === 0) continue;
+    totals.found += newTimes.length;
+    const contradiction = await resolveContradiction(context, symbol, window, coverage, newTimes);
     contradictions.push(contradiction);
     if (contradiction.isProven || contradictions.length >= contradictionsMax) break;
-    wanted = Math.min(windows * sampleGrowthMax, Math.max(wanted * 2, sum.windows + sampleGrowthMin));
+    windowsPlanned = Math.min(
+      windows * sampleGrowthMax,
+      Math.max(windowsPlanned * 2, totals.windows + sampleGrowthMin),
+    );
   }
-  return { ...sum, contradictions };
+  return { ...totals, contradictions };
 }
 
 interface DrawnWindow {
   readonly symbol: string;
   readonly window: Window;
-  /** What polls and backfills covered of the symbol. */
+  /** The symbol's coverage by polls and backfills. */
   readonly coverage: readonly CoveredWindow[];
 }
 
-/** Draws a window; null where the symbol drawn has nothing that is settled there. */
+/** Draws a window. Null if the drawn symbol has no settled coverage. */
 async function drawWindow({
   symbols,
   settleMs,
@@ -138,52 +141,62 @@ async function drawWindow({
   return { symbol, window: placeWindow(moment, coverage, settleMs, times, random), coverage };
 }
 
-/** Withdraws the days of coverage that a window contradicts, fetches them again, and judges by what came. */
+/** Withdraws the days of coverage that a window contradicts, fetches them again, and evaluates the new ticks. */
 async function resolveContradiction(
   context: RecheckContext,
   symbol: string,
   window: Window,
   coverage: readonly CoveredWindow[],
-  found: readonly number[],
+  newTimes: readonly number[],
 ): Promise<Contradiction> {
-  const withdrawn = listCoveredDays(coverage, found);
+  const withdrawn = listCoveredDays(coverage, newTimes);
   const span = { from: withdrawn[0]!.from, to: withdrawn.at(-1)!.to };
-  const isNew = new Set(found);
-  const before = new Set([...(await context.loadTickTimes(symbol, span))].filter((t) => !isNew.has(t)));
-  const relapse = await compareWithWideResponse(context, symbol, coverage, found);
+  const isNew = new Set(newTimes);
+  const knownBefore = new Set([...(await context.loadTickTimes(symbol, span))].filter((t) => !isNew.has(t)));
+  const wideResult = await compareWithWideResponse(context, symbol, coverage, newTimes);
   await context.withdraw(symbol, withdrawn);
   await context.refetch([{ symbol, windows: union(withdrawn), isFirst: false }]);
-  const fresh = [...(await context.loadTickTimes(symbol, span))].filter((t) => !before.has(t));
-  const judged =
-    relapse === 'late' ? { ...judgeNewTicks(coverage, fresh), isLeftOut: false } : judgeNewTicks(coverage, fresh);
-  const isProven = relapse === 'left out';
-  const claims = coverage.filter((w) => found.some((t) => isWithin(t, w)));
+  const newTicks = [...(await context.loadTickTimes(symbol, span))].filter((t) => !knownBefore.has(t));
+  const judgement =
+    wideResult === 'late'
+      ? { ...judgeNewTicks(coverage, newTicks), isLeftOut: false }
+      : judgeNewTicks(coverage, newTicks);
+  const isProven = wideResult === 'left out';
+  const claims = coverage.filter((w) => newTimes.some((t) => isWithin(t, w)));
   const fetchedAt = claims.reduce((max, w) => Math.max(max, w.fetchedAt), 0);
-  const verdict = isProven ? { isLeftOut: true, latenessMs: null } : judged;
-  return { symbol, from: window.from, to: window.to, withdrawn, ticks: fresh.length, fetchedAt, ...verdict, isProven };
+  const verdict = isProven ? { isLeftOut: true, latenessMs: null } : judgement;
+  return {
+    symbol,
+    from: window.from,
+    to: window.to,
+    withdrawn,
+    ticks: newTicks.length,
+    fetchedAt,
+    ...verdict,
+    isProven,
+  };
 }
 
 /**
- * Requests all from where the response that claimed the ticks began up to now. What is a contiguous run brings each of
- * them that lies between its first and last tick: they were late. Where one is left out again, the service samples, or
- * joins two sources.
+ * Requests one window from the start of the response that covered the ticks up to now. If the response contains all ticks
+ * between its first and its last one, they were late. If it omits one again, the server samples or joins two sources.
  */
 async function compareWithWideResponse(
   context: RecheckContext,
   symbol: string,
   coverage: readonly CoveredWindow[],
-  found: readonly number[],
+  newTimes: readonly number[],
 ): Promise<'late' | 'left out' | 'unknown'> {
-  const from = Math.min(...found.map((t) => findResponse(coverage, t)?.from ?? t));
+  const from = Math.min(...newTimes.map((t) => findResponse(coverage, t)?.from ?? t));
   const o = await context.requestPage(symbol, { from, to: context.nowMs() });
   if (o === null || o.times.length === 0) return 'unknown';
-  const brought = new Set(o.times);
-  const inside = found.filter((t) => o.times[0]! <= t && t <= o.times.at(-1)!);
-  if (inside.some((t) => !brought.has(t))) return 'left out';
-  return inside.length === found.length ? 'late' : 'unknown';
+  const returnedTimes = new Set(o.times);
+  const inside = newTimes.filter((t) => o.times[0]! <= t && t <= o.times.at(-1)!);
+  if (inside.some((t) => !returnedTimes.has(t))) return 'left out';
+  return inside.length === newTimes.length ? 'late' : 'unknown';
 }
 
-/** The latest response that claimed a moment: when it was generated, and from where on it and its pages reached. */
+/** The latest response that covered a time: its generation time, and the start of the range that its pages cover. */
 function findResponse(coverage: readonly CoveredWindow[], t: number): { fetchedAt: number; from: number } | null {
   const claims = coverage.filter((w) => isWithin(t, w));
   if (claims.length === 0) return null;
@@ -192,12 +205,12 @@ function findResponse(coverage: readonly CoveredWindow[], t: number): { fetchedA
   return { fetchedAt, from: Math.max(fetchedAt - separateResponsesMs, pages.find((w) => isWithin(t, w))!.from) };
 }
 
-/** In responses that go back so far, late ticks and left-out ones can be told apart by where they lie. */
+/** Minimum span of a response, in ms, for telling late ticks from omitted ones by their position. */
 const distinguishableMsMin = dayMs / 4;
 
 /**
- * Judges new ticks inside coverage. A late tick was not there yet when its response was generated: it lies shortly before
- * that moment, and how long before is the least that it was late. A service that leaves ticks out does so anywhere.
+ * Evaluates new ticks inside coverage. A late tick was not available when its response was generated: it lies shortly before
+ * that time, and the difference is its minimum lateness. A server that omits ticks does so anywhere.
  * @param times of the new ticks, epoch ms
  */
 export function judgeNewTicks(
@@ -208,7 +221,7 @@ export function judgeNewTicks(
   let [latenessMs, isLeftOut, isTold] = [0, false, false];
   for (const t of times) {
     const response = findResponse(coverage, t);
-    // Responses of long ago are joined: when each was generated is not known any more.
+    // Coverage by old responses is joined: their generation times are unknown.
     if (response === null || t <= newest - separateResponsesMs) continue;
     const { fetchedAt } = response;
     const spanMs = fetchedAt - response.from;
@@ -221,41 +234,41 @@ export function judgeNewTicks(
   return { latenessMs: latenessMs === 0 ? null : latenessMs, isLeftOut };
 }
 
-/** What a night of rechecks needs from outside. */
+/** Dependencies and limits of a night of rechecks. */
 export interface RecheckNightContext extends RecheckContext {
-  /** Requests that the run has sent so far. */
+  /** Requests of the run so far. */
   countRequests(): number;
-  /** Makes durable that windows of one origin are only inferred. */
+  /** Makes it durable that windows of one origin are only inferred. */
   demote(symbol: string, windows: readonly CoveredWindow[]): Promise<void>;
 }
 
 export interface RecheckLimits {
-  /** Windows to recheck; see `countRechecks`. */
+  /** Number of windows to recheck; see `countRechecks`. */
   readonly windows: number;
-  /** Requests that may go to what is in doubt, besides what was contradicted tonight. */
+  /** Request limit for doubtful windows, in addition to those contradicted tonight. */
   readonly rereadRequestsMax: number;
-  /** How far before its cursor a poll reads again, by what is remembered; in ms. */
+  /** The overlap of a poll according to recheck results, in ms. */
   computeOverlapMs(memory: RecheckMemory): number;
 }
 
-/** What the rechecks of a night came to. Counts; times in ms. */
+/** The result of a night of rechecks. Counts; times in ms. */
 export interface RecheckNightOutcome extends RecheckNight {
   readonly requests: number;
-  /** Windows that count as covered no more, or as inferred only. */
+  /** Windows that lost their coverage, or are only inferred from now on. */
   readonly withdrawn: number;
-  /** Windows in doubt that were read again, and those left for the next nights. */
+  /** Doubtful windows that were fetched again, and those that remain for the next nights. */
   readonly reread: number;
   readonly doubtful: number;
   readonly latenessMs: number;
   readonly memory: RecheckMemory;
 }
 
-/** Windows in doubt that are fetched at a time: two at first, then as many as the requests left should be enough for. */
+/** Doubtful windows per batch: the first batch, and the maximum. Later batches are as large as the remaining requests allow. */
 const rereadWindowsFirst = 2;
 const rereadWindowsMax = 64;
 
 /**
- * Rechecks a sample, and reads again what the findings of this night and of the nights before put in doubt.
+ * Rechecks a sample, and fetches windows again that results of this night and of earlier nights put in doubt.
  * @param isPagingContradicted whether responses contradicted each other while this run polled
  */
 export async function recheckNight(
@@ -264,45 +277,54 @@ export async function recheckNight(
   limits: RecheckLimits,
   isPagingContradicted: boolean,
 ): Promise<RecheckNightOutcome> {
-  const begun = context.countRequests();
+  const requestsBefore = context.countRequests();
   const at = context.nowMs();
   const { contradictions, windows, seen, found } = await recheck(context, limits.windows);
-  // What was in doubt before teaches nothing new.
+  // Contradictions of coverage that was doubtful already show nothing new.
   const isNews = ({ fetchedAt }: { readonly fetchedAt: number }): boolean => fetchedAt >= (memory.caughtAt ?? 0);
-  const left = contradictions.filter((one) => one.isLeftOut && isNews(one));
-  const latenessMs = contradictions.reduce((max, one) => Math.max(max, one.latenessMs ?? 0), 0);
-  const night = { at, windows, contradicted: contradictions.length, leftOut: left.length, seen, found };
-  const isProven = left.some((one) => one.isProven);
-  let noted = recordRechecks(memory, { ...night, latenessMs, isProven, isPagingContradicted });
-  let withdrawn = contradictions.reduce((sum, one) => sum + one.withdrawn.length, 0);
-  if (noted.caughtAt !== memory.caughtAt) {
-    noted = { ...noted, caughtAt: Math.max(at, findNewestFetchedAt(context, contradictions) + 1) };
-    withdrawn += await demoteAll(context, noted.caughtAt!);
+  const leftOutNews = contradictions.filter((contradiction) => contradiction.isLeftOut && isNews(contradiction));
+  const latenessMs = contradictions.reduce((max, contradiction) => Math.max(max, contradiction.latenessMs ?? 0), 0);
+  const nightCounts = {
+    at,
+    windows,
+    contradicted: contradictions.length,
+    leftOut: leftOutNews.length,
+    seen,
+    found,
+  };
+  const isProven = leftOutNews.some((contradiction) => contradiction.isProven);
+  let updatedMemory = recordRechecks(memory, { ...nightCounts, latenessMs, isProven, isPagingContradicted });
+  let withdrawn = contradictions.reduce((count, contradiction) => count + contradiction.withdrawn.length, 0);
+  if (updatedMemory.caughtAt !== memory.caughtAt) {
+    updatedMemory = { ...updatedMemory, caughtAt: Math.max(at, findNewestFetchedAt(context, contradictions) + 1) };
+    withdrawn += await demoteAll(context, updatedMemory.caughtAt!);
   }
-  const { reread, doubtful } = await rereadDoubtful(context, noted, limits);
-  const isTrusted = noted.cleanWindows >= cleanWindowsMin && doubtful === 0;
+  const { reread, doubtful } = await rereadDoubtful(context, updatedMemory, limits);
+  const isTrusted = updatedMemory.cleanWindows >= cleanWindowsMin && doubtful === 0;
   return {
-    ...night,
-    requests: context.countRequests() - begun,
+    ...nightCounts,
+    requests: context.countRequests() - requestsBefore,
     withdrawn,
     reread,
     doubtful,
     latenessMs,
-    memory: isTrusted ? { ...noted, caughtAt: null } : noted,
+    memory: isTrusted ? { ...updatedMemory, caughtAt: null } : updatedMemory,
   };
 }
 
-/** When the latest response but for those to what was withdrawn was generated, by the service's clock; epoch ms. */
+/** Generation time of the latest response, except for those of withdrawn windows, by the service's clock. Epoch ms. */
 function findNewestFetchedAt(context: RecheckNightContext, contradictions: readonly Contradiction[]): number {
   let newest = 0;
   for (const { symbol } of context.symbols) {
-    const again = contradictions.filter((one) => one.symbol === symbol).flatMap(({ withdrawn }) => withdrawn);
-    for (const w of context.getCoverage(symbol)) if (!covers(again, w)) newest = Math.max(newest, w.fetchedAt);
+    const refetched = contradictions
+      .filter((contradiction) => contradiction.symbol === symbol)
+      .flatMap(({ withdrawn }) => withdrawn);
+    for (const w of context.getCoverage(symbol)) if (!covers(refetched, w)) newest = Math.max(newest, w.fetchedAt);
   }
   return newest;
 }
 
-/** Takes what was fetched before the service was caught for inferred only; resolves to how many windows that are. */
+/** Demotes coverage from before the server was found to omit ticks to inferred. Resolves to the number of windows. */
 async function demoteAll(context: RecheckNightContext, caughtAt: number): Promise<number> {
   let count = 0;
   for (const { symbol } of context.symbols) {
@@ -315,29 +337,29 @@ async function demoteAll(context: RecheckNightContext, caughtAt: number): Promis
   return count;
 }
 
-/** Fetches again what is in doubt, the latest days of all symbols first, until the requests are used up. */
+/** Fetches doubtful windows again, the latest of all symbols first, until the request limit is reached. */
 async function rereadDoubtful(
   context: RecheckNightContext,
   memory: RecheckMemory,
   { computeOverlapMs, rereadRequestsMax }: RecheckLimits,
 ): Promise<{ reread: number; doubtful: number }> {
-  // What was fetched longer ago is told apart no more.
+  // Older responses cannot be told apart.
   const isLateNews = memory.lateAt !== null && context.nowMs() - memory.lateAt < separateResponsesMs;
   if (memory.caughtAt === null && !isLateNews) return { reread: 0, doubtful: 0 };
   const overlapMs = computeOverlapMs(memory);
   const doubtful = context.symbols.flatMap(({ symbol }) =>
     findDoubtfulWindows(context.getCoverage(symbol), memory, overlapMs).flatMap(
       (w): (Window & { symbol: string })[] => {
-        const piece = intersectTwo(w, { from: Number.NEGATIVE_INFINITY, to: context.endMs });
-        return isEmpty(piece) ? [] : [{ ...piece, symbol }];
+        const part = intersectTwo(w, { from: Number.NEGATIVE_INFINITY, to: context.endMs });
+        return isEmpty(part) ? [] : [{ ...part, symbol }];
       },
     ),
   );
   doubtful.sort((a, b) => b.to - a.to);
-  const begun = context.countRequests();
+  const requestsBefore = context.countRequests();
   let reread = 0;
   for (;;) {
-    const used = context.countRequests() - begun;
+    const used = context.countRequests() - requestsBefore;
     if (reread >= doubtful.length || used >= rereadRequestsMax) break;
     const affordable = reread === 0 ? rereadWindowsFirst : Math.floor((rereadRequestsMax - used) / (used / reread));
     const batch = doubtful.slice(reread, reread + Math.max(1, Math.min(rereadWindowsMax, affordable)));
@@ -350,7 +372,7 @@ async function rereadDoubtful(
   return { reread, doubtful: doubtful.length - reread };
 }
 
-/** What is written of windows of one origin that are only inferred from now on. */
+/** The journal entry that turns windows of one origin into inferred ones. */
 export const createDemotion = (
   windows: readonly CoveredWindow[],
 ): { withdrawn: Window[]; covered: Omit<CoveredWindow, 'origin'>[] } => ({

@@ -25,25 +25,25 @@ describe('a saved page', () => {
       : null;
   };
   const ticks = [3000, 1000, 2000].map((t) => ({ t: day + t, p: 0.5 }));
-  const cut = { ...whole, ticks, count: 3, from: day + 1000, to: day + 3001 };
+  const truncated = { ...whole, ticks, count: 3, from: day + 1000, to: day + 3001 };
 
-  test('covers what it states where its ends lie at its first and its last tick, up to when it was generated', () => {
-    expect(readSavedPage(bytes(cut), null, times)).toMatchObject({
+  test('covers the stated range if it ends at its first and last tick, up to its generation', () => {
+    expect(readSavedPage(bytes(truncated), null, times)).toMatchObject({
       kind: 'ticks',
       symbol: 'A',
       observedAt: day + 4000,
     });
-    expect(coverageOf(cut)).toEqual([[day + 1000, day + 3001, 'stated']]);
-    expect(coverageOf({ ...cut, to: day + 3000 })).toEqual([[day + 1000, day + 3000, 'stated']]);
-    expect(coverageOf({ ...cut, generated_at: day + 2000 })).toEqual([[day + 1000, day + 2000, 'stated']]);
+    expect(coverageOf(truncated)).toEqual([[day + 1000, day + 3001, 'stated']]);
+    expect(coverageOf({ ...truncated, to: day + 3000 })).toEqual([[day + 1000, day + 3000, 'stated']]);
+    expect(coverageOf({ ...truncated, generated_at: day + 2000 })).toEqual([[day + 1000, day + 2000, 'stated']]);
   });
 
-  test('covers nothing where its ends may be an echo of the request: nothing says where it was cut', () => {
+  test('covers nothing if the stated range may repeat the request', () => {
     for (const ends of [{}, { from: day + 1000 }, { to: day + 3001 }, { from: day + 999, to: day + 3002 }])
-      expect(coverageOf({ ...cut, from: day, to: day + 4000, ...ends })).toEqual([]);
+      expect(coverageOf({ ...truncated, from: day, to: day + 4000, ...ends })).toEqual([]);
   });
 
-  test('without ticks was not cut: its window is inferred to be empty, less the gaps that it names', () => {
+  test('without ticks is inferred to be empty, without its stated gaps', () => {
     const empty = { ...whole, ticks: [], count: 0 };
     expect(coverageOf(empty)).toEqual([[day, day + 4000, 'inferred']]);
     expect(coverageOf({ ...empty, gaps: [[day + 1, day + 2]] })).toEqual([
@@ -55,7 +55,7 @@ describe('a saved page', () => {
     expect(coverageOf({ ...empty, from: 0 })).toEqual([[Date.UTC(2000, 0, 1), day + 4000, 'inferred']]);
   });
 
-  test('of which more than a hundredth is unusable covers nothing', () => {
+  test('with more than 1 % of unusable elements covers nothing', () => {
     const many = Array.from({ length: 199 }, (_, i) => ({ t: day + i, p: 0.5 }));
     const page = (bad: number) => {
       const ticks = [...many, ...Array.from({ length: bad }, () => ({ t: day, p: 'x' }))];
@@ -65,14 +65,14 @@ describe('a saved page', () => {
     expect(coverageOf(page(3))).toEqual([]);
   });
 
-  test('was generated when its file was written where it does not say, or says what cannot be', () => {
+  test('is dated by its file if it states no plausible time', () => {
     for (const generated_at of [undefined, 'noon', 5, day + 30_000])
       expect(readSavedPage(bytes({ ...whole, generated_at }), null, times)).toMatchObject({
         observedAt: times.writtenAt,
       });
   });
 
-  test('keeps ticks outside of its window, and sets aside the unusable', () => {
+  test('keeps ticks outside of its window, and rejects unusable ones', () => {
     const ticks = [
       { t: day - 1, p: 0.5 },
       { t: day, p: 'x' },
@@ -89,44 +89,44 @@ describe('a saved page', () => {
     ]);
   });
 
-  test('of which nothing can be used covers nothing: it tells of no quiet day', () => {
+  test('without a usable tick covers nothing', () => {
     for (const tick of [{ t: day / 1000, p: 0.5 }, { t: day, p: '0.5' }, [day, 0.5]]) {
       const page = readSavedPage(bytes({ ...whole, ticks: [tick] }), null, times);
       expect(page).toMatchObject({ kind: 'ticks', covered: [] });
     }
   });
 
-  test('without a symbol is set aside', () => {
+  test('without a symbol is rejected', () => {
     for (const symbol of [undefined, null, 7, '']) {
       const page = readSavedPage(bytes({ ...whole, symbol }), null, times);
       expect(page).toMatchObject({
-        kind: 'quarantined',
-        rejected: { reason: expect.stringMatching(/names no symbol/) },
+        kind: 'rejected',
+        rejected: { reason: expect.stringMatching(/states no symbol/) },
       });
     }
   });
 
-  test('of markets is told by its content, or has to be one', () => {
+  test('of markets is detected by its content, or required', () => {
     const page = { markets: [{ canonical_id: 'a' }], view: 'matched', generated_at: day };
-    const wanted = { kind: 'markets', observedAt: day, view: 'matched', records: page.markets };
-    expect(readSavedPage(bytes(page), null, times)).toEqual(wanted);
-    expect(readSavedPage(bytes(page), 'markets', times)).toEqual(wanted);
+    const expected = { kind: 'markets', observedAt: day, view: 'matched', records: page.markets };
+    expect(readSavedPage(bytes(page), null, times)).toEqual(expected);
+    expect(readSavedPage(bytes(page), 'markets', times)).toEqual(expected);
     expect(() => readSavedPage(bytes(page), 'ticks', times)).toThrow('no ticks array');
     expect(() => readSavedPage(bytes(whole), 'markets', times)).toThrow('no markets array');
   });
 
-  test('of markets has a view where it names one', () => {
+  test('of markets has the stated view', () => {
     for (const view of [undefined, 7, ''])
       expect(readSavedPage(bytes({ markets: [], view }), null, times)).toMatchObject({ kind: 'markets', view: null });
   });
 
-  test('of ticks that cannot be read is no page of markets, though it has a list of that name', () => {
+  test('of ticks that is invalid does not count as one of markets', () => {
     const torn = { symbol: 'A', ticks: [], count: 3, markets: [{ canonical_id: 'a' }] };
     expect(() => readSavedPage(bytes(torn), null, times)).toThrow(UnreadableResponseError);
   });
 
   test.each([['[]'], ['{"ticks": ['], ['{"hello": 1}'], [''], ['{"symbol":"A","ticks":[],"count":3}']])(
-    'is none: %s',
+    'cannot be read from %s',
     (text) => {
       expect(() => readSavedPage(Buffer.from(text), null, times)).toThrow(UnreadableResponseError);
     },
@@ -152,7 +152,7 @@ describe('a row of markets', () => {
   };
   const read = (row: Record<string, unknown>, more = {}) => readMarketRow(row, { ...rules, ...more });
 
-  test('has its symbol for a canonical_id where it has none, and was seen when the file was written', () => {
+  test('uses its symbol as canonical_id, and the modification time of its file', () => {
     expect(read({ symbol: 'A', title: 'q', n: 5, nothing: null })).toMatchObject({
       firstSeen: day,
       lastSeen: day,
@@ -160,7 +160,7 @@ describe('a row of markets', () => {
     });
   });
 
-  test('was seen when it says so: from first to last, or at one moment', () => {
+  test('was seen at its stated times', () => {
     expect(read({ symbol: 'A', first_seen: day - 9, last_seen: day - 5 })).toMatchObject({
       firstSeen: day - 9,
       lastSeen: day - 5,
@@ -171,18 +171,18 @@ describe('a row of markets', () => {
   });
 
   test.each([
-    [{ symbol: 'A', first_seen: 'soon' }, 'first_seen is no time'],
-    [{ symbol: 'A', observed_at: day + 1001 }, 'observed_at is no time of the past'],
-    [{ symbol: 'A', last_seen: true }, 'last_seen is no time of the past'],
-    [{ symbol: 'A', last_seen: timeMin - 1 }, 'last_seen is no time of the past'],
-    [{ symbol: 'A', last_seen: day - 0.5 }, 'last_seen is no time of the past'],
-    [{ symbol: 'A', first_seen: day, last_seen: 'soon' }, 'last_seen is no time'],
+    [{ symbol: 'A', first_seen: 'soon' }, 'first_seen is not a time'],
+    [{ symbol: 'A', observed_at: day + 1001 }, 'observed_at is not a time in the past'],
+    [{ symbol: 'A', last_seen: true }, 'last_seen is not a time in the past'],
+    [{ symbol: 'A', last_seen: timeMin - 1 }, 'last_seen is not a time in the past'],
+    [{ symbol: 'A', last_seen: day - 0.5 }, 'last_seen is not a time in the past'],
+    [{ symbol: 'A', first_seen: day, last_seen: 'soon' }, 'last_seen is not a time'],
     [{ title: 'q' }, 'canonical_id is not a string'],
-  ])('%j is set aside', (row, reason) => {
+  ])('%j is rejected', (row, reason) => {
     expect(read(row)).toEqual({ reason });
   });
 
-  test('as published speaks for its own symbol, and keeps its extra fields as they are', () => {
+  test('as published describes its own symbol only, and keeps its extra fields', () => {
     const extra = '{"symbols":["A","B"],  "opens_at":5,"venue":"w"}';
     const row = {
       canonical_id: 'm',
@@ -199,14 +199,14 @@ describe('a row of markets', () => {
 
   test.each<[string, Record<string, unknown>, string | null]>([
     ['none', {}, null],
-    ['no JSON', { extra: '{"a"' }, null],
+    ['invalid JSON', { extra: '{"a"' }, null],
     ['a number', { extra: 5 }, null],
     ['a number as text', { extra: '5' }, null],
     ['a list', { extra: '["a"]' }, null],
     ['null as text', { extra: 'null' }, null],
-    ['some, and a column that is not published', { extra: '{"b": 1}', rank: 2 }, '{"b":1,"rank":2}'],
-    ['some, and every published column', { extra: '{"b": 1}', outcome: 1, date: 'x', category: 'c' }, '{"b": 1}'],
-  ])('whose extra fields are %s has those and its own', (_, rest, extra) => {
+    ['an object, with an unpublished column', { extra: '{"b": 1}', rank: 2 }, '{"b":1,"rank":2}'],
+    ['an object, with published columns only', { extra: '{"b": 1}', outcome: 1, date: 'x', category: 'c' }, '{"b": 1}'],
+  ])('with extra fields that are %s merges them with its own', (_, rest, extra) => {
     const row = { canonical_id: 'm', symbol: 'A', first_seen: day, last_seen: day, ...rest };
     expect(read(row)).toMatchObject({ facts: [{ symbol: 'A', extra }] });
   });
@@ -220,13 +220,13 @@ describe('a row of markets', () => {
     ['matched', []],
     ['{"0":"a"}', []],
     [undefined, []],
-  ])('with the views %j came in %j', (views, wanted) => {
+  ])('with the views %j has %j', (views, expected) => {
     expect(read({ symbol: 'A', ...(views === undefined ? {} : { views }) })).toMatchObject({
-      facts: [{ views: wanted }],
+      facts: [{ views: expected }],
     });
   });
 
-  test('is read by the published columns where the paths find nothing', () => {
+  test('uses the published columns if the paths find nothing', () => {
     const columns = {
       question: 'q',
       source: 's',
@@ -243,7 +243,7 @@ describe('a row of markets', () => {
     });
   });
 
-  test('speaks for all the symbols that it names, unless it is as published and has a symbol of its own', () => {
+  test('describes all its symbols, unless it is published with a symbol', () => {
     const symbols = (row: Record<string, unknown>) => {
       const seen = read({ canonical_id: 'm', symbols: ['A', 'B'], ...row });
       return 'reason' in seen ? seen.reason : seen.facts.map(({ symbol }) => symbol);
@@ -253,27 +253,27 @@ describe('a row of markets', () => {
     expect(symbols({ symbol: 'C', first_seen: day })).toEqual(['C']);
   });
 
-  test('is believed of the first moment of all recordings and the last of the skew', () => {
+  test('accepts times from the minimum to the end of the allowed skew', () => {
     expect(read({ symbol: 'A', first_seen: timeMin, last_seen: day + 1000 })).toMatchObject({
       firstSeen: timeMin,
       lastSeen: day + 1000,
     });
   });
 
-  test('has only the numbers of columns of wall-clock times moved into the zone', () => {
+  test('converts only the numbers of local-time columns by the zone', () => {
     const zone = openTimeZone('America/New_York');
     const row = { symbol: 'A', end: day, resolved_at: day + 1 };
     expect(read(row, { zone })).toMatchObject({ facts: [{ closesAt: day + 4 * 3_600_000, resolvedAt: day + 1 }] });
     expect(read({ ...row, end: '2026-07-11T00:00:00Z' }, { zone })).toMatchObject({ facts: [{ closesAt: day }] });
   });
 
-  test('brings every symbol that the paths find in a record', () => {
+  test('returns every symbol that the paths find', () => {
     expect(read({ canonical_id: 'm', symbols: ['A', 'B'] })).toMatchObject({
       facts: [{ symbol: 'A' }, { symbol: 'B' }],
     });
   });
 
-  test('has wall-clock times in the zone that was told, and none without one', () => {
+  test('has local times in the given zone, and none without one', () => {
     const row = { symbol: 'A', end: day + 5, won: true };
     expect(read(row)).toMatchObject({ facts: [{ closesAt: day + 5, outcome: 1 }] });
     expect(read(row, { zone: null })).toMatchObject({
@@ -281,7 +281,7 @@ describe('a row of markets', () => {
     });
   });
 
-  test('of text has numbers and truth values where a column is known to hold them', () => {
+  test('of text has numbers and booleans in the columns that may hold them', () => {
     expect(parseTypedColumns({ is_active: 'FALSE', closes_at: true, won: null }, rules.paths)).toEqual({
       is_active: false,
       closes_at: true,

@@ -39,31 +39,31 @@ describe('a time as text', () => {
     ['2026-07-11', Date.UTC(2026, 6, 11)],
     ['2026-07-11 12:00:00', noon],
     ['2024-02-29 00:00:00', Date.UTC(2024, 1, 29)],
-  ])('%s is read', (text, wanted) => {
-    expect(parseTimeText(text, utc)).toBe(wanted);
+  ])('is parsed from %s', (text, expected) => {
+    expect(parseTimeText(text, utc)).toBe(expected);
   });
 
   test.each([
-    ['', 'is no time'],
-    ['yesterday', 'is no time'],
-    ['11/07/2026 12:00', 'is no time'],
+    ['', 'is not a time'],
+    ['yesterday', 'is not a time'],
+    ['11/07/2026 12:00', 'is not a time'],
     ['1783771200000.5', 'is finer than a millisecond (see --truncate-time)'],
-    ['1e12', 'is no time'],
-    ['2026-07-11T12', 'is no time'],
-    ['2026-02-29 00:00:00', 'is a time that does not exist'],
-    ['2026-13-01 00:00:00', 'is a time that does not exist'],
-    ['2026-06-30 23:59:60', 'is a time that does not exist'],
-    ['2026-07-11 24:00:00', 'is a time that does not exist'],
-    ['2026-07-11 12:60:00', 'is a time that does not exist'],
-    // Two digits would be taken for a year of the last century.
-    ['0099-07-11 12:00:00', 'is a time that does not exist'],
+    ['1e12', 'is not a time'],
+    ['2026-07-11T12', 'is not a time'],
+    ['2026-02-29 00:00:00', 'is an invalid date or time'],
+    ['2026-13-01 00:00:00', 'is an invalid date or time'],
+    ['2026-06-30 23:59:60', 'is an invalid date or time'],
+    ['2026-07-11 24:00:00', 'is an invalid date or time'],
+    ['2026-07-11 12:60:00', 'is an invalid date or time'],
+    // A two-digit year would be read as one of the last century.
+    ['0099-07-11 12:00:00', 'is an invalid date or time'],
     ['2026-07-11 12:00:00.0001', 'is finer than a millisecond (see --truncate-time)'],
     ['2026-07-11 12:00:00.123000001Z', 'is finer than a millisecond (see --truncate-time)'],
   ])('%j %s', (text, reason) => {
     expect(parseTimeText(text, utc)).toEqual({ reason });
   });
 
-  test('without a zone is none where nobody says which it is', () => {
+  test('without a zone is rejected unless a zone is given', () => {
     expect(parseTimeText('2026-07-11 12:00:00', defaultRowRules)).toEqual({ reason: 'has no zone (see --tz)' });
     expect(lacksZone('2026-07-11 12:00:00')).toBe(true);
     expect(lacksZone('2026-07-11')).toBe(true);
@@ -72,7 +72,7 @@ describe('a time as text', () => {
       expect(lacksZone(text)).toBe(false);
   });
 
-  test('is what Date.parse takes it for, where that knows it', () => {
+  test('agrees with Date.parse', () => {
     fc.assert(
       fc.property(fc.integer({ min: 946_684_800_000, max: 4_133_980_799_999 }), (ms) => {
         const iso = new Date(ms).toISOString();
@@ -91,21 +91,21 @@ describe('rows', () => {
     zone = utcZone,
     rules: Partial<TickRowRules> = {},
   ) => {
-    const out: { taken: unknown[]; rejected: unknown[] } = { taken: [], rejected: [] };
+    const out: { accepted: unknown[]; rejected: unknown[] } = { accepted: [], rejected: [] };
     readRows(
       { isLocalTime: false, hasTextPrices: true, ...rows },
       { ...defaultRowRules, zone, ...rules },
       {
-        accept: (...tick) => out.taken.push(tick),
+        accept: (...tick) => out.accepted.push(tick),
         reject: (symbol, { reason, raw }) => out.rejected.push([symbol, reason, raw]),
       },
     );
     return out;
   };
 
-  test('are taken as they are', () => {
+  test('are read unchanged', () => {
     const rows = { symbol: ['A', 'A', '😀'], t: [1e12, '1000000000001', 1e12], p: [0.1 + 0.2, ' 1e-3', -0] };
-    expect(read(rows).taken).toEqual([
+    expect(read(rows).accepted).toEqual([
       ['A', 1e12, 0.1 + 0.2],
       ['A', 1e12 + 1, 0.001],
       ['😀', 1e12, -0],
@@ -116,8 +116,8 @@ describe('rows', () => {
     [null, 1e12, 0.5, null, 'symbol is missing'],
     ['', 1e12, 0.5, null, 'symbol is missing'],
     [undefined, 1e12, 0.5, null, 'symbol is missing'],
-    [7, 1e12, 0.5, null, 'symbol is no text'],
-    ['\ud800', 1e12, 0.5, null, 'symbol is no text'],
+    [7, 1e12, 0.5, null, 'symbol is not text'],
+    ['\ud800', 1e12, 0.5, null, 'symbol is not text'],
     ['A', null, 0.5, 'A', 't is missing'],
     ['A', '', 0.5, 'A', 't is missing'],
     ['A', undefined, 0.5, 'A', 't is missing'],
@@ -135,22 +135,22 @@ describe('rows', () => {
     ['A', 1e12, Number.NaN, 'A', 'p is not finite'],
     ['A', 1e12, '-inf', 'A', 'p is not finite'],
     ['A', 1e12, '1e400', 'A', 'p is not finite'],
-  ])('of %j, %j, %j are set aside', (symbol, t, p, owner, reason) => {
-    const { taken, rejected } = read({ symbol: [symbol], t: [t], p: [p] });
-    expect(taken).toEqual([]);
+  ])('of %j, %j, %j are rejected', (symbol, t, p, owner, reason) => {
+    const { accepted, rejected } = read({ symbol: [symbol], t: [t], p: [p] });
+    expect(accepted).toEqual([]);
     expect(rejected).toEqual([[owner, reason, expect.any(String)]]);
   });
 
-  test('take no text for a price where the format has numbers', () => {
+  test('have no text prices in formats with numbers', () => {
     const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['0.5'], hasTextPrices: false });
     expect(rejected).toEqual([['A', 'p is not a number', '{"symbol":"A","t":1000000000000,"p":"0.5"}']]);
   });
 
-  test('have times that are cut down to milliseconds where that was asked for, whatever they are written as', () => {
+  test('have times truncated to milliseconds on demand', () => {
     const t = [1e12 + 0.999, '1000000000000.999', '2001-09-09T01:46:40.000999Z', '2001-09-09 01:46:40.0009999+00'];
     const rows = { symbol: t.map(() => 'A'), t, p: t.map(() => 1) };
     expect(read(rows).rejected).toHaveLength(4);
-    expect(read(rows, utcZone, { truncates: true })).toEqual({ taken: t.map(() => ['A', 1e12, 1]), rejected: [] });
+    expect(read(rows, utcZone, { truncates: true })).toEqual({ accepted: t.map(() => ['A', 1e12, 1]), rejected: [] });
   });
 
   test.each<[TickRowRules['unit'], string, string]>([
@@ -158,7 +158,7 @@ describe('rows', () => {
     ['ms', '1000000000001', '1000000000001.1'],
     ['us', '1000000000001000', '1000000000001001'],
     ['ns', '1000000000001000000', '1000000000001000001'],
-  ])('have times in %s by their digits', (unit, text, finer) => {
+  ])('have times in %s parsed by their digits', (unit, text, finer) => {
     expect(parseTimeText(text, { ...defaultRowRules, unit })).toBe(1e12 + 1);
     expect(parseTimeText(finer, { ...defaultRowRules, unit })).toEqual({
       reason: 'is finer than a millisecond (see --truncate-time)',
@@ -169,23 +169,23 @@ describe('rows', () => {
     );
   });
 
-  test('of cents have the prices that their decimals are', () => {
+  test('in cents have exact decimal prices', () => {
     const cents = Array.from({ length: 101 }, (_, i) => i);
     const rows = { symbol: cents.map(() => 'A'), t: cents.map(() => 1e12), p: cents };
     for (const text of ['0.01', '.01']) {
-      const { taken } = read(rows, utcZone, { priceScale: parsePriceScale(text)! });
-      expect(taken).toEqual(cents.map((p) => ['A', 1e12, Number((p / 100).toFixed(2))]));
+      const { accepted } = read(rows, utcZone, { priceScale: parsePriceScale(text)! });
+      expect(accepted).toEqual(cents.map((p) => ['A', 1e12, Number((p / 100).toFixed(2))]));
     }
-    expect(read(rows, utcZone, { priceScale: parsePriceScale('0.5')! }).taken[3]).toEqual(['A', 1e12, 1.5]);
+    expect(read(rows, utcZone, { priceScale: parsePriceScale('0.5')! }).accepted[3]).toEqual(['A', 1e12, 1.5]);
     for (const text of ['', '.', '0', '0.00', '-1', '1e-2', '0,01', 'x', '1234567890.123456'])
       expect(parsePriceScale(text)).toBeUndefined();
   });
 
-  test('of wall-clock times are instants of their zone', () => {
-    const shown = [Date.UTC(2026, 6, 11, 12), Date.UTC(2026, 10, 1, 1, 30), Date.UTC(2026, 2, 8, 2, 30), 1e300];
-    const rows = { symbol: ['A', 'A', 'A', 'A'], t: shown, p: [1, 1, 1, 1], isLocalTime: true };
-    const { taken, rejected } = read(rows, openTimeZone('America/New_York'));
-    expect(taken).toEqual([
+  test('with local times are converted by their zone', () => {
+    const local = [Date.UTC(2026, 6, 11, 12), Date.UTC(2026, 10, 1, 1, 30), Date.UTC(2026, 2, 8, 2, 30), 1e300];
+    const rows = { symbol: ['A', 'A', 'A', 'A'], t: local, p: [1, 1, 1, 1], isLocalTime: true };
+    const { accepted, rejected } = read(rows, openTimeZone('America/New_York'));
+    expect(accepted).toEqual([
       ['A', Date.UTC(2026, 6, 11, 16), 1],
       ['A', 1e300, 1],
     ]);
@@ -195,16 +195,16 @@ describe('rows', () => {
     ]);
   });
 
-  test('of instants stay what they are, whatever zone is told', () => {
+  test('with absolute times are not affected by the zone', () => {
     const rows = { symbol: ['A', 'A'], t: [1e12, 1e12 + 0.5], p: [1, 1] };
-    expect(read(rows, openTimeZone('America/New_York')).taken).toEqual([['A', 1e12, 1]]);
+    expect(read(rows, openTimeZone('America/New_York')).accepted).toEqual([['A', 1e12, 1]]);
     expect(read({ ...rows, isLocalTime: true }, openTimeZone('America/New_York'))).toEqual({
-      taken: [['A', 1e12 + 4 * 3_600_000, 1]],
+      accepted: [['A', 1e12 + 4 * 3_600_000, 1]],
       rejected: [['A', 't is finer than a millisecond (see --truncate-time)', expect.any(String)]],
     });
   });
 
-  test('of wall-clock times near the ends of all recordings are instants too, and none further out', () => {
+  test('with local times are converted within the supported years only', () => {
     const zone = openTimeZone('America/New_York');
     const hour = 3_600_000;
     for (const t of [timeMin - 12 * hour, timeMin + 12 * hour, timeEnd - 12 * hour, timeEnd + 12 * hour])
@@ -215,68 +215,68 @@ describe('rows', () => {
 
   test.each<[string, Partial<RawTickRows>, unknown]>([
     [
-      'numbers that JSON has no sign for',
+      'numbers that JSON cannot represent',
       { t: [Number.NaN], p: [Number.POSITIVE_INFINITY] },
       { t: 'NaN', p: 'Infinity' },
     ],
-    ['whole numbers of any length', { p: [2n ** 70n] }, { p: '1180591620717411303424' }],
-    [
-      'a time of a wall clock as one',
-      { isLocalTime: true, t: [0], p: [null] },
-      { t: '1970-01-01T00:00:00.000', p: null },
-    ],
-    ['a time that no clock shows as its number', { isLocalTime: true, t: [1e300], p: [null] }, { t: 1e300, p: null }],
-    ['the text of a time where that says more', { t: [null], tText: ['12:00:00.0001'] }, { t: '12:00:00.0001' }],
+    ['integers of any length', { p: [2n ** 70n] }, { p: '1180591620717411303424' }],
+    ['a local time in ISO format', { isLocalTime: true, t: [0], p: [null] }, { t: '1970-01-01T00:00:00.000', p: null }],
+    ['an invalid local time as its number', { isLocalTime: true, t: [1e300], p: [null] }, { t: 1e300, p: null }],
+    ['the text of a time if it is more precise', { t: [null], tText: ['12:00:00.0001'] }, { t: '12:00:00.0001' }],
     ['text as text', { isLocalTime: true, t: ['noon'] }, { t: 'noon' }],
-  ])('set aside show %s', (_, rest, shown) => {
+  ])('show %s when rejected', (_, rest, local) => {
     const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['x'], ...rest });
     const [, , raw] = rejected[0] as [string, string, string];
-    expect(JSON.parse(raw)).toEqual({ symbol: 'A', t: 1e12, p: 'x', ...(shown as object) });
+    expect(JSON.parse(raw)).toEqual({ symbol: 'A', t: 1e12, p: 'x', ...(local as object) });
   });
 
-  test('set aside show the row as received where that is known', () => {
+  test('show the row as received when rejected, if available', () => {
     const { rejected } = read({ symbol: ['A', 'A'], t: [1e12, null], p: [1, 1], formatRaw: (i) => `line ${i}` });
     expect(rejected).toEqual([['A', 't is missing', 'line 1']]);
   });
 
-  test('whose time is finer than a millisecond are set aside for that', () => {
+  test('with a time finer than a millisecond are rejected', () => {
     const { rejected } = read({ symbol: ['A'], t: [null], tText: ['2026-07-11 12:00:00.0001'], p: [1] });
     expect(rejected).toMatchObject([['A', 't is not a whole number of milliseconds', expect.any(String)]]);
   });
 
-  test('set aside keep no more of their text than is reasonable', () => {
+  test('are truncated to a maximum length when rejected', () => {
     expect(truncateRaw('x'.repeat(rawCharsMax))).toHaveLength(rawCharsMax);
     expect(truncateRaw('x'.repeat(1e6))).toHaveLength(rawCharsMax + 1);
   });
 });
 
-describe('the heap', () => {
-  test('gives back the ticks of each symbol in the order they came', () => {
+describe('the tick buffer', () => {
+  test('returns the ticks of each symbol in input order', () => {
     const anyTicks = fc.array(fc.record({ symbol: fc.constantFrom('', 'A', 'B', 'C'), t: fc.nat(9), p: fc.double() }), {
       maxLength: 50,
     });
     fc.assert(
       fc.property(anyTicks, anyTicks, (first, second) => {
-        const heap = createTickBuffer(50);
+        const buffer = createTickBuffer(50);
         for (const ticks of [first, second]) {
-          for (const { symbol, t, p } of ticks) heap.add(symbol, t, p);
-          expect(heap.length).toBe(ticks.length);
-          const drained = [...heap.drain()].map(({ symbol, t, p }) => [symbol, [...t], [...p]]);
+          for (const { symbol, t, p } of ticks) buffer.add(symbol, t, p);
+          expect(buffer.length).toBe(ticks.length);
+          const drained = [...buffer.drain()].map(({ symbol, t, p }) => [symbol, [...t], [...p]]);
           const groups = [...Map.groupBy(ticks, ({ symbol }) => symbol)];
           expect(drained).toEqual(
-            groups.map(([symbol, own]) => [symbol, own.map(({ t }) => t), own.map(({ p }) => p)]),
+            groups.map(([symbol, rowsOfSymbol]) => [
+              symbol,
+              rowsOfSymbol.map(({ t }) => t),
+              rowsOfSymbol.map(({ p }) => p),
+            ]),
           );
-          expect(heap.length).toBe(0);
+          expect(buffer.length).toBe(0);
         }
       }),
       { seed },
     );
   });
 
-  test('takes no more than it has room for', () => {
-    const heap = createTickBuffer(1);
-    heap.add('A', 1, 1);
-    expect(() => heap.add('A', 2, 1)).toThrow(RangeError);
+  test('throws when it is full', () => {
+    const buffer = createTickBuffer(1);
+    buffer.add('A', 1, 1);
+    expect(() => buffer.add('A', 2, 1)).toThrow(RangeError);
   });
 });
 
@@ -300,23 +300,23 @@ describe('the columns of a file', () => {
     [['symbol', 'question'], null, 'markets'],
     [['symbol', 'won'], null, 'markets'],
     [['venues'], 'markets', 'markets'],
-    [['symbol', 't'], null, { lacks: expect.stringMatching(/lacks the column p .*--dataset markets/) }],
+    [['symbol', 't'], null, { lacks: expect.stringMatching(/missing column p .*--dataset markets/) }],
     [
       ['symbol', 'time', 'price'],
       null,
-      { lacks: expect.stringMatching(/lacks the columns t, p \(it has symbol, time, price\)/) },
+      { lacks: expect.stringMatching(/missing columns t, p \(found: symbol, time, price\)/) },
     ],
-    [['symbol', 'question'], 'ticks', { lacks: expect.stringMatching(/lacks the columns t, p [^;]*$/) }],
+    [['symbol', 'question'], 'ticks', { lacks: expect.stringMatching(/missing columns t, p [^;]*$/) }],
     [['t', 'p'], 'markets', { lacks: expect.stringMatching(/symbol or canonical_id/) }],
-    [['canonical_id'], 'ticks', { lacks: expect.stringMatching(/lacks the columns symbol, t, p/) }],
-    [numbers(12), null, { lacks: expect.stringMatching(/\(it has 1, 2, .*, 11, 12\)/) }],
-    [numbers(13), null, { lacks: expect.stringMatching(/\(it has 1, 2, .*, 11, 12, …\)/) }],
-    [[], null, { lacks: expect.stringMatching(/\(it has none\)/) }],
-  ])('%j, said to be %s', (names, given, wanted) => {
-    expect(detectDataset(names, given, paths)).toEqual(wanted);
+    [['canonical_id'], 'ticks', { lacks: expect.stringMatching(/missing columns symbol, t, p/) }],
+    [numbers(12), null, { lacks: expect.stringMatching(/\(found: 1, 2, .*, 11, 12\)/) }],
+    [numbers(13), null, { lacks: expect.stringMatching(/\(found: 1, 2, .*, 11, 12, …\)/) }],
+    [[], null, { lacks: expect.stringMatching(/\(found: none\)/) }],
+  ])('%j with dataset %s', (names, given, expected) => {
+    expect(detectDataset(names, given, paths)).toEqual(expected);
   });
 
-  test.each(['symbol', 'canonical_id'])('of a list of markets have a %s, whatever the paths say', (name) => {
+  test.each(['symbol', 'canonical_id'])('of a market list include %s, whatever the paths', (name) => {
     expect(detectDataset([name], 'markets', { ...paths, symbolPaths: ['ticker'] })).toBe('markets');
   });
 
@@ -333,7 +333,7 @@ describe('the columns of a file', () => {
     ['symbol,t,p,P\n', undefined],
     ['', undefined],
     ['x'.repeat(70_000), undefined],
-  ])('%.30j are found in the first line', (text, wanted) => {
-    expect(parseCsvHeader(text)).toEqual(wanted);
+  ])('are parsed from the header %.30j', (text, expected) => {
+    expect(parseCsvHeader(text)).toEqual(expected);
   });
 });

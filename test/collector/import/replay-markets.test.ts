@@ -4,7 +4,7 @@ import { replayMarkets } from '../../../src/collector/import/replay-pages.ts';
 import type { RawPage } from '../../../src/contract/raw-page.ts';
 
 const then = Date.UTC(2026, 6, 1, 2);
-/** Long after the answers were had. */
+/** Long after the responses were received. */
 const now = then + 30 * 86_400_000;
 const clock: Clock = { nowMs: () => now, monotonicMs: () => now, sleep: async () => {} };
 const paths = {
@@ -21,9 +21,9 @@ interface Kept {
   readonly total?: number;
 }
 
-const raw = (asked: RawPage['asked'], body: string, askedAt = then): RawPage => ({
+const raw = (rawRequest: RawPage['asked'], body: string, askedAt = then): RawPage => ({
   run: 'run',
-  asked,
+  asked: rawRequest,
   askedAt,
   receivedAt: askedAt + 500,
   servedAt: null,
@@ -31,11 +31,11 @@ const raw = (asked: RawPage['asked'], body: string, askedAt = then): RawPage => 
   redacted: false,
   body: Buffer.from(body),
 });
-const list = (tickers: readonly string[], kept: Kept = {}): RawPage => {
-  const { view = 'matched', source = null, limit = 100, generatedAt, total = tickers.length } = kept;
+const list = (tickers: readonly string[], response: Kept = {}): RawPage => {
+  const { view = 'matched', source = null, limit = 100, generatedAt, total = tickers.length } = response;
   const markets = tickers.map((ticker) => ({ canonical_id: ticker, ticker, source: ticker[0] }));
   const body = JSON.stringify({ markets, total, ...(generatedAt === undefined ? {} : { generated_at: generatedAt }) });
-  return raw({ route: 'markets', view, source, limit }, body, kept.askedAt);
+  return raw({ route: 'markets', view, source, limit }, body, response.askedAt);
 };
 
 async function replayed(pages: readonly RawPage[], views: readonly string[] = []) {
@@ -46,7 +46,7 @@ async function replayed(pages: readonly RawPage[], views: readonly string[] = []
   return { ...poll, symbols: poll.markets.map(({ symbol, views: of }) => [symbol, ...of]), unreadable };
 }
 
-test('the lists of a poll are read again as they came, whatever views and limit are set now', async () => {
+test('replays the lists of a poll, regardless of the current views and limit', async () => {
   const poll = await replayed([list(['A', 'B']), list(['B'], { view: 'resolving' })], ['matched']);
   expect(poll.symbols).toEqual([
     ['A', 'matched'],
@@ -55,7 +55,7 @@ test('the lists of a poll are read again as they came, whatever views and limit 
   expect(poll).toMatchObject({ observedAt: then, complete: true, shortfalls: [], failed: [], unreadable: [] });
 });
 
-test('a list that was asked for with a larger limit, and venue by venue, is put together again', async () => {
+test('replays a list that was requested with a larger limit and per venue', async () => {
   const pages = [
     list(['A', 'V'], { total: 5 }),
     list(['A', 'V', 'W'], { total: 5, limit: 5 }),
@@ -66,41 +66,41 @@ test('a list that was asked for with a larger limit, and venue by venue, is put 
   const poll = await replayed(pages);
   expect(poll.symbols.map(([symbol]) => symbol)).toEqual(['A', 'V', 'W', 'A2', 'W2']);
   expect(poll.complete).toBe(true);
-  // One of them is missing: no market is gone for that.
+  // If one is missing, no market counts as removed.
   const less = await replayed(pages.slice(0, 4));
-  expect(less).toMatchObject({ complete: false, shortfalls: [expect.stringContaining('4 of 5 could be had')] });
+  expect(less).toMatchObject({ complete: false, shortfalls: [expect.stringContaining('4 of 5 received')] });
 });
 
-test('a view that is asked for now and was not had then makes the poll an incomplete one', async () => {
+test('is incomplete if a configured view was not polled', async () => {
   const poll = await replayed([list(['A'])], ['resolving']);
   expect(poll).toMatchObject({ complete: false, failed: [{ view: 'resolving' }], symbols: [['A', 'matched']] });
 });
 
-test('an answer without a limit is taken where the one with it is not there', async () => {
+test('uses a response without a limit if there is none with it', async () => {
   const poll = await replayed([list(['A'], { limit: null })]);
   expect(poll).toMatchObject({ complete: true, symbols: [['A', 'matched']] });
 });
 
 test.each<[string, number | undefined, number]>([
-  ['when it says', then - 1000, then - 1000],
-  ['when it says, as far ahead of our clock of then as clocks may differ', then + 60_500, then + 60_500],
-  ['when it was asked for, where it says what was in the future then', then + 60_501, then],
-  ['when it was asked for, where it says nothing', undefined, then],
-])('a list is of the moment %s', async (_, generatedAt, observedAt) => {
-  const kept = generatedAt === undefined ? {} : { generatedAt };
-  expect((await replayed([list(['A'], kept)])).observedAt).toBe(observedAt);
+  ['when it was generated', then - 1000, then - 1000],
+  ['when it was generated, up to the allowed skew ahead', then + 60_500, then + 60_500],
+  ['of the request if its generated_at was in the future', then + 60_501, then],
+  ['of the request if it states none', undefined, then],
+])('dates a list by the time %s', async (_, generatedAt, observedAt) => {
+  const response = generatedAt === undefined ? {} : { generatedAt };
+  expect((await replayed([list(['A'], response)])).observedAt).toBe(observedAt);
 });
 
-test('an answer that cannot be decoded is told of, and another one of the same question is taken for it', async () => {
-  const asked = { route: 'markets', view: 'matched', source: null, limit: 100 } as const;
-  const poll = await replayed([raw(asked, '{"markets": 5}'), list(['A'])]);
+test('reports a response that cannot be decoded and uses another one for the same request', async () => {
+  const rawRequest = { route: 'markets', view: 'matched', source: null, limit: 100 } as const;
+  const poll = await replayed([raw(rawRequest, '{"markets": 5}'), list(['A'])]);
   expect(poll).toMatchObject({ unreadable: ['no markets array'], symbols: [['A', 'matched']] });
-  const alone = replayed([raw(asked, 'oops')]);
-  await expect(alone).rejects.toMatchObject({ failure: 'refused', status: 400 });
+  const unreadableOnly = replayed([raw(rawRequest, 'oops')]);
+  await expect(unreadableOnly).rejects.toMatchObject({ failure: 'refused', status: 400 });
 });
 
-test('answers of other routes are no lists', async () => {
+test('ignores responses of other routes', async () => {
   const poll = await replayed([raw({ route: 'orderbook', symbol: 'S' }, '{}'), list(['A'])]);
   expect(poll).toMatchObject({ symbols: [['A', 'matched']], unreadable: [], complete: true });
-  await expect(replayed([], ['matched'])).rejects.toMatchObject({ reason: 'it is not among the answers kept' });
+  await expect(replayed([], ['matched'])).rejects.toMatchObject({ reason: 'no raw response for this request' });
 });

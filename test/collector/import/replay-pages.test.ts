@@ -31,7 +31,7 @@ const bodyOf = (symbol: string, page: TickPage): Buffer =>
     }),
   );
 
-/** A service of which every answer is kept as it came. */
+/** A service whose responses are all recorded. */
 function keeping(
   service: HonestService,
   hand: { nowMs: number },
@@ -42,10 +42,10 @@ function keeping(
     upstream: {
       async ticks(query) {
         const page = await service.ticks(query);
-        const { symbol, from, to, limit, meaning = null, askedAt = hand.nowMs } = query;
+        const { symbol, from, to, limit, meaning: purpose = null, askedAt = hand.nowMs } = query;
         pages.push({
           run: 'run',
-          asked: { route: 'ticks', symbol, from, to, limit, meaning },
+          asked: { route: 'ticks', symbol, from, to, limit, meaning: purpose },
           askedAt,
           receivedAt: hand.nowMs,
           servedAt: null,
@@ -59,18 +59,18 @@ function keeping(
   };
 }
 
-/** What all answers of a run say, read again: ticks and coverage by symbol. */
+/** Replays all responses of a run: ticks and coverage by symbol. */
 function readAll(pages: readonly RawPage[]) {
   const raws = pages.map((page) => decodeRawTickResponse(page)!);
-  const rereader = createPageReplayer(skewMs);
+  const replayer = createPageReplayer(skewMs);
   const kept = new Map<string, Set<string>>();
   const covered = new Map<string, Covered[]>();
-  const records = raws.map((raw) => rereader.replay(raw)).filter((record) => record !== undefined);
-  for (const record of [...records, ...rereader.finish()]) {
+  const records = raws.map((raw) => replayer.replay(raw)).filter((record) => record !== undefined);
+  for (const record of [...records, ...replayer.finish()]) {
     const { symbol, ticks } = record;
-    const mine = kept.get(symbol) ?? new Set();
-    ticks.t.forEach((t: number, i: number) => void mine.add(keyOf({ t, p: ticks.p[i]! })));
-    kept.set(symbol, mine);
+    const symbolKeys = kept.get(symbol) ?? new Set();
+    ticks.t.forEach((t: number, i: number) => void symbolKeys.add(keyOf({ t, p: ticks.p[i]! })));
+    kept.set(symbol, symbolKeys);
     covered.set(symbol, [...(covered.get(symbol) ?? []), ...record.covered]);
   }
   return { kept, covered };
@@ -84,14 +84,14 @@ async function lived(truth: ReadonlyMap<string, readonly Row[]>, ways: Ways, pag
   return { live, again: readAll(pages), pages };
 }
 
-describe('answers read again', () => {
+describe('replayed responses', () => {
   const row = fc
     .integer({ min: 0, max: 3599 })
     .map((s): Row => ({ t: start + s * 1000, p: (s % 97) / 128, seenFrom: 0, usable: s % 11 !== 5 }));
   const rows = fc
     .uniqueArray(row, { selector: ({ t }) => t, maxLength: 60 })
     .map((list) => list.sort((a, b) => a.t - b.t));
-  const story = fc.record({
+  const scenario = fc.record({
     truth: fc
       .array(rows, { minLength: 1, maxLength: 4 })
       .map((lists) => new Map(lists.map((list, i) => [`S${i}`, list]))),
@@ -105,21 +105,21 @@ describe('answers read again', () => {
         behindMs: fc.constantFrom(0, 5000, null),
         keptFrom: fc.constantFrom(null, null, start + 1_000_500),
       })
-      // What it no longer has it must say.
+      // Expired history must be stated.
       .map((some): Ways => ({ ...plainWays, ...some, echo: some.keptFrom === null ? some.echo : 'asked' })),
   });
 
-  test('bring every tick that they brought to the run that had them, and claim nothing that is not so', async () => {
+  test('return the same ticks as the run, without a wrong claim', async () => {
     await fc.assert(
-      fc.asyncProperty(story, async ({ truth, ways }) => {
-        const { live, again } = await lived(truth, ways);
+      fc.asyncProperty(scenario, async ({ truth, ways }) => {
+        const { live, again: replayed } = await lived(truth, ways);
         for (const symbol of truth.keys()) {
-          expect(again.kept.get(symbol)).toEqual(live.keptOf(symbol));
-          const covered = again.covered.get(symbol) ?? [];
+          expect(replayed.kept.get(symbol)).toEqual(live.keptOf(symbol));
+          const covered = replayed.covered.get(symbol) ?? [];
           expect(subtract(covered, [window])).toEqual([]);
           for (const row of truth.get(symbol)!)
             if (row.usable && covered.some((w) => isWithin(row.t, w)))
-              expect(again.kept.get(symbol)).toContain(keyOf(row));
+              expect(replayed.kept.get(symbol)).toContain(keyOf(row));
         }
       }),
       { numRuns: 300 },
@@ -127,9 +127,9 @@ describe('answers read again', () => {
   });
 });
 
-describe('a kept answer', () => {
-  const meaning: TickRequestPurpose = { origin: 'backfill', asked: window, kind: 'whole' };
-  const raw = (said: object, rest: Partial<RawPage> = {}, means: TickRequestPurpose | null = meaning): RawPage => ({
+describe('a raw response', () => {
+  const purpose: TickRequestPurpose = { origin: 'backfill', asked: window, kind: 'whole' };
+  const raw = (fields: object, rest: Partial<RawPage> = {}, means: TickRequestPurpose | null = purpose): RawPage => ({
     run: 'run',
     askedAt: later,
     receivedAt: later + 500,
@@ -137,16 +137,16 @@ describe('a kept answer', () => {
     status: 200,
     redacted: false,
     asked: { route: 'ticks', symbol: 'S', from: start - 1, to: window.to, limit: 5000, meaning: means },
-    body: Buffer.from(JSON.stringify({ symbol: 'S', ticks: [], ...said })),
+    body: Buffer.from(JSON.stringify({ symbol: 'S', ticks: [], ...fields })),
     ...rest,
   });
   const reread = (page: RawPage) => {
-    const rereader = createPageReplayer(skewMs);
-    const record = rereader.replay(decodeRawTickResponse(page)!)!;
-    return { ...record, covered: rereader.finish().flatMap(({ covered }) => covered) };
+    const replayer = createPageReplayer(skewMs);
+    const record = replayer.replay(decodeRawTickResponse(page)!)!;
+    return { ...record, covered: replayer.finish().flatMap(({ covered }) => covered) };
   };
 
-  test('is none of ticks where another route was asked, or nobody asked for ticks', () => {
+  test('of another route, or not for ticks, is skipped', () => {
     const markets = { route: 'markets', view: null, source: null, limit: null } as const;
     expect(decodeRawTickResponse(raw({}, { asked: markets }))).toBeUndefined();
     expect(decodeRawTickResponse(raw({}, { asked: { route: 'orderbook', symbol: 'S' } }))).toBeUndefined();
@@ -154,7 +154,7 @@ describe('a kept answer', () => {
     expect(() => decodeRawTickResponse(raw({ symbol: 'X' }))).toThrow('another symbol');
   });
 
-  test('is a record as the collector makes it, of the moment that it was generated at', () => {
+  test('becomes the same record as in the collector', () => {
     const ticks = [
       { t: start, p: 0.5 },
       { t: start + 1, p: 'x' },
@@ -173,27 +173,27 @@ describe('a kept answer', () => {
   });
 
   test.each<[string, object, Partial<RawPage>, number]>([
-    ['what it says, as far ahead as clocks may differ', { generated_at: later + 60_500 }, {}, later + 60_500],
-    ['when it was asked for, where it says what cannot be', { generated_at: later + 60_501 }, {}, later],
-    ['when it was asked for, where it says nothing', {}, {}, later],
-    ['when it left the service, where our clock was ahead', {}, { servedAt: later - 60_001 }, later - 60_001],
-  ])('is of the moment of %s', (_, said, rest, observedAt) => {
-    const wide: TickRequestPurpose = { ...meaning, asked: { from: start, to: later + 3_600_000 } };
-    const record = reread(raw(said, rest, wide));
+    ['its generated_at, up to the allowed skew ahead', { generated_at: later + 60_500 }, {}, later + 60_500],
+    ['its request if generated_at is implausible', { generated_at: later + 60_501 }, {}, later],
+    ['its request if there is no generated_at', {}, {}, later],
+    ['its Date header if our clock was ahead', {}, { servedAt: later - 60_001 }, later - 60_001],
+  ])('is dated by %s', (_, fields, rest, observedAt) => {
+    const wide: TickRequestPurpose = { ...purpose, asked: { from: start, to: later + 3_600_000 } };
+    const record = reread(raw(fields, rest, wide));
     expect(record.observedAt).toBe(observedAt);
     expect(record.covered).toEqual([{ from: start, to: observedAt, fetchedAt: observedAt, evidence: 'inferred' }]);
   });
 
-  test('covers nothing where none of its ticks can be used', () => {
+  test('without a usable tick covers nothing', () => {
     expect(reread(raw({ ticks: [{ t: start / 1000, p: 0.5 }] })).covered).toEqual([]);
     expect(reread(raw({})).covered).toMatchObject([window]);
   });
 
-  test('to a probe of an older version brings nothing', () => {
+  test('to a probe by an older version is skipped', () => {
     const probe: TickRequestPurpose = { origin: 'poll', asked: { from: start, to: start + 101 }, kind: 'probe' };
-    const rereader = createPageReplayer(skewMs);
-    expect(rereader.replay(decodeRawTickResponse(raw({ ticks: [{ t: start, p: 0.5 }] }, {}, probe))!)).toBeUndefined();
-    expect(rereader.finish()).toEqual([]);
+    const replayer = createPageReplayer(skewMs);
+    expect(replayer.replay(decodeRawTickResponse(raw({ ticks: [{ t: start, p: 0.5 }] }, {}, probe))!)).toBeUndefined();
+    expect(replayer.finish()).toEqual([]);
   });
 
   const page = (from: number, count: number, asked: Window, kind: TickRequestPurpose['kind']) =>
@@ -205,12 +205,12 @@ describe('a kept answer', () => {
       ),
     )!;
   const claimsOf = (...raws: readonly ReturnType<typeof page>[]) => {
-    const rereader = createPageReplayer(skewMs);
-    const taken = raws.flatMap((one) => rereader.replay(one)?.covered ?? []);
-    return [...taken, ...rereader.finish().flatMap(({ covered }) => covered)];
+    const replayer = createPageReplayer(skewMs);
+    const claims = raws.flatMap((one) => replayer.replay(one)?.covered ?? []);
+    return [...claims, ...replayer.finish().flatMap(({ covered }) => covered)];
   };
 
-  test('confirms a window with those that went on from it at both sides, and alone leaves it inferred', () => {
+  test('confirms its window together with those for both sides, and infers it otherwise', () => {
     const first = page(5, 20, window, 'whole');
     const low = page(5, 11, { from: start, to: start + 15_001 }, 'low');
     const high = page(14, 11, { from: start + 14_000, to: window.to }, 'high');
@@ -219,16 +219,16 @@ describe('a kept answer', () => {
     expect(claimsOf(first)).toMatchObject([{ ...window, evidence: 'inferred' }]);
   });
 
-  test('that contradicts the one before it confirms nothing of it', () => {
+  test('that contradicts the one before confirms nothing', () => {
     const first = page(5, 20, window, 'whole');
     const low = page(5, 11, { from: start, to: start + 15_001 }, 'low');
     const other = page(15, 9, { from: start + 14_000, to: window.to }, 'high');
     for (const { evidence } of claimsOf(first, low, other)) expect(evidence).toBe('inferred');
   });
 
-  test('of the order-book route is read as the collector reads it', () => {
+  test('of the order-book route is decoded as in the collector', () => {
     const book = { bids: [[0.4, 1]], asks: [] };
-    const kept = (said: object) => raw({}, { body: Buffer.from(JSON.stringify({ ...book, ...said })) });
+    const kept = (fields: object) => raw({}, { body: Buffer.from(JSON.stringify({ ...book, ...fields })) });
     expect(replayBook(kept({ generated_at: later + 60_500 }), 'S', skewMs)).toMatchObject({
       symbol: 'S',
       observedAt: later + 60_500,

@@ -17,7 +17,7 @@ import { startSandbox } from '../../../src/sandbox/sandbox.ts';
 
 const symbols = Array.from({ length: 60 }, (_, i) => `S${i}`);
 
-/** A poll of real requests; `resolveBaseUrl` in place of a sandbox where nobody shall be there. */
+/** Polls with real requests. `baseUrl` replaces the sandbox if no server should respond. */
 async function polled(
   options: Partial<SandboxOptions>,
   names: readonly string[] = symbols,
@@ -54,7 +54,7 @@ async function polled(
 }
 
 describe('polling order books', () => {
-  test('stops after the first few where the service refuses every symbol alike', async () => {
+  test('stops after a sample if the service refuses every symbol', async () => {
     const { collected, requests } = await polled({ bookShapes: [] });
     expect(collected).toMatchObject({
       done: [],
@@ -64,13 +64,13 @@ describe('polling order books', () => {
     expect(requests).toBeLessThan(30);
   });
 
-  test('stops where the service has failed for every symbol for more than ten minutes', async () => {
+  test('stops if the service fails for every symbol for more than ten minutes', async () => {
     const broken = createServer((_, response) => response.writeHead(503).end());
     await new Promise<void>((resolve) => broken.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void broken.close());
     const url = `http://127.0.0.1:${(broken.address() as AddressInfo).port}`;
     const begunMs = systemClock.monotonicMs();
-    // Each look at the clock is some seconds after the one before: it takes thirty of them after the twentieth failure.
+    // The clock advances by seconds per read: thirty reads are due after the twentieth failure.
     let looks = 0;
     const slow = { ...systemClock, monotonicMs: () => begunMs + 20_000 * looks++ };
     const { collected, requests } = await polled({}, symbols, url, undefined, slow);
@@ -86,20 +86,20 @@ describe('polling order books', () => {
     expect(quick.collected.failures).toHaveLength(symbols.length);
   });
 
-  test('stops where nobody answers, after trying one symbol alone', async () => {
+  test('stops if the service is unreachable, after one symbol alone', async () => {
     const { collected, requests } = await polled({}, symbols, 'http://127.0.0.1:9');
     expect(collected.stopError).toMatchObject({ failure: 'unreachable' });
     expect(collected.done).toEqual([]);
     expect(requests).toBeLessThanOrEqual(2 * 5);
   });
 
-  test('stops at once where the key is refused', async () => {
+  test('stops immediately if the key is refused', async () => {
     const { collected, requests } = await polled({ forbidden: true });
     expect(collected.stopError).toMatchObject({ failure: 'credential' });
     expect(requests).toBeLessThanOrEqual(4);
   });
 
-  test('returns what was had when it is stopped', async () => {
+  test('returns what is done so far when it is aborted', async () => {
     const stop = new AbortController();
     const known = await knownSymbols();
     const { collected, records } = await polled({ seed: 3, latencyMs: 5 }, known, undefined, stop);
@@ -109,7 +109,7 @@ describe('polling order books', () => {
     expect(collected.failures).toEqual([]);
   });
 
-  test('a book without a time is of the moment it was asked for, not of its arrival', async () => {
+  test('dates a book without a time by the request, not by its arrival', async () => {
     const [symbol] = await knownSymbols();
     const before = Date.now();
     const { records } = await polled({ seed: 3, bookShapes: ['no-time'], latencyMs: 60 }, [symbol!]);
@@ -120,7 +120,7 @@ describe('polling order books', () => {
   });
 });
 
-test('the first symbols asked for come from all over the list, and each is asked for once', () => {
+test('the first symbols are spread over the list, and each is requested once', () => {
   const spread = moveSampleToFront(symbols, 20);
   expect(spread.slice(0, 20).map((symbol) => Number(symbol.slice(1)))).toEqual(
     Array.from({ length: 20 }, (_, i) => i * 3),
@@ -133,8 +133,8 @@ test('the first symbols asked for come from all over the list, and each is asked
 async function knownSymbols(): Promise<string[]> {
   const box = await startSandbox({ markets: 5, seed: 3 }, { clock: systemClock });
   try {
-    const answer = await fetch(`${box.url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
-    const { markets } = (await answer.json()) as {
+    const response = await fetch(`${box.url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
+    const { markets } = (await response.json()) as {
       markets: { symbol?: string; ticker?: string; venues?: { ticker: string }[] }[];
     };
     return markets.flatMap(
@@ -145,7 +145,7 @@ async function knownSymbols(): Promise<string[]> {
   }
 }
 
-describe('order books from answers in hand', () => {
+describe('order books from scripted responses', () => {
   const nowMs = Date.UTC(2026, 6, 1, 12);
   const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} };
   const failure = (kind: UpstreamFailure, reason: string, status?: number): UpstreamError =>
@@ -154,11 +154,11 @@ describe('order books from answers in hand', () => {
 
   async function collected(
     names: readonly string[],
-    answer: (symbol: string, nth: number) => object | Promise<object>,
+    response: (symbol: string, nth: number) => object | Promise<object>,
     rest: Partial<BookCollectContext> = {},
   ) {
     const records: BookRecord[] = [];
-    const told: number[] = [];
+    const progress: number[] = [];
     const log: string[] = [];
     const context: BookCollectContext = {
       upstream: {
@@ -166,7 +166,7 @@ describe('order books from answers in hand', () => {
           const nth = log.push(symbol);
           expect(askedAt).toBe(nowMs);
           await Promise.resolve();
-          const body = await answer(symbol, nth);
+          const body = await response(symbol, nth);
           return { body, text: JSON.stringify(body), generatedAt: null };
         },
       },
@@ -178,13 +178,13 @@ describe('order books from answers in hand', () => {
       append: async (record) => void records.push(record),
       drain: async () => void log.push('drained'),
       onResponse: () => void log.push('answered'),
-      onSymbol: (done) => void told.push(done),
+      onSymbol: (done) => void progress.push(done),
       ...rest,
     };
-    return { ...(await collectBooks(context, names)), records, told, log };
+    return { ...(await collectBooks(context, names)), records, told: progress, log };
   }
 
-  test('are counted as they came: kept, empty, set aside, missing and failed', async () => {
+  test('are counted as kept, empty, quarantined, missing and failed', async () => {
     const bodies: Record<string, object> = { A: fullBook, B: { bids: [], asks: [] }, C: { bids: [[42, 1]], asks: [] } };
     const done = await collected(['A', 'B', 'C', 'D', 'E', 'F'], (symbol) => {
       if (symbol === 'D') throw failure('refused', 'answered 404', 404);
@@ -213,7 +213,7 @@ describe('order books from answers in hand', () => {
     expect(done.log).toEqual(['A', 'answered', 'B', 'answered', 'C', 'answered', 'D', 'E', 'F', 'drained']);
   });
 
-  test('are asked for no more once twenty symbols were refused and none answered', async () => {
+  test('are not requested after twenty refusals without a response', async () => {
     const refusing = (symbol: string) => Promise.reject(failure('refused', `no ${symbol}`, 404));
     const all = await collected(symbols, refusing);
     expect([all.log.length - 1, all.missing.length, all.refusedReason]).toEqual([
@@ -221,7 +221,7 @@ describe('order books from answers in hand', () => {
       20,
       `no ${moveSampleToFront(symbols, 20)[19]}`,
     ]);
-    // Neither failures in passing, nor refusals after an answer, say that all are refused.
+    // Temporary failures, and refusals after a response, do not mean that all symbols are refused.
     const failing = await collected(symbols, () => Promise.reject(failure('transient', 'answered 500', 500)));
     expect([failing.failures.length, failing.refusedReason]).toEqual([60, null]);
     const one = await collected(symbols, (symbol, nth) => (nth === 1 ? fullBook : refusing(symbol)));
@@ -232,7 +232,7 @@ describe('order books from answers in hand', () => {
     expect([mixed.failures.length, mixed.missing.length, mixed.refusedReason !== null]).toEqual([10, 10, true]);
   });
 
-  test('are asked for on where one symbol reaches nobody, and no more where the next one does not either', async () => {
+  test('stop only if a second symbol is unreachable too', async () => {
     const down = failure('unreachable', 'connection refused');
     const one = await collected(['A', 'B', 'C'], (symbol) => (symbol === 'B' ? Promise.reject(down) : fullBook));
     expect(one).toMatchObject({ done: ['A', 'C'], failures: [{ symbol: 'B' }], stopError: null });
@@ -244,7 +244,7 @@ describe('order books from answers in hand', () => {
     expect(last).toMatchObject({ done: ['A'], stopError: null });
   });
 
-  test('are asked for no more where the credential is refused, and the first such answer is told', async () => {
+  test('stop if the credential is refused, with the first such error', async () => {
     let nth = 0;
     const refused = await collected(
       symbols,
@@ -254,7 +254,7 @@ describe('order books from answers in hand', () => {
     expect([refused.stopError?.reason, nth]).toEqual(['answered 401 (1)', 3]);
   });
 
-  test('throw what is no failure of the service, and return what was had when the signal comes', async () => {
+  test('throw errors that are not of the upstream, and return what is done when aborted', async () => {
     await expect(collected(['A'], () => Promise.reject(new TypeError('a fault of ours')))).rejects.toThrow('of ours');
     const stop = new AbortController();
     const stopped = await collected(
@@ -281,7 +281,7 @@ describe('order books from answers in hand', () => {
   });
 });
 
-test('an answer with several flaws tells the first and how many more, and how much of it was kept', () => {
+test('a response with several flaws reports the first one, their number and the snapshots kept', () => {
   const t = Date.UTC(2026, 6, 1);
   const books = (...bodies: object[]) => {
     const body = { snapshots: bodies };
@@ -297,6 +297,6 @@ test('an answer with several flaws tells the first and how many more, and how mu
   expect(books(whole, cents(42))).toMatchObject({
     snapshots: [{ t }],
     understood: true,
-    rejected: flawed('price 42 is outside 0 to 1; 1 of its snapshots kept'),
+    rejected: flawed('price 42 is outside 0 to 1; 1 snapshots kept'),
   });
 });

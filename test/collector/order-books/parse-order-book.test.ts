@@ -14,7 +14,7 @@ const read = (body: unknown) => parseOrderBooks(body, { symbol: 'S', observedAt:
 const pairsOf = ({ prices, quantities }: OrderBookSnapshot['bids']): number[][] =>
   [...prices].map((p, i) => [p, quantities[i]!]);
 const plain = (snapshot: OrderBookSnapshot) => [snapshot.t, pairsOf(snapshot.bids), pairsOf(snapshot.asks)];
-/** What is read of a body, as `[t, bids, asks]`; flaws count as none. */
+/** The parsed books as `[t, bids, asks]`. Expects no flaws. */
 const books = (body: unknown) => {
   const { snapshots, flaws } = read(body);
   expect(flaws).toEqual([]);
@@ -35,7 +35,7 @@ const noBids = [
   [0.42, 7],
 ];
 
-describe('one book is read the same', () => {
+describe('a book is parsed alike', () => {
   test.each<[string, unknown]>([
     ['as lists of price and quantity', { t, bids, asks }],
     ['worst first', { t, bids: [...bids].reverse(), asks: [...asks].reverse() }],
@@ -64,13 +64,13 @@ describe('one book is read the same', () => {
     ],
     ['with buys and sells', { t, buys: bids, sells: asks }],
     ['with bid and offer', { t, bid: bids, offer: asks }],
-    ['with the best prices beside the lists', { t, bid: 0.42, ask: 0.45, bids, asks }],
+    ['with the best prices in addition to the lists', { t, bid: 0.42, ask: 0.45, bids, asks }],
     [
       'as objects from price to quantity',
       { t, bids: { '0.4': 30.5, '0.42': 100 }, asks: { '0.58': '7', '0.450': '10' } },
     ],
     ['under book', { symbol: 'S', book: { t, bids, asks } }],
-    ['under orderbook, its time outside', { t, orderbook: { bids, asks } }],
+    ['under orderbook, with its time outside', { t, orderbook: { bids, asks } }],
     ['under data, in a list', { data: [{ t, bids, asks }] }],
     ['under data and orderbook', { data: { orderbook: { timestamp: t, bids, asks } } }],
     ['under its symbol', { orderbooks: { S: { t, bids, asks } } }],
@@ -84,7 +84,7 @@ describe('one book is read the same', () => {
     ],
     ['as bids of both outcomes', { t, yes: bids, no: noBids }],
     ['as bids of both outcomes under bids', { t, bids: { yes: bids, no: noBids } }],
-    ['as bids of both outcomes under bids, and no asks', { t, bids: { yes: bids, no: noBids }, asks: [] }],
+    ['as bids of both outcomes under bids, without asks', { t, bids: { yes: bids, no: noBids }, asks: [] }],
     [
       'as one list of bids of both outcomes',
       {
@@ -104,7 +104,7 @@ describe('one book is read the same', () => {
       ],
     ],
     [
-      'beside the book of another symbol',
+      'next to the book of another symbol',
       {
         data: [
           { symbol: 'X', t, bids: [], asks: [] },
@@ -115,7 +115,7 @@ describe('one book is read the same', () => {
     ['as books of both outcomes', { t, yes: { bids, asks }, no: { bids: noBids, asks: [] } }],
     ['as books of both outcomes without asks', { t, yes: { bids }, no: { bids: noBids } }],
     [
-      'in dollars beside cents',
+      'in dollars and cents',
       {
         t,
         orderbook: {
@@ -131,11 +131,11 @@ describe('one book is read the same', () => {
     ],
     ['with levels whose quantity is 0', { t, bids: [...bids, [0.44, 0]], asks: [...asks, { price: 0.43, size: '0' }] }],
     ['with an ISO time', { timestamp: '2026-11-19T13:00:00+01:00', bids, asks }],
-    ['with the outcome named', { t, outcome: 'Yes', bids, asks }],
-    ['beside something that is no wrapping', { data: 'orderbook', book: { t, bids, asks } }],
-    ['with how many there are under bids', { t, bids: 2, buys: bids, asks }],
-    ['as a whole book of YES beside one of NO that is not', { t, yes: { bids, asks }, no: { bids: [], asks: [] } }],
-    ['in as many lists as are looked through', [[[[[{ t, bids, asks }]]]]]],
+    ['with its outcome', { t, outcome: 'Yes', bids, asks }],
+    ['next to a field that is not a wrapper', { data: 'orderbook', book: { t, bids, asks } }],
+    ['with a count under bids', { t, bids: 2, buys: bids, asks }],
+    ['as a complete book of YES with an incomplete one of NO', { t, yes: { bids, asks }, no: { bids: [], asks: [] } }],
+    ['in the maximum number of nested lists', [[[[[{ t, bids, asks }]]]]]],
   ])('%s', (_, body) => {
     expect(books(body)).toEqual(whole);
   });
@@ -143,9 +143,9 @@ describe('one book is read the same', () => {
 
 describe('the time of a book', () => {
   test.each<[string, unknown, number]>([
-    ['is its own before the one around it', { t: t - 9, book: { t, bids, asks } }, t],
-    ['is the moment of the answer where none is told', { bids, asks }, answeredAt],
-    ['null is none', { t: null, bids, asks }, answeredAt],
+    ['is its own one, not that of its wrapper', { t: t - 9, book: { t, bids, asks } }, t],
+    ['is that of the response if none is stated', { bids, asks }, answeredAt],
+    ['is not null', { t: null, bids, asks }, answeredAt],
   ])('%s', (_, body, expected) => {
     expect(books(body)).toEqual([[expected, bids, asks]]);
   });
@@ -156,8 +156,8 @@ describe('empty books', () => {
     ['two empty lists', { t, bids: [], asks: [] }],
     ['two empty objects', { t, bids: {}, asks: {} }],
     ['nulls', { t, orderbook: { yes: null, no: null } }],
-    ['nothing but levels without quantity', { t, bids: [[0.4, 0]], asks: [] }],
-    ['one empty list and nothing else', { t, bids: [] }],
+    ['only levels without quantity', { t, bids: [[0.4, 0]], asks: [] }],
+    ['one empty list and no other field', { t, bids: [] }],
   ])('are kept as empty: %s', (_, body) => {
     expect(books(body)).toEqual([[t, [], []]]);
   });
@@ -166,11 +166,11 @@ describe('empty books', () => {
     ['an empty list', []],
     ['an empty list under data', { data: [] }],
     ['null under orderbook', { symbol: 'S', orderbook: null }],
-  ])('are not made up where there is no snapshot: %s', (_, body) => {
+  ])('are not created without a snapshot: %s', (_, body) => {
     expect(books(body)).toEqual([]);
   });
 
-  test('one side may be left out where nothing else could be the other', () => {
+  test('a side may be absent if no other field could be it', () => {
     expect(books({ t, bids })).toEqual([[t, bids, []]]);
     expect(books({ t, no: noBids })).toEqual([[t, [], asks]]);
     expect(books({ t, asks })).toEqual([[t, [], asks]]);
@@ -179,7 +179,7 @@ describe('empty books', () => {
 });
 
 describe('several snapshots', () => {
-  test('come in order of time', () => {
+  test('are sorted by time', () => {
     expect(
       books({
         snapshots: [
@@ -193,7 +193,7 @@ describe('several snapshots', () => {
     ]);
   });
 
-  test('are kept where another in the list is not understood', () => {
+  test('are kept if another one is invalid', () => {
     const { snapshots, flaws } = read([
       { t, bids, asks },
       { t: t + 1, bids: [[45, 1]], asks: [] },
@@ -202,24 +202,24 @@ describe('several snapshots', () => {
     expect(flaws).toEqual(['price 45 is outside 0 to 1']);
   });
 
-  test('that differ and are of one moment are both doubtful', () => {
+  test('that differ at the same time are both dropped', () => {
     const { snapshots, flaws } = read([
       { bids, asks },
       { bids: noBids, asks: [] },
       { t, bids, asks },
     ]);
     expect(snapshots.map(plain)).toEqual(whole);
-    expect(flaws).toEqual([`two different books of ${new Date(answeredAt).toISOString()}`]);
+    expect(flaws).toEqual([`two different order books at ${new Date(answeredAt).toISOString()}`]);
   });
 });
 
-describe('is set aside, and no part of it kept', () => {
+describe('is rejected as a whole', () => {
   test.each<[string, unknown, RegExp]>([
     ['a price in cents', { t, yes: [[42, 100]], no: [[55, 10]] }, /^price 42 is outside 0 to 1$/],
     ['a negative price', { t, bids: [[-0.1, 1]], asks }, /^price -0.1 is outside/],
-    ['one cent, which looks like one', { t, yes: [[1, 500]], no: [] }, /one cent/],
+    ['one cent, which looks like 1', { t, yes: [[1, 500]], no: [] }, /one cent/],
     ['quantity before price', { t, bids: [[1, 0.42]], asks: [] }, /one cent/],
-    ['a price that is no number', { t, bids: [['0,42', 1]], asks }, /^price "0,42" is not a number$/],
+    ['a price that is not a number', { t, bids: [['0,42', 1]], asks }, /^price "0,42" is not a number$/],
     ['an empty text', { t, bids: [[' ', 1]], asks }, /^price " " is not a number$/],
     ['a price beyond doubles', { t, bids: [[0.1, '1e999']], asks }, /^quantity "1e999" is not a number$/],
     ['a negative quantity', { t, bids: [[0.4, -1]], asks }, /^quantity -1 is negative$/],
@@ -231,29 +231,29 @@ describe('is set aside, and no part of it kept', () => {
     ],
     ['a level of three values', { t, bids: [[0.4, 2, 3]], asks }, /^a level has 3 values/],
     ['a level that is a number', { t, bids: [0.4], asks }, /^a level is neither/],
+    ['a side under an unknown name', { t, bids, supply: asks }, /^only one side, bids; unknown field "supply"$/],
+    ['a side next to one under an unknown name', { t, asks, demand: bids }, /^only one side, asks; unknown field/],
     [
-      'a side under a name that nobody knows',
-      { t, bids, supply: asks },
-      /^it has bids, and no other side but "supply"$/,
-    ],
-    ['a side beside one under a name that nobody knows', { t, asks, demand: bids }, /^it has asks, and no other side/],
-    [
-      'bids of YES beside what nobody knows',
+      'bids of YES next to an unknown field',
       { t, yes: bids, maybe: asks },
-      /^it has yes, and no other side but "maybe"$/,
+      /^only one side, yes; unknown field "maybe"$/,
     ],
-    ['a book of NO that has asks alone', { t, yes: { bids }, no: { asks } }, /^the outcome NO has no bids$/],
-    ['prices of nothing but 0 and 1', { t, bids: [[0, 5]], asks: [[1, 2]] }, /one cent/],
-    ['lists without end', [[[[[[{ t, bids, asks }]]]]]], /^not an object$/],
-    ['bids of NO beside asks', { t, bids: [{ side: 'no', price: 0.4, size: 1 }], asks }, /outcome NO beside asks$/],
-    ['asks of NO', { t, bids, asks: { yes: asks, no: bids } }, /outcome NO beside asks$/],
+    ['a book of NO with asks only', { t, yes: { bids }, no: { asks } }, /^the book of the outcome NO has no bids$/],
+    ['only prices 0 and 1', { t, bids: [[0, 5]], asks: [[1, 2]] }, /one cent/],
+    ['too many nested lists', [[[[[[{ t, bids, asks }]]]]]], /^not an object$/],
     [
-      'books of both outcomes of two moments',
+      'bids of NO next to asks',
+      { t, bids: [{ side: 'no', price: 0.4, size: 1 }], asks },
+      /^both asks and levels of the outcome NO$/,
+    ],
+    ['asks of NO', { t, bids, asks: { yes: asks, no: bids } }, /^both asks and levels of the outcome NO$/],
+    [
+      'books of both outcomes with different times',
       [
         { outcome: 'No', t, bids },
         { outcome: 'Yes', t: t + 1, bids },
       ],
-      /two moments$/,
+      /different times$/,
     ],
     [
       'several books of NO',
@@ -262,20 +262,20 @@ describe('is set aside, and no part of it kept', () => {
         { outcome: 'No', t, bids },
         { outcome: 'Yes', t, bids },
       ],
-      /^books of the outcome NO/,
+      /^expected one book of YES and one of NO$/,
     ],
     ['the outcome NO', { t, outcome: 'No', bids, asks }, /outcome NO/],
-    ['a book of another symbol', { data: [{ symbol: 'X', t, bids, asks }] }, /^it names another symbol, "X"$/],
+    ['a book of another symbol', { data: [{ symbol: 'X', t, bids, asks }] }, /^the book names another symbol: "X"$/],
     ['a time in seconds', { t: t / 1000, bids, asks }, /^t is outside the years 2000 to 2100$/],
     ['a time with a fraction', { t: t + 0.5, bids, asks }, /^t is not a whole number of milliseconds$/],
     ['a time without a zone', { t: '2026-11-19T12:00:00', bids, asks }, /^t is not a whole number/],
     ['a time in the future', { t: futureMs + 1, bids, asks }, /^t is in the future$/],
-    ['an object without sides', { t, price: 0.4 }, /^no bids and asks in it$/],
+    ['an object without sides', { t, price: 0.4 }, /^no bids or asks$/],
     ['a list of numbers', [1, 2], /^not an object$/],
     [
-      'wrappers without end',
+      'too many nested wrappers',
       { data: { data: { data: { data: { data: { data: { bids, asks } } } } } } },
-      /^no bids and asks/,
+      /^no bids or asks/,
     ],
   ])('%s', (_, body, reason) => {
     const { snapshots, flaws } = read(body);
@@ -283,7 +283,7 @@ describe('is set aside, and no part of it kept', () => {
     expect(flaws[0]).toMatch(reason);
   });
 
-  test('but a price of 1 or 0 stands where another one proves fractions', () => {
+  test('except for a price of 1 or 0 next to one between them', () => {
     expect(books({ t, bids: [[0.5, 1]], asks: [[1, 2]] })).toEqual([[t, [[0.5, 1]], [[1, 2]]]]);
     expect(books({ t, bids: [[0, 5]], asks: [] })).toEqual([[t, [[0, 5]], []]]);
     expect(
@@ -314,7 +314,7 @@ const anyLevel: fc.Arbitrary<PriceLevel> = fc.record({
 });
 const anySide = fc.array(anyLevel, { maxLength: 12 });
 
-/** Ways of writing a side; each says the same. */
+/** Notations of a side with the same meaning. */
 const notations: ((levels: readonly PriceLevel[]) => unknown)[] = [
   (levels) => levels.map(({ price, quantity }) => [price, quantity]),
   (levels) => levels.map(({ price, quantity }) => [String(price), String(quantity)]),
@@ -322,7 +322,7 @@ const notations: ((levels: readonly PriceLevel[]) => unknown)[] = [
   (levels) => levels.map(({ price, quantity }) => ({ quantity: String(quantity), p: price.toFixed(6) })),
 ];
 
-test('neither the order of levels nor the notation changes a snapshot', () => {
+test('the order of levels and the notation do not change a snapshot', () => {
   const cases = fc.tuple(anySide, anySide, fc.nat(), fc.nat(notations.length - 1), fc.nat(notations.length - 1));
   fc.assert(
     fc.property(cases, ([buys, sells, turn, one, other]) => {
@@ -338,23 +338,23 @@ test('neither the order of levels nor the notation changes a snapshot', () => {
   );
 });
 
-test('asks told as bids of NO are the same asks, to the bit', () => {
+test('asks stated as bids of NO are exactly the same asks', () => {
   fc.assert(
     fc.property(anySide, anySide, (buys, sells) => {
-      const told = (levels: readonly PriceLevel[]) => levels.map(({ price, quantity }) => [price, quantity]);
+      const notated = (levels: readonly PriceLevel[]) => levels.map(({ price, quantity }) => [price, quantity]);
       const no = sells.map(({ price, quantity }) => [(10_000 - Math.round(price * 10_000)) / 10_000, quantity]);
-      expect(books({ t, yes: told(buys), no })).toEqual(books({ t, bids: told(buys), asks: told(sells) }));
+      expect(books({ t, yes: notated(buys), no })).toEqual(books({ t, bids: notated(buys), asks: notated(sells) }));
     }),
     { seed, numRuns: 300 },
   );
 });
 
-test('the complement of a price is a decimal one, and its own inverse', () => {
+test('the complement of a price is decimal, and its own inverse', () => {
   expect([0.42, 0.001, 0, 1, 0.1 + 0.2].map(computeComplement)).toEqual([0.58, 0.999, 1, 0, 1 - (0.1 + 0.2)]);
   for (let n = 0; n <= 10_000; n++) expect(computeComplement(computeComplement(n / 10_000))).toBe(n / 10_000);
 });
 
-test('whatever JSON comes is read without a crash, and what is kept is a book', () => {
+test('any JSON is parsed without a crash, and the result is a valid book', () => {
   const names = ['t', 'symbol', 'outcome', 'data', 'book', 'bids', 'asks', 'yes', 'no', 'price', 'size', 'S'];
   const { body } = fc.letrec((tie) => ({
     body: fc.oneof(
@@ -378,13 +378,13 @@ test('whatever JSON comes is read without a crash, and what is kept is a book', 
   );
 });
 
-test('a list of more books of other symbols than a call takes arguments is a list of flaws', () => {
+test('200,000 books of other symbols give as many flaws', () => {
   const books = Array.from({ length: 200_000 }, () => ({ symbol: 'OTHER', bids, asks }));
   const { snapshots, flaws } = read({ symbol: 'S', books });
-  expect([snapshots, flaws.length, flaws[0]]).toEqual([[], 200_000, 'it names another symbol, "OTHER"']);
+  expect([snapshots, flaws.length, flaws[0]]).toEqual([[], 200_000, 'the book names another symbol: "OTHER"']);
 });
 
-test.each(['outcome', 'side'])('a level whose %s has no text is no level of NO', (name) => {
-  const strange = JSON.parse('{"toString": 1, "valueOf": null}') as object;
-  expect(books({ t, bids: [{ [name]: strange, price: 0.4, size: 1 }], asks: [] })).toEqual([[t, [[0.4, 1]], []]]);
+test.each(['outcome', 'side'])('a level whose %s is an object is not one of NO', (name) => {
+  const object = JSON.parse('{"toString": 1, "valueOf": null}') as object;
+  expect(books({ t, bids: [{ [name]: object, price: 0.4, size: 1 }], asks: [] })).toEqual([[t, [[0.4, 1]], []]]);
 });

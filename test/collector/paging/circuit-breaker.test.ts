@@ -4,101 +4,101 @@ import { createCircuitBreaker, forEachConcurrent } from '../../../src/collector/
 
 const minute = 60_000;
 
-function lineAt() {
+function breakerAt() {
   const hand = { nowMs: 5 * minute };
-  const line = createCircuitBreaker({ monotonicMs: () => hand.nowMs });
-  const answer = () => line.trackRequest(async () => 'page');
+  const breaker = createCircuitBreaker({ monotonicMs: () => hand.nowMs });
+  const succeed = () => breaker.trackRequest(async () => 'page');
   const fail = async (failure: UpstreamFailure, status?: number) => {
     const error = new UpstreamError('page', { failure, reason: failure, ...(status === undefined ? {} : { status }) });
-    await expect(line.trackRequest(() => Promise.reject(error))).rejects.toBe(error);
+    await expect(breaker.trackRequest(() => Promise.reject(error))).rejects.toBe(error);
     return error;
   };
-  return { hand, line, answer, fail };
+  return { hand, breaker, succeed, fail };
 }
 
-describe('a line', () => {
-  test('counts what was answered, refusals and failures of the service too, and not what reached nobody', async () => {
-    const { line, answer, fail } = lineAt();
-    expect(await answer()).toBe('page');
+describe('a circuit breaker', () => {
+  test('counts responses, including refusals and server errors', async () => {
+    const { breaker, succeed, fail } = breakerAt();
+    expect(await succeed()).toBe('page');
     await fail('refused', 404);
     await fail('transient', 503);
-    expect(line.countResponses()).toBe(3);
+    expect(breaker.countResponses()).toBe(3);
     await fail('unreachable');
     await fail('transient');
-    expect(line.countResponses()).toBe(3);
-    const strange = new TypeError('a fault of ours');
-    await expect(line.trackRequest(() => Promise.reject(strange))).rejects.toBe(strange);
-    expect(line.countResponses()).toBe(3);
+    expect(breaker.countResponses()).toBe(3);
+    const bug = new TypeError('a bug');
+    await expect(breaker.trackRequest(() => Promise.reject(bug))).rejects.toBe(bug);
+    expect(breaker.countResponses()).toBe(3);
   });
 
-  test('is silent from a request that reached nobody on, until one is answered', async () => {
-    const { line, answer, fail } = lineAt();
-    expect(line.getUnreachableError()).toBeNull();
+  test('keeps the unreachable error until a request is answered', async () => {
+    const { breaker, succeed, fail } = breakerAt();
+    expect(breaker.getUnreachableError()).toBeNull();
     await fail('transient');
-    expect(line.getUnreachableError()).toBeNull();
+    expect(breaker.getUnreachableError()).toBeNull();
     const down = await fail('unreachable');
-    expect(line.getUnreachableError()).toBe(down);
+    expect(breaker.getUnreachableError()).toBe(down);
     await fail('transient');
-    expect(line.getUnreachableError()).toBe(down);
+    expect(breaker.getUnreachableError()).toBe(down);
     await fail('transient', 500);
-    expect(line.getUnreachableError()).toBeNull();
+    expect(breaker.getUnreachableError()).toBeNull();
     await fail('unreachable');
-    await answer();
-    expect(line.getUnreachableError()).toBeNull();
+    await succeed();
+    expect(breaker.getUnreachableError()).toBeNull();
   });
 
-  test('is not silent where another request was answered meanwhile', async () => {
-    const { line, answer } = lineAt();
+  test('keeps no unreachable error if another request was answered meanwhile', async () => {
+    const { breaker, succeed } = breakerAt();
     const down = new UpstreamError('page', { failure: 'unreachable', reason: 'refused' });
-    const late = line.trackRequest(async () => {
-      await answer();
+    const late = breaker.trackRequest(async () => {
+      await succeed();
       throw down;
     });
     await expect(late).rejects.toBe(down);
-    expect(line.getUnreachableError()).toBeNull();
+    expect(breaker.getUnreachableError()).toBeNull();
   });
 
-  test('is out of order after twenty failures in a row and ten minutes, and in order once one is served or refused', async () => {
-    const { hand, line, answer, fail } = lineAt();
+  test('opens after twenty failures in a row over ten minutes, and closes after a success or a refusal', async () => {
+    const { hand, breaker, succeed, fail } = breakerAt();
     for (let i = 0; i < 19; i++) await fail('transient', 503);
     hand.nowMs += 10 * minute;
-    expect(line.isOpen()).toBe(false);
+    expect(breaker.isOpen()).toBe(false);
     await fail('unreachable');
-    expect(line.isOpen()).toBe(true);
+    expect(breaker.isOpen()).toBe(true);
     hand.nowMs -= 1;
-    expect(line.isOpen()).toBe(false);
+    expect(breaker.isOpen()).toBe(false);
     hand.nowMs += 1;
-    for (const well of [answer, () => fail('refused', 404)]) {
-      await well();
-      expect(line.isOpen()).toBe(false);
+    for (const recover of [succeed, () => fail('refused', 404)]) {
+      await recover();
+      expect(breaker.isOpen()).toBe(false);
       hand.nowMs += 10 * minute;
       for (let i = 0; i < 19; i++) await fail('transient');
-      expect(line.isOpen()).toBe(false);
+      expect(breaker.isOpen()).toBe(false);
       await fail('transient');
-      expect(line.isOpen()).toBe(true);
+      expect(breaker.isOpen()).toBe(true);
     }
   });
 
-  test('does work side by side until it is silent, and then one piece alone, while the others wait', async () => {
-    const { line, answer, fail } = lineAt();
+  test('runs work concurrently, and one piece alone while unreachable', async () => {
+    const { breaker, succeed, fail } = breakerAt();
     const log: string[] = [];
     const gates: (() => void)[] = [];
-    const begin = (name: string, ends: () => Promise<unknown>, goesOn = () => true) =>
-      line.attempt(goesOn, async (alone) => {
-        log.push(alone ? `${name} alone` : name);
+    const start = (name: string, ends: () => Promise<unknown>, canContinue = () => true) =>
+      breaker.attempt(canContinue, async (isAlone) => {
+        log.push(isAlone ? `${name} alone` : name);
         await new Promise<void>((resolve) => void gates.push(resolve));
         await ends();
       });
     const turns = async () => {
       for (let i = 0; i < 20; i++) await Promise.resolve();
     };
-    const first = [begin('a', answer), begin('b', () => fail('unreachable'))];
+    const first = [start('a', succeed), start('b', () => fail('unreachable'))];
     await turns();
     expect(log).toEqual(['a', 'b']);
     for (const open of gates.splice(0)) open();
     expect(await Promise.all(first)).toEqual([true, true]);
     await fail('unreachable');
-    const [trial, next, last] = [begin('c', () => fail('unreachable')), begin('d', answer), begin('e', answer)];
+    const [trial, next, last] = [start('c', () => fail('unreachable')), start('d', succeed), start('e', succeed)];
     await turns();
     expect(log.splice(0)).toEqual(['a', 'b', 'c alone']);
     gates.shift()!();
@@ -111,16 +111,16 @@ describe('a line', () => {
     expect(log.splice(0)).toEqual(['e']);
     gates.shift()!();
     expect(await last).toBe(true);
-    expect(await begin('f', answer, () => false)).toBe(false);
+    expect(await start('f', succeed, () => false)).toBe(false);
     expect(log).toEqual([]);
   });
 
-  test('asks whether to go on only once the piece before is over, and is free again after one that threw', async () => {
-    const { line, fail, answer } = lineAt();
+  test('checks whether to continue after the previous work, and recovers after an exception', async () => {
+    const { breaker, fail, succeed } = breakerAt();
     await fail('unreachable');
     let open = () => {};
     const broken = new Error('the disk is full');
-    const trial = line.attempt(
+    const trial = breaker.attempt(
       () => true,
       async () => {
         await new Promise<void>((resolve) => {
@@ -129,21 +129,21 @@ describe('a line', () => {
         throw broken;
       },
     );
-    let asked = 0;
-    const waiting = line.attempt(
+    let checks = 0;
+    const waiting = breaker.attempt(
       () => {
-        asked++;
+        checks++;
         return false;
       },
-      async () => void (await answer()),
+      async () => void (await succeed()),
     );
     waiting.catch(() => {});
-    expect(asked).toBe(0);
+    expect(checks).toBe(0);
     open();
     await expect(trial).rejects.toBe(broken);
     await waiting.catch(() => {});
     expect(
-      await line.attempt(
+      await breaker.attempt(
         () => true,
         async () => {},
       ),
@@ -151,28 +151,28 @@ describe('a line', () => {
   });
 });
 
-describe('work in parallel', () => {
-  test('is of so many items at a time, each once and in order', async () => {
-    for (const [concurrency, items, most] of [
+describe('forEachConcurrent', () => {
+  test('runs at most the given number of items at a time, each once and in order', async () => {
+    for (const [concurrency, items, expectedMax] of [
       [1, 5, 1],
       [3, 10, 3],
       [8, 3, 3],
       [4, 0, 0],
     ] as const) {
-      let [now, seen] = [0, 0];
+      let [running, runningMax] = [0, 0];
       const done: number[] = [];
       const list = Array.from({ length: items }, (_, i) => i);
       await forEachConcurrent(concurrency, list, async (item) => {
         done.push(item);
-        seen = Math.max(seen, ++now);
+        runningMax = Math.max(runningMax, ++running);
         for (let i = item % 3; i >= 0; i--) await Promise.resolve();
-        now--;
+        running--;
       });
-      expect([done, seen]).toEqual([list, most]);
+      expect([done, runningMax]).toEqual([list, expectedMax]);
     }
   });
 
-  test('stops at the first error, which is thrown once what is under way is over', async () => {
+  test('stops at the first error and throws it after the running items', async () => {
     const log: string[] = [];
     const broken = new Error('broken');
     const work = forEachConcurrent(2, [0, 1, 2, 3, 4], async (item) => {

@@ -17,7 +17,7 @@ const start = Date.UTC(2026, 6, 1);
 const window: Window = { from: start, to: start + 24 * hour };
 const later = window.to + hour;
 
-const page = (times: readonly number[], said: Partial<TickPage> = {}): TickPage => ({
+const page = (times: readonly number[], fields: Partial<TickPage> = {}): TickPage => ({
   t: Float64Array.from(times),
   p: Float64Array.from(times, () => 0.5),
   received: times.length,
@@ -26,7 +26,7 @@ const page = (times: readonly number[], said: Partial<TickPage> = {}): TickPage 
   to: null,
   generatedAt: later,
   gaps: [],
-  ...said,
+  ...fields,
 });
 
 const failure = (kind: UpstreamFailure, reason: string, status?: number): UpstreamError =>
@@ -46,59 +46,59 @@ interface Given {
 }
 
 interface Done extends TickCollectOutcome {
-  readonly asked: string[];
+  readonly requests: string[];
   readonly covered: Map<string, Window[]>;
   readonly claims: TickRecord['covered'][number][];
-  /** How many symbols were done, as it was told. */
-  readonly told: number[];
+  /** The counts of finished symbols passed to onSymbol. */
+  readonly progress: number[];
 }
 
-/** Collects, and says what was asked for; an answer is durable only once the sink was drained. */
-async function collecting(given: Given): Promise<Done> {
+/** Collects, and records the requests. Coverage is durable only after `drain`. */
+async function collecting(scenario: Given): Promise<Done> {
   const covered = new Map<string, Window[]>();
-  const asked: string[] = [];
-  const told: number[] = [];
-  let taken: TickRecord[] = [];
+  const requests: string[] = [];
+  const progress: number[] = [];
+  let pending: TickRecord[] = [];
   const claims: TickRecord['covered'][number][] = [];
   const context: TickCollectContext = {
     upstream: {
       async ticks(query) {
-        const nth = asked.push(query.symbol);
+        const nth = requests.push(query.symbol);
         await Promise.resolve();
-        return given.answer(query, nth);
+        return scenario.answer(query, nth);
       },
     },
-    clock: { nowMs: () => later, monotonicMs: given.monotonicMs ?? (() => later), sleep: async () => {} },
+    clock: { nowMs: () => later, monotonicMs: scenario.monotonicMs ?? (() => later), sleep: async () => {} },
     runId: 'run',
-    origin: given.origin ?? 'poll',
-    behavior: given.behavior ?? createServerBehavior(),
+    origin: scenario.origin ?? 'poll',
+    behavior: scenario.behavior ?? createServerBehavior(),
     pageLimit: 5000,
     futureSkewMs: 60_000,
-    signal: given.signal ?? new AbortController().signal,
+    signal: scenario.signal ?? new AbortController().signal,
     append: async (record) => {
-      taken.push(record);
+      pending.push(record);
       claims.push(...record.covered);
     },
     onPage: () => {},
-    concurrency: given.concurrency ?? 1,
+    concurrency: scenario.concurrency ?? 1,
     drain: async () => {
-      for (const { symbol, covered: more } of taken) covered.set(symbol, [...(covered.get(symbol) ?? []), ...more]);
-      taken = [];
+      for (const { symbol, covered: more } of pending) covered.set(symbol, [...(covered.get(symbol) ?? []), ...more]);
+      pending = [];
     },
     getCoverage: (symbol) => covered.get(symbol) ?? [],
-    onSymbol: (done) => void told.push(done),
+    onSymbol: (done) => void progress.push(done),
   };
-  return { ...(await collectTicks(context, given.plans)), asked, covered, told, claims };
+  return { ...(await collectTicks(context, scenario.plans)), requests, covered, progress, claims };
 }
 
 describe('a run', () => {
-  test('tells how many symbols are done, with those that failed, and says of each which it is', async () => {
+  test('counts finished symbols, including failed ones, and lists both', async () => {
     const collected = await collecting({
       answer: ({ symbol }) => (symbol === 'S1' ? Promise.reject(failure('refused', 'answered 404', 404)) : page([])),
       plans: plansOf(3),
     });
     expect(collected).toMatchObject({
-      told: [1, 2, 3],
+      progress: [1, 2, 3],
       done: ['S0', 'S2'],
       failed: ['S1'],
       stopError: null,
@@ -107,7 +107,7 @@ describe('a run', () => {
     expect(collected.notServed.size).toBe(0);
   });
 
-  test('says of a symbol that fails what of it is not covered', async () => {
+  test('reports the uncovered windows of a failed symbol', async () => {
     const halves = [
       { from: start, to: start + hour },
       { from: start + 2 * hour, to: start + 3 * hour },
@@ -120,7 +120,7 @@ describe('a run', () => {
     expect([failed, done]).toEqual([['S0'], []]);
   });
 
-  test('fetches again what was taken for whole by its size, where sizes turned out to mean nothing', async () => {
+  test('fetches presumed windows again if page sizes turn out to be unreliable', async () => {
     const behavior = {
       ...createServerBehavior(),
       largestWhole: 50,
@@ -140,14 +140,14 @@ describe('a run', () => {
       });
     const steady = await one(false);
     const erratic = await one(true);
-    expect(steady.asked.length).toBeLessThanOrEqual(2 * 4);
-    expect(erratic.asked.length).toBeGreaterThanOrEqual(steady.asked.length + 4);
+    expect(steady.requests.length).toBeLessThanOrEqual(2 * 4);
+    expect(erratic.requests.length).toBeGreaterThanOrEqual(steady.requests.length + 4);
     expect(erratic.done).toEqual(['S0', 'S1']);
   });
 
-  test('leaves as it is what it was stopped in, and says that it is neither done nor failed', async () => {
+  test('counts an interrupted symbol as neither done nor failed', async () => {
     const stop = new AbortController();
-    const { done, failed, asked } = await collecting({
+    const { done, failed, requests } = await collecting({
       answer(_, nth) {
         if (nth === 3) stop.abort(new Error('SIGTERM'));
         stop.signal.throwIfAborted();
@@ -156,22 +156,22 @@ describe('a run', () => {
       plans: plansOf(5),
       signal: stop.signal,
     });
-    expect({ done, failed, asked }).toEqual({ done: ['S0', 'S1'], failed: [], asked: ['S0', 'S1', 'S2'] });
+    expect({ done, failed, requests }).toEqual({ done: ['S0', 'S1'], failed: [], requests: ['S0', 'S1', 'S2'] });
   });
 
-  test('throws what is no failure of the service', async () => {
+  test('throws errors that are not of the upstream', async () => {
     const broken = collecting({
       answer() {
-        throw new TypeError('a fault of ours');
+        throw new TypeError('a bug');
       },
       plans: plansOf(2),
     });
-    await expect(broken).rejects.toThrow('a fault of ours');
+    await expect(broken).rejects.toThrow('a bug');
   });
 });
 
-describe('the past that a service does not have of a new symbol', () => {
-  test('is no failure where something later was covered', async () => {
+describe('missing history of a new symbol', () => {
+  test('is not a failure if something later is covered', async () => {
     const keptFrom = start + 12 * hour;
     const { failures, shortHistories } = await collecting({
       answer: ({ to }) => page([], { from: keptFrom, to: Math.max(to, keptFrom) }),
@@ -181,7 +181,7 @@ describe('the past that a service does not have of a new symbol', () => {
     expect(shortHistories).toEqual([{ symbol: 'S0', from: expect.any(Number) }]);
   });
 
-  test('is a failure where it does not reach back to the start, or lies after all that was covered', async () => {
+  test('is a failure if it is not at the start, or nothing later is covered', async () => {
     const hole = { from: start + hour, to: start + 2 * hour };
     for (const gaps of [[hole], [{ from: start + 23 * hour, to: window.to - 1 }]]) {
       const { failures, shortHistories, notServed } = await collecting({
@@ -194,7 +194,7 @@ describe('the past that a service does not have of a new symbol', () => {
     }
   });
 
-  test('is told of once for a symbol', async () => {
+  test('is reported once per symbol', async () => {
     const halves = [
       { from: start, to: start + 12 * hour },
       { from: start + 12 * hour, to: window.to },
@@ -213,7 +213,7 @@ describe('the past that a service does not have of a new symbol', () => {
     expect(shortHistories).toEqual([{ symbol: 'S0', from: expect.any(Number) }]);
   });
 
-  test('is a failure where nothing was covered at all', async () => {
+  test('is a failure if nothing is covered', async () => {
     const { failures, shortHistories } = await collecting({
       answer: () => page([], { from: 0, to: 0 }),
       plans: plansOf(1, true),
@@ -222,7 +222,7 @@ describe('the past that a service does not have of a new symbol', () => {
     expect(shortHistories).toEqual([]);
   });
 
-  test('is a failure of a symbol that was covered before', async () => {
+  test('is a failure for a symbol that was covered before', async () => {
     const earlier = { from: start - 48 * hour, to: start - 47 * hour };
     const { failures, shortHistories } = await collecting({
       answer: ({ from, to }) => page([], { from: from < start - hour ? from : start + 12 * hour, to }),
@@ -233,11 +233,11 @@ describe('the past that a service does not have of a new symbol', () => {
   });
 });
 
-describe('a service that says that it has nothing yet', () => {
+describe('a service that states that it has no data yet', () => {
   const known = start + 12 * hour;
   const behind = (query: TicksQuery): TickPage => page([], { ...query, gaps: [{ from: known, to: query.to }] });
 
-  test('is behind, which is no failure of a poll', async () => {
+  test('is behind, which is not a failure of a poll', async () => {
     const { failures, behind: yet, done, covered } = await collecting({ answer: behind, plans: plansOf(2) });
     expect(failures).toEqual([]);
     expect(done).toEqual(['S0', 'S1']);
@@ -248,7 +248,7 @@ describe('a service that says that it has nothing yet', () => {
     expect(covered.get('S0')).toMatchObject([{ from: start, to: known }]);
   });
 
-  test('by answers as of a moment hours ago is behind, too', async () => {
+  test('is behind as well if its response is hours old', async () => {
     const stale = () => page([], { generatedAt: known });
     const poll = await collecting({ answer: stale, plans: plansOf(1) });
     expect(poll).toMatchObject({ failures: [], done: ['S0'], behind: [{ symbol: 'S0', from: known, to: window.to }] });
@@ -256,7 +256,7 @@ describe('a service that says that it has nothing yet', () => {
     expect(backfill).toMatchObject({ failures: [{ from: known, to: window.to }], behind: [] });
   });
 
-  test('and just does not answer for the end fails, whatever was asked for', async () => {
+  test('fails if it just does not cover the end', async () => {
     const { failures, behind: yet } = await collecting({
       answer: () => page([], { from: 0, to: 0 }),
       plans: plansOf(1),
@@ -265,13 +265,13 @@ describe('a service that says that it has nothing yet', () => {
     expect(yet).toEqual([]);
   });
 
-  test('fails a backfill, whose end was named', async () => {
+  test('fails a backfill, whose end is explicit', async () => {
     const { failures, behind: yet } = await collecting({ answer: behind, plans: plansOf(1), origin: 'backfill' });
     expect(failures).toMatchObject([{ symbol: 'S0', from: known, to: window.to }]);
     expect(yet).toEqual([]);
   });
 
-  test('and lacks something before that, too, fails for what it lacks', async () => {
+  test('fails for a gap before that', async () => {
     const hole = { from: start + hour, to: start + 2 * hour };
     const { failures, behind: yet } = await collecting({
       answer: (query) => page([], { ...query, gaps: [hole, { from: known, to: query.to }] }),
@@ -282,14 +282,14 @@ describe('a service that says that it has nothing yet', () => {
   });
 });
 
-describe('a service that cannot be reached', () => {
+describe('an unreachable service', () => {
   const down = failure('unreachable', 'connection refused');
   const fails = (query: TicksQuery, symbols: readonly string[]): TickPage => {
     if (symbols.includes(query.symbol)) throw down;
     return page([]);
   };
 
-  test('for one symbol fails that symbol, and the others are done', async () => {
+  test('for one symbol fails only that symbol', async () => {
     for (const concurrency of [1, 4]) {
       const collected = await collecting({
         answer: (query) => fails(query, ['S7']),
@@ -303,7 +303,7 @@ describe('a service that cannot be reached', () => {
     }
   });
 
-  test('for all that were under way at a time fails those, and the others are done', async () => {
+  test('for all concurrent symbols fails only those', async () => {
     const collected = await collecting({
       answer: (query) => fails(query, ['S4', 'S5', 'S6', 'S7']),
       plans: plansOf(20),
@@ -313,8 +313,8 @@ describe('a service that cannot be reached', () => {
     expect(collected.done).toHaveLength(16);
   });
 
-  test('any more stops the run once another symbol, tried alone, has found it so', async () => {
-    const { stopError, done, failed, failures, asked } = await collecting({
+  test('stops the run after another symbol, requested alone, confirms it', async () => {
+    const { stopError, done, failed, failures, requests } = await collecting({
       answer(_, nth) {
         if (nth > 8) throw down;
         return page([]);
@@ -326,10 +326,10 @@ describe('a service that cannot be reached', () => {
     expect(done).toHaveLength(8);
     expect(failed).toHaveLength(52);
     expect(failures).toHaveLength(52);
-    expect(asked.length).toBeLessThanOrEqual(8 + 4 + 1);
+    expect(requests.length).toBeLessThanOrEqual(8 + 4 + 1);
   });
 
-  test('stops nothing where the one that is tried alone fails otherwise, or was answered before it fails', async () => {
+  test('does not stop the run if the symbol requested alone gets any response', async () => {
     const otherwise = await collecting({
       answer: (_, nth) =>
         nth === 1 ? Promise.reject(down) : nth === 2 ? Promise.reject(failure('transient', 'x')) : page([]),
@@ -347,7 +347,7 @@ describe('a service that cannot be reached', () => {
     expect([halfway.stopError, halfway.done]).toEqual([null, ['S2', 'S3']]);
   });
 
-  test('at all is told, though there is no other symbol to try', async () => {
+  test('is reported even if there is no second symbol', async () => {
     const { stopError, done } = await collecting({
       answer() {
         throw down;
@@ -358,7 +358,7 @@ describe('a service that cannot be reached', () => {
     expect(done).toEqual([]);
   });
 
-  test('but failures for ten minutes stops the run, and what it refuses in between is no failure', async () => {
+  test('that only fails for ten minutes stops the run, unless it refuses some requests', async () => {
     let minute = 0;
     const monotonicMs = () => minute * 60_000;
     const broken = () => {
@@ -367,23 +367,23 @@ describe('a service that cannot be reached', () => {
     };
     const ended = await collecting({ plans: plansOf(60), answer: broken, monotonicMs });
     expect(ended.stopError).toMatchObject({ reason: 'answered 503' });
-    expect(ended.asked).toHaveLength(20);
+    expect(ended.requests).toHaveLength(20);
     expect([ended.failed.length, ended.failures.length]).toEqual([60, 60]);
     minute = 0;
     const picky = (_: TicksQuery, nth: number) =>
       nth % 10 === 0 ? Promise.reject(failure('refused', 'answered 404', 404)) : broken();
     expect((await collecting({ plans: plansOf(60), answer: picky, monotonicMs })).stopError).toBeNull();
-    // Failures that follow one another quickly are no long time.
+    // Failures in quick succession do not stop the run.
     const quick = await collecting({
       plans: plansOf(60),
       answer: () => Promise.reject(failure('transient', 'x', 500)),
     });
-    expect([quick.stopError, quick.asked.length]).toEqual([null, 60]);
+    expect([quick.stopError, quick.requests.length]).toEqual([null, 60]);
   });
 
-  test('while others are answered does not stop the run', async () => {
+  test('does not stop the run while other requests are answered', async () => {
     const collected = await collecting({
-      // Each second request is answered: there is always an answer between two failures.
+      // Every second request is answered, so there is a response between two failures.
       answer(_, nth) {
         if (nth % 2 === 0) throw down;
         return page([]);
@@ -394,7 +394,7 @@ describe('a service that cannot be reached', () => {
     expect(collected.done).toHaveLength(10);
   });
 
-  test('any more leaves what was answered empty before as covered', async () => {
+  test('keeps the coverage of empty responses received before', async () => {
     const { stopError, done, covered } = await collecting({
       answer(_, nth) {
         if (nth > 5) throw down;
@@ -407,21 +407,21 @@ describe('a service that cannot be reached', () => {
     for (const symbol of done) expect(union(covered.get(symbol)!)).toEqual([window]);
   });
 
-  test('with this credential stops the run at once', async () => {
+  test('stops the run immediately if it refuses the credential', async () => {
     const refused = failure('credential', 'answered 401', 401);
-    const { stopError, asked } = await collecting({
+    const { stopError, requests } = await collecting({
       answer() {
         throw refused;
       },
       plans: plansOf(10),
     });
     expect(stopError).toBe(refused);
-    expect(asked).toHaveLength(1);
+    expect(requests).toHaveLength(1);
   });
 });
 
-describe('a run that is interrupted', () => {
-  test('says what was done until then', async () => {
+describe('an interrupted run', () => {
+  test('reports what is done so far', async () => {
     for (const concurrency of [1, 4]) {
       const stop = new AbortController();
       const { done, failed, failures } = await collecting({
@@ -440,7 +440,7 @@ describe('a run that is interrupted', () => {
     }
   });
 
-  test('throws what broke it, all the same', async () => {
+  test('throws an error that is not of the upstream', async () => {
     const stop = new AbortController();
     const broken = collecting({
       answer() {
@@ -462,7 +462,7 @@ describe('empty responses', () => {
     }));
   const evidenceOf = ({ claims }: Done) => claims.map(({ evidence }) => evidence);
 
-  test('confirm their windows from the oldest tick on that the service ever showed', async () => {
+  test('confirm their windows from the oldest known tick on', async () => {
     const oldestTick = start + 6 * hour;
     const { claims } = await collecting({
       answer: () => page([]),
@@ -475,21 +475,21 @@ describe('empty responses', () => {
     ]);
   });
 
-  test('of half of the symbols that had ticks, three at least, are an outage: gaps, and nothing is claimed', async () => {
+  test('for half of the symbols with known ticks, at least three, are an outage', async () => {
     const answer = ({ symbol }: TicksQuery) => page(Number(symbol.slice(1)) < 3 ? [] : [start + 1, start + hour]);
     const outage = await collecting({ answer, plans: polled(6) });
     expect(outage.failures.map(({ symbol, reason }) => [symbol, reason])).toEqual(
       ['S0', 'S1', 'S2'].map((symbol) => [symbol, allEmptyReason]),
     );
     for (const symbol of ['S0', 'S1', 'S2']) expect(outage.covered.get(symbol) ?? []).toEqual([]);
-    // Three of seven, or two of two, are symbols of their own.
+    // Three of seven, or two of two, are not an outage.
     const few = await collecting({ answer, plans: polled(7) });
     const two = await collecting({ answer, plans: polled(2) });
     for (const some of [few, two]) expect(some.failures).toEqual([]);
     expect(new Set(evidenceOf(two))).toEqual(new Set(['inferred']));
   });
 
-  test('count as none where the symbols are asked for the first time', async () => {
+  test('are no outage if the symbols are requested for the first time', async () => {
     const first = await collecting({ answer: () => page([]), plans: plansOf(9, true) });
     expect(first.failures).toEqual([]);
     expect(first.done).toHaveLength(9);

@@ -19,31 +19,31 @@ test.each([
   ['contradicts', [1, 2, 3, 4], [4, 5], 3, 'high'],
   ['contradicts', [1, 2, 4, 5], [2, 3, 4, 5], 2, 'high'],
   ['contradicts', [1, 2, 3, 4], [], 3, 'high'],
-  // What lies inward of the tick that both begin at is not compared: a service may bring the tick before a window.
+  // Ticks inward of the common begin are not compared: a server may return the tick before a window.
   ['same', [1, 2, 3, 4], [0, 3, 4], 3, 'high'],
-] as const)('two pages are %s: %j and %j from %d on, at the %s side', (relation, a, b, begin, side) => {
+] as const)('the pages are %s: %j and %j from %d on, at the %s side', (relation, a, b, begin, side) => {
   expect(comparePagesAtSide(page(...a), page(...b), begin, side)).toBe(relation);
 });
 
 test.each([
-  ['cut off at its inner end', [1, 2, 3, 4, 5, 6], [1, 2], 4, 'low', true],
-  ['cut off at its inner end', [1, 2, 3, 4, 5, 6], [5, 6], 3, 'high', true],
+  ['truncated at its inner end', [1, 2, 3, 4, 5, 6], [1, 2], 4, 'low', true],
+  ['truncated at its inner end', [1, 2, 3, 4, 5, 6], [5, 6], 3, 'high', true],
   ['further out', [1, 2, 3, 4, 5, 6], [0, 1, 2], 4, 'low', false],
   ['whole', [1, 2, 3, 4], [1, 2, 3], 3, 'low', false],
   ['of other ticks', [1, 3, 4, 5, 6], [1, 2], 4, 'low', false],
   ['of one tick', [1, 2, 3, 4], [4], 2, 'high', false],
   ['empty', [1, 2, 3, 4], [], 2, 'high', false],
-] as const)('a second page is %s: %j and %j from %d on, at the %s side', (_, a, b, begin, side, isCut) => {
+] as const)('the second page is %s: %j and %j from %d on, at the %s side', (_, a, b, begin, side, isCut) => {
   expect(isTruncatedInside(page(...a), page(...b), begin, side)).toBe(isCut);
 });
 
-test('the median of an even number of ticks is the one further in', () => {
+test('the median of an even number of ticks is the inner one', () => {
   expect(findMedianTick(page(1, 2, 3, 4), 'high')).toBe(2);
   expect(findMedianTick(page(1, 2, 3, 4), 'low')).toBe(3);
   expect([findMedianTick(page(7), 'high'), findMedianTick(page(7), 'low')]).toEqual([7, 7]);
 });
 
-test('a tick near the end of a page is a fiftieth of it inside', () => {
+test('the overlap with the next page is 2 % of the ticks', () => {
   const times = Float64Array.from({ length: 100 }, (_, i) => i);
   expect([findTickNearEnd(times, 'high'), findTickNearEnd(times, 'low')]).toEqual([97, 2]);
   expect([findOutermostTick(times, 'high'), findOutermostTick(times, 'low')]).toEqual([99, 0]);

@@ -4,40 +4,40 @@ import { union, type Window } from '../../../src/base/window.ts';
 import { fetchSymbol } from '../../../src/collector/paging/fetch-symbol.ts';
 import { minute, plainly, refusal, served, start, window } from './served.ts';
 
-describe('what is lost', () => {
-  test('is what the service names as a gap, of what was asked', async () => {
+describe('a lost window', () => {
+  test('is a stated gap inside of the requested window', async () => {
     const gaps = [{ from: start - minute, to: start + minute }];
     const { context } = served(() => ({ gaps }));
-    const reason = 'the service says that it lacks this window';
+    const reason = 'the service states that it has no data for this window';
     expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([
       { from: start, to: start + minute, reason },
     ]);
   });
 
-  test('is an answer of which nothing can be used, whatever it states to cover', async () => {
+  test('is that of a response without a usable tick, whatever it states', async () => {
     const rejected = [{ reason: 'p is missing', raw: '{}' }];
     const { context, records, behavior } = served(() => ({ received: 1, rejected }));
     expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([
-      { ...window, reason: 'none of 1 tick can be used: p is missing' },
+      { ...window, reason: '1 of 1 ticks rejected: p is missing' },
     ]);
     expect(records).toMatchObject([{ rejected, covered: [] }]);
     expect(behavior.largestWhole).toBe(0);
     const two = served(() => ({ received: 2, rejected: [...rejected, ...rejected] }));
     expect((await fetchSymbol(two.context, 'S', plainly(window))).lost[0]!.reason).toBe(
-      'none of 2 ticks can be used: p is missing',
+      '2 of 2 ticks rejected: p is missing',
     );
   });
 
-  test('is what lies after the moment of an answer that is an hour old, and nothing after a younger one', async () => {
+  test('is the part after a response that is at least an hour old', async () => {
     const stale = served(() => ({ generatedAt: start }));
     expect((await fetchSymbol(stale.context, 'S', plainly(window))).lost).toEqual([
-      { ...window, reason: 'the service answers as of an earlier moment' },
+      { ...window, reason: 'the response was generated before the end of the window' },
     ]);
     const fresh = served(() => ({ generatedAt: start + 1 }));
     expect((await fetchSymbol(fresh.context, 'S', plainly(window))).lost).toEqual([]);
   });
 
-  test('is a window that is refused where another is answered; a symbol refused for all fails with the first refusal', async () => {
+  test('is a refused one if another is answered; if all are refused, the symbol fails', async () => {
     const windows = [0, 1].map((i) => ({ from: start + i * 10 * minute, to: start + (i * 10 + 5) * minute }));
     const some = served(({ to }) => {
       if (to === windows[1]!.to) throw refusal();
@@ -55,14 +55,14 @@ describe('what is lost', () => {
     expect(failed).toBe(errors[0]);
   });
 
-  test('is nothing where nothing is to be asked, and a silent answer tells nothing of the past of others', async () => {
+  test('is not reported for an empty plan, and does not affect other symbols', async () => {
     expect(await fetchSymbol(served(() => ({})).context, 'S', [])).toEqual({ empties: [], presumed: [], lost: [] });
-    const silent = served(() => ({ from: 0, to: 0 }));
-    expect((await fetchSymbol(silent.context, 'S', plainly(window))).lost).toMatchObject([window]);
-    expect(silent.behavior.refusesEarlier).toBe(false);
+    const noCoverage = served(() => ({ from: 0, to: 0 }));
+    expect((await fetchSymbol(noCoverage.context, 'S', plainly(window))).lost).toMatchObject([window]);
+    expect(noCoverage.behavior.refusesEarlier).toBe(false);
   });
 
-  test('is not what lies before the start that the service states, where asking for it fails in passing', async () => {
+  test('is not reported if the request before the stated start fails temporarily', async () => {
     const failing = new UpstreamError('tick page', { failure: 'transient', reason: 'answered 500', status: 500 });
     const { context } = served(({ from, to }, nth) => {
       if (nth > 1) throw failing;
@@ -71,7 +71,7 @@ describe('what is lost', () => {
     await expect(fetchSymbol(context, 'S', plainly(window))).rejects.toBe(failing);
   });
 
-  test('is not asked again where it lies before the start that the service states', async () => {
+  test('before the stated start is requested once only', async () => {
     const keptFrom = start + 20 * minute;
     for (const refuses of [true, false]) {
       const { context, queries, behavior } = served(
@@ -85,7 +85,7 @@ describe('what is lost', () => {
       for (const symbol of ['A', 'B']) {
         const { lost } = await fetchSymbol(context, symbol, plainly(window));
         // A stated start may be excluded.
-        const reason = 'the service does not answer for this window';
+        const reason = 'the service does not serve this window';
         expect(lost).toEqual([{ from: start, to: keptFrom + 1, reason, isTooOld: true }]);
       }
       expect(queries.map(({ symbol, meaning }) => `${symbol} ${meaning!.kind}`)).toEqual([
@@ -98,21 +98,21 @@ describe('what is lost', () => {
   });
 });
 
-describe('a service that brings hardly anything', () => {
-  /** Answers for a second at a time. */
+describe('a service that covers little per response', () => {
+  /** Covers one second per response. */
   const creeping = ({ from, to }: Window) => ({ from, to: Math.min(to, from + 1001) });
 
-  test('is given up after twenty such answers and one more, with all that is still to be asked', async () => {
+  test('is given up after 21 such responses, with the rest of the window', async () => {
     const { context, queries, records } = served(creeping, { fromInclusive: true });
     const { lost, empties } = await fetchSymbol(context, 'S', plainly(window));
     expect(queries).toHaveLength(21);
     const to = start + 21 * 1001 - 1;
     expect(union(empties)).toEqual([{ from: start, to }]);
     expect(records.flatMap(({ covered }) => covered)).toEqual([]);
-    expect(lost).toEqual([{ from: to, to: window.to, reason: 'the service does not answer for this window' }]);
+    expect(lost).toEqual([{ from: to, to: window.to, reason: 'the service does not serve this window' }]);
   });
 
-  test('is not, where one of twenty-one speaks for a minute', async () => {
+  test('is not given up if one of 21 responses covers a minute', async () => {
     const { context, queries } = served(
       (query, nth) =>
         nth % 20 === 0 ? { from: query.from, to: Math.min(query.to, query.from + 20 * minute) } : creeping(query),

@@ -3,10 +3,10 @@ import { claimEmptyResponse, fetchSymbol } from '../../../src/collector/paging/f
 import { among, every, later, minute, plainly, refusal, served, start, window } from './served.ts';
 
 describe('a request', () => {
-  test('says what it is for, and its answer is kept as what was asked, by whom and of when', async () => {
+  test('states its purpose, and its response is stored with it', async () => {
     const { context, queries, records, pages } = served(() => ({ times: [], generatedAt: later - 5 }));
     const outcome = await fetchSymbol(context, 'S', plainly(window));
-    const asked = window;
+    const requested = window;
     expect(queries).toEqual([
       {
         symbol: 'S',
@@ -14,7 +14,7 @@ describe('a request', () => {
         to: window.to,
         limit: 5000,
         askedAt: later,
-        meaning: { origin: 'backfill', asked, kind: 'whole' },
+        meaning: { origin: 'backfill', asked: requested, kind: 'whole' },
       },
     ]);
     const nothing = { t: new Float64Array(0), p: new Float64Array(0) };
@@ -22,7 +22,7 @@ describe('a request', () => {
       {
         runId: 'run',
         symbol: 'S',
-        requestedWindow: asked,
+        requestedWindow: requested,
         observedAt: later - 5,
         origin: 'backfill',
         rank: 1,
@@ -35,13 +35,13 @@ describe('a request', () => {
     expect([pages, outcome]).toEqual([[0], { empties, presumed: [], lost: [] }]);
   });
 
-  test('is for as many ticks as the service is known to take', async () => {
+  test('has the largest limit that the server is known to accept', async () => {
     const { context, queries } = served(() => ({}), { limit: 100 });
     await fetchSymbol(context, 'S', plainly(window));
     expect(queries[0]!.limit).toBe(100);
   });
 
-  test('is believed as far ahead of the moment of its answer as clocks may differ', async () => {
+  test('accepts a response time up to the allowed skew ahead', async () => {
     for (const [ahead, observedAt] of [
       [minute + 1000, later + minute + 1000],
       [minute + 1001, later],
@@ -52,12 +52,12 @@ describe('a request', () => {
     }
   });
 
-  test('that goes on at a side says so, begins in the page before, and is claimed by what both brought', async () => {
+  test('at a side begins inside of the page before, and both confirm the window', async () => {
     const all = every(minute / 2, 120);
     const { context, queries, records } = served((query) => ({ times: among(all, query, 50) }));
     expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([]);
     expect(queries[0]!.meaning!.kind).toBe('whole');
-    // The last of all, for the widest gap between two ticks, is a whole one.
+    // The last request, for the widest gap between two ticks, is a whole one.
     expect(new Set(queries.slice(1, -1).map(({ meaning }) => meaning!.kind))).toEqual(new Set(['low', 'high']));
     const high = queries.filter(({ meaning }) => meaning!.kind === 'high');
     for (const { meaning, to } of high) {
@@ -65,11 +65,11 @@ describe('a request', () => {
       expect([meaning!.asked.to, to]).toEqual([window.to, window.to]);
     }
     expect(records.flatMap(({ covered }) => covered).at(-1)).toMatchObject({ ...window, evidence: 'confirmed' });
-    // Three pages, two confirmations, and the ends of a server that is not known yet.
+    // Three pages, two confirmations, and the end checks of an unknown server.
     expect(queries.length).toBeLessThanOrEqual(3 + 2 + 4);
   });
 
-  test('that contradicts an earlier one has what was claimed withdrawn, durably, before it is claimed again', async () => {
+  test('that contradicts an earlier one durably withdraws its claims first', async () => {
     const all = every(minute, 40);
     const { context, records } = served((query, nth) => ({
       times: among(all, query, 25).filter((t) => t !== all[30] || nth > 4),
@@ -81,22 +81,22 @@ describe('a request', () => {
     expect(records.slice(withdrawnAt).flatMap(({ ticks }) => [...ticks.t])).toContain(all[30]);
   });
 
-  test('that breaks for a fault of ours breaks the run', async () => {
+  test('that fails with a bug fails the run', async () => {
     const all = every(minute / 2, 120);
     const { context } = served((query, nth) => {
-      if (nth > 1) throw new TypeError('a fault of ours');
+      if (nth > 1) throw new TypeError('a bug');
       return { times: among(all, query, 50) };
     });
-    await expect(fetchSymbol(context, 'S', plainly(window))).rejects.toThrow('a fault of ours');
+    await expect(fetchSymbol(context, 'S', plainly(window))).rejects.toThrow('a bug');
   });
 
-  test('that is refused leaves what it was for as a gap, and the ticks that are there', async () => {
+  test('that is refused leaves a gap, and keeps the ticks received before', async () => {
     const all = every(minute, 12);
     const { context, records } = served((query, nth) => {
       if (nth > 1) throw refusal();
       return { times: among(all, query) };
     });
-    const reason = 'the service does not answer for this window';
+    const reason = 'the service does not serve this window';
     expect((await fetchSymbol(context, 'S', plainly(window))).lost).toEqual([
       { from: all.at(-1)! + 1, to: window.to, reason },
     ]);
@@ -108,7 +108,7 @@ describe('a request', () => {
 describe('an empty response', () => {
   const empty = { symbol: 'S', ...window, observedAt: later, lacksKnownTick: false };
 
-  test('confirms its window from the oldest tick on that the server ever showed, and is provisional before it', async () => {
+  test('confirms its window from the oldest known tick on, and infers it before', async () => {
     const { context, records } = served(() => ({}));
     const oldest = start + 10 * minute;
     await claimEmptyResponse(context, empty, oldest);
@@ -118,7 +118,7 @@ describe('an empty response', () => {
     ]);
   });
 
-  test('confirms nothing where it lacks the tick that it was to begin with', async () => {
+  test('confirms nothing if the known tick is missing', async () => {
     const { context, records } = served(() => ({}));
     await claimEmptyResponse(context, { ...empty, lacksKnownTick: true }, start);
     expect(records.flatMap(({ covered }) => covered)).toMatchObject([{ ...window, evidence: 'inferred' }]);

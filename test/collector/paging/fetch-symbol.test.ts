@@ -14,7 +14,7 @@ const later = start + 2 * 86_400_000;
 const rowsAt = (times: readonly number[]): Row[] =>
   times.map((t, i) => ({ t, p: (i % 100) / 128, seenFrom: 0, usable: true }));
 
-/** `count` ticks on a grid that leaves none out, from the start on. */
+/** `count` ticks at even distances from the start. */
 const evenly = (count: number, stepMs: number): Row[] =>
   rowsAt(Array.from({ length: count }, (_, i) => start + i * stepMs));
 
@@ -24,10 +24,10 @@ interface Bill {
   readonly run: Run;
 }
 
-/** Requests for which a run may look closer at a server that it does not know yet. */
+/** Extra requests that a run may spend on an unknown server. */
 const requestsToLearn = 24;
 
-/** What a run cost, and the least that it could: an item's pages, and two confirmations where there are ticks. */
+/** Requests of a run, and their minimum: the pages, and two confirmations per window with ticks. */
 async function bill(truth: Map<string, Row[]>, ways: Ways, windows: readonly Window[], workers = 4): Promise<Bill> {
   const hand: Hand = { nowMs: later };
   const service = honestService(truth, ways, hand);
@@ -41,7 +41,7 @@ async function bill(truth: Map<string, Row[]>, ways: Ways, windows: readonly Win
   return { requests: service.requests(), minimum, run: done };
 }
 
-/** Symbols of very different liveliness: some silent, some with a hundred times the ticks of others. */
+/** Symbols with very different numbers of ticks: some have none, some a hundred times those of others. */
 const uneven = (counts: readonly number[], stepMs: number): Map<string, Row[]> =>
   new Map(counts.map((count, i) => [`S${i}`, evenly(count, stepMs)]));
 
@@ -68,7 +68,7 @@ describe('the requests of a run', () => {
     { minLength: 60, maxLength: 60 },
   );
 
-  test('are the pages, two confirmations a window, and now and then one more, whatever the cap and the side', async () => {
+  test('are the pages, two confirmations per window and few checks, for any cap and side', async () => {
     const one = async (sizes: readonly number[], ways: Ways, windows: readonly Window[], workers: number) => {
       const { requests, minimum, run } = await bill(uneven(sizes, 40_000), ways, windows, workers);
       expect(run.lies).toEqual([]);
@@ -79,7 +79,7 @@ describe('the requests of a run', () => {
     await fc.assert(fc.asyncProperty(counts, waysOf(200, 2500), cuts, fc.constantFrom(1, 4), one), { numRuns: 15 });
   });
 
-  test('are three a symbol where all have the same count and are complete', async () => {
+  test('are three per symbol if all have the same complete pages', async () => {
     for (const side of ['earliest', 'latest'] as const) {
       for (const count of [2, 9, 10, 720]) {
         const truth = uneven(
@@ -94,7 +94,7 @@ describe('the requests of a run', () => {
     }
   });
 
-  test('are one a symbol where nothing happened', async () => {
+  test('are one per symbol without ticks', async () => {
     const { requests } = await bill(uneven([0, 0, 0, 0, 0], minute), plainWays, [day]);
     expect(requests).toBe(5);
   });
@@ -116,14 +116,14 @@ const answer = (page: Partial<TickPage> & { readonly times?: readonly number[] }
   };
 };
 
-/** Runs against one symbol; the truth is empty, since what a hostile service says is none. */
+/** Runs against one symbol. The truth is empty, because the responses of a hostile server have none. */
 async function against(page: (query: TicksQuery, nth: number) => TickPage): Promise<{ run: Run; requests: number }> {
   const hand = { nowMs: later };
   let requests = 0;
   const upstream: Pick<Upstream, 'ticks'> = {
     async ticks(query) {
       requests++;
-      if (requests > 20_000) throw new Error('it goes round in circles');
+      if (requests > 20_000) throw new Error('too many requests');
       return page(query, requests);
     },
   };
@@ -132,24 +132,24 @@ async function against(page: (query: TicksQuery, nth: number) => TickPage): Prom
   return { run: done, requests };
 }
 
-const unheeded = 'the service does not heed the window asked for';
+const unheeded = 'the service ignores from/to';
 
 const coveredOf = (run: Run): readonly Window[] => run.covered.get('S') ?? [];
 const lostOf = (run: Run): readonly Window[] => run.lost.get('S') ?? [];
 
-describe('a service that cannot be trusted', () => {
+describe('an untrustworthy service', () => {
   const middle = Array.from({ length: 50 }, (_, i) => start + 1_000_000 + i * 1000);
 
-  test('is given up where it always sends the same full page, and only that page is claimed', async () => {
+  test('is given up if it always sends the same full page, and only that page is claimed', async () => {
     const { run, requests } = await against(() => answer({ times: middle }));
     expect(requests).toBeLessThanOrEqual(10);
-    const said = { from: middle[0]!, to: middle.at(-1)! + 1 };
-    expect(subtract(coveredOf(run), [said])).toEqual([]);
+    const claimable = { from: middle[0]!, to: middle.at(-1)! + 1 };
+    expect(subtract(coveredOf(run), [claimable])).toEqual([]);
     expect(forgotten(run, 'S', [window], window.to)).toEqual([]);
     expect(lostOf(run).length).toBeGreaterThan(0);
   });
 
-  test('is given up where it claims nothing', async () => {
+  test('is given up if it covers nothing', async () => {
     for (const claims of [
       { from: 0, to: 0 },
       { from: window.to, to: window.from },
@@ -162,7 +162,7 @@ describe('a service that cannot be trusted', () => {
     }
   });
 
-  test('is given up where it moves on by a millisecond at a time', async () => {
+  test('is given up if it advances by a millisecond at a time', async () => {
     const creeping = [
       (query: TicksQuery) => answer({ from: query.from, to: query.from + 2 }),
       (query: TicksQuery) => answer({ from: query.from, to: query.from + 2, times: [query.from + 1] }),
@@ -180,7 +180,7 @@ describe('a service that cannot be trusted', () => {
     }
   });
 
-  test('comes to an end with any windows and ticks, and every moment asked for is covered or lost', async () => {
+  test('always ends, with each part of the window covered or lost, for any responses', async () => {
     const moment = fc.integer({ min: -5, max: 60 }).map((n) => start + n * 60_000);
     const edge = fc.oneof(fc.constant(null), moment, fc.constantFrom(0, later, 2 ** 50));
     const garbage = fc.record({
@@ -198,7 +198,7 @@ describe('a service that cannot be trusted', () => {
     );
   });
 
-  test('is not believed where it dates an answer in seconds, or in the future', async () => {
+  test('is dated by the request if its times are in seconds or in the future', async () => {
     for (const generatedAt of [Math.floor(later / 1000), 0, later * 1000, later + 3_600_000]) {
       const { run } = await against(() => answer({ generatedAt }));
       expect(run.lies).toEqual([]);
@@ -207,12 +207,12 @@ describe('a service that cannot be trusted', () => {
   });
 });
 
-describe('a service that does not heed the window', () => {
+describe('a service that ignores from/to', () => {
   const hour = 60 * minute;
   const lastDay = Array.from({ length: 24 }, (_, i) => later - (24 - i) * hour);
   const echoes = [() => ({}), ({ from, to }: TicksQuery) => ({ from, to })];
 
-  test('is not taken to say that nothing happened before or after what it brings', async () => {
+  test('covers nothing before or after its ticks', async () => {
     for (const echo of echoes) {
       const { run, requests } = await against((query) => answer({ times: lastDay, ...echo(query) }));
       expect(coveredOf(run)).toEqual([]);
@@ -222,7 +222,7 @@ describe('a service that does not heed the window', () => {
     }
   });
 
-  test('is believed for the stretch of its ticks', async () => {
+  test('covers the span of its ticks', async () => {
     const times = [start - hour, start + 1000, start + 2000];
     for (const echo of echoes) {
       const { run } = await against((query) => answer({ times, received: 3, ...echo(query) }));
@@ -232,7 +232,7 @@ describe('a service that does not heed the window', () => {
     }
   });
 
-  test('is believed up to the moment of its answer where its ticks go on until then', async () => {
+  test('covers the time up to its response if the last tick is recent', async () => {
     const now = { from: later - hour, to: later };
     const plans = new Map([['S', [now]]]);
     for (const [last, covered] of [
@@ -247,7 +247,7 @@ describe('a service that does not heed the window', () => {
     }
   });
 
-  test('is another than one that includes both ends, or answers for more than was asked and says so', async () => {
+  test('differs from one that includes both ends or states a larger window', async () => {
     const pages = [
       ({ from, to }: TicksQuery) => answer({ times: [from, to] }),
       ({ from, to }: TicksQuery) => answer({ times: [from, to], from, to }),
@@ -260,7 +260,7 @@ describe('a service that does not heed the window', () => {
   });
 });
 
-describe('a service that refuses what is too much', () => {
+describe('a service that refuses large requests', () => {
   const week = { from: later - 7 * 86_400_000, to: later };
   const perHour = (count: number): Row[] =>
     rowsAt(Array.from({ length: count }, (_, i) => week.from + i * 3_600_000 + 1234));
@@ -274,7 +274,7 @@ describe('a service that refuses what is too much', () => {
   }
   async function refusing(bounds: Bounds, symbols = 20, windows: readonly Window[] = [week], workers = 4) {
     const truth = new Map(Array.from({ length: symbols }, (_, i) => [`S${i}`, perHour(168 - i)]));
-    // One is lively, so that the others' answers are known to be whole.
+    // One symbol has many ticks, so that the other pages are known to be complete.
     truth.get('S0')!.push(...rowsAt(Array.from({ length: 300 }, (_, i) => later - 300_000 + i * 1000)));
     const hand: Hand = { nowMs: later };
     const service = honestService(truth, { ...plainWays, cap: 1000 }, hand);
@@ -303,7 +303,7 @@ describe('a service that refuses what is too much', () => {
     return { outcome: (await outcome) as Run, requests: () => requests };
   }
 
-  test.each([400, 413, 416, 422])('with %d for the limit is asked for less', async (status) => {
+  test.each([400, 413, 416, 422])('with %d because of the limit is requested with a smaller one', async (status) => {
     for (const limitMax of [1000, 4000, 500]) {
       const { outcome, requests } = await refusing({ limitMax, status });
       expect(outcome.lies).toEqual([]);
@@ -312,14 +312,14 @@ describe('a service that refuses what is too much', () => {
     }
   });
 
-  test('for the length of the window is asked for shorter ones', async () => {
+  test('because of the window length is requested with shorter windows', async () => {
     const { outcome, requests } = await refusing({ windowMsMax: 86_400_000 });
     expect(outcome.lies).toEqual([]);
     for (const covered of outcome.covered.values()) expect(covered).toEqual([week]);
     expect(requests()).toBeLessThanOrEqual(20 * 8 * 3 + 2 * requestsToLearn);
   });
 
-  test('for both, and for how old it is, all at once, is asked for what it has', async () => {
+  test('because of limit, length and age at once is requested for what it has', async () => {
     const { outcome, requests } = await refusing({
       limitMax: 1000,
       windowMsMax: 86_400_000,
@@ -335,7 +335,7 @@ describe('a service that refuses what is too much', () => {
     expect(requests()).toBeLessThanOrEqual(20 * (3 * 4 + 5) + 60);
   });
 
-  test('for how old it is gives the recent part, in two requests too many a symbol', async () => {
+  test('because of their age returns the recent part, with two extra requests per symbol', async () => {
     const { outcome, requests } = await refusing({ keptMs: 3 * 86_400_000 });
     for (const covered of outcome.covered.values()) {
       expect(subtract([{ from: later - 3 * 86_400_000 + 3_600_000, to: later }], covered)).toEqual([]);
@@ -343,7 +343,7 @@ describe('a service that refuses what is too much', () => {
     expect(requests()).toBeLessThanOrEqual(20 * (3 * 2 + 2) + 60);
   });
 
-  test('for how old a hole is gives what came after it all the same', async () => {
+  test('because of the age of a gap still returns what follows', async () => {
     const old = { from: week.from, to: week.from + 7_200_000 };
     const recent = { from: later - 86_400_000, to: later };
     const { outcome } = await refusing({ keptMs: 3 * 86_400_000 }, 1, [old, recent]);
@@ -351,14 +351,14 @@ describe('a service that refuses what is too much', () => {
     expect(outcome.lost.get('S0')).toEqual([old]);
   });
 
-  test('whatever is asked of a symbol costs a handful of requests, and fails that symbol', async () => {
+  test('for every request of a symbol fails that symbol after a few requests', async () => {
     const unknown = Array.from({ length: 20 }, (_, i) => `S${i}`);
     const { outcome, requests } = await refusing({ unknown }, 20, [week], 1);
     expect(outcome).toMatchObject({ reason: 'no such symbol' });
     expect(requests()).toBeLessThanOrEqual(4);
   });
 
-  test('with 404 fails the symbol at once', async () => {
+  test('with 404 fails the symbol immediately', async () => {
     const { outcome, requests } = await refusing({ limitMax: 1000, status: 404 }, 1);
     expect(outcome).toMatchObject({ status: 404 });
     expect(requests()).toBe(1);
@@ -368,7 +368,7 @@ describe('a service that refuses what is too much', () => {
 describe('covering', () => {
   const refused = new UpstreamError('tick page', { failure: 'refused', reason: 'answered 400', status: 400 });
 
-  test('takes the refusal of what lies before the stated start for an answer', async () => {
+  test('treats a refusal before the stated start as a response', async () => {
     const keptFrom = start + 1_800_000;
     const { run } = await against((query) => {
       if (query.from < keptFrom && query.to <= keptFrom + 1) throw refused;
@@ -378,14 +378,14 @@ describe('covering', () => {
     expect(lostOf(run)).toMatchObject([{ from: start, to: keptFrom + 1 }]);
   });
 
-  test('throws what a request throws', async () => {
+  test('throws the error of a request', async () => {
     const failing = against(() => {
       throw refused;
     });
     await expect(failing).rejects.toBe(refused);
   });
 
-  test('leaves the end of a window as a gap where the request that confirms it is refused', async () => {
+  test('leaves the end of a window as a gap if its confirmation is refused', async () => {
     const { run } = await against((_, nth) => {
       if (nth > 1) throw refused;
       return answer({ times: [start + minute, start + 2 * minute] });
@@ -397,7 +397,7 @@ describe('covering', () => {
     expect(coveredOf(run)).toEqual([{ from: start + minute, to: start + 2 * minute + 1 }]);
   });
 
-  test('keeps ticks in the future out, with the reason, and claims no time that has not been', async () => {
+  test('rejects ticks in the future and claims no future time', async () => {
     const { run } = await against((query) =>
       answer({ times: [start, later + 120_000], from: query.from, to: query.to }),
     );

@@ -1,4 +1,4 @@
-/** The generator that decides what to request and what to claim, driven by hand. */
+/** Drives the generator that decides what to request and what to claim. */
 import { describe, expect, test } from 'vitest';
 import type { CoveredWindow } from '../../../src/archive/format/coverage.ts';
 import { intersect, subtract, type Window } from '../../../src/base/window.ts';
@@ -17,29 +17,29 @@ import { among, every, later, minute, start, window } from './served.ts';
 type Said = Partial<TickPage> & { readonly times?: readonly number[] };
 type Request = Extract<FetchStep, { kind: 'request' }>;
 
-/** All steps of a fetch; a response is generated a second after the one before, unless it says otherwise. */
+/** All steps of a fetch. Responses are generated one second apart unless stated otherwise. */
 function drive(respond: (request: Request, nth: number) => Said | null, options: Partial<FetchOptions> = {}) {
   const behavior = createServerBehavior();
   const fetch = fetchWindow(behavior, window, { ...defaultFetchOptions, ...options });
   const steps: FetchStep[] = [];
   let requests = 0;
-  let answer: Observation | null | undefined;
+  let observation: Observation | null | undefined;
   for (;;) {
-    const { value: step, done } = fetch.next(answer);
+    const { value: step, done } = fetch.next(observation);
     if (done === true) break;
     steps.push(step);
-    answer = undefined;
+    observation = undefined;
     if (step.kind !== 'request') continue;
     requests++;
-    if (requests > 200) throw new Error('it goes round in circles');
-    const said = respond(step, requests);
-    const { times = [], ...rest } = said ?? {};
+    if (requests > 200) throw new Error('too many requests');
+    const response = respond(step, requests);
+    const { times = [], ...rest } = response ?? {};
     const t = Float64Array.from(times);
     const columns = { t, p: t.map((_, i) => i / 1000), received: times.length, rejected: [], gaps: [] };
     const page = { ...columns, from: null, to: null, generatedAt: later + requests * 1000, ...rest };
     const requested = toRequestedWindow(behavior, step.window, step.isExact);
     const sent = { requested, limit: 5000, sentAt: later, futureMs: later + minute * 60 };
-    answer = said === null ? null : observePage(page, step.window, sent).observation;
+    observation = response === null ? null : observePage(page, step.window, sent).observation;
   }
   const of = <K extends FetchStep['kind']>(kind: K) =>
     steps.filter((step) => step.kind === kind) as Extract<FetchStep, { kind: K }>[];
@@ -58,7 +58,7 @@ function drive(respond: (request: Request, nth: number) => Said | null, options:
 
 const all = every(minute, 40);
 const whole = ({ window: w }: Request): Said => ({ times: among(all, w) });
-/** What is left of the claims once withdrawals took effect. */
+/** The claims that remain after withdrawals. */
 function standing(steps: readonly FetchStep[]): Window[] {
   let out: Window[] = [];
   for (const step of steps) {
@@ -69,27 +69,27 @@ function standing(steps: readonly FetchStep[]): Window[] {
 }
 
 describe('a window', () => {
-  test('that is empty is left to be judged with others, less what the service says it lacks', () => {
+  test('that is empty is left to be judged later, without the stated gaps', () => {
     const gap = { from: start + minute, to: start + 2 * minute };
     const { of } = drive(() => ({ gaps: [gap] }));
     expect(of('empty').map((step) => step.window)).toEqual(subtract([window], [gap]));
     expect(of('claim')).toEqual([]);
   });
 
-  test('is confirmed by two requests with other bounds that agree, one at each side', () => {
+  test('is confirmed by one request with other bounds per side', () => {
     const { of, proven, requests } = drive(whole);
     expect(proven).toEqual([window]);
     const [first, ...rest] = of('request');
     expect(first!.window).toEqual(window);
     for (const { window: w } of rest.filter(({ side }) => side !== 'whole')) expect(w).not.toEqual(window);
-    // Each side was asked for from the median tick on at least.
+    // Each side was requested from the median tick at least.
     const sides = (side: 'low' | 'high') => rest.filter((step) => step.side === side).map((step) => step.window);
     expect(Math.min(...sides('high').map(({ from }) => from))).toBeLessThanOrEqual(all[19]!);
     expect(Math.max(...sides('low').map(({ to }) => to))).toBeGreaterThan(all[20]!);
     expect(requests).toBeLessThanOrEqual(1 + 2 + 3);
   });
 
-  test('is not confirmed by an echo of what was requested: only a narrower end that names a tick is stated', () => {
+  test('is not stated by an echo of the request, only by a narrower end at a tick', () => {
     const cap = 10;
     const echo = drive(({ window: w }) => ({ times: among(all, w, cap), from: w.from - 1, to: w.to }));
     expect(echo.of('claim').map(({ evidence }) => evidence)).not.toContain('stated');
@@ -102,15 +102,15 @@ describe('a window', () => {
     expect(stated.proven).toEqual([window]);
   });
 
-  test('is asked for at both sides: ticks that a page lost at its start are found', () => {
+  test('is checked at both sides, so that ticks truncated at its start are found', () => {
     const { steps, of } = drive(({ window: w }) => ({ times: among(all, w).slice(-10) }));
     expect(standing(steps)).toEqual([window]);
     expect(of('request').some(({ side }) => side === 'low')).toBe(true);
     expect(Math.min(...of('request').map((step) => step.window.to))).toBeLessThan(all[10]!);
   });
 
-  test('of which two responses contradict each other is split, and what was claimed of it is withdrawn', () => {
-    // The first pages leave a tick out; later ones bring it.
+  test('is split after contradicting responses, and its claims are withdrawn', () => {
+    // The first pages omit a tick that later ones contain.
     const hidden = all[30]!;
     const { of, steps, behavior } = drive(({ window: w }, nth) => ({
       times: among(all, w, 25).filter((t) => t !== hidden || nth > 4),
@@ -122,7 +122,7 @@ describe('a window', () => {
     expect(standing(steps)).toEqual([window]);
   });
 
-  test('keeps a crowded millisecond as a gap, never as proven, and goes on behind it', () => {
+  test('keeps a crowded millisecond as a gap and continues after it', () => {
     const moment = all[20]!;
     const rows = all.flatMap((t) => (t === moment ? Array.from({ length: 30 }, () => t) : [t]));
     const { of, steps } = drive(({ window: w }) => ({ times: among(rows, w, 12) }));
@@ -134,18 +134,18 @@ describe('a window', () => {
     expect(intersect(standing(steps), [{ from: all[25]!, to: all[26]! }])).toHaveLength(1);
   });
 
-  test('is a gap where more than a hundredth of the elements of its response are unusable', () => {
+  test("is a gap if more than 1 % of a response's elements are unusable", () => {
     const rejected = (count: number) => Array.from({ length: count }, () => ({ reason: 'p is missing', raw: '{}' }));
     const bad = drive((request) => ({ ...whole(request), received: 42, rejected: rejected(2) }));
     expect(bad.of('claim')).toEqual([]);
     const gaps = bad.of('gap');
-    expect(gaps[0]!.reason).toBe('2 of the 42 elements of a response are unusable');
+    expect(gaps[0]!.reason).toBe('2 of 42 elements in a response were rejected');
     expect(subtract([{ from: start, to: all.at(-1)! + 1 }], [gaps[0]!.window])).toEqual([]);
     const fine = drive((request) => ({ ...whole(request), received: 400, rejected: rejected(4) }));
-    expect(fine.of('gap').filter(({ reason }) => reason.includes('unusable'))).toEqual([]);
+    expect(fine.of('gap').filter(({ reason }) => reason.includes('were rejected'))).toEqual([]);
   });
 
-  test('is not confirmed by two responses of one moment, which are one observation', () => {
+  test('is not confirmed by two responses with the same time', () => {
     const frozen = drive((request) => ({ ...whole(request), generatedAt: later }));
     expect(frozen.of('pause').length).toBeGreaterThan(0);
     expect(frozen.proven).toEqual([]);
@@ -153,7 +153,7 @@ describe('a window', () => {
   });
 });
 
-describe('a poll that goes on from a known tick', () => {
+describe('a poll from a known tick', () => {
   const knownTick = all[10]!;
   const inferred: CoveredWindow[] = [
     { from: start, to: knownTick + minute / 2, fetchedAt: later - minute, origin: 'poll', evidence: 'inferred' },
@@ -161,7 +161,7 @@ describe('a poll that goes on from a known tick', () => {
   const options: FetchOptions = { confirm: 'next', lastTick: knownTick, knownTick, inferred };
   const earlier = (steps: readonly FetchStep[]) => intersect(standing(steps), inferred);
 
-  test('confirms what the poll before left inferred, by one request, and leaves its own end inferred', () => {
+  test("confirms the previous poll's inferred window with one request", () => {
     const { behavior: known } = drive(whole);
     expect(known.largestWhole).toBe(all.length);
     const { steps, of } = drive(whole, options);
@@ -170,7 +170,7 @@ describe('a poll that goes on from a known tick', () => {
     expect(of('request')[0]!.window.from).toBe(Math.min(window.from, knownTick));
   });
 
-  test('does not confirm a tail in which a late tick appears, nor anything where the known tick is missing', () => {
+  test('confirms neither a window with a late tick nor one without the known tick', () => {
     const late = knownTick + minute / 4;
     const { steps } = drive(
       ({ window: w }) => ({ times: among([...all.slice(0, 11), late, ...all.slice(11)], w) }),
@@ -178,8 +178,8 @@ describe('a poll that goes on from a known tick', () => {
     );
     const first = steps.filter(({ kind }) => kind === 'claim')[0] as Extract<FetchStep, { kind: 'claim' }>;
     expect(first).toMatchObject({ evidence: 'confirmed', window: { to: knownTick + 1 } });
-    const gone = drive(() => ({}), options);
-    expect(gone.of('claim')).toEqual([]);
-    expect(gone.of('empty')).toMatchObject([{ lacksKnownTick: true }]);
+    const withoutKnownTick = drive(() => ({}), options);
+    expect(withoutKnownTick.of('claim')).toEqual([]);
+    expect(withoutKnownTick.of('empty')).toMatchObject([{ lacksKnownTick: true }]);
   });
 });

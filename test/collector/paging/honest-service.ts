@@ -1,9 +1,9 @@
-/** A service that is honest about a known truth, in every way of paging that the interface leaves open. */
+/** A server that never omits a known tick, in every way of paging that the interface allows. */
 import type { RejectedInput } from '../../../src/base/ticks.ts';
 import { isWithin, type Window } from '../../../src/base/window.ts';
 import type { TickPage, TicksQuery, Upstream } from '../../../src/client/upstream.ts';
 
-/** One stored tick: it can be seen from `seenFrom` on; one that is not usable is an element without a number. */
+/** One stored tick, visible from `seenFrom` on. If it is not usable, its element has no number. */
 export interface Row {
   readonly t: number;
   readonly p: number;
@@ -17,19 +17,19 @@ export interface Ways {
   readonly order: 'ascending' | 'newest first' | 'shuffled';
   readonly fromInclusive: boolean;
   readonly toInclusive: boolean;
-  /** What `from` and `to` say: what was asked, the ticks' span where truncated, the ticks' span always, nothing. */
+  /** What `from` and `to` state: the request, the span of the ticks if truncated, always that span, or nothing. */
   readonly echo: 'asked' | 'tightened' | 'span' | 'none';
-  /** How far its generated_at is behind our clock, in ms; null: it does not say. */
+  /** How far its generated_at is behind our clock, in ms. Null: not stated. */
   readonly behindMs: number | null;
-  /** Nothing before this moment is answered, and `from` says so; null: everything is. */
+  /** Start of its history, stated in `from`. Null: unlimited. */
   readonly keptFrom: number | null;
-  /** The longest window it answers at once, in ms, and which end of a longer one; null: any. */
+  /** The longest window per response, in ms, and which end of a longer one is served. Null: unlimited. */
   readonly longest: { readonly ms: number; readonly end: 'first' | 'last' } | null;
-  /** What it says that it lacks. */
+  /** Windows that it states as gaps. */
   readonly gaps: readonly Window[];
-  /** How long an answer takes, in ms of our clock. */
+  /** Latency of a response, in ms of our clock. */
   readonly latencyMs: number;
-  /** What it heeds of the window asked for; of all it has, it answers with as much as fits. */
+  /** Which part of the requested window it respects. It returns as many of all ticks as fit. */
   readonly heeds: 'window' | 'end' | 'nothing';
 }
 
@@ -54,11 +54,11 @@ export interface Hand {
 
 export interface HonestService extends Pick<Upstream, 'ticks'> {
   requests(): number;
-  /** When the first answer was generated; infinite before. */
+  /** When the first response was generated. Infinite before. */
   firstAnswerMs(): number;
 }
 
-/** No run of these tests needs so many. */
+/** More requests than any of these tests needs. */
 const requestsMax = 20_000;
 
 export function honestService(truth: ReadonlyMap<string, readonly Row[]>, ways: Ways, hand: Hand): HonestService {
@@ -69,8 +69,8 @@ export function honestService(truth: ReadonlyMap<string, readonly Row[]>, ways: 
     firstAnswerMs: () => firstAnswerMs,
     async ticks(query) {
       requests++;
-      if (requests > requestsMax) throw new Error('it goes round in circles');
-      // Answers to several workers overtake each other.
+      if (requests > requestsMax) throw new Error('too many requests');
+      // Responses to several workers arrive out of order.
       for (let i = requests % 3; i > 0; i--) await Promise.resolve();
       hand.nowMs += ways.latencyMs;
       const asOfMs = hand.nowMs - (ways.behindMs ?? 0);
@@ -83,11 +83,14 @@ export function honestService(truth: ReadonlyMap<string, readonly Row[]>, ways: 
   };
 }
 
-/** What of a window is visible at a moment: the truth that an answer of that moment is measured by. Rows are in order of time. */
+/**
+ * The ticks of a window that are visible at a time, which is the truth for a response of that time. Rows are in order of
+ * time.
+ */
 export const visible = (rows: readonly Row[], { from, to }: Window, asOfMs: number): Row[] =>
   rows.slice(firstAt(rows, from), firstAt(rows, Math.min(to, asOfMs))).filter((row) => row.seenFrom <= asOfMs);
 
-/** The index of the first row that is not before `t`. */
+/** Index of the first row at or after `t`. */
 function firstAt(rows: readonly Row[], t: number): number {
   let [low, high] = [0, rows.length];
   while (low < high) {
@@ -99,9 +102,9 @@ function firstAt(rows: readonly Row[], t: number): number {
 }
 
 function pageOf(rows: readonly Row[], query: TicksQuery, ways: Ways, asOfMs: number): TickPage {
-  const asked = answeredWindow(query, ways);
-  const from = ways.heeds === 'window' ? asked.from + (ways.fromInclusive ? 0 : 1) : Number.NEGATIVE_INFINITY;
-  const to = ways.heeds === 'nothing' ? Number.POSITIVE_INFINITY : asked.to + (ways.toInclusive ? 1 : 0);
+  const servedWindow = answeredWindow(query, ways);
+  const from = ways.heeds === 'window' ? servedWindow.from + (ways.fromInclusive ? 0 : 1) : Number.NEGATIVE_INFINITY;
+  const to = ways.heeds === 'nothing' ? Number.POSITIVE_INFINITY : servedWindow.to + (ways.toInclusive ? 1 : 0);
   const matching = visible(rows, { from, to }, asOfMs).filter((row) => !ways.gaps.some((gap) => isWithin(row.t, gap)));
   const rowsMax = Math.min(ways.cap, query.limit);
   const truncated = matching.length > rowsMax;
@@ -114,7 +117,7 @@ function pageOf(rows: readonly Row[], query: TicksQuery, ways: Ways, asOfMs: num
     rejected: kept
       .filter((row) => !row.usable)
       .map((row): RejectedInput => ({ reason: 'p is missing', raw: `{"t":${row.t}}` })),
-    ...echoOf(asked, kept, truncated, ways),
+    ...echoOf(servedWindow, kept, truncated, ways),
     generatedAt: ways.behindMs === null ? null : asOfMs,
     gaps: ways.gaps.filter((gap) => gap.to > from && gap.from < to),
   };
@@ -131,7 +134,7 @@ function answeredWindow(query: Window, { keptFrom, longest }: Ways): Window {
 }
 
 function echoOf(
-  asked: Window,
+  servedWindow: Window,
   kept: readonly Row[],
   truncated: boolean,
   ways: Ways,
@@ -139,15 +142,15 @@ function echoOf(
   if (ways.echo === 'none') return { from: null, to: null };
   const first = kept[0];
   const last = kept.at(-1);
-  if (ways.echo === 'asked' || first === undefined || last === undefined) return asked;
+  if (ways.echo === 'asked' || first === undefined || last === undefined) return servedWindow;
   if (ways.echo === 'span') return { from: first.t, to: last.t };
-  if (!truncated) return asked;
-  return ways.side === 'earliest' ? { from: asked.from, to: last.t } : { from: first.t, to: asked.to };
+  if (!truncated) return servedWindow;
+  return ways.side === 'earliest' ? { from: servedWindow.from, to: last.t } : { from: first.t, to: servedWindow.to };
 }
 
 function inOrder(rows: readonly Row[], order: Ways['order']): Row[] {
   if (order === 'ascending') return [...rows];
   if (order === 'newest first') return rows.toReversed();
-  // Any fixed disorder does: by the digits of a product.
+  // Any fixed disorder will do: by the digits of a product.
   return rows.toSorted((a, b) => ((a.t * 7919 + a.p * 1e6) % 997) - ((b.t * 7919 + b.p * 1e6) % 997));
 }

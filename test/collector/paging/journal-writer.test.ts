@@ -11,7 +11,7 @@ import type { Clock } from '../../../src/base/ports.ts';
 import { openBookJournalWriter, openTickJournalWriter } from '../../../src/collector/paging/journal-writer.ts';
 import { answer, day0, now, opened } from '../../archive/scratch.ts';
 
-/** A clock whose sleepers wait until they are woken. */
+/** A clock whose sleeps end on `wake`. */
 function sleepingClock(): Clock & { readonly slept: number[]; wake(): void } {
   const slept: number[] = [];
   const sleepers: (() => void)[] = [];
@@ -37,7 +37,7 @@ const one = (i: number): TickRecord => answer(`S${i}`, [[day0 + i, 0.5]]);
 
 function journalOf() {
   const { state } = opened();
-  /** Each transaction is one sync of the disk. */
+  /** Each transaction is one disk sync. */
   let transactions = 0;
   const db = {
     ...state.db,
@@ -51,14 +51,14 @@ function journalOf() {
     clock: sleepingClock(),
     ticks: () => countJournaledTicks(state.db),
     transactions: () => transactions,
-    /** As a publish does. */
+    /** Empties the journal like a publish. */
     empty: () =>
       consumeJournal(state.db, listJournalBins(state.db, readJournalEnd(state.db)), readJournalEnd(state.db), []),
   };
 }
 
-describe('the sink', () => {
-  test('writes the answers that come within a moment in one transaction, and takes more meanwhile', async () => {
+describe('the journal writer', () => {
+  test('writes records that arrive together in one transaction', async () => {
     const { state, clock, ticks, transactions } = journalOf();
     const sink = openTickJournalWriter(state, clock, 1000, nothing);
     for (let i = 0; i < 63; i++) await sink.append(one(i));
@@ -73,38 +73,38 @@ describe('the sink', () => {
     expect([ticks(), transactions()]).toEqual([64, 2]);
   });
 
-  /** Appends a last answer after others that each found room; tells whether it had to wait until all were written. */
+  /** Appends a last record after others that found room. Resolves to whether it waited until all were written. */
   async function lastWaits(count: number, record: (i: number) => TickRecord): Promise<boolean> {
     const { state, clock, ticks } = journalOf();
     const sink = openTickJournalWriter(state, clock, 10_000_000, nothing);
     for (let i = 0; i < count - 1; i++) await sink.append(record(i));
-    let taken = false;
+    let isTaken = false;
     const last = sink.append(record(count - 1)).then(() => {
-      taken = true;
+      isTaken = true;
     });
     await turns();
-    const waited = !taken && ticks() === 0;
+    const waited = !isTaken && ticks() === 0;
     clock.wake();
     await last;
     await sink.drain();
     return waited;
   }
 
-  test('takes no 1,025th answer before 1,024 are written, and lets nobody wait for fewer', async () => {
+  test('holds at most 1,024 records before it writes', async () => {
     expect(await lastWaits(1024, one)).toBe(true);
   });
 
-  test('takes no more than 320,000 ticks before they are written', async () => {
+  test('holds at most 320,000 ticks before it writes', async () => {
     const page = (i: number): TickRecord =>
       answer(
         `S${i}`,
         Array.from({ length: 5000 }, (_, n) => [day0 + n, 0.5]),
       );
-    // With what they cover, 63 of these weigh less than that, and 64 more.
+    // With their coverage, 63 of these records are below the limit and 64 above it.
     expect(await lastWaits(64, page)).toBe(true);
   });
 
-  test('is drained only once all is written that came while it was being drained', async () => {
+  test('drains records that arrive while it drains', async () => {
     const { state, clock, ticks } = journalOf();
     const gates: (() => void)[] = [];
     const sink = openTickJournalWriter(state, clock, 0, () => new Promise((resolve) => void gates.push(resolve)));
@@ -125,14 +125,14 @@ describe('the sink', () => {
     expect(clock.slept).toHaveLength(1);
   });
 
-  test('publishes once the journal weighs more than it may, with what lay in it before', async () => {
+  test('publishes when the journal exceeds its limit, earlier records included', async () => {
     const { state, clock, ticks, empty } = journalOf();
     const before = openTickJournalWriter(state, clock, 1000, nothing);
     await before.append(one(0));
     clock.wake();
     await before.drain();
     const published: number[] = [];
-    // An answer weighs its tick, and eight for what it covers.
+    // The load of a record is its tick, plus eight for its coverage.
     const sink = openTickJournalWriter(state, clock, 27, async () => {
       published.push(ticks());
       empty();
@@ -146,7 +146,7 @@ describe('the sink', () => {
     expect(ticks()).toBe(1);
   });
 
-  test('counts anew what a publish has left in the journal', async () => {
+  test('counts the records that remain after a publish', async () => {
     const { state, clock } = journalOf();
     let published = 0;
     const sink = openTickJournalWriter(state, clock, 27, async () => void published++);
@@ -158,7 +158,7 @@ describe('the sink', () => {
     expect(published).toBe(3);
   });
 
-  test('tells everybody of what could not be written, those too who wait for room', async () => {
+  test('reports a failed write to all callers, including those that wait for room', async () => {
     const { state, clock, ticks } = journalOf();
     const full = new Error('the disk is full');
     let publishes = 0;
@@ -175,7 +175,7 @@ describe('the sink', () => {
     await expect(sink.drain()).rejects.toBe(full);
     expect([ticks(), publishes]).toEqual([1, 1]);
     const other = openTickJournalWriter(state, clock, 0, async () => {
-      // By now as many wait as may.
+      // As many callers wait as the limit allows.
       for (let i = 0; i < 1023; i++) void other.append(one(i)).catch(() => {});
       waiting = other.append(one(1023)).catch((error: unknown) => error);
       await turns();
@@ -188,7 +188,7 @@ describe('the sink', () => {
     expect(await waiting).toBe(full);
   });
 
-  test('of order books weighs their levels', async () => {
+  test('counts the levels of order books', async () => {
     const { state, clock } = journalOf();
     const side = { prices: Float64Array.from([0.4, 0.3, 0.2]), quantities: Float64Array.from([1, 2, 3]) };
     const empty = { prices: new Float64Array(0), quantities: new Float64Array(0) };
@@ -202,7 +202,7 @@ describe('the sink', () => {
     });
     const published: number[] = [];
     const count = () => state.db.one<{ n: number }>('select count(*) as n from journal_books')!.n;
-    // A snapshot and what it covers weigh 8 each, its levels 3.
+    // A snapshot and its coverage count 8 each, its levels 3.
     const sink = openBookJournalWriter(state, clock, 45, async () => void published.push(count()));
     for (let i = 0; i < 3; i++) {
       await sink.append(book(i));

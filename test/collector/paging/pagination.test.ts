@@ -8,7 +8,7 @@ import { forgotten, keyOf, type Run, run } from './run.ts';
 const start = Date.UTC(2026, 6, 1);
 const window: Window = { from: start, to: start + 40_000 };
 
-/** Rows on a coarse or a ms grid over a window and a little around it, some of them at its very edges. */
+/** Rows on a coarse or a millisecond grid, in and around a window, some of them at its edges. */
 function rowsOn(stepMs: number, countMax: number, late: boolean): fc.Arbitrary<Row[]> {
   const slots = Math.floor(44_000 / stepMs);
   const row = fc.record({
@@ -38,7 +38,7 @@ const truthOf = (late: boolean): fc.Arbitrary<Map<string, Row[]>> =>
     })
     .map((lists) => new Map(lists.map((rows, i) => [`S${i}`, rows])));
 
-/** No service caps a page at fewer ticks than eight. */
+/** No server has a page cap below eight. */
 const caps = fc.oneof(fc.integer({ min: 8, max: 30 }), fc.integer({ min: 30, max: 500 }));
 
 const sane: fc.Arbitrary<Ways> = fc.record({
@@ -84,108 +84,110 @@ const story = (ways: fc.Arbitrary<Ways>, late = false): fc.Arbitrary<Story> =>
     workers: fc.constantFrom(1, 3),
   });
 
-/** Every answer comes well after the window; unless the service lags, all of it can be covered. */
+/** All responses come well after the window, so all of it can be covered unless the server lags. */
 const afterwards = start + 100_000;
 
 async function tell(
-  it: Story,
+  scenario: Story,
   nowMs = afterwards,
   everyPrice = true,
 ): Promise<{ run: Run; requests: number; firstAnswerMs: number }> {
   const hand: Hand = { nowMs };
-  const service = honestService(it.truth, it.ways, hand);
+  const service = honestService(scenario.truth, scenario.ways, hand);
   const done = await run({
     upstream: service,
     hand,
-    truth: it.truth,
-    plans: new Map([...it.truth.keys()].map((symbol) => [symbol, it.windows])),
-    pageLimit: it.limit,
-    workers: it.workers,
+    truth: scenario.truth,
+    plans: new Map([...scenario.truth.keys()].map((symbol) => [symbol, scenario.windows])),
+    pageLimit: scenario.limit,
+    workers: scenario.workers,
     everyPrice,
   });
   return { run: done, requests: service.requests(), firstAnswerMs: service.firstAnswerMs() };
 }
 
-/** More than this many requests is going round in circles: each brings a moment, or settles one of the edges. */
-function boundOf(it: Story): number {
-  const rows = [...it.truth.values()].reduce((sum, list) => sum + list.length, 0);
-  return 10 + 4 * rows + 12 * it.truth.size * it.windows.length;
+/** Limit of requests: each one returns a new time or settles an edge. */
+function boundOf(scenario: Story): number {
+  const rows = [...scenario.truth.values()].reduce((sum, list) => sum + list.length, 0);
+  return 10 + 4 * rows + 12 * scenario.truth.size * scenario.windows.length;
 }
 
-const holds = async (arbitrary: fc.Arbitrary<Story>, numRuns: number, check: (it: Story) => Promise<void>) => {
+const holds = async (arbitrary: fc.Arbitrary<Story>, numRuns: number, check: (scenario: Story) => Promise<void>) => {
   await fc.assert(fc.asyncProperty(arbitrary, check), { numRuns });
 };
 
 describe('paging', () => {
-  test('covers all of every window, with every tick, however a sane service pages', async () => {
-    await holds(story(sane), 500, async (it) => {
-      const { run, requests } = await tell(it);
+  test('covers every window with every tick, in any way that a sane server pages', async () => {
+    await holds(story(sane), 500, async (scenario) => {
+      const { run, requests } = await tell(scenario);
       expect(run.lies).toEqual([]);
-      for (const symbol of it.truth.keys()) {
-        expect(subtract(it.windows, run.covered.get(symbol) ?? [])).toEqual([]);
+      for (const symbol of scenario.truth.keys()) {
+        expect(subtract(scenario.windows, run.covered.get(symbol) ?? [])).toEqual([]);
         expect(run.lost.get(symbol) ?? []).toEqual([]);
       }
-      expect(requests).toBeLessThanOrEqual(boundOf(it));
+      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
     });
   });
 
-  test('never claims a window without a tick that was visible, though ticks come late', async () => {
-    await holds(story(sane, true), 300, async (it) => {
-      const { run, requests } = await tell(it);
+  test('never claims a window without its visible ticks, even if ticks are late', async () => {
+    await holds(story(sane, true), 300, async (scenario) => {
+      const { run, requests } = await tell(scenario);
       expect(run.lies).toEqual([]);
-      for (const symbol of it.truth.keys()) expect(subtract(it.windows, run.covered.get(symbol) ?? [])).toEqual([]);
-      expect(requests).toBeLessThanOrEqual(boundOf(it));
+      for (const symbol of scenario.truth.keys())
+        expect(subtract(scenario.windows, run.covered.get(symbol) ?? [])).toEqual([]);
+      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
     });
   });
 
-  test('covers a window that is still going on up to the first answer, and claims nothing after an answer', async () => {
-    await holds(story(sane), 200, async (it) => {
-      const { run, firstAnswerMs } = await tell(it, start + 20_000);
+  test('covers a current window up to the first response, and claims nothing later', async () => {
+    await holds(story(sane), 200, async (scenario) => {
+      const { run, firstAnswerMs } = await tell(scenario, start + 20_000);
       expect(run.lies).toEqual([]);
-      // Where the service does not say when it answered, all we know is when we asked.
-      const until = it.ways.behindMs === null ? start + 20_000 : firstAnswerMs;
-      for (const symbol of it.truth.keys()) expect(forgotten(run, symbol, it.windows, until)).toEqual([]);
+      // If the response states no time, only the time of the request is known.
+      const until = scenario.ways.behindMs === null ? start + 20_000 : firstAnswerMs;
+      for (const symbol of scenario.truth.keys()) expect(forgotten(run, symbol, scenario.windows, until)).toEqual([]);
     });
   });
 
-  test('says what a service no longer has is lost, and covers the rest', async () => {
+  test('reports expired windows as lost and covers the rest', async () => {
     const forgetful = fc
       .tuple(sane, fc.integer({ min: start - 10, max: window.to + 10 }))
       .map(([ways, keptFrom]): Ways => ({ ...ways, keptFrom, echo: ways.echo === 'none' ? 'asked' : ways.echo }));
-    await holds(story(forgetful), 300, async (it) => {
-      const { run, requests } = await tell(it);
+    await holds(story(forgetful), 300, async (scenario) => {
+      const { run, requests } = await tell(scenario);
       expect(run.lies).toEqual([]);
-      // A start that is stated may be meant to be excluded: its one moment may be given up.
-      const had = { from: it.ways.keptFrom! + 1, to: window.to };
-      for (const symbol of it.truth.keys()) {
+      // A stated start may be exclusive, so its millisecond may be lost.
+      const kept = { from: scenario.ways.keptFrom! + 1, to: window.to };
+      for (const symbol of scenario.truth.keys()) {
         const covered = run.covered.get(symbol) ?? [];
-        expect(subtract(intersect(it.windows, [had]), covered)).toEqual([]);
-        if (it.ways.echo === 'asked') expect(intersect(covered, [{ from: 0, to: it.ways.keptFrom! }])).toEqual([]);
-        expect(forgotten(run, symbol, it.windows, window.to)).toEqual([]);
+        expect(subtract(intersect(scenario.windows, [kept]), covered)).toEqual([]);
+        if (scenario.ways.echo === 'asked')
+          expect(intersect(covered, [{ from: 0, to: scenario.ways.keptFrom! }])).toEqual([]);
+        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
       }
-      expect(requests).toBeLessThanOrEqual(boundOf(it));
+      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
     });
   });
 
-  test('never claims a gap that the service names, and reports it', async () => {
+  test('never claims a stated gap, and reports it', async () => {
     const gap = fc
       .tuple(fc.integer({ min: -50, max: 40_000 }), fc.integer({ min: 1, max: 20_000 }))
       .map(([at, length]): Window => ({ from: start + at, to: start + at + length }));
     const holey = fc
       .tuple(sane, fc.array(gap, { minLength: 1, maxLength: 3 }))
       .map(([ways, gaps]): Ways => ({ ...ways, gaps }));
-    await holds(story(holey), 300, async (it) => {
-      const { run } = await tell(it);
+    await holds(story(holey), 300, async (scenario) => {
+      const { run } = await tell(scenario);
       expect(run.lies).toEqual([]);
-      for (const symbol of it.truth.keys()) {
-        expect(intersect(run.covered.get(symbol) ?? [], it.ways.gaps)).toEqual([]);
-        expect(forgotten(run, symbol, it.windows, window.to)).toEqual([]);
-        expect(union(run.lost.get(symbol) ?? [])).toEqual(intersect(it.windows, it.ways.gaps));
+      for (const symbol of scenario.truth.keys()) {
+        expect(intersect(run.covered.get(symbol) ?? [], scenario.ways.gaps)).toEqual([]);
+        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
+        expect(union(run.lost.get(symbol) ?? [])).toEqual(intersect(scenario.windows, scenario.ways.gaps));
       }
     });
   });
 
-  test('goes on where a service answers for so much time at once, from either end', async () => {
+  test('continues if a server limits the window per response, at either end', async () => {
     const short = fc
       .tuple(
         sane,
@@ -193,15 +195,16 @@ describe('paging', () => {
         fc.oneof(fc.integer({ min: 4000, max: 30_000 }), fc.constantFrom(4000, 4001, 10_000, 10_001)),
       )
       .map(([ways, end, ms]): Ways => ({ ...ways, echo: 'asked', longest: { ms, end } }));
-    await holds(story(short), 200, async (it) => {
-      const { run } = await tell(it);
+    await holds(story(short), 200, async (scenario) => {
+      const { run } = await tell(scenario);
       expect(run.lies).toEqual([]);
-      for (const symbol of it.truth.keys()) expect(forgotten(run, symbol, it.windows, window.to)).toEqual([]);
-      for (const symbol of it.truth.keys()) expect(run.lost.get(symbol) ?? []).toEqual([]);
+      for (const symbol of scenario.truth.keys())
+        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
+      for (const symbol of scenario.truth.keys()) expect(run.lost.get(symbol) ?? []).toEqual([]);
     });
   });
 
-  test('claims nothing falsely of a service that answers with what it likes, and says the rest is lost', async () => {
+  test('claims nothing wrong if a server ignores from/to, and reports the rest as lost', async () => {
     const deaf = fc
       .tuple(
         sane,
@@ -209,32 +212,37 @@ describe('paging', () => {
         fc.constantFrom('asked' as const, 'none' as const),
       )
       .map(([ways, heeds, echo]): Ways => ({ ...ways, heeds, echo }));
-    // Whichever side an answer keeps, it brings a tick that nobody asked for.
-    const framed = story(deaf).map((it): Story => {
+    // Each response contains a tick outside of the window, whichever side it keeps.
+    const framed = story(deaf).map((scenario): Story => {
       const [before, after] = [start - 3000, start + 50_000].map((t): Row => ({ t, p: 0, seenFrom: 0, usable: true }));
-      return { ...it, truth: new Map([...it.truth].map(([symbol, rows]) => [symbol, [before!, ...rows, after!]])) };
+      return {
+        ...scenario,
+        truth: new Map([...scenario.truth].map(([symbol, rows]) => [symbol, [before!, ...rows, after!]])),
+      };
     });
-    // Of the last moment of a run another price may be missing; one that ends a minute before now is taken to go on.
-    await holds(framed, 500, async (it) => {
-      const { run, requests } = await tell(it, start + 200_000, false);
+    // Another price may be missing at the last time. A run that ends less than a minute ago counts as continuing.
+    await holds(framed, 500, async (scenario) => {
+      const { run, requests } = await tell(scenario, start + 200_000, false);
       expect(run.lies).toEqual([]);
-      for (const symbol of it.truth.keys()) expect(forgotten(run, symbol, it.windows, window.to)).toEqual([]);
-      expect(requests).toBeLessThanOrEqual(boundOf(it));
+      for (const symbol of scenario.truth.keys())
+        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
+      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
     });
   });
 
-  test('pages on over unusable ticks, and forgets no window for them', async () => {
-    const mixed = story(sane).map((it): Story => {
+  test('pages past unusable ticks without losing a window', async () => {
+    const mixed = story(sane).map((scenario): Story => {
       const truth = new Map(
-        [...it.truth].map(([symbol, rows]) => [symbol, rows.map((row, i) => ({ ...row, usable: i % 5 !== 2 }))]),
+        [...scenario.truth].map(([symbol, rows]) => [symbol, rows.map((row, i) => ({ ...row, usable: i % 5 !== 2 }))]),
       );
-      return { ...it, truth };
+      return { ...scenario, truth };
     });
-    await holds(mixed, 300, async (it) => {
-      const { run, requests } = await tell(it);
+    await holds(mixed, 300, async (scenario) => {
+      const { run, requests } = await tell(scenario);
       expect(run.lies).toEqual([]);
-      for (const symbol of it.truth.keys()) expect(forgotten(run, symbol, it.windows, window.to)).toEqual([]);
-      expect(requests).toBeLessThanOrEqual(boundOf(it));
+      for (const symbol of scenario.truth.keys())
+        expect(forgotten(run, symbol, scenario.windows, window.to)).toEqual([]);
+      expect(requests).toBeLessThanOrEqual(boundOf(scenario));
     });
   });
 
@@ -254,19 +262,19 @@ describe('paging', () => {
   });
   const sides = ['earliest', 'latest'] as const;
 
-  test('keeps each price of a moment that fills a page but for one tick', async () => {
+  test('keeps each price of a millisecond that nearly fills a page', async () => {
     for (const side of sides) {
-      const it = crowd(7);
-      const { run } = await tell({ ...it, ways: { ...it.ways, side } });
-      expect(run.keptOf('S')).toEqual(new Set(it.truth.get('S')!.map(keyOf)));
+      const scenario = crowd(7);
+      const { run } = await tell({ ...scenario, ways: { ...scenario.ways, side } });
+      expect(run.keptOf('S')).toEqual(new Set(scenario.truth.get('S')!.map(keyOf)));
       expect(run.lies).toEqual([]);
     }
   });
 
-  test('leaves a moment with more ticks than a page holds as a gap, and goes on behind it', async () => {
+  test('leaves a millisecond with more ticks than a page as a gap and continues after it', async () => {
     for (const side of sides) {
-      const it = crowd(9);
-      const { run } = await tell({ ...it, ways: { ...it.ways, side } });
+      const scenario = crowd(9);
+      const { run } = await tell({ ...scenario, ways: { ...scenario.ways, side } });
       const moment = { from: start + 1000, to: start + 1001 };
       expect(run.lies).toEqual([]);
       expect(run.reasons.get('S')).toEqual([crowdedReason]);

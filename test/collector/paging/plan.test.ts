@@ -18,7 +18,7 @@ const rules = { overlapMs: 15 * minute, lookbackMs: 7 * dayMs, lingerMs: dayMs, 
 const polled = factsOf({ polledFrom: end - 5 * dayMs, opensAt: end - 5 * dayMs });
 const until = (to: number): Window[] => [{ from: end - 5 * dayMs, to }];
 
-test('a lost window is asked for whole, or not at all', () => {
+test('a plan is extended to all of each lost window that it touches', () => {
   const plan = { symbol: 'S', windows: [{ from: 10, to: 20 }], isFirst: false };
   const lost = [
     { from: 0, to: 5 },
@@ -31,43 +31,43 @@ test('a lost window is asked for whole, or not at all', () => {
 });
 
 describe('a poll', () => {
-  test('begins, the first time, so many days before its first sight', () => {
+  test('first begins the lookback before the symbol was first seen', () => {
     const plan = planPoll(factsOf({ firstSeen: end }), [], end, rules);
     expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - 7 * dayMs, to: end }], isFirst: true });
   });
 
-  test('begins, the first time, with the opening, however long ago that is', () => {
+  test('first begins at the opening, at any distance', () => {
     for (const opensAt of [end - 2 * hour, end - 90 * dayMs])
       expect(planPoll(factsOf({ opensAt }), [], end, rules).windows).toEqual([{ from: opensAt, to: end }]);
   });
 
-  test('asks nothing of a symbol that opens only later', () => {
+  test('requests nothing for a symbol that opens later', () => {
     expect(planPoll(factsOf({ opensAt: end + hour }), [], end, rules).windows).toEqual([]);
   });
 
-  test('goes on from the cursor, with an overlap for late ticks', () => {
+  test('continues from the cursor, with the overlap', () => {
     const plan = planPoll(polled, until(end - hour), end, rules);
     expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], isFirst: false });
   });
 
-  test('does not overlap what lies before the lifetime', () => {
+  test('does not begin before the lifetime', () => {
     const young = factsOf({ opensAt: end - 5 * minute });
     const windows = planPoll(young, [{ from: end - 5 * minute, to: end - minute }], end, rules).windows;
     expect(windows).toEqual([{ from: end - 5 * minute, to: end }]);
   });
 
-  test('asks nothing again of a past day that is covered', () => {
+  test('does not repeat a covered past day', () => {
     expect(planPoll(polled, until(end), end, rules).windows).toEqual([]);
     expect(planPoll(polled, until(end + dayMs), end, rules).windows).toEqual([]);
   });
 
-  test('asks a quiet symbol once, however long ago the last poll was', () => {
+  test('requests one window for a quiet symbol after a long pause', () => {
     const old = factsOf({ opensAt: end - 100 * dayMs });
     const windows = planPoll(old, [{ from: end - 100 * dayMs, to: end - 60 * dayMs }], end, rules).windows;
     expect(windows).toEqual([{ from: end - 60 * dayMs - 15 * minute, to: end }]);
   });
 
-  test('asks again for a hole before the cursor', () => {
+  test('requests a gap before the cursor', () => {
     const covered = [
       { from: end - 5 * dayMs, to: end - 3 * dayMs },
       { from: end - 2 * dayMs, to: end - hour },
@@ -78,7 +78,7 @@ describe('a poll', () => {
     ]);
   });
 
-  test('asks for a hole though all since is covered', () => {
+  test('requests a gap even if everything later is covered', () => {
     const covered = [
       { from: end - 5 * dayMs, to: end - 3 * dayMs },
       { from: end - 2 * dayMs, to: end },
@@ -86,7 +86,7 @@ describe('a poll', () => {
     expect(planPoll(polled, covered, end, rules).windows).toEqual([{ from: end - 3 * dayMs, to: end - 2 * dayMs }]);
   });
 
-  test('asks for what is owed, be it before what is known of the lifetime, and not before the opening', () => {
+  test('requests owed windows before the known lifetime, but not before the opening', () => {
     const owed = [{ from: end - 30 * dayMs, to: end - 29 * dayMs }];
     const from = end - 10 * dayMs;
     const unknown = factsOf({ firstSeen: end });
@@ -97,7 +97,7 @@ describe('a poll', () => {
     expect(planPoll(factsOf({ opensAt: from }), [{ from, to: end }], end, rules, owed).windows).toEqual([]);
   });
 
-  test('asks for all that is lacking of the lifetime, tidily, and for nothing beyond its bounds', () => {
+  test('requests the uncovered part of the lifetime and nothing else', () => {
     const moment = fc.integer({ min: -40, max: 4 }).map((n) => end + n * 6 * hour);
     const anyWindow = fc.tuple(moment, moment).map(([from, to]): Window => ({ from, to }));
     const known = fc.record({ opensAt: fc.option(moment, { nil: null }), firstSeen: moment });
@@ -110,14 +110,14 @@ describe('a poll', () => {
         expect(subtract(subtract([{ from, to: end }], coverage), windows)).toEqual([]);
         expect(union(windows)).toEqual(windows);
         for (const w of windows) expect(from <= w.from && w.to <= end).toBe(true);
-        const again = intersect(windows, coverage).reduce((sum, w) => sum + w.to - w.from, 0);
-        expect(again).toBeLessThanOrEqual(rules.overlapMs);
+        const repeatedMs = intersect(windows, coverage).reduce((sum, w) => sum + w.to - w.from, 0);
+        expect(repeatedMs).toBeLessThanOrEqual(rules.overlapMs);
       }),
       { numRuns: 500 },
     );
   });
 
-  test('is wanted for a live symbol, and no more for one that is resolved and covered', () => {
+  test('is wanted for a live symbol, and not for one that is resolved and covered', () => {
     expect(isWanted(polled, [], end, rules)).toBe(true);
     const resolved = factsOf({ opensAt: 0, resolvedAt: end - 2 * hour, inactiveSince: end - 2 * hour });
     expect(isWanted(resolved, [{ from: 0, to: end - 2 * hour }], end, rules)).toBe(true);
@@ -127,8 +127,8 @@ describe('a poll', () => {
 
 describe('a backfill', () => {
   const plain = { lookbackMs: 7 * dayMs, lifetimeMarginMs: dayMs, force: false, allKnown: false, named: false };
-  const asked = { from: end - 10 * dayMs, to: end };
-  const alive = factsOf({
+  const window = { from: end - 10 * dayMs, to: end };
+  const facts = factsOf({
     opensAt: end - 6 * dayMs,
     resolvedAt: end - 3 * dayMs,
     inactiveSince: end - 3 * dayMs,
@@ -136,57 +136,57 @@ describe('a backfill', () => {
   });
   const lifetime = { from: end - 7 * dayMs, to: end - 2 * dayMs };
 
-  test('asks within the life of a symbol and the margin', () => {
-    expect(planBackfill(alive, [], asked, plain)).toEqual({ symbol: 'S', windows: [lifetime], isFirst: false });
+  test('requests the lifetime of a symbol with the margin', () => {
+    expect(planBackfill(facts, [], window, plain)).toEqual({ symbol: 'S', windows: [lifetime], isFirst: false });
   });
 
-  test('asks for nothing of a symbol that did not live then', () => {
-    expect(planBackfill(alive, [], { from: end - hour, to: end }, plain).windows).toEqual([]);
+  test('requests nothing outside of the lifetime', () => {
+    expect(planBackfill(facts, [], { from: end - hour, to: end }, plain).windows).toEqual([]);
   });
 
-  test('goes back as far as was asked where no opening is known', () => {
-    expect(planBackfill(factsOf({ firstSeen: end }), [], asked, plain).windows).toEqual([asked]);
+  test('requests the full window if the opening is unknown', () => {
+    expect(planBackfill(factsOf({ firstSeen: end }), [], window, plain).windows).toEqual([window]);
   });
 
-  test('asks only for what coverage lacks', () => {
+  test('requests only uncovered windows', () => {
     const covered = [{ from: end - 6 * dayMs, to: end - 4 * dayMs }];
-    expect(planBackfill(alive, covered, asked, plain).windows).toEqual([
+    expect(planBackfill(facts, covered, window, plain).windows).toEqual([
       { from: end - 7 * dayMs, to: end - 6 * dayMs },
       { from: end - 4 * dayMs, to: end - 2 * dayMs },
     ]);
-    expect(planBackfill(alive, [asked], asked, plain).windows).toEqual([]);
+    expect(planBackfill(facts, [window], window, plain).windows).toEqual([]);
   });
 
-  test('asks for all of it where it is forced, still within the life', () => {
-    expect(planBackfill(alive, [asked], asked, { ...plain, force: true }).windows).toEqual([lifetime]);
+  test('requests the full lifetime if forced', () => {
+    expect(planBackfill(facts, [window], window, { ...plain, force: true }).windows).toEqual([lifetime]);
   });
 
-  test('asks for nothing after the last tick of a symbol that files alone brought, unless it is named', () => {
-    const brought = factsOf({ listed: false, firstTick: end - 9 * dayMs, lastTick: end - 8 * dayMs, firstSeen: end });
-    expect(planBackfill(brought, [], asked, plain).windows).toEqual([{ from: asked.from, to: end - 8 * dayMs + 1 }]);
-    expect(planBackfill(brought, [], { from: end - 7 * dayMs, to: end }, plain).windows).toEqual([]);
-    expect(planBackfill(brought, [], asked, { ...plain, named: true }).windows).toEqual([asked]);
+  test('requests nothing after the last tick of an imported symbol unless it is named', () => {
+    const imported = factsOf({ listed: false, firstTick: end - 9 * dayMs, lastTick: end - 8 * dayMs, firstSeen: end });
+    expect(planBackfill(imported, [], window, plain).windows).toEqual([{ from: window.from, to: end - 8 * dayMs + 1 }]);
+    expect(planBackfill(imported, [], { from: end - 7 * dayMs, to: end }, plain).windows).toEqual([]);
+    expect(planBackfill(imported, [], window, { ...plain, named: true }).windows).toEqual([window]);
   });
 
-  test('asks as far as ticks came, where the lists tell of less; the margin is around what the lists tell', () => {
-    const tickedUntil = (lastTick: number) => planBackfill({ ...alive, lastTick }, [], asked, plain).windows;
+  test('extends to ticks after the listed lifetime, without a margin', () => {
+    const tickedUntil = (lastTick: number) => planBackfill({ ...facts, lastTick }, [], window, plain).windows;
     expect(tickedUntil(end - 3 * dayMs + hour)).toEqual([lifetime]);
     expect(tickedUntil(end - dayMs)).toEqual([{ from: lifetime.from, to: end - dayMs + 1 }]);
-    const early = { ...alive, firstTick: end - 9 * dayMs };
-    expect(planBackfill(early, [], asked, plain).windows).toEqual([lifetime]);
+    const early = { ...facts, firstTick: end - 9 * dayMs };
+    expect(planBackfill(early, [], window, plain).windows).toEqual([lifetime]);
   });
 
-  test('asks for nothing outside of the life, though it is forced', () => {
-    expect(planBackfill(alive, [], { from: end - hour, to: end }, { ...plain, force: true }).windows).toEqual([]);
+  test('requests nothing outside of the lifetime even if forced', () => {
+    expect(planBackfill(facts, [], { from: end - hour, to: end }, { ...plain, force: true }).windows).toEqual([]);
   });
 
-  test('asks beyond the life for all known symbols, where told to', () => {
-    expect(planBackfill(alive, [], asked, { ...plain, allKnown: true }).windows).toEqual([asked]);
+  test('requests windows outside of the lifetime for all known symbols on demand', () => {
+    expect(planBackfill(facts, [], window, { ...plain, allKnown: true }).windows).toEqual([window]);
   });
 });
 
-describe('the expected requests', () => {
-  test('are one a window, and more where the past was denser than a page', () => {
+describe('the estimated number of requests', () => {
+  test('is one per window, and more if past density exceeds a page', () => {
     const plan = {
       symbol: 'S',
       windows: [

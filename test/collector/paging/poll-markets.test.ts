@@ -23,22 +23,22 @@ const paths = {
 type Service = (query: MarketsQuery) => MarketsPage;
 
 interface Polled extends MarketsPoll {
-  readonly asked: readonly MarketsQuery[];
+  readonly requests: readonly MarketsQuery[];
 }
 
 async function poll(service: Service, options: Partial<MarketsPollContext> = {}): Promise<Polled> {
-  const asked: MarketsQuery[] = [];
+  const requests: MarketsQuery[] = [];
   const upstream = {
     markets: async ({ askedAt, ...query }: MarketsQuery) => {
       expect(askedAt).toBe(nowMs);
-      asked.push(query);
+      requests.push(query);
       return service(query);
     },
   };
   const { signal } = new AbortController();
   const views = ['matched', 'resolving'];
   const context = { upstream, clock, views, limit: 1000, paths, futureSkewMs: skewMs, signal, ...options };
-  return { ...(await pollMarkets(context)), asked };
+  return { ...(await pollMarkets(context)), requests };
 }
 
 const answer = (markets: readonly unknown[], total: number | null = markets.length): MarketsPage => ({
@@ -57,7 +57,7 @@ function fail(failure: UpstreamFailure, status?: number): never {
 
 const symbolsOf = ({ markets }: MarketsPoll) => markets.map((market) => market.symbol).sort();
 
-test('names the views that a market came in, each market once', async () => {
+test('lists each market once, with all its views', async () => {
   const { markets, complete, observedAt } = await poll(({ view }) => answer(numbered(view === 'matched' ? 2 : 1)));
   expect(markets.map(({ symbol, views }) => [symbol, views])).toEqual([
     ['T0', ['matched', 'resolving']],
@@ -74,27 +74,29 @@ test.each([
   const polled = await poll(() => answer(records.map((record) => ({ canonical_id: 'M', ...record }))));
   expect(symbolsOf(polled)).toEqual(['A', 'B']);
   expect(polled.complete).toBe(true);
-  expect(polled.asked).toHaveLength(2);
+  expect(polled.requests).toHaveLength(2);
 });
 
-test('counts records apart by their symbols where the list is cut off, and not by their order', async () => {
+test('distinguishes records of a truncated list by their symbols, in any order', async () => {
   const both = [
     { canonical_id: 'M', source: 'kalshi', symbols: ['A', 'B'] },
     { canonical_id: 'M', source: 'kalshi', symbols: ['C'] },
   ];
   const turned = { canonical_id: 'M', source: 'kalshi', symbols: ['B', 'A'] };
-  const whole = await poll(({ source }) => answer(source === undefined ? [turned] : both, 2), { views: ['matched'] });
-  expect(whole).toMatchObject({ complete: true, shortfalls: [] });
-  const cut = await poll(({ source }) => answer(source === undefined ? both.slice(0, 1) : [turned], 2), {
+  const complete = await poll(({ source }) => answer(source === undefined ? [turned] : both, 2), {
     views: ['matched'],
   });
-  expect(cut).toMatchObject({
+  expect(complete).toMatchObject({ complete: true, shortfalls: [] });
+  const truncated = await poll(({ source }) => answer(source === undefined ? both.slice(0, 1) : [turned], 2), {
+    views: ['matched'],
+  });
+  expect(truncated).toMatchObject({
     complete: false,
-    shortfalls: ['markets of view matched: the list was cut off: 1 of 2 could be had'],
+    shortfalls: ['markets of view matched: the list is truncated: 1 of 2 received'],
   });
 });
 
-test('gives a market all its views though they show different venues of it', async () => {
+test('gives a market all its views even if they list different venues', async () => {
   const full = { canonical_id: 'M', venues: [{ ticker: 'A' }, { ticker: 'B' }] };
   const part = { canonical_id: 'M', venues: [{ ticker: 'A' }] };
   const { markets } = await poll(({ view }) => answer([view === 'matched' ? full : part]));
@@ -104,7 +106,7 @@ test('gives a market all its views though they show different venues of it', asy
   ]);
 });
 
-test('sets a record that cannot be kept aside once, whatever views it came in', async () => {
+test('rejects a bad record once, in however many views it is', async () => {
   const junk = { ticker: 'A' };
   const { rejected, markets } = await poll(() => answer([junk, 'junk', ...numbered(1)]));
   expect(rejected).toEqual([
@@ -114,10 +116,10 @@ test('sets a record that cannot be kept aside once, whatever views it came in', 
   expect(markets).toHaveLength(1);
 });
 
-test('asks a list that was cut off again with a larger limit', async () => {
+test('requests a truncated list with a larger limit', async () => {
   const all = numbered(1500);
   const polled = await poll(({ limit }) => answer(all.slice(0, limit!), 1500), { views: ['matched'] });
-  expect(polled.asked).toEqual([
+  expect(polled.requests).toEqual([
     { view: 'matched', limit: 1000 },
     { view: 'matched', limit: 1500 },
   ]);
@@ -125,10 +127,10 @@ test('asks a list that was cut off again with a larger limit', async () => {
   expect(polled.complete).toBe(true);
 });
 
-test('asks for more where a list without a total is as long as was asked for', async () => {
+test('requests more if a list without a total is as long as the limit', async () => {
   const many = numbered(2500);
   const all = await poll(({ limit = 0 }) => answer(many.slice(0, limit), null), { views: ['matched'] });
-  expect(all.asked.map(({ limit }) => limit)).toEqual([1000, 10_000]);
+  expect(all.requests.map(({ limit }) => limit)).toEqual([1000, 10_000]);
   expect(all).toMatchObject({ complete: true, shortfalls: [] });
   expect(all.markets).toHaveLength(2500);
   const capped = await poll(({ limit = 0 }) => answer(many.slice(0, Math.min(limit, 1000)), null), {
@@ -140,9 +142,9 @@ test('asks for more where a list without a total is as long as was asked for', a
   expect(exact.shortfalls).toEqual([]);
 });
 
-test('asks venue by venue where the service caps every list', async () => {
+test('requests each venue if the service caps every list', async () => {
   const all = [...numbered(6, 'kalshi'), ...numbered(4, 'poly', 6)];
-  // Shuffled, so that the cut list names both venues.
+  // Shuffled, so that the truncated list contains both venues.
   const mixed = all.toSorted((a, b) => a.ticker.at(-1)!.localeCompare(b.ticker.at(-1)!)).reverse();
   const polled = await poll(
     ({ source }) => {
@@ -151,16 +153,16 @@ test('asks venue by venue where the service caps every list', async () => {
     },
     { views: ['matched'], limit: 6 },
   );
-  expect(polled.asked.map(({ source }) => source)).toEqual([undefined, undefined, 'kalshi', 'poly']);
+  expect(polled.requests.map(({ source }) => source)).toEqual([undefined, undefined, 'kalshi', 'poly']);
   expect(polled).toMatchObject({ complete: true, shortfalls: [] });
   expect(polled.markets).toHaveLength(10);
 });
 
 test.each<[string, UpstreamFailure, number?]>([
   ['is refused', 'refused', 400],
-  ['fails in passing', 'transient', 500],
-  ['meets a service that is gone', 'unreachable'],
-])('keeps the list in hand when the request with a larger limit %s', async (_, failure, status) => {
+  ['fails temporarily', 'transient', 500],
+  ['finds the service unreachable', 'unreachable'],
+])('keeps the first list if the request with a larger limit %s', async (_, failure, status) => {
   const polled = await poll(
     ({ limit, source }) => {
       if (source === undefined && limit === 15) fail(failure, status);
@@ -171,12 +173,10 @@ test.each<[string, UpstreamFailure, number?]>([
   expect(polled.markets).toHaveLength(10);
   expect(polled.complete).toBe(false);
   const reason = status === undefined ? 'connection refused' : `answered ${status} ("limit over 1000")`;
-  expect(polled.shortfalls).toEqual([
-    `markets of view matched: the list was cut off: 10 of 15 could be had; ${reason}`,
-  ]);
+  expect(polled.shortfalls).toEqual([`markets of view matched: the list is truncated: 10 of 15 received; ${reason}`]);
 });
 
-test('asks venue by venue under the limit that the service took, where it refuses a larger one', async () => {
+test('requests each venue with the accepted limit if a larger one is refused', async () => {
   const all = [...numbered(3, 'poly', 12), ...numbered(12, 'kalshi')];
   const polled = await poll(
     ({ limit, source }) => {
@@ -186,12 +186,12 @@ test('asks venue by venue under the limit that the service took, where it refuse
     },
     { views: ['matched'], limit: 13 },
   );
-  expect(polled.asked.at(-1)).toEqual({ view: 'matched', limit: 13, source: 'poly' });
+  expect(polled.requests.at(-1)).toEqual({ view: 'matched', limit: 13, source: 'poly' });
   expect(polled).toMatchObject({ complete: true, shortfalls: [] });
   expect(polled.markets).toHaveLength(15);
 });
 
-test('keeps what the other venues brought when one of them is refused', async () => {
+test('keeps the lists of other venues if one is refused', async () => {
   const all = [...numbered(1, 'alpha', 0), ...numbered(2, 'beta', 1), ...numbered(3, 'gamma', 3)];
   const polled = await poll(
     ({ source }) => {
@@ -203,38 +203,38 @@ test('keeps what the other venues brought when one of them is refused', async ()
   );
   expect(symbolsOf(polled)).toEqual(['T0', 'T1', 'T3', 'T4', 'T5']);
   expect(polled.shortfalls).toEqual([
-    'markets of view matched: the list was cut off: 5 of 6 could be had; answered 404 ("limit over 1000")',
+    'markets of view matched: the list is truncated: 5 of 6 received; answered 404 ("limit over 1000")',
   ]);
 });
 
-test('asks no further venue once the service is gone', async () => {
+test('requests no further venue after the service became unreachable', async () => {
   const all = [...numbered(1, 'alpha'), ...numbered(1, 'beta', 1)];
   const polled = await poll(({ source }) => (source === undefined ? answer(all, 6) : fail('unreachable')), {
     views: ['matched'],
   });
-  expect(polled.asked.map(({ source }) => source)).toEqual([undefined, undefined, 'alpha']);
+  expect(polled.requests.map(({ source }) => source)).toEqual([undefined, undefined, 'alpha']);
   expect(polled.markets).toHaveLength(2);
 });
 
-test.each([400, 413, 422])('asks again without a limit where the first request is answered %i', async (status) => {
+test.each([400, 413, 422])('requests again without a limit if the first response is %i', async (status) => {
   const polled = await poll(({ limit }) => (limit === undefined ? answer(numbered(3)) : fail('refused', status)), {
     views: ['matched'],
   });
-  expect(polled.asked).toEqual([{ view: 'matched', limit: 1000 }, { view: 'matched' }]);
+  expect(polled.requests).toEqual([{ view: 'matched', limit: 1000 }, { view: 'matched' }]);
   expect(polled).toMatchObject({ complete: true, shortfalls: [] });
   expect(polled.markets).toHaveLength(3);
 });
 
-test('does not blame the limit for a view that is not there', async () => {
+test('does not retry without a limit after a 404', async () => {
   const polled = await poll(({ view }) => (view === 'matched' ? answer(numbered(1)) : fail('refused', 404)));
-  expect(polled.asked).toHaveLength(2);
+  expect(polled.requests).toHaveLength(2);
 });
 
 test.each<[string, UpstreamFailure, number?]>([
   ['is refused', 'refused', 400],
-  ['fails in passing', 'transient', 500],
-  ['finds the service gone', 'unreachable'],
-])('keeps the list of one view when another %s', async (_, failure, status) => {
+  ['fails temporarily', 'transient', 500],
+  ['finds the service unreachable', 'unreachable'],
+])('keeps the list of one view if another %s', async (_, failure, status) => {
   const polled = await poll(({ view }) => (view === 'matched' ? answer(numbered(2)) : fail(failure, status)));
   expect(polled.markets.map(({ views }) => views)).toEqual([['matched'], ['matched']]);
   expect(polled.complete).toBe(false);
@@ -242,25 +242,25 @@ test.each<[string, UpstreamFailure, number?]>([
   expect(polled).toMatchObject({ shortfalls: [], failed: [{ view: 'resolving', reason }] });
 });
 
-test('goes on to the next view when the first one fails in passing', async () => {
+test('continues with the next view if the first one fails temporarily', async () => {
   const polled = await poll(({ view }) => (view === 'resolving' ? answer(numbered(2)) : fail('transient', 500)));
   expect(polled.markets.map(({ views }) => views)).toEqual([['resolving'], ['resolving']]);
   expect(polled.complete).toBe(false);
 });
 
-test('fails with the last error where no view answers', async () => {
+test('fails with the last error if no view responds', async () => {
   const failing = poll(({ view }) => (view === 'matched' ? fail('refused', 404) : fail('transient', 502)));
   await expect(failing).rejects.toMatchObject({ failure: 'transient', status: 502 });
 });
 
-test('asks nothing more of a service that is out of reach from the start', async () => {
-  let asked = 0;
+test('stops after the first request if the service is unreachable from the start', async () => {
+  let requests = 0;
   const failing = poll(() => {
-    asked++;
+    requests++;
     return fail('unreachable');
   });
   await expect(failing).rejects.toMatchObject({ failure: 'unreachable' });
-  expect(asked).toBe(1);
+  expect(requests).toBe(1);
 });
 
 test.each<[string, Service]>([
@@ -268,11 +268,11 @@ test.each<[string, Service]>([
   ['a larger limit', ({ limit }) => (limit === 1000 ? answer(numbered(2), 1001) : fail('credential', 403))],
   ['a venue', ({ source }) => (source === undefined ? answer(numbered(2), 3) : fail('credential', 403))],
   ['no limit', ({ limit }) => (limit === undefined ? fail('credential', 401) : fail('refused', 400))],
-])('fails at once when the credential is refused at %s', async (_, service) => {
+])('fails immediately if the credential is refused at %s', async (_, service) => {
   await expect(poll(service)).rejects.toMatchObject({ failure: 'credential' });
 });
 
-test('passes on at once what is no error of the service', async () => {
+test('throws errors that are not of the upstream', async () => {
   const stopped = new Error('stopped');
   const failing = poll(({ view }) => {
     if (view === 'resolving') throw stopped;
@@ -285,15 +285,15 @@ test.each([
   ['not stated', null, nowMs],
   ['before 2000', Date.UTC(1999, 11, 31), nowMs],
   ['in seconds', nowMs / 1000, nowMs],
-  ['further in the future than clocks differ', nowMs + skewMs + 1, nowMs],
-  ['a little in the future', nowMs + skewMs, nowMs + skewMs],
+  ['too far in the future', nowMs + skewMs + 1, nowMs],
+  ['slightly in the future', nowMs + skewMs, nowMs + skewMs],
   ['a while ago', nowMs - 5000, nowMs - 5000],
-])('takes a list for observed at its sending unless its generated_at can be: %s', async (_, generatedAt, expected) => {
+])('dates a list by its generated_at or else by the request: %s', async (_, generatedAt, expected) => {
   const polled = await poll(() => ({ ...answer(numbered(1)), generatedAt }));
   expect(polled.observedAt).toBe(expected);
 });
 
-test('takes the time before an answer came, not after, where the answer does not say', async () => {
+test('dates a list without a time by the request, not by its arrival', async () => {
   let now = nowMs;
   const slow = { ...clock, nowMs: () => now };
   const service: Service = () => {
@@ -303,7 +303,7 @@ test('takes the time before an answer came, not after, where the answer does not
   expect((await poll(service, { clock: slow, views: ['matched'] })).observedAt).toBe(nowMs);
 });
 
-test('says of no market that it is gone where most of a list cannot be read, or one is cut off and one failed', async () => {
+test('is incomplete if most of a list is unusable, or a list is truncated or failed', async () => {
   const junk = (count: number) => Array.from({ length: count }, (_, i) => ({ ticker: `J${i}` }));
   for (const [bad, complete] of [
     [2, true],

@@ -1,4 +1,4 @@
-/** A run over several symbols as the collector makes it, with every answer checked against the truth as it is kept. */
+/** Fetches several symbols like the collector, and checks each claim against the truth when it is made. */
 
 import type { TickRecord } from '../../../src/archive/journal/journal.ts';
 import type { Clock } from '../../../src/base/ports.ts';
@@ -17,13 +17,13 @@ import { createServerBehavior, type ServerBehavior } from '../../../src/collecto
 import { type Hand, type Row, visible } from './honest-service.ts';
 
 export interface Run {
-  /** The kept ticks of a symbol, as `t p`. */
+  /** The stored ticks of a symbol, as `t p`. */
   keptOf(symbol: string): ReadonlySet<string>;
   readonly covered: ReadonlyMap<string, readonly Window[]>;
   readonly lost: ReadonlyMap<string, readonly Window[]>;
-  /** Why, by symbol. */
+  /** Reasons for gaps, by symbol. */
   readonly reasons: ReadonlyMap<string, readonly string[]>;
-  /** What was wrong with a claim at the moment it was made. */
+  /** Errors in claims, found when the claims were made. */
   readonly lies: readonly string[];
   readonly behavior: ServerBehavior;
 }
@@ -39,7 +39,7 @@ export interface RunOptions {
   readonly truth: ReadonlyMap<string, readonly Row[]>;
   readonly pageLimit?: number;
   readonly workers?: number;
-  /** Whether every price of a moment must be there, or one of them. */
+  /** Whether every price of a time must be stored, or only one of them. */
   readonly everyPrice?: boolean;
   readonly signal?: AbortSignal;
 }
@@ -63,24 +63,24 @@ export async function run(options: RunOptions): Promise<Run> {
   async function append(record: TickRecord): Promise<void> {
     const { symbol, ticks } = record;
     listOf(kept, symbol, () => []).push(ticks);
-    const mine = listOf(keys, symbol, () => new Set<string>());
+    const symbolKeys = listOf(keys, symbol, () => new Set<string>());
     const moments = listOf(times, symbol, () => new Set<number>());
-    // To write every tick down as text would take longer than all the rest.
-    if (options.everyPrice) for (const key of keysOf(ticks)) mine.add(key);
+    // Only if needed: formatting each tick would dominate the run time.
+    if (options.everyPrice) for (const key of keysOf(ticks)) symbolKeys.add(key);
     for (const t of ticks.t) {
       moments.add(t);
-      if (!isWithin(t, record.requestedWindow)) lies.push(`${symbol}: kept ${t}, which nobody asked for`);
+      if (!isWithin(t, record.requestedWindow)) lies.push(`${symbol}: kept ${t}, which was not requested`);
     }
-    for (const gone of record.withdrawn ?? []) {
-      covered.set(symbol, subtract(covered.get(symbol) ?? [], [gone]));
+    for (const withdrawnWindow of record.withdrawn ?? []) {
+      covered.set(symbol, subtract(covered.get(symbol) ?? [], [withdrawnWindow]));
     }
     for (const claim of record.covered) {
       const { from, to, fetchedAt } = claim;
       if (from >= to) lies.push(`${symbol}: claimed the empty [${from}, ${to})`);
-      if (to > fetchedAt) lies.push(`${symbol}: claimed up to ${to} by an answer of ${fetchedAt}`);
+      if (to > fetchedAt) lies.push(`${symbol}: claimed up to ${to} by a response of ${fetchedAt}`);
       for (const row of visible(truth.get(symbol) ?? [], claim, fetchedAt)) {
         if (!row.usable) continue;
-        const there = options.everyPrice ? mine.has(keyOf(row)) : moments.has(row.t);
+        const there = options.everyPrice ? symbolKeys.has(keyOf(row)) : moments.has(row.t);
         if (!there) lies.push(`${symbol}: claimed [${from}, ${to}) without ${keyOf(row)}`);
       }
       listOf(covered, symbol, () => []).push({ from, to });
@@ -100,15 +100,15 @@ export async function run(options: RunOptions): Promise<Run> {
     onPage: () => {},
   };
   const empties: EmptyResponse[] = [];
-  const take = (symbol: string, outcome: FetchOutcome): void => {
+  const addOutcome = (symbol: string, outcome: FetchOutcome): void => {
     empties.push(...outcome.empties);
     listOf(lost, symbol, () => []).push(...outcome.lost);
-    const why = listOf(reasons, symbol, () => []);
-    for (const { reason } of outcome.lost) if (!why.includes(reason)) why.push(reason);
+    const symbolReasons = listOf(reasons, symbol, () => []);
+    for (const { reason } of outcome.lost) if (!symbolReasons.includes(reason)) symbolReasons.push(reason);
   };
   const workers = options.workers ?? 3;
   await inTurn(workers, [...plans], async ([symbol, windows]) =>
-    take(
+    addOutcome(
       symbol,
       await fetchSymbol(
         context,
@@ -117,13 +117,13 @@ export async function run(options: RunOptions): Promise<Run> {
       ),
     ),
   );
-  // What lies before the oldest tick that was shown is proven by nothing; the tests of this harness ask for it all the same.
+  // Nothing proves windows before the oldest tick. The tests of this harness claim them anyway.
   for (const empty of empties) await claimEmptyResponse(context, empty, Number.NEGATIVE_INFINITY);
   const keptOf = (symbol: string) => new Set((kept.get(symbol) ?? []).flatMap(keysOf));
   return { keptOf, covered: joined(covered), lost: joined(lost), reasons, lies, behavior: context.behavior };
 }
 
-/** What of the plan is neither covered nor said to be lost. */
+/** The parts of the plan that are neither covered nor lost. */
 export const forgotten = (run: Run, symbol: string, windows: readonly Window[], untilMs: number): Window[] =>
   subtract(
     windows.map((w) => ({ from: w.from, to: Math.min(w.to, untilMs) })),

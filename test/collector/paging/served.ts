@@ -1,4 +1,4 @@
-/** Covering one window by the answers of a test, with all that is asked and kept. */
+/** Fetches one window from scripted responses, and records all requests and appended records. */
 
 import type { TickRecord } from '../../../src/archive/journal/journal.ts';
 import { UpstreamError } from '../../../src/base/errors.ts';
@@ -15,8 +15,8 @@ export const later = window.to + 60 * minute;
 
 type Answers = (query: TicksQuery, nth: number) => Partial<TickPage> & { readonly times?: readonly number[] };
 
-/** A service and its clock, which moves on by a second for each answer, with all that is asked and made durable. */
-export function served(answers: Answers, known: Partial<ServerBehavior> = {}, rest: Partial<FetchContext> = {}) {
+/** A scripted upstream and its clock, which advances by a second per response, with all requests and appended records. */
+export function served(respond: Answers, known: Partial<ServerBehavior> = {}, rest: Partial<FetchContext> = {}) {
   const queries: TicksQuery[] = [];
   const records: TickRecord[] = [];
   const pages: number[] = [];
@@ -26,13 +26,13 @@ export function served(answers: Answers, known: Partial<ServerBehavior> = {}, re
     upstream: {
       async ticks(query) {
         const nth = queries.push(query);
-        if (nth > 500) throw new Error('it goes round in circles');
+        if (nth > 500) throw new Error('too many requests');
         await Promise.resolve();
-        const { times = [], ...said } = answers(query, nth);
+        const { times = [], ...fields } = respond(query, nth);
         nowMs += 1000;
         const t = Float64Array.from(times);
         const page = { t, p: t.map(() => 0.5), received: times.length, rejected: [], gaps: [] };
-        return { ...page, from: null, to: null, generatedAt: null, ...said };
+        return { ...page, from: null, to: null, generatedAt: null, ...fields };
       },
     },
     clock: { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} },
@@ -51,11 +51,11 @@ export function served(answers: Answers, known: Partial<ServerBehavior> = {}, re
 
 export const every = (stepMs: number, count: number): number[] =>
   Array.from({ length: count }, (_, i) => start + i * stepMs);
-/** Those of the window asked for, of a service that keeps the earliest. */
+/** The first `cap` ticks in the requested window, as from a server that keeps the earliest. */
 export const among = (times: readonly number[], { from, to }: Window, cap = 5000) =>
   times.filter((t) => isWithin(t, { from, to })).slice(0, cap);
 export const refusal = (status = 400): UpstreamError =>
   new UpstreamError('tick page', { failure: 'refused', reason: `answered ${status}`, status });
-/** Windows that are fetched on their own, as a backfill does. */
+/** Plans that fetch each window separately, as a backfill does. */
 export const plainly = (...windows: readonly Window[]): FetchPlan[] =>
   windows.map(({ from, to }) => ({ from, to, options: defaultFetchOptions }));

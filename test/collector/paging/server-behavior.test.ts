@@ -12,7 +12,7 @@ import {
 
 const page = (received: number, isFull = false) => ({ received, isFull });
 
-test('a page looks truncated while nothing as large was seen whole', () => {
+test('a page larger than any complete one looks truncated', () => {
   const behavior = createServerBehavior();
   expect(looksTruncated(behavior, page(10), 'high')).toBe(true);
   noteWhole(behavior, 10);
@@ -22,14 +22,14 @@ test('a page looks truncated while nothing as large was seen whole', () => {
   ]);
 });
 
-test('a page of as many elements as were requested looks truncated, however many were seen whole', () => {
+test('a page with the requested number of elements always looks truncated', () => {
   const behavior = createServerBehavior();
   noteWhole(behavior, 10);
   expect(looksTruncated(behavior, page(10, true), 'high')).toBe(true);
   expect(looksTruncated(behavior, page(1, true), 'high')).toBe(true);
 });
 
-test('a page looks truncated near the size of truncated ones, at the side that they lost', () => {
+test('a page near the size of truncated ones looks truncated at the side that they lost', () => {
   const behavior = createServerBehavior();
   noteTruncated(behavior, 100, 'high');
   expect(behavior.side).toBe('earliest');
@@ -40,7 +40,7 @@ test('a page looks truncated near the size of truncated ones, at the side that t
   expect(looksTruncated(behavior, page(100), 'low')).toBe(true);
 });
 
-test('a truncated page smaller than a whole one shows that sizes mean nothing; one of the same size does not', () => {
+test('a truncated page smaller than a complete one makes page sizes unreliable', () => {
   const behavior = createServerBehavior();
   noteWhole(behavior, 100);
   noteTruncated(behavior, 100, 'high');
@@ -50,7 +50,7 @@ test('a truncated page smaller than a whole one shows that sizes mean nothing; o
   expect(looksTruncated(behavior, page(5), 'low')).toBe(true);
 });
 
-test('an end is checked at first, now and then, and always where no room was made or the server was caught', () => {
+test('an end is checked at first, then regularly, and always in doubt', () => {
   const behavior = createServerBehavior();
   const checks = Array.from({ length: 48 }, () => needsEndCheck(behavior, 10, 20, 'high'));
   expect(checks.filter(Boolean)).toHaveLength(4 + 1);
@@ -58,21 +58,21 @@ test('an end is checked at first, now and then, and always where no room was mad
   expect(needsEndCheck({ ...createServerBehavior(), contradictions: 1, endChecks: 5 }, 10, 20, 'high')).toBe(true);
 });
 
-test('the widest gap is asked for once in 48 windows, and always of a server that was caught', () => {
+test('the widest gap is requested in one of 48 windows, and always after a contradiction', () => {
   const behavior = createServerBehavior();
   expect(Array.from({ length: 96 }, () => needsGapCheck(behavior)).filter(Boolean)).toHaveLength(2);
   behavior.contradictions = 1;
   expect(needsGapCheck(behavior)).toBe(true);
 });
 
-test('a request leaves the edges out only where they are known to be included', () => {
+test('a request omits its margin only where the ends are known to be included', () => {
   const behavior = createServerBehavior();
   const window = { from: 1000, to: 2000 };
   expect(toRequestedWindow(behavior, window, true)).toEqual({ from: 999, to: 2000 });
   noteEdges(behavior, { from: 999, to: 2000 }, Float64Array.from([999, 2000]));
   expect(toRequestedWindow(behavior, window, true)).toEqual({ from: 1000, to: 1999 });
   expect(toRequestedWindow(behavior, window, false)).toEqual({ from: 999, to: 2000 });
-  // More than one tick beyond the edges comes from a server that ignores them.
+  // More than one tick outside of the window means that the server ignores from/to.
   const other = createServerBehavior();
   noteEdges(other, { from: 999, to: 2000 }, Float64Array.from([1, 2, 999, 2000]));
   expect(other).toMatchObject({ fromInclusive: false, toInclusive: false });

@@ -3,7 +3,7 @@ import { isUnknownSymbolError } from '../../../src/collector/paging/collect-tick
 
 const said = (status: number | undefined, reason = '') => isUnknownSymbolError({ status, reason } as never, 'KX-1');
 
-test('404 and 410 say that a symbol is not known, and so does a 400 that names it', () => {
+test('404, 410 and a 400 that names the symbol mean that it is unknown', () => {
   expect([said(404), said(410)]).toEqual([true, true]);
   expect(said(400, 'answered 400 ("no market KX-1 here")')).toBe(true);
   expect(isUnknownSymbolError({ status: 400, reason: 'answered 400 ("no such symbol: A\\"B")' } as never, 'A"B')).toBe(
@@ -11,12 +11,12 @@ test('404 and 410 say that a symbol is not known, and so does a 400 that names i
   );
 });
 
-test('a 400 that speaks of something else says nothing of a symbol, be its letters in a word', () => {
+test('a 400 without the symbol as a word says nothing about it', () => {
   expect(said(400, 'answered 400 ("limit is too large")')).toBe(false);
   expect(said(400, 'answered 400 ("bad symbol KX-12")')).toBe(false);
   expect(isUnknownSymbolError({ status: 400, reason: 'answered 400 ("window too long")' } as never, 'w')).toBe(false);
 });
 
-test.each([undefined, 403, 408, 422, 429, 500, 502, 503])('%s says nothing of a symbol', (status) => {
+test.each([undefined, 403, 408, 422, 429, 500, 502, 503])('%s says nothing about a symbol', (status) => {
   expect(said(status, 'answered so ("KX-1 is not known")')).toBe(false);
 });

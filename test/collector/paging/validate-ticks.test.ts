@@ -13,7 +13,7 @@ const page = (ticks: readonly (readonly [number, number])[], rejected: { reason:
 });
 
 describe('a page of ticks', () => {
-  test('keeps what lies in the window that was asked for, in the order it came', () => {
+  test('keeps the ticks in the requested window, in order', () => {
     const { ticks, rejected, outsideCount } = validateTicks(
       page([
         [from + 5, 0.5],
@@ -41,7 +41,7 @@ describe('a page of ticks', () => {
     ['t is in the future', future + 1, 0.5],
     ['p is not finite', from, Number.POSITIVE_INFINITY],
     ['p is not finite', from, Number.NaN],
-  ])('sets a tick aside when %s', (reason, t, p) => {
+  ])('rejects a tick if %s', (reason, t, p) => {
     const { ticks, rejected } = validateTicks(
       page([
         [t, p],
@@ -54,7 +54,7 @@ describe('a page of ticks', () => {
     expect(ticks.t).toHaveLength(1);
   });
 
-  test('believes a tick of the last moment of the skew, and any finite price', () => {
+  test('accepts a tick at the end of the allowed skew, and any finite price', () => {
     const wide = { from, to: future + 10 };
     const { ticks } = validateTicks(
       page([
@@ -68,12 +68,12 @@ describe('a page of ticks', () => {
     expect([...ticks.p]).toEqual([-3, 5e-324, 1e300]);
   });
 
-  test('passes on what could not be read', () => {
-    const unread = [{ reason: 'p is missing', raw: '{"t":1}' }];
-    expect(validateTicks(page([], unread), asked, future).rejected).toEqual(unread);
+  test('passes on elements that could not be decoded', () => {
+    const undecodable = [{ reason: 'p is missing', raw: '{"t":1}' }];
+    expect(validateTicks(page([], undecodable), asked, future).rejected).toEqual(undecodable);
   });
 
-  test('accounts for every tick as usable, unusable or not asked for', () => {
+  test('counts each tick as usable, unusable or outside', () => {
     const anyTick = fc.tuple(
       fc.oneof(fc.integer({ min: from - 5, max: asked.to + 5 }), fc.double()),
       fc.oneof(fc.double(), fc.constant(0.5)),
@@ -88,14 +88,14 @@ describe('a page of ticks', () => {
     );
   });
 
-  test('judges every tick by itself, however many good ones come before it', () => {
+  test('validates each tick, also after many usable ones', () => {
     const good = fc.tuple(fc.integer({ min: from, max: asked.to - 1 }), fc.constantFrom(0.25, 0.5, -0));
     const odd = fc.tuple(
       fc.oneof(fc.integer({ min: from - 5, max: asked.to + 5 }), fc.constantFrom(Number.NaN, timeEnd, future + 1)),
       fc.oneof(fc.double(), fc.constant(0.5)),
     );
     const ticks = fc.array(fc.oneof({ weight: 9, arbitrary: good }, { weight: 1, arbitrary: odd }), { maxLength: 40 });
-    const unread = [{ reason: 'is not an object', raw: '7' }];
+    const undecodable = [{ reason: 'is not an object', raw: '7' }];
     fc.assert(
       fc.property(ticks, (list) => {
         const reasonOf = ([t, p]: readonly [number, number]) =>
@@ -103,23 +103,23 @@ describe('a page of ticks', () => {
         const usable = list.filter((tick) => reasonOf(tick) === undefined);
         const inside = usable.filter(([t]) => asked.from <= t && t < asked.to);
         const times = usable.map(([t]) => t);
-        const given = page(list, unread);
-        const judged = validateTicks(given, asked, future);
-        expect([...judged.ticks.t]).toEqual(inside.map(([t]) => t));
-        expect([...judged.ticks.p]).toEqual(inside.map(([, p]) => p));
-        expect(judged.rejected).toEqual([
-          ...unread,
+        const input = page(list, undecodable);
+        const validated = validateTicks(input, asked, future);
+        expect([...validated.ticks.t]).toEqual(inside.map(([t]) => t));
+        expect([...validated.ticks.p]).toEqual(inside.map(([, p]) => p));
+        expect(validated.rejected).toEqual([
+          ...undecodable,
           ...list.flatMap((tick) => {
             const reason = reasonOf(tick);
             return reason === undefined ? [] : [{ reason, raw: JSON.stringify({ t: tick[0], p: tick[1] }) }];
           }),
         ]);
-        expect(judged.outsideCount).toBe(usable.length - inside.length);
-        expect(judged.span).toEqual(
+        expect(validated.outsideCount).toBe(usable.length - inside.length);
+        expect(validated.span).toEqual(
           times.length === 0 ? null : { first: Math.min(...times), last: Math.max(...times) },
         );
-        // What was given stays as it was: the page's own columns may be handed on.
-        expect(given).toEqual(page(list, unread));
+        // The input is not changed: the page's own columns may be returned.
+        expect(input).toEqual(page(list, undecodable));
       }),
       { numRuns: 500 },
     );

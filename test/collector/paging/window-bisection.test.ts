@@ -25,35 +25,37 @@ const failure = (kind: UpstreamFailure, status?: number): UpstreamError =>
     ...(status === undefined ? {} : { status }),
   });
 
-/** What to ask in place of an ask that was refused, by a service that takes what `takes` says. */
+/** Plans what to request in place of a refused request, from a server that accepts what `takes` returns true for. */
 function refusing(takes: (query: TicksQuery) => boolean, known: Partial<ServerBehavior> = {}) {
   const behavior: ServerBehavior = { ...createServerBehavior(), ...known };
-  const asked: string[] = [];
+  const requests: string[] = [];
   const page = { t: new Float64Array(0), p: new Float64Array(0), received: 0, rejected: [], gaps: [] };
   const upstream = {
     ticks: async (query: TicksQuery) => {
-      asked.push(`${query.symbol} ${(query.from + 1 - start) / hour} to ${(query.to - start) / hour}, ${query.limit}`);
+      requests.push(
+        `${query.symbol} ${(query.from + 1 - start) / hour} to ${(query.to - start) / hour}, ${query.limit}`,
+      );
       await Promise.resolve();
       if (!takes(query)) throw failure('refused', 400);
       return { ...page, from: null, to: null, generatedAt: null };
     },
   };
   const { signal } = new AbortController();
-  const heard = { responses: 0, refusal: null };
-  const ask = async (
+  const responses = { responses: 0, refusal: null };
+  const plan = async (
     one: WindowRequest,
     limit = 5000,
     symbol = 'S',
-    its: { responses: number; refusal: null } = heard,
+    its: { responses: number; refusal: null } = responses,
   ) =>
     (await planSmallerRequests({ upstream, behavior, signal }, symbol, one, limit, its))?.map(
       ({ from, to, part }) => `${(from - start) / hour} to ${(to - start) / hour}, ${part}`,
     ) ?? null;
-  return { behavior, asked, heard, ask };
+  return { behavior, requests, responses, plan };
 }
 
 describe('a refusal', () => {
-  test('may be about how much was asked for, or how old it is', () => {
+  test('may concern the size or the age of a request', () => {
     for (const status of [400, 413, 416, 422]) expect(isSizeRefusal(failure('refused', status))).toBe(true);
     for (const error of [failure('refused', 404), failure('refused'), failure('transient', 400), new Error('400')])
       expect(isSizeRefusal(error)).toBe(false);
@@ -61,82 +63,82 @@ describe('a refusal', () => {
 
   const edges = {};
 
-  test('of a day is answered by asking for its last hour, and then for its halves, the recent first', async () => {
-    const { behavior, asked, heard, ask } = refusing(({ from, to }) => to - from <= 12 * hour, edges);
-    expect(await ask(whole(0, 24))).toEqual(['12 to 24, some', '0 to 12, older half']);
-    expect(asked).toEqual(['S 23 to 24, 5000']);
-    expect(heard.responses).toBe(1);
+  test('of a day is followed by its last hour, and then its halves, the recent one first', async () => {
+    const { behavior, requests, responses, plan } = refusing(({ from, to }) => to - from <= 12 * hour, edges);
+    expect(await plan(whole(0, 24))).toEqual(['12 to 24, some', '0 to 12, older half']);
+    expect(requests).toEqual(['S 23 to 24, 5000']);
+    expect(responses.responses).toBe(1);
     expect(behavior).toEqual({ ...createServerBehavior(), ...edges });
-    // What a symbol has been answered for needs no more proof.
-    expect(await ask(whole(12, 24))).toEqual(['18 to 24, some', '12 to 18, older half']);
-    expect(asked).toHaveLength(1);
-    expect(await ask({ ...whole(0, 2), to: start + 2 * hour + 1 })).toHaveLength(2);
+    // A symbol with a response needs no further proof.
+    expect(await plan(whole(12, 24))).toEqual(['18 to 24, some', '12 to 18, older half']);
+    expect(requests).toHaveLength(1);
+    expect(await plan({ ...whole(0, 2), to: start + 2 * hour + 1 })).toHaveLength(2);
   });
 
-  test('of the limit is answered by asking for less, the larger first, and the same with that', async () => {
-    const { behavior, asked, ask } = refusing(({ limit }) => limit <= 1000, edges);
-    expect(await ask(whole(0, 24))).toEqual(['0 to 24, undefined']);
-    expect(asked).toEqual(['S 23 to 24, 5000', 'S 23 to 24, 1000']);
+  test('of the limit is followed by smaller limits, the larger one first', async () => {
+    const { behavior, requests, plan } = refusing(({ limit }) => limit <= 1000, edges);
+    expect(await plan(whole(0, 24))).toEqual(['0 to 24, undefined']);
+    expect(requests).toEqual(['S 23 to 24, 5000', 'S 23 to 24, 1000']);
     expect(behavior.limit).toBe(1000);
     const lower = refusing(({ limit }) => limit <= 100, edges);
-    await lower.ask(whole(0, 24), 1000);
-    expect(lower.asked).toEqual(['S 23 to 24, 1000', 'S 23 to 24, 100']);
+    await lower.plan(whole(0, 24), 1000);
+    expect(lower.requests).toEqual(['S 23 to 24, 1000', 'S 23 to 24, 100']);
     expect(lower.behavior).toEqual({ ...createServerBehavior(), ...edges, limit: 100 });
-    // Of an hour the same would be the same again.
+    // For an hour, the same request would be repeated.
     const short = refusing(({ limit }) => limit <= 100, edges);
-    await short.ask(whole(0, 1));
-    expect(short.asked).toEqual(['S 0 to 1, 1000', 'S 0 to 1, 100']);
+    await short.plan(whole(0, 1));
+    expect(short.requests).toEqual(['S 0 to 1, 1000', 'S 0 to 1, 100']);
   });
 
-  test('is not about the limit once one so large was answered', async () => {
-    const { behavior, asked, ask } = refusing(({ limit }) => limit < 5000, { ...edges, isLimitConfirmed: true });
-    expect(await ask(whole(0, 24))).toBeNull();
-    expect(asked).toEqual(['S 23 to 24, 5000']);
-    expect(await ask(whole(0, 1))).toBeNull();
-    expect(asked).toHaveLength(1);
+  test('does not concern the limit after a response with the same limit', async () => {
+    const { behavior, requests, plan } = refusing(({ limit }) => limit < 5000, { ...edges, isLimitConfirmed: true });
+    expect(await plan(whole(0, 24))).toBeNull();
+    expect(requests).toEqual(['S 23 to 24, 5000']);
+    expect(await plan(whole(0, 1))).toBeNull();
+    expect(requests).toHaveLength(1);
     expect(behavior).toMatchObject({ limit: Number.POSITIVE_INFINITY, sizeSearchesLeft: 2 });
   });
 
-  test('of all that is tried gives the symbol up, and after four of those no more is tried', async () => {
-    const { behavior, asked, heard, ask } = refusing(() => false, edges);
-    for (let i = 0; i < 6; i++) expect(await ask(whole(0, 24), 5000, `S${i}`)).toBeNull();
-    expect(asked).toHaveLength(4 * 3);
-    expect([behavior.sizeSearchesLeft, heard.responses, behavior.sizeSearch]).toEqual([0, 0, null]);
+  test('of everything gives the symbol up, and after four symbols nothing more is tried', async () => {
+    const { behavior, requests, responses, plan } = refusing(() => false, edges);
+    for (let i = 0; i < 6; i++) expect(await plan(whole(0, 24), 5000, `S${i}`)).toBeNull();
+    expect(requests).toHaveLength(4 * 3);
+    expect([behavior.sizeSearchesLeft, responses.responses, behavior.sizeSearch]).toEqual([0, 0, null]);
   });
 
-  test('of several symbols at a time is looked into once, and the others ask for less at once', async () => {
-    const { asked, ask } = refusing(({ limit }) => limit <= 1000, edges);
+  test('of several concurrent symbols is investigated once', async () => {
+    const { requests, plan } = refusing(({ limit }) => limit <= 1000, edges);
     const fresh = () => ({ responses: 0, refusal: null });
-    const all = await Promise.all(['A', 'B', 'C'].map((symbol) => ask(whole(0, 24), 5000, symbol, fresh())));
+    const all = await Promise.all(['A', 'B', 'C'].map((symbol) => plan(whole(0, 24), 5000, symbol, fresh())));
     expect(all).toEqual(all.map(() => ['0 to 24, undefined']));
-    expect(asked).toEqual(['A 23 to 24, 5000', 'A 23 to 24, 1000']);
+    expect(requests).toEqual(['A 23 to 24, 5000', 'A 23 to 24, 1000']);
   });
 
-  test('is asked again as it is where shorter windows have been learned to be taken meanwhile', async () => {
-    const { behavior, asked, ask } = refusing(() => true, { ...edges, windowMsMax: 6 * hour });
-    expect(await ask(whole(0, 24))).toEqual(['0 to 24, undefined']);
-    expect(asked).toEqual([]);
-    expect(await ask(whole(0, 6))).toEqual(['3 to 6, some', '0 to 3, older half']);
+  test('is repeated if shorter windows are known to be accepted meanwhile', async () => {
+    const { behavior, requests, plan } = refusing(() => true, { ...edges, windowMsMax: 6 * hour });
+    expect(await plan(whole(0, 24))).toEqual(['0 to 24, undefined']);
+    expect(requests).toEqual([]);
+    expect(await plan(whole(0, 6))).toEqual(['3 to 6, some', '0 to 3, older half']);
     expect(behavior.windowMsMax).toBe(6 * hour);
   });
 
-  test('of an hour is not about its length', async () => {
-    const { ask, heard } = refusing(() => true, edges);
-    heard.responses = 1;
-    expect(await ask(whole(0, 1))).toBeNull();
-    expect(await ask({ ...whole(0, 1), to: start + hour + 1 })).toHaveLength(2);
+  test('of an hour does not concern its length', async () => {
+    const { plan, responses } = refusing(() => true, edges);
+    responses.responses = 1;
+    expect(await plan(whole(0, 1))).toBeNull();
+    expect(await plan({ ...whole(0, 1), to: start + hour + 1 })).toHaveLength(2);
   });
 
-  test('is cut where another symbol was refused what is older, with an hour more', async () => {
-    const { ask, heard } = refusing(() => true, { ...edges, refusedBefore: start + 10 * hour });
-    heard.responses = 1;
-    expect(await ask(whole(0, 24))).toEqual(['10 to 24, some', '9 to 10, some', '0 to 9, some']);
-    for (const one of [whole(9, 24), whole(0, 10)]) expect(await ask(one)).toHaveLength(2);
-    expect(await ask({ ...whole(9, 24), from: start + 9 * hour - 1 })).toHaveLength(3);
-    expect(await ask({ ...whole(0, 10), to: start + 10 * hour + 1 })).toHaveLength(3);
+  test("is split where another symbol's history begins, with one hour more", async () => {
+    const { plan, responses } = refusing(() => true, { ...edges, refusedBefore: start + 10 * hour });
+    responses.responses = 1;
+    expect(await plan(whole(0, 24))).toEqual(['10 to 24, some', '9 to 10, some', '0 to 9, some']);
+    for (const one of [whole(9, 24), whole(0, 10)]) expect(await plan(one)).toHaveLength(2);
+    expect(await plan({ ...whole(9, 24), from: start + 9 * hour - 1 })).toHaveLength(3);
+    expect(await plan({ ...whole(0, 10), to: start + 10 * hour + 1 })).toHaveLength(3);
   });
 
-  test('throws what has nothing to do with size, and leaves the next one free to look', async () => {
+  test('throws other errors and allows the next search', async () => {
     const down = failure('unreachable');
     const behavior = createServerBehavior();
     let requests = 0;
@@ -147,23 +149,23 @@ describe('a refusal', () => {
       },
     };
     const { signal } = new AbortController();
-    const ask = () =>
+    const plan = () =>
       planSmallerRequests({ upstream, behavior, signal }, 'S', whole(0, 24), 5000, { responses: 0, refusal: null });
-    const both = await Promise.allSettled([ask(), ask()]);
+    const both = await Promise.allSettled([plan(), plan()]);
     expect(both).toEqual([down, down].map((reason) => ({ status: 'rejected', reason })));
     expect([requests, behavior.sizeSearch, behavior.sizeSearchesLeft]).toEqual([2, null, 4]);
   });
 });
 
-describe('what is too long', () => {
-  test('is cut at the recent end, where it is a window as planned', () => {
+describe('the accepted window length', () => {
+  test('cuts a longer window at its recent end', () => {
     const behavior = { ...createServerBehavior(), windowMsMax: 6 * hour };
     expect(splitToLength(behavior, whole(0, 24))).toEqual([whole(18, 24, 'some'), whole(0, 18)]);
     expect(splitToLength(behavior, whole(0, 6))).toBeUndefined();
     expect(splitToLength(createServerBehavior(), whole(0, 24))).toBeUndefined();
   });
 
-  test('is known once both halves were answered, unless something longer has been', () => {
+  test('is known after both halves were answered, unless a longer one was', () => {
     const behavior = createServerBehavior();
     noteAcceptedSize(behavior, whole(12, 24, 'some'), 5000);
     expect(behavior).toMatchObject({ windowMsMax: Number.POSITIVE_INFINITY, windowMsAcceptedMax: 12 * hour });
@@ -181,7 +183,7 @@ describe('what is too long', () => {
     expect(longer.windowMsMax).toBe(Number.POSITIVE_INFINITY);
   });
 
-  test('is no longer the limit once one was answered that is as large as may be', () => {
+  test('is not confused with the limit, which is confirmed by a response', () => {
     const behavior = createServerBehavior();
     noteAcceptedSize(behavior, whole(0, 1), 5000);
     expect(behavior.isLimitConfirmed).toBe(true);
@@ -195,7 +197,7 @@ describe('what is too long', () => {
   });
 });
 
-test('what is older than a part that was refused is not asked for; remainders and what overlaps it are', () => {
+test('requests older than a refused part are dropped; remainders and overlapping ones are kept', () => {
   const asks = [whole(0, 5), whole(0, 6), whole(10, 12)];
   expect(partitionOlder(asks, whole(5, 10, 'some'))).toEqual({ older: [asks[0]], rest: asks.slice(1) });
   expect(partitionOlder(asks, whole(5, 10))).toEqual({ older: [], rest: asks });

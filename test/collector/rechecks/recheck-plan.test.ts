@@ -14,7 +14,7 @@ import {
 const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);
 const settleMs = hourMs;
-/** Thirty nightly responses, one after another. */
+/** Thirty consecutive nightly responses. */
 const coverage = Array.from(
   { length: 30 },
   (_, n): CoveredWindow => ({
@@ -34,11 +34,11 @@ describe('the sample', () => {
     [0.01, 399, 4],
     [0.01, 5000, 50],
     [1, 70, 70],
-  ])('of share %d of %d requests is %d windows', (share, requests, windows) => {
+  ])('with share %d of %d requests has %d windows', (share, requests, windows) => {
     expect(countRechecks(share, requests)).toBe(windows);
   });
 
-  test('is drawn from symbols by their ticks, and reaches the quiet ones', () => {
+  test('draws symbols by their ticks, and also quiet ones', () => {
     const random = createRandom(1);
     const symbols = [
       { symbol: 'BUSY', ticks: 990 },
@@ -54,7 +54,7 @@ describe('the sample', () => {
     expect(drawSymbol([{ symbol: 'NEVER', ticks: 0 }], random)).toBe('NEVER');
   });
 
-  test('is settled, with bounds of its own, most of it recent and some of it old', () => {
+  test('is settled, with other bounds, mostly recent and partly old', () => {
     const random = createRandom(2);
     const windows = Array.from({ length: 2000 }, () => {
       const moment = drawMoment(coverage, settleMs, random)!;
@@ -76,7 +76,7 @@ describe('the sample', () => {
     expect(narrow.length).toBeGreaterThan(50);
   });
 
-  test('is the same from the same seed', () => {
+  test('is the same for the same seed', () => {
     const drawn = (seed: number) => {
       const random = createRandom(seed);
       return Array.from({ length: 20 }, () => drawMoment(coverage, settleMs, random));
@@ -85,7 +85,7 @@ describe('the sample', () => {
     expect(drawn(3)).not.toEqual(drawn(4));
   });
 
-  test('has nothing of what was fetched too soon to be settled', () => {
+  test('excludes what was fetched too early to be settled', () => {
     const fresh = { ...coverage[0]!, fetchedAt: day + 1000 };
     expect(drawMoment([fresh], settleMs, createRandom(5))).toBeNull();
     expect(drawMoment([], settleMs, createRandom(5))).toBeNull();
@@ -95,18 +95,18 @@ describe('the sample', () => {
 describe('new ticks inside coverage', () => {
   const fetchedAt = end;
 
-  test('shortly before their response are late by that much at least', () => {
+  test('shortly before their response are late by at least that much', () => {
     expect(judgeNewTicks(coverage, [fetchedAt - 3 * hourMs, fetchedAt - 2 * hourMs])).toEqual({
       latenessMs: 3 * hourMs,
       isLeftOut: false,
     });
   });
 
-  test('far from it were left out', () => {
+  test('far before their response were omitted', () => {
     expect(judgeNewTicks(coverage, [fetchedAt - 20 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
   });
 
-  test('in windows of long ago tell no lateness, as their responses are joined', () => {
+  test('in old windows have no lateness, because old responses are joined', () => {
     expect(judgeNewTicks(coverage, [day + 5 * dayMs - 2 * hourMs])).toEqual({ latenessMs: null, isLeftOut: true });
   });
 });

@@ -13,10 +13,10 @@ const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);
 const end = day + dayMs;
 
-/** A day of one symbol, covered by one response, of which the archive has some ticks; a tick every ten minutes. */
-function dayOf(has: (t: number) => boolean, traits: Partial<Traits> = {}, isRefused = false) {
+/** A day of one symbol, covered by one response, with some of its ticks in the archive. One tick every ten minutes. */
+function dayOf(isStored: (t: number) => boolean, traits: Partial<Traits> = {}, isRefused = false) {
   const rows = Array.from({ length: 144 }, (_, i): Row => ({ t: day + i * 600_000 + 1, p: 0.5, seenFrom: 0 }));
-  const times = new Set(rows.map(({ t }) => t).filter(has));
+  const times = new Set(rows.map(({ t }) => t).filter(isStored));
   const hand = { nowMs: end + 5 * hourMs };
   const service = adversary(new Map([['A', rows]]), { ...honest, cap: 1000, ...traits }, hand, randomOf(1));
   const withdrawn: Window[] = [];
@@ -53,7 +53,7 @@ function dayOf(has: (t: number) => boolean, traits: Partial<Traits> = {}, isRefu
   return { context, service, withdrawn, refetched, demotedWindows };
 }
 
-test('a sample that brings what is there sends one request a window and withdraws nothing', async () => {
+test('a recheck without new ticks sends one request per window and withdraws nothing', async () => {
   const { context, service, withdrawn, refetched } = dayOf(() => true);
   const { requests, windows, found, contradictions } = await recheck(context, 10);
   expect({ requests, windows, found, contradictions }).toEqual({
@@ -66,7 +66,7 @@ test('a sample that brings what is there sends one request a window and withdraw
   expect([...withdrawn, ...refetched]).toEqual([]);
 });
 
-test('ticks that are missing from coverage withdraw it, have it fetched again and enlarge the sample', async () => {
+test('new ticks withdraw coverage, fetch it again and enlarge the sample', async () => {
   const { context, withdrawn, refetched } = dayOf((t) => t < end - 2 * hourMs);
   const { windows, contradictions } = await recheck(context, 6);
   expect(contradictions.length).toBeGreaterThan(0);
@@ -78,15 +78,15 @@ test('ticks that are missing from coverage withdraw it, have it fetched again an
   expect(refetched).toEqual(withdrawn);
 });
 
-test('a wide response that lacks again what a narrow one brought proves that the service leaves ticks out', async () => {
-  const has = (t: number): boolean => t % 2 === 0 || t % 3 === 0;
-  const { contradictions } = await recheck(dayOf(has, { sample: 40 }).context, 20);
+test('a wide response without a tick that a narrow one contained proves an omission', async () => {
+  const isStored = (t: number): boolean => t % 2 === 0 || t % 3 === 0;
+  const { contradictions } = await recheck(dayOf(isStored, { sample: 40 }).context, 20);
   expect(contradictions.at(-1)).toMatchObject({ isLeftOut: true, isProven: true, latenessMs: null });
 });
 
-test('a service that is caught has all that it was believed counted as inferred, and read again', async () => {
-  const has = (t: number): boolean => t % 2 === 0 || t % 3 === 0;
-  const { context, demotedWindows, refetched } = dayOf(has, { sample: 40 });
+test('after a proof of omissions, all coverage is inferred and fetched again', async () => {
+  const isStored = (t: number): boolean => t % 2 === 0 || t % 3 === 0;
+  const { context, demotedWindows, refetched } = dayOf(isStored, { sample: 40 });
   const limits = { windows: 20, rereadRequestsMax: 32, computeOverlapMs: () => hourMs };
   const { memory, at, withdrawn, reread, doubtful } = await recheckNight(context, emptyRecheckMemory, limits, false);
   expect(memory.caughtAt).toBeGreaterThanOrEqual(at);
@@ -98,7 +98,7 @@ test('a service that is caught has all that it was believed counted as inferred,
   ]);
 });
 
-test('a service that answers no recheck is asked eight times', async () => {
+test('a recheck stops after eight refused requests', async () => {
   const { context, withdrawn } = dayOf(() => true, {}, true);
   expect(await recheck(context, 50)).toMatchObject({ requests: 8, windows: 0, seen: 0, contradictions: [] });
   expect(withdrawn).toEqual([]);

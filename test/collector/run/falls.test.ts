@@ -46,8 +46,8 @@ test('lists that were cut off are no fall, and are not remembered as one', async
   nights.box().set({ marketsCap: 3 });
   const summary = await nights.night(at(4));
   expect(summary.failures.map(({ reason }) => reason)).toEqual([
-    expect.stringMatching(/^markets of view matched: the list was cut off/),
-    expect.stringMatching(/^markets of view resolving: the list was cut off/),
+    expect.stringMatching(/^markets of view matched: the list is truncated/),
+    expect.stringMatching(/^markets of view resolving: the list is truncated/),
   ]);
   expect(remembered(nights.output).map((row) => row.markets === null)).toEqual([false, false, false, false, true]);
 });

@@ -28,7 +28,7 @@ export const unreadable: readonly Misbehaviour[] = [
       ['an empty page with a count', (honest) => ({ ...honest, ticks: [], count: 5 }), /a count of 5 over 0 ticks/],
       ['prices of NaN', (honest) => asText(honest, '"p":', '"p":NaN,"q":'), /broken JSON/],
       ['an answer cut in half', (honest) => JSON.stringify(honest).slice(0, 300), /broken JSON/],
-      ['a web page', () => html, /HTML where JSON was due/],
+      ['a web page', () => html, /HTML instead of JSON/],
       ['an empty body', () => '', /an empty body/],
       ['null', () => 'null', /JSON that is not an object/],
       ['a list', (honest) => JSON.stringify(honest.ticks), /JSON that is not an object/],
@@ -44,7 +44,7 @@ export const unreadable: readonly Misbehaviour[] = [
       [
         'half a body of a stated length',
         (honest) => half(honest, true),
-        /connection closed before the answer was whole|another length/,
+        /connection closed before the end of the response|body length differs/,
       ],
       ['half a body that ends with the connection', (honest) => half(honest, false), /broken JSON/],
       [
@@ -60,12 +60,12 @@ export const unreadable: readonly Misbehaviour[] = [
       [
         'what is no HTTP',
         () => (response) => void response.socket!.end('220 mail.example ESMTP\r\n'),
-        /no HTTP in the answer/,
+        /invalid HTTP response/,
       ],
       ['a reset', () => (response) => void response.socket!.resetAndDestroy(), /connection reset|connection closed/],
       ['a gzip bomb', () => bomb(16_000_000), /more than 1000000 bytes/],
       ['a body without end', () => endless, /more than 1000000 bytes/],
-      ['a head without end', () => endlessHead, /connection failed|no HTTP in the answer/],
+      ['a head without end', () => endlessHead, /connection failed|invalid HTTP response/],
     ] as const satisfies readonly (readonly [string, (honest: TicksBody) => Reply, RegExp])[]
   ).map(
     ([what, reply, reason]): Misbehaviour => ({
@@ -96,7 +96,7 @@ export const unreadable: readonly Misbehaviour[] = [
       from: honest.from - 1000 * hourMs,
       to: honest.from - 999 * hourMs,
     }),
-    fails: /does not answer for this window/,
+    fails: /does not serve this window/,
     isAnswered: true,
     keeps: nothing,
     covers: 'nothing',
@@ -105,7 +105,7 @@ export const unreadable: readonly Misbehaviour[] = [
     does: 'a window is stated that ends before it begins',
     happens: 'Nothing is covered; the symbol fails.',
     ticks: (honest) => ({ ...honest, from: honest.to, to: honest.from }),
-    fails: /does not answer for this window/,
+    fails: /does not serve this window/,
     isAnswered: true,
     covers: 'nothing',
   },
@@ -113,7 +113,7 @@ export const unreadable: readonly Misbehaviour[] = [
     does: 'the window is stated in seconds',
     happens: 'The ticks are kept; nothing is covered, the symbol fails.',
     ticks: (honest) => ({ ...honest, from: Math.floor(honest.from / 1000), to: Math.floor(honest.to / 1000) }),
-    fails: /does not answer for this window/,
+    fails: /does not serve this window/,
     isAnswered: true,
     covers: 'nothing',
   },
@@ -169,7 +169,7 @@ export const paging: readonly Misbehaviour[] = [
       return { ...honest, ticks, count: capMax, to: first.t };
     },
     isAlone: true,
-    fails: /more ticks in one millisecond than a page holds|does not answer for this window/,
+    fails: /more ticks in one millisecond than a page holds|does not serve this window/,
     isAnswered: true,
     keeps: 'a part',
     covers: 'a part',
@@ -179,7 +179,7 @@ export const paging: readonly Misbehaviour[] = [
     happens: 'Given up at once: what is left of the window fails, what was answered is kept.',
     ticks: (honest) => ({ ...honest, ticks: honest.ticks.slice(0, 1), count: 1, to: honest.from }),
     isAlone: true,
-    fails: /does not answer for this window/,
+    fails: /does not serve this window/,
     isAnswered: true,
     keeps: nothing,
     covers: 'nothing',
@@ -192,7 +192,7 @@ export const paging: readonly Misbehaviour[] = [
       return { ...honest, ticks, count: ticks.length };
     },
     isAlone: true,
-    fails: /does not heed the window asked for/,
+    fails: /ignores from\/to/,
     isAnswered: true,
     keeps: (truth) => truth.slice(-50),
     covers: 'a part',
@@ -205,7 +205,7 @@ export const paging: readonly Misbehaviour[] = [
       return { ...honest, ticks, count: ticks.length };
     },
     isAlone: true,
-    fails: /does not heed the window asked for/,
+    fails: /ignores from\/to/,
     isAnswered: true,
     covers: 'a part',
   },

@@ -132,7 +132,7 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
     does: 'an empty list of a total of three',
     happens: 'A list cut off, a failure of the run; nobody counts as gone.',
     markets: (honest) => ({ ...honest, markets: [], count: 0 }),
-    fails: /^markets of view matched: the list was cut off: 0 of 3 could be had/,
+    fails: /^markets of view matched: the list is truncated: 0 of 3 received/,
   },
   {
     does: 'an empty list of a total of none',
@@ -150,7 +150,7 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
     does: 'a web page',
     happens: 'Tried again, then a failure of the run.',
     markets: () => headers(200, { 'content-type': 'text/html' }, '<!doctype html>'),
-    fails: /^markets: .*HTML where JSON was due/,
+    fails: /^markets: .*HTML instead of JSON/,
   },
   {
     does: 'a redirect',

@@ -24,7 +24,7 @@ const someThird = (change: (tick: Tick) => unknown) => (honest: TicksBody) => ({
 const withoutThirds = (truth: Ticks): Ticks => truth.filter((tick) => !isThird(tick));
 
 /** The symbol was answered, and its window is a gap: the next night asks again. */
-const isGap = { fails: /elements of a response are unusable/, covers: 'nothing', isAnswered: true } as const;
+const isGap = { fails: /elements in a response were rejected/, covers: 'nothing', isAnswered: true } as const;
 
 /** Ticks of which none can be used. */
 export const unusable: readonly Misbehaviour[] = [
@@ -32,7 +32,7 @@ export const unusable: readonly Misbehaviour[] = [
     does: 'all times are texts',
     happens: 'All are set aside; nothing is covered, the symbol fails, the next night asks again.',
     ticks: each(({ t, p }) => ({ t: String(t), p })),
-    fails: /none of \d+ ticks can be used: t is not a number/,
+    fails: /\d+ of \d+ ticks rejected: t is not a number/,
     setAside: ['t is not a number'],
     raw: /^\{"t":"\d{13}","p":[\d.]+\}$/,
     keeps: nothing,
@@ -43,7 +43,7 @@ export const unusable: readonly Misbehaviour[] = [
     does: 'all prices are texts',
     happens: 'All are set aside; nothing is covered, the symbol fails, the next night asks again.',
     ticks: each(({ t, p }) => ({ t, p: String(p) })),
-    fails: /none of \d+ ticks can be used: p is not a number/,
+    fails: /\d+ of \d+ ticks rejected: p is not a number/,
     setAside: ['p is not a number'],
     keeps: nothing,
     covers: 'nothing',
@@ -53,7 +53,7 @@ export const unusable: readonly Misbehaviour[] = [
     does: 'seconds in place of milliseconds',
     happens: 'All are set aside, nothing is guessed; nothing is covered, the symbol fails.',
     ticks: each(({ t, p }) => ({ t: Math.floor(t / 1000), p })),
-    fails: /none of \d+ ticks can be used/,
+    fails: /\d+ of \d+ ticks rejected/,
     setAside: ['t is outside the years 2000 to 2100'],
     raw: /^\{"t":\d{10},"p":[\d.]+\}$/,
     keeps: nothing,
@@ -64,7 +64,7 @@ export const unusable: readonly Misbehaviour[] = [
     does: 'microseconds in place of milliseconds',
     happens: 'All are set aside, nothing is guessed; nothing is covered, the symbol fails.',
     ticks: each(({ t, p }) => ({ t: t * 1000, p })),
-    fails: /none of \d+ ticks can be used/,
+    fails: /\d+ of \d+ ticks rejected/,
     setAside: ['t is outside the years 2000 to 2100'],
     raw: /^\{"t":\d{16},"p":[\d.]+\}$/,
     keeps: nothing,
@@ -75,7 +75,7 @@ export const unusable: readonly Misbehaviour[] = [
     does: 'pairs in place of objects',
     happens: 'All are set aside; nothing is covered, the symbol fails.',
     ticks: each(({ t, p }) => [t, p]),
-    fails: /none of \d+ ticks can be used/,
+    fails: /\d+ of \d+ ticks rejected/,
     setAside: ['is not an object'],
     raw: /^\[\d{13},[\d.]+\]$/,
     keeps: nothing,
@@ -86,7 +86,7 @@ export const unusable: readonly Misbehaviour[] = [
     does: 'the field p is called price',
     happens: 'All are set aside; nothing is covered, the symbol fails.',
     ticks: each(({ t, p }) => ({ t, price: p })),
-    fails: /none of \d+ ticks can be used/,
+    fails: /\d+ of \d+ ticks rejected/,
     setAside: ['p is missing'],
     keeps: nothing,
     covers: 'nothing',

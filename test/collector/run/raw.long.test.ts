@@ -22,7 +22,7 @@ test('answers that nobody could decode are told of, and the others taken', async
   const summary = await importInto(again, rawFiles(nights.output));
   expect(summary).toMatchObject({ exit_code: 0, failures: [] });
   expect(summary.warnings.join('\n')).toMatch(
-    /\d+ answers? w.* set aside: it cannot be decoded, being (broken JSON|ticks of another)/,
+    /\d+ responses? w.* rejected: cannot be decoded: (broken JSON|ticks of another)/,
   );
   expect(polled(again)).toEqual(polled(nights.output));
 });

@@ -109,12 +109,10 @@ test('damaged, torn and foreign files: what is whole is taken, what is not is to
   const summary = await importInto(output, [files]);
   expect(summary.exit_code).toBe(4);
   expect(summary.failures.map(({ reason }) => reason.replace(/^.*\//, ''))).toEqual([
-    expect.stringMatching(/^\S+-000\.raw: \d+ of its bytes are damaged; the rest of it was taken in$/),
-    'x-000.raw: it holds no answers of the service',
+    expect.stringMatching(/^\S+-000\.raw: \d+ bytes are damaged; the rest was imported$/),
+    'x-000.raw: contains no responses of the service',
   ]);
-  expect(summary.warnings[0]).toMatch(
-    /ends amid an answer, as one that was cut off does: its last \d+ bytes were left out\.$/,
-  );
+  expect(summary.warnings[0]).toMatch(/ends within a response: its last \d+ bytes were ignored\.$/);
   expect(totalTicks(output)).toBeGreaterThan(0);
   const lengthOf = (archive: string): number =>
     polled(archive)
@@ -127,9 +125,11 @@ test('damaged, torn and foreign files: what is whole is taken, what is not is to
   const rubbish = await importInto(empty, [join(files, 'rubbish.bin')], { format: 'raw' });
   expect(rubbish).toMatchObject({ exit_code: 4, generation: 0, ticks: { fetched: 0 } });
   await expect(importInto(empty, [join(files, 'rubbish.bin')])).rejects.toThrow(UsageError);
-  await expect(importInto(empty, [rawOf(nights.output)], { preferred: true })).rejects.toThrow(/--prefer is for other/);
+  await expect(importInto(empty, [rawOf(nights.output)], { preferred: true })).rejects.toThrow(
+    /--prefer does not apply to raw/,
+  );
   const covers = { from: firstNight, to: firstNight + dayMs };
-  await expect(importInto(empty, [rawOf(nights.output)], { covers })).rejects.toThrow(/--covers is for files of rows/);
+  await expect(importInto(empty, [rawOf(nights.output)], { covers })).rejects.toThrow(/--covers applies to row files/);
 });
 
 test('raw.keep_days 0 keeps none and removes what there is; days that are over go', async () => {

@@ -63,7 +63,7 @@ export function startNetwork(service: Service, draw: Draw, onExchange: (line: st
         if (fate === 'timeout') {
           await clock.sleep(options.requestDeadlineMs, signal);
           told(fate);
-          throw new AttemptError('transient', `no whole answer within ${options.requestDeadlineMs / 1000} s`);
+          throw new AttemptError('transient', `no complete response within ${options.requestDeadlineMs / 1000} s`);
         }
         const answer = service.answer(path, clock.nowMs());
         await clock.sleep(fate === 'slow' ? draw() * options.requestDeadlineMs * 0.9 : wayMs, signal);

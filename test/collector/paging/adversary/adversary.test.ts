@@ -2,12 +2,12 @@ import { describe, expect, test } from 'vitest';
 import { share } from '../../../harness/share.ts';
 import { backfillOnce, continueOnce } from './checks.ts';
 
-// Servers are drawn by seed: SEED=… begins at one, SERVERS=100000 draws so many. A failure names its seed.
+// Servers are drawn by seed: SEED=… sets the first one, SERVERS=100000 their number. A failure names its seed.
 const firstSeed = Number(process.env.SEED ?? 1);
 const servers = Number(process.env.SERVERS ?? Math.ceil(3000 * share));
 
-describe('a server whose responses are contiguous runs, however they are cut', () => {
-  test(`never makes a proven window of one that lacks a tick, and what can be had is had: ${servers} servers`, async () => {
+describe('a server whose responses are contiguous runs, truncated in any way', () => {
+  test(`never gets a proven window without its ticks, and loses nothing that can be fetched: ${servers} servers`, async () => {
     const wrong: string[] = [];
     for (let seed = firstSeed; seed < firstSeed + servers && wrong.length < 5; seed++) {
       wrong.push(...(await backfillOnce(seed, 'contiguous')).slice(0, 2));
@@ -15,7 +15,7 @@ describe('a server whose responses are contiguous runs, however they are cut', (
     expect(wrong).toEqual([]);
   });
 
-  test('is judged by what the answering replica has, where replicas lag', async () => {
+  test('is judged by the replica that responded, if replicas lag', async () => {
     const wrong: string[] = [];
     for (let seed = firstSeed; seed < firstSeed + servers / 10 && wrong.length < 5; seed++) {
       wrong.push(...(await backfillOnce(seed, 'several replicas')).slice(0, 2));
@@ -23,7 +23,7 @@ describe('a server whose responses are contiguous runs, however they are cut', (
     expect(wrong).toEqual([]);
   });
 
-  test('makes no false window of polls that go on from one another', async () => {
+  test('gets no false window from consecutive polls', async () => {
     const wrong: string[] = [];
     for (let seed = firstSeed; seed < firstSeed + servers / 3 && wrong.length < 5; seed++) {
       wrong.push(...(await continueOnce(seed, 'contiguous')).slice(0, 2));
@@ -31,7 +31,7 @@ describe('a server whose responses are contiguous runs, however they are cut', (
     expect(wrong).toEqual([]);
   });
 
-  // Each of these once had a proven window that lacked ticks.
+  // Each of these once had a proven window with missing ticks.
   test.for([40_008_575, 40_030_349, 40_041_830, 40_056_267])('server %i, found by a longer search', async (seed) => {
     expect(await backfillOnce(seed, 'contiguous')).toEqual([]);
   });

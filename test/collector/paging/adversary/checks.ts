@@ -1,4 +1,4 @@
-/** What one drawn server does to one archive, as text: what is wrong after it, with the seed; empty where nothing is. */
+/** Runs one drawn server against one archive. Returns the errors as text, with the seed; empty if there are none. */
 import { type CoveredWindow, isProven, overlayCoverage } from '../../../../src/archive/format/coverage.ts';
 import type { SymbolFacts } from '../../../../src/archive/format/market.ts';
 import { subtract, union } from '../../../../src/base/window.ts';
@@ -21,14 +21,14 @@ function draw(seed: number, kind: Kind) {
   return { traits, truth, hand, service, name: `seed ${seed} ${JSON.stringify(traits)}` };
 }
 
-/** After one backfill of a day. */
+/** Errors after one backfill of a day. */
 export async function backfillOnce(seed: number, kind: Kind): Promise<string[]> {
   const { traits, truth, hand, service, name } = draw(seed, kind);
-  const begun = hand.nowMs;
+  const startedMs = hand.nowMs;
   const lake = openLake();
   const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], isFirst: false }));
   const night = await collectNight(lake, service, hand, plans, 'backfill');
-  const visibleMs = begun - Math.max(...traits.lagsMs) - 2000;
+  const visibleMs = startedMs - Math.max(...traits.lagsMs) - 2000;
   const wrong = [
     ...falseClaims(lake, service, truth, traits),
     ...plans.flatMap((plan) =>
@@ -36,10 +36,10 @@ export async function backfillOnce(seed: number, kind: Kind): Promise<string[]> 
     ),
     ...missed(lake, night, plans, truth, traits, visibleMs),
   ];
-  return wrong.map((what) => `${name}: ${what}`);
+  return wrong.map((message) => `${name}: ${message}`);
 }
 
-/** After each of some polls that go on from one another, a few hours apart. */
+/** Errors after each of several polls, a few hours apart. */
 export async function continueOnce(seed: number, kind: Kind): Promise<string[]> {
   const { traits, truth, hand, service, name } = draw(seed, kind);
   const lake = openLake();
@@ -53,16 +53,16 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
     known = getKnownPages(night.behavior) ?? known;
     oldestTick = night.behavior.oldestTick;
     const wrong = falseClaims(lake, service, truth, traits);
-    if (wrong.length > 0) return wrong.map((what) => `${name}, polled at ${hours} h: ${what}`);
+    if (wrong.length > 0) return wrong.map((message) => `${name}, polled at ${hours} h: ${message}`);
   }
   return [];
 }
 
-/** What a poll asks for: from its cursor on, with the overlap, and what it lacks before that. */
+/** Plans a poll: from the cursor, with the overlap, and the gaps before it. */
 export function planPoll(lake: Lake, symbol: string, nowMs: number, overlapMs = hourMs / 6): SymbolPlan {
   const coverage = lake.coverageOf(symbol);
-  const lacking = subtract([{ from: start, to: nowMs }], coverage);
-  const windows = lacking.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));
+  const uncovered = subtract([{ from: start, to: nowMs }], coverage);
+  const windows = uncovered.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));
   const lastTick = lake.lastTick(symbol);
   const plan = { symbol, windows: union(windows), isFirst: lastTick === null };
   const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0, settleMs: 0 };
@@ -70,7 +70,7 @@ export function planPoll(lake: Lake, symbol: string, nowMs: number, overlapMs = 
   return addTail(plan, facts, union(coverage), inferredTail(coverage), rules, 'next');
 }
 
-/** The inferred windows that adjoin one another up to the end of coverage. */
+/** The inferred windows that adjoin each other up to the end of coverage. */
 function inferredTail(coverage: readonly CoveredWindow[]): CoveredWindow[] {
   const windows = overlayCoverage(coverage);
   let first = windows.length;

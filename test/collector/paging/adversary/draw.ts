@@ -1,4 +1,4 @@
-/** Draws a service, its truth and what is asked of it from a seed. */
+/** Draws a server, its ticks and its requests from a seed. */
 import type { Window } from '../../../../src/base/window.ts';
 import type { Random } from './random.ts';
 import { honest, type Row, type Traits } from './server.ts';
@@ -56,11 +56,11 @@ export function drawTruth(random: Random, symbols: number, spanMs = 24 * hourMs)
   return new Map(
     Array.from({ length: symbols }, (_, s) => {
       const count = random.pick([0, 1, 2, 5, random.int(40), random.int(300), random.int(300)]);
-      const way = random.pick(['even', 'random', 'bursts']);
+      const spacing = random.pick(['even', 'random', 'bursts']);
       const times: number[] = [];
       for (let i = 0; i < count; i++) {
-        if (way === 'even') times.push(start + Math.floor(((i + 1) * spanMs) / (count + 1)));
-        else if (way === 'random' || times.length === 0) times.push(start + random.int(spanMs));
+        if (spacing === 'even') times.push(start + Math.floor(((i + 1) * spanMs) / (count + 1)));
+        else if (spacing === 'random' || times.length === 0) times.push(start + random.int(spanMs));
         else
           times.push(
             random.chance(0.05)

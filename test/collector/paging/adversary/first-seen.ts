@@ -1,6 +1,7 @@
 /**
- * Prints for each kind of drawn server at which seed something is first wrong, of 200: for breaks that are put into
- * src/collector/paging by hand. `node test/collector/paging/adversary/first-seen.ts`
+ * Prints for each kind of server the first seed, of 200, that finds an error. Use it after breaking src/collector/paging on
+ * purpose.
+ * `node test/collector/paging/adversary/first-seen.ts`
  */
 import { backfillOnce, continueOnce } from './checks.ts';
 

@@ -1,4 +1,4 @@
-/** An archive in memory, as plain as it can be: what was kept, and what is claimed, as records take effect in order. */
+/** A minimal archive in memory: ticks and coverage, with records applied in order. */
 import type { CoveredWindow } from '../../../../src/archive/format/coverage.ts';
 import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
 import { subtract, type Window } from '../../../../src/base/window.ts';
@@ -19,18 +19,18 @@ export function openLake(onRecord: (record: TickRecord) => void = () => {}): Lak
     coverage,
     async append(record) {
       const { symbol, origin, withdrawn = [] } = record;
-      const mine = times.get(symbol) ?? new Set<number>();
-      times.set(symbol, mine);
-      for (const t of record.ticks.t) mine.add(t);
-      const left = (coverage.get(symbol) ?? []).flatMap((covered) => cutOut(covered, withdrawn));
-      coverage.set(symbol, [...left, ...record.covered.map((covered) => ({ ...covered, origin }))]);
+      const symbolTimes = times.get(symbol) ?? new Set<number>();
+      times.set(symbol, symbolTimes);
+      for (const t of record.ticks.t) symbolTimes.add(t);
+      const remaining = (coverage.get(symbol) ?? []).flatMap((covered) => cutOut(covered, withdrawn));
+      coverage.set(symbol, [...remaining, ...record.covered.map((covered) => ({ ...covered, origin }))]);
       onRecord(record);
       await Promise.resolve();
     },
     coverageOf: (symbol) => coverage.get(symbol) ?? [],
     lastTick: (symbol) => {
-      const mine = times.get(symbol);
-      return mine === undefined || mine.size === 0 ? null : Math.max(...mine);
+      const symbolTimes = times.get(symbol);
+      return symbolTimes === undefined || symbolTimes.size === 0 ? null : Math.max(...symbolTimes);
     },
   };
 }

@@ -1,7 +1,7 @@
 /**
- * Prints for each kind of server how many nights pass from the first that leaves out a hundredth of its ticks until a
- * recheck finds some: a row of docs/RELIABILITY.md. SERVERS=… of each kind (40), SEED=… the first (1), KIND=… one of them; SHARE=…
- * for poll.recheck_share.
+ * Prints for each kind of server the number of nights from the first one that omits 1 % of its ticks until a recheck finds
+ * some: a row of docs/RELIABILITY.md. SERVERS=… per kind (40), SEED=… the first seed (1), KIND=… one kind only, SHARE=… the
+ * value of poll.recheck_share.
  * `node test/collector/paging/adversary/measure-rechecks.ts`
  */
 import { type Misbehavior, simulateNights } from './rechecks.ts';
@@ -15,20 +15,22 @@ const all: readonly Misbehavior[] = ['sampling', 'coarse', 'joining', 'lagging r
 const kinds = all.filter((kind) => process.env.KIND === undefined || kind === process.env.KIND);
 
 for (const kind of kinds) {
-  const took: number[] = [];
+  const nightsNeeded: number[] = [];
   const never: string[] = [];
-  for (let seed = firstSeed; took.length + never.length < servers; seed++) {
+  for (let seed = firstSeed; nightsNeeded.length + never.length < servers; seed++) {
     const { name, firstMissing, firstFound } = await simulateNights(seed, kind, nightsMax, {
       isUntilFound: true,
       share,
     });
     if (firstMissing === null) continue;
     if (firstFound === null) never.push(name);
-    else took.push(Math.max(0, firstFound - firstMissing));
+    else nightsNeeded.push(Math.max(0, firstFound - firstMissing));
   }
-  took.sort((a, b) => a - b);
-  const at = (share: number): number | undefined => took[Math.floor(share * (took.length - 1))];
-  process.stdout.write(`| ${kind} | ${took.length} of ${servers} | ${at(0.5)} | ${at(0.9)} | ${took.at(-1)} |\n`);
+  nightsNeeded.sort((a, b) => a - b);
+  const at = (share: number): number | undefined => nightsNeeded[Math.floor(share * (nightsNeeded.length - 1))];
+  process.stdout.write(
+    `| ${kind} | ${nightsNeeded.length} of ${servers} | ${at(0.5)} | ${at(0.9)} | ${nightsNeeded.at(-1)} |\n`,
+  );
   for (const name of never) process.stdout.write(`not found: ${name}\n`);
 }
 

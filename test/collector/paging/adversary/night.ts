@@ -1,4 +1,4 @@
-/** One collection against an adversary, by the collector itself, and what was wrong with it. */
+/** Runs the collector once against an adversary and checks the result. */
 import type { Clock } from '../../../../src/base/ports.ts';
 import { intersect, isWithin, subtract, union, type Window } from '../../../../src/base/window.ts';
 import { collectTicks, type TickCollectOutcome } from '../../../../src/collector/paging/collect-ticks.ts';
@@ -63,9 +63,9 @@ export async function collectNight(
 }
 
 /**
- * Ticks of the truth that a proven window should hold and the archive lacks; of several ticks of one millisecond those that
- * no response brought, too. This is not checked for services that ignore the window, repeat ticks, alternate the
- * truncation side, or cap pages by bytes.
+ * Ticks of the truth that are missing in a proven window, including ticks of a shared millisecond that no response
+ * contained. The latter is not checked for servers that ignore from/to, repeat ticks, alternate the truncation side, or cap
+ * pages by bytes.
  */
 export function falseClaims(
   lake: Lake,
@@ -78,16 +78,16 @@ export function falseClaims(
   const isEachShown = heeds === 'window' && truncate !== 'alternating' && repeatShare === 0 && capUnit === 'rows';
   const out: string[] = [];
   for (const [symbol, rows] of truth) {
-    const had = lake.times.get(symbol) ?? new Set();
+    const storedTimes = lake.times.get(symbol) ?? new Set();
     for (const gap of intersect(lake.coverageOf(symbol), traits.gaps))
-      out.push(`${symbol}: [${gap.from}, ${gap.to}) is covered, which the service says it lacks`);
+      out.push(`${symbol}: [${gap.from}, ${gap.to}) is covered, although the server states it as a gap`);
     for (const w of lake.coverageOf(symbol)) {
       if (w.evidence === 'inferred') continue;
       const asOf = w.fetchedAt - lag;
       for (const row of rows) {
         const { t, seenFrom } = row;
         if (!isUsable(row, traits) || traits.gaps.some((gap) => isWithin(t, gap))) continue;
-        if (!isWithin(t, w) || (had.has(t) && (served.has(row) || !isEachShown)) || seenFrom > asOf || t > asOf)
+        if (!isWithin(t, w) || (storedTimes.has(t) && (served.has(row) || !isEachShown)) || seenFrom > asOf || t > asOf)
           continue;
         if (traits.keepsMs !== null && t < w.fetchedAt + hourMs - traits.keepsMs) continue;
         out.push(`${symbol}: ${w.evidence} [${w.from}, ${w.to}) of ${w.fetchedAt} lacks ${t}`);
@@ -99,7 +99,7 @@ export function falseClaims(
 
 const hourMs = 3_600_000;
 
-/** What of a plan is neither covered nor said to be lacking. */
+/** The parts of a plan that are neither covered nor reported as gaps. */
 export function forgotten(lake: Lake, { collected }: Night, plan: SymbolPlan, untilMs: number): Window[] {
   const { symbol } = plan;
   const known = [
@@ -110,7 +110,7 @@ export function forgotten(lake: Lake, { collected }: Night, plan: SymbolPlan, un
   return collected.shortHistories.some((short) => short.symbol === symbol) ? [] : subtract(windows, known);
 }
 
-/** Visible ticks of the plans that were not had, outside of what the run said to lack. */
+/** Visible ticks of the plans that were not fetched, outside of reported gaps. */
 export function missed(
   lake: Lake,
   { collected }: Night,
@@ -121,13 +121,13 @@ export function missed(
 ): string[] {
   const out: string[] = [];
   for (const { symbol, windows } of plans) {
-    const had = lake.times.get(symbol) ?? new Set();
-    const said = collected.failures.filter((failure) => failure.symbol === symbol);
+    const storedTimes = lake.times.get(symbol) ?? new Set();
+    const reported = collected.failures.filter((failure) => failure.symbol === symbol);
     for (const row of truth.get(symbol) ?? []) {
       const { t, seenFrom } = row;
       if (!isUsable(row, traits) || traits.gaps.some((gap) => isWithin(t, gap))) continue;
-      if (seenFrom > visibleMs || t > visibleMs || had.has(t)) continue;
-      if (windows.some((w) => isWithin(t, w)) && !said.some((w) => isWithin(t, w))) out.push(`${symbol}: ${t}`);
+      if (seenFrom > visibleMs || t > visibleMs || storedTimes.has(t)) continue;
+      if (windows.some((w) => isWithin(t, w)) && !reported.some((w) => isWithin(t, w))) out.push(`${symbol}: ${t}`);
     }
   }
   return out;
@@ -135,12 +135,12 @@ export function missed(
 
 /** The share of planned time that is proven. */
 export function provenShare(lake: Lake, plans: readonly SymbolPlan[]): number {
-  let [whole, proven] = [0, 0];
+  let [plannedMs, proven] = [0, 0];
   const length = (windows: readonly Window[]): number => union(windows).reduce((sum, w) => sum + w.to - w.from, 0);
   for (const { symbol, windows } of plans) {
-    whole += length(windows);
+    plannedMs += length(windows);
     const sure = lake.coverageOf(symbol).filter(({ evidence }) => evidence !== 'inferred');
     proven += length(intersect(sure, windows));
   }
-  return whole === 0 ? 1 : proven / whole;
+  return plannedMs === 0 ? 1 : proven / plannedMs;
 }

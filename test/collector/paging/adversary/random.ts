@@ -1,11 +1,11 @@
-/** Draws from a seed; the same seed gives the same draws on every machine (mulberry32). */
+/** Random numbers from a seed. The same seed gives the same numbers on every machine (mulberry32). */
 export interface Random {
   /** 0 to 1, 1 excluded. */
   share(): number;
   /** 0 to n, n excluded. */
   int(n: number): number;
   pick<T>(values: readonly T[]): T;
-  /** True with a probability. */
+  /** True with the given probability. */
   chance(probability: number): boolean;
 }
 

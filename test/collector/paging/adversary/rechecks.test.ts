@@ -2,15 +2,15 @@ import { expect, test } from 'vitest';
 import { share } from '../../../harness/share.ts';
 import { type Misbehavior, simulateNights } from './rechecks.ts';
 
-// SEED=… begins at one; measure-rechecks.ts counts the nights of more servers. A failure names its seed.
+// SEED=… sets the first seed. measure-rechecks.ts counts the nights for more servers. A failure names its seed.
 const firstSeed = Number(process.env.SEED ?? 1);
 const seeds = Array.from({ length: Math.ceil(6 * share) }, (_, i) => firstSeed + i);
 
-/** Nights within which what was claimed and is missing has to be found. */
+/** Number of nights within which claimed but missing ticks have to be found. */
 const nightsMax = 12;
 
 test.for<Misbehavior>(['sampling', 'coarse', 'joining', 'lagging replica', 'late ticks'])(
-  'what a server leaves out is found within twelve nights: %s',
+  'ticks omitted by a server are found within twelve nights: %s',
   async (kind) => {
     const wrong: string[] = [];
     for (const seed of seeds) {
@@ -22,7 +22,7 @@ test.for<Misbehavior>(['sampling', 'coarse', 'joining', 'lagging replica', 'late
   },
 );
 
-test('nothing is found of a server that leaves nothing out, at four requests a night', async () => {
+test('four requests a night find nothing wrong with an honest server', async () => {
   for (const seed of seeds) {
     const { name, firstMissing, nights } = await simulateNights(seed, 'honest', 4);
     if (firstMissing !== null) continue;
@@ -30,7 +30,7 @@ test('nothing is found of a server that leaves nothing out, at four requests a n
   }
 });
 
-test('the same seed finds the same', async () => {
+test('the same seed gives the same result', async () => {
   const once = await simulateNights(firstSeed + 1, 'joining', 5);
   expect(await simulateNights(firstSeed + 1, 'joining', 5)).toEqual(once);
 });

@@ -1,4 +1,4 @@
-/** Nights with rechecks against one drawn server: when ticks were claimed and missing, and when that was found. */
+/** Simulates nights with rechecks against one drawn server: when claimed ticks were missing, and when that was found. */
 import { type CoveredWindow, computeSettledWindows } from '../../../../src/archive/format/coverage.ts';
 import type { TickRecord } from '../../../../src/archive/journal/journal.ts';
 import {
@@ -30,21 +30,24 @@ export type Misbehavior = 'honest' | 'sampling' | 'coarse' | 'joining' | 'laggin
 
 export interface Simulated {
   readonly name: string;
-  /** Nights, counted from 0, after whose poll 1 % of a night's ticks was first missing, and when one was first found; null: never. */
+  /**
+   * The first night, counted from 0, after whose poll 1 % of a night's ticks was missing, and the first night that found
+   * some. Null: none.
+   */
   readonly firstMissing: number | null;
   readonly firstFound: number | null;
   /** Settled ticks that were claimed and missing, after each night. */
   readonly missing: readonly number[];
   readonly nights: readonly RecheckNightOutcome[];
-  /** Requests of the polls, and of everything else. */
+  /** Requests of the polls, and all other requests. */
   readonly pollRequests: number;
   readonly recheckRequests: number;
-  /** The overlap of the last poll, ms. */
+  /** The overlap of the last poll, in ms. */
   readonly overlapMs: number;
 }
 
 const dayMs = 24 * hourMs;
-/** A server that has left nothing out for so many nights is none to wait for. */
+/** If a server omits nothing for this many nights, the simulation ends. */
 const nightsUndue = 4;
 const configured = { overlapMs: hourMs, settleMs: hourMs, boundMs: dayMs, share: 0.01 };
 
@@ -52,7 +55,7 @@ function drawServer(random: Random, kind: Misbehavior): Traits {
   const traits = drawTraits(random, kind === 'sampling' || kind === 'joining' ? kind : 'contiguous');
   return {
     ...traits,
-    // Services that ignore windows or lack data are the subject of other tests.
+    // Other tests cover servers that ignore from/to or have gaps.
     ...({ heeds: 'window', unusableShare: 0, keepsMs: null, gaps: [], generatedStepMs: 0 } satisfies Partial<Traits>),
     cap: 40 + random.int(400),
     ...(kind === 'sampling' && { sample: 20 + random.int(300) }),
@@ -61,7 +64,7 @@ function drawServer(random: Random, kind: Misbehavior): Traits {
   };
 }
 
-/** Ticks of some symbols over some days; with late ones, a part of them is visible some hours after its time. */
+/** Ticks of some symbols over some days. With late ticks, some become visible only hours after their time. */
 function drawTicks(random: Random, days: number, isLate: boolean): Map<string, Row[]> {
   const lateMsMax = random.pick([2, 4, 9]) * hourMs;
   const lateShare = random.pick([0.02, 0.1, 0.3]);
@@ -81,7 +84,7 @@ function drawTicks(random: Random, days: number, isLate: boolean): Map<string, R
   );
 }
 
-/** Polls a drawn server night after night, with rechecks as nightly makes them. */
+/** Polls a drawn server night after night, with rechecks like the nightly job. */
 export async function simulateNights(
   seed: number,
   kind: Misbehavior,
@@ -113,14 +116,15 @@ export async function simulateNights(
       .map((symbol) => planPoll(lake, symbol, end, overlapMs))
       .map((plan) => (isCaught ? plain(plan) : plan));
     const claimed = new Map(symbols.map((symbol) => [symbol, lake.coverageOf(symbol)]));
-    const had = new Map(symbols.map((symbol) => [symbol, new Set(lake.times.get(symbol))]));
+    const storedTimes = new Map(symbols.map((symbol) => [symbol, new Set(lake.times.get(symbol))]));
     const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, {}, isCaught);
     oldestTick = night.behavior.oldestTick;
-    // What the overlap brings is late; a publish measures it.
-    if (!isCaught) memory = recordLateness(memory, end, overlapLateness(lake, claimed, had, overlapMs), hand.nowMs);
+    // Ticks that the overlap returns are late. A publish measures the lateness.
+    if (!isCaught)
+      memory = recordLateness(memory, end, overlapLateness(lake, claimed, storedTimes, overlapMs), hand.nowMs);
     sum.pollRequests += night.requests;
-    const least = ticksOf(lake) / (n + 1) / 100;
-    if (firstMissing === null && missingOf(lake, truth, traits, hand.nowMs).length > least) firstMissing = n;
+    const threshold = ticksOf(lake) / (n + 1) / 100;
+    if (firstMissing === null && missingOf(lake, truth, traits, hand.nowMs).length > threshold) firstMissing = n;
     const context = contextOf(lake, service, hand, { symbols, oldestTick, endMs: end, seed: seed * 1000 + n });
     const windows = countRechecks(share, night.requests);
     const limits = { windows, rereadRequestsMax: countRereadRequests(night.requests), computeOverlapMs: overlapOf };
@@ -128,11 +132,11 @@ export async function simulateNights(
     ({ memory } = rechecked);
     sum.recheckRequests += rechecked.requests;
     nights.push(rechecked);
-    const left = missingOf(lake, truth, traits, hand.nowMs).length;
-    // A wider overlap finds what a lateness has put in doubt, too: what is missing is less than what counted as missing.
-    const isHealed = firstMissing !== null && left <= least;
+    const missingCount = missingOf(lake, truth, traits, hand.nowMs).length;
+    // A wider overlap finds doubtful ticks too: fewer ticks are missing than counted.
+    const isHealed = firstMissing !== null && missingCount <= threshold;
     if (firstFound === null && (rechecked.contradicted > 0 || isHealed)) firstFound = n;
-    missing.push(left);
+    missing.push(missingCount);
     if (isUntilFound && firstFound !== null && firstMissing !== null) break;
     if (isUntilFound && n === nightsUndue && firstMissing === null) break;
   }
@@ -143,29 +147,29 @@ export async function simulateNights(
 function overlapLateness(
   lake: Lake,
   claimed: ReadonlyMap<string, readonly CoveredWindow[]>,
-  had: ReadonlyMap<string, ReadonlySet<number>>,
+  storedTimes: ReadonlyMap<string, ReadonlySet<number>>,
   overlapMs: number,
 ): number {
-  let most = 0;
+  let latenessMs = 0;
   for (const [symbol, windows] of claimed)
     for (const t of lake.times.get(symbol) ?? [])
-      if (!had.get(symbol)!.has(t))
+      if (!storedTimes.get(symbol)!.has(t))
         for (const w of windows)
-          if (isWithin(t, w)) most = Math.max(most, w.fetchedAt - t <= overlapMs ? w.fetchedAt - t : 0);
-  return most;
+          if (isWithin(t, w)) latenessMs = Math.max(latenessMs, w.fetchedAt - t <= overlapMs ? w.fetchedAt - t : 0);
+  return latenessMs;
 }
 
 const plain = ({ tail: _, ...plan }: SymbolPlan): SymbolPlan => plan;
 
 const ticksOf = (lake: Lake): number => [...lake.times.values()].reduce((sum, { size }) => sum + size, 0);
 
-/** Ticks that the service shows by now, whose moments settled coverage holds, and that the archive does not have. */
+/** Usable ticks that the server shows by now, inside of settled coverage and missing in the archive. */
 function missingOf(lake: Lake, truth: ReadonlyMap<string, readonly Row[]>, traits: Traits, nowMs: number): number[] {
   return [...truth].flatMap(([symbol, rows]) => {
-    const had = lake.times.get(symbol) ?? new Set();
+    const storedTimes = lake.times.get(symbol) ?? new Set();
     const claimed = computeSettledWindows(lake.coverageOf(symbol), configured.settleMs);
     return rows
-      .filter((row) => isUsable(row, traits) && row.seenFrom <= nowMs && !had.has(row.t))
+      .filter((row) => isUsable(row, traits) && row.seenFrom <= nowMs && !storedTimes.has(row.t))
       .filter(({ t }) => claimed.some((w) => isWithin(t, w)))
       .map(({ t }) => t);
   });

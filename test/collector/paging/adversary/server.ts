@@ -1,6 +1,6 @@
 /**
- * A service composed at random of ways to answer badly. It knows nothing of what the pager believes: each way is a
- * switch of its own, and any may meet any other. How it makes a page of its ticks is the sandbox's own code.
+ * A server composed at random of ways to misbehave. It is independent of the pager: each way is a separate switch, and any
+ * may be combined. The sandbox's own code composes its pages.
  */
 import type { RejectedInput } from '../../../../src/base/ticks.ts';
 import { intersect, isWithin, type Window } from '../../../../src/base/window.ts';
@@ -15,7 +15,7 @@ import {
 } from '../../../../src/sandbox/tick-behavior.ts';
 import type { Random } from './random.ts';
 
-/** One tick of the truth, epoch ms. It can be seen from `seenFrom` on. */
+/** One tick of the truth, epoch ms. It is visible from `seenFrom` on. */
 export interface Row {
   readonly t: number;
   readonly p: number;
@@ -23,13 +23,13 @@ export interface Row {
 }
 
 export interface Traits extends TickBehavior {
-  /** Lags of its replicas, ms; one answers each request. */
+  /** Lags of its replicas, in ms. A random one serves each request. */
   readonly lagsMs: readonly number[];
-  /** Windows wider than so many ms are answered with a coarser grid: every second tick, always the same ones. */
+  /** Windows wider than this, in ms, get a coarser grid: every second tick, always the same ones. */
   readonly coarseMs: number | null;
-  /** Oldest tick that it answers with, ms before now; null: all. */
+  /** Maximum age of ticks in responses, in ms. Null: unlimited. */
   readonly keepsMs: number | null;
-  /** Windows that it lacks and names. */
+  /** Windows that responses state as gaps. */
   readonly gaps: readonly Window[];
 }
 
@@ -49,12 +49,12 @@ export interface Hand {
 
 export interface Adversary {
   requests: number;
-  /** Ticks that some response brought. */
+  /** Ticks that some response contained. */
   readonly served: ReadonlySet<Row>;
   ticks(query: TicksQuery): Promise<TickPage>;
 }
 
-/** Elements that every page has room for, whatever its cap: fewer would make crowds of most milliseconds. */
+/** Minimum page size in elements. With a smaller one, most milliseconds would be crowded. */
 const capMin = 8;
 
 export function adversary(
@@ -114,7 +114,7 @@ export function adversary(
     for (const row of usable) served.add(row);
     const rejected = page.elements
       .filter((row) => row === null || !isUsable(row, traits))
-      .map((row): RejectedInput => ({ reason: 'p is no number', raw: `{"t":${row?.t},"p":"?"}` }));
+      .map((row): RejectedInput => ({ reason: 'p is not a number', raw: `{"t":${row?.t},"p":"?"}` }));
     return {
       t: Float64Array.from(usable, ({ t }) => t),
       p: Float64Array.from(usable, ({ p }) => p),
