@@ -42,7 +42,7 @@ lake=output/demo
 expect "$(oddslake sql --output $lake --format csv 'SELECT count(*) > 1000 AS many FROM ticks')" true
 # Lists, which Arrow and parquet-wasm write; and threads, in which a backtest plays and large imports are read.
 expect "$(oddslake sql --output $lake --format csv 'SELECT len(views) > 0 AS named FROM markets LIMIT 1')" true
-expect "$(oddslake verify --output $lake)" 'all as published'
+expect "$(oddslake verify --output $lake)" 'no damage found'
 expect "$(oddslake import --output again --set source.name='oddslake sandbox' $lake/.oddslake/raw 2>/dev/null)" 'import done'
 mkdir pages
 node -e '
@@ -56,7 +56,7 @@ node -e '
 expect "$(oddslake import --output threaded --set source.name=x pages 2>/dev/null)" '650,000 new'
 expect "$(oddslake backtest run buy_and_hold --output $lake 2>/dev/null)" total_pnl
 quietly oddslake export --output $lake --dataset markets --out markets.parquet
-expect "$(oddslake doctor --output $lake --offline --set upstream.base_url=http://localhost --set upstream.api_key=x --set source.name='oddslake sandbox')" 'in order'
+expect "$(oddslake doctor --output $lake --offline --set upstream.base_url=http://localhost --set upstream.api_key=x --set source.name='oddslake sandbox')" ' ok.'
 
 # The library: the examples of docs/LIBRARY.md, with the types that the package carries.
 mkdir -p "$work/program/node_modules"

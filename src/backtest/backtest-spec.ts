@@ -3,45 +3,44 @@ import { type Fault, JsonValidator } from './strategy/json-validator.ts';
 import { countPoints, parseStrategy, pointsMax } from './strategy/parse-strategy.ts';
 import { type Strategy, strategyLimits } from './strategy/strategy.ts';
 
-/** What a research backtest is asked for: POST /api/v1/research/backtest, and `oddslake backtest run`. */
+/** Request of a backtest, from POST /api/v1/research/backtest or `oddslake backtest run`. */
 export interface BacktestSpec {
   readonly entry_executable: ExecutableSpec;
   readonly objective: ObjectiveName;
-  /** Null: all that the filter leaves. */
+  /** Null: all symbols that match the filter. */
   readonly symbols: readonly string[] | null;
   readonly filter: SymbolFilter;
-  /** Epoch milliseconds, half-open; null: as far as there are ticks. */
+  /** Epoch milliseconds, half-open; null: the first or last tick. */
   readonly from: number | null;
   readonly to: number | null;
-  /** Values of the strategy's parameters that are not their defaults. */
+  /** Parameter values that override the defaults of the strategy. */
   readonly parameters: Readonly<Record<string, number>>;
-  /** Values to be tried of some parameters, in every combination; none: one run. */
+  /** Parameter values to try, in every combination; empty: one run. */
   readonly grid: Readonly<Record<string, readonly number[]>>;
-  /** The share of the span, its end, that a grid is judged on and not chosen by. */
+  /** Share of the window, at its end, that is held out: it evaluates the point of the grid chosen on the rest. */
   readonly held_out: number;
 }
 
-/** A strategy by its name: one that everybody has, or one of the user's; or one that comes with the request. */
+/** A built-in or saved strategy by name, or a strategy in the request. */
 export interface ExecutableSpec {
   readonly name: string;
-  /** Of a user's strategy; null: the latest. */
+  /** Version of a saved strategy; null: the latest. */
   readonly version: number | null;
   readonly strategy: Strategy | null;
 }
 
-/** Only symbols of one of these categories, and of one of these sources, as they were last known; none named: all. */
+/** Selects symbols by their last known category and source; an empty list selects all. */
 export interface SymbolFilter {
   readonly categories: readonly string[];
   readonly sources: readonly string[];
 }
 
 export const specLimits = { symbols: 10_000, names: 100, values: 1000, textLength: 1000 } as const;
-/** No tick is later than the year 2100. */
 const epochMsRange = { least: 0, most: Date.UTC(2200, 0, 1) };
 const finiteRange = { least: -Number.MAX_VALUE, most: Number.MAX_VALUE };
 const heldOutShareDefault = 0.3;
 
-/** Reads a request for a backtest; all that is wrong with it, or what is asked. */
+/** Parses a backtest request. Returns all faults of an invalid request. */
 export function parseBacktestSpec(json: unknown): { asked: BacktestSpec } | { faults: readonly Fault[] } {
   const reader = new JsonValidator();
   const object = reader.object(json, '', {
@@ -49,7 +48,7 @@ export function parseBacktestSpec(json: unknown): { asked: BacktestSpec } | { fa
     optional: ['symbols', 'filter', 'from', 'to', 'parameters', 'grid', 'held_out'],
   });
   const { symbols = null, filter = {}, from = null, to = null, parameters = {}, grid = {}, held_out } = object;
-  const asked = {
+  const spec = {
     entry_executable: parseExecutable(reader, object.entry_executable),
     objective: reader.oneOf(object.objective, 'objective', objectiveNames),
     symbols: symbols === null ? null : parseTexts(reader, symbols, 'symbols', { least: 1, most: specLimits.symbols }),
@@ -61,8 +60,8 @@ export function parseBacktestSpec(json: unknown): { asked: BacktestSpec } | { fa
     held_out:
       held_out === undefined ? heldOutShareDefault : reader.number(held_out, 'held_out', { least: 0.05, most: 0.9 }),
   };
-  if (asked.from !== null && asked.to !== null && asked.from >= asked.to) reader.fault('to', 'must be after from');
-  return reader.faults.length > 0 ? { faults: reader.faults } : { asked };
+  if (spec.from !== null && spec.to !== null && spec.from >= spec.to) reader.fault('to', 'must be after from');
+  return reader.faults.length > 0 ? { faults: reader.faults } : { asked: spec };
 }
 
 function parseExecutable(reader: JsonValidator, json: unknown): ExecutableSpec {
@@ -102,7 +101,7 @@ function parseTexts(
   at: string,
   size: { readonly least: number; readonly most: number },
 ) {
-  const read = reader.list(json, at, size).map((one, i) => reader.text(one, `${at}[${i}]`, specLimits.textLength));
+  const read = reader.list(json, at, size).map((item, i) => reader.text(item, `${at}[${i}]`, specLimits.textLength));
   return [...new Set(read)];
 }
 
@@ -117,10 +116,10 @@ function parseIntegerField(
   return value;
 }
 
-/** An object of names; what they may be is judged by the strategy. */
+/** Parses an object by parameter name. The names are checked later, against the strategy. */
 function parseNumbers<T>(reader: JsonValidator, json: unknown, at: string, read: (value: unknown, at: string) => T) {
   const entries = Object.entries(reader.object(json, at));
-  // More than a strategy can have; the message of that would name each.
+  // Checked here, because the fault of unknown parameters lists all names.
   if (entries.length > strategyLimits.parameters) {
     reader.fault(at, `has ${entries.length} names, more than ${strategyLimits.parameters}`);
     return {};

@@ -1,7 +1,7 @@
 import { UsageError } from '../base/errors.ts';
 import type { Fault } from './strategy/json-validator.ts';
 
-/** A backtest that cannot be run as it was asked for: what is wrong, by field. */
+/** An invalid backtest request, with its faults by field. */
 export class InvalidBacktestError extends UsageError {
   readonly faults: readonly Fault[];
   constructor(faults: readonly Fault[]) {

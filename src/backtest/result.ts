@@ -8,23 +8,23 @@ import { computeEquity, computeSampleTimes, decilesCount, type TradeTotals } fro
 import type { ParameterPoint } from './strategy/parse-strategy.ts';
 import type { Strategy } from './strategy/strategy.ts';
 
-/** What a backtest gives. The same archive, asked the same, gives the same to the byte. Times are epoch milliseconds. */
+/** Result of a backtest. The same request on the same archive gives the same bytes. Times in epoch ms. */
 export interface BacktestResult {
   readonly asked: BacktestSpec;
-  /** What was run, its parameters bound; of a grid its best point. */
+  /** The strategy with bound parameters; with a grid, at its best point. */
   readonly strategy: Strategy;
-  /** Of a user's strategy that is kept; else null. */
+  /** Version of a saved strategy, otherwise null. */
   readonly strategy_version: number | null;
-  /** The span that all that follows is of: of a grid what was held out. */
+  /** Window of the following results; with a grid, the held-out window. */
   readonly from: number;
   readonly to: number;
-  /** The objective's value; null where there was nothing to take it of. */
+  /** Value of the objective; null if it is undefined, e.g. without trades. */
   readonly value: number | null;
   readonly summary: BacktestSummary;
   readonly equity: { readonly step_ms: number; readonly t: readonly number[]; readonly value: readonly number[] };
-  /** By pnl, the greatest first; of a `count` beyond 1,000 the 500 greatest and the 500 least. */
+  /** Sorted by P&L, highest first. If `count` exceeds 1,000, only the first 500 and the last 500. */
   readonly symbols: { readonly count: number; readonly listed: readonly SymbolRow[] };
-  /** By fill; the first 1,000 of `count`. */
+  /** In the order of fills; the first 1,000 of `count`. */
   readonly trades: { readonly count: number; readonly listed: readonly Trade[] };
   readonly calibration: readonly CalibrationRow[];
   readonly grid: GridResult | null;
@@ -33,7 +33,7 @@ export interface BacktestResult {
 }
 
 export interface BacktestSummary {
-  /** Symbols that were played, those with a trade, and their ticks. */
+  /** Number of symbols tested, of symbols with trades, and of ticks. */
   readonly symbols: number;
   readonly traded: number;
   readonly ticks: number;
@@ -49,7 +49,7 @@ export interface BacktestSummary {
   readonly brier: number | null;
 }
 
-/** Prices from `from` to below `to`, of settled symbols: a calibrated market's mean price is its share of yes. */
+/** Prices of settled symbols in [from, to). The mean price of a calibrated market equals its share of yes. */
 export interface CalibrationRow {
   readonly from: number;
   readonly to: number;
@@ -60,9 +60,9 @@ export interface CalibrationRow {
 }
 
 export interface GridResult {
-  /** Where what was held out begins. */
+  /** Start of the held-out window. */
   readonly split_at: number;
-  /** Index of the point with the best value before it. */
+  /** Index of the point with the best value before `split_at`. */
   readonly best: number | null;
   readonly points: readonly {
     readonly parameters: ParameterPoint;
@@ -73,112 +73,112 @@ export interface GridResult {
   }[];
 }
 
-/** What of the symbols' windows in the span nothing was heard of: there may have been ticks. */
+/** Time of the symbols' lifetimes in the window, and its part without coverage, where ticks may be missing. */
 export interface CoverageShare {
   readonly asked_ms: number;
   readonly lacking_ms: number;
-  /** Null where nothing was asked. */
+  /** Null if `asked_ms` is 0. */
   readonly lacking_share: number | null;
 }
 
-/** What a result rests on. */
+/** Identity of the input files. */
 export interface ArchiveUsed {
   readonly generation: number;
   readonly manifest_sha256: string;
-  /** Files that were read, and the sha256 over lines of their own sha256, two blanks and path, in the order of paths. */
+  /** Number of files read, and the sha256 of lines `<sha256>  <path>`, sorted by path. */
   readonly files: number;
   readonly files_sha256: string;
 }
 
-/** Symbols that are told one by one: half of them gained most, half lost most, where there are more. */
+/** Maximum number of listed symbols: half of them with the largest gains, half with the largest losses. */
 export const symbolsMax = 1000;
 
-const takeFirstAndLast = <T>(all: readonly T[], most: number): readonly T[] =>
-  all.length <= most ? all : [...all.slice(0, most / 2), ...all.slice(-most / 2)];
+const takeFirstAndLast = <T>(all: readonly T[], max: number): readonly T[] =>
+  all.length <= max ? all : [...all.slice(0, max / 2), ...all.slice(-max / 2)];
 
-/** The points of a grid after both of its spans, and which of them is best. */
+/** Results of a grid on the in-sample and the held-out window, and its best point. */
 export function createGridResult(
-  asked: BacktestSpec,
+  request: BacktestSpec,
   points: readonly ParameterPoint[],
-  [chosenBy, heldOut]: readonly [Window, Window],
-  done: RunTotals,
+  [inSample, heldOut]: readonly [Window, Window],
+  totals: RunTotals,
 ): GridResult {
-  const valuesOn = (span: Window, tallies: readonly TradeTotals[]) => {
+  const valuesOn = (span: Window, totalsByStrategy: readonly TradeTotals[]) => {
     const samples = computeSampleTimes(span);
-    return tallies.map((tally) => objectives[asked.objective].compute(tally, samples));
+    return totalsByStrategy.map((totals) => objectives[request.objective].compute(totals, samples));
   };
-  const [first, second] = [done.totals[0]!, done.totals[1]!];
-  const values = valuesOn(chosenBy, first);
-  const judged = valuesOn(heldOut, second);
-  const best = findBest(asked.objective, values);
+  const [inSampleTotals, heldOutTotals] = [totals.totals[0]!, totals.totals[1]!];
+  const values = valuesOn(inSample, inSampleTotals);
+  const heldOutValues = valuesOn(heldOut, heldOutTotals);
+  const best = findBest(request.objective, values);
   return {
     split_at: heldOut.from,
     best: best < 0 ? null : best,
     points: points.map((parameters, i) => ({
       parameters,
       value: values[i]!,
-      trades: first[i]!.trades,
-      held_out_value: judged[i]!,
-      held_out_trades: second[i]!.trades,
+      trades: inSampleTotals[i]!.trades,
+      held_out_value: heldOutValues[i]!,
+      held_out_trades: heldOutTotals[i]!.trades,
     })),
   };
 }
 
-/** The split of a span for a grid; undefined where it is too short to be split. */
+/** Splits a window into the in-sample and the held-out part; undefined if it is too short. */
 export function splitWindow({ from, to }: Window, heldOut: number): readonly [Window, Window] | undefined {
-  const at = Math.round(to - (to - from) * heldOut);
-  return at > from && at < to
+  const splitAt = Math.round(to - (to - from) * heldOut);
+  return splitAt > from && splitAt < to
     ? [
-        { from, to: at },
-        { from: at, to },
+        { from, to: splitAt },
+        { from: splitAt, to },
       ]
     : undefined;
 }
 
-/** What is the same in every result of a run. */
+/** The parts of a result that are known before the final run. */
 export type ResultContext = Pick<
   BacktestResult,
   'asked' | 'strategy' | 'strategy_version' | 'grid' | 'coverage' | 'archive'
 >;
 
-/** The result of a run of one strategy on one span, told one by one. */
-export function createBacktestResult(framed: ResultContext, span: Window, done: RunTotals): BacktestResult {
-  const { asked, strategy, strategy_version, grid, coverage, archive } = framed;
+/** Creates the detailed result of one strategy on one window. */
+export function createBacktestResult(context: ResultContext, span: Window, runTotals: RunTotals): BacktestResult {
+  const { asked: request, strategy, strategy_version, grid, coverage, archive } = context;
   const samples = computeSampleTimes(span);
-  const tally = done.totals[0]![0]!;
-  const of = (name: keyof typeof objectives): number | null => objectives[name].compute(tally, samples);
-  const { trades, contracts, fees, pnl } = tally;
-  const traded = done.symbols.filter((row) => row.trades > 0);
+  const totals = runTotals.totals[0]![0]!;
+  const computeObjective = (name: keyof typeof objectives): number | null => objectives[name].compute(totals, samples);
+  const { trades, contracts, fees, pnl } = totals;
+  const tradedRows = runTotals.symbols.filter((row) => row.trades > 0);
   return {
-    asked,
+    asked: request,
     strategy,
     strategy_version,
     ...span,
-    value: of(asked.objective),
+    value: computeObjective(request.objective),
     summary: {
-      symbols: done.symbols.length,
-      traded: traded.length,
-      ticks: done.symbols.reduce((n, row) => n + row.ticks, 0),
+      symbols: runTotals.symbols.length,
+      traded: tradedRows.length,
+      ticks: runTotals.symbols.reduce((n, row) => n + row.ticks, 0),
       trades,
       contracts,
       fees,
       total_pnl: pnl,
-      avg_pnl: of('avg_pnl'),
-      sharpe: of('sharpe'),
-      max_drawdown: of('max_drawdown'),
-      win_rate: of('win_rate'),
-      brier: of('brier'),
+      avg_pnl: computeObjective('avg_pnl'),
+      sharpe: computeObjective('sharpe'),
+      max_drawdown: computeObjective('max_drawdown'),
+      win_rate: computeObjective('win_rate'),
+      brier: computeObjective('brier'),
     },
-    equity: { step_ms: samples.stepMs, t: [...samples.t], value: [...computeEquity(tally)] },
+    equity: { step_ms: samples.stepMs, t: [...samples.t], value: [...computeEquity(totals)] },
     symbols: {
-      count: traded.length,
+      count: tradedRows.length,
       listed: takeFirstAndLast(
-        traded.toSorted((a, b) => b.pnl - a.pnl || compareUtf8(a.symbol, b.symbol)),
+        tradedRows.toSorted((a, b) => b.pnl - a.pnl || compareUtf8(a.symbol, b.symbol)),
         symbolsMax,
       ),
     },
-    trades: { count: trades, listed: done.trades },
-    calibration: toCalibrationRows(done),
+    trades: { count: trades, listed: runTotals.trades },
+    calibration: toCalibrationRows(runTotals),
     grid,
     coverage,
     archive,

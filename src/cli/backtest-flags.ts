@@ -4,7 +4,7 @@ import type { BuiltinStrategy } from '../backtest/strategy/builtin-strategies.ts
 import { parseDuration } from '../base/time.ts';
 import { formatParameters } from '../report/backtest-figures.ts';
 
-/** What `backtest run` takes, beside what every command does. */
+/** Flags of `backtest run`, without the common flags. */
 export interface BacktestRequestFlags {
   readonly objective: ObjectiveName;
   readonly symbol: readonly string[];
@@ -21,19 +21,19 @@ export interface BacktestRequestFlags {
 export type NamedValue<T> = readonly [name: string, value: T];
 
 export const createObjectiveOption = (): Option =>
-  new Option('--objective <name>', 'what the run is judged by, and a grid is chosen by')
+  new Option('--objective <name>', 'measure of the result, which also selects the best point of a grid')
     .choices(objectiveNames)
     .default('total_pnl');
 
 export const createParamOption = (): Option =>
-  new Option('--param <name=value>', "another value of one of the strategy's parameters; may be repeated")
-    .argParser((text, before: readonly NamedValue<number>[]) => [...before, parseNamed(text, parseNumber)])
+  new Option('--param <name=value>', 'value of a parameter of the strategy; can be repeated')
+    .argParser((text, previous: readonly NamedValue<number>[]) => [...previous, parseNamed(text, parseNumber)])
     .default([], 'its defaults');
 
 export const createGridOption = (): Option =>
-  new Option('--grid <name=value,…>', 'values of a parameter to be tried, with several in every combination')
-    .argParser((text, before: readonly NamedValue<readonly number[]>[]) => [
-      ...before,
+  new Option('--grid <name=value,…>', 'values to try for a parameter; with several parameters, every combination')
+    .argParser((text, previous: readonly NamedValue<readonly number[]>[]) => [
+      ...previous,
       parseNamed(text, (values, name) => values.split(',').map((value) => parseNumber(value, name))),
     ])
     .default([], 'one run');
@@ -41,22 +41,22 @@ export const createGridOption = (): Option =>
 export const createHeldOutOption = (): Option =>
   new Option(
     '--held-out <share>',
-    'of a grid: the end of the span that it is judged on, and not chosen by (default: 0.3)',
+    'with --grid: share of the window, at its end, for evaluating the chosen parameters (default: 0.3)',
   ).argParser((text) => parseNumber(text, ''));
 
-/** What the help says of the strategies that everybody has. Those that all of them take are said once. */
+/** Help texts of the built-in strategies. Parameters that all of them have are listed once. */
 export function describeExecutables(all: readonly BuiltinStrategy[]): Record<string, string> {
   const shared = Object.keys(all[0]!.strategy.parameters).filter((name) =>
     all.every(({ strategy }) => Object.hasOwn(strategy.parameters, name)),
   );
-  const told = (parameters: Readonly<Record<string, number>>, isWanted: (name: string) => boolean): string =>
-    formatParameters(Object.fromEntries(Object.entries(parameters).filter(([name]) => isWanted(name))));
+  const formatSubset = (parameters: Readonly<Record<string, number>>, isIncluded: (name: string) => boolean): string =>
+    formatParameters(Object.fromEntries(Object.entries(parameters).filter(([name]) => isIncluded(name))));
   const terms = all.map(({ name, says, strategy: { parameters } }) => {
-    const own = told(parameters, (one) => !shared.includes(one));
-    return [name, own === '' ? says : `${says} (${own})`];
+    const ownText = formatSubset(parameters, (one) => !shared.includes(one));
+    return [name, ownText === '' ? says : `${says} (${ownText})`];
   });
-  const everywhere = told(all[0]!.strategy.parameters, (name) => shared.includes(name));
-  return { ...Object.fromEntries(terms), 'each of them': `takes ${everywhere}` };
+  const sharedText = formatSubset(all[0]!.strategy.parameters, (name) => shared.includes(name));
+  return { ...Object.fromEntries(terms), 'all of them': `(${sharedText})` };
 }
 
 function parseNamed<T>(text: string, read: (value: string, name: string) => T): NamedValue<T> {
@@ -65,7 +65,7 @@ function parseNamed<T>(text: string, read: (value: string, name: string) => T): 
   return [name.trim(), read(value!, name.trim())];
 }
 
-/** Parameters that are milliseconds may be said as `6h`, too. */
+/** Parses a number. Parameters in milliseconds also accept durations such as `6h`. */
 function parseNumber(text: string, name: string): number {
   const value = Number(text);
   if (text.trim() !== '' && Number.isFinite(value)) return value;

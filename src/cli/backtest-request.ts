@@ -5,21 +5,20 @@ import type { BacktestRequestFlags, NamedValue } from './backtest-flags.ts';
 import { parseTimeRange, readSymbolsFile } from './options.ts';
 
 /**
- * What the flags ask for.
- * @param given the name of a strategy, or the path of a file that has one: whatever ends so
- * @throws UsageError which names the flag, and of a file the field
+ * Builds the backtest request of the flags.
+ * @param given name of a strategy, or path of a strategy file, which ends in .json
+ * @throws UsageError that names the flag, or the file and its field
  */
-export async function buildBacktestRequest(given: string, flags: BacktestRequestFlags): Promise<BacktestSpec> {
-  const isFile = given.toLowerCase().endsWith('.json');
-  if (flags.heldOut !== undefined && flags.grid.length === 0)
-    throw new UsageError('--held-out means nothing without --grid: nothing is chosen then.');
+export async function buildBacktestRequest(strategyArg: string, flags: BacktestRequestFlags): Promise<BacktestSpec> {
+  const isFile = strategyArg.toLowerCase().endsWith('.json');
+  if (flags.heldOut !== undefined && flags.grid.length === 0) throw new UsageError('--held-out requires --grid.');
   const { from, to } = parseTimeRange(flags);
-  const listed = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
-  const symbols = [...flags.symbol, ...listed];
-  const read = parseBacktestSpec({
+  const fileSymbols = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
+  const symbols = [...flags.symbol, ...fileSymbols];
+  const parsed = parseBacktestSpec({
     entry_executable: isFile
-      ? { name: getStrategyName(given), strategy: await readStrategyFile(given) }
-      : { name: given },
+      ? { name: getStrategyName(strategyArg), strategy: await readStrategyFile(strategyArg) }
+      : { name: strategyArg },
     objective: flags.objective,
     ...(symbols.length === 0 ? {} : { symbols }),
     filter: { categories: flags.category, sources: flags.source },
@@ -29,13 +28,13 @@ export async function buildBacktestRequest(given: string, flags: BacktestRequest
     grid: collectByName('--grid', flags.grid),
     ...(flags.heldOut === undefined ? {} : { held_out: flags.heldOut }),
   });
-  if ('asked' in read) return read.asked;
-  throw toUsageError(read.faults, given);
+  if ('asked' in parsed) return parsed.asked;
+  throw toUsageError(parsed.faults, strategyArg);
 }
 
-/** Faults of what was asked, in the words of who asked: flags, and fields of a file. */
-export const toUsageError = (faults: readonly Fault[], given: string): UsageError =>
-  new UsageError(`The backtest cannot be run. ${faults.map((fault) => formatFault(fault, given)).join('; ')}.`);
+/** Describes the faults of a request by flags and by fields of the strategy file. */
+export const toUsageError = (faults: readonly Fault[], strategyArg: string): UsageError =>
+  new UsageError(`The backtest cannot be run. ${faults.map((fault) => formatFault(fault, strategyArg)).join('; ')}.`);
 
 const flagsByField: Readonly<Record<string, string>> = {
   objective: '--objective',
@@ -50,10 +49,10 @@ const flagsByField: Readonly<Record<string, string>> = {
   filter: '--category, --source',
 };
 
-function formatFault({ name, reason }: Fault, given: string): string {
+function formatFault({ name, reason }: Fault, strategyArg: string): string {
   const inFile = /^entry_executable\.strategy\.?(.*)$/s.exec(name);
-  if (inFile !== null) return `${given}: ${inFile[1] === '' ? '' : `${inFile[1]} `}${reason}`;
-  if (name.startsWith('entry_executable.')) return `${given} ${reason}`;
+  if (inFile !== null) return `${strategyArg}: ${inFile[1] === '' ? '' : `${inFile[1]} `}${reason}`;
+  if (name.startsWith('entry_executable.')) return `${strategyArg} ${reason}`;
   const field = Object.keys(flagsByField).find(
     (each) => name === each || name.startsWith(`${each}.`) || name.startsWith(`${each}[`),
   );
@@ -63,8 +62,8 @@ function formatFault({ name, reason }: Fault, given: string): string {
 }
 
 function collectByName<T>(flag: string, pairs: readonly NamedValue<T>[]): Record<string, T> {
-  const twice = pairs.find(([name], i) => pairs.findIndex(([other]) => other === name) < i);
-  if (twice !== undefined) throw new UsageError(`${flag} ${twice[0]} is given twice: say once what it is.`);
+  const duplicate = pairs.find(([name], i) => pairs.findIndex(([other]) => other === name) < i);
+  if (duplicate !== undefined) throw new UsageError(`${flag} ${duplicate[0]} is given twice.`);
   return Object.fromEntries(pairs);
 }
 

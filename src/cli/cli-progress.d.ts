@@ -1,10 +1,10 @@
 /** The part of cli-progress 3.12 that progress.ts uses; the package ships no types. */
 declare module 'cli-progress' {
   interface BarOptions {
-    /** Makes the line. */
+    /** Returns the line to draw. */
     readonly format: () => string;
     readonly stream: NodeJS.WritableStream;
-    /** Redraws a second. */
+    /** Redraws per second. */
     readonly fps: number;
     readonly forceRedraw: boolean;
     readonly gracefulExit: boolean;

@@ -23,15 +23,15 @@ export interface CommonFlags {
   readonly strict?: boolean;
 }
 
-function appendValue(value: string, before: readonly string[]): string[] {
-  if (value === '') throw new InvalidArgumentError('Expected a text that is not empty.');
-  return [...before, value];
+function appendValue(value: string, previous: readonly string[]): string[] {
+  if (value === '') throw new InvalidArgumentError('Expected a non-empty value.');
+  return [...previous, value];
 }
 
-/** The config that `init` writes unless told otherwise. It is read only where it is named. */
+/** Config file that `init` writes by default. It is read only if --config or ODDSLAKE_CONFIG names it. */
 export const configFileDefault = 'oddslake.yaml';
 
-/** Takes a flag that may be given several times. */
+/** An option that can be repeated. */
 export const createRepeatableOption = (flags: string, text: string): Option =>
   new Option(flags, text).argParser(appendValue).default([], 'none');
 
@@ -42,15 +42,16 @@ function parseSeconds(text: string): number {
   return value;
 }
 
-/** Flags that every command takes and not every one has a use for. */
+/** Common flags that have no effect on some commands. */
 type UnusedFlag = '--config' | '--output' | '--set' | '--no-progress' | '--wait' | '--strict';
 
-/** Those that mean nothing to a command that only looks. */
+/** Common flags that have no effect on read-only commands. */
 export const flagsUnusedByReaders: readonly UnusedFlag[] = ['--no-progress', '--wait', '--strict'];
 
 /**
- * Adds the flags that every command has, in a group of their own at the end of its help. `idle`: those that mean nothing
- * to it; they are taken, so that a script can pass the same to all, and left out of its help.
+ * Adds the common flags, as the last group of the help.
+ * @param idle flags without effect on this command. They are accepted, so that scripts can pass the same flags to every
+ *   command, but hidden in the help.
  */
 export function withCommonFlags(command: Command, idle: readonly UnusedFlag[] = []): Command {
   addCommonFlags(command);
@@ -65,12 +66,12 @@ function addCommonFlags(command: Command): void {
     .option('--config <file>', 'config file (default: none, see config/default.yaml for every setting)')
     .option('--output <dir>', "the archive's root (default: output/archive)")
     .addOption(
-      createRepeatableOption('--set <key=value>', 'one setting, e.g. --set poll.page_limit=1000; may be repeated'),
+      createRepeatableOption('--set <key=value>', 'one setting, e.g. --set poll.page_limit=1000; can be repeated'),
     )
     .option('--json', 'one JSON object as the last line of standard output')
     .option('--quiet', 'no progress, and only errors on standard error')
     .addOption(
-      new Option('--log-level <level>', 'least level of log lines').choices([
+      new Option('--log-level <level>', 'minimum level of log lines').choices([
         'trace',
         'debug',
         'info',
@@ -86,19 +87,20 @@ function addCommonFlags(command: Command): void {
         .argParser(parseSeconds)
         .default(600),
     )
-    .option('--strict', 'exit with 4 where there are warnings')
+    .option('--strict', 'exit with 4 if there are warnings')
     .helpOption('--help', 'show this help');
 }
 
-/** Opens what a command works with, runs it, and ends it: signals, settings, log. */
+/** Runs a command with settings, log and signal handlers. `amend` changes the settings given on the command line. */
 export async function withContext<T>(
   flags: CommonFlags,
   version: string,
   mayCreate: boolean,
   work: (context: Context) => Promise<T>,
-  amend: (sources: { set: readonly string[]; output?: string }) => { set: readonly string[]; output?: string } = (
-    same,
-  ) => same,
+  overrideSources: (sources: { set: readonly string[]; output?: string }) => {
+    set: readonly string[];
+    output?: string;
+  } = (sources) => sources,
 ): Promise<T> {
   const [{ loadSettings }, { listSecrets }, { readProcessEnvironment }, { createLog }, { systemDisk }] =
     await Promise.all([
@@ -108,7 +110,10 @@ export async function withContext<T>(
       import('./log.ts'),
       import('../archive/disk/file-system.ts'),
     ]);
-  const { set, output } = amend({ set: flags.set, ...(flags.output === undefined ? {} : { output: flags.output }) });
+  const { set, output } = overrideSources({
+    set: flags.set,
+    ...(flags.output === undefined ? {} : { output: flags.output }),
+  });
   const environment = readProcessEnvironment();
   const settings = await loadSettings({
     env: environment,
@@ -118,21 +123,22 @@ export async function withContext<T>(
     ...(output === undefined ? {} : { output }),
     ...(flags.logLevel === undefined ? {} : { logLevel: flags.logLevel }),
   });
-  const draws = process.stderr.isTTY && environment.TERM !== 'dumb';
+  const canDraw = process.stderr.isTTY && environment.TERM !== 'dumb';
   const log: Log = await createLog({
     level: flags.quiet === true ? 'error' : settings.log.level,
     stream: process.stderr,
     colour: hasColours(process.stderr),
-    draws,
+    draws: canDraw,
     secrets: listSecrets(settings),
   });
-  const unnamed = settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
-  if (unnamed && existsSync(configFileDefault))
-    log.warn({}, `${configFileDefault} is here and not read: name it with --config ${configFileDefault}`);
+  const isUnconfigured =
+    settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
+  if (isUnconfigured && existsSync(configFileDefault))
+    log.warn({}, `${configFileDefault} exists but is not read: pass --config ${configFileDefault} to use it`);
   const stop = new AbortController();
-  const onSignal = (by: 'SIGINT' | 'SIGTERM') => (): void => stop.abort(new InterruptedError(by));
+  const onSignal = (signalName: 'SIGINT' | 'SIGTERM') => (): void => stop.abort(new InterruptedError(signalName));
   const [onInt, onTerm] = [onSignal('SIGINT'), onSignal('SIGTERM')];
-  // Only once: the second Ctrl-C ends the process at once, as people expect.
+  // Only once: a second Ctrl-C ends the process immediately.
   process.once('SIGINT', onInt);
   process.once('SIGTERM', onTerm);
   try {
@@ -148,17 +154,17 @@ export async function withContext<T>(
       disk: systemDisk,
       waitMs: flags.wait * 1000,
       strict: flags.strict === true,
-      async startDisplay(label, total, unit, asking) {
+      async startDisplay(label, total, unit, getRequestRate) {
         const { startProgress } = await import('./progress.ts');
-        const shown = flags.progress && flags.quiet !== true;
-        const what = { label, total, unit, asking };
+        const isShown = flags.progress && flags.quiet !== true;
+        const task = { label, total, unit, asking: getRequestRate };
         return startProgress({
-          ...what,
+          ...task,
           clock: systemClock,
           log,
           stream: process.stderr,
-          canDraw: draws,
-          isShown: shown,
+          canDraw: canDraw,
+          isShown: isShown,
         });
       },
     });
@@ -168,7 +174,7 @@ export async function withContext<T>(
   }
 }
 
-/** The same with the archive that the settings name, for commands that start none. */
+/** Like withContext, with the archive open. For commands that require an existing archive. */
 export const withArchive = <T>(
   flags: CommonFlags,
   version: string,
@@ -184,21 +190,21 @@ export const withArchive = <T>(
     }
   });
 
-/** How the program is called from the working folder: out of a checkout it is not on the PATH. */
+/** Command that starts this program from the working folder. In a checkout, the program is not on the PATH. */
 export function getCommandName(): string {
   if (!import.meta.url.endsWith('.ts')) return 'oddslake';
   const launcher = fileURLToPath(new URL('../../bin/oddslake', import.meta.url));
-  const near = relative('.', launcher);
-  return near.startsWith('..') ? launcher : near;
+  const relativePath = relative('.', launcher);
+  return relativePath.startsWith('..') ? launcher : relativePath;
 }
 
-/** What every command is added to. */
+/** Passed to every function that adds a command. */
 export interface CliContext {
   readonly program: Command;
   readonly version: string;
-  /** The words of the command line behind the program's name. */
+  /** Arguments after the program name. */
   readonly args: readonly string[];
   readonly jobs: JobLoaders;
-  /** Sets the exit code of a command that ended without an error. */
+  /** Sets the exit code of a command that ends without an error. */
   setExitCode(code: number): void;
 }

@@ -29,33 +29,32 @@ const curveWidth = 48;
 const symbolsShown = 5;
 const pointsShown = 10;
 
-/** A backtest for a person: what came of it in a block, then tables of where it came from. */
+/** Formats a backtest: a summary, then tables of the grid, the symbols and the calibration. */
 export function formatBacktest(result: BacktestResult, style: TerminalStyle): string {
   const tables = [formatGrid(result, style), formatSymbolResults(result, style), formatCalibration(result, style)];
   return [formatBacktestSummary(result, style), ...tables.filter((table) => table !== null)].join('\n');
 }
 
-/** In the columns of the other commands' blocks. */
 function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): string {
-  const { asked, summary, coverage, archive, equity } = result;
+  const { asked: request, summary, coverage, archive, equity } = result;
   const { trades, contracts, traded } = summary;
-  const named = asked.objective;
+  const objective = request.objective;
   const lines: (readonly [name: string, value: string])[] = [
     ['strategy', formatStrategyName(result)],
     ['', formatParameters(result.strategy.parameters)],
-    ['span', `${formatWindow(result)}${result.grid === null ? '' : ', held out'}`],
-    [named, `${formatObjective(named, result.value)}${isInDollars(named) ? ' dollars' : ''}`],
+    ['window', `${formatWindow(result)}${result.grid === null ? '' : ', held out'}`],
+    [objective, `${formatObjective(objective, result.value)}${isInDollars(objective) ? ' dollars' : ''}`],
     [
       'symbols',
-      `${formatNumber(summary.symbols)} played, ${formatNumber(traded)} traded, ${formatCount(summary.ticks, 'tick')}`,
+      `${formatNumber(summary.symbols)} tested, ${formatNumber(traded)} traded, ${formatCount(summary.ticks, 'tick')}`,
     ],
     [
       'trades',
       trades === 0
-        ? `none: ${summary.ticks === 0 ? 'there is no tick in the span' : 'nothing met its conditions'}`
+        ? `none: ${summary.ticks === 0 ? 'no ticks in the window' : 'the conditions were never met'}`
         : `${formatNumber(trades)} of ${formatCount(roundContracts(contracts), 'contract')}, ${formatShare(summary.win_rate)} won, fees ${formatAmount(summary.fees)}`,
     ],
-    ['pnl', `${formatDollars(summary.total_pnl)} in all, ${formatDollars(summary.avg_pnl)} a trade`],
+    ['pnl', `${formatDollars(summary.total_pnl)} in total, ${formatDollars(summary.avg_pnl)} per trade`],
     [
       'risk',
       `drawdown ${formatAmount(summary.max_drawdown)}, sharpe ${formatObjective('sharpe', summary.sharpe)}, brier ${formatObjective('brier', summary.brier)}`,
@@ -64,8 +63,8 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
     [
       'coverage',
       coverage.lacking_share === null
-        ? 'no symbol lived in the span'
-        : `${formatShare(coverage.lacking_share, 2)} of the symbols' time is lacking`,
+        ? 'no symbol was live in the window'
+        : `${formatShare(coverage.lacking_share, 2)} of the symbols' lifetime is not covered`,
     ],
     ['archive', `generation ${archive.generation}, ${formatCount(archive.files, 'file')} read`],
     ['manifest', archive.manifest_sha256],
@@ -74,7 +73,7 @@ function formatBacktestSummary(result: BacktestResult, style: TerminalStyle): st
   const width = Math.max(...lines.map(([name]) => name.length));
   const text = lines
     .filter(([, value]) => value !== '')
-    .map(([name, value]) => formatIndented(`  ${name.padEnd(width)}  `, value, style, name === named))
+    .map(([name, value]) => formatIndented(`  ${name.padEnd(width)}  `, value, style, name === objective))
     .join('');
   const warning = formatUncoveredWarning(coverage);
   return warning === null ? text : `${text}${formatIndented(`  ${'warning'.padEnd(width)}  `, warning, style, true)}`;
@@ -87,33 +86,33 @@ const roundContracts = (contracts: number): number => Math.round(contracts * 100
 
 const paintBold = (text: string, { hasColour }: TerminalStyle): string => createPaints(hasColour).bold(text);
 
-/** A line that goes on below itself where the terminal is narrower, broken at blanks. */
-function formatIndented(head: string, value: string, style: TerminalStyle, isStrong = false): string {
-  const room = style.width === null ? Number.POSITIVE_INFINITY : Math.max(20, style.width - head.length);
+/** A labelled line, wrapped at spaces to the width of the terminal. */
+function formatIndented(label: string, value: string, style: TerminalStyle, isStrong = false): string {
+  const textWidth = style.width === null ? Number.POSITIVE_INFINITY : Math.max(20, style.width - label.length);
   const lines = [''];
   for (const word of escapeControls(value).split(' ')) {
     const line = lines.at(-1)!;
     const next = line === '' ? word : `${line} ${word}`;
-    if (line !== '' && next.length > room) lines.push(word);
+    if (line !== '' && next.length > textWidth) lines.push(word);
     else lines[lines.length - 1] = next;
   }
   const painted = lines.map((line) => (isStrong ? paintBold(line, style) : line));
-  return painted.map((line, i) => `${i === 0 ? head : ' '.repeat(head.length)}${line}\n`).join('');
+  return painted.map((line, i) => `${i === 0 ? label : ' '.repeat(label.length)}${line}\n`).join('');
 }
 
 type CellFormatters<Row> = Readonly<Record<string, (row: Row) => string>>;
 
-/** A table under its heading; `fixed`: columns that are no numbers, and may be cut where `text` names them. */
+/** A table with a heading. `text` columns can be shortened, `fixed` ones cannot; all others are numbers. */
 function formatHeadedTable<Row>(
   heading: string,
   rows: readonly Row[],
   cells: CellFormatters<Row>,
   style: TerminalStyle,
-  below: { readonly counted: string; readonly text?: readonly string[]; readonly fixed?: readonly string[] },
+  options: { readonly counted: string; readonly text?: readonly string[]; readonly fixed?: readonly string[] },
 ): string {
   const names = Object.keys(cells);
   const kindOf = (name: string) =>
-    below.text?.includes(name) ? 'text' : below.fixed?.includes(name) ? 'fixed' : 'number';
+    options.text?.includes(name) ? 'text' : options.fixed?.includes(name) ? 'fixed' : 'number';
   const columns = names.map((name) => ({ name, kind: kindOf(name) }) as const);
   const cut = {
     columns,
@@ -121,17 +120,17 @@ function formatHeadedTable<Row>(
     isComplete: true,
     plan: null,
   };
-  const table = renderTable(cut, style, { counted: below.counted, advice: 'widen the terminal' });
+  const table = renderTable(cut, style, { counted: options.counted, advice: 'widen the terminal' });
   return `${paintBold(heading, style)}\n${table}`;
 }
 
-function formatGrid({ asked, grid }: BacktestResult, style: TerminalStyle): string | null {
+function formatGrid({ asked: request, grid }: BacktestResult, style: TerminalStyle): string | null {
   if (grid === null) return null;
-  const names = Object.keys(asked.grid);
-  const points = sortBestFirst(grid, asked.objective);
+  const names = Object.keys(request.grid);
+  const points = sortBestFirst(grid, request.objective);
   const shown = points.slice(0, pointsShown);
-  const told = createObjectiveFormat(
-    asked.objective,
+  const formatValue = createObjectiveFormat(
+    request.objective,
     points.flatMap(({ value, held_out_value }) => [value, held_out_value]),
   );
   const cells: CellFormatters<(typeof points)[number]> = {
@@ -141,22 +140,22 @@ function formatGrid({ asked, grid }: BacktestResult, style: TerminalStyle): stri
         ({ parameters }: (typeof points)[number]) => formatParameter(name, parameters[name]!),
       ]),
     ),
-    chosen_by: ({ value }) => told(value),
+    chosen_by: ({ value }) => formatValue(value),
     trades: (point) => formatNumber(point.trades),
-    held_out: ({ held_out_value }) => told(held_out_value),
-    'trades there': ({ held_out_trades }) => formatNumber(held_out_trades),
+    held_out: ({ held_out_value }) => formatValue(held_out_value),
+    held_out_trades: ({ held_out_trades }) => formatNumber(held_out_trades),
   };
-  const rest = points.length - shown.length;
-  const chosen = grid.best === null ? ', none with a value to choose by: the first was taken' : '';
-  const counted = `${formatCount(points.length, 'point')}${rest === 0 ? '' : `, ${formatNumber(rest)} more in --out and --json`}${chosen}`;
-  return formatHeadedTable(`Grid by ${asked.objective}, the best first`, shown, cells, style, { counted });
+  const hiddenCount = points.length - shown.length;
+  const chosenText = grid.best === null ? ', none with a value: the first one was used' : '';
+  const countText = `${formatCount(points.length, 'point')}${hiddenCount === 0 ? '' : `, ${formatNumber(hiddenCount)} more in --out and --json`}${chosenText}`;
+  return formatHeadedTable(`Grid by ${request.objective}, best first`, shown, cells, style, { counted: countText });
 }
 
 function formatSymbolResults({ symbols }: BacktestResult, style: TerminalStyle): string | null {
   if (symbols.count === 0) return null;
   const { listed } = symbols;
-  const few = listed.length <= 2 * symbolsShown;
-  const shown = few ? listed : [...listed.slice(0, symbolsShown), ...listed.slice(-symbolsShown)];
+  const areAllShown = listed.length <= 2 * symbolsShown;
+  const shown = areAllShown ? listed : [...listed.slice(0, symbolsShown), ...listed.slice(-symbolsShown)];
   const digits = chooseDigits(shown.map(({ pnl }) => pnl));
   const cells: CellFormatters<SymbolRow> = {
     symbol: (row) => row.symbol,
@@ -167,9 +166,9 @@ function formatSymbolResults({ symbols }: BacktestResult, style: TerminalStyle):
     outcome: (row) => (row.outcome === null ? noValue : formatPlainNumber(row.outcome)),
     ticks: (row) => formatNumber(row.ticks),
   };
-  const counted = `${few ? '' : `${shown.length} of `}${formatCount(symbols.count, 'symbol')} with a trade`;
-  const heading = few ? 'Symbols by pnl' : 'The best and the worst symbols by pnl';
-  return formatHeadedTable(heading, shown, cells, style, { counted, text: ['symbol'] });
+  const countText = `${areAllShown ? '' : `${shown.length} of `}${formatCount(symbols.count, 'symbol')} with a trade`;
+  const heading = areAllShown ? 'Symbols by pnl' : 'Best and worst symbols by pnl';
+  return formatHeadedTable(heading, shown, cells, style, { counted: countText, text: ['symbol'] });
 }
 
 function formatCalibration({ calibration }: BacktestResult, style: TerminalStyle): string | null {
@@ -184,8 +183,11 @@ function formatCalibration({ calibration }: BacktestResult, style: TerminalStyle
     brier: ({ brier }) => formatDecimals(brier!, 4),
   };
   const ticks = rows.reduce((sum, row) => sum + row.ticks, 0);
-  const counted = `${formatCount(ticks, 'tick')} of symbols that were settled in the span`;
-  return formatHeadedTable('Calibration: prices against outcomes', rows, cells, style, { counted, fixed: ['price'] });
+  const countText = `${formatCount(ticks, 'tick')} of symbols that settled in the window`;
+  return formatHeadedTable('Calibration: prices against outcomes', rows, cells, style, {
+    counted: countText,
+    fixed: ['price'],
+  });
 }
 
 const formatSigned = (value: number): string => `${value > 0 ? '+' : ''}${formatDecimals(value, 4)}`;
@@ -196,18 +198,18 @@ export interface WrittenBacktestPage {
   readonly sha256: string;
 }
 
-/** Where a page is written to. Throws UsageError where nothing may be written there. */
+/** Resolves the path of a page. Throws UsageError if it is not writable. */
 export const requirePageTarget = ({ disk, layout }: Archive, path: string): string =>
   requireWritableTarget(disk, layout.root, path);
 
-/** Writes the page of a backtest, whole or not at all. */
+/** Writes the page of a backtest atomically. */
 export async function writeBacktestPage(
   { disk }: Archive,
   { random, version }: Context,
   file: string,
   result: BacktestResult,
 ): Promise<WrittenBacktestPage> {
-  // What draws takes its time to load, and few ask for it.
+  // Loaded lazily: the plotting library is slow to load, and few commands need it.
   const { renderBacktestPage } = await import('../report/backtest-page.ts');
   const id = Math.floor(random() * 36 ** 8).toString(36);
   const bytes = Buffer.from(renderBacktestPage(result, version), 'utf8');
@@ -219,36 +221,36 @@ export async function writeBacktestPage(
 
 interface PrintedBacktest {
   readonly result: BacktestResult;
-  /** What it is kept as; null where it is not. */
+  /** ID if it is saved, otherwise null. */
   readonly id: string | null;
   readonly page: WrittenBacktestPage | null;
 }
 
-/** Prints a backtest: for a person with what to do next, or as one JSON line. */
+/** Prints a backtest as text with next steps, or as one JSON line. */
 export function printBacktest(
   { result, id, page }: PrintedBacktest,
   flags: Pick<CommonFlags, 'json' | 'quiet'>,
   { isNew }: { readonly isNew: boolean },
 ): void {
   if (flags.json === true) {
-    const rest = { ...(id === null ? {} : { id }), ...(page === null ? {} : { page }) };
-    process.stdout.write(`${JSON.stringify({ ...result, ...rest })}\n`);
+    const hiddenCount = { ...(id === null ? {} : { id }), ...(page === null ? {} : { page }) };
+    process.stdout.write(`${JSON.stringify({ ...result, ...hiddenCount })}\n`);
     return;
   }
   process.stdout.write(formatBacktest(result, getTerminalStyle(process.stdout)));
   if (flags.quiet === true) return;
   const lines = [
-    ...(page === null ? [] : [`page ${page.file}, ${formatBytes(page.bytes)}: open it in a browser`]),
-    ...(id === null || !isNew ? [] : [`kept as ${id}: oddslake backtest show ${id}`]),
-    ...(page === null ? ['--out page.html writes its curves, trades and every symbol listed'] : []),
-    ...(id === null && isNew ? ['--save keeps it for oddslake backtest list and the service'] : []),
+    ...(page === null ? [] : [`wrote ${page.file}, ${formatBytes(page.bytes)}: open it in a browser`]),
+    ...(id === null || !isNew ? [] : [`saved as ${id}; to show it: oddslake backtest show ${id}`]),
+    ...(page === null ? ['--out page.html writes a page with charts, trades and all symbols'] : []),
+    ...(id === null && isNew ? ['--save saves it for oddslake backtest list and the service'] : []),
   ];
   process.stderr.write(`${lines.join('\n')}\n`);
 }
 
 const sparkLevels = '▁▂▃▄▅▆▇█';
 
-/** A curve in one line of so many characters, from the least of its values to the greatest. */
+/** A curve as one line of at most `width` characters, scaled from the minimum to the maximum value. */
 export function formatSparkline(values: readonly number[], width: number): string {
   if (values.length === 0) return '';
   const [least, most] = [
@@ -257,7 +259,7 @@ export function formatSparkline(values: readonly number[], width: number): strin
   ];
   const shown = Math.min(width, values.length);
   return Array.from({ length: shown }, (_, i) => {
-    // The last of each stretch: a curve ends where its values end.
+    // The last value of each section, so that the line ends at the last value.
     const value = values[Math.ceil(((i + 1) * values.length) / shown) - 1]!;
     const height = most === least ? 0 : (value - least) / (most - least);
     return sparkLevels[Math.min(sparkLevels.length - 1, Math.floor(height * sparkLevels.length))];

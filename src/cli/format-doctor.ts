@@ -19,10 +19,10 @@ const marks: Record<Finding['level'], { readonly mark: string; readonly colour: 
   problem: { mark: '✗', colour: 31 },
 };
 
-/** Where no terminal says how wide it is, lines are not broken. */
+/** Width if there is no terminal: lines are not wrapped. */
 const widthUnlimited = 10_000;
 
-/** What doctor found, for a person. Ends with a newline. */
+/** Formats the findings of doctor. Ends with a newline. */
 export function formatDiagnosis(diagnosis: Diagnosis, style: TerminalStyle): string {
   const paint = (code: number, text: string): string => (style.hasColour ? `\u001b[${code}m${text}\u001b[0m` : text);
   const width = Math.max(40, style.width ?? widthUnlimited);
@@ -30,10 +30,10 @@ export function formatDiagnosis(diagnosis: Diagnosis, style: TerminalStyle): str
   const indent = ' '.repeat(nameWidth + 6);
   const lines = (text: string, first: string): string[] =>
     wrapWords(text, width - indent.length).map((line, i) => `${i === 0 ? first : indent}${line}`);
-  const shown = (finding: Finding): string[] => {
+  const formatFinding = (finding: Finding): string[] => {
     const { mark, colour } = marks[finding.level];
-    const loud = finding.level === 'ok' ? (text: string) => text : (text: string) => paint(1, text);
-    const head = `  ${paint(colour, mark)} ${loud(finding.check)}${' '.repeat(nameWidth - finding.check.length)}  `;
+    const emphasize = finding.level === 'ok' ? (text: string) => text : (text: string) => paint(1, text);
+    const head = `  ${paint(colour, mark)} ${emphasize(finding.check)}${' '.repeat(nameWidth - finding.check.length)}  `;
     const advice =
       finding.advice === null
         ? []
@@ -41,17 +41,21 @@ export function formatDiagnosis(diagnosis: Diagnosis, style: TerminalStyle): str
     return [
       ...lines(escapeControls(finding.found), head),
       ...advice,
-      ...(finding.check === 'settings' ? settings() : []),
+      ...(finding.check === 'settings' ? formatSettings() : []),
     ];
   };
-  const settings = (): string[] =>
+  const formatSettings = (): string[] =>
     diagnosis.settings.flatMap(({ path, value, from }) => [
       ...lines(`${escapeControls(`${path} = ${value}`)} (${escapeControls(from)})`, indent).map((line) =>
         paint(2, line),
       ),
     ]);
   const groups = Map.groupBy(diagnosis.findings, ({ group }) => group);
-  const body = [...groups].flatMap(([group, findings]) => [paint(1, headings[group]), ...findings.flatMap(shown), '']);
+  const body = [...groups].flatMap(([group, findings]) => [
+    paint(1, headings[group]),
+    ...findings.flatMap(formatFinding),
+    '',
+  ]);
   return `${[...body, formatDiagnosisSummary(diagnosis, paint)].join('\n')}\n`;
 }
 
@@ -59,14 +63,14 @@ function formatDiagnosisSummary(
   { findings, problems, warnings, exit_code }: Diagnosis,
   paint: (code: number, text: string) => string,
 ) {
-  const good = findings.length - problems - warnings;
-  const counted = `${formatCount(problems, 'problem')}, ${formatCount(warnings, 'warning')}, ${good} in order.`;
-  if (problems > 0) return `${paint(31, counted)} A run would end with exit code ${exit_code}.`;
-  if (warnings > 0) return `${paint(33, counted)} A run can go on.`;
-  return paint(32, 'All in order.');
+  const okCount = findings.length - problems - warnings;
+  const countText = `${formatCount(problems, 'problem')}, ${formatCount(warnings, 'warning')}, ${okCount} ok.`;
+  if (problems > 0) return `${paint(31, countText)} A run would end with exit code ${exit_code}.`;
+  if (warnings > 0) return `${paint(33, countText)} Runs can continue.`;
+  return paint(32, 'All ok.');
 }
 
-/** Lines of at most `width` columns, broken at spaces; what has none in it is left long. */
+/** Wraps a text at spaces to lines of at most `width` columns. Longer words are not broken. */
 function wrapWords(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(' ')) {

@@ -8,9 +8,9 @@ import type { ListedBacktest } from '../server/workspace/backtests.ts';
 import { renderTable } from './table.ts';
 import type { TerminalStyle } from './terminal-style.ts';
 
-/** A list of keys for a person, or how to make the first one. */
+/** Formats the API keys as a table. */
 export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle): string {
-  if (keys.length === 0) return 'no key yet: oddslake keys create --name NAME makes one\n';
+  if (keys.length === 0) return 'no keys. Create one: oddslake keys create --name NAME\n';
   const cells: Record<string, (key: ListedApiKey) => string> = {
     id: (key) => key.id,
     state: formatKeyState,
@@ -25,9 +25,9 @@ export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle):
   const names = Object.keys(cells);
   const columns = names.map((name) => ({ name, kind: name === 'name' ? 'text' : 'fixed' }) as const);
   const rows = keys.map((key) => names.map((name) => cells[name]!(key)));
-  const good = keys.filter(({ state }) => state === 'active').length;
+  const activeCount = keys.filter(({ state }) => state === 'good').length;
   return renderTable({ columns, rows, isComplete: true, plan: null }, style, {
-    counted: `${formatCount(keys.length, 'key')}, ${formatNumber(good)} good`,
+    counted: `${formatCount(keys.length, 'key')}, ${formatNumber(activeCount)} active`,
     advice: 'widen the terminal',
   });
 }
@@ -38,19 +38,22 @@ function formatKeyState({ state, expires_at, revoked_at }: ListedApiKey): string
   return expires_at === null ? 'active' : `active until ${formatIsoUtc(expires_at)}`;
 }
 
-/** A list of symbols for a person: the first `resultRowsMax`, and how many there are. */
+/** Formats the first `rowsMax` symbols as a table, with the total count. */
 export function formatSymbols(
   { query, known, count, symbols }: SymbolList,
   rowsMax: number,
   style: TerminalStyle,
 ): string {
-  const among = `${formatNumber(known)} known`;
-  if (known === 0) return 'no symbol is known yet: nightly or markets polls the lists\n';
-  if (count === 0) return `no symbol with ${JSON.stringify(query)} among ${among}\n`;
+  const knownText = `${formatNumber(known)} known`;
+  if (known === 0) return 'no known symbols. Poll the market lists: oddslake markets\n';
+  if (count === 0) return `no symbol matches ${JSON.stringify(text)} (${knownText})\n`;
   const shown = symbols.slice(0, rowsMax);
-  const rest = count - shown.length;
-  const counted = count === known ? formatCount(known, 'symbol') : `${formatNumber(count)} of ${among}`;
-  const more = rest === 0 ? counted : `… and ${formatNumber(rest)} more (${counted}; --rows ${count} shows them)`;
+  const hiddenCount = count - shown.length;
+  const countText = count === known ? formatCount(known, 'symbol') : `${formatNumber(count)} of ${knownText}`;
+  const footerText =
+    hiddenCount === 0
+      ? countText
+      : `… and ${formatNumber(hiddenCount)} more (${countText}; to show all: --rows ${count})`;
   const cells: Record<string, (s: ListedSymbol) => string> = {
     symbol: (s) => s.symbol,
     question: (s) => s.question ?? '',
@@ -60,21 +63,21 @@ export function formatSymbols(
     'first … last tick': formatTickDays,
     'last tick': (s) => (s.last_tick === null ? '' : formatDay(s.last_tick)),
   };
-  const wide = style.width === null || style.width >= wideWidthMin;
-  const names = Object.keys(cells).filter((name) => (wide ? name !== 'last tick' : !wideColumns.has(name)));
-  // A symbol is there to be copied: it is cut only where it would leave no room for anything else.
-  const longest = shown.reduce((most, s) => Math.max(most, s.symbol.length), 0);
-  const texts = new Set(['question', 'category', ...(longest > symbolWidthMax ? ['symbol'] : [])]);
-  const kindOf = (name: string) => (name === 'ticks' ? 'number' : texts.has(name) ? 'text' : 'fixed');
+  const isWide = style.width === null || style.width >= wideWidthMin;
+  const names = Object.keys(cells).filter((name) => (isWide ? name !== 'last tick' : !wideColumns.has(name)));
+  // Symbols are copied by users: they are shortened only if they would leave no room for other columns.
+  const symbolWidth = shown.reduce((max, s) => Math.max(max, s.symbol.length), 0);
+  const textColumns = new Set(['question', 'category', ...(symbolWidth > symbolWidthMax ? ['symbol'] : [])]);
+  const kindOf = (name: string) => (name === 'ticks' ? 'number' : textColumns.has(name) ? 'text' : 'fixed');
   const columns = names.map((name) => ({ name, kind: kindOf(name) }) as const);
   const rows = shown.map((s) => names.map((name) => cells[name]!(s)));
   return renderTable({ columns, rows, isComplete: true, plan: null }, style, {
-    counted: more,
+    counted: footerText,
     advice: 'widen the terminal',
   });
 }
 
-/** Terminal columns from which on all there is to show leaves room for the question. */
+/** Minimum terminal width, in columns, for the optional columns. */
 const wideWidthMin = 110;
 const wideColumns: ReadonlySet<string> = new Set(['category', 'first … last tick']);
 const symbolWidthMax = 32;
@@ -88,7 +91,7 @@ function formatTickDays({ first_tick, last_tick }: ListedSymbol): string {
   return first === last ? first : `${first} … ${last}`;
 }
 
-/** A kept backtest as `backtest list --json` has it. Times are epoch milliseconds. */
+/** A saved backtest as printed by `backtest list --json`. Times in epoch ms. */
 export interface BacktestListEntry
   extends Pick<ListedBacktest, 'id' | 'owner' | 'workspace' | 'state' | 'value' | 'error' | 'created_at'> {
   readonly name: string;
@@ -98,16 +101,16 @@ export interface BacktestListEntry
 }
 
 export function toBacktestListEntry(row: ListedBacktest): BacktestListEntry {
-  const asked = JSON.parse(row.asked) as BacktestSpec;
+  const request = JSON.parse(row.asked) as BacktestSpec;
   const { id, owner, workspace, state, value, error, created_at, finished_at } = row;
   return {
     id,
     owner,
     workspace,
     state,
-    name: asked.entry_executable.name,
+    name: request.entry_executable.name,
     version: row.strategy_version,
-    objective: asked.objective,
+    objective: request.objective,
     value,
     error,
     created_at,
@@ -115,16 +118,20 @@ export function toBacktestListEntry(row: ListedBacktest): BacktestListEntry {
   };
 }
 
-/** A list of kept backtests for a person, or how to keep the first one. */
-export function formatBacktestList(rows: readonly BacktestListEntry[], more: boolean, style: TerminalStyle): string {
-  if (rows.length === 0) return 'no backtest is kept yet: oddslake backtest run NAME --save keeps one\n';
+/** Formats the saved backtests as a table. */
+export function formatBacktestList(
+  rows: readonly BacktestListEntry[],
+  footerText: boolean,
+  style: TerminalStyle,
+): string {
+  if (rows.length === 0) return 'no saved backtests. Save one: oddslake backtest run NAME --save\n';
   const cells: Record<string, (row: BacktestListEntry) => string> = {
     id: ({ id }) => id,
     state: ({ state }) => state,
     strategy: ({ name, version }) => (version === null ? name : `${name} ${version}`),
     value: ({ objective, value }) => formatObjective(objective, value),
     objective: ({ objective }) => objective,
-    made: ({ created_at }) => formatIsoUtc(created_at - (created_at % 60_000)).replace(':00Z', 'Z'),
+    created: ({ created_at }) => formatIsoUtc(created_at - (created_at % 60_000)).replace(':00Z', 'Z'),
     user: ({ owner, workspace }) => (workspace === '' ? owner : `${owner} in ${workspace}`),
   };
   const names = Object.keys(cells);
@@ -132,11 +139,11 @@ export function formatBacktestList(rows: readonly BacktestListEntry[], more: boo
     name === 'value' ? 'number' : name === 'strategy' || name === 'user' ? 'text' : 'fixed';
   const columns = names.map((name) => ({ name, kind: kindOf(name) }) as const);
   const shown = rows.map((row) => names.map((name) => cells[name]!(row)));
-  const counted = more
-    ? `the newest ${formatCount(rows.length, 'backtest')}; --rows shows more`
+  const countText = footerText
+    ? `the newest ${formatCount(rows.length, 'backtest')}; to show more: --rows`
     : formatCount(rows.length, 'backtest');
   return renderTable({ columns, rows: shown, isComplete: true, plan: null }, style, {
-    counted,
+    counted: countText,
     advice: 'widen the terminal',
   });
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 
-/** Terminal columns of help where they are not known, as Commander has it too. */
+/** Width of help, in columns, if the terminal width is unknown. The same as Commander's default. */
 const widthDefault = 80;
 
 /** Adds paragraphs after a command's options, wrapped to the terminal. */
@@ -8,12 +8,12 @@ export function withNotes(command: Command, notes: string): Command {
   return command.addHelpText('after', () => `\n${wrapNotes(command, notes)}`);
 }
 
-/** Adds command lines after a command's options, as they are: they are there to be copied. */
+/** Adds example command lines after a command's options. They are not wrapped, so that they can be copied. */
 export function withExamples(command: Command, examples: string): Command {
   return command.addHelpText('after', `\nExamples:\n${examples.replace(/^\n/, '')}`);
 }
 
-/** Adds names and what they mean after a command's options, in the columns of its options. */
+/** Adds a list of terms and their meanings after a command's options, aligned with the options. */
 export function withTerms(command: Command, head: string, terms: Readonly<Record<string, string>>): Command {
   const termWidth = Math.max(...Object.keys(terms).map((term) => term.length));
   return command.addHelpText('after', () => {
@@ -25,22 +25,30 @@ export function withTerms(command: Command, head: string, terms: Readonly<Record
 }
 
 /**
- * How Commander speaks of bad usage: as every other error, and with where to look. A flag of the commands that stands
- * before one is told so: Commander only says that it does not know it.
+ * Makes Commander print usage errors like all other errors, with a hint to `--help`. If a flag of a subcommand precedes
+ * the subcommand, the error says so; Commander only calls it unknown.
  */
 export function configureUsageErrors(program: Command): void {
-  const below = (command: Command, name: string): [Command, string][] =>
-    command.commands.flatMap((each) => [[each, `${name} ${each.name()}`], ...below(each, `${name} ${each.name()}`)]);
-  for (const [command, name] of [[program, 'oddslake'] as const, ...below(program, 'oddslake')]) {
-    command.showHelpAfterError(`${name} --help says what is expected.`);
+  const listSubcommands = (command: Command, name: string): [Command, string][] =>
+    command.commands.flatMap((subcommand) => [
+      [subcommand, `${name} ${subcommand.name()}`],
+      ...listSubcommands(subcommand, `${name} ${subcommand.name()}`),
+    ]);
+  for (const [command, name] of [[program, 'oddslake'] as const, ...listSubcommands(program, 'oddslake')]) {
+    command.showHelpAfterError(`${name} --help shows the usage.`);
     command.configureOutput({
       outputError(text, write) {
         const renamed = renamedFlags.get(/^error: unknown option '(--[\w-]+)/.exec(text)?.[1] ?? '');
         if (renamed !== undefined) return write(`oddslake: ${renamed.before} is now called ${renamed.now}\n`);
         const flag = command.commands.length > 0 ? /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] : undefined;
-        const own =
-          flag !== undefined && below(command, '').some(([{ options }]) => options.some((o) => o.long === flag));
-        write(own ? `oddslake: ${flag} stands after the command: ${name} COMMAND ${flag} …\n` : prefixError(text));
+        const isSubcommandFlag =
+          flag !== undefined &&
+          listSubcommands(command, '').some(([{ options }]) => options.some((option) => option.long === flag));
+        write(
+          isSubcommandFlag
+            ? `oddslake: ${flag} must follow the command: ${name} COMMAND ${flag} …\n`
+            : prefixError(text),
+        );
       },
     });
   }

@@ -8,13 +8,13 @@ import { loadSettings } from '../settings/load.ts';
 import type { Settings } from '../settings/settings.ts';
 import { defaultLayer, parseTextLayer, type SettingsLayer } from '../settings/source.ts';
 
-/** What stands above a setting in a config that `init` writes. */
+/** Comments above the settings in a config that `init` writes. */
 const settingComments: Readonly<Record<string, string>> = {
   upstream: 'The market data service.',
-  'upstream.base_url': 'Where it is.',
+  'upstream.base_url': 'Its base URL.',
   'upstream.api_key_file': 'File that holds the market data key.',
-  'upstream.requests_per_second': 'Requests a second allowed under the key.',
-  'source.name': "The service's name in the archive, which belongs to it alone.",
+  'upstream.requests_per_second': 'Requests per second that the key allows.',
+  'source.name': 'Name of the service in the archive. An archive holds the data of one service.',
   'archive.output': "The archive's root.",
 };
 
@@ -23,27 +23,27 @@ interface ConfigSection {
 }
 
 /**
- * A config file with these settings and nothing else.
- * @param chosen by dotted path; the key itself must not be among them
+ * Formats a config file with the given settings.
+ * @param chosen settings by dotted path, without the API key
  */
 export function formatConfig(chosen: ReadonlyMap<string, unknown>): string {
   const root: ConfigSection = {};
-  // In the order of default.yaml, whatever was told first.
+  // In the order of default.yaml.
   const order = [...defaultLayer.values.keys()];
   for (const [path, value] of [...chosen].sort(([a], [b]) => order.indexOf(a) - order.indexOf(b))) {
     const names = path.split('.');
-    const leaf = names.pop()!;
-    let branch = root;
+    const settingName = names.pop()!;
+    let section = root;
     for (const name of names) {
-      branch[name] ??= {};
-      branch = branch[name] as ConfigSection;
+      section[name] ??= {};
+      section = section[name] as ConfigSection;
     }
-    branch[leaf] = value;
+    section[settingName] = value;
   }
   const head = [
-    '# Settings of oddslake, for --config or ODDSLAKE_CONFIG. Relative paths start at the folder of this file.',
-    `# Every other setting has its default; all of them, with units: ${findDefaultsFile()}`,
-    ...(chosen.has('upstream.api_key_file') ? [] : ['# The market data key comes from ODDSLAKE_API_KEY.']),
+    '# Settings of oddslake, for --config or ODDSLAKE_CONFIG. Paths are relative to the folder of this file.',
+    `# All other settings have their defaults. All settings with units: ${findDefaultsFile()}`,
+    ...(chosen.has('upstream.api_key_file') ? [] : ['# The market data key is read from ODDSLAKE_API_KEY.']),
   ];
   const sections = Object.entries(root).map(([name, value]) => formatConfigLines(name, value, '').join('\n'));
   return `${[head.join('\n'), ...sections].join('\n\n')}\n`;
@@ -54,26 +54,26 @@ function formatConfigLines(path: string, value: unknown, indent: string): string
   const comment = settingComments[path] === undefined ? [] : [`${indent}# ${settingComments[path]}`];
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return [...comment, `${indent}${name}: ${formatScalar(value)}`];
-  const inner = Object.entries(value).flatMap(([key, below]) =>
-    formatConfigLines(`${path}.${key}`, below, `${indent}  `),
+  const children = Object.entries(value).flatMap(([key, child]) =>
+    formatConfigLines(`${path}.${key}`, child, `${indent}  `),
   );
-  return [...comment, `${indent}${name}:`, ...inner];
+  return [...comment, `${indent}${name}:`, ...children];
 }
 
-/** A value as YAML in one line: bare where that reads back as the same, as JSON otherwise, which YAML takes too. */
+/** A value as YAML in one line: unquoted if it reads back as the same string, otherwise as JSON, which is valid YAML. */
 function formatScalar(value: unknown): string {
   if (typeof value !== 'string' || !/^[\w./~][\w./~:-]*$/.test(value)) return JSON.stringify(value);
   return parse(`${value}`) === value && !value.endsWith(':') ? value : JSON.stringify(value);
 }
 
-/** Where default.yaml is: beside the program, which is one folder further down in the built package. */
+/** Path of default.yaml. The built program is one folder further down. */
 function findDefaultsFile(): string {
   const places = ['../../config/default.yaml', '../../../config/default.yaml'];
-  const found = places.map((up) => fileURLToPath(new URL(up, import.meta.url))).find((path) => existsSync(path));
-  return found ?? 'config/default.yaml';
+  const path = places.map((up) => fileURLToPath(new URL(up, import.meta.url))).find((each) => existsSync(each));
+  return path ?? 'config/default.yaml';
 }
 
-/** A person at a terminal. */
+/** Asks a user on a terminal. */
 export interface Prompter {
   ask(question: string): Promise<string>;
   print(text: string): void;
@@ -82,7 +82,7 @@ export interface Prompter {
 interface SettingPrompt {
   readonly path: string;
   readonly question: string;
-  /** What an empty answer stands for, as shown; null where there must be an answer. */
+  /** Displayed default, used for an empty answer; null if an answer is required. */
   fallback(settings: Settings): string | null;
 }
 
@@ -95,11 +95,11 @@ const settingPrompts: readonly SettingPrompt[] = [
   {
     path: 'upstream.api_key_file',
     question: 'File that holds the market data key',
-    fallback: () => 'none, ODDSLAKE_API_KEY will be set',
+    fallback: () => 'none, from ODDSLAKE_API_KEY',
   },
   {
     path: 'upstream.requests_per_second',
-    question: 'Requests a second that the key allows',
+    question: 'Requests per second that the key allows',
     fallback: ({ upstream }) => String(upstream.requestsPerSecond),
   },
   { path: 'archive.output', question: 'Folder of the archive', fallback: () => getDefault('archive.output') },
@@ -113,94 +113,99 @@ const settingPrompts: readonly SettingPrompt[] = [
 const getDefault = (path: string): string => String(defaultLayer.values.get(path));
 
 export interface InitAnswers {
-  /** What goes into the config, by dotted path. */
+  /** Settings for the config, by dotted path. */
   readonly chosen: ReadonlyMap<string, unknown>;
-  /** The same as settings, the key included where it was told. */
+  /** The resulting settings, with the API key if it is known. */
   readonly settings: Settings;
 }
 
 /**
- * What was told by environment and flags, checked, and what a person answers to the rest. A bad answer is asked for
- * again, by the same rules as any setting.
- * @param base folder that relative paths start at
- * @param told later layers beat earlier ones
- * @param person null where there is no terminal
- * @throws UsageError for a bad value that was told, and naming what is missing where nobody can be asked
+ * Checks the settings of environment and flags, and asks for the others. Repeats a question after an invalid answer.
+ * @param base folder of relative paths
+ * @param given later layers override earlier ones
+ * @param prompter null if there is no terminal
+ * @throws UsageError for an invalid given value, or for a missing value without a terminal
  */
 export async function collectAnswers(
   base: string,
-  told: readonly SettingsLayer[],
-  person: Prompter | null,
+  given: readonly SettingsLayer[],
+  prompter: Prompter | null,
 ): Promise<InitAnswers> {
-  const layers = [...told];
+  const layers = [...given];
   const load = (more: readonly SettingsLayer[]) => loadSettings({ env: {}, cwd: base, layers: [...layers, ...more] });
   let settings = await load([]);
-  for (const { path, question, fallback } of settingPrompts) {
+  for (const { path, question, fallback: defaultAnswer } of settingPrompts) {
     if (isGiven(layers, path)) continue;
-    const shown = fallback(settings);
-    if (person === null) {
-      if (shown === null)
+    const defaultText = defaultAnswer(settings);
+    if (prompter === null) {
+      if (defaultText === null)
         throw new UsageError(
-          'Nothing says where the market data service is: give --base-url, or set ODDSLAKE_BASE_URL. On a terminal it is asked for.',
+          'The URL of the market data service is missing: pass --base-url, or set ODDSLAKE_BASE_URL. On a terminal, init asks for it.',
         );
       continue;
     }
-    const layer = await askForSetting(person, path, shown === null ? question : `${question} [${shown}]`, shown, load);
-    if (layer !== null) layers.push(layer);
+    const answerLayer = await askForSetting(
+      prompter,
+      path,
+      defaultText === null ? question : `${question} [${defaultText}]`,
+      defaultText,
+      load,
+    );
+    if (answerLayer !== null) layers.push(answerLayer);
     settings = await load([]);
   }
   const chosen = new Map<string, unknown>();
   for (const { values } of layers) for (const [path, value] of values) chosen.set(path, value);
-  // Where the archive is was decided, if only by leaving the default: it stays there whatever the working folder is.
+  // Always written, so that the archive does not depend on the working folder.
   if (!chosen.has('archive.output')) chosen.set('archive.output', getDefault('archive.output'));
   chosen.delete('upstream.api_key');
   return { chosen, settings };
 }
 
-/** A key that was told makes the question for its file needless. */
+/** Whether a layer sets `path`. A given API key also makes the key file unnecessary. */
 const isGiven = (layers: readonly SettingsLayer[], path: string): boolean =>
   layers.some(({ values }) => values.has(path)) ||
   (path === 'upstream.api_key_file' && isGiven(layers, 'upstream.api_key'));
 
 async function askForSetting(
-  person: Prompter,
+  prompter: Prompter,
   path: string,
   question: string,
-  fallback: string | null,
+  defaultAnswer: string | null,
   load: (more: readonly SettingsLayer[]) => Promise<Settings>,
 ): Promise<SettingsLayer | null> {
   for (;;) {
-    const answer = (await person.ask(`${question}: `)).trim();
-    if (answer === '' && fallback !== null) return null;
+    const answer = (await prompter.ask(`${question}: `)).trim();
+    if (answer === '' && defaultAnswer !== null) return null;
     try {
-      const layer = parseTextLayer(path, answer, 'your answer');
-      await load([layer]);
-      // An empty text stands for none.
-      if (layer.values.get(path) !== null) return layer;
-      person.print('It is needed.');
+      const answerLayer = parseTextLayer(path, answer, 'your answer');
+      await load([answerLayer]);
+      // An empty text is parsed as null.
+      if (answerLayer.values.get(path) !== null) return answerLayer;
+      prompter.print('A value is required.');
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
-      person.print(error.message);
+      prompter.print(error.message);
     }
   }
 }
 
 export const createConfigExistsError = (file: string): UsageError =>
-  new UsageError(`${file} is there already, and init never overwrites a file. Name another one, or edit that one.`);
+  new UsageError(`${file} already exists, and init never overwrites a file. Choose another name, or edit the file.`);
 
 /**
- * Puts a config in its place, whole, once the archive is there that it names: one that was broken off anywhere can be
- * repeated. Where the archive cannot be made, nothing is left of the config; the error is thrown on.
- * @throws UsageError where there is a file already, or none may be written; OddslakeError where the disk is full
+ * Writes a config atomically, after creating its archive, so that an interrupted init can be repeated. If the archive
+ * cannot be created, no config is left behind and the error is rethrown.
+ * @throws UsageError if the file exists or cannot be written; OddslakeError if the disk is full
  */
 export function writeConfig<T>(disk: Disk, file: string, text: string, makeArchive: () => T): T {
   const draft = join(dirname(file), `.${basename(file)}.oddslake-new`);
-  // First, so that a folder that takes no file gets no archive either.
+  // First, so that no archive is created if the config cannot be written.
   requireConfigWritable(file, () => writeDraft(disk, draft, text));
   try {
-    const made = makeArchive();
+    const archive = makeArchive();
     if (!tryLink(disk, draft, file)) requireConfigWritable(file, () => disk.rename(draft, file));
-    return made;
+    return archive;
   } finally {
     disk.remove(draft);
     disk.syncFolder(dirname(file));
@@ -225,7 +230,7 @@ function requireConfigWritable(file: string, work: () => void): void {
   }
 }
 
-/** False where the file system knows no hard links. */
+/** Returns false if the file system does not support hard links. */
 function tryLink(disk: Disk, from: string, to: string): boolean {
   try {
     disk.link(from, to);
@@ -238,7 +243,7 @@ function tryLink(disk: Disk, from: string, to: string): boolean {
   }
 }
 
-/** A disk that is full or fails is told as that. */
+/** Whether the disk is full or failing. Such errors are not usage errors. */
 const isDiskError = (error: unknown): boolean => ['ENOSPC', 'EDQUOT', 'EIO'].includes(getErrorCode(error) ?? '');
 
 const getErrorCode = (error: unknown): string | undefined =>

@@ -6,18 +6,18 @@ import { createPaints } from './terminal-style.ts';
 type LogLevel = Settings['log']['level'];
 
 export interface CliLogOptions {
-  /** Least level that is written; `silent` for none. */
+  /** Minimum level; `silent` writes nothing. */
   readonly level: LogLevel;
-  /** Where lines go; a terminal gets readable ones, anything else one JSON object a line. */
+  /** Output stream. A terminal gets readable lines, any other stream one JSON object per line. */
   readonly stream: Writable & { readonly isTTY?: boolean };
-  /** On a terminal: whether it has colours, and whether it can draw a line anew; both where it is not given. */
+  /** On a terminal: whether it supports colours, and whether it can redraw a line. Both default to true. */
   readonly colour?: boolean;
   readonly draws?: boolean;
-  /** Texts that never leave, wherever in a line they stand: the key. */
+  /** Secrets, such as API keys, which are redacted anywhere in a line. */
   readonly secrets?: readonly string[];
 }
 
-/** Opens the log; pino is loaded only here, as commands that log nothing should not wait for it. */
+/** Opens the log. Imports pino lazily, because most commands log nothing. */
 export async function createLog({
   level,
   stream,
@@ -26,10 +26,11 @@ export async function createLog({
   secrets = [],
 }: CliLogOptions): Promise<Log> {
   const { pino, stdTimeFunctions } = await import('pino');
-  const hide = createRedactor(secrets);
-  // A progress bar may stand in this line; it is drawn again below.
-  const start = draws ? '\r\u001b[2K' : '';
-  const shape = stream.isTTY === true ? (line: string) => start + formatLogLine(line, colour) : (line: string) => line;
+  const redact = createRedactor(secrets);
+  // Clears a progress bar in this line; the bar is then redrawn below.
+  const clearLine = draws ? '\r\u001b[2K' : '';
+  const format =
+    stream.isTTY === true ? (line: string) => clearLine + formatLogLine(line, colour) : (line: string) => line;
   const options = {
     level,
     base: null,
@@ -37,7 +38,7 @@ export async function createLog({
     formatters: { level: (label: string) => ({ level: label }) },
     redact: { paths: secretPaths, censor: '(hidden)' },
   };
-  const log: Log = pino(options, { write: (line: string) => void stream.write(hide(shape(line))) });
+  const log: Log = pino(options, { write: (line: string) => void stream.write(redact(format(line))) });
   return log;
 }
 
@@ -51,26 +52,26 @@ const secretNames = [
   '["x-api-key"]',
   'authorization',
 ];
-const secretPaths = ['', '*.', '*.*.'].flatMap((above) =>
-  secretNames.map((name) => (name.startsWith('[') ? above.slice(0, -1) + name : above + name)),
+const secretPaths = ['', '*.', '*.*.'].flatMap((prefix) =>
+  secretNames.map((name) => (name.startsWith('[') ? prefix.slice(0, -1) + name : prefix + name)),
 );
 
 const levelColours: Readonly<Record<string, 'yellow' | 'red'>> = { warn: 'yellow', error: 'red', fatal: 'red' };
 
-/** `12:00:00 warn  symbol retired  symbol=ABC runs=5`, and an error's stack below it. */
+/** Formats `12:00:00 warn  symbol suspended  symbol=ABC runs=5`, with the stack of an error below. */
 function formatLogLine(line: string, colour: boolean): string {
   const { time, level, msg, err, ...facts } = JSON.parse(line) as Record<string, unknown>;
   const { stack, message } = (err ?? {}) as { stack?: string; message?: string };
   const details = Object.entries(facts).map(([name, value]) => toOneLine(`${name}=${formatLogValue(value)}`));
   const paint = createPaints(colour)[levelColours[String(level)] ?? 'faint'];
-  const head = `${String(time).slice(11, 19)} ${paint(String(level).padEnd(5))} ${toOneLine(String(msg ?? ''))}`;
-  const below = err === undefined ? '' : `\n${replaceControls(stack ?? message ?? formatLogValue(err))}`;
-  return `${[head, details.join(' ')].filter((text) => text !== '').join('  ')}${below}\n`;
+  const heading = `${String(time).slice(11, 19)} ${paint(String(level).padEnd(5))} ${toOneLine(String(msg ?? ''))}`;
+  const stackText = err === undefined ? '' : `\n${replaceControls(stack ?? message ?? formatLogValue(err))}`;
+  return `${[heading, details.join(' ')].filter((text) => text !== '').join('  ')}${stackText}\n`;
 }
 
 const formatLogValue = (value: unknown): string =>
   typeof value === 'string' && /^[\w.:/+-]+$/.test(value) ? value : JSON.stringify(value);
 
-/** What an upstream sends must not steer the reader's terminal. */
+/** Replaces control characters: upstream data must not control the terminal. */
 const replaceControls = (text: string): string => text.replace(/[\p{Cc}--[\n]]/gv, '\ufffd');
 const toOneLine = (text: string): string => replaceControls(text).replaceAll('\n', ' ');

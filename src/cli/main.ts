@@ -35,14 +35,14 @@ import { configureUsageErrors, withExamples, withNotes } from './help.ts';
 
 /** Runs the command line and resolves to its exit code. `jobs` come from outside: src imports nothing from jobs. */
 export async function main(argv: readonly string[], jobs: JobLoaders): Promise<number> {
-  // A reader that has seen enough (head) closes the pipe: that is no failure of ours.
+  // A reader such as `head` may close the pipe early. This is not an error.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0);
     throw error;
   });
-  // Whoever reads the log may go away, or its disk be full: it is lost then, and the work goes on.
+  // The log reader may exit, or its disk may be full. The log is then lost, but the command continues.
   process.stderr.on('error', () => {});
-  // What nobody waits for ends the process all the same, and says so as everything else does.
+  // Errors outside an awaited promise end the process with the usual message.
   const onUncaught = (error: unknown): void => process.exit(printError(argv, error));
   process.on('uncaughtException', onUncaught);
   let exitCode: number = exitCodes.done;
@@ -54,7 +54,7 @@ export async function main(argv: readonly string[], jobs: JobLoaders): Promise<n
     await program.parseAsync(argv);
     return exitCode;
   } catch (error) {
-    // Commander has said already what was wrong.
+    // Commander has already printed the error.
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return exitCodes.done;
       await printUsageErrorJson(argv, jobs, new UsageError(error.message.replace(/^error: /, '').replace('\n', ' ')));
@@ -66,7 +66,7 @@ export async function main(argv: readonly string[], jobs: JobLoaders): Promise<n
   }
 }
 
-/** A job's last line of `--json` is a summary, whatever the exit code: bad usage included. */
+/** With `--json`, the last line of a job is always a summary, also after a usage error. */
 async function printUsageErrorJson(argv: readonly string[], jobs: JobLoaders, error: UsageError): Promise<void> {
   const job = argv[2];
   if (job === undefined || !Object.hasOwn(jobs, job) || !argv.includes('--json')) return printErrorJson(argv, error);
@@ -74,17 +74,17 @@ async function printUsageErrorJson(argv: readonly string[], jobs: JobLoaders, er
   process.stdout.write(`${JSON.stringify(summarizeNotStarted(job, readVersion(), performance.timeOrigin, error))}\n`);
 }
 
-/** Says what ended a command, in one sentence; where it came about is for those who ask for it. Returns the exit code. */
+/** Prints the error in one sentence, with the stack at log level debug or trace. Returns the exit code. */
 function printError(argv: readonly string[], error: unknown): number {
   const level = argv[argv.indexOf('--log-level') + 1] ?? '';
-  const wanted = argv.includes('--log-level') && ['debug', 'trace'].includes(level);
-  const stack = wanted && error instanceof Error ? `\n${error.stack}` : '';
+  const hasStack = argv.includes('--log-level') && ['debug', 'trace'].includes(level);
+  const stack = hasStack && error instanceof Error ? `\n${error.stack}` : '';
   process.stderr.write(`oddslake: ${formatErrorMessage(error)}${stack}\n`);
   printErrorJson(argv, error);
   return toExitCode(error, false);
 }
 
-/** With `--json` any command that ends in an error has one JSON object as its last line. */
+/** With `--json`, the last line of a failed command is one JSON object. */
 function printErrorJson(argv: readonly string[], error: unknown): void {
   if (!argv.includes('--json')) return;
   process.stdout.write(
@@ -92,25 +92,27 @@ function printErrorJson(argv: readonly string[], error: unknown): void {
   );
 }
 
-/** From package.json, which is one folder further up in the built package. */
+/** Reads the version from package.json, which is one folder further up in the built package. */
 function readVersion(): string {
-  for (const up of ['../../package.json', '../../../package.json']) {
+  for (const prefix of ['../../package.json', '../../../package.json']) {
     try {
-      return (JSON.parse(readFileSync(new URL(up, import.meta.url), 'utf8')) as { version: string }).version;
+      return (JSON.parse(readFileSync(new URL(prefix, import.meta.url), 'utf8')) as { version: string }).version;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }
   }
-  throw new Error('package.json is missing beside the program');
+  throw new Error('package.json was not found next to the program');
 }
 
-/** The whole command line. Commands load what they need when they run, so that help comes at once. */
-/** @param words those of the command line behind the program's name */
+/**
+ * Creates the command line. Commands import their modules when they run, so that help starts fast.
+ * @param words arguments after the program name
+ */
 export function createProgram(
   version: string,
   jobs: JobLoaders,
-  exit: (code: number) => void,
-  words: readonly string[] = [],
+  setExitCode: (code: number) => void,
+  args: readonly string[] = [],
 ): Command {
   const program = new Command('oddslake')
     .description('Records a prediction-market data service: every tick exactly once, as day-partitioned Parquet.')
@@ -120,20 +122,20 @@ export function createProgram(
     .exitOverride();
   withExamples(program, examples);
   withNotes(program, notes);
-  const shell: CliContext = { program, version, args: words, jobs, setExitCode: exit };
+  const cli: CliContext = { program, version, args: args, jobs, setExitCode: setExitCode };
   program.commandsGroup('Collect:');
-  for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(shell);
-  for (const add of [addSchedule, addPublish]) add(shell);
-  program.commandsGroup('Look:');
-  for (const add of [addStatus, addReport, addSymbols, addGaps, addSql, addExport, addChanges]) add(shell);
+  for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(cli);
+  for (const add of [addSchedule, addPublish]) add(cli);
+  program.commandsGroup('Inspect:');
+  for (const add of [addStatus, addReport, addSymbols, addGaps, addSql, addExport, addChanges]) add(cli);
   program.commandsGroup('Research:');
-  addBacktest(shell);
-  program.commandsGroup('Keep:');
-  for (const add of [addDoctor, addVerify, addSnapshot, addUpgrade]) add(shell);
+  addBacktest(cli);
+  program.commandsGroup('Maintain:');
+  for (const add of [addDoctor, addVerify, addSnapshot, addUpgrade]) add(cli);
   program.commandsGroup('Serve:');
-  for (const add of [addServe, addKeys, addTokens]) add(shell);
+  for (const add of [addServe, addKeys, addTokens]) add(cli);
   program.commandsGroup('Try:');
-  for (const add of [addSandbox, addDemo]) add(shell);
+  for (const add of [addSandbox, addDemo]) add(cli);
   for (const command of program.commands.flatMap((each) => [each, ...each.commands])) command.exitOverride();
   configureUsageErrors(program);
   return program;
@@ -148,4 +150,4 @@ const examples = `
 
 const notes = `
 Times are UTC. Exit codes: 0 done, 1 unexpected, 2 usage or settings, 3 key refused, 4 incomplete, 5 another run is writing,
-6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal. oddslake COMMAND --help says more of each.`;
+6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal. See oddslake COMMAND --help for details.`;

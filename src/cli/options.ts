@@ -8,7 +8,7 @@ import type { Window } from '../base/window.ts';
 import { formatErrorMessage } from '../collector/run/error-message.ts';
 import { createRepeatableOption } from './command-context.ts';
 
-/** What several commands take alike: `--symbol`, `--from`, `--to`, a number of rows. */
+/** Options that several commands share. */
 export const createSymbolOption = (): Option =>
   createRepeatableOption('--symbol <symbol>', 'only this symbol; can be repeated').default([], 'all of them');
 
@@ -17,7 +17,7 @@ export const createFromOption = (byDefault = ''): Option =>
 
 export const createToOption = (byDefault = ''): Option => new Option('--to <time>', `end, excluded${byDefault}`);
 
-/** `--from` and `--to` as given; an end that is not given is null. Throws UsageError for times that are none. */
+/** Parses `--from` and `--to`; an omitted one is null. Throws UsageError for an invalid time or an empty window. */
 export function parseTimeRange(flags: { readonly from?: string; readonly to?: string }): {
   from: number | null;
   to: number | null;
@@ -25,40 +25,38 @@ export function parseTimeRange(flags: { readonly from?: string; readonly to?: st
   const from = flags.from === undefined ? null : parseTime(flags.from, '--from');
   const to = flags.to === undefined ? null : parseTime(flags.to, '--to');
   if (from !== null && to !== null && from >= to)
-    throw new UsageError(
-      `--from must be before --to: ${flags.from} is not before ${flags.to}, and the end is excluded.`,
-    );
+    throw new UsageError(`--from must be before --to, which is excluded: ${flags.from} is not before ${flags.to}.`);
   return { from, to };
 }
 
-/** The same with both ends given, as an option of the command requires. */
+/** Like parseTimeRange, for commands that require both flags. */
 export function parseTimeWindow(flags: { readonly from: string; readonly to: string }): Window {
   const { from, to } = parseTimeRange(flags);
   return { from: from!, to: to! };
 }
 
-/** The facts of symbols named by `--symbol`, each once. Throws UsageError for one that the archive does not know. */
+/** Facts of the symbols given by `--symbol`, without duplicates. Throws UsageError for an unknown symbol. */
 export const findKnownSymbols = (archive: Archive, symbols: readonly string[]): SymbolFacts[] =>
   [...new Set(symbols)].map((symbol) => {
     const facts = readSymbol(archive.state.db, symbol);
     if (facts !== undefined) return facts;
     throw new UsageError(
-      `--symbol ${symbol} is not known in this archive. oddslake symbols ${symbol.slice(0, 20)} looks for ones like it.`,
+      `--symbol ${symbol} is not known in this archive. Search for similar symbols: oddslake symbols ${symbol.slice(0, 20)}`,
     );
   });
 
-/** Takes a flag whose value is a whole number of at least `least`, and at most `most`. */
+/** Creates a parser of flags whose value is a whole number from `min` to `max`. */
 export const createIntegerParser =
-  (least: number, most = Number.MAX_SAFE_INTEGER) =>
+  (min: number, max = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
     const value = Number(text);
-    if (/^\d+$/.test(text) && least <= value && value <= most) return value;
+    if (/^\d+$/.test(text) && min <= value && value <= max) return value;
     throw new InvalidArgumentError(
-      `Expected a whole number, ${least} ${most === Number.MAX_SAFE_INTEGER ? 'or more' : `to ${most}`}.`,
+      `Expected a whole number, ${min} ${max === Number.MAX_SAFE_INTEGER ? 'or more' : `to ${max}`}.`,
     );
   };
 
-/** The symbols that `--symbols-file` names, one a line. Throws UsageError where it cannot be read, or names none. */
+/** Reads the symbols of `--symbols-file`, one per line. Throws UsageError if it cannot be read or is empty. */
 export async function readSymbolsFile(path: string): Promise<string[]> {
   const { readFile } = await import('node:fs/promises');
   let text: string;
@@ -68,6 +66,6 @@ export async function readSymbolsFile(path: string): Promise<string[]> {
     throw new UsageError(`--symbols-file: ${formatErrorMessage(error)}`, { cause: error });
   }
   const symbols = text.split(/\r?\n/).filter((line) => line.trim() !== '');
-  if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} names no symbol.`);
+  if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} contains no symbol.`);
   return symbols;
 }

@@ -14,12 +14,12 @@ import {
   wrapText,
 } from './terminal-style.ts';
 
-/** How it ended, and what is said of that behind the time that it took. */
+/** Texts of each outcome, before and after the duration. */
 const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
   done: ['done', ''],
   failed: ['failed', ''],
   usage: ['not started', ''],
-  credential: ['stopped', ': the key was refused'],
+  credential: ['stopped', ': the key was rejected'],
   incomplete: ['done', ', but incomplete'],
   busy: ['ended', ', but not published: another run is writing'],
   damaged: ['ended', ': the archive is damaged'],
@@ -27,24 +27,24 @@ const outcomeTexts: Record<Summary['outcome'], readonly [ending: string, more: s
   interrupted: ['stopped', '; what was accepted is kept'],
 };
 
-/** Off a terminal: neither wrapped nor coloured. */
+/** Style without a terminal: neither wrapped nor coloured. */
 const plainStyle: TerminalStyle = { width: null, hasColour: false };
 
-/** The end of a job, for a person: what came in, what was published, what is missing, what to do. */
+/** Formats the summary of a job: ticks, published files, missing windows and the next action. */
 export function formatSummary(summary: Summary, root: string, style: TerminalStyle = plainStyle): string {
   const { bold, faint, green, yellow, red } = createPaints(style.hasColour);
   const { job, outcome, warnings_count } = summary;
-  const calm = outcome === 'done' && warnings_count === 0 ? green : yellow;
-  const paint = outcome === 'done' || outcome === 'incomplete' || outcome === 'interrupted' ? calm : red;
-  const took = formatDuration(summary.finished_at - summary.started_at);
-  const [ending, more] = outcomeTexts[outcome];
-  const head = `${bold(job)} ${paint(ending)} after ${took}${more === '' ? '' : paint(more)}`;
+  const doneColour = outcome === 'done' && warnings_count === 0 ? green : yellow;
+  const paint = outcome === 'done' || outcome === 'incomplete' || outcome === 'interrupted' ? doneColour : red;
+  const duration = formatDuration(summary.finished_at - summary.started_at);
+  const [ending, detail] = outcomeTexts[outcome];
+  const label = `${bold(job)} ${paint(ending)} after ${duration}${detail === '' ? '' : paint(detail)}`;
   const rows = buildSummaryRows(summary, root, style.width);
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, values]) =>
     values.map((value, i) => `  ${faint((i === 0 ? name : '').padEnd(width))}  ${value}`),
   );
-  return [head, ...lines, ...formatProblems(summary, style), ...formatNextAction(summary, style)].join('\n');
+  return [label, ...lines, ...formatProblems(summary, style), ...formatNextAction(summary, style)].join('\n');
 }
 
 function formatProblems(
@@ -58,16 +58,16 @@ function formatProblems(
     out.push('', ...warnings.flatMap((warning) => formatLabelled('warning:', yellow, warning, style)));
   if (warnings_count > warnings.length)
     out.push(`… and ${formatCount(warnings_count - warnings.length, 'warning')} more`);
-  const whole = failures.filter(({ symbol }) => symbol === null);
-  if (whole.length > 0)
-    out.push('', ...whole.flatMap(({ reason }) => formatLabelled('incomplete:', yellow, reason, style)));
-  const windows = failures.filter(({ symbol }) => symbol !== null);
-  if (windows.length > 0) {
-    const all = failures_count - whole.length;
-    // A night asks no more for what it was told to be lost.
-    const next = windows.some(({ reason }) => reason.startsWith('lost: ')) ? '' : '; the next run asks again';
-    out.push('', `${formatCount(all, 'window')} could not be fetched${next}:`);
-    for (const { symbol, from, to, reason } of windows.slice(0, windowsShown))
+  const runFailures = failures.filter(({ symbol }) => symbol === null);
+  if (runFailures.length > 0)
+    out.push('', ...runFailures.flatMap(({ reason }) => formatLabelled('incomplete:', yellow, reason, style)));
+  const windowFailures = failures.filter(({ symbol }) => symbol !== null);
+  if (windowFailures.length > 0) {
+    const windowsCount = failures_count - runFailures.length;
+    // Nightly runs do not request lost windows again.
+    const nextText = windowFailures.some(({ reason }) => reason.startsWith('lost: ')) ? '' : '; the next run retries';
+    out.push('', `${formatCount(windowsCount, 'window')} could not be fetched${nextText}:`);
+    for (const { symbol, from, to, reason } of windowFailures.slice(0, windowsShown))
       out.push(
         ...wrapText(
           `${escapeControls(symbol!)}  ${formatIsoUtc(from!)} … ${formatIsoUtc(to!)}  ${escapeControls(reason)}`,
@@ -76,14 +76,14 @@ function formatProblems(
           '      ',
         ),
       );
-    if (all > windowsShown) out.push(`  … and ${formatNumber(all - windowsShown)} more`);
+    if (windowsCount > windowsShown) out.push(`  … and ${formatNumber(windowsCount - windowsShown)} more`);
   }
   return out;
 }
 
 const windowsShown = 5;
 
-/** The one thing to do next, its command by itself in a line, so that it can be copied. */
+/** Formats the next action, with its command in a separate line, so that it can be copied. */
 function formatNextAction({ next_action: action }: Summary, style: TerminalStyle): string[] {
   if (action === null || action === undefined) return [];
   const { bold } = createPaints(style.hasColour);
@@ -93,16 +93,16 @@ function formatNextAction({ next_action: action }: Summary, style: TerminalStyle
 }
 
 function formatLabelled(
-  head: string,
+  label: string,
   paint: (text: string) => string,
   text: string,
   { width }: TerminalStyle,
 ): string[] {
-  const [first, ...rest] = wrapText(`${head} ${escapeControls(text)}`, width, '', '  ');
-  return [paint(head) + first!.slice(head.length), ...rest];
+  const [first, ...rest] = wrapText(`${label} ${escapeControls(text)}`, width, '', '  ');
+  return [paint(label) + first!.slice(label.length), ...rest];
 }
 
-/** Prints a summary and sets the exit code by it. */
+/** Prints a summary and sets its exit code. */
 export function reportSummary(
   shell: CliContext,
   flags: Pick<CommonFlags, 'json'>,
@@ -113,7 +113,7 @@ export function reportSummary(
   shell.setExitCode(summary.exit_code);
 }
 
-/** Prints a summary: for a person, or as one JSON line. */
+/** Prints a summary as text or as one JSON line. */
 export function printSummary(flags: Pick<CommonFlags, 'json'>, summary: Summary, root: string): void {
   if (flags.json === true) {
     if (summary.error !== null) process.stderr.write(`oddslake: ${summary.error}\n`);
@@ -124,18 +124,18 @@ export function printSummary(flags: Pick<CommonFlags, 'json'>, summary: Summary,
 
 type SummaryRow = readonly [name: string, lines: readonly string[]];
 
-/** Columns that a name and the blanks around it take. */
+/** Width of a row label with its spaces, in columns. */
 const labelWidth = 13;
 
-/** What is told of a run, by name: what there is nothing to tell of is left out. `width`: null where nothing is cut. */
+/** Labelled rows of a summary, without empty ones. `width` null: nothing is shortened. */
 export function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
   if (summary.run_id === null) return [];
-  const room = width === null ? null : Math.max(20, width - labelWidth);
-  const { night, orderbooks, rechecks, restored, published, symbols } = summary;
+  const textWidth = width === null ? null : Math.max(20, width - labelWidth);
+  const { night, books, rechecks, restored, published, symbols } = summary;
   const inLines = (...parts: (string | null)[]): string[] =>
     joinParts(
-      parts.filter((part) => part !== null),
-      room,
+      parts.filter((counts) => counts !== null),
+      textWidth,
     );
   const rows: [string, string[]][] = [];
   if (summary.ticks.fetched > 0 || summary.recovered > 0 || symbols.planned > 0 || night !== undefined)
@@ -149,32 +149,32 @@ export function buildSummaryRows(summary: Summary, root: string, width: number |
         formatNonzero(symbols.suspended, 'suspended'),
       ),
     ]);
-  if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, room)]);
+  if (night !== undefined) rows.push(['markets', formatMarkets(night.markets, textWidth)]);
   else if (summary.markets !== undefined) rows.push(['markets', [formatCount(summary.markets, 'market')]]);
   if (orderbooks.planned > 0)
     rows.push([
       'books',
       inLines(
-        `${formatNumber(orderbooks.done)} of ${formatCount(orderbooks.planned, 'symbol')}`,
-        `${formatCount(orderbooks.snapshots, 'snapshot')}${orderbooks.empty > 0 ? `, ${formatNumber(orderbooks.empty)} empty` : ''}`,
-        formatNonzero(orderbooks.quarantined, 'quarantined'),
-        formatNonzero(orderbooks.failed, 'failed'),
-        formatNonzero(orderbooks.missing, 'without one'),
+        `${formatNumber(books.done)} of ${formatCount(books.planned, 'symbol')}`,
+        `${formatCount(books.snapshots, 'snapshot')}${books.empty > 0 ? `, ${formatNumber(books.empty)} empty` : ''}`,
+        formatNonzero(books.quarantined, 'quarantined'),
+        formatNonzero(books.failed, 'failed'),
+        formatNonzero(books.missing, 'missing'),
       ),
     ]);
   if (rechecks !== undefined && rechecks.windows + rechecks.reread_windows > 0)
     rows.push(['rechecks', inLines(...formatRechecks(rechecks))]);
   if (summary.requests > 0) rows.push(['requests', inLines(...formatRequests(summary))]);
   if (restored !== undefined) {
-    const back = formatRestored(restored);
-    if (back.length > 0) rows.push(['back', inLines(...back)]);
+    const recoveredText = formatRestored(restored);
+    if (recoveredText.length > 0) rows.push(['restored', inLines(...recoveredText)]);
   }
   rows.push(['published', inLines(...formatPublished(published, summary.generation))]);
   const covered = formatCovered(summary);
-  if (covered.length > 0) rows.push(['covered', covered.flatMap((part) => inLines(part))]);
-  if (summary.verdict !== undefined) rows.push(['verdict', inLines(formatCompleteness(summary.verdict))]);
+  if (covered.length > 0) rows.push(['covered', covered.flatMap((counts) => inLines(counts))]);
+  if (summary.verdict !== undefined) rows.push(['state', inLines(formatCompleteness(summary.verdict))]);
   if (night !== undefined && night.fetched_late.count > 0)
-    rows.push(['too late', formatTooLate(night.fetched_late, room)]);
+    rows.push(['too late', formatTooLate(night.fetched_late, textWidth)]);
   rows.push(['archive', [escapeControls(root)]]);
   return rows;
 }
@@ -183,8 +183,8 @@ const formatRechecks = (rechecks: RecheckCounts): (string | null)[] => [
   formatCount(rechecks.windows, 'window'),
   formatNonzero(rechecks.contradicted, 'contradicted'),
   formatNonzero(rechecks.new_ticks, 'new'),
-  formatNonzero(rechecks.reread_windows, 'read again'),
-  formatNonzero(rechecks.doubtful_windows, 'in doubt'),
+  formatNonzero(rechecks.reread_windows, 're-read'),
+  formatNonzero(rechecks.doubtful_windows, 'doubtful'),
   rechecks.lateness_ms === 0 ? null : `up to ${formatDuration(rechecks.lateness_ms)} late`,
 ];
 
@@ -192,30 +192,36 @@ const formatNonzero = (count: number, what: string): string | null =>
   count > 0 ? `${formatNumber(count)} ${what}` : null;
 
 function formatTicks({ ticks, recovered, night }: Summary): (string | null)[] {
-  const aside = formatNonzero(ticks.quarantined, 'quarantined');
-  const back = formatNonzero(recovered, 'recovered from an earlier run');
-  const known = formatNonzero(ticks.duplicates, 'known');
+  const quarantinedText = formatNonzero(ticks.quarantined, 'quarantined');
+  const recoveredText = formatNonzero(recovered, 'recovered from an earlier run');
+  const duplicatesText = formatNonzero(ticks.duplicates, 'duplicate');
   if (night === undefined)
-    return [`${formatNumber(ticks.accepted)} new`, known, formatNonzero(ticks.conflicts, 'conflicting'), aside, back];
-  const { new: fresh, late, conflicts } = night.ticks;
-  const own = ticks.accepted + recovered;
-  const others = own === fresh.count ? null : `${formatNumber(own)} of them in this run`;
+    return [
+      `${formatNumber(ticks.accepted)} new`,
+      duplicatesText,
+      formatNonzero(ticks.conflicts, 'conflicting'),
+      quarantinedText,
+      recoveredText,
+    ];
+  const { new: newCount, late, conflicts } = night.ticks;
+  const ownCount = ticks.accepted + recovered;
+  const ownText = ownCount === newCount.count ? null : `${formatNumber(ownCount)} of them in this run`;
   return [
-    `${formatNumber(fresh.count)} new${formatMedian(fresh, night.nights, true)}`,
-    others,
+    `${formatNumber(newCount.count)} new${formatMedian(newCount, night.nights, true)}`,
+    ownText,
     formatCompared(late, 'late', night),
     formatCompared(conflicts, 'conflicting', night),
-    known,
-    aside,
-    back,
+    duplicatesText,
+    quarantinedText,
+    recoveredText,
   ];
 }
 
-/** Nothing where there is none, as there never is. */
-const formatCompared = (compared: CountComparison, what: string, { nights }: NightSummary): string | null =>
-  compared.count === 0 && (compared.median ?? 0) === 0
+/** Null if both the count and its median are 0. */
+const formatCompared = (counts: CountComparison, what: string, { nights }: NightSummary): string | null =>
+  counts.count === 0 && (counts.median ?? 0) === 0
     ? null
-    : `${formatNumber(compared.count)} ${what}${formatMedian(compared, nights, false)}`;
+    : `${formatNumber(counts.count)} ${what}${formatMedian(counts, nights, false)}`;
 
 function formatMedian({ median }: CountComparison, nights: number, isFirst: boolean): string {
   if (median === null) return '';
@@ -223,33 +229,32 @@ function formatMedian({ median }: CountComparison, nights: number, isFirst: bool
   return ` (median${isFirst ? ` of ${nights} nights` : ''} ${formatMedianValue(median)})`;
 }
 
-/** A median may lie halfway between two counts. */
+/** A median of counts may end in .5. */
 const formatMedianValue = (median: number): string => formatNumber(median < 10 ? median : Math.round(median));
 
 function formatMarkets(
-  { new: fresh, delisted, resolved, overdue }: NightSummary['markets'],
-  room: number | null,
+  { new: newCount, gone, resolved, overdue }: NightSummary['markets'],
+  textWidth: number | null,
 ): string[] {
   const counts = [
-    formatNonzero(fresh.count, 'new'),
+    formatNonzero(newCount.count, 'new'),
     formatNonzero(resolved.count, 'resolved'),
-    formatNonzero(delisted.count, 'delisted'),
+    formatNonzero(gone.count, 'delisted'),
     formatNonzero(overdue.count, 'overdue'),
   ].filter((part) => part !== null);
   if (counts.length === 0) return ['none new, none delisted'];
-  const named = ([what, { names, count }]: readonly [string, typeof delisted]): string[] => {
-    const left = room === null ? null : room - what.length - 2;
-    return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, left)}`];
+  const formatNamed = ([what, { names, count }]: readonly [string, typeof gone]): string[] => {
+    const nameWidth = textWidth === null ? null : textWidth - what.length - 2;
+    return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, nameWidth)}`];
   };
-  // Those are the ones that somebody may want to look into.
   return [
-    ...joinParts(counts, room),
+    ...joinParts(counts, textWidth),
     ...(
       [
-        ['delisted', delisted],
+        ['delisted', gone],
         ['overdue', overdue],
       ] as const
-    ).flatMap(named),
+    ).flatMap(formatNamed),
   ];
 }
 
@@ -257,24 +262,24 @@ function formatRequests({ requests, retries, throttled_ms, rate }: Summary): (st
   return [
     formatNumber(requests),
     retries > 0 ? (retries === 1 ? '1 retry' : `${formatNumber(retries)} retries`) : null,
-    // Of a few requests their share says nothing.
+    // With few requests the share means nothing.
     rate === undefined || requests < 10
       ? null
-      : `${Math.round(rate.used * 100)} % of ${formatPerSecond(rate.allowed_per_second)} a second used`,
-    rate !== undefined && rate.wait_ms >= 1000 ? `waited ${formatDuration(rate.wait_ms)} for their turn` : null,
-    throttled_ms > 0 ? `held back for ${formatDuration(throttled_ms)} by the service` : null,
+      : `${Math.round(rate.used * 100)} % of ${formatPerSecond(rate.allowed_per_second)} per second used`,
+    rate !== undefined && rate.wait_ms >= 1000 ? `waited ${formatDuration(rate.wait_ms)} on the rate limit` : null,
+    throttled_ms > 0 ? `throttled for ${formatDuration(throttled_ms)} by the service` : null,
   ];
 }
 
-/** `5`, `0.25`: rates have few digits. */
+/** `5`, `0.25`: three significant digits. */
 const formatPerSecond = (rate: number): string => formatNumber(Number(rate.toPrecision(3)));
 
-function formatRestored({ raw, asked }: NonNullable<Summary['restored']>): string[] {
-  const of = (part: typeof raw, where: string): string[] =>
-    part === undefined || part.windows === 0
+function formatRestored({ raw, asked: symbolCounts }: NonNullable<Summary['restored']>): string[] {
+  const formatPart = (counts: typeof raw, origin: string): string[] =>
+    counts === undefined || counts.windows === 0
       ? []
-      : [`${formatCount(part.ticks, 'tick')} of ${formatCount(part.windows, 'lost window')} ${where}`];
-  return [...of(raw, 'from .oddslake/raw'), ...of(asked, 'asked for again')];
+      : [`${formatCount(counts.ticks, 'tick')} of ${formatCount(counts.windows, 'lost window')} ${origin}`];
+  return [...formatPart(raw, 'from .oddslake/raw'), ...formatPart(symbolCounts, 'fetched again')];
 }
 
 function formatPublished(published: Summary['published'], generation: number): string[] {
@@ -286,21 +291,24 @@ function formatPublished(published: Summary['published'], generation: number): s
       : dates.at(-1);
   const days = published.dates_count > 1 ? `${dates[0]} … ${last}` : (dates[0] ?? 'no day');
   const ticks = [formatNonzero(published.added, 'ticks added'), formatNonzero(published.lost, 'ticks lost')].filter(
-    (part) => part !== null,
+    (counts) => counts !== null,
   );
   const files = `${formatCount(published.files, 'file')}, ${formatBytes(published.bytes)}, ${days}`;
   return [`${[files, ...ticks].join(', ')} (generation ${formatNumber(generation)})`];
 }
 
-function formatCovered({ watermark, reached = watermark, night, symbols: asked }: Summary): string[] {
-  const but = asked.suspended === 0 ? '' : `, but for ${formatNumber(asked.suspended)} suspended`;
-  const nothing = asked.planned > 0 || night !== undefined ? ['nothing yet'] : [];
-  if (reached === null && nothing.length > 0) return nothing;
-  const upTo = reached === null ? [] : [`every live symbol up to ${formatMinuteUtc(reached)}${but}`];
-  if (night === undefined) return upTo;
+function formatCovered({ watermark, reached = watermark, night, symbols: symbolCounts }: Summary): string[] {
+  const exceptText = symbolCounts.suspended === 0 ? '' : `, except ${formatNumber(symbolCounts.suspended)} suspended`;
+  const nothingText = symbolCounts.planned > 0 || night !== undefined ? ['nothing yet'] : [];
+  if (reached === null && nothingText.length > 0) return nothingText;
+  const coveredText = reached === null ? [] : [`all live symbols up to ${formatMinuteUtc(reached)}${exceptText}`];
+  if (night === undefined) return coveredText;
   const { symbols, gap_minutes: minutes } = night.covered;
-  const whole = `${formatCount(symbols, 'symbol')} without a gap`;
-  return [...upTo, minutes === 0 ? whole : `${whole}, ${formatCount(minutes, 'minute')} lacking of others`];
+  const runFailures = `${formatCount(symbols, 'symbol')} without a gap`;
+  return [
+    ...coveredText,
+    minutes === 0 ? runFailures : `${runFailures}, ${formatCount(minutes, 'minute')} missing in others`,
+  ];
 }
 
 const formatMinuteUtc = (ms: number): string =>
@@ -308,7 +316,7 @@ const formatMinuteUtc = (ms: number): string =>
     .replace('T', ' ')
     .replace(/(:\d\d)(:\d\d)(\.\d+)?Z$/, '$1$2 UTC');
 
-function formatTooLate({ count, names }: NightSummary['fetched_late'], room: number | null): string[] {
-  const why = `${formatCount(count, 'symbol')} asked for so long after the fact that the service may have thinned ${count === 1 ? 'it' : 'them'}:`;
-  return [...wrapText(why, room), formatNames(names.map(escapeControls), count, room)];
+function formatTooLate({ count, names }: NightSummary['fetched_late'], textWidth: number | null): string[] {
+  const explanation = `${formatCount(count, 'symbol')} fetched so late that the service may have downsampled ${count === 1 ? 'it' : 'them'}:`;
+  return [...wrapText(explanation, textWidth), formatNames(names.map(escapeControls), count, textWidth)];
 }

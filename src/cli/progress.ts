@@ -3,38 +3,38 @@ import type { Clock, Log } from '../base/ports.ts';
 import type { ProgressDisplay, RequestRateStatus } from '../context/context.ts';
 
 export interface ProgressOptions {
-  /** What is under way, e.g. `ticks`. */
+  /** Name of the task, e.g. `ticks`. */
   readonly label: string;
-  /** How much there is to do, in `unit`s. */
+  /** Total amount of work, in `unit`s. */
   readonly total: number;
-  /** What is counted, in the plural, e.g. `symbols`. */
+  /** Plural of the counted unit, e.g. `symbols`. */
   readonly unit: string;
-  /** How the service is being asked, for work that asks it. */
+  /** Request rate, for tasks that send requests. */
   readonly asking?: (() => RequestRateStatus) | undefined;
   readonly clock: Clock;
-  /** Takes the sparse lines where there is no terminal. */
+  /** Receives progress lines if there is no terminal. */
   readonly log: Log;
-  /** Where the bar is drawn. */
+  /** The bar is drawn here. */
   readonly stream: NodeJS.WritableStream & { readonly columns?: number };
-  /** Whether it is a terminal that can draw a line anew. */
+  /** Whether the stream is a terminal that can redraw a line. */
   readonly canDraw?: boolean;
-  /** False for `--quiet` and `--no-progress`: nothing is shown. */
+  /** False with `--quiet` or `--no-progress`. */
   readonly isShown: boolean;
 }
 
-/** Ended by `stop`, also after a failure. Later updates show nothing. */
+/** Call `stop` also after a failure. Updates after `stop` have no effect. */
 export type Progress = ProgressDisplay;
 
-/** Least time between two lines where there is no terminal, in milliseconds. */
+/** Minimum time between two log lines, in milliseconds. */
 const lineIntervalMs = 10_000;
 
-/** What is said of speeds is of about the last so many ms; of the time left, of a longer while. */
+/** Averaging times of displayed speeds and of the remaining time, in milliseconds. */
 const speedMemoryMs = 10_000;
 const remainingMemoryMs = 60_000;
 
 const widthDefault = 80;
 
-/** Shows how far long work is: a bar on a terminal, at most one log line in 10 s elsewhere. */
+/** Shows the progress of a long task: a bar on a terminal, otherwise at most one log line per 10 s. */
 export async function startProgress(options: ProgressOptions): Promise<Progress> {
   if (!options.isShown) return { update: () => {}, stop: () => {} };
   return options.canDraw === true ? await drawBar(options) : logProgress(options);
@@ -45,11 +45,11 @@ async function drawBar(options: ProgressOptions): Promise<Progress> {
   const { default: cliProgress } = await import('cli-progress');
   const meter = createMeter(options);
   const bar = new cliProgress.SingleBar({
-    // One column is left free: some terminals go to the next line at the last.
+    // One column stays free: some terminals wrap after the last one.
     format: () => formatProgressLine(meter.facts(), (stream.columns || widthDefault) - 1),
     stream: ignoreCursorRestore(stream),
     fps: 5,
-    // A log line may have wiped the bar away; and the program has its own way to end on a signal.
+    // A log line may have cleared the bar. Signals are handled by the program.
     forceRedraw: true,
     gracefulExit: false,
   });
@@ -58,7 +58,7 @@ async function drawBar(options: ProgressOptions): Promise<Progress> {
     if (!isDrawn) bar.start(total, 0);
     isDrawn = true;
   };
-  // Of work that asks nobody there may turn out to be none; a service may let wait.
+  // A task without requests may turn out to be empty, so its bar appears with the first update. A request may take long.
   if (options.asking !== undefined) draw();
   return {
     update(update) {
@@ -89,7 +89,7 @@ function logProgress(options: ProgressOptions): Progress {
   };
 }
 
-/** The facts of a log line: those that a bar shows. */
+/** Fields of a log line, the same as in the bar. */
 function toLogFields({
   done,
   total,
@@ -98,7 +98,7 @@ function toLogFields({
   ticks,
   ticksPerSecond,
   asking,
-  remainingMs: left,
+  remainingMs: remainingText,
 }: ProgressState): object {
   return {
     done,
@@ -110,11 +110,11 @@ function toLogFields({
       ? {}
       : { requests_per_second: Number(asking.perSecond.toPrecision(2)), allowed_per_second: asking.allowed }),
     ...(asking === undefined || asking.heldBackMs === 0 ? {} : { held_back_ms: asking.heldBackMs }),
-    ...(left === null ? {} : { seconds_left: Math.round(left / 1000) }),
+    ...(remainingText === null ? {} : { seconds_left: Math.round(remainingText / 1000) }),
   };
 }
 
-/** Adds up what is told of the work, and says how it goes. */
+/** Computes speeds and the remaining time from progress updates. */
 function createMeter({ label, total, unit, asking, clock }: ProgressOptions) {
   const startMs = clock.monotonicMs();
   const speeds = {
@@ -122,7 +122,7 @@ function createMeter({ label, total, unit, asking, clock }: ProgressOptions) {
     ticks: createSpeedMeter(startMs, speedMemoryMs),
     requests: createSpeedMeter(startMs, speedMemoryMs),
   };
-  const askedBefore = asking?.().requests ?? 0;
+  const requestsBefore = asking?.().requests ?? 0;
   let now: Parameters<ProgressDisplay['update']>[0] & { readonly total: number } = { done: 0, total };
   return {
     note(update: Parameters<ProgressDisplay['update']>[0]): void {
@@ -133,10 +133,10 @@ function createMeter({ label, total, unit, asking, clock }: ProgressOptions) {
     },
     facts(): ProgressState {
       const nowMs = clock.monotonicMs();
-      const asked = asking?.();
-      if (asked !== undefined) speeds.requests.record(nowMs, asked.requests - askedBefore);
-      const left = estimateRemainingMs(now, nowMs - startMs, speeds.done.perSecond(nowMs));
-      const heldBackMs = asked?.heldBackMs ?? 0;
+      const requestRate = asking?.();
+      if (requestRate !== undefined) speeds.requests.record(nowMs, requestRate.requests - requestsBefore);
+      const remainingText = estimateRemainingMs(now, nowMs - startMs, speeds.done.perSecond(nowMs));
+      const heldBackMs = requestRate?.heldBackMs ?? 0;
       return {
         label,
         unit,
@@ -146,74 +146,74 @@ function createMeter({ label, total, unit, asking, clock }: ProgressOptions) {
         ticks: now.ticks,
         ticksPerSecond: now.ticks === undefined ? undefined : speeds.ticks.perSecond(nowMs),
         asking:
-          asked === undefined
+          requestRate === undefined
             ? undefined
-            : { perSecond: speeds.requests.perSecond(nowMs), allowed: asked.allowedPerSecond, heldBackMs },
-        remainingMs: left === null ? null : left + heldBackMs,
+            : { perSecond: speeds.requests.perSecond(nowMs), allowed: requestRate.allowedPerSecond, heldBackMs },
+        remainingMs: remainingText === null ? null : remainingText + heldBackMs,
       };
     },
   };
 }
 
 /**
- * The bar remembers where the cursor stood at its start and goes back there at its end: over the log lines that were
- * written in between. Without that memory it ends where it was last drawn.
+ * Drops the escape codes that save and restore the cursor. The bar would return to the line where it started, over log
+ * lines written since.
  */
 function ignoreCursorRestore(stream: ProgressOptions['stream']): NodeJS.WritableStream {
   const write = (text: string) => text === '\u001b7' || text === '\u001b8' || stream.write(text);
   return Object.create(stream, { write: { value: write } });
 }
 
-/** How far work is, at one moment. */
+/** Progress of a task at one moment. */
 export interface ProgressState {
   readonly label: string;
   readonly done: number;
   readonly total: number;
-  /** What is counted, in the plural; `bytes` are told as sizes. */
+  /** Plural of the counted unit; `bytes` are formatted as sizes. */
   readonly unit: string;
   readonly note?: string | undefined;
   readonly ticks?: number | undefined;
   readonly ticksPerSecond?: number | undefined;
-  /** Of work that asks the service: requests a second, how many are allowed, and how long it holds all back. */
+  /** For tasks that send requests: requests per second, the limit, and the remaining backoff in ms. */
   readonly asking?: { readonly perSecond: number; readonly allowed: number; readonly heldBackMs: number } | undefined;
-  /** How long the rest will take; null while nobody can tell. */
+  /** Estimated remaining time in ms; null if unknown. */
   readonly remainingMs: number | null;
 }
 
-/** One line of at most `width` columns: where it is narrow, what matters least is left out first. */
+/** Formats one line of at most `width` columns. In a narrow terminal the least important parts are omitted. */
 export function formatProgressLine(facts: ProgressState, width: number): string {
   const { label, note = '', ticks, ticksPerSecond, asking } = facts;
   const share = facts.total > 0 ? Math.min(1, facts.done / facts.total) : 0;
   const percent = `${Math.floor(share * 100)} %`;
-  const [count, bare] = formatCounts(facts);
-  const came = ticks === undefined || ticks === 0 ? '' : `${formatCompact(ticks)} ticks`;
+  const [count, bareCount] = formatCounts(facts);
+  const ticksText = ticks === undefined || ticks === 0 ? '' : `${formatCompact(ticks)} ticks`;
   const speed = ticksPerSecond === undefined || ticksPerSecond < 1 ? '' : `${formatCompact(ticksPerSecond)} ticks/s`;
-  const asks =
+  const rateText =
     asking === undefined ? '' : `${formatRate(asking.perSecond)} of ${formatRate(asking.allowed)} requests/s`;
-  const few = asks.replace('requests', 'req');
-  const held =
-    asking === undefined || asking.heldBackMs < 1000 ? '' : `held back ${formatRemaining(asking.heldBackMs)}`;
-  const left = facts.remainingMs === null ? '' : `${formatRemaining(facts.remainingMs)} left`;
+  const shortRateText = rateText.replace('requests', 'req');
+  const backoffText =
+    asking === undefined || asking.heldBackMs < 1000 ? '' : `throttled ${formatRemaining(asking.heldBackMs)}`;
+  const remainingText = facts.remainingMs === null ? '' : `${formatRemaining(facts.remainingMs)} left`;
   const bar = (columns: number): string => `${label} ${formatBar(share, columns)}`;
-  const forms = [
-    [bar(30), percent, count, note, came, speed, asks, held, left],
-    [bar(20), percent, count, note, came, speed, asks, held, left],
-    [bar(12), percent, count, note, speed, asks, held, left],
-    [bar(8), percent, count, note, speed, few, held, left],
-    [bar(8), count, note, speed, few, held, left],
-    [bar(6), bare, speed, few, held, left],
-    [bar(6), bare, few, held, left],
-    [label, bare, held, left],
+  const variants = [
+    [bar(30), percent, count, note, ticksText, speed, rateText, backoffText, remainingText],
+    [bar(20), percent, count, note, ticksText, speed, rateText, backoffText, remainingText],
+    [bar(12), percent, count, note, speed, rateText, backoffText, remainingText],
+    [bar(8), percent, count, note, speed, shortRateText, backoffText, remainingText],
+    [bar(8), count, note, speed, shortRateText, backoffText, remainingText],
+    [bar(6), bareCount, speed, shortRateText, backoffText, remainingText],
+    [bar(6), bareCount, shortRateText, backoffText, remainingText],
+    [label, bareCount, backoffText, remainingText],
   ];
-  const lines = forms.map((form) => form.filter((piece) => piece !== '').join('  '));
+  const lines = variants.map((variant) => variant.filter((part) => part !== '').join('  '));
   return lines.find((line) => line.length <= width) ?? `${label}  ${percent}`.slice(0, width);
 }
 
-/** With what is counted, and without. */
+/** The counts with and without the unit. */
 function formatCounts({ done, total, unit }: ProgressState): [string, string] {
   if (unit === 'bytes') return [`${formatBytes(done)} of ${formatBytes(total)}`, formatBytes(done)];
-  const bare = `${formatNumber(done)}/${formatNumber(total)}`;
-  return [`${bare} ${unit}`, bare];
+  const bareCount = `${formatNumber(done)}/${formatNumber(total)}`;
+  return [`${bareCount} ${unit}`, bareCount];
 }
 
 const formatBar = (share: number, columns: number): string => {
@@ -228,64 +228,64 @@ const formatCompact = (n: number): string =>
 /** `4.8`, `12`, `0.25`. */
 const formatRate = (perSecond: number): string => formatNumber(Number(perSecond.toPrecision(2)));
 
-/** `45s`, `3m20s`, `12m`, `2h05m`: the longer, the coarser, as nobody knows it better. */
+/** `45s`, `3m20s`, `12m`, `2h05m`. Longer times are rounded more, because they are less certain. */
 export function formatRemaining(ms: number): string {
   const seconds = Math.ceil(ms / 1000);
   if (seconds < 60) return `${seconds}s`;
   if (seconds < 600) {
-    const tens = Math.ceil(seconds / 10) * 10;
-    return `${Math.floor(tens / 60)}m${String(tens % 60).padStart(2, '0')}s`;
+    const roundedSeconds = Math.ceil(seconds / 10) * 10;
+    return `${Math.floor(roundedSeconds / 60)}m${String(roundedSeconds % 60).padStart(2, '0')}s`;
   }
   const minutes = Math.ceil(seconds / 60);
   return minutes < 60 ? `${minutes}m` : `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, '0')}m`;
 }
 
-/** How fast something grows, of late: what was longer ago than some `memoryMs` hardly counts. */
+/** Recent growth rate of a value. Changes older than a few `memoryMs` hardly count. */
 export interface SpeedMeter {
-  /** What it has come to by a moment; moments never go back. */
+  /** Records the value at a time. Times must not decrease. */
   record(nowMs: number, value: number): void;
-  /** A second, at a moment; 0 before the first growth. A standstill counts as it goes on. */
+  /** Growth per second at a time; 0 before the first growth. Time without growth lowers it. */
   perSecond(nowMs: number): number;
 }
 
-/** An exponentially weighted mean over time: uneven steps count by how long they took. */
+/** Exponentially weighted mean over time. Steps are weighted by their duration. */
 export function createSpeedMeter(startMs: number, memoryMs: number): SpeedMeter {
   let lastMs = startMs;
   let last = 0;
   let mean = 0;
   let weight = 0;
-  const after = (nowMs: number, value: number) => {
+  const computeMean = (nowMs: number, value: number) => {
     const ms = nowMs - lastMs;
-    const kept = Math.exp(-ms / memoryMs);
-    return { mean: mean * kept + ((value - last) / ms) * (1 - kept), weight: weight * kept + (1 - kept) };
+    const decay = Math.exp(-ms / memoryMs);
+    return { mean: mean * decay + ((value - last) / ms) * (1 - decay), weight: weight * decay + (1 - decay) };
   };
   return {
     record(nowMs, value) {
-      // Several steps within a moment are counted with the next one.
+      // Steps at the same time count with the next one.
       if (nowMs <= lastMs) return;
-      ({ mean, weight } = after(nowMs, value));
+      ({ mean, weight } = computeMean(nowMs, value));
       [lastMs, last] = [nowMs, value];
     },
     perSecond(nowMs) {
-      const now = nowMs > lastMs ? after(nowMs, last) : { mean, weight };
+      const now = nowMs > lastMs ? computeMean(nowMs, last) : { mean, weight };
       return now.weight === 0 ? 0 : (now.mean / now.weight) * 1000;
     },
   };
 }
 
-/** Nothing is said of the time left before so much of it has passed, in ms. */
+/** Elapsed time before the first estimate, in ms. */
 const estimateDelayMs = 2_000;
 
 /**
- * How long the rest will take, in ms; null while nobody can tell. Between the speed of all so far and that of late: work
- * is uneven, and either alone is led astray by it.
+ * Estimated remaining time in ms; null if unknown. Uses the mean of the overall and the recent speed, because progress is
+ * uneven and either alone would mislead.
  */
 export function estimateRemainingMs(
   { done, total }: { readonly done: number; readonly total: number },
   elapsedMs: number,
-  latePerSecond: number,
+  recentPerSecond: number,
 ): number | null {
   if (done <= 0 || done >= total || elapsedMs < estimateDelayMs) return null;
   const overall = done / (elapsedMs / 1000);
-  return ((total - done) / ((overall + latePerSecond) / 2)) * 1000;
+  return ((total - done) / ((overall + recentPerSecond) / 2)) * 1000;
 }

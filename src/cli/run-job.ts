@@ -7,8 +7,8 @@ import { type CliContext, type CommonFlags, withContext } from './command-contex
 import { reportSummary } from './print-summary.ts';
 
 /**
- * Runs a job and prints its summary: for a person, or as one JSON line. `shown`: whether the job has shown its result to a
- * person itself, so that a summary of a run without a flaw would only be in the way.
+ * Runs a job and prints its summary, as text or as one JSON line.
+ * @param printsResult the job prints its own result, so that the summary is printed only after a warning or an error
  */
 export async function runJobCommand<F>(
   shell: CliContext,
@@ -16,46 +16,46 @@ export async function runJobCommand<F>(
   flags: CommonFlags,
   load: () => Promise<Job<F>>,
   parse: () => F | Promise<F>,
-  shown = false,
+  printsResult = false,
 ): Promise<void> {
   const startedAt = performance.timeOrigin;
   let root = '';
   let summary: Summary;
   try {
-    // Flags first: bad usage ends before anything is opened.
-    const own = await parse();
+    // Usage errors must end the command before anything is opened.
+    const jobFlags = await parse();
     summary = await withContext(flags, shell.version, false, async (context: Context) => {
       root = context.settings.archive.output;
       const job = await load();
       try {
-        return await job.run({ ...context, argv: removeSecrets(listSecrets(context.settings), shell.args) }, own);
-      } catch (thrown) {
-        // Of settings that were read and a run that did not begin others are told, too.
-        const ended = summarizeNotStarted(name, shell.version, startedAt, thrown);
+        return await job.run({ ...context, argv: removeSecrets(listSecrets(context.settings), shell.args) }, jobFlags);
+      } catch (error) {
+        // The settings are known, so notifications can be sent although the run did not start.
+        const notStarted = summarizeNotStarted(name, shell.version, startedAt, error);
         const { afterRun } = await import('../collector/notifications/after-run.ts');
-        await afterRun(context, ended);
-        return ended;
+        await afterRun(context, notStarted);
+        return notStarted;
       }
     });
-  } catch (thrown) {
-    summary = summarizeNotStarted(name, shell.version, startedAt, thrown);
+  } catch (error) {
+    summary = summarizeNotStarted(name, shell.version, startedAt, error);
   }
-  const flawless = summary.exit_code === exitCodes.done && summary.warnings_count === 0;
-  if (!(shown && flawless && flags.json !== true)) reportSummary(shell, flags, summary, root);
+  const isClean = summary.exit_code === exitCodes.done && summary.warnings_count === 0;
+  if (!(printsResult && isClean && flags.json !== true)) reportSummary(shell, flags, summary, root);
 }
 
-/** Words of a command line without the settings that are secret: they are not printed, and come from the environment. */
-function removeSecrets(secrets: readonly string[], words: readonly string[]): string[] {
-  const isSecret = (word: string | undefined): boolean => secrets.some((secret) => word?.includes(secret) === true);
-  return words.filter((word, i) => !isSecret(word) && !(word === '--set' && isSecret(words[i + 1])));
+/** Removes secret values from command line arguments, together with the `--set` before them. */
+function removeSecrets(secrets: readonly string[], args: readonly string[]): string[] {
+  const isSecret = (arg: string | undefined): boolean => secrets.some((secret) => arg?.includes(secret) === true);
+  return args.filter((arg, i) => !isSecret(arg) && !(arg === '--set' && isSecret(args[i + 1])));
 }
 
-/** The summary of a job that ended before it was begun; times in epoch ms. */
+/** Summary of a job that ended before it started. Times in epoch ms. */
 export const summarizeNotStarted = (
   job: string,
   version: string,
   startedAt: number,
-  thrown: unknown,
+  error: unknown,
   finishedAt = startedAt + performance.now(),
 ): Summary =>
   summarize({
@@ -80,5 +80,5 @@ export const summarizeNotStarted = (
     files: [],
     strict: false,
     hasUpstreamResponded: false,
-    thrown,
+    thrown: error,
   });

@@ -7,18 +7,18 @@ export interface SandboxFlagSpec {
   readonly flags: string;
   readonly text: string;
   readonly option: keyof SandboxOptions;
-  /** Reads what was given; `flag` is for the error. */
+  /** Parses the value; `flag` is for error messages. */
   readonly parse: (text: string, flag: string) => unknown;
 }
 
 const parseText = (text: string): string => text;
 const parseList = (text: string): string[] => text.split(',').filter((name) => name !== '');
 
-/** `route:path=gone`, with commas between; `route:path==name` for another name. */
+/** Parses a comma-separated list of `route:path=gone`, or `route:path==name` for a renamed field. */
 const parseFields = (text: string): Record<string, string> =>
   Object.fromEntries(parseList(text).map((field) => [field.replace(/=.*/s, ''), field.replace(/^[^=]*=?/s, '')]));
 
-/** `from..to`, with commas between. */
+/** Parses a comma-separated list of `from..to`. */
 const parseWindows = (text: string, flag: string): object[] =>
   parseList(text).map((window) => {
     const [from = '', to = ''] = window.split('..');
@@ -37,19 +37,19 @@ const defineFlag = (
   parse: read,
 });
 
-/** Defaults stand in the texts, so that help needs none of the sandbox; a test holds them to it. */
+/** The texts repeat the defaults, so that help does not load the sandbox. A test compares them. */
 export const sandboxFlags: readonly SandboxFlagSpec[] = [
   defineFlag('--port <n>', 'TCP port on 127.0.0.1 (default: a free one)', 'port', Number),
   defineFlag('--key <key>', 'market data key that requests need (default: sandbox-key)', 'key', parseText),
   defineFlag('--now <time>', 'a fixed current time (default: the clock)', 'nowMs', parseTime),
   defineFlag('--seed <n>', 'random seed (default: 1)', 'seed', Number),
-  defineFlag('--market-count <n>', 'simulated markets side by side (default: 40)', 'markets', Number),
-  defineFlag('--ticks-per-day <n>', 'mean ticks a day of a symbol (default: 400)', 'ticksPerDay', Number),
+  defineFlag('--market-count <n>', 'number of simulated markets at a time (default: 40)', 'markets', Number),
+  defineFlag('--ticks-per-day <n>', 'mean number of ticks per day and symbol (default: 400)', 'ticksPerDay', Number),
   defineFlag('--epoch <time>', 'time of the earliest data (default: 2025-01-01)', 'epochMs', parseTime),
   defineFlag('--cap <n>', 'page cap: maximum ticks in a response (default: 5000)', 'cap', Number),
   defineFlag(
     '--cap-unit <unit>',
-    'unit of the cap: rows, or bytes, 32 of them counting as one row (default: rows)',
+    'unit of the cap: rows, or bytes, where 32 bytes count as one row (default: rows)',
     'capUnit',
     parseText,
   ),
@@ -67,7 +67,7 @@ export const sandboxFlags: readonly SandboxFlagSpec[] = [
   ),
   defineFlag(
     '--cap-drops-after <n>',
-    'requests of a symbol after which its cap is 0.6 of what it was (default: never)',
+    'number of requests of a symbol after which its cap drops to 60 % (default: never)',
     'capFallsAfter',
     Number,
   ),
@@ -149,13 +149,13 @@ export const sandboxFlags: readonly SandboxFlagSpec[] = [
   ),
   defineFlag(
     '--book-shapes <shapes>',
-    'how order books are told, by turns, with commas between: objects, arrays, text, short, shuffled, list, map, outcomes, dollars, no-time, cents (default: objects)',
+    'formats of order books, used in turn, comma-separated: objects, arrays, text, short, shuffled, list, map, outcomes, dollars, no-time, cents (default: objects)',
     'bookShapes',
     parseList,
   ),
   defineFlag(
     '--retention <duration>',
-    'maximum age of returned data, e.g. 3d (default: all is)',
+    'maximum age of returned data, e.g. 3d (default: unlimited)',
     'retentionMs',
     parseDuration,
   ),
@@ -190,7 +190,7 @@ export const sandboxFlags: readonly SandboxFlagSpec[] = [
   defineFlag('--faults <kinds>', 'comma-separated kinds of faults (default: all)', 'faults', parseList),
   defineFlag(
     '--reshape <fields>',
-    'fields that are not what they were, e.g. markets:markets/*/question=gone,ticks:ticks/*/p=text; null and =name are the others (default: no field)',
+    'changed fields, e.g. markets:markets/*/question=gone,ticks:ticks/*/p=text; also =null, and ==name to rename (default: no field)',
     'reshape',
     parseFields,
   ),
@@ -213,18 +213,18 @@ export const sandboxFlags: readonly SandboxFlagSpec[] = [
 ];
 
 /**
- * The options that flags ask for, by the names that Commander gives them. `expectedOf`: the sandbox's own checks, from
- * outside so that help loads nothing of it.
- * @throws UsageError naming the flag, what was given and what was expected
+ * Parses the sandbox options from the flags that Commander read.
+ * @param expectedOf check of an option; passed in, so that help does not load the sandbox
+ * @throws UsageError with the flag, its value and the expected value
  */
 export function parseSandboxOptions(
-  given: Readonly<Record<string, unknown>>,
+  values: Readonly<Record<string, unknown>>,
   expectedOf: (name: keyof SandboxOptions, value: unknown) => string | null,
 ): Partial<SandboxOptions> {
   const out: Record<string, unknown> = {};
   for (const { flags, option, parse } of sandboxFlags) {
     const flag = flags.split(' ')[0]!;
-    const text = given[flag.slice(2).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())];
+    const text = values[flag.slice(2).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())];
     if (text === undefined) continue;
     const value = parse(String(text), flag);
     const expected = expectedOf(option, value);

@@ -4,45 +4,45 @@ import { createPaints, escapeControls, type Paint, type TerminalStyle } from './
 
 /** The line under a table. */
 export interface TableFooter {
-  /** How many rows there are. */
+  /** Number of rows, as text. */
   readonly counted: string;
-  /** What to do where not all columns fit. */
+  /** Advice, printed if not all columns fit. */
   readonly advice: string;
 }
 
 const columnGap = 2;
-/** No text column is made narrower than this to let others in, in terminal columns. */
+/** Minimum width of a shortened text column, in terminal columns. */
 const textWidthMin = 12;
 
-/** The table as lines, aligned by what a terminal shows, with `below` under it. Ends with a newline. */
+/** Renders a table, aligned by displayed width, with the footer `below`. Ends with a newline. */
 export function renderTable(
   table: ResultTable,
   style: TerminalStyle,
-  below: TableFooter = buildResultFooter(table),
+  footer: TableFooter = buildResultFooter(table),
 ): string {
   if (table.plan !== null) return `${table.plan.trimEnd()}\n`;
   const { bold, faint } = createPaints(style.hasColour);
   const names = table.columns.map(({ name }) => escapeControls(name));
   const rows = table.rows.map((row) => row.map((cell) => (cell === null ? null : escapeControls(cell))));
-  const natural = names.map((name, c) =>
-    rows.reduce((most, row) => Math.max(most, measureCell(row[c]!)), measureCell(name)),
+  const naturalWidths = names.map((name, c) =>
+    rows.reduce((max, row) => Math.max(max, measureCell(row[c]!)), measureCell(name)),
   );
-  const widths = style.width === null ? natural : fitColumns(table, natural, style.width);
+  const widths = style.width === null ? naturalWidths : fitColumns(table, naturalWidths, style.width);
   const line = (cell: (c: number, width: number) => string): string =>
     widths
       .map((width, c) => cell(c, width))
       .join(' '.repeat(columnGap))
       .trimEnd();
-  const aligned = (c: number, width: number, text: string, paint: Paint): string => {
-    const shown = truncateCell(text, width);
-    const space = ' '.repeat(Math.max(0, width - stringWidth(shown)));
-    return table.columns[c]!.kind === 'number' ? space + paint(shown) : paint(shown) + space;
+  const alignCell = (c: number, width: number, text: string, paint: Paint): string => {
+    const shownCount = truncateCell(text, width);
+    const padding = ' '.repeat(Math.max(0, width - stringWidth(shownCount)));
+    return table.columns[c]!.kind === 'number' ? padding + paint(shownCount) : paint(shownCount) + padding;
   };
   return [
-    line((c, width) => aligned(c, width, names[c]!, bold)),
+    line((c, width) => alignCell(c, width, names[c]!, bold)),
     line((_, width) => faint('─'.repeat(width))),
-    ...rows.map((row) => line((c, width) => aligned(c, width, row[c] ?? 'NULL', row[c] === null ? faint : asIs))),
-    `${faint(formatFooter(table, widths.length, below))}\n`,
+    ...rows.map((row) => line((c, width) => alignCell(c, width, row[c] ?? 'NULL', row[c] === null ? faint : asIs))),
+    `${faint(formatFooter(table, widths.length, footer))}\n`,
   ].join('\n');
 }
 
@@ -50,25 +50,25 @@ const asIs: Paint = (text) => text;
 
 const measureCell = (cell: string | null): number => (cell === null ? 'NULL'.length : stringWidth(cell));
 
-/**
- * Widths that fit into `width`, of as many columns as do: the widest texts give way first; where that is not enough,
- * the last columns are left out.
- */
-function fitColumns({ columns }: ResultTable, natural: readonly number[], width: number): number[] {
-  const narrowest = natural.map((n, c) => (columns[c]!.kind === 'text' ? Math.min(n, textWidthMin) : n));
-  let shown = 1;
-  while (shown < natural.length && sumWidths(narrowest.slice(0, shown + 1)) <= width) shown++;
-  const widths = natural.slice(0, shown).map((n, c) => (columns[c]!.kind === 'text' ? Math.min(n, width) : n));
+/** Column widths that fit into `width`. Shortens the widest text columns first, then omits the last columns. */
+function fitColumns({ columns }: ResultTable, naturalWidths: readonly number[], width: number): number[] {
+  const minWidths = naturalWidths.map((n, c) => (columns[c]!.kind === 'text' ? Math.min(n, textWidthMin) : n));
+  let shownCount = 1;
+  while (shownCount < naturalWidths.length && sumWidths(minWidths.slice(0, shownCount + 1)) <= width) shownCount++;
+  const widths = naturalWidths
+    .slice(0, shownCount)
+    .map((n, c) => (columns[c]!.kind === 'text' ? Math.min(n, width) : n));
   while (sumWidths(widths) > width) {
-    const spare = widths.map((w, c) => (w > narrowest[c]! ? w : 0));
-    const widest = spare.indexOf(Math.max(...spare));
-    if (spare[widest] === 0) break;
+    const spareWidths = widths.map((w, c) => (w > minWidths[c]! ? w : 0));
+    const widest = spareWidths.indexOf(Math.max(...spareWidths));
+    if (spareWidths[widest] === 0) break;
     widths[widest]!--;
   }
   return widths;
 }
 
-const sumWidths = (widths: readonly number[]): number => widths.reduce((sum, w) => sum + w + columnGap, -columnGap);
+const sumWidths = (widths: readonly number[]): number =>
+  widths.reduce((sum, width) => sum + width + columnGap, -columnGap);
 
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
@@ -85,11 +85,17 @@ function truncateCell(text: string, width: number): string {
 }
 
 function buildResultFooter({ rows, isComplete }: ResultTable): TableFooter {
-  const counted = rows.length === 0 ? 'no rows' : rows.length === 1 ? '1 row' : `${rows.length} rows`;
-  const advice = 'name fewer, or widen the terminal';
-  return { counted: isComplete ? counted : `first ${rows.length} of more rows`, advice };
+  const countText = rows.length === 0 ? 'no rows' : rows.length === 1 ? '1 row' : `${rows.length} rows`;
+  const advice = 'select fewer columns, or widen the terminal';
+  return { counted: isComplete ? countText : `first ${rows.length} rows, more follow`, advice };
 }
 
-function formatFooter({ columns }: ResultTable, shown: number, { counted, advice }: TableFooter): string {
-  return shown === columns.length ? counted : `${counted}, ${shown} of ${columns.length} columns: ${advice}`;
+function formatFooter(
+  { columns }: ResultTable,
+  shownCount: number,
+  { counted: countText, advice }: TableFooter,
+): string {
+  return shownCount === columns.length
+    ? countText
+    : `${countText}, ${shownCount} of ${columns.length} columns: ${advice}`;
 }

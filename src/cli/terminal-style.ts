@@ -2,18 +2,18 @@ import { styleText } from 'node:util';
 import { formatNumber } from '../base/format-quantity.ts';
 
 export interface TerminalStyle {
-  /** Columns of the terminal; null where there is none: then nothing is cut or left out. */
+  /** Width in columns; null if the output is not a terminal. Then nothing is shortened or omitted. */
   readonly width: number | null;
   readonly hasColour: boolean;
 }
 
-/** Off a terminal nothing is cut: the text goes to a file or another program. One that knows no width says 0. */
+/** Style of a stream. A terminal of unknown width reports 0 columns. */
 export const getTerminalStyle = (stream: NodeJS.WriteStream): TerminalStyle => ({
   width: stream.isTTY && stream.columns > 0 ? stream.columns : null,
   hasColour: hasColours(stream),
 });
 
-/** Whether a stream is to have colours, by Node's own rules: a terminal that knows them, NO_COLOR, FORCE_COLOR, TERM. */
+/** Whether a stream gets colours, by the rules of Node: terminal support, NO_COLOR, FORCE_COLOR, TERM. */
 export const hasColours = (stream: NodeJS.WritableStream): boolean =>
   styleText('bold', 'x', { stream, validateStream: true }) !== 'x';
 
@@ -25,7 +25,7 @@ const createPaint =
     `\u001b[${code}m${text}\u001b[0m`;
 const leaveUnpainted: Paint = (text) => text;
 
-/** What texts are painted with; without colours they stay as they are. */
+/** Functions that colour texts. Without `colour` they return the text unchanged. */
 export const createPaints = (colour: boolean) => {
   const paint = (code: number): Paint => (colour ? createPaint(code) : leaveUnpainted);
   return { bold: paint(1), faint: paint(2), red: paint(31), green: paint(32), yellow: paint(33) };
@@ -33,7 +33,7 @@ export const createPaints = (colour: boolean) => {
 
 const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** What came from outside may not move the cursor, turn the direction of writing or break the line. */
+/** Escapes control characters, line separators and bidirectional controls of untrusted text. */
 export const escapeControls = (text: string): string =>
   text.replace(
     /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu,
@@ -42,7 +42,7 @@ export const escapeControls = (text: string): string =>
 
 const separator = ' · ';
 
-/** Texts one after the other with ` · ` between them, going on in a new line where `width` columns are full. */
+/** Joins texts by ` · `, in lines of at most `width` columns. */
 export function joinParts(parts: readonly string[], width: number | null): string[] {
   const lines: string[] = [];
   for (const part of parts) {
@@ -55,12 +55,13 @@ export function joinParts(parts: readonly string[], width: number | null): strin
 }
 
 /**
- * A text in lines of at most `width` columns, broken at blanks; a word that is longer has a line of its own. `first` stands
- * before the first line, `rest` before the others.
+ * Wraps a text at spaces to lines of at most `width` columns. A longer word gets its own line.
+ * @param first prefix of the first line
+ * @param rest prefix of the other lines
  */
 export function wrapText(text: string, width: number | null, first = '', rest = ''): string[] {
-  const [head = '', ...words] = text.split(' ');
-  const lines = [first + head];
+  const [firstWord = '', ...words] = text.split(' ');
+  const lines = [first + firstWord];
   for (const word of words) {
     const line = lines.at(-1)!;
     if (width === null || line.length + 1 + word.length <= width) lines[lines.length - 1] = `${line} ${word}`;
@@ -69,16 +70,16 @@ export function wrapText(text: string, width: number | null, first = '', rest = 
   return lines;
 }
 
-/** As many of the names as one line of `width` columns holds, at least one, and how many more there are. */
+/** As many names as fit into one line of `width` columns, at least one, and the number of the others. */
 export function formatNames(names: readonly string[], count: number, width: number | null): string {
-  const told = (shown: number): string => {
-    const some = names.slice(0, shown).join(', ');
-    return shown === count ? some : `${some} and ${formatNumber(count - shown)} more`;
+  const formatShown = (shown: number): string => {
+    const shownNames = names.slice(0, shown).join(', ');
+    return shown === count ? shownNames : `${shownNames} and ${formatNumber(count - shown)} more`;
   };
   let shown = Math.min(1, names.length);
-  while (shown < names.length && told(shown + 1).length <= (width ?? widthDefault)) shown++;
-  return told(shown);
+  while (shown < names.length && formatShown(shown + 1).length <= (width ?? widthDefault)) shown++;
+  return formatShown(shown);
 }
 
-/** Where there is no terminal names still have a line's room. */
+/** Line width for names without a terminal, in columns. */
 const widthDefault = 100;

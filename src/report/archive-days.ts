@@ -11,50 +11,51 @@ import { chooseByteUnit, formatBytes, formatLength } from './time-spans.ts';
 
 type ShownDays = Pick<ReportData, 'days' | 'shown'>;
 
-/** The days that are shown and have anything, in their order. */
+/** The shown days that have data, in order. */
 const filterShownDays = ({ days, shown }: ShownDays): DayTotals[] =>
   days.filter(({ date }) => shown.from <= parseDayStart(date) && parseDayStart(date) < shown.to);
 
-/** An axis of few days would make a block of each: at least a fortnight, and no more than there is. */
+/** Window of the time axis: from the first day with data, but at least 14 days, so that bars stay narrow. */
 function getShownWindow({ shown }: ShownDays, days: readonly DayTotals[]) {
   const first = days.length === 0 ? shown.to : parseDayStart(days[0]!.date);
   return { from: Math.max(shown.from, Math.min(first, shown.to - 14 * dayMs)), to: shown.to };
 }
 
-/** Ticks and bytes of each day, as bars and in a table. */
-export function renderTicksSection(gathered: ReportData): ReportPart[] {
-  const days = filterShownDays(gathered);
-  const span = getShownWindow(gathered, days);
-  const sum = (of: (day: DayTotals) => number): number => days.reduce((total, day) => total + of(day), 0);
-  const most = (of: (day: DayTotals) => number): number => days.reduce((max, day) => Math.max(max, of(day)), 0);
-  if (sum(({ ticks }) => ticks) === 0) return [{ name: 'Ticks and bytes', text: formatNoneShown(gathered, 'ticks') }];
-  const hollow = days.every(isDayWhole) ? '' : ' Hollow: incomplete, as some symbols lack final responses.';
-  const unit = chooseByteUnit(most(({ bytes }) => bytes));
-  const bars = (of: (day: DayTotals) => number) =>
-    days.map((day) => ({ day: parseDayStart(day.date), value: of(day), isHollow: !isDayWhole(day) }));
-  const ticks = `Ticks by the UTC day of their own time`;
-  const bytes = `Bytes published of each day, all datasets together`;
+/** Ticks and bytes per day, as bars and as a table. */
+export function renderTicksSection(data: ReportData): ReportPart[] {
+  const days = filterShownDays(data);
+  const span = getShownWindow(data, days);
+  const sum = (getValue: (day: DayTotals) => number): number => days.reduce((total, day) => total + getValue(day), 0);
+  const maximum = (getValue: (day: DayTotals) => number): number =>
+    days.reduce((max, day) => Math.max(max, getValue(day)), 0);
+  if (sum(({ ticks }) => ticks) === 0) return [{ name: 'Ticks and bytes', text: formatNoneShown(data, 'ticks') }];
+  const hollowNote = days.every(isDayWhole) ? '' : ' Hollow bars: incomplete days.';
+  const byteUnit = chooseByteUnit(maximum(({ bytes }) => bytes));
+  const bars = (getValue: (day: DayTotals) => number) =>
+    days.map((day) => ({ day: parseDayStart(day.date), value: getValue(day), isHollow: !isDayWhole(day) }));
+  const ticks = `Ticks per UTC day of their timestamps`;
+  const bytes = `Published bytes per day, all datasets`;
   return [
     renderSection('Ticks and bytes', [
       renderFigure(
-        `${ticks}.${hollow}`,
+        `${ticks}.${hollowNote}`,
         renderDayBars({
-          label: `${ticks}: ${formatThousands(sum((day) => day.ticks))} in all, ${formatThousands(most((day) => day.ticks))} at most`,
+          label: `${ticks}: ${formatThousands(sum((day) => day.ticks))} in total, maximum ${formatThousands(maximum((day) => day.ticks))}`,
           yLabel: 'ticks',
           span,
           bars: bars((day) => day.ticks),
         }),
       ),
       renderFigure(
-        `${bytes}, in ${unit.name}.`,
+        `${bytes}, in ${byteUnit.name}.`,
         renderDayBars({
-          label: `${bytes}: ${formatBytes(sum((day) => day.bytes))} in all, ${formatBytes(most((day) => day.bytes))} at most`,
-          yLabel: unit.name,
+          label: `${bytes}: ${formatBytes(sum((day) => day.bytes))} in total, maximum ${formatBytes(maximum((day) => day.bytes))}`,
+          yLabel: byteUnit.name,
           span,
-          bars: bars((day) => day.bytes / unit.bytes),
+          bars: bars((day) => day.bytes / byteUnit.bytes),
         }),
       ),
-      html`<details><summary>The days in numbers</summary>${renderDaysTable(days.toReversed())}</details>\n`,
+      html`<details><summary>Days as a table</summary>${renderDaysTable(days.toReversed())}</details>\n`,
     ]),
   ];
 }
@@ -76,27 +77,27 @@ function renderDaysTable(days: readonly DayTotals[]): Html {
       isLoss: (day) => !isDayWhole(day),
     },
   ];
-  return renderHtmlTable('The days in numbers', columns, days);
+  return renderHtmlTable('Days as a table', columns, days);
 }
 
 const formatNoneShown = ({ shown }: ShownDays, what: string): string =>
   `No ${what} from ${formatDay(shown.from)} to ${formatDay(shown.to - 1)}.`;
 
-/** Ticks that were seen at two prices, by day. */
-export function renderConflictsSection(gathered: ReportData): ReportPart[] {
-  const days = filterShownDays(gathered);
+/** Conflicts per day. */
+export function renderConflictsSection(data: ReportData): ReportPart[] {
+  const days = filterShownDays(data);
   const count = days.reduce((sum, { conflicts }) => sum + conflicts, 0);
-  if (count === 0) return [{ name: 'Conflicts', text: formatNoneShown(gathered, 'tick was seen at two prices,') }];
-  const said = 'Ticks that were seen at another price as well, by the UTC day of their own time';
-  const [worst] = days.toSorted((a, b) => b.conflicts - a.conflicts);
+  if (count === 0) return [{ name: 'Conflicts', text: formatNoneShown(data, 'conflicts') }];
+  const caption = 'Ticks observed at two prices, per UTC day of their timestamps';
+  const [worstDay] = days.toSorted((a, b) => b.conflicts - a.conflicts);
   return [
     renderSection('Conflicts', [
       renderFigure(
-        `${said}: ${formatThousands(count)} in all, most on ${worst!.date}. The dataset conflicts has both prices.`,
+        `${caption}: ${formatThousands(count)} in total, most of them on ${worstDay!.date}. The dataset conflicts holds both prices.`,
         renderDayBars({
-          label: `${said}: ${formatThousands(count)} in all, ${formatThousands(worst!.conflicts)} on ${worst!.date}`,
+          label: `${caption}: ${formatThousands(count)} in total, ${formatThousands(worstDay!.conflicts)} on ${worstDay!.date}`,
           yLabel: 'conflicts',
-          span: getShownWindow(gathered, days),
+          span: getShownWindow(data, days),
           colour: 'var(--gap)',
           bars: days.map(({ date, conflicts }) => ({ day: parseDayStart(date), value: conflicts })),
         }),
@@ -105,38 +106,38 @@ export function renderConflictsSection(gathered: ReportData): ReportPart[] {
   ];
 }
 
-/** How large the archive is by day, and when its disk is full. */
+/** Size of the archive by day, and the forecast of a full disk. */
 export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth: ArchiveGrowth): ReportPart[] {
   const { sizes, bytesPerDay, days, fullAt } = growth;
   const last = sizes.at(-1);
-  if (last === undefined) return [{ name: 'Growth', text: 'Nothing is published in these days.' }];
-  const unit = chooseByteUnit(last.bytes);
-  const ahead = projectSizes(growth, nowMs);
-  const points = sizes.map(({ t, bytes }) => ({ t, value: bytes / unit.bytes }));
-  const said = `Bytes published up to the end of each day, in ${unit.name}`;
-  const told =
+  if (last === undefined) return [{ name: 'Growth', text: 'Nothing was published on the shown days.' }];
+  const byteUnit = chooseByteUnit(last.bytes);
+  const forecast = projectSizes(growth, nowMs);
+  const points = sizes.map(({ t, bytes }) => ({ t, value: bytes / byteUnit.bytes }));
+  const caption = `Total published bytes at the end of each day, in ${byteUnit.name}`;
+  const growthText =
     bytesPerDay === null
-      ? 'Fewer than three whole days: too early to tell how it grows.'
-      : `${formatBytes(Math.max(0, bytesPerDay))} more a day, by a line through the last ${formatThousands(days)} whole days${ahead.length === 0 ? '' : ' (dashed)'}.`;
-  const full =
+      ? 'Fewer than three finished days: growth is not known yet.'
+      : `Growth ${formatBytes(Math.max(0, bytesPerDay))} per day, fitted to the last ${formatThousands(days)} finished days${forecast.length === 0 ? '' : ' (dashed)'}.`;
+  const fullText =
     space === null || bytesPerDay === null
       ? ''
       : fullAt === null
-        ? ` ${formatBytes(space.freeBytes)} are free: the disk will not be full in the next 10 years.`
-        : ` ${formatBytes(space.freeBytes)} are free: the disk is full on ${formatDay(fullAt)}, in ${formatLength(fullAt - nowMs)}.`;
+        ? ` ${formatBytes(space.freeBytes)} free: the disk will not be full within 10 years.`
+        : ` ${formatBytes(space.freeBytes)} free: the disk will be full on ${formatDay(fullAt)}, in ${formatLength(fullAt - nowMs)}.`;
   const from = Math.max(shown.from, Math.min(sizes[0]!.t, shown.to - 14 * dayMs));
   return [
     renderSection('Growth', [
       renderFigure(
-        `${said}. ${told}${full}`,
+        `${caption}. ${growthText}${fullText}`,
         renderLinesPlot(
-          `${said}: ${formatBytes(last.bytes)} at the end. ${told}${full}`,
-          unit.name,
-          { from, to: ahead.at(-1)?.t ?? shown.to },
+          `${caption}: ${formatBytes(last.bytes)} at the end. ${growthText}${fullText}`,
+          byteUnit.name,
+          { from, to: forecast.at(-1)?.t ?? shown.to },
           [
             { points, colour: 'var(--accent)', look: 'line' },
             {
-              points: ahead.map(({ t, bytes }) => ({ t, value: bytes / unit.bytes })),
+              points: forecast.map(({ t, bytes }) => ({ t, value: bytes / byteUnit.bytes })),
               colour: 'var(--gap)',
               look: 'dashed',
             },
@@ -147,7 +148,7 @@ export function renderGrowthSection({ nowMs, shown, space }: ReportData, growth:
   ];
 }
 
-/** The line that is expected, for half as long again as is shown. */
+/** Forecast of the size, for half the shown time. */
 function projectSizes({ sizes, bytesPerDay }: ArchiveGrowth, nowMs: number): { t: number; bytes: number }[] {
   const last = sizes.at(-1);
   if (last === undefined || bytesPerDay === null || bytesPerDay <= 0 || last.t < nowMs) return [];

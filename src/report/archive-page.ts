@@ -20,52 +20,52 @@ export interface ArchiveReport {
   readonly health: ArchiveHealth;
 }
 
-/** The report on an archive, as one page of HTML that stands by itself. The same facts give the same text. */
-export function renderArchiveReport(gathered: ReportData, version: string): ArchiveReport {
-  const { nowMs, shown, status, days, space } = gathered;
+/** Renders the report on an archive as one self-contained HTML page. The same data gives the same text. */
+export function renderArchiveReport(data: ReportData, version: string): ArchiveReport {
+  const { nowMs, shown, status, days, space } = data;
   const growth = computeGrowth(days, space, { nowMs, shownFrom: shown.from, shownTo: shown.to });
-  const verdict = assessHealth(gathered, growth);
-  const name = status.upstream || 'no upstream yet';
+  const health = assessHealth(data, growth);
+  const name = status.upstream || 'no upstream';
   const body = [
     html`<header><h1>${name}</h1>
 <p class="note">Archive ${status.archive}, generation ${formatThousands(status.generation)}. Written ${formatIsoUtc(nowMs).slice(0, 16).replace('T', ' ')} UTC.</p></header>
 `,
-    renderHealthPanel(verdict),
-    renderOverview(gathered, growth),
+    renderHealthPanel(health),
+    renderOverview(data, growth),
     ...arrangeParts([
-      ...renderRunsSection(gathered),
-      ...renderTicksSection(gathered),
-      ...renderCoverageSection(gathered),
-      ...renderGapsSection(gathered),
-      ...renderRechecksSection(gathered),
-      ...renderLagSection(gathered),
-      ...renderConflictsSection(gathered),
-      ...renderQuarantineSection(gathered),
-      ...renderDriftSection(gathered),
-      ...renderSymbolsSection(gathered),
-      ...renderRequestsSection(gathered),
-      ...renderGrowthSection(gathered, growth),
+      ...renderRunsSection(data),
+      ...renderTicksSection(data),
+      ...renderCoverageSection(data),
+      ...renderGapsSection(data),
+      ...renderRechecksSection(data),
+      ...renderLagSection(data),
+      ...renderConflictsSection(data),
+      ...renderQuarantineSection(data),
+      ...renderDriftSection(data),
+      ...renderSymbolsSection(data),
+      ...renderRequestsSection(data),
+      ...renderGrowthSection(data, growth),
     ]),
   ];
-  return { text: renderReportPage(`${name}: oddslake report`, body, version, archiveStyle), health: verdict };
+  return { text: renderReportPage(`${name}: oddslake report`, body, version, archiveStyle), health: health };
 }
 
 const stateSigns = { well: '✓', look: '!', act: '✕', empty: '○' } as const;
 const findingSigns = { act: '✕', look: '!', note: '·' } as const;
-const findingWords = { act: 'has to be done', look: 'worth a look', note: 'good to know' } as const;
+const findingWords = { act: 'action required', look: 'warning', note: 'note' } as const;
 
-/** Whether all is well, why not, and what to do. */
+/** The state of the archive, its findings and the next action. */
 function renderHealthPanel({ state, headline, nextAction, findings }: ArchiveHealth): Html {
-  const told = findings.map(
+  const items = findings.map(
     ({ severity, text }) =>
       html`<li class="${severity}"><span class="sign" role="img" aria-label="${findingWords[severity]}">${findingSigns[severity]}</span>${text}</li>
 `,
   );
-  const next = nextAction ?? (state === 'well' ? 'Nothing has to be done.' : null);
+  const nextText = nextAction ?? (state === 'well' ? 'No action required.' : null);
   return html`<div class="verdict ${state}">
 <p class="headline"><span class="sign" aria-hidden="true">${stateSigns[state]}</span>${headline}</p>
-${next === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next: '}${next}</p>\n`]}${
-  told.length === 0 ? [] : [html`<ul>\n${told}</ul>\n`]
+${nextText === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next: '}${nextText}</p>\n`]}${
+  items.length === 0 ? [] : [html`<ul>\n${items}</ul>\n`]
 }</div>
 `;
 }
@@ -73,7 +73,7 @@ ${next === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next:
 function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth: ArchiveGrowth): Html {
   const last = runs.at(-1);
   const { symbols, published, reached, lag_ms } = status;
-  const { days: judged } = status;
+  const { days: finishedDays } = status;
   const { fullAt, bytesPerDay } = growth;
   return renderKeyFigures([
     last === undefined
@@ -84,17 +84,15 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
           note: `${last.job}, ${formatLength(nowMs - last.startedAt)} ago`,
         },
     {
-      label: 'Behind',
+      label: 'Lag',
       value: lag_ms === null ? '–' : formatLength(lag_ms),
-      note: reached === null ? 'no live symbol' : `all is covered up to ${formatMinute(reached)}`,
+      note: reached === null ? 'no live symbols' : `covered up to ${formatMinute(reached)}`,
     },
     {
       label: 'Ticks',
       value: formatThousands(published.ticks),
       note:
-        status.journaled_ticks === 0
-          ? 'published'
-          : `published; ${formatThousands(status.journaled_ticks)} wait for a publish`,
+        status.journaled_ticks === 0 ? 'published' : `published; ${formatThousands(status.journaled_ticks)} journaled`,
     },
     {
       label: 'Live symbols',
@@ -104,7 +102,7 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
     {
       label: 'Complete days',
       value: `${formatThousands(status.verdict.days.complete)} of ${formatThousands(Object.values(status.verdict.days).reduce((sum, count) => sum + count, 0))}`,
-      note: judged.first === null ? 'no day is over yet' : `${judged.first} to ${judged.last}`,
+      note: finishedDays.first === null ? 'no finished day yet' : `${finishedDays.first} to ${finishedDays.last}`,
     },
     {
       label: 'Gaps',
@@ -112,22 +110,21 @@ function renderOverview({ nowMs, status, runs, gaps, space }: ReportData, growth
       note:
         gaps.windows === 0
           ? status.verdict.provisional === 0
-            ? 'no window is missing'
+            ? 'every window is covered'
             : `${formatCount(status.verdict.provisional, 'window')} provisional`
-          : `of ${formatCount(gaps.symbols, 'symbol')}, ${formatLength(gaps.missingMs)} in all`,
+          : `of ${formatCount(gaps.symbols, 'symbol')}, ${formatLength(gaps.missingMs)} in total`,
     },
     {
       label: 'On disk',
       value: formatBytes(published.bytes),
-      note:
-        bytesPerDay === null ? 'too early to tell the growth' : `${formatBytes(Math.max(0, bytesPerDay))} more a day`,
+      note: bytesPerDay === null ? 'growth not known yet' : `grows by ${formatBytes(Math.max(0, bytesPerDay))} per day`,
     },
     {
-      label: 'Disk is full',
+      label: 'Disk full',
       value: formatDiskFull(fullAt, nowMs, space !== null && bytesPerDay !== null),
       note:
         space === null
-          ? 'free space is not known'
+          ? 'free space unknown'
           : `${formatBytes(space.freeBytes)} of ${formatBytes(space.totalBytes)} free`,
     },
   ]);
@@ -138,7 +135,7 @@ function formatDiskFull(fullAt: number | null, nowMs: number, isKnown: boolean):
   return isKnown ? 'not in 10 years' : '–';
 }
 
-/** What the report on an archive has of its own, beside the style of every page. */
+/** Style of the archive report, added to the style of every page. */
 export const archiveStyle = `
 header .note { margin-top: 2px; }
 .verdict { margin-top: 20px; padding: 16px 20px; border-radius: 10px; border: 1px solid var(--line); background: var(--panel); }
@@ -186,7 +183,7 @@ details table { margin-top: 8px; }
   .verdict { padding: 12px 14px; }
   .figures dd { font-size: 17px; }
   .only-narrow { display: inline-flex; }
-  /* A run is a line of its moment, job, outcome, time and ticks, and below it what it said. */
+  /* A run is one line with time, job, outcome, duration and ticks, and its message below. */
   .runs thead { display: none; }
   .runs tbody, .runs table { display: block; }
   .runs tr { display: flex; flex-wrap: wrap; padding: 4px 0; border-bottom: 1px solid var(--line); }

@@ -15,31 +15,31 @@ const driftsMax = 10;
 const driftsAllMax = 100;
 const noValue = '–';
 
-/** The last runs: a strip of how each ended, and a table of what each brought. */
+/** The last runs: a strip of outcomes and a table. */
 export function renderRunsSection({ runs, nowMs }: ReportData): ReportPart[] {
-  if (runs.length === 0) return [{ name: 'Runs', text: 'Nothing was run yet.' }];
+  if (runs.length === 0) return [{ name: 'Runs', text: 'No runs yet.' }];
   const last = runs.slice(-stripRunsMax);
   const items = last.map((run) => {
     const { sign, word, kind } = toRunMark(run);
-    const said = `${formatMinute(run.startedAt)} ${run.job}: ${word}`;
-    return html`<li class="${kind}" title="${said}"><span aria-hidden="true">${sign}</span><span class="unseen">${said}</span></li>
+    const caption = `${formatMinute(run.startedAt)} ${run.job}: ${word}`;
+    return html`<li class="${kind}" title="${caption}"><span aria-hidden="true">${sign}</span><span class="unseen">${caption}</span></li>
 `;
   });
   const kinds = [...new Map(last.map((run) => [toRunMark(run).sign, toRunMark(run)])).values()];
-  const keys = kinds.map(({ sign, kind }) => {
+  const legend = kinds.map(({ sign, kind }) => {
     const word = Object.values(runMarks).find((mark) => mark.sign === sign)!.word;
     return html`<span class="key"><span class="mark ${kind}" aria-hidden="true">${sign}</span>${word}</span>\n`;
   });
   const first = last[0]!.startedAt;
-  const said = `How the last ${last.length === 1 ? 'run' : `${last.length} runs`} ended, the latest at the end, since ${formatMinute(first)}`;
+  const caption = `Outcome of the last ${last.length === 1 ? 'run' : `${last.length} runs`}, latest last, since ${formatMinute(first)}`;
   return [
     renderSection(
       'Runs',
       [
-        html`<p class="note">${said}</p>
-<ol class="strip" aria-label="${said}">
+        html`<p class="note">${caption}</p>
+<ol class="strip" aria-label="${caption}">
 ${items}</ol>
-<p class="keys">${keys}</p>
+<p class="keys">${legend}</p>
 `,
         html`<div class="runs">${renderRunsTable(runs.slice(-tableRowsAllMax).toReversed(), nowMs)}</div>\n`,
       ],
@@ -49,8 +49,8 @@ ${items}</ol>
 }
 
 function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
-  const count = (of: (summary: NonNullable<PastRun['summary']>) => number) => (run: PastRun) =>
-    run.summary === null ? noValue : formatThousands(of(run.summary));
+  const count = (getCount: (summary: NonNullable<PastRun['summary']>) => number) => (run: PastRun) =>
+    run.summary === null ? noValue : formatThousands(getCount(run.summary));
   const columns: HtmlColumn<PastRun>[] = [
     { name: 'Started', kind: 'left', format: ({ startedAt }) => formatMinute(startedAt) },
     { name: 'Job', kind: 'left', format: ({ job }) => job },
@@ -60,39 +60,39 @@ function renderRunsTable(rows: readonly PastRun[], nowMs: number): Html[] {
       format: (run) => `${toRunMark(run).sign} ${toRunMark(run).word}`,
       isLoss: (run) => ['bad', 'poor'].includes(toRunMark(run).kind),
     },
-    { name: 'Took', format: ({ startedAt, finishedAt }) => formatLength((finishedAt ?? nowMs) - startedAt) },
+    { name: 'Duration', format: ({ startedAt, finishedAt }) => formatLength((finishedAt ?? nowMs) - startedAt) },
     { name: 'New ticks', format: count(({ accepted }) => accepted) },
     { name: 'Conflicts', format: count(({ conflicts }) => conflicts) },
     { name: 'Requests', format: count(({ requests }) => requests) },
-    { name: 'Behind', format: (run) => (computeLag(run) === null ? noValue : formatLength(computeLag(run)!)) },
-    { name: 'What it said', kind: 'text', format: (run) => describeRun(run) },
+    { name: 'Lag', format: (run) => (computeLag(run) === null ? noValue : formatLength(computeLag(run)!)) },
+    { name: 'Message', kind: 'text', format: (run) => describeRun(run) },
   ];
   return renderLongTable('The last runs', columns, rows, {
     shown: tableRowsMax,
-    rest: `${rows.length - tableRowsMax} runs before`,
+    rest: `${rows.length - tableRowsMax} earlier runs`,
   });
 }
 
-/** How far what is covered lay behind when it ended; null where it told no watermark. */
+/** Lag of coverage at the end of a run, in ms; null if its summary has no watermark. */
 const computeLag = ({ finishedAt, summary }: PastRun): number | null =>
   finishedAt === null || summary === null || summary.watermark === null
     ? null
     : Math.max(0, finishedAt - summary.watermark);
 
-/** How far the archive lay behind at the end of each run. */
+/** Lag of coverage at the end of each run. */
 export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart[] {
   const points = runs.flatMap((run) => {
     const lag = computeLag(run);
     return lag === null ? [] : [{ t: run.finishedAt!, lag }];
   });
-  if (points.length === 0) return [{ name: 'Lag', text: 'No run has told how far the archive reaches.' }];
-  const most = points.reduce((max, { lag }) => Math.max(max, lag), 0);
+  if (points.length === 0) return [{ name: 'Lag', text: 'No run has reported a watermark.' }];
+  const maxLag = points.reduce((max, { lag }) => Math.max(max, lag), 0);
   const [unit, unitMs] =
-    most > 96 * hourMs ? ['days', 24 * hourMs] : most > 3 * hourMs ? ['hours', hourMs] : ['minutes', 60_000];
+    maxLag > 96 * hourMs ? ['days', 24 * hourMs] : maxLag > 3 * hourMs ? ['hours', hourMs] : ['minutes', 60_000];
   const last = points.at(-1)!;
   if (points.length === 1)
-    return [{ name: 'Lag', text: `The archive lay ${formatLength(last.lag)} behind at the end of its only run.` }];
-  const said = `How far the archive lay behind at the end of each run, in ${unit}`;
+    return [{ name: 'Lag', text: `The lag was ${formatLength(last.lag)} at the end of the only run.` }];
+  const caption = `Lag of coverage at the end of each run, in ${unit}`;
   const line = {
     points: points.map(({ t, lag }) => ({ t, value: lag / unitMs })),
     colour: 'var(--accent)',
@@ -101,9 +101,9 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
   return [
     renderSection('Lag', [
       renderFigure(
-        `${said}. Up to ${formatLength(rules.lagMsMax)} are allowed for.`,
+        `${caption}. The limit is ${formatLength(rules.lagMsMax)}.`,
         renderLinesPlot(
-          `${said}: ${formatLength(last.lag)} at the last, ${formatLength(most)} at most`,
+          `${caption}: last ${formatLength(last.lag)}, maximum ${formatLength(maxLag)}`,
           unit,
           computeShownWindow(points, nowMs),
           [line],
@@ -113,45 +113,45 @@ export function renderLagSection({ runs, nowMs, rules }: ReportData): ReportPart
   ];
 }
 
-/** From the first point to now, and a day at least. */
+/** From the first point to now, at least one day. */
 const computeShownWindow = (points: readonly { readonly t: number }[], nowMs: number) => ({
   from: Math.min(points[0]!.t, nowMs - 24 * hourMs),
   to: Math.max(nowMs, points.at(-1)!.t),
 });
 
-/** How fast each run asked, against the limit. */
+/** Request rate of each run, and the rate limit. */
 export function renderRequestsSection({ runs, nowMs, rules }: ReportData): ReportPart[] {
-  const asked = runs.flatMap(({ summary, startedAt, finishedAt }) => {
+  const rates = runs.flatMap(({ summary, startedAt, finishedAt }) => {
     if (summary === null || finishedAt === null || summary.requests === 0) return [];
     const { rate, requests } = summary;
     const limit = rate?.allowedPerSecond ?? rules.requestsPerSecond;
     const mean = requests / Math.max(0.001, (finishedAt - startedAt) / 1000);
     return [{ t: finishedAt, limit, value: Math.min(rate === null ? mean : rate.used * limit, limit), rate }];
   });
-  const last = asked.at(-1);
-  if (last === undefined) return [{ name: 'Requests', text: 'No run has asked the service for anything.' }];
-  if (asked.length === 1) {
-    const text = `The only run that asked made ${last.value.toFixed(1)} requests a second while it had something to ask and was not held back; ${last.limit} are allowed.`;
+  const last = rates.at(-1);
+  if (last === undefined) return [{ name: 'Requests', text: 'No run has sent requests.' }];
+  if (rates.length === 1) {
+    const text = `The only run with requests sent ${last.value.toFixed(1)} requests per second while it was neither idle nor throttled; the limit is ${last.limit}.`;
     return [{ name: 'Requests', text }];
   }
-  const said =
-    'Requests a second in each run, while it had something to ask and was not held back (dots), and the limit at that time (dashed)';
-  const limits = [...asked.map(({ t, limit }) => ({ t, value: limit })), { t: nowMs, value: last.limit }];
-  const used =
+  const caption =
+    'Requests per second of each run, without idle and throttled time (dots), and the rate limit at that time (dashed)';
+  const limits = [...rates.map(({ t, limit }) => ({ t, value: limit })), { t: nowMs, value: last.limit }];
+  const usedText =
     last.rate === null
       ? ''
-      : ` The last run used ${Math.round(last.rate.used * 100)} % of it; requests stood ready and waited for ${formatLength(last.rate.waitedMs)}.`;
+      : ` The last run used ${Math.round(last.rate.used * 100)} % of it; requests waited ${formatLength(last.rate.waitedMs)} on the rate limit.`;
   return [
     renderSection('Requests', [
       renderFigure(
-        `${said}.${used}`,
+        `${caption}.${usedText}`,
         renderLinesPlot(
-          `${said}: ${last.value.toFixed(1)} of ${last.limit} at the last`,
-          'requests a second',
-          computeShownWindow(asked, nowMs),
+          `${caption}: last ${last.value.toFixed(1)} of ${last.limit}`,
+          'requests per second',
+          computeShownWindow(rates, nowMs),
           [
             { points: limits, colour: 'var(--gap)', look: 'steps' },
-            { points: asked, colour: 'var(--accent)', look: 'dots' },
+            { points: rates, colour: 'var(--accent)', look: 'dots' },
           ],
         ),
       ),
@@ -159,31 +159,31 @@ export function renderRequestsSection({ runs, nowMs, rules }: ReportData): Repor
   ];
 }
 
-/** Fields of the service's answers that changed, by the runs that noticed. */
+/** Changed fields of the service's responses, by run. */
 export function renderDriftSection({ runs }: ReportData): ReportPart[] {
-  const found = runs
+  const driftRows = runs
     .toReversed()
     .flatMap(({ startedAt, summary }) => (summary?.drifts ?? []).map((drift) => ({ startedAt, drift })));
-  if (found.length === 0)
+  if (driftRows.length === 0)
     return [
-      { name: 'Schema drift', text: "The service's answers had the same fields and types in all of these runs." },
+      { name: 'Schema drift', text: "The fields and types of the service's responses did not change in these runs." },
     ];
-  const types = (of: readonly string[]): string => of.join(' or ') || noValue;
+  const types = (getCount: readonly string[]): string => getCount.join(' or ') || noValue;
   const columns: HtmlColumn<{ startedAt: number; drift: PastDrift }>[] = [
-    { name: 'Noticed', kind: 'left', format: ({ startedAt }) => formatMinute(startedAt) },
-    { name: 'Answers of', kind: 'left', format: ({ drift }) => drift.resource },
-    { name: 'Field', kind: 'text', format: ({ drift }) => drift.field || 'a whole record' },
+    { name: 'Run', kind: 'left', format: ({ startedAt }) => formatMinute(startedAt) },
+    { name: 'Resource', kind: 'left', format: ({ drift }) => drift.resource },
+    { name: 'Field', kind: 'text', format: ({ drift }) => drift.field || 'entire record' },
     { name: 'Change', kind: 'left', format: ({ drift }) => drift.change },
     { name: 'Before', kind: 'left', format: ({ drift }) => types(drift.before) },
     { name: 'Now', kind: 'left', format: ({ drift }) => types(drift.now) },
   ];
-  const rest = `${formatThousands(Math.min(found.length, driftsAllMax) - driftsMax)} before`;
+  const rest = `${formatThousands(Math.min(driftRows.length, driftsAllMax) - driftsMax)} earlier`;
   return [
     renderSection(
       'Schema drift',
       [
-        html`<p class="note">Fields of the service's answers that were not as before: ${formatThousands(found.length)}.</p>\n`,
-        ...renderLongTable('Schema drift', columns, found.slice(0, driftsAllMax), { shown: driftsMax, rest }),
+        html`<p class="note">Changed fields of the service's responses: ${formatThousands(driftRows.length)}.</p>\n`,
+        ...renderLongTable('Schema drift', columns, driftRows.slice(0, driftsAllMax), { shown: driftsMax, rest }),
       ],
       true,
     ),

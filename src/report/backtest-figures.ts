@@ -3,30 +3,30 @@ import type { BacktestResult, GridResult } from '../backtest/result.ts';
 import { formatThousands } from '../base/format-quantity.ts';
 import { formatIsoUtc } from '../base/time.ts';
 
-// The numbers of a backtest as people read them, on the terminal and on the page alike.
+// Formats of backtest numbers, shared by the terminal and the HTML page.
 
-/** What stands where there is no value. */
+/** Shown instead of a missing value. */
 export const noValue = '–';
 
-/** Digits behind the point with which values are told alike: fewer where they are great. */
+/** Number of decimals for a set of values: 2 for large values, otherwise 4. */
 export const chooseDigits = (values: readonly number[]): number =>
   values.some((value) => Math.abs(value) >= 10) || values.every((value) => value === 0) ? 2 : 4;
 
-/** `+1,234.50`, or `+0.0312` where it is small; the sign of a gain is shown. */
+/** `+1,234.50`, or `+0.0312` for small values; gains have a sign. */
 export const formatDollars = (value: number | null, digits = chooseDigits([value ?? 0])): string => {
   if (value === null) return noValue;
   const text = formatDecimals(Math.abs(value), digits);
   return /^[0.,]+$/.test(text) ? text : `${value < 0 ? '-' : '+'}${text}`;
 };
 
-/** The same of an amount that is no gain or loss: fees, a drawdown. */
+/** Like formatDollars, without a sign: for fees and drawdowns. */
 export const formatAmount = (value: number | null, digits?: number): string =>
   formatDollars(value, digits).replace(/^[+-]/, '');
 
 export const formatShare = (value: number | null, digits = 1): string =>
   value === null ? noValue : `${formatDecimals(value * 100, digits)} %`;
 
-/** With so many digits behind the point, grouped before it. */
+/** A number with `digits` decimals and grouped thousands. */
 export function formatDecimals(value: number, digits: number): string {
   if (Math.abs(value) >= 1e15) return value.toExponential(3);
   const [whole, rest] = Math.abs(value).toFixed(digits).split('.');
@@ -34,7 +34,7 @@ export function formatDecimals(value: number, digits: number): string {
   return `${sign}${formatThousands(Number(whole))}${rest === undefined ? '' : `.${rest}`}`;
 }
 
-/** A price, a mean, a parameter: as short as it can be said, at most six digits behind the point. */
+/** A number with at most six decimals, without trailing zeros. */
 export const formatPlainNumber = (value: number): string => String(Number(value.toFixed(6)));
 
 const objectiveFormats: Readonly<Record<ObjectiveName, (value: number | null, digits?: number) => string>> = {
@@ -46,11 +46,11 @@ const objectiveFormats: Readonly<Record<ObjectiveName, (value: number | null, di
   brier: (value) => (value === null ? noValue : formatDecimals(value, 4)),
 };
 
-/** The value of an objective; of dollars with so many digits behind the point. */
+/** The value of an objective. `digits`: decimals of dollar values. */
 export const formatObjective = (name: ObjectiveName, value: number | null, digits?: number): string =>
   objectiveFormats[name](value, digits);
 
-/** The same for values that stand together: a dollar is told alike in all of them. */
+/** A format for several values of an objective, with the same number of decimals. */
 export function createObjectiveFormat(
   name: ObjectiveName,
   values: readonly (number | null)[],
@@ -59,7 +59,7 @@ export function createObjectiveFormat(
   return (value) => formatObjective(name, value, digits);
 }
 
-/** `6h`, `90s`: whole units; else milliseconds. */
+/** `6h`, `90s`: in whole units, otherwise in milliseconds. */
 export function formatParameterMs(ms: number): string {
   for (const [unit, length] of [
     ['d', 86_400_000],
@@ -71,7 +71,7 @@ export function formatParameterMs(ms: number): string {
   return `${formatPlainNumber(ms)}ms`;
 }
 
-/** `6h` where the parameter is one of milliseconds, else the number. */
+/** A duration such as `6h` for parameters in milliseconds, otherwise the number. */
 export const formatParameter = (name: string, value: number): string =>
   name.endsWith('_ms') && value > 0 ? formatParameterMs(value) : formatPlainNumber(value);
 
@@ -84,25 +84,25 @@ export const formatParameters = (parameters: Readonly<Record<string, number>>): 
 export const formatWindow = ({ from, to }: { readonly from: number; readonly to: number }): string =>
   `${formatIsoUtc(from)} … ${formatIsoUtc(to)}`;
 
-/** The name of what was run, and its version where it has one. */
+/** Name of the strategy, with its version if it has one. */
 export const formatStrategyName = ({
   asked,
   strategy_version,
 }: Pick<BacktestResult, 'asked' | 'strategy_version'>): string =>
   `${asked.entry_executable.name}${strategy_version === null ? '' : ` (version ${strategy_version})`}`;
 
-/** From this share of the symbols' windows on, that nothing was heard of, a result is told with a warning. */
+/** Share of the symbols' lifetime without coverage above which a result has a warning. */
 export const uncoveredShareMax = 0.05;
 
-/** The warning; null where little is lacking. */
+/** The warning of missing coverage; null if the share is at most `uncoveredShareMax`. */
 export function formatUncoveredWarning({ lacking_share }: BacktestResult['coverage']): string | null {
   if (lacking_share === null || lacking_share <= uncoveredShareMax) return null;
-  return `nothing was heard of ${formatShare(lacking_share)} of the symbols' time in the span: prices may be missing there`;
+  return `${formatShare(lacking_share)} of the symbols' lifetime in the window is not covered: prices may be missing`;
 }
 
 export type GridPoint = GridResult['points'][number];
 
-/** The points of a grid by the value that they are chosen by, the best first, those without one last; equals in their order. */
+/** Grid points by their in-sample value, best first, points without a value last. The sort is stable. */
 export function sortBestFirst({ points }: GridResult, objective: ObjectiveName): GridPoint[] {
   const { isMinimized } = objectives[objective];
   return points.toSorted((a, b) => {

@@ -1,10 +1,10 @@
 import { Html, html, palette } from '../base/html.ts';
 
-// What every report is built of.
+// Parts of HTML reports.
 
 /**
- * A page by itself: its style is in it, it has no script, and it may load nothing from anywhere, which the browser holds
- * it to. `ownStyle`: what only this one has of it.
+ * Renders a self-contained page with inline style and without scripts. Its Content-Security-Policy forbids loading anything.
+ * @param ownStyle CSS added to the common style
  */
 export const renderReportPage = (title: string, body: readonly Html[], version: string, ownStyle = ''): string =>
   html`<!doctype html>
@@ -25,7 +25,7 @@ ${body}
 </html>
 `.text;
 
-/** A part of a page under its heading; `long`: one that may go over several sheets of paper. */
+/** A section with a heading. `long`: page breaks are allowed inside when printed. */
 export const renderSection = (heading: string, body: readonly Html[], long = false): Html =>
   html`<section${new Html(long ? ' class="long"' : '')}>
 <h2>${heading}</h2>
@@ -41,13 +41,13 @@ export interface KeyFigure {
   readonly label: string;
   readonly value: string;
   readonly note?: string;
-  /** Whether it is the one that was asked for. */
+  /** Highlights the figure. */
   readonly asked?: boolean;
 }
 
-export const renderKeyFigures = (all: readonly KeyFigure[]): Html =>
+export const renderKeyFigures = (entries: readonly KeyFigure[]): Html =>
   html`<dl class="figures">
-${all.map(
+${entries.map(
   ({ label, value, note = '', asked = false }) =>
     html`<div${new Html(asked ? ' class="asked"' : '')}><dt>${label}</dt><dd>${value}</dd>${
       note === '' ? [] : [html`<dd class="note">${note}</dd>`]
@@ -56,22 +56,22 @@ ${all.map(
 )}</dl>
 `;
 
-/** Names and what they stand for. */
-export const renderFacts = (all: readonly (readonly [name: string, value: string | Html])[]): Html =>
+/** A list of names and values. */
+export const renderFacts = (entries: readonly (readonly [name: string, value: string | Html])[]): Html =>
   html`<dl class="facts">
-${all.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>\n`)}</dl>
+${entries.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>\n`)}</dl>
 `;
 
 export interface HtmlColumn<Row> {
   readonly name: string;
-  /** Numbers stand right, `left` and `text` left; a `text` may be broken. */
+  /** Numbers are right-aligned, `left` and `text` left-aligned; `text` can wrap. */
   readonly kind?: 'number' | 'left' | 'text';
   readonly format: (row: Row) => string;
-  /** Whether it is a loss. */
+  /** Whether the value is shown as a loss. */
   readonly isLoss?: (row: Row) => boolean;
 }
 
-/** A table that moves sideways where it is wider than the page. */
+/** A table that scrolls horizontally if it is wider than the page. */
 export const renderHtmlTable = <Row>(
   label: string,
   columns: readonly HtmlColumn<Row>[],
@@ -92,7 +92,7 @@ ${rows.map(
 </table></div>
 `;
 
-/** The first rows in sight, the others where they are asked for. */
+/** A table with its first rows visible and the others in a collapsed block. */
 export const renderLongTable = <Row>(
   label: string,
   columns: readonly HtmlColumn<Row>[],
@@ -107,7 +107,7 @@ export const renderLongTable = <Row>(
       ]),
 ];
 
-/** The style of a report: light and dark, wide and narrow, screen and paper. */
+/** Style of all reports: light and dark, wide and narrow, screen and print. */
 export const pageStyle = `
 ${palette}
 * { box-sizing: border-box; }
@@ -193,7 +193,7 @@ footer { margin-top: 48px; padding-top: 12px; border-top: 1px solid var(--line);
 }
 `;
 
-/** A section of the report, or one sentence on what there is nothing to show of. */
+/** A section of the report, or one sentence if there is nothing to show. */
 export type ReportPart = Html | QuietSection;
 
 export interface QuietSection {
@@ -201,12 +201,12 @@ export interface QuietSection {
   readonly text: string;
 }
 
-/** The sections as they are; what is quiet stands together after them, so that it takes little room. */
+/** Sections in order, followed by one list of all quiet sections. */
 export function arrangeParts(parts: readonly ReportPart[]): Html[] {
   const quiet = parts.filter((part): part is QuietSection => !(part instanceof Html));
   const rows = quiet.map(({ name, text }) => html`<dt>${name}</dt><dd>${text}</dd>\n`);
   return [
     ...parts.filter((part) => part instanceof Html),
-    ...(rows.length === 0 ? [] : [renderSection('All quiet', [html`<dl class="facts">\n${rows}</dl>\n`])]),
+    ...(rows.length === 0 ? [] : [renderSection('Nothing to report', [html`<dl class="facts">\n${rows}</dl>\n`])]),
   ];
 }

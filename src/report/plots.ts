@@ -10,11 +10,11 @@ export interface Curve {
   readonly value: readonly number[];
   readonly yLabel: string;
   readonly colour: string;
-  /** Filled down, or up, to zero. */
+  /** Whether the area between the curve and zero is filled. */
   readonly filled?: boolean;
 }
 
-/** A value over time, which stays as it is until the next. */
+/** A curve over time. */
 export const renderCurvePlot = ({ label, t, value, yLabel, colour, filled = false }: Curve): Html =>
   renderPlot({
     label,
@@ -40,12 +40,12 @@ export const renderCurvePlot = ({ label, t, value, yLabel, colour, filled = fals
 export interface CalibrationPoint {
   readonly price: number;
   readonly outcome: number;
-  /** How much it weighs: the area of its mark. */
+  /** Area of the mark. */
   readonly weight: number;
   readonly title: string;
 }
 
-/** Prices against outcomes: marks on the diagonal are well calibrated. It is square, and the same on every page. */
+/** Calibration plot: marks on the diagonal are well calibrated. One size for all page widths. */
 export const renderCalibrationPlot = (label: string, rows: readonly CalibrationPoint[]): Html =>
   new Html(
     renderSvg({
@@ -88,13 +88,13 @@ export interface Bar {
   readonly other: number | null;
 }
 
-/** Values by name, each a bar with a dot for the other one. */
+/** Named values as bars, with `other` as dots. */
 export const renderBarPlot = (label: string, valueLabel: string, bars: readonly Bar[]): Html =>
   renderPlot({
     label,
     options: ({ width }) => ({
       height: 46 + 24 * bars.length,
-      marginLeft: Math.min(width / 2.4, 24 + 7 * bars.reduce((most, { name }) => Math.max(most, name.length), 0)),
+      marginLeft: Math.min(width / 2.4, 24 + 7 * bars.reduce((max, { name }) => Math.max(max, name.length), 0)),
       x: { label: valueLabel, ticks: 4, nice: true },
       y: { domain: bars.map(({ name }) => name), label: null, tickSize: 0 },
       marks: [
@@ -115,22 +115,22 @@ export const renderBarPlot = (label: string, valueLabel: string, bars: readonly 
 export interface HeatCell {
   readonly x: string;
   readonly y: string;
-  /** From 0 to 1: how strong its colour is. */
+  /** Strength of the colour, 0 to 1. */
   readonly strength: number | null;
   readonly text: string;
   readonly isBest: boolean;
 }
 
-/** Values of two names' combinations, the stronger their colour the better. */
+/** Heat map; stronger colours are better. */
 export const renderHeatPlot = (label: string, xLabel: string, yLabel: string, cells: readonly HeatCell[]): Html => {
-  const of = (name: 'x' | 'y'): string[] => [...new Set(cells.map((cell) => cell[name]))];
+  const listNames = (name: 'x' | 'y'): string[] => [...new Set(cells.map((cell) => cell[name]))];
   return renderPlot({
     label,
     options: ({ width }) => ({
-      height: 64 + 34 * of('y').length,
-      marginLeft: 24 + 8 * of('y').reduce((most, name) => Math.max(most, name.length), 0),
-      x: { domain: of('x'), label: xLabel, tickSize: 0, padding: 0.02 },
-      y: { domain: of('y'), label: yLabel, tickSize: 0, padding: 0.04 },
+      height: 64 + 34 * listNames('y').length,
+      marginLeft: 24 + 8 * listNames('y').reduce((max, name) => Math.max(max, name.length), 0),
+      x: { domain: listNames('x'), label: xLabel, tickSize: 0, padding: 0.02 },
+      y: { domain: listNames('y'), label: yLabel, tickSize: 0, padding: 0.04 },
       marks: [
         Plot.cell(cells, {
           x: 'x',
@@ -142,8 +142,8 @@ export const renderHeatPlot = (label: string, xLabel: string, yLabel: string, ce
           stroke: { value: (cell: HeatCell) => (cell.isBest ? 'var(--gap)' : 'none'), scale: null },
           strokeWidth: 2.5,
         }),
-        // Where there is no room, the table has them.
-        ...(width / of('x').length < 60
+        // In narrow cells the values are omitted; the table has them.
+        ...(width / listNames('x').length < 60
           ? []
           : [Plot.text(cells, { x: 'x', y: 'y', text: 'text', fill: 'var(--text)' })]),
       ],
@@ -151,21 +151,21 @@ export const renderHeatPlot = (label: string, xLabel: string, yLabel: string, ce
   });
 };
 
-// Plots as SVG in the text of a page: no script and no file beside it. Colours are variables of the page's style, so that
-// they follow light and dark. Every plot is drawn twice, as text in it would shrink with the width: the page shows one.
+// Plots are inline SVG, without scripts or other files. Colours are CSS variables of the page, for light and dark mode.
+// Every plot is drawn for wide and for narrow pages, because scaling would shrink its text; CSS shows one of them.
 
 export interface PlotSize {
   readonly width: number;
   readonly height: number;
 }
 
-/** What a plot says to those who do not see it, and how it is drawn at a size. */
+/** A plot with its ARIA label and its options for a size. */
 interface PlotDrawing {
   readonly label: string;
   options(size: PlotSize): Plot.PlotOptions;
 }
 
-/** The same drawing for wide and for narrow pages. */
+/** Renders a plot for wide and for narrow pages. */
 export const renderPlot = (
   { label, options }: PlotDrawing,
   heights: readonly [wide: number, narrow: number] = [280, 240],
@@ -198,12 +198,12 @@ const plotDefaults: Plot.PlotOptions = {
   style: { fontSize: '12px', background: 'none', overflow: 'visible' },
 };
 
-/** How many marks an axis has room for. */
+/** Number of ticks on a time axis. */
 export const countAxisTicks = ({ width }: PlotSize): number => Math.max(3, Math.round(width / 110));
 
 export const gridStyle = { stroke: 'var(--line)', strokeOpacity: 1, ticks: 5 } as const;
 
-/** `20:00`, and below the first one and every midnight its day; or days alone. */
+/** `20:00`, with the date below the first label and every midnight; dates only if all labels are midnights. */
 export function formatAxisTime(at: Date, i: number, all: readonly Date[] = [at]): string {
   const [, month, day, hours] = /^\d+-(\d+)-(\d+)T(\d+:\d+)/.exec(at.toISOString())!;
   const date = `${months[Number(month) - 1]} ${Number(day)}`;

@@ -13,7 +13,7 @@ export interface DayBar {
   /** UTC midnight. */
   readonly day: number;
   readonly value: number;
-  /** Drawn hollow: the day is not whole yet. */
+  /** Hollow bars mark incomplete days. */
   readonly isHollow?: boolean;
 }
 
@@ -25,15 +25,15 @@ export interface DayBars {
   readonly colour?: string;
 }
 
-/** One bar a day. */
+/** One bar per day. */
 export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accent)' }: DayBars): Html =>
   renderPlot(
     {
       label,
       options: (size) => {
         const inset = Math.min(3, (0.06 * size.width) / ((span.to - span.from) / dayMs));
-        const mark = (some: readonly DayBar[], look: Plot.RectYOptions) =>
-          Plot.rectY(some, {
+        const createBars = (subset: readonly DayBar[], look: Plot.RectYOptions) =>
+          Plot.rectY(subset, {
             x1: ({ day }: DayBar) => toDate(day),
             x2: ({ day }: DayBar) => toDate(day + dayMs),
             y1: 0,
@@ -53,11 +53,11 @@ export const renderDayBars = ({ label, yLabel, span, bars, colour = 'var(--accen
           },
           marks: [
             Plot.gridY({ ...gridStyle, ticks: 4 }),
-            mark(
+            createBars(
               bars.filter(({ isHollow }) => isHollow !== true),
               { fill: colour, fillOpacity: 0.7 },
             ),
-            mark(
+            createBars(
               bars.filter(({ isHollow }) => isHollow === true),
               { fill: colour, fillOpacity: 0.15, stroke: colour, strokeWidth: 1 },
             ),
@@ -75,7 +75,7 @@ export interface PlotLine {
   readonly look: 'line' | 'dashed' | 'steps' | 'dots';
 }
 
-/** Lines and dots over one span. */
+/** Lines and dots over time. */
 export const renderLinesPlot = (label: string, yLabel: string, span: Window, lines: readonly PlotLine[]): Html =>
   renderPlot(
     {
@@ -100,22 +100,22 @@ export const renderLinesPlot = (label: string, yLabel: string, span: Window, lin
   );
 
 function toMarks({ points, colour, look }: PlotLine): Plot.Markish[] {
-  const place = { x: ({ t }: { t: number }) => toDate(t), y: 'value' } as const;
+  const position = { x: ({ t }: { t: number }) => toDate(t), y: 'value' } as const;
   const line = Plot.lineY(points, {
-    ...place,
+    ...position,
     stroke: colour,
     strokeWidth: 1.75,
     ...(look === 'dashed' && { strokeDasharray: '5 4' }),
     ...(look === 'steps' && { curve: 'step-after' as const, strokeDasharray: '5 4' }),
   });
-  const dots = Plot.dot(points, { ...place, r: points.length > 80 ? 2 : 3, fill: colour });
+  const dots = Plot.dot(points, { ...position, r: points.length > 80 ? 2 : 3, fill: colour });
   if (look !== 'dots') return points.length > 1 ? [line] : [dots];
-  return points.length > 1 ? [Plot.lineY(points, { ...place, stroke: colour, strokeOpacity: 0.35 }), dots] : [dots];
+  return points.length > 1 ? [Plot.lineY(points, { ...position, stroke: colour, strokeOpacity: 0.35 }), dots] : [dots];
 }
 
 export interface HeatLine {
   readonly name: string;
-  /** Share, 0 to 1, of each step; null where nothing lived. */
+  /** Covered share of each step, 0 to 1; null if no symbol was live. */
   readonly shares: readonly (number | null)[];
 }
 
@@ -124,36 +124,36 @@ export interface HeatLines {
   readonly stepMs: number;
 }
 
-/** Shares from which on a step is so dark, the darkest last; what lacks anything at all is never the darkest. */
+/** Minimum shares of the colour levels, darkest last. Only full coverage has the darkest. */
 export const heatLevels = [0, 0.000001, 0.5, 0.9, 1] as const;
 
-/** Of the colours that every page has for shares. */
+/** Indexes of the level colours of the page style. */
 export const heatColours = [0, 1, 2, 3, 5] as const;
 
-export const findHeatLevel = (share: number): number => heatLevels.findLastIndex((least) => share >= least);
+export const findHeatLevel = (share: number): number => heatLevels.findLastIndex((minimum) => share >= minimum);
 
-/** Names over time, the darker the more is covered. */
+/** Coverage by name over time; darker means more coverage. */
 export const renderCoveragePlot = (
   label: string,
   span: Window,
-  by: { readonly wide: HeatLines; readonly narrow: HeatLines },
+  sizes: { readonly wide: HeatLines; readonly narrow: HeatLines },
 ): Html => {
-  const height = 46 + 26 * by.wide.lines.length;
+  const height = 46 + 26 * sizes.wide.lines.length;
   return renderPlot(
     {
       label,
       options: (size) => {
         const isNarrow = size.width < 500;
-        const { lines: all, stepMs } = isNarrow ? by.narrow : by.wide;
+        const { lines: shownLines, stepMs } = isNarrow ? sizes.narrow : sizes.wide;
         const lettersMax = isNarrow ? 11 : 20;
-        const names = new Map(all.map(({ name }, i) => [i, shortenText(name, lettersMax)]));
-        const widest = [...names.values()].reduce((most, name) => Math.max(most, name.length), 0);
-        const runs = all.flatMap(({ shares }, row) => mergeHeatRuns(shares, row, span, stepMs));
+        const names = new Map(shownLines.map(({ name }, i) => [i, shortenText(name, lettersMax)]));
+        const widest = [...names.values()].reduce((max, name) => Math.max(max, name.length), 0);
+        const runs = shownLines.flatMap(({ shares }, row) => mergeHeatRuns(shares, row, span, stepMs));
         return {
           marginLeft: 16 + 7.6 * widest,
           x: buildTimeAxis(size, span),
           y: {
-            domain: all.map((_, i) => i),
+            domain: shownLines.map((_, i) => i),
             label: null,
             tickSize: 0,
             type: 'band' as const,
@@ -180,7 +180,7 @@ interface HeatRun extends Window {
   readonly level: number;
 }
 
-/** Steps side by side that look alike are one mark: a whole fortnight is mostly a single one. */
+/** Merges adjacent steps of the same level into one mark, which keeps the SVG small. */
 export function mergeHeatRuns(
   shares: readonly (number | null)[],
   row: number,
@@ -207,11 +207,11 @@ const buildTimeAxis = (size: { width: number; height: number }, { from, to }: Wi
   tickFormat: formatAxisTime,
 });
 
-/** An axis that starts at nothing, and has a length where there is nothing else. */
+/** A domain from 0 to the maximum, or to 1 if all values are 0. */
 const buildZeroDomain = (values: readonly number[]): { domain?: [number, number] } =>
   values.some((value) => value > 0) ? { domain: [0, values.reduce((a, b) => Math.max(a, b), 0)] } : { domain: [0, 1] };
 
-/** `1.5k`, `20M`; whole where they can be. */
+/** `1.5k`, `20M`: three significant digits. */
 export function formatShortNumber(value: number): string {
   const abs = Math.abs(value);
   for (const [size, letter] of [

@@ -7,26 +7,26 @@ import { openConfiguredArchive, toCompletenessRules } from '../context/open-conf
 import type { ArchiveHealth } from './health-status.ts';
 
 export interface WrittenReport {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string;
   readonly bytes: number;
   readonly sha256: string;
-  /** The generation that it tells of. */
+  /** Generation of the archive in the report. */
   readonly generation: number;
   readonly verdict: ArchiveHealth;
 }
 
-/** Beside the archive's own texts, where no reader of its data looks. */
+/** In the root of the archive, outside of the datasets. */
 export const reportFileName = 'report.html';
 
 /**
- * Writes the report, whole or not at all; the one that was there is replaced.
- * @param out another place than report.html in the archive's root
- * @throws UsageError where nothing may be written there
+ * Writes the report atomically, and replaces an existing one.
+ * @param out path of the report; null: report.html in the archive's root
+ * @throws UsageError if the path is not writable
  */
 export async function writeReport(archive: Archive, context: Context, out: string | null): Promise<WrittenReport> {
   const target = resolveTarget(archive, out);
-  // What gathers and draws takes its time to load.
+  // Loaded lazily: the plotting library is slow to load.
   const [{ readReportData }, { renderArchiveReport }] = await Promise.all([
     import('./data/report-data.ts'),
     import('./archive-page.ts'),
@@ -40,8 +40,8 @@ export async function writeReport(archive: Archive, context: Context, out: strin
     overlapMsMax: settings.poll.overlapMinutesMax * 60_000,
     requestsPerSecond: settings.upstream.requestsPerSecond,
   };
-  const gathered = await readReportData(archive, rules, { nowMs: clock.nowMs(), random });
-  const { text, health } = renderArchiveReport(gathered, version);
+  const data = await readReportData(archive, rules, { nowMs: clock.nowMs(), random });
+  const { text, health } = renderArchiveReport(data, version);
   const bytes = Buffer.from(text, 'utf8');
   async function* pieces() {
     yield bytes;
@@ -49,7 +49,7 @@ export async function writeReport(archive: Archive, context: Context, out: strin
   const id = Math.floor(random() * 36 ** 8).toString(36);
   try {
     const written = await writeFileAtomically(archive.disk, target, id, pieces());
-    return { path: target, ...written, generation: gathered.status.generation, verdict: health };
+    return { path: target, ...written, generation: data.status.generation, verdict: health };
   } catch (error) {
     if (out === null && isPermissionError(error)) throw createNotWritableError(archive, target, error);
     throw error;
@@ -57,11 +57,11 @@ export async function writeReport(archive: Archive, context: Context, out: strin
 }
 
 function resolveTarget({ disk, layout }: Archive, out: string | null): string {
-  const own = disk.realPath(join(layout.root, reportFileName));
-  if (out !== null && disk.realPath(out) !== own) return requireWritableTarget(disk, layout.root, out);
-  if (disk.size(own) !== null && !disk.isFile(own))
-    throw new UsageError(`${own} is there and is no file that could be replaced: name another place with --out FILE.`);
-  return own;
+  const defaultPath = disk.realPath(join(layout.root, reportFileName));
+  if (out !== null && disk.realPath(out) !== defaultPath) return requireWritableTarget(disk, layout.root, out);
+  if (disk.size(defaultPath) !== null && !disk.isFile(defaultPath))
+    throw new UsageError(`${defaultPath} exists but is not a regular file. Choose another path with --out FILE.`);
+  return defaultPath;
 }
 
 const permissionCodes = new Set(['EACCES', 'EPERM', 'EROFS']);
@@ -73,11 +73,11 @@ const isPermissionError = (error: unknown): boolean =>
 const createNotWritableError = ({ layout }: Archive, target: string, cause: unknown): OddslakeError =>
   new OddslakeError(
     exitCodes.unexpected,
-    `Not allowed to write ${target}: the archive ${layout.root} is only readable. Name another place with --out FILE.`,
+    `No permission to write ${target}: the archive ${layout.root} is read-only. Choose another path with --out FILE.`,
     { cause },
   );
 
-/** The report that follows a run whose archive is closed by now. */
+/** Writes the report after a run, whose archive is already closed. */
 export async function writeReportAfterRun(context: Context): Promise<void> {
   const archive = openConfiguredArchive(context, false);
   try {

@@ -10,7 +10,7 @@ const faultsOf = (json: object): Record<string, string> => {
   return 'faults' in read ? Object.fromEntries(read.faults.map(({ name, reason }) => [name, reason])) : {};
 };
 
-test('what a backtest is not asked for has a default', () => {
+test('fills in defaults', () => {
   expect(parseBacktestSpec(least)).toEqual({
     asked: {
       entry_executable: { name: 'threshold', version: null, strategy: null },
@@ -26,7 +26,7 @@ test('what a backtest is not asked for has a default', () => {
   });
 });
 
-test('what was asked is the same once it is written and read again', () => {
+test('a request survives writing and reading', () => {
   const rule = { side: 'no', entry: { all: [] }, exit: null, size: { dollars: 3 }, entries_max: 1 };
   const entry_executable = { name: 'mine', strategy: { rules: [rule] } };
   const read = parseBacktestSpec({
@@ -57,7 +57,9 @@ test('names the field of each fault', () => {
   expect(faultsOf({ to: '2026-06-01' })).toEqual({ to: 'must be a number' });
   expect(faultsOf({ symbols: [] })).toEqual({ symbols: 'must have 1 to 10000 members' });
   expect(faultsOf({ symbols: ['A', 7] })).toEqual({ 'symbols[1]': 'must be a text of 1 to 1000 characters' });
-  expect(faultsOf({ filter: { category: 'x' } })).toEqual({ 'filter.category': 'is none of categories, sources' });
+  expect(faultsOf({ filter: { category: 'x' } })).toEqual({
+    'filter.category': 'is unknown: expected one of categories, sources',
+  });
   expect(faultsOf({ parameters: { buy_below: null } })).toEqual({ 'parameters.buy_below': 'must be a number' });
   expect(faultsOf({ grid: { a: [] } })).toEqual({
     'grid.a': 'must have 1 to 1000 members',
@@ -69,7 +71,7 @@ test('names the field of each fault', () => {
   });
 });
 
-test('a grid is bounded before any of it is made', () => {
+test('bounds a grid before expanding it', () => {
   const values = Array.from({ length: 1000 }, (_, i) => i);
   expect(faultsOf({ grid: { a: values } })).toEqual({});
   expect(faultsOf({ grid: { a: values, b: [1, 2] } })).toEqual({ grid: 'has 2000 points, more than 1000' });
@@ -80,7 +82,7 @@ test('a grid is bounded before any of it is made', () => {
   });
 });
 
-test('the points of a grid are every combination, the last name changing first', () => {
+test('expands a grid to all combinations, the last name varying fastest', () => {
   const grid = { a: [1, 2], b: [3, 4] };
   expect(expandGrid(grid)).toEqual([
     { a: 1, b: 3 },
@@ -92,7 +94,7 @@ test('the points of a grid are every combination, the last name changing first',
   expect(expandGrid({})).toEqual([{}]);
 });
 
-test('binds values of parameters, and refuses such as do not fit', () => {
+test('binds parameter values and rejects invalid ones', () => {
   const strategy = strategyOf({
     parameters: { level: 0.2, window: 60_000 },
     rules: [
@@ -116,13 +118,13 @@ test('binds values of parameters, and refuses such as do not fit', () => {
     faults: [
       {
         name: 'parameters.window',
-        reason: 'is 0, which does not do for rules[0].entry.window_ms: it must be from 1 to 31622400000',
+        reason: 'is 0, which is invalid for rules[0].entry.window_ms: it must be from 1 to 31622400000',
       },
     ],
   });
 });
 
-test('a span is split where its end is held out', () => {
+test('splits a window for a held-out share', () => {
   expect(splitWindow({ from: 0, to: 1000 }, 0.3)).toEqual([
     { from: 0, to: 700 },
     { from: 700, to: 1000 },

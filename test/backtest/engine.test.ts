@@ -24,7 +24,7 @@ function expectSame(real: readonly Trade[], plain: readonly Trade[]): void {
 
 let played = 0;
 
-test('makes the trades that a plain engine makes, which is shown no more than what was known', () => {
+test('makes the same trades as a plain engine without look-ahead', () => {
   fc.assert(
     fc.property(symbol, strategyJson, span, (series, json, window) => {
       const strategy = strategyOf(json);
@@ -34,11 +34,11 @@ test('makes the trades that a plain engine makes, which is shown no more than wh
     }),
     { seed, numRuns },
   );
-  // It says nothing of engines that do nothing.
+  // The test would be void without trades.
   expect(played).toBeGreaterThan(numRuns / 2);
 });
 
-/** What was done before a moment: entries and exits by what they were decided on and what they were filled at. */
+/** Entries and exits filled before a time, with their decisions. */
 function doneBefore(trades: readonly Trade[], moment: number) {
   const before = trades.filter(({ filled_at }) => filled_at < moment);
   const entries = before.map(({ rule, side, decided_at, filled_at, price, paid }) =>
@@ -53,8 +53,8 @@ function doneBefore(trades: readonly Trade[], moment: number) {
 }
 
 /**
- * What is filled first after a moment, by what it was decided on: of each rule an entry, and an exit of what was held then.
- * An order that waited at the moment is the first to be filled, or none is.
+ * The decisions of the first fills after a time: per rule, an entry and an exit of the position held then. An order pending at
+ * that time must be the first to be filled.
  */
 function filledNext(trades: readonly Trade[], moment: number): Map<string, number> {
   const first = new Map<string, [filled: number, decided: number]>();
@@ -69,7 +69,7 @@ function filledNext(trades: readonly Trade[], moment: number): Map<string, numbe
   return new Map([...first].map(([what, [, decided]]) => [what, decided]));
 }
 
-/** One past with another future. */
+/** The same past with a different future. */
 function spliced(past: SymbolSeries, future: SymbolSeries, moment: number): SymbolSeries {
   const join = (a: Pick<SymbolSeries, 't' | 'p'>, b: Pick<SymbolSeries, 't' | 'p'>) => {
     const rows = (one: typeof a, wanted: (t: number) => boolean) =>
@@ -91,7 +91,7 @@ function spliced(past: SymbolSeries, future: SymbolSeries, moment: number): Symb
       ...listed(past.books).filter(({ t }) => t < moment),
       ...listed(future.books).filter(({ t }) => t >= moment),
     ],
-    // What is settled before the moment is past.
+    // Earlier settlements belong to the past.
     settlement: past.settlement !== null && past.settlement.at < moment ? past.settlement : laterOf(future, moment),
     otherVenues: past.otherVenues.map((other, i) => {
       const then = future.otherVenues[i] ?? none;
@@ -103,12 +103,12 @@ function spliced(past: SymbolSeries, future: SymbolSeries, moment: number): Symb
 const laterOf = ({ settlement }: SymbolSeries, moment: number): SymbolSeries['settlement'] =>
   settlement === null ? null : { ...settlement, at: Math.max(settlement.at, moment) };
 
-test('decides and fills before a moment whatever comes after it', () => {
+test('decisions and fills do not depend on later data', () => {
   let [kept, waited, differing] = [0, 0, 0];
   fc.assert(
     fc.property(symbol, symbol, strategyJson, span, fc.nat(100), (past, other, json, window, percent) => {
       const moment = past.t.length === 0 ? 0 : past.t[Math.floor((percent / 100) * (past.t.length - 1))]! + 1;
-      // Of the same past, that its settlement is known is the future's.
+      // A later settlement belongs to the future.
       const [one, two] = [past, other].map((future) => spliced(past, future, moment));
       const strategy = strategyOf(json);
       const [a, b] = [one!, two!].map((series) => simulate(series, strategy, window));
@@ -125,7 +125,7 @@ test('decides and fills before a moment whatever comes after it', () => {
     }),
     { seed, numRuns },
   );
-  // There was a past to keep, and a future that made a difference.
+  // The past is not empty, and the futures differ.
   expect(kept).toBeGreaterThan(numRuns / 4);
   expect(waited).toBeGreaterThan(numRuns / 30);
   expect(differing).toBeGreaterThan(numRuns / 4);

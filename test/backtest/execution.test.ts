@@ -21,35 +21,35 @@ const book: OrderBook = {
     [0.9, 100],
   ],
 };
-/** But for rounding. */
+/** Equality up to rounding. */
 const near = (value: number): number => expect.closeTo(value, 12) as number;
 const costs = (rest: object = {}) => createTradingCosts(ruled({}, rest));
 
-test('a buyer of yes takes the asks from the cheapest on', () => {
+test('buying yes takes the asks, cheapest first', () => {
   expect(buyFromBook('yes', book, { contracts: 2 })).toEqual({ contracts: 2, contractPrice: 0.5 });
   expect(buyFromBook('yes', book, { contracts: 7 })).toEqual({
     contracts: 7,
     contractPrice: near((2 * 0.5 + 4 * 0.6 + 0.9) / 7),
   });
-  // All that is there, and no more.
+  // At most the contracts in the book.
   expect(buyFromBook('yes', book, { contracts: 1000 }).contracts).toBe(106);
 });
 
-test('a buyer of no takes the bids for yes, at what they leave of a dollar', () => {
+test('buying no takes the bids for yes at one minus their price', () => {
   expect(buyFromBook('no', book, { contracts: 12 })).toEqual({
     contracts: 12,
     contractPrice: near((10 * 0.6 + 2 * 0.7) / 12),
   });
 });
 
-test('who sells yes takes the bids, who sells no the asks', () => {
+test('selling yes takes the bids, selling no the asks', () => {
   expect(sellToBook('yes', book, 12)).toEqual({ contracts: 12, contractPrice: near((10 * 0.4 + 2 * 0.3) / 12) });
   expect(sellToBook('no', book, 3)).toEqual({ contracts: 3, contractPrice: near((2 * 0.5 + 0.4) / 3) });
   expect(sellToBook('yes', book, 20).contracts).toBe(15);
 });
 
-test('money buys at every level what it pays for', () => {
-  // One dollar for the first two, then 0.6 for one more.
+test('an order in dollars takes each level at its price', () => {
+  // One dollar buys the first two, 0.6 one more.
   const { contracts, contractPrice } = buyFromBook('yes', book, { dollars: 1.6 });
   expect(contracts).toBeCloseTo(3, 12);
   expect(contractPrice * contracts).toBeCloseTo(1.6, 12);
@@ -57,7 +57,7 @@ test('money buys at every level what it pays for', () => {
   expect(buyAtTick('no', 0.75, { dollars: 10 }, costs())).toEqual({ contracts: 40, contractPrice: 0.25 });
 });
 
-test('money buys nothing at no price, and of what costs next to nothing no more than an order may have', () => {
+test('an order in dollars buys nothing at price 0, and is bounded at tiny prices', () => {
   expect(buyAtTick('yes', 0, { dollars: 10 }, costs())).toEqual({ contracts: 0, contractPrice: 0 });
   expect(buyAtTick('yes', 0, { contracts: 10 }, costs())).toEqual({ contracts: 10, contractPrice: 0 });
   expect(buyAtTick('yes', 1e-300, { dollars: 10 }, costs()).contracts).toBe(1e9);
@@ -69,13 +69,13 @@ test('money buys nothing at no price, and of what costs next to nothing no more 
   });
 });
 
-test('what is wanted is got to the digit, that no rest of rounding is left to be sold', () => {
+test('fills the exact number of contracts without a rounding remainder', () => {
   const tenths: OrderBook = { t: 0, bids: Array.from({ length: 9 }, () => [0.5, 0.1] as const), asks: [] };
   expect(sellToBook('yes', tenths, 0.3).contracts).toBe(0.3);
   expect(sellToBook('yes', tenths, 0.7).contracts).toBe(0.7);
 });
 
-test('levels that no contract can have are passed over', () => {
+test('skips levels with invalid prices', () => {
   const odd: OrderBook = {
     t: 0,
     bids: [],
@@ -92,7 +92,7 @@ test('levels that no contract can have are passed over', () => {
   expect(buyFromBook('no', odd, { contracts: 1 })).toEqual({ contracts: 0, contractPrice: 0 });
 });
 
-test('slippage is paid either way, and no contract costs more than a dollar or brings less than nothing', () => {
+test('applies slippage to both sides, within prices from 0 to 1', () => {
   const slow = costs({ slippage: 0.25 });
   expect(buyAtTick('yes', 0.5, { contracts: 1 }, slow).contractPrice).toBe(0.75);
   expect(buyAtTick('no', 0.5, { contracts: 1 }, slow).contractPrice).toBe(0.75);
@@ -101,7 +101,7 @@ test('slippage is paid either way, and no contract costs more than a dollar or b
   expect(sellAtTick('no', 0.9, 1, slow).contractPrice).toBe(0);
 });
 
-test('fees are of each contract: flat, a share of its price, and of its variance', () => {
+test('computes flat, notional and variance fees per contract', () => {
   const fees = { per_contract: 0.01, of_notional: 0.1, of_variance: 0.07 };
   expect(costs({ fees }).computeFee(0.4)).toBeCloseTo(0.01 + 0.04 + 0.07 * 0.24, 15);
   expect(costs().computeFee(0.4)).toBe(0);

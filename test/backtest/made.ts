@@ -8,7 +8,7 @@ export const day = 24 * hour;
 /** UTC midnight. */
 export const start = Date.UTC(2026, 5, 1);
 
-/** A symbol with a tick a minute. */
+/** A symbol with one tick per minute. */
 export const priced = (prices: readonly number[], rest: Partial<SymbolSeries> = {}): SymbolSeries => ({
   symbol: 'S',
   states: [],
@@ -22,7 +22,7 @@ export const priced = (prices: readonly number[], rest: Partial<SymbolSeries> = 
 
 export const at = (minutes: number): number => start + minutes * minute;
 
-/** All that a test says nothing of. */
+/** Defaults of a series. */
 export const everything = { from: start - day, to: start + 100 * day };
 
 export function strategyOf(json: unknown): Strategy {
@@ -31,6 +31,6 @@ export function strategyOf(json: unknown): Strategy {
   return read.strategy;
 }
 
-/** A strategy of one rule. */
+/** A strategy with one rule. */
 export const ruled = (rule: object, rest: object = {}): Strategy =>
   strategyOf({ rules: [{ side: 'yes', entry: { all: [] }, size: { contracts: 1 }, ...rule }], ...rest });

@@ -18,7 +18,7 @@ function values(series: SymbolSeries, measure: Measure, held = position): number
 const unknown = Number.NaN;
 const prices = [0.5, 0.6, 0.6, 0.3, 0];
 
-test('a return is against the last price at the start of the window or before it', () => {
+test('return compares with the last price at or before the start of the window', () => {
   expect(values(priced(prices), { measure: 'return', window_ms: 2 * minute })).toEqual([
     unknown,
     unknown,
@@ -26,13 +26,13 @@ test('a return is against the last price at the start of the window or before it
     0.3 / 0.6 - 1,
     -1,
   ]);
-  // A tick that is a moment too young is in the window, and not what it is measured from.
+  // A tick just after the start is in the window, and is not the base of the return.
   expect(values(priced(prices), { measure: 'return', window_ms: 2 * minute - 1 })[2]).toBeCloseTo(0.2, 12);
-  // Of nothing there is no share.
+  // A base of 0 has no return.
   expect(values(priced([0, 0.5]), { measure: 'return', window_ms: minute })).toEqual([unknown, unknown]);
 });
 
-test('a mean and a score are known once the window is full, and a score where something moves', () => {
+test('moving_average and z_score need a full window, z_score also a deviation', () => {
   const series = priced([0.2, 0.2, 0.2, 0.5]);
   const window_ms = 2 * minute;
   expect(values(series, { measure: 'moving_average', window_ms })).toEqual([unknown, unknown, 0.2, 0.35]);
@@ -41,7 +41,7 @@ test('a mean and a score are known once the window is full, and a score where so
   expect(scores[3]).toBeCloseTo(1, 12);
 });
 
-test('windows come to the same where there is room to keep them and where there is none', () => {
+test('cached and uncached windows give the same values', () => {
   const prices = Array.from({ length: 4000 }, (_, i) => ((i * 7919) % 1000) / 1000);
   const series = priced(prices);
   const windows = Math.floor(windowValuesMax / prices.length);
@@ -51,7 +51,7 @@ test('windows come to the same where there is room to keep them and where there 
   const kept = measures.getColumn(of(50))!;
   expect(measures.getColumn(of(50))).toBe(kept);
   expect(measures.getColumn(of(51))).toBeNull();
-  // The same prices elsewhere: nothing is kept of them yet.
+  // A copy of the prices is not cached yet.
   const other = createMeasures(priced(prices), none).getColumn(of(51))!;
   const made = values(series, of(51));
   for (const [i, value] of made.entries()) expect(Object.is(value, other[i]), `at ${i}`).toBe(true);
@@ -60,7 +60,7 @@ test('windows come to the same where there is room to keep them and where there 
 
 const always = { from: 0, to: Number.POSITIVE_INFINITY };
 
-test('a spread is against venues only while they are known to have the market', () => {
+test('venue_spread uses venues only while the match is known', () => {
   const together = [
     { from: at(1), to: at(2) },
     { from: at(3), to: at(4) },
@@ -77,7 +77,7 @@ test('a spread is against venues only while they are known to have the market', 
   ]);
 });
 
-test('a spread is against the mean of what the other venues last said within the window', () => {
+test('venue_spread compares with the mean of recent prices of other venues', () => {
   const others = [
     { t: Float64Array.of(at(0), at(2)), p: Float64Array.of(0.4, 0.8), sharedWindows: [always] },
     { t: Float64Array.of(at(1)), p: Float64Array.of(0.6), sharedWindows: [always] },
@@ -101,7 +101,7 @@ const state = (from: number, rest: Partial<MarketState>): MarketState => ({
   ...rest,
 });
 
-test('of a market it is known what was known then', () => {
+test('market measures use the state known at the tick', () => {
   const states = [
     state(at(1), { category: 'sports', confidence: 0.5, closesAt: at(10) }),
     state(at(2) + 1, { category: 'law' }),
@@ -117,18 +117,18 @@ test('of a market it is known what was known then', () => {
     position,
   );
   expect([0, 1, 2, 3].map(among)).toEqual([false, true, true, false]);
-  // What is not known is not among them, nor is it not.
+  // An unknown category matches neither in nor not_in.
   expect([0, 1, 2, 3].map(notAmong)).toEqual([false, false, false, true]);
 });
 
-test('a gain is of what is held: of no it is what yes lost', () => {
+test('gain of a no position is the loss of yes', () => {
   expect(values(priced([0.4]), { measure: 'gain' })[0]).toBeCloseTo(0.1, 15);
   const no: Position = { boughtAt: 0, cost: 0.3, sign: -1, offset: 1 };
   expect(values(priced([0.4]), { measure: 'gain' }, no)[0]).toBeCloseTo(0.3, 15);
   expect(values(priced(prices), { measure: 'held_ms' }).slice(1)).toEqual([0, 1, 2, 3].map((n) => n * minute));
 });
 
-test('what is not known fails every test, whatever its bound', () => {
+test('unknown values fail every test', () => {
   const series = priced([0.5]);
   for (const bound of ['above', 'at_least', 'below', 'at_most'] as const) {
     const on = (measure: Measure, operand: number | Measure): boolean =>
@@ -139,7 +139,7 @@ test('what is not known fails every test, whatever its bound', () => {
   }
 });
 
-test('all of none holds always, any of none never; of several bounds every one has to', () => {
+test('empty all is true, empty any is false; all bounds must hold', () => {
   const on = (condition: Parameters<typeof compileCondition>[0]): boolean =>
     compileCondition(condition, none, createMeasures(priced([0.5]), none), position)(0);
   const [yes, no] = [{ measure: 'price', above: 0.4 } as const, { measure: 'price', above: 0.6 } as const];
@@ -159,7 +159,7 @@ test('all of none holds always, any of none never; of several bounds every one h
   expect(on({ measure: 'price', above: 0.4, below: 0.5 })).toBe(false);
 });
 
-test('tells what a strategy looks at, so that no more is loaded', () => {
+test('finds the data that a strategy needs', () => {
   expect(findDataDependencies(none)).toEqual({ lookbackMs: 0, needsStates: false, needsVenues: false });
   const entry = {
     any: [

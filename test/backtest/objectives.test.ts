@@ -3,7 +3,7 @@ import { findBest, type ObjectiveName, objectives } from '../../src/backtest/eng
 import { computeSampleTimes, createTradeTotals, type TradeTotals } from '../../src/backtest/engine/trade-totals.ts';
 import { day, start } from './made.ts';
 
-/** A run of days that gained so much each, in its last hours. */
+/** Totals of days with the given gains in their last hours. */
 function run(days: readonly number[], rest: Partial<TradeTotals> = {}) {
   const samples = computeSampleTimes({ from: start, to: start + days.length * day });
   const tally = createTradeTotals(samples);
@@ -16,7 +16,7 @@ const objectiveOf = (name: ObjectiveName, days: readonly number[], rest: Partial
   return objectives[name].compute(tally, samples);
 };
 
-test('averages and shares are of what there is, and null of nothing', () => {
+test('averages and shares are null without trades', () => {
   const some: Partial<TradeTotals> = { trades: 4, wins: 1, pnl: -2, settled: 2, brier: 0.5 };
   expect(objectiveOf('avg_pnl', [0], some)).toBe(-0.5);
   expect(objectiveOf('total_pnl', [0], some)).toBe(-2);
@@ -28,14 +28,14 @@ test('averages and shares are of what there is, and null of nothing', () => {
   expect(objectiveOf('brier', [0], { trades: 4, wins: 1 })).toBeNull();
 });
 
-test('sharpe is the mean of the days over their deviation, by the year', () => {
+test('sharpe is the annualized mean of days divided by their deviation', () => {
   // Mean 2, deviation of the sample 1.
   expect(objectiveOf('sharpe', [1, 2, 3])).toBeCloseTo(2 * Math.sqrt(365), 9);
   expect(objectiveOf('sharpe', [-1, -2, -3])).toBeCloseTo(-2 * Math.sqrt(365), 9);
   expect(objectiveOf('sharpe', [3, 0, 3, 0])).toBeCloseTo((1.5 / Math.sqrt(3)) * Math.sqrt(365), 9);
 });
 
-test('of one day, or of days that are alike but for rounding, there is no sharpe', () => {
+test('sharpe is null for one day or equal days', () => {
   expect(objectiveOf('sharpe', [5])).toBeNull();
   expect(objectiveOf('sharpe', [0, 0, 0])).toBeNull();
   expect(
@@ -48,7 +48,7 @@ test('of one day, or of days that are alike but for rounding, there is no sharpe
   expect(objectiveOf('sharpe', [0.1, 0.1, 0.1001])).not.toBeNull();
 });
 
-test('the deepest fall is below the highest point before it, nothing being the first of them', () => {
+test('drawdown is measured from the previous peak, which is at least 0', () => {
   const trades = { trades: 1 };
   expect(objectiveOf('max_drawdown', [3, -1, 2, -4, 5], trades)).toBe(4);
   expect(objectiveOf('max_drawdown', [-2, 1, 5], trades)).toBe(2);
@@ -56,7 +56,7 @@ test('the deepest fall is below the highest point before it, nothing being the f
   expect(objectiveOf('max_drawdown', [1, -5])).toBeNull();
 });
 
-test('the best is the greatest, or the least where less is better; the first of equals, none of nulls', () => {
+test('finds the best value, the first of equal ones, ignoring nulls', () => {
   expect(findBest('avg_pnl', [1, null, 3, 3])).toBe(2);
   expect(findBest('max_drawdown', [null, 2, 1, 1])).toBe(2);
   expect(findBest('brier', [0.3, 0.2])).toBe(1);

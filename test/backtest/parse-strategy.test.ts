@@ -9,7 +9,7 @@ import { strategyJson } from './strategies.ts';
 
 const rule = { side: 'yes', entry: { measure: 'price', below: 0.2 }, size: { contracts: 1 } };
 
-/** What is said to be wrong, by field. */
+/** Faults by field. */
 function faultsOf(json: unknown): Record<string, string> {
   const read = parseStrategy(json);
   return 'faults' in read ? Object.fromEntries(read.faults.map(({ name, reason }) => [name, reason])) : {};
@@ -17,7 +17,7 @@ function faultsOf(json: unknown): Record<string, string> {
 const ofRule = (rest: object) => faultsOf({ rules: [{ ...rule, ...rest }] });
 const ofEntry = (entry: unknown) => ofRule({ entry });
 
-test('what is left out has a default', () => {
+test('fills in defaults', () => {
   expect(strategyOf({ rules: [rule] })).toEqual({
     parameters: {},
     rules: [{ ...rule, exit: null, entries_max: null }],
@@ -32,7 +32,9 @@ test('names the field of each fault', () => {
   expect(faultsOf({})).toEqual({ rules: 'is missing' });
   expect(faultsOf({ rules: [] })).toEqual({ rules: 'must have 1 to 8 members' });
   expect(faultsOf({ rules: rule })).toEqual({ rules: 'must be a list' });
-  expect(faultsOf({ rules: [rule], code: 'x' })).toEqual({ code: 'is none of rules, parameters, fees, slippage' });
+  expect(faultsOf({ rules: [rule], code: 'x' })).toEqual({
+    code: 'is unknown: expected one of rules, parameters, fees, slippage',
+  });
   expect(ofRule({ side: 'maybe' })).toEqual({ 'rules[0].side': 'must be one of yes, no' });
   expect(ofRule({ size: {} })).toEqual({ 'rules[0].size': 'must have one of contracts and dollars' });
   expect(ofRule({ size: { contracts: 1, dollars: 1 } })).toEqual({
@@ -49,36 +51,38 @@ test('names the field of each fault', () => {
   });
   expect(faultsOf({ rules: [rule], fees: { per_contract: null, of_profit: 1 } })).toEqual({
     'fees.per_contract': 'must be a number',
-    'fees.of_profit': 'is none of per_contract, of_notional, of_variance',
+    'fees.of_profit': 'is unknown: expected one of per_contract, of_notional, of_variance',
   });
   expect(faultsOf({ rules: [rule], slippage: -0.1 })).toEqual({ slippage: 'must be from 0 to 1' });
   expect(faultsOf({ rules: [rule], parameters: { 'A b': 1, b: 'x' } })).toEqual({
-    'parameters.A b': 'must be named in a-z, 0-9 and _, at most 40 of them',
+    'parameters.A b': 'must be a name of at most 40 characters a-z, 0-9 and _, starting with a letter',
     'parameters.b': 'must be a number',
   });
-  // Of what is inside another object, the fields are those of the whole.
+  // Field names of nested objects start at the root.
   expect(parseStrategy({}, 'entry_executable.strategy')).toEqual({
     faults: [{ name: 'entry_executable.strategy.rules', reason: 'is missing' }],
   });
 });
 
-test('names the condition that a fault is in', () => {
+test('names the condition of a fault', () => {
   expect(ofEntry({})).toEqual({ 'rules[0].entry': 'must have one of all, any and measure' });
   expect(ofEntry('price < 1')).toEqual({ 'rules[0].entry': 'must be an object' });
-  expect(ofEntry({ all: [], any: [] })).toEqual({ 'rules[0].entry.any': 'is none of all' });
+  expect(ofEntry({ all: [], any: [] })).toEqual({ 'rules[0].entry.any': 'is unknown: expected one of all' });
   expect(ofEntry({ all: [{ any: [rule.entry, { measure: 'price' }] }] })).toEqual({
     'rules[0].entry.all[0].any[1]': 'must have one of above, at_least, below, at_most',
   });
   expect(ofEntry({ measure: 'luck', above: 1 })['rules[0].entry.measure']).toMatch(/^must be one of price, return/);
   expect(ofEntry({ measure: 'return', above: 1 })).toEqual({
-    'rules[0].entry.window_ms': 'is missing: return looks back so far',
+    'rules[0].entry.window_ms': 'is missing: return requires a window',
   });
   expect(ofEntry({ measure: 'price', window_ms: 1, above: 1 })).toEqual({
-    'rules[0].entry.window_ms': 'is none of price',
+    'rules[0].entry.window_ms': 'is not allowed for price',
   });
-  expect(ofEntry({ measure: 'gain', above: 1 })).toEqual({ 'rules[0].entry.measure': 'gain is known in an exit only' });
+  expect(ofEntry({ measure: 'gain', above: 1 })).toEqual({
+    'rules[0].entry.measure': 'gain is allowed only in an exit',
+  });
   expect(ofEntry({ measure: 'price', above: { measure: 'held_ms' } })).toEqual({
-    'rules[0].entry.above.measure': 'held_ms is known in an exit only',
+    'rules[0].entry.above.measure': 'held_ms is allowed only in an exit',
   });
   expect(ofRule({ exit: { measure: 'gain', above: 0.1 } })).toEqual({});
   expect(ofEntry({ measure: 'price', above: { measure: 'moving_average', window_ms: 0 } })).toEqual({
@@ -91,23 +95,23 @@ test('names the condition that a fault is in', () => {
   });
 });
 
-test('a parameter has to be there, and its value to fit where it is used', () => {
+test('a parameter must exist and be valid where it is used', () => {
   const entry = { measure: 'return', window_ms: { parameter: 'w', times: 2 }, above: 0 };
   const read = (parameters: object) => faultsOf({ parameters, rules: [{ ...rule, entry }] });
   expect(read({ w: 30_000 })).toEqual({});
-  expect(read({})).toEqual({ 'rules[0].entry.window_ms.parameter': 'w is none of the parameters' });
+  expect(read({})).toEqual({ 'rules[0].entry.window_ms.parameter': 'w is not a parameter of the strategy' });
   expect(read({ w: 0 })).toEqual({ 'rules[0].entry.window_ms': 'must be from 1 to 31622400000' });
-  // Names that every object has are no parameters.
+  // Inherited names are not parameters.
   const odd = { ...entry, window_ms: { parameter: 'constructor' } };
   expect(faultsOf({ rules: [{ ...rule, entry: odd }] })).toEqual({
-    'rules[0].entry.window_ms.parameter': 'constructor is none of the parameters',
+    'rules[0].entry.window_ms.parameter': 'constructor is not a parameter of the strategy',
   });
 });
 
-test('bounds how many conditions there are, and how deep they stand', () => {
+test('bounds the number and depth of conditions', () => {
   const deep = (levels: number): object => (levels === 0 ? rule.entry : { all: [deep(levels - 1)] });
   expect(ofEntry(deep(strategyLimits.depth - 1))).toEqual({});
-  expect(Object.values(ofEntry(deep(strategyLimits.depth)))).toEqual(['stands in more than 8 others']);
+  expect(Object.values(ofEntry(deep(strategyLimits.depth)))).toEqual(['is nested more than 8 levels deep']);
   const many = (n: number) => ({ all: Array.from({ length: n }, () => rule.entry) });
   expect(ofEntry(many(99))).toEqual({});
   expect(ofEntry(many(100))).toEqual({ rules: 'has 101 conditions, more than 100' });
@@ -115,7 +119,7 @@ test('bounds how many conditions there are, and how deep they stand', () => {
   expect(faultsOf({ rules: [rule], parameters: names })).toEqual({ parameters: 'has 21 names, more than 20' });
 });
 
-test('tells no more than fifty faults, and one of each field', () => {
+test('reports at most fifty faults, one per field', () => {
   const read = parseStrategy({
     rules: [rule],
     ...Object.fromEntries(Array.from({ length: 99 }, (_, i) => [`x${i}`, 1])),
@@ -123,11 +127,11 @@ test('tells no more than fifty faults, and one of each field', () => {
   expect('faults' in read && read.faults.length).toBe(50);
 });
 
-test('every built-in strategy is one that could be sent', () => {
+test('built-in strategies are valid', () => {
   for (const { name, strategy } of builtinStrategies) expect(parseStrategy(strategy), name).toEqual({ strategy });
 });
 
-test('what was read is the same once it is written and read again', () => {
+test('a strategy survives writing and reading', () => {
   fc.assert(
     fc.property(strategyJson, (json) => {
       const strategy = strategyOf(json);
@@ -137,14 +141,14 @@ test('what was read is the same once it is written and read again', () => {
     }),
     { numRuns: 300 },
   );
-  // As JSON has no -0.
+  // JSON has no -0.
   expect(strategyOf({ rules: [{ ...rule, entry: { measure: 'price', above: -0 } }] }).rules[0]!.entry).toStrictEqual({
     measure: 'price',
     above: 0,
   });
 });
 
-/** Rubbish, and what is nearly right: a part of something valid replaced by rubbish. */
+/** Random values, and valid strategies with a part replaced by a random value. */
 const rubbish = fc.anything({ withNullPrototype: true });
 const nearly = (whole: fc.Arbitrary<unknown>) =>
   fc.tuple(whole, rubbish, fc.array(fc.nat(), { maxLength: 8 })).map(([json, value, path]) => {
@@ -171,7 +175,7 @@ const asked = {
   held_out: 0.5,
 };
 
-test('rubbish is a list of faults, and never thrown', () => {
+test('invalid input gives faults and never throws', () => {
   const isRead = (read: object): boolean => ('faults' in read ? (read.faults as unknown[]).length > 0 : true);
   fc.assert(
     fc.property(fc.oneof(rubbish, nearly(strategyJson)), (json) => isRead(parseStrategy(json))),

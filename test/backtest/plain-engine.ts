@@ -17,17 +17,16 @@ import {
 } from '../../src/backtest/strategy/strategy.ts';
 import type { Window } from '../../src/base/window.ts';
 
-// The engine once more, as plainly as can be: at each tick it is handed copies that end there, and computes everything
-// from the beginning.
+// A simple reference engine: at each tick it gets copies of the data up to that tick, and recomputes everything.
 
-/** All that is known at a moment. */
+/** All data known at a time. */
 interface Known {
   readonly now: number;
   readonly t: readonly number[];
   readonly p: readonly number[];
   readonly states: readonly MarketState[];
   readonly books: readonly OrderBook[];
-  /** Those that are known to have its market. */
+  /** Venues with a known match. */
   readonly others: readonly { readonly t: readonly number[]; readonly p: readonly number[] }[];
 }
 
@@ -61,14 +60,14 @@ const numberOf = (quantity: Quantity, strategy: Strategy): number =>
 
 const worthOf = (side: Rule['side'], price: number): number => (side === 'yes' ? price : 1 - price);
 
-/** Undefined where it is not known. */
+/** Undefined if unknown. */
 function measured({ measure, window_ms }: Measure, known: Known, strategy: Strategy, held: Held | null) {
   const { now, t, p, states, others } = known;
   const windowStart = now - (window_ms === undefined ? 0 : numberOf(window_ms, strategy));
   const inside = p.filter((_, i) => t[i]! > windowStart);
   const before = p.filter((_, i) => t[i]! <= windowStart);
   const alike = inside.every((price) => price === inside[0]);
-  // Rounding must not say that a price is above itself.
+  // A price must not exceed itself by rounding.
   const mean = alike ? inside[0]! : inside.reduce((sum, price) => sum + price, 0) / inside.length;
   const state = states.at(-1);
   switch (measure) {
@@ -128,7 +127,7 @@ function isTrue(condition: Condition, known: Known, strategy: Strategy, held: He
 
 type Order = { readonly contracts: number } | { readonly dollars: number };
 
-/** Contracts that change hands, and what each of them costs. */
+/** Contracts and price of a fill. */
 function filled(order: Order, levels: readonly Level[]): { contracts: number; each: number } {
   let left = 'contracts' in order ? order.contracts : order.dollars;
   let [contracts, money] = [0, 0];
@@ -142,7 +141,7 @@ function filled(order: Order, levels: readonly Level[]): { contracts: number; ea
     money += taken * each;
     if (left <= 1e-12) break;
   }
-  // Of one price for all a mean would be off by rounding.
+  // A mean of equal prices would have a rounding error.
   return { contracts, each: prices.size === 1 ? [...prices][0]! : money / contracts };
 }
 

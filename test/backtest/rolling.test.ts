@@ -5,7 +5,7 @@ import { createRollingWindow } from '../../src/backtest/engine/measures.ts';
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`rolling: SEED=${seed}`);
 
-/** The same from the beginning, for one tick; the mean of differences loses less than that of prices. */
+/** Direct computation for one tick. A mean of differences has less rounding error than a mean of prices. */
 function directly(t: Float64Array, p: Float64Array, windowMs: number, i: number) {
   const inside = [...p.subarray(0, i + 1)].filter((_, k) => t[k]! > t[i]! - windowMs);
   const base = inside[0]!;
@@ -14,7 +14,7 @@ function directly(t: Float64Array, p: Float64Array, windowMs: number, i: number)
   return { mean, deviation: Math.sqrt(variance), full: t[0]! <= t[i]! - windowMs };
 }
 
-/** Each tick's, of ticks that are asked for; others are passed over. */
+/** Values at the given ticks; other ticks are skipped. */
 function expectDirect(t: Float64Array, p: Float64Array, windowMs: number, asked: (i: number) => boolean): void {
   const window = createRollingWindow(t, p, windowMs);
   for (let i = 0; i < t.length; i++) {
@@ -31,13 +31,13 @@ const prices = fc.array(
   fc.oneof(
     fc.integer({ min: 0, max: 1_000_000 }).map((n) => n / 1e6),
     fc.constantFrom(0.1, 0.1, 0.1, 0.9),
-    // Next to each other, far from the others.
+    // Close to each other, far from the others.
     fc.integer({ min: 0, max: 9 }).map((n) => 0.7 + n * 1e-9),
   ),
   { minLength: 1, maxLength: 80, size: 'max' },
 );
 
-test('mean and deviation are those of the prices in the window', () => {
+test('computes mean and deviation of the window', () => {
   fc.assert(
     fc.property(
       prices,
@@ -57,7 +57,7 @@ test('mean and deviation are those of the prices in the window', () => {
   );
 });
 
-test('where nothing moves the deviation is exactly zero, and the mean is exactly the price', () => {
+test('equal prices give an exact mean and deviation 0', () => {
   const p = Float64Array.from({ length: 5000 }, (_, i) => (i < 1000 ? ((i * 7919) % 1000) / 1000 : 0.1 + 0.2));
   const t = Float64Array.from(p, (_, i) => i);
   const window = createRollingWindow(t, p, 100);
@@ -69,18 +69,18 @@ test('where nothing moves the deviation is exactly zero, and the mean is exactly
   }
 });
 
-test('a small deviation is not lost in a long series with jumps', () => {
+test('keeps small deviations in a long series with jumps', () => {
   let level = 0.5;
   const p = Float64Array.from({ length: 3000 }, (_, i) => {
     if (i % 300 === 0) level = 0.05 + ((i * 7) % 900) / 1000;
-    // Once in a while one that is far off, and gone at the next tick.
+    // Occasional outliers of a single tick.
     return i % 127 === 0 ? 1 : level + ((i * 7919) % 11) * 1e-8;
   });
   const t = Float64Array.from(p, (_, i) => i * 60_000);
   for (const ticks of [2, 7, 50, 200]) expectDirect(t, p, ticks * 60_000, (i) => i % 3 !== 0);
 });
 
-test('a window that was passed over between two looks begins anew', () => {
+test('recomputes a window that was skipped', () => {
   const t = Float64Array.of(0, 1, 2, 1000, 1001, 1002);
   const p = Float64Array.of(0.9, 0.8, 0.7, 0.1, 0.2, 0.3);
   const window = createRollingWindow(t, p, 10);

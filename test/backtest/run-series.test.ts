@@ -11,7 +11,7 @@ import {
 import { createBacktestResult, createGridResult } from '../../src/backtest/result.ts';
 import { at, everything, minute, priced, ruled } from './made.ts';
 
-test('calibration counts prices of settled symbols by decile, before their settlement and in the span', () => {
+test('calibration counts prices in the window before settlement', () => {
   const calibration = createCalibration();
   const prices = [0, 0.05, 0.1, 0.95, 1, 1.2, -0.1, 0.5, 0.5];
   const series = priced(prices, { settlement: { at: at(8), outcome: 1 } });
@@ -28,7 +28,7 @@ test('calibration counts prices of settled symbols by decile, before their settl
   expect([...both.ticks]).toEqual([2, 2, 0, 0, 0, 2, 0, 0, 0, 4]);
 });
 
-test('a decile begins with its lower bound, to the last digit', () => {
+test('a decile includes its exact lower bound', () => {
   const below = (x: number): number => {
     const view = new DataView(new ArrayBuffer(8));
     view.setFloat64(0, x);
@@ -48,7 +48,7 @@ const plan: RunPlan = { strategies: [ruled({ exit: { all: [] } })], spans: [span
 const named = (symbol: string, prices: readonly number[], rest: Partial<SymbolSeries> = {}) =>
   priced(prices, { symbol, ...rest });
 
-test('tells what became of each symbol', () => {
+test('returns a row per symbol', () => {
   const strategies = [ruled({ exit: { all: [] }, size: { contracts: 2 } }, { fees: { per_contract: 0.01 } })];
   const all = [
     named('A', [0.1, 0.1, 0.3, 0.3, 0.3], { settlement: { at: at(50), outcome: 1 } }),
@@ -65,13 +65,13 @@ test('tells what became of each symbol', () => {
       pnl: expect.closeTo(0.4 - 0.04 - 0.04, 12),
       outcome: 1,
     },
-    // Settled after the span: nobody knew.
+    // Settled after the window, so unknown.
     { symbol: 'B', ticks: 1, trades: 0, contracts: 0, fees: 0, pnl: 0, outcome: null },
   ]);
   expect(ticks).toBe(6);
 });
 
-test('keeps the first trades by their fill, whichever symbols come first', () => {
+test('keeps the first trades by fill time in any order of symbols', () => {
   const prices = Array.from({ length: 3000 }, (_, i) => (i % 7) / 10);
   const all = ['A', 'B', 'C'].map((symbol, i) => ({
     ...named(symbol, prices),
@@ -101,7 +101,7 @@ const askedFor = (rest: object = {}) => {
   return read.asked;
 };
 
-test('of a grid the best point is the one of the first span, whatever the second says', () => {
+test('chooses the best grid point on the first window only', () => {
   const points = [{ level: 0.2 }, { level: 0.4 }];
   const strategies = points.map(({ level }) =>
     ruled({ entry: { measure: 'price', below: level }, exit: { measure: 'price', above: 0.5 } }),
@@ -127,7 +127,7 @@ test('of a grid the best point is the one of the first span, whatever the second
   expect(down.points[1]).toMatchObject({ value: 0.3, held_out_value: -0.3 });
 });
 
-test('a result lists symbols by what they gained, equal ones by name', () => {
+test('lists symbols by P&L, then by name', () => {
   const all = ['b', 'a', 'd', 'c'].map((symbol, i) => named(symbol, [0.2, 0.2, i === 3 ? 0.9 : 0.4, 0.4]));
   const done = runSeries({ ...plan, strategies: [ruled({})] }, [...all, named('none', [0.5])]);
   const archive = { generation: 1, manifest_sha256: '', files: 0, files_sha256: '' };
@@ -156,7 +156,7 @@ test('a result lists symbols by what they gained, equal ones by name', () => {
   });
 });
 
-test('of more than a thousand symbols a result lists the five hundred that gained most, and those that lost most', () => {
+test('lists the 500 best and the 500 worst of many symbols', () => {
   const all = Array.from({ length: 1001 }, (_, i) => named(`S${i}`, [0.5, 0.5, i / 1001, i / 1001]));
   const done = runSeries({ ...plan, strategies: [ruled({})] }, all);
   const archive = { generation: 1, manifest_sha256: '', files: 0, files_sha256: '' };

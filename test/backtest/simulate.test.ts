@@ -9,7 +9,7 @@ const play = (series: SymbolSeries, ...rule: Parameters<typeof ruled>): Trade[] 
 const cheap = { measure: 'price', below: 0.3 };
 const dear = { measure: 'price', above: 0.5 };
 
-test('buys at the tick after the one that it decided at, and sells so, too', () => {
+test('fills orders at the tick after the decision', () => {
   const series = priced([0.5, 0.2, 0.25, 0.6, 0.55, 0.4]);
   expect(play(series, { entry: cheap, exit: dear, size: { contracts: 10 } })).toEqual([
     {
@@ -32,7 +32,7 @@ test('buys at the tick after the one that it decided at, and sells so, too', () 
   ]);
 });
 
-test('an exit may be decided at the tick of the entry, and an entry at that of the exit', () => {
+test('decides an exit at the tick of the entry fill, and an entry at that of the exit fill', () => {
   const trades = play(priced([0.1, 0.1, 0.2, 0.2, 0.3]), { exit: { all: [] } });
   expect(
     trades.map(({ decided_at, filled_at, exit_decided_at, exited_at }) => [
@@ -47,7 +47,7 @@ test('an exit may be decided at the tick of the entry, and an entry at that of t
   ]);
 });
 
-test('a rule of no pays what yes leaves of a dollar, and gains by a fall', () => {
+test('buys no at one minus the price, and gains when the price falls', () => {
   const [trade] = play(priced([0.8, 0.75, 0.5, 0.4]), {
     side: 'no',
     entry: { measure: 'price', above: 0.7 },
@@ -57,7 +57,7 @@ test('a rule of no pays what yes leaves of a dollar, and gains by a fall', () =>
   expect(trade!.pnl).toBeCloseTo(0.35, 15);
 });
 
-test('what is held is settled at the outcome, without a fee; nothing is traded from then on', () => {
+test('settles positions at the outcome without a fee, and then stops', () => {
   const settlement = { at: at(3), outcome: 1 };
   const series = priced([0.2, 0.2, 0.4, 0.6, 0.1, 0.1], { settlement });
   const fees = { per_contract: 0.01 };
@@ -74,20 +74,20 @@ test('what is held is settled at the outcome, without a fee; nothing is traded f
     }),
   ]);
   expect(play(series, { side: 'no' })[0]).toMatchObject({ paid: 0.8, got: 0, exit: 'settled', pnl: -0.8 });
-  // What is decided at the last tick before it is not filled any more.
+  // A decision at the last tick before settlement is not filled.
   expect(play(priced([0.9, 0.9, 0.2, 0.2], { settlement }), { entry: cheap })).toEqual([]);
   const half = priced([0.2, 0.2, 0.4], { settlement: { at: at(9), outcome: 0.5 } });
   expect(play(half, {})[0]).toMatchObject({ got: 0.5, exit: 'settled', exited_at: at(9) });
 });
 
-test('a settlement after the end of the run is not known to it', () => {
+test('ignores settlements after the end of the run', () => {
   const series = priced([0.2, 0.2, 0.4, 0.6], { settlement: { at: at(3), outcome: 1 } });
   const span = { from: at(0), to: at(3) };
   expect(simulate(series, ruled({}), span)[0]).toMatchObject({ exit: 'open', got: 0.4, exited_at: at(2) });
   expect(simulate(series, ruled({}), { ...span, to: at(3) + 1 })[0]).toMatchObject({ exit: 'settled', got: 1 });
 });
 
-test('what is still held stands at its last price, though that be one that no contract has', () => {
+test('values open positions at the last price, clamped to [0, 1]', () => {
   expect(play(priced([0.2, 0.3, 0.7]), {})[0]).toMatchObject({
     exit: 'open',
     got: 0.7,
@@ -98,12 +98,12 @@ test('what is still held stands at its last price, though that be one that no co
   expect(play(priced([0.2, 0.3, 1.7]), { side: 'no' })[0]).toMatchObject({ got: 0 });
 });
 
-test('no order is filled at a price that no contract can have: it waits', () => {
+test('does not fill orders at invalid prices', () => {
   const series = priced([0.2, -0.01, 1.01, Number.NaN, 0.3, 0.4]);
   expect(play(series, {})[0]).toMatchObject({ decided_at: at(0), filled_at: at(4), paid: 0.3 });
 });
 
-test('decisions and fills lie in the span; what was before it is looked back on', () => {
+test('decides and fills only within the window, with lookback before it', () => {
   const series = priced([0.2, 0.4, 0.6, 0.8, 0.9]);
   const strategy = ruled({ entry: { measure: 'return', window_ms: minute, above: 0.1 } });
   const [trade] = simulate(series, strategy, { from: at(2), to: at(4) });
@@ -112,7 +112,7 @@ test('decisions and fills lie in the span; what was before it is looked back on'
   expect(simulate(series, strategy, { from: at(50), to: at(60) })).toEqual([]);
 });
 
-test('enters no more often than it may', () => {
+test('respects entries_max', () => {
   const series = priced(Array.from({ length: 20 }, () => 0.2));
   const rule = { exit: { all: [] } };
   expect(play(series, rule)).toHaveLength(10);
@@ -120,7 +120,7 @@ test('enters no more often than it may', () => {
   expect(play(series, { ...rule, entries_max: { parameter: 'n' } }, { parameters: { n: 2 } })).toHaveLength(2);
 });
 
-test('every rule has a position of its own', () => {
+test('every rule has its own position', () => {
   const rule = { side: 'yes', entry: { all: [] }, size: { contracts: 1 } };
   const strategy = strategyOf({
     rules: [
@@ -141,14 +141,14 @@ const bookAt = (minutes: number, bids: OrderBook['bids'], asks: OrderBook['asks'
   asks,
 });
 
-test('fills from the order book that was there at the tick, and knows none that came later', () => {
+test('fills from the latest order book at the tick', () => {
   const books = [bookAt(1, [[0.2, 50]], [[0.45, 50]]), bookAt(1.5, [], [[0.99, 50]])];
   const [trade] = play(priced([0.3, 0.3, 0.3], { books }), {}, { slippage: 0.1 });
-  // The book tells the price, so there is no slippage.
+  // Fills from a book have no slippage.
   expect(trade).toMatchObject({ filled_at: at(1), price: 0.3, paid: 0.45 });
 });
 
-test('a book that is too old says nothing', () => {
+test('ignores a book that is too old', () => {
   const late = bookAgeMsMax / minute;
   const books = [bookAt(0, [], [[0.9, 5]])];
   const prices = Array.from({ length: late + 2 }, () => 0.3);
@@ -158,11 +158,11 @@ test('a book that is too old says nothing', () => {
   expect(paid(late)).toBe(0.3);
 });
 
-test('of a thin book it gets what is there, and sells in pieces from one book to the next', () => {
+test('fills in part from a thin book, and sells the rest to later books', () => {
   const books = [
     bookAt(1, [], [[0.4, 6]]),
     bookAt(2, [[0.5, 4]], []),
-    // Nothing new between here and the next: no book is used twice.
+    // No new book here, and no book is used twice.
     bookAt(4, [[0.6, 1]], []),
     bookAt(5, [[0.7, 100]], []),
   ];
@@ -188,14 +188,14 @@ test('of a thin book it gets what is there, and sells in pieces from one book to
   expect(trades.map(({ entry_fees }) => entry_fees)).toEqual([0.04, 0.01, 0.01]);
 });
 
-test('an empty book fills nothing, and an order waits until there is one or it is too old', () => {
+test('an empty book fills nothing until it is too old or replaced', () => {
   const books = [bookAt(1, [], []), bookAt(3, [], [[0.5, 1]])];
   expect(play(priced([0.3, 0.3, 0.3, 0.3, 0.3], { books }), {})[0]).toMatchObject({ filled_at: at(3), paid: 0.5 });
   const prices = Array.from({ length: 9 }, () => 0.3);
   expect(play(priced(prices, { books: books.slice(0, 1) }), {})[0]).toMatchObject({ filled_at: at(7), paid: 0.3 });
 });
 
-test('of the market it knows what was known at the tick of the decision', () => {
+test('uses the market state known at the decision', () => {
   const known = { category: 'sports', confidence: null, closesAt: at(9) };
   const states = [
     { ...known, from: at(1) + 1 },

@@ -7,13 +7,13 @@ import {
   windowedMeasures,
 } from '../../src/backtest/strategy/strategy.ts';
 
-// Strategies that could be asked for, as JSON.
+// Random valid strategies, as JSON.
 
 const parameters = { low: 0.3, high: 0.7, window: 300_000, far: 1.4 };
 
 const few = <T>(...values: readonly T[]) => fc.constantFrom(...values);
 
-/** Where a measure mostly is: a bound there is passed now and then. No mean or ratio of prices meets it by chance. */
+/** Bounds in the usual range of each measure. No mean or ratio of prices equals them by chance. */
 const between = (min: number, max: number) => fc.double({ min, max, noNaN: true });
 const amounts: Readonly<Record<MeasureName, fc.Arbitrary<number>>> = {
   price: between(0.1, 0.9),
@@ -34,7 +34,7 @@ const measure = (held: boolean) =>
     .record({ name: few(...measureNames.filter((name) => held || !positionMeasures.has(name))), windowMs })
     .map(({ name, windowMs }) => ({ measure: name, ...(windowedMeasures.has(name) && { window_ms: windowMs }) }));
 
-/** Two different prices have scores of exactly 1, and two windows may hold the same prices: both but for rounding. */
+/** Avoids comparisons of values that are equal up to rounding, such as scores of two prices or equal windows. */
 const isFine = (...pair: readonly { measure: MeasureName }[]): boolean =>
   pair.every(({ measure }) => measure !== 'z_score') && !pair.every(({ measure }) => measure === 'moving_average');
 

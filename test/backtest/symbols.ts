@@ -3,26 +3,26 @@ import type { Level, MarketState, OrderBook, SymbolSeries, Venue } from '../../s
 import { union } from '../../src/base/window.ts';
 import { at, minute } from './made.ts';
 
-// Symbols as they could be: prices that rest and jump, now and then one that no contract can have; books, some of them
-// stale, thin or empty; a market whose state changes; other venues; perhaps an outcome.
+// Random symbols: prices that rest and jump, some of them invalid; books, some of them stale, thin or empty; changing market
+// states; other venues; optionally an outcome.
 
 export const minutesMax = 60;
 
-/** Multiples of a millionth: differences that only denormal numbers have are nobody's. */
+/** Multiples of a millionth, to avoid denormal differences. */
 const millionths = (least: number, most: number) =>
   fc.integer({ min: least * 1e6, max: most * 1e6 }).map((n) => n / 1e6);
-/** None of those that come again is the mean of some others: rounding would decide what is above it. */
+/** No recurring price is the mean of others, because comparisons would depend on rounding. */
 const price = fc.oneof(
   { weight: 12, arbitrary: millionths(0, 1) },
   { weight: 4, arbitrary: fc.constantFrom(0, 1, 0.431) },
   { weight: 1, arbitrary: millionths(-0.2, 1.3) },
 );
 
-/** Moments that meet, or miss each other by a millisecond. */
+/** Times that are equal or differ by a millisecond. */
 const quarter = 15_000;
 const odd = fc.constantFrom(0, 0, 0, 1);
 
-/** Ticks at such moments; a price may stay. */
+/** Ticks at such times; prices may repeat. */
 const ticks = fc
   .array(fc.tuple(fc.integer({ min: 1, max: 12 }), odd, price, fc.boolean()), { maxLength: 50, size: 'max' })
   .map((steps) => {
@@ -38,7 +38,7 @@ const ticks = fc
 const moment = fc
   .tuple(fc.integer({ min: -4, max: minutesMax * 4 }), odd)
   .map(([n, late]) => at(0) + n * quarter + late);
-/** Mostly when much is done. */
+/** Weighted towards times with many events. */
 const ending = moment.map((t) => t + 20 * minute);
 const orderOf = <T>(rows: readonly T[], of: (row: T) => number): T[] => {
   const byTime = new Map(rows.map((row) => [of(row), row]));
@@ -57,7 +57,7 @@ const state: fc.Arbitrary<MarketState> = fc.record({
   closesAt: fc.option(moment),
 });
 
-/** Mostly all of the time; some are known to have the market now and then. */
+/** Mostly matched all the time, sometimes only in some windows. */
 const together = fc.oneof(
   fc.constant([{ from: 0, to: Number.POSITIVE_INFINITY }]),
   fc
@@ -77,7 +77,7 @@ export const symbol: fc.Arbitrary<SymbolSeries> = fc
   })
   .map(({ ticks: { t, p }, ...rest }) => ({ t, p, ...rest }));
 
-/** A window of some of its ticks, or of all. */
+/** A window with some or all ticks. */
 export const span = fc
   .tuple(moment, moment, fc.nat(3))
   .map(([a, b, some]) =>

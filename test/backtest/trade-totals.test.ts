@@ -13,7 +13,7 @@ import { at, day, hour, minute, priced, ruled, start, strategyOf } from './made.
 import { strategyJson } from './strategies.ts';
 import { span, symbol } from './symbols.ts';
 
-test('samples are the multiples of a step inside a span, and its end', () => {
+test('samples are the multiples of the step and the end', () => {
   const { stepMs, t } = computeSampleTimes({ from: at(0), to: at(3) });
   expect(stepMs).toBe(minute);
   expect([...t]).toEqual([at(1), at(2), at(3)]);
@@ -21,7 +21,7 @@ test('samples are the multiples of a step inside a span, and its end', () => {
   expect([...computeSampleTimes({ from: at(0), to: at(0) + 1 }).t]).toEqual([at(0) + 1]);
 });
 
-test('the step grows with the span, so that there are a thousand samples at most, or one a day', () => {
+test('chooses the step for at most a thousand samples, or one per day', () => {
   const stepOf = (ms: number) => computeSampleTimes({ from: start, to: start + ms }).stepMs;
   expect([1000 * minute, 1001 * minute, 1001 * hour, 100 * day, 400 * day].map(stepOf)).toEqual([
     minute,
@@ -33,7 +33,7 @@ test('the step grows with the span, so that there are a thousand samples at most
   expect(computeSampleTimes({ from: start, to: start + 2000 * day }).t).toHaveLength(2000);
 });
 
-test('days end at UTC midnight, the last with the span', () => {
+test('days end at UTC midnight, the last one with the window', () => {
   const samples = computeSampleTimes({ from: start + 20 * hour, to: start + 50 * hour });
   expect(findDayEnds(samples).map((k) => samples.t[k]! - start)).toEqual([day, 2 * day, 50 * hour]);
 });
@@ -46,7 +46,7 @@ const tallied = (...[series, strategy, window]: Parameters<typeof simulate>) => 
   return { tally, trades, samples, equity: [...computeEquity(tally)] };
 };
 
-test('equity follows the last price of what is held, its entry paid for', () => {
+test('equity includes open positions at their last price', () => {
   // Bought at the tick of minute 1 for 0.2 and a fee of 0.01; sold at that of minute 4 for 0.6 less 0.01.
   const rule = {
     entry: { measure: 'price', below: 0.3 },
@@ -58,14 +58,14 @@ test('equity follows the last price of what is held, its entry paid for', () => 
     from: at(0),
     to: at(6),
   });
-  // What happens at a sample's own moment counts from the next one on.
+  // Events at the time of a sample count from the next sample.
   const expected = [0, -0.1, 10 * 0.2 - 0.1, 10 * 0.5 - 0.1, 10 * 0.4 - 0.2, 10 * 0.4 - 0.2];
   for (const [k, value] of equity.entries()) expect(value, `at ${k}`).toBeCloseTo(expected[k]!, 12);
   expect(tally).toMatchObject({ trades: 1, wins: 1, contracts: 10, fees: 0.2, settled: 0, brier: 0 });
   expect(tally.pnl).toBe(trades[0]!.pnl);
 });
 
-test('equity of no rises as the price falls, and a settlement is gained at its moment', () => {
+test('equity of no rises as the price falls, and includes settlements at their time', () => {
   const series = priced([0.8, 0.8, 0.5, 0.5], { settlement: { at: at(4) + 1, outcome: 0 } });
   const { equity, tally } = tallied(series, ruled({ side: 'no' }), { from: at(0), to: at(6) });
   const expected = [0, 0, 0.3, 0.3, 0.8, 0.8];
@@ -74,7 +74,7 @@ test('equity of no rises as the price falls, and a settlement is gained at its m
   expect(tally.brier).toBeCloseTo(0.8 ** 2, 12);
 });
 
-/** The same from the trades alone. */
+/** Direct computation from the trades. */
 function directly(trades: readonly Trade[], { t, p }: { t: Float64Array; p: Float64Array }, moment: number): number {
   return trades.reduce((sum, trade) => {
     if (trade.filled_at >= moment) return sum;
@@ -85,7 +85,7 @@ function directly(trades: readonly Trade[], { t, p }: { t: Float64Array; p: Floa
   }, 0);
 }
 
-test('every sample is what its trades have brought until then, and the last one all of it', () => {
+test('every sample is the sum of earlier trades', () => {
   fc.assert(
     fc.property(symbol, strategyJson, span, (series, json, window) => {
       const { equity, trades, samples, tally } = tallied(series, strategyOf(json), window);
@@ -102,7 +102,7 @@ test('every sample is what its trades have brought until then, and the last one 
   );
 });
 
-test('tallies add up', () => {
+test('merges totals', () => {
   const window = { from: at(0), to: at(5) };
   const [one, two] = [priced([0.1, 0.2, 0.3]), priced([0.9, 0.5, 0.4])].map((series) =>
     tallied(series, ruled({}), window),

@@ -15,32 +15,32 @@ import { rubbish } from '../server/web/lake.ts';
 
 const away = { width: null, hasColour: false };
 
-test('tells in a block what a backtest came to, and in tables where it came from', () => {
+test('prints a summary and tables of a backtest', () => {
   const text = formatBacktest(madeResult({ grid: { buy_below: [0.1, 0.2] }, lacking: 0.25 }), away);
   expect(text).toBe(
     `  strategy   threshold
              contracts 1, fee_per_contract 0, slippage 0, buy_below 0.1, sell_above 0.5
-  span       2026-06-01T06:00:00Z … 2026-06-03T06:00:00Z, held out
+  window     2026-06-01T06:00:00Z … 2026-06-03T06:00:00Z, held out
   total_pnl  +12.50 dollars
-  symbols    200 played, 100 traded, 1,234,567 ticks
+  symbols    200 tested, 100 traded, 1,234,567 ticks
   trades     60 of 60 contracts, 50.0 % won, fees 0.00
-  pnl        +12.50 in all, +0.0125 a trade
+  pnl        +12.50 in total, +0.0125 per trade
   risk       drawdown 3.5000, sharpe 1.23, brier 0.1234
   equity     ▁▁▂▂▃▃▄▄▄▄▄▃▃▃▂▂▂▂▂▂▂▃▃▄▄▅▆▆▇█████████▇▇▇▆▆▆▆▇▇█
-  coverage   25.00 % of the symbols' time is lacking
+  coverage   25.00 % of the symbols' lifetime is not covered
   archive    generation 7, 12 files read
   manifest   ${'a'.repeat(64)}
   files      ${'b'.repeat(64)}
-  warning    nothing was heard of 25.0 % of the symbols' time in the span: prices may be missing there
+  warning    25.0 % of the symbols' lifetime in the window is not covered: prices may be missing
 
-Grid by total_pnl, the best first
-buy_below  chosen_by  trades  held_out  trades there
-─────────  ─────────  ──────  ────────  ────────────
-      0.1     +10.00     100     +5.00            50
-      0.2      +9.00     101     +4.00            51
+Grid by total_pnl, best first
+buy_below  chosen_by  trades  held_out  held_out_trades
+─────────  ─────────  ──────  ────────  ───────────────
+      0.1     +10.00     100     +5.00               50
+      0.2      +9.00     101     +4.00               51
 2 points
 
-The best and the worst symbols by pnl
+Best and worst symbols by pnl
 symbol      pnl  trades  contracts    fees  outcome  ticks
 ──────  ───────  ──────  ─────────  ──────  ───────  ─────
 SYM-0   +5.0000       2          2  0.0000        0  1,000
@@ -61,10 +61,10 @@ price       ticks  mean price  share of yes   off by   brier
 `.concat(text.slice(text.indexOf('0.0 – 0.1'))),
   );
   expect(text).toMatch(/^0\.0 – 0\.1 +10,000 +0\.0500 +0\.0000 +-0\.0500 +0\.1000$/m);
-  expect(text.trimEnd().split('\n').at(-1)).toBe('54,000 ticks of symbols that were settled in the span');
+  expect(text.trimEnd().split('\n').at(-1)).toBe('54,000 ticks of symbols that settled in the window');
 });
 
-test.each([80, 120])('fits a terminal of %i columns, whatever symbols are called', (width) => {
+test.each([80, 120])('fits a terminal of %i columns with any symbol names', (width) => {
   const making = { grid: { buy_below: [0.1, 0.2], sell_above: [0.5, 0.6] }, symbols: rubbish.slice(1), lacking: 0.25 };
   const text = formatBacktest(madeResult(making), { width, hasColour: true });
   const [esc, bell] = ['\u001b', '\u0007'];
@@ -83,7 +83,7 @@ test.each([80, 120])('fits a terminal of %i columns, whatever symbols are called
   expect(text).toContain('two\\nlines');
 });
 
-test('a curve in one line goes from its least to its greatest, and ends where it ends', () => {
+test('scales a sparkline from minimum to maximum', () => {
   expect(formatSparkline([0, 1, 2, 3, 4, 5, 6, 7], 8)).toBe('▁▂▃▄▅▆▇█');
   expect(formatSparkline([3, 3, 3], 8)).toBe('▁▁▁');
   expect(formatSparkline([], 8)).toBe('');
@@ -91,7 +91,7 @@ test('a curve in one line goes from its least to its greatest, and ends where it
   expect([long.length, long.at(-1), long.at(0)]).toEqual([10, '█', '▁']);
 });
 
-test('numbers are told with as many digits as they need', () => {
+test('formats numbers with as many digits as needed', () => {
   expect([
     formatDollars(1234.5),
     formatDollars(-0.031_25),

@@ -3,23 +3,23 @@ import { formatGaps } from '../../src/cli/format-archive.ts';
 
 const provisional = { windows: 0, symbols: 0 };
 
-test('a window that was lost says so, and how many ticks it had', () => {
+test('prints the number of lost ticks of a gap', () => {
   const gaps = [
     { symbol: 'A', from: 0, to: 1000, reason: 'never asked' as const },
     { symbol: 'A', from: 1000, to: 2000, reason: 'lost' as const, ticks: 1234 },
   ];
   const lines = formatGaps({ from: 0, to: 2000, count: 2, gaps, provisional }).split('\n');
   expect(lines[0]).toMatch(/ A {2}never asked$/);
-  expect(lines[1]).toMatch(/ A {2}lost: 1,234 ticks once$/);
+  expect(lines[1]).toMatch(/ A {2}lost: 1,234 published ticks$/);
 });
 
-test('a window that was asked for in vain says since when, and what came of it', () => {
+test('prints since when a gap fails, and the last result', () => {
   const gap = { symbol: 'A', from: 0, to: 1000, reason: 'failed' as const, detail: 'answered 500', since: 86_400_000 };
   const [line] = formatGaps({ from: 0, to: 1000, count: 1, gaps: [gap], provisional }).split('\n');
   expect(line).toMatch(/ A {2}failed since 1970-01-02T00:00:00Z: answered 500$/);
 });
 
-test('a symbol breaks no line and moves no cursor', () => {
+test('escapes control characters in symbols', () => {
   const gap = { symbol: 'a\nb\u001b[2J', from: 0, to: 1000, reason: 'never asked' as const };
   expect(formatGaps({ from: 0, to: 1000, count: 1, gaps: [gap], provisional }).split('\n')[0]).toMatch(
     /a\\nb\\u001b\[2J {2}never asked$/,

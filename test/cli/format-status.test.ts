@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { formatStatus } from '../../src/cli/format-archive.ts';
 import { madeGathered } from '../report/made-gathered.ts';
 
-test('a symbol breaks no line and moves no cursor', () => {
+test('escapes control characters in symbols', () => {
   const { status } = madeGathered();
   const text = formatStatus({ ...status, cursors: [{ symbol: 'a\nb\u001b[2J', cursor: 0 }] });
   expect(text).toMatch(/ 1970-01-01T00:00:00Z {2}a\\nb\\u001b\[2J\n$/);

@@ -11,7 +11,7 @@ function folder(): string {
   return path;
 }
 
-/** Gives these answers, one after another; anything asked beyond them fails the test. */
+/** Gives these answers in order; further questions fail the test. */
 function person(...answers: string[]) {
   const asked: string[] = [];
   const told: string[] = [];
@@ -30,14 +30,14 @@ function person(...answers: string[]) {
 
 const url = parseTextLayer('upstream.base_url', 'https://example.org', '--base-url');
 
-describe('a person at a terminal', () => {
-  test('is asked for what was not told, with defaults shown, and only what was chosen goes into the config', async () => {
+describe('on a terminal', () => {
+  test('asks for missing settings with defaults, and writes only chosen ones', async () => {
     const someone = person('https://example.org/', '', '', '', '');
     const { chosen, settings } = await collectAnswers('/base', [], someone);
     expect(someone.asked).toEqual([
       'URL of the market data service, e.g. https://example.org: ',
-      'File that holds the market data key [none, ODDSLAKE_API_KEY will be set]: ',
-      'Requests a second that the key allows [5]: ',
+      'File that holds the market data key [none, from ODDSLAKE_API_KEY]: ',
+      'Requests per second that the key allows [5]: ',
       'Folder of the archive [output/archive]: ',
       'Name of the service in the archive [https://example.org]: ',
     ]);
@@ -48,13 +48,13 @@ describe('a person at a terminal', () => {
     expect(settings.archive.output).toBe('/base/output/archive');
   });
 
-  test('is asked again after a bad answer, told why by the rules of the settings', async () => {
+  test('repeats a question after an invalid answer, with the reason', async () => {
     const base = folder();
     writeFileSync(join(base, 'key'), 'secret-1234\n');
     const someone = person('', 'ftp://x', ' https://example.org ', 'nokey', 'key', '0', '2.5', 'lake', 'box');
     const { chosen, settings } = await collectAnswers(base, [], someone);
     expect(someone.told).toEqual([
-      'It is needed.',
+      'A value is required.',
       expect.stringMatching(/^your answer: upstream\.base_url is "ftp:\/\/x": expected an http or https URL/),
       expect.stringMatching(/nokey: there is no such file$/),
       'your answer: upstream.requests_per_second is 0: expected a number from 0.001 to 100000',
@@ -69,7 +69,7 @@ describe('a person at a terminal', () => {
     expect(settings.upstream.apiKey).toBe('secret-1234');
   });
 
-  test('is not asked for what was told, nor for the file of a key that was', async () => {
+  test('does not ask for given settings, nor for a key file if the key is given', async () => {
     const key = parseTextLayer('upstream.api_key', 'secret-1234', 'ODDSLAKE_API_KEY');
     const someone = person('', '', '');
     const { chosen } = await collectAnswers('/base', [url, key], someone);
@@ -79,7 +79,7 @@ describe('a person at a terminal', () => {
 });
 
 describe('without a terminal', () => {
-  test('what was told is enough where it says where the service is', async () => {
+  test('needs only the address of the service', async () => {
     const rate = parseTextLayer('upstream.requests_per_second', '20', '--rate');
     const { chosen } = await collectAnswers('/base', [url, rate], null);
     expect(Object.fromEntries(chosen)).toEqual({
@@ -89,7 +89,7 @@ describe('without a terminal', () => {
     });
   });
 
-  test('what is missing is named', async () => {
+  test('names a missing setting', async () => {
     await expect(collectAnswers('/base', [], null)).rejects.toThrow(/--base-url.*ODDSLAKE_BASE_URL/);
   });
 });

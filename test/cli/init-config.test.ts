@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { formatConfig } from '../../src/cli/init-config.ts';
 import { isValid, parseDocumentLayer, settingSchemas } from '../../src/settings/source.ts';
 
-test('a config of init holds what was chosen, says what it is, and points to every other setting', () => {
+test('writes chosen settings with comments and a pointer to all others', () => {
   const text = formatConfig(
     new Map<string, unknown>([
       ['upstream.base_url', 'https://example.org:8443/api'],
@@ -20,7 +20,7 @@ test('a config of init holds what was chosen, says what it is, and points to eve
     '',
     '# The market data service.',
     'upstream:',
-    '  # Where it is.',
+    '  # Its base URL.',
     '  base_url: https://example.org:8443/api',
     '  # File that holds the market data key.',
     '  api_key_file: "../key file"',
@@ -35,11 +35,11 @@ test('a config of init holds what was chosen, says what it is, and points to eve
   ]);
 });
 
-test('without a file for the key it says where the key comes from', () => {
-  expect(formatConfig(new Map([['upstream.base_url', 'http://h']]))).toContain('key comes from ODDSLAKE_API_KEY');
+test('names the source of the key if there is no key file', () => {
+  expect(formatConfig(new Map([['upstream.base_url', 'http://h']]))).toContain('key is read from ODDSLAKE_API_KEY');
 });
 
-test('a config of init reads back as what was chosen, whatever the texts are', () => {
+test('any chosen texts survive writing and reading a config', () => {
   const awkward = fc.constantFrom(
     'null',
     'yes',
@@ -76,7 +76,7 @@ test('a config of init reads back as what was chosen, whatever the texts are', (
   );
 });
 
-test('sections stand in the order of default.yaml, whatever was told first', () => {
+test('writes sections in the order of default.yaml', () => {
   const text = formatConfig(
     new Map<string, unknown>([
       ['poll.page_limit', 10],

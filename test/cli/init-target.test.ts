@@ -25,7 +25,7 @@ function init(disk: Disk, at: string): boolean {
   });
 }
 
-/** A disk of a process that dies before its n-th change: nothing it does reaches the disk any more. */
+/** A disk of a process that is killed before its n-th change: later changes have no effect. */
 function dying(at: number): { disk: Disk; changes: () => number } {
   let changes = 0;
   const calls = Object.fromEntries(
@@ -42,7 +42,7 @@ function dying(at: number): { disk: Disk; changes: () => number } {
   return { disk: createDisk(calls), changes: () => changes };
 }
 
-test('an init that is killed anywhere is done by the next one, or was done', () => {
+test('init can be repeated after it was killed at any point', () => {
   const calm = dying(Number.POSITIVE_INFINITY);
   const undisturbed = folder();
   expect(init(calm.disk, undisturbed)).toBe(true);
@@ -54,17 +54,17 @@ test('an init that is killed anywhere is done by the next one, or was done', () 
     expect(() => init(dying(at).disk, place), `killed at ${at}`).toThrow();
     if (readdirSync(place).includes('oddslake.yaml')) {
       expect(archiveExists(join(place, 'lake'), systemDisk), `killed at ${at}`).toBe(true);
-      expect(() => init(systemDisk, place)).toThrow(/is there already/);
+      expect(() => init(systemDisk, place)).toThrow(/already exists/);
       refused++;
     } else init(systemDisk, place);
     expect(readFileSync(join(place, 'oddslake.yaml'), 'utf8'), `killed at ${at}`).toBe(text);
     expect(readdirSync(place).sort(), `killed at ${at}`).toEqual(left);
   }
-  // Only where nothing was left to do than to tidy up.
+  // Only if just the cleanup was left.
   expect(refused).toBeLessThanOrEqual(3);
 });
 
-test('a file that is there stays as it is, and where the archive cannot be made nothing is left', () => {
+test('keeps an existing file, and leaves nothing behind if the archive cannot be created', () => {
   const at = folder();
   const file = join(at, 'oddslake.yaml');
   const broken = (): never => {
@@ -73,11 +73,11 @@ test('a file that is there stays as it is, and where the archive cannot be made 
   expect(() => writeConfig(systemDisk, file, text, broken)).toThrow('no archive');
   expect(readdirSync(at)).toEqual([]);
   writeFileSync(file, 'mine');
-  expect(() => writeConfig(systemDisk, file, text, () => null)).toThrow(/is there already/);
+  expect(() => writeConfig(systemDisk, file, text, () => null)).toThrow(/already exists/);
   expect([readFileSync(file, 'utf8'), readdirSync(at)]).toEqual(['mine', ['oddslake.yaml']]);
 });
 
-test('a full disk is told as that, and nothing is left on it', () => {
+test('reports a full disk and leaves nothing behind', () => {
   const at = folder();
   const write = (): never => {
     throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
@@ -88,7 +88,7 @@ test('a full disk is told as that, and nothing is left on it', () => {
   expect(readdirSync(at)).toEqual([]);
 });
 
-test('a file system without hard links takes it too', () => {
+test('works on a file system without hard links', () => {
   const at = folder();
   const link = (): never => {
     throw Object.assign(new Error('no links'), { code: 'EPERM' });

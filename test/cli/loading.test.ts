@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 
 const root = new URL('../../', import.meta.url);
 
-/** What is loaded with a file: itself, and what it and those import by sentences, not by calls; packages by their name. */
+/** Modules loaded with a file by static imports, transitively; packages by name. */
 function loadedWith(path: string, seen = new Set<string>()): Set<string> {
   if (seen.has(path)) return seen;
   seen.add(path);
@@ -16,7 +16,7 @@ function loadedWith(path: string, seen = new Set<string>()): Set<string> {
   return seen;
 }
 
-test('help comes at once: the command line loads neither what draws nor what computes before a command needs it', () => {
+test('help loads neither plotting nor computing modules', () => {
   const loaded = loadedWith('src/cli/main.ts');
   expect([...loaded]).toEqual(expect.arrayContaining(['commander', 'src/cli/commands/backtest.ts']));
   const packages = [...loaded].filter((name) => !name.startsWith('src/') && !name.startsWith('node:'));
@@ -24,7 +24,7 @@ test('help comes at once: the command line loads neither what draws nor what com
   expect([...loaded]).not.toContain('src/backtest/backtest-spec.ts');
 });
 
-test('what draws is loaded with a page, and with no other part of a report', () => {
+test('only pages load the plotting library', () => {
   expect([...loadedWith('src/report/backtest-page.ts')]).toContain('@observablehq/plot');
   expect([...loadedWith('src/cli/format-backtest.ts')]).not.toContain('@observablehq/plot');
 });

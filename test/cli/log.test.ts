@@ -3,7 +3,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { type CliLogOptions, createLog } from '../../src/cli/log.ts';
 
-/** A stream that keeps what is written. */
+/** A stream that stores written text. */
 function sink(isTTY = false) {
   const written: string[] = [];
   const stream = new Writable({
@@ -26,8 +26,8 @@ async function logged(
 
 const terminal = { stream: sink(true).stream };
 
-describe('away from a terminal', () => {
-  test('a line is one JSON object with time, level, facts and message', async () => {
+describe('without a terminal', () => {
+  test('writes one JSON object per line with time, level, fields and message', async () => {
     const line = await logged((log) => log.warn({ symbol: 'A', runs: 5 }, 'symbol retired'));
     expect(line.endsWith('}\n')).toBe(true);
     expect(JSON.parse(line)).toEqual({
@@ -39,20 +39,20 @@ describe('away from a terminal', () => {
     });
   });
 
-  test('an error keeps its stack', async () => {
+  test('keeps the stack of an error', async () => {
     const line = await logged((log) => log.error({ err: new Error('broke') }, 'failed'));
     expect(JSON.parse(line).err).toMatchObject({ message: 'broke', stack: expect.stringContaining('log.test.ts') });
   });
 });
 
-test('lines below the level are not written, and silent writes none', async () => {
+test('writes no lines below the level, and none at silent', async () => {
   expect(await logged((log) => log.debug({}, 'small'))).toBe('');
   expect(await logged((log) => log.debug({}, 'small'), { level: 'debug' })).not.toBe('');
   expect(await logged((log) => log.error({}, 'great'), { level: 'silent' })).toBe('');
 });
 
 describe('on a terminal', () => {
-  test('a line is readable and starts at the left of its own line', async () => {
+  test('writes readable lines that clear a progress bar', async () => {
     const line = await logged((log) => log.info({ symbol: 'A B', ticks: 5, path: 'a/b.c' }, 'published'), terminal);
     expect(line.startsWith('\r\u001b[2K')).toBe(true);
     expect(stripVTControlCharacters(line)).toMatch(
@@ -60,16 +60,16 @@ describe('on a terminal', () => {
     );
   });
 
-  test('an error stands below its line with its stack', async () => {
+  test('prints the stack of an error below its line', async () => {
     const line = await logged((log) => log.error({ err: new Error('broke') }, 'failed'), terminal);
     expect(line).toMatch(/failed\nError: broke\n {4}at /);
   });
 
-  test('what an upstream sent cannot steer it', async () => {
+  test('replaces control characters from the upstream', async () => {
     const line = await logged((log) => {
       log.info({ symbol: '\u001b[2Jx', list: ['\u009b2J'] }, '\u001b]0;title\u0007\nnext');
     }, terminal);
-    // The three are ours: clear the line, colour, colour off.
+    // The three escape codes of the log: clear line, colour, reset.
     expect(line.split('\u001b')).toHaveLength(1 + 3);
     expect(line).not.toContain('\u0007');
     expect(line).not.toContain('\u009b');
@@ -85,7 +85,7 @@ describe('the key', () => {
     ['as a header', { headers: { 'x-api-key': key } }],
     ['inside a text', { url: `https://example.org/?k=${key}` }],
     ['inside an error', { err: new Error(`refused ${key}`) }],
-  ])('is never written: %s', async (_, facts) => {
+  ])('is redacted: %s', async (_, facts) => {
     for (const options of [{}, terminal]) {
       const text = await logged((log) => log.info(facts, `sent ${key}`), { ...options, secrets: [key] });
       expect(text).toContain('(hidden)');
@@ -93,7 +93,7 @@ describe('the key', () => {
     }
   });
 
-  test('is hidden by its name even where the log was not told it', async () => {
+  test('is redacted by field name even if the value is not registered', async () => {
     const facts = { apiKey: 'k1k1', upstream: { api_key: 'k2k2' }, request: { headers: { 'x-api-key': 'k3k3' } } };
     expect(await logged((log) => log.info(facts, 'sent'))).not.toMatch(/k\dk\d/);
   });

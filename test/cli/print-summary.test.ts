@@ -36,29 +36,29 @@ const textOf = (failures: readonly FailureLine[]): string =>
 const fall = { symbol: null, from: null, to: null, reason: 'markets fell by 80 %' };
 const window = (n: number) => ({ symbol: `S${n}`, from: 0, to: 60_000, reason: 'answered 500' });
 
-test('what failed as a whole is told apart from windows, of which a few are shown and all counted', () => {
+test('lists failures of a whole run before windows, and counts all windows', () => {
   const text = textOf([fall, ...Array.from({ length: 30 }, (_, n) => window(n))]);
   expect(text.split('\n').slice(-9)).toEqual([
     'incomplete: markets fell by 80 %',
     '',
-    '30 windows could not be fetched; the next run asks again:',
+    '30 windows could not be fetched; the next run retries:',
     ...[0, 1, 2, 3, 4].map((n) => `  S${n}  1970-01-01T00:00:00Z … 1970-01-01T00:01:00Z  answered 500`),
     '  … and 25 more',
   ]);
 });
 
-test('of windows that stay lost it is not said that the next run asks again, since a night does not', () => {
+test('does not promise a retry for lost windows', () => {
   const text = textOf([window(1), { ...window(2), reason: 'lost: 3 of 7 ticks came back' }]);
   expect(text).toContain('\n2 windows could not be fetched:\n');
 });
 
-test('where nothing but a fall is to be told, no window is spoken of', () => {
+test('mentions no windows if there is only a drop to report', () => {
   expect(textOf([fall])).toMatch(/\nincomplete: markets fell by 80 %$/);
   expect(textOf([fall])).not.toContain('windows');
   expect(textOf([window(1)])).not.toContain('incomplete:');
 });
 
-test('one window is told as one, and of ticks nothing is said where none were asked for', () => {
+test('uses the singular for one window, and omits ticks if none were requested', () => {
   expect(textOf([window(1)])).toContain('\n1 window could not be fetched');
   expect(textOf([window(1)])).not.toContain('  ticks');
 });
@@ -113,21 +113,21 @@ const night = (facts: Partial<RunFacts> = {}): Summary => ({
 const linesOf = (summary: Summary, width: number | null, colour = false): string[] =>
   formatSummary(summary, '/lake', { width, hasColour: colour }).split('\n');
 
-test('a night is told in aligned lines, beside the median, and of nothing that there is nothing of', () => {
+test('prints a nightly summary with medians, without empty parts', () => {
   expect(linesOf(night(), 80)).toEqual([
     'nightly done after 4 min 5 s',
     '  ticks      12,403 new (median of 7 nights 11,980) · 21 late (median 19)',
-    '             48,211 known',
+    '             48,211 duplicate',
     '  symbols    19,980 of 20,000 done · 20 failed',
-    '  markets    12 new · 3 gone · 1 overdue',
-    '         delisted: KXAPPROVE-26NOV2814-T47.5, KXBTC-26NOV2121-T41.5 and 1 more',
+    '  markets    12 new · 3 delisted · 1 overdue',
+    '             delisted: KXAPPROVE-26NOV2814-T47.5 and 2 more',
     '             overdue: KXOLD',
-    '  requests   20,412 · 12 retries · 98 % of 5 a second used',
-    '             waited 1 h 8 min for their turn',
-    '             held back for 12.0 s by the service',
+    '  requests   20,412 · 12 retries · 98 % of 5 per second used',
+    '             waited 1 h 8 min on the rate limit',
+    '             throttled for 12.0 s by the service',
     '  published  nothing new (generation 1,234)',
-    '  covered    every live symbol up to 1970-01-01 00:00:00 UTC',
-    '             19,980 symbols without a gap, 1 minute lacking of others',
+    '  covered    all live symbols up to 1970-01-01 00:00:00 UTC',
+    '             19,980 symbols without a gap, 1 minute missing in others',
     '  archive    /lake',
     '',
     'next: Look at it:',
@@ -135,7 +135,7 @@ test('a night is told in aligned lines, beside the median, and of nothing that t
   ]);
 });
 
-test('rechecks are told with what they found, and not where none were made', () => {
+test('prints rechecks and their results only if there were any', () => {
   const rechecks = {
     requests: 40,
     windows: 12,
@@ -152,7 +152,7 @@ test('rechecks are told with what they found, and not where none were made', () 
   expect(linesOf(night({ rechecks: { ...rechecks, windows: 0 } }), 80).join()).not.toContain('rechecks');
 });
 
-test('no line is longer than the terminal, but for a word that is', () => {
+test('wraps lines to the terminal, except for longer words', () => {
   const reason =
     'markets fell by 80 %: the lists name 12, and 60 in the median of the last 7 nights (drops.markets_share_max is 0.5)';
   const long = night({ failures: [{ symbol: null, from: null, to: null, reason }, window(1)], warnings: [reason] });
@@ -167,14 +167,14 @@ test('no line is longer than the terminal, but for a word that is', () => {
   expect(linesOf(late, null).length).toBeLessThan(linesOf(late, 60).length);
 });
 
-test('colours say nothing that the words do not', () => {
+test('colours add no information to the text', () => {
   const coloured = linesOf(night({ warnings: ['It is late.'] }), 80, true);
   expect(coloured.join('')).toContain('\u001b[33mdone\u001b[0m');
   expect(coloured.map(stripVTControlCharacters)).toEqual(linesOf(night({ warnings: ['It is late.'] }), 80));
   expect(linesOf(night(), 80).join('')).not.toContain('\u001b');
 });
 
-test('one night before is no median, and a night of which nothing is known beside it stands alone', () => {
+test('compares with a single earlier night, or with none', () => {
   const told = (nights: number, median: number | null) =>
     linesOf(
       { ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 5, median } } } },
@@ -184,7 +184,7 @@ test('one night before is no median, and a night of which nothing is known besid
   expect(told(0, null)).toContain('  5 new · ');
 });
 
-test('what came from outside cannot move the cursor', () => {
+test('escapes control characters of untrusted text', () => {
   const text = linesOf(night({ failures: [{ ...window(1), symbol: 'A\u001b[2J' }] }), null).join('\n');
   expect(text).not.toContain('\u001b');
 });

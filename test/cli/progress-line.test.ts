@@ -12,23 +12,23 @@ const ticks: ProgressState = {
   remainingMs: 200_000,
 };
 
-test('a wide line tells all there is: what is done, ticks a second, requests against the limit, time left', () => {
+test('a wide line shows counts, tick rate, request rate with limit, and remaining time', () => {
   expect(formatProgressLine(ticks, 140)).toBe(
     'ticks ███████░░░░░░░░░░░░░░░░░░░░░░░  25 %  5,000/20,000 symbols  1.2M ticks  3.1K ticks/s  4.8 of 5 requests/s  3m20s left',
   );
 });
 
-test('at 80 columns the line is shorter and leaves out nothing that moves', () => {
+test('at 80 columns the line keeps all rates and times', () => {
   const line = formatProgressLine(ticks, 79);
   expect(line).toBe('ticks ██░░░░░░  5,000/20,000 symbols  3.1K ticks/s  4.8 of 5 req/s  3m20s left');
   expect(line.length).toBeLessThanOrEqual(79);
 });
 
-test('at 60 columns it still says how far, how fast it asks and how long', () => {
+test('at 60 columns the line keeps counts, request rate and remaining time', () => {
   expect(formatProgressLine(ticks, 59)).toBe('ticks █░░░░░  5,000/20,000  4.8 of 5 req/s  3m20s left');
 });
 
-test('no width is overrun, and each has the name of the work', () => {
+test('fits any width and always shows the label', () => {
   const held = { ...ticks, asking: { perSecond: 0, allowed: 5, heldBackMs: 42_000 } };
   for (let width = 10; width < 160; width++) {
     for (const facts of [ticks, held, { ...ticks, leftMs: null }]) {
@@ -39,13 +39,13 @@ test('no width is overrun, and each has the name of the work', () => {
   }
 });
 
-test('what the service holds back is said as long as it does', () => {
+test('shows throttling while it lasts', () => {
   const held = { ...ticks, asking: { perSecond: 0.2, allowed: 5, heldBackMs: 42_000 } };
-  expect(formatProgressLine(held, 140)).toContain('  0.2 of 5 requests/s  held back 42s  ');
-  expect(formatProgressLine(ticks, 140)).not.toContain('held back');
+  expect(formatProgressLine(held, 140)).toContain('  0.2 of 5 requests/s  throttled 42s  ');
+  expect(formatProgressLine(ticks, 140)).not.toContain('throttled');
 });
 
-test('work without ticks and requests says nothing of them, and bytes are told as sizes', () => {
+test('omits ticks and requests if there are none, and formats bytes as sizes', () => {
   const publish = { label: 'publish', done: 1, total: 8, unit: 'parts', remainingMs: null };
   expect(formatProgressLine(publish, 79)).toBe('publish ███░░░░░░░░░░░░░░░░░░░░░░░░░░░  12 %  1/8 parts');
   const bytes = {
@@ -59,7 +59,7 @@ test('work without ticks and requests says nothing of them, and bytes are told a
   expect(formatProgressLine(bytes, 100)).toContain('  1.2 MB of 3.4 GB  3/10 files');
 });
 
-test('the time left is told the coarser the longer it is', () => {
+test('rounds longer remaining times more', () => {
   expect([900, 59_000, 60_001, 200_000, 599_000, 600_000, 3_599_000, 7_500_000].map(formatRemaining)).toEqual([
     '1s',
     '59s',

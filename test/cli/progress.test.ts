@@ -35,8 +35,8 @@ function setup(isTTY: boolean, shown = true) {
   };
 }
 
-describe('away from a terminal', () => {
-  test('at most one line in ten seconds is logged, and none for short work', async () => {
+describe('without a terminal', () => {
+  test('logs at most one line per ten seconds, and none for short tasks', async () => {
     const { options, lines, pass, text } = setup(false);
     const progress = await startProgress(options);
     for (let done = 1; done <= 25; done++) {
@@ -51,7 +51,7 @@ describe('away from a terminal', () => {
     expect(text()).toBe('');
   });
 
-  test('nothing follows the end', async () => {
+  test('logs nothing after the end', async () => {
     const { options, lines, pass } = setup(false);
     const progress = await startProgress(options);
     progress.stop();
@@ -60,7 +60,7 @@ describe('away from a terminal', () => {
     expect(lines).toEqual([]);
   });
 
-  test('a total that changed on the way stays changed', async () => {
+  test('keeps a changed total', async () => {
     const { options, lines, pass } = setup(false);
     const progress = await startProgress(options);
     progress.update({ done: 1, total: 7 });
@@ -71,7 +71,7 @@ describe('away from a terminal', () => {
 });
 
 describe('on a terminal', () => {
-  test('a bar shows what is done, how many ticks, and how long it will take', async () => {
+  test('draws a bar with counts, ticks and remaining time', async () => {
     const { options, lines, pass, text } = setup(true);
     const progress = await startProgress(options);
     pass(30_000);
@@ -82,17 +82,17 @@ describe('on a terminal', () => {
     expect(lines).toEqual([]);
   });
 
-  test('work that there turns out to be none of draws no bar, unless somebody is being asked', async () => {
+  test('draws no bar for an empty task without requests', async () => {
     const none = setup(true);
     (await startProgress(none.options)).stop();
     expect(none.text()).toBe('');
     const asking = setup(true);
     const how = () => ({ requests: 0, allowedPerSecond: 5, heldBackMs: 42_000 });
     (await startProgress({ ...asking.options, asking: how })).stop();
-    expect(asking.text()).toContain('0/100 symbols  0 of 5 requests/s  held back 42s');
+    expect(asking.text()).toContain('0/100 symbols  0 of 5 requests/s  throttled 42s');
   });
 
-  test('the bar does not jump back over log lines when it ends', async () => {
+  test('does not move the cursor back over log lines', async () => {
     const { options, text } = setup(true);
     const progress = await startProgress(options);
     progress.update({ done: 1 });
@@ -102,7 +102,7 @@ describe('on a terminal', () => {
     expect(text()).not.toContain('\u001b8');
   });
 
-  test('signals stay with the program', async () => {
+  test('installs no signal handlers', async () => {
     const { options } = setup(true);
     const before = process.listenerCount('SIGINT');
     const progress = await startProgress(options);
@@ -112,7 +112,7 @@ describe('on a terminal', () => {
   });
 });
 
-test('nothing is shown with --quiet or --no-progress', async () => {
+test('shows nothing with --quiet or --no-progress', async () => {
   for (const isTTY of [true, false]) {
     const { options, lines, pass, text } = setup(isTTY, false);
     const progress = await startProgress(options);

@@ -3,12 +3,12 @@ import { parseSandboxOptions, sandboxFlags } from '../../src/cli/sandbox-flags.t
 import { sandboxDefaults } from '../../src/sandbox/options.ts';
 import { describeExpected } from '../../src/sandbox/options-check.ts';
 
-test('every default that help names is the one that holds', () => {
+test('help names the actual defaults', () => {
   const words = new Map<unknown, unknown>([
     ...([
       ['a free one', 0],
       ['the clock', null],
-      ['all is', null],
+      ['unlimited', null],
       ['never', null],
       ['no sampling', null],
       ['for all', null],
@@ -44,24 +44,24 @@ test.each([
   [{ gaps: '2026-07-02..2026-07-01' }, /^--gaps .*expected windows from\.\.to, each of which ends after/],
   [{ gaps: '2026-07-02' }, /^--gaps "": expected/],
   [{ reshape: 'nowhere:count=gone' }, /expected fields as route:path/],
-])('a bad value is told with its flag: %j', (given, sentence) => {
+])('names the flag of an invalid value: %j', (given, sentence) => {
   expect(() => parseSandboxOptions(given, describeExpected)).toThrow(sentence);
 });
 
-test('flags that take no value turn their option over', () => {
+test('flags without a value invert their option', () => {
   expect(parseSandboxOptions({ fromExclusive: true, toInclusive: true }, describeExpected)).toEqual({
     fromInclusive: false,
     toInclusive: true,
   });
 });
 
-test('fields that are to look otherwise are read with what becomes of them', () => {
+test('parses changed fields', () => {
   expect(parseSandboxOptions({ reshape: 'markets:markets/*/question=gone,ticks:count==n' }, describeExpected)).toEqual({
     reshape: { 'markets:markets/*/question': 'gone', 'ticks:count': '=n' },
   });
 });
 
-test('how ticks are paged is asked for by flags, one each', () => {
+test('every paging option has a flag', () => {
   const given = {
     capUnit: 'bytes',
     capVariation: '0.05',

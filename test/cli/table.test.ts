@@ -28,7 +28,7 @@ const one = (text: string, name = 'question'): ResultTable => ({
 
 const away = { width: null, hasColour: false };
 
-test('stands in columns, numbers right, wide characters counted as wide', () => {
+test('aligns columns, with numbers at the right and wide characters', () => {
   expect(renderTable(ticks, away)).toBe(`symbol       t                         p
 ───────────  ────────────────────  ─────
 KXFED-26SEP  2026-07-01T12:00:00Z    0.5
@@ -38,19 +38,19 @@ NULL         2026-07-01T12:04:00Z   NULL
 `);
 });
 
-test('stands in columns however many rows there are', () => {
+test('aligns columns for any number of rows', () => {
   const rows = Array.from({ length: 150_000 }, () => ['A', '2026-07-01T12:00:00Z', '0.5']);
   expect(renderTable({ ...ticks, rows }, away)).toMatch(/^symbol {2}t .*\n150,?000 rows\n$/s);
 });
 
-test('the last line says how much there is', () => {
+test('the footer shows the number of rows', () => {
   const lastLine = (table: ResultTable): string => renderTable(table, away).trimEnd().split('\n').at(-1)!;
   expect(lastLine({ ...ticks, rows: [] })).toBe('no rows');
   expect(lastLine({ ...ticks, rows: ticks.rows.slice(0, 1) })).toBe('1 row');
-  expect(lastLine({ ...ticks, isComplete: false })).toBe('first 3 of more rows');
+  expect(lastLine({ ...ticks, isComplete: false })).toBe('first 3 rows, more follow');
 });
 
-test('only colour brings escape codes: the head bold, rules and NULL faint', () => {
+test('writes escape codes only with colour', () => {
   expect(renderTable(ticks, away)).not.toContain('\u001b');
   const coloured = renderTable(ticks, { width: 80, hasColour: true });
   expect(coloured).toContain('\u001b[1msymbol\u001b[0m');
@@ -74,33 +74,33 @@ describe('on a narrow terminal', () => {
     ],
   };
 
-  test('long text is cut, numbers and times never', () => {
+  test('shortens long text, but not numbers and times', () => {
     const text = renderTable(wide, { width: 70, hasColour: false });
     expect(widest(text)).toBeLessThanOrEqual(70);
     expect(text).toContain('2026-07-01T12:00:00Z  0.123456789  Will 漢字');
     expect(text).toContain('…');
   });
 
-  test('columns that cannot fit are left out, and the last line says so', () => {
+  test('omits columns that do not fit, and says so in the footer', () => {
     const text = renderTable(wide, { width: 50, hasColour: false });
     expect(widest(text)).toBeLessThanOrEqual(50);
     expect(text).toContain('1 row, 3 of 4 columns');
   });
 
-  test('one column is always shown, however narrow', () => {
+  test('always shows one column', () => {
     expect(renderTable(one('x'.repeat(100)), { width: 5, hasColour: false })).toContain('…');
   });
 });
 
-test('away from a terminal nothing is cut', () => {
+test('shortens nothing without a terminal', () => {
   expect(renderTable(one('x'.repeat(500)), away)).toContain('x'.repeat(500));
 });
 
-test('text from outside cannot move the cursor or break a line', () => {
+test('escapes control characters and line breaks', () => {
   const text = renderTable(one('a\nb\tc\u001b[2J\u202ed\u009b'), away);
   expect(text.split('\n')[2]).toBe('a\\nb\\tc\\u001b[2J\\u202ed\\u009b');
 });
 
-test('a plan is printed as it was drawn', () => {
+test('prints a query plan unchanged', () => {
   expect(renderTable({ ...one('x'), plan: '┌──┐\n└──┘\n' }, { width: 2, hasColour: true })).toBe('┌──┐\n└──┘\n');
 });

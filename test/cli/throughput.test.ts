@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createSpeedMeter, estimateRemainingMs } from '../../src/cli/progress.ts';
 
-test('an even growth is told as it is, from the first step on', () => {
+test('measures even growth exactly from the first step', () => {
   const speed = createSpeedMeter(1000, 10_000);
   expect(speed.perSecond(5000)).toBe(0);
   for (let s = 1; s <= 100; s++) {
@@ -10,7 +10,7 @@ test('an even growth is told as it is, from the first step on', () => {
   }
 });
 
-test('steps of any length count by how long they took', () => {
+test('weights steps by their duration', () => {
   const [fine, coarse] = [createSpeedMeter(0, 10_000), createSpeedMeter(0, 10_000)];
   for (let ms = 10; ms <= 60_000; ms += 10) fine.record(ms, ms / 10);
   for (let ms = 7500; ms <= 60_000; ms += 7500) coarse.record(ms, ms / 10);
@@ -18,7 +18,7 @@ test('steps of any length count by how long they took', () => {
   expect(coarse.perSecond(60_000)).toBeCloseTo(100, 6);
 });
 
-test('a standstill lowers it while it goes on, and what is long ago hardly counts', () => {
+test('time without growth lowers the rate, and old growth hardly counts', () => {
   const speed = createSpeedMeter(0, 10_000);
   for (let s = 1; s <= 60; s++) speed.record(s * 1000, s * 10);
   expect(speed.perSecond(70_000)).toBeGreaterThan(3);
@@ -27,14 +27,14 @@ test('a standstill lowers it while it goes on, and what is long ago hardly count
   expect(speed.perSecond(120_000)).toBeGreaterThan(99);
 });
 
-test('several steps within one moment are not lost', () => {
+test('counts several steps at the same time', () => {
   const speed = createSpeedMeter(0, 10_000);
   for (const value of [1, 2, 3, 4]) speed.record(1000, value);
   speed.record(2000, 4);
   expect(speed.perSecond(2000)).toBeGreaterThan(1.5);
 });
 
-/** Plays work of so many items that come as `msOf` says, and tells how far off the time left was, at each item. */
+/** Simulates a task whose items take `msOf`, and returns the error of the remaining time at each item. */
 function estimates(items: number, msOf: (item: number) => number): { at: number; ratio: number }[] {
   const ends: number[] = [];
   for (let i = 0; i < items; i++) ends.push((ends.at(-1) ?? 0) + msOf(i));
@@ -47,11 +47,11 @@ function estimates(items: number, msOf: (item: number) => number): { at: number;
   });
 }
 
-test('the time left is right where work is even', () => {
+test('estimates the remaining time of even work exactly', () => {
   for (const { ratio } of estimates(600, () => 1000)) expect(ratio).toBeCloseTo(1, 6);
 });
 
-test('work in bursts does not lead the time left astray', () => {
+test('bursts do not distort the remaining time', () => {
   const told = estimates(3000, (i) => (i % 30 === 0 ? 20_000 : 10)).filter(({ at }) => at > 0.1 && at < 0.9);
   expect(told.length).toBeGreaterThan(1000);
   for (const { ratio } of told) {
@@ -60,7 +60,7 @@ test('work in bursts does not lead the time left astray', () => {
   }
 });
 
-test('where the service slows down to a third, the time left follows within some minutes', () => {
+test('the remaining time adapts within minutes when the service slows down', () => {
   const told = estimates(2000, (i) => (i < 1000 ? 200 : 600)).filter(({ at }) => at > 0.5 && at < 0.9);
   for (const { ratio } of told) {
     expect(ratio).toBeGreaterThan(0.5);
@@ -68,7 +68,7 @@ test('where the service slows down to a third, the time left follows within some
   }
 });
 
-test('nothing is said of it at the very beginning and at the end', () => {
+test('gives no estimate at the start and at the end', () => {
   expect(estimateRemainingMs({ done: 5, total: 10 }, 1000, 5)).toBeNull();
   expect(estimateRemainingMs({ done: 0, total: 10 }, 60_000, 0)).toBeNull();
   expect(estimateRemainingMs({ done: 10, total: 10 }, 60_000, 1)).toBeNull();

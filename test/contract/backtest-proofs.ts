@@ -2,14 +2,12 @@ import type { Proof } from './proofs.ts';
 
 const at = (title: string): Proof => ['e2e/backtest.test.ts', title];
 
-const byHand = at('buy and hold gives what was computed by hand, on the terminal and as the whole result in --json');
-const narrowed = at('symbols, categories, sources, times and parameters narrow what is run');
-const grid = at('a grid is chosen by the span but for its end, told best first, and judged on the end');
-const page = at('is written whole in place of what was there, and needs nothing beside it');
-const kept = at('--save keeps it for list and show, which write its page again; without it there is nothing');
-const owned = at(
-  'a strategy that a user keeps is run by its name for that user, before one of everybody, and for nobody else',
-);
+const byHand = at('buy and hold gives the results computed by hand, as text and JSON');
+const narrowed = at('selects by symbols, categories, sources and times, and sets parameters');
+const grid = at('a grid is chosen in sample, listed best first, and evaluated on held-out data');
+const page = at('replaces an existing file atomically and is self-contained');
+const kept = at('--save saves a backtest for list and show');
+const owned = at('runs a saved strategy of the user before a built-in one');
 
 export const backtestCommands = { 'backtest run': byHand, 'backtest list': kept, 'backtest show': kept } as const;
 

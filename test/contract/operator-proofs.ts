@@ -9,7 +9,7 @@ const failed = webhook(
   'with anything but 0, once, with what is missing; of one that ended well only where that is asked for',
 );
 const fromFile = webhook('whose address is in a file, and that SIGTERM stopped');
-const taken = port('a port that is taken, or nobody may have, ends it with 2 and one sentence, before anything is run');
+const taken = port('an unavailable port exits 2 before any run');
 
 /** What those who run it are promised: metrics, health, notifications. */
 export const operatorVariables = { ODDSLAKE_WEBHOOK_URL: failed, ODDSLAKE_WEBHOOK_URL_FILE: fromFile } as const;
@@ -17,9 +17,7 @@ export const operatorVariables = { ODDSLAKE_WEBHOOK_URL: failed, ODDSLAKE_WEBHOO
 export const operatorSettings = {
   'schedule.host': taken,
   'schedule.port': taken,
-  'schedule.late_hours_max': port(
-    'runs that were missed make it not ready until one has ended, with whatever it ended',
-  ),
+  'schedule.late_hours_max': port('missed runs make it not ready until a run has ended'),
   'metrics.textfile': at('e2e/metrics-file.test.ts')(
     'every run leaves its figures in the file, whole, for everybody to read, and wipes those of no other job',
   ),

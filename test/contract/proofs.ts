@@ -35,27 +35,21 @@ const again = 'e2e/again.test.ts';
 const usage = 'e2e/usage.test.ts';
 const exits = 'e2e/exit-codes.test.ts';
 
-const badUsage: Proof = [usage, 'bad settings and bad usage end with 2, before anything is done'];
-const busy: Proof = [exits, 'waits no longer than told, ends with 5, and its ticks come with the next publish'];
+const badUsage: Proof = [usage, 'bad settings and bad usage exit 2 before any work'];
+const busy: Proof = [exits, 'waits for --wait, exits 5, and its ticks are published later'];
 const rerun: Proof = [again, 'a nightly of a past date, run again, asks for no tick and changes no byte'];
 const dryRun: Proof = [again, '--dry-run prints symbols, windows, requests and time, and fetches no tick'];
 const backfilled: Proof = [
   again,
   'that is killed asks next time for only what is missing, and a third time for nothing',
 ];
-const statusTold: Proof = [
-  looking,
-  'status tells how far the archive is, in text and JSON, and exits with 4 when it lags',
-];
+const statusTold: Proof = [looking, 'status prints coverage as text and JSON, and exits 4 beyond --max-lag'];
 const gapAccepted: Proof = [
   'e2e/gaps-accepted.test.ts',
-  'makes a warning of a gap that a run has failed for, and it holds up neither watermark nor lag',
+  'turns a failing gap into a warning, without effect on watermark and lag',
 ];
-const gapRevoked: Proof = ['e2e/gaps-accepted.test.ts', 'is taken back by revoke, and the next run brings what it can'];
-const gapsTold: Proof = [
-  looking,
-  'where a service with short memory says that it begins lifetimes begin, and the run says so',
-];
+const gapRevoked: Proof = ['e2e/gaps-accepted.test.ts', 'is reverted by revoke, and the next run fetches the gap'];
+const gapsTold: Proof = [looking, 'lifetimes start at the stated retention of a service, with a warning'];
 const columnsAsPromised: Proof = [published, 'have exactly the promised columns, types and nulls'];
 const manifestShape: Proof = [published, 'the manifest, its days and its files have exactly the promised fields'];
 const manifestTruth: Proof = [published, 'the manifest says of every file what it holds'];
@@ -101,10 +95,7 @@ const fields: Proof = [
 ];
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
 const delays: Proof = ['settings/load.test.ts', 'the least delay may not exceed the greatest'];
-const doctored: Proof = [
-  'e2e/doctor.test.ts',
-  'of an archive that is as it should be nothing is a problem, and nothing of it is changed',
-];
+const doctored: Proof = ['e2e/doctor.test.ts', 'reports no problem for a healthy archive, and changes nothing'];
 const setTwice: Proof = [
   'settings/load.test.ts',
   'of one key set twice the last wins, and a flag of its own beats --set',
@@ -114,18 +105,18 @@ const code = (title: string): Proof => [exits, title];
 const cli = 'e2e/commands.test.ts';
 const quiet: Proof = [
   cli,
-  '--quiet says nothing but the result, --config names the settings, --no-progress leaves the lines',
+  '--quiet prints only the result, --config names the settings, --no-progress keeps log lines',
 ];
-const onlyThose: Proof = [cli, 'backfill --symbol and --symbols-file ask for those symbols alone'];
-const tickSymbols: Proof = [cli, 'ticks --symbol polls that symbol alone'];
-const polls: Proof = [cli, 'markets polls the lists and no tick; ticks then polls what they ask for'];
+const onlyThose: Proof = [cli, 'backfill --symbol and --symbols-file fetch only those symbols'];
+const tickSymbols: Proof = [cli, 'ticks --symbol polls only that symbol'];
+const polls: Proof = [cli, 'markets polls only the lists; ticks then polls their live symbols'];
 const precedence: Proof = [
   'settings/load.test.ts',
   'flags beat environment, environment beats the file, the file beats the defaults',
 ];
 const fromUrl: Proof = [
   'e2e/repair-from.test.ts',
-  'what a thinned upstream cannot bring back stays a gap, told once, until another oddslake brings it all',
+  'ticks that the upstream no longer has stay a gap until another oddslake provides them',
 ];
 const keyFile: Proof = ['settings/load.test.ts', 'comes from a file beside the config, trimmed'];
 const otherKey: Proof = [
@@ -157,17 +148,11 @@ const recording: Proof = [
 ];
 const scheduled: Proof = [
   'e2e/schedule.test.ts',
-  'runs every job that the config schedules, and makes up for none that was missed longer ago than it says',
+  'runs every scheduled job, and catches up only within catch_up_hours',
 ];
-const jitter: Proof = ['base/schedule.test.ts', 'starts a little later by chance, yet before its next moment'];
-const changed: Proof = [
-  'e2e/changes.test.ts',
-  'changes lists the files that differ since a generation: paths to pipe on, or JSON',
-];
-const sqlAnswers: Proof = [
-  'e2e/sql.test.ts',
-  'sql has views and macros over the datasets, beside what the commands say',
-];
+const jitter: Proof = ['core/schedule.test.ts', 'starts a little later by chance, yet before its next moment'];
+const changed: Proof = ['e2e/changes.test.ts', 'changes lists changed files since a generation, as paths or JSON'];
+const sqlAnswers: Proof = ['e2e/sql.test.ts', 'sql has views and macros over the datasets'];
 
 /** Which test proves which promise; the names are those of promises.ts and of the settings. */
 export const proofs: Proofs = {
@@ -178,54 +163,45 @@ export const proofs: Proofs = {
     markets: polls,
     ticks: polls,
     backfill: backfilled,
-    publish: [cli, 'publish takes in what a run left in the journal'],
+    publish: [cli, 'publish merges the journal of an earlier run'],
     status: statusTold,
-    report: ['e2e/report.test.ts', 'report writes its page into the archive, and disturbs nothing there'],
+    report: ['e2e/report.test.ts', 'report writes its page into the archive and changes nothing else'],
     gaps: gapsTold,
     'gaps accept': gapAccepted,
     'gaps revoke': gapRevoked,
     'symbols retry': [
       'e2e/gaps-accepted.test.ts',
-      'symbols retry asks for suspended symbols at once, and says 4 while the service does not know them',
+      'symbols retry polls suspended symbols now, and exits 4 if they are still unknown',
     ],
-    verify: [looking, 'verify tells what is there, in text and JSON, and names what is not as published'],
-    sandbox: [cli, 'sandbox says where it is, answers there, and ends with 0 when it is stopped'],
-    demo: [cli, 'demo fills output/demo from a sandbox and says how to load it'],
+    verify: [looking, 'verify prints totals and damaged files, as text and JSON'],
+    sandbox: [cli, 'sandbox prints its address, responds, and exits 0 when stopped'],
+    demo: [cli, 'demo fills output/demo from a sandbox and prints how to load it'],
     orderbook: [books, 'polls the symbols named, and goes on where one of them fails'],
     import: recording,
     schedule: scheduled,
-    symbols: [
-      'e2e/symbols.test.ts',
-      'symbols finds by every word, wherever it stands and in whatever case, and says how many it leaves out',
-    ],
+    symbols: ['e2e/symbols.test.ts', 'symbols matches all words in any case, and counts omitted rows'],
     changes: changed,
     snapshot: [
       'archive/snapshot.test.ts',
       'a snapshot keeps its bytes through the publishes after it, and verifies as an archive of its own',
     ],
-    export: exported('Parquet has the very types of the archive'),
+    export: exported('Parquet has the types of the archive'),
     sql: sqlAnswers,
     doctor: doctored,
-    upgrade: [
-      'e2e/upgrade.test.ts',
-      'an older archive is read by every command, collected into only after oddslake upgrade',
-    ],
-    init: ['e2e/init.test.ts', 'writes a config that collects into the archive it created, and never writes the key'],
+    upgrade: ['e2e/upgrade.test.ts', 'reads an older archive, and publishes into it only after oddslake upgrade'],
+    init: ['e2e/init.test.ts', 'writes a config for the new archive, without the key'],
   },
   commonFlags: {
     '--config': quiet,
     '--output': ['settings/load.test.ts', 'is named by flag, environment or file'],
     '--set': setTwice,
-    '--json': ['e2e/json.test.ts', 'every command that ends prints one JSON object, and is never coloured'],
+    '--json': ['e2e/json.test.ts', 'every command prints one JSON object without colours'],
     '--quiet': quiet,
-    '--log-level': [cli, '--log-level is the least level of log lines'],
+    '--log-level': [cli, '--log-level is the minimum level of log lines'],
     '--no-progress': quiet,
     '--wait': busy,
-    '--strict': [
-      'e2e/doctor.test.ts',
-      'a rate above the one that the service states is a warning, and --strict makes 4 of that',
-    ],
-    '--help': [cli, '--help teaches, before and after a command, and --version is a version'],
+    '--strict': ['e2e/doctor.test.ts', 'a rate above the stated limit is a warning, exit code 4 with --strict'],
+    '--help': [cli, '--help works before and after a command, --version prints a version'],
   },
   flags: {
     ...serviceFlags,
@@ -240,11 +216,8 @@ export const proofs: Proofs = {
     'backfill --force': [again, '--force asks for covered windows again and changes no tick'],
     'backfill --all-known': ['ingest/plan.test.ts', 'requests windows outside of the lifetime for all known symbols on demand'],
     'status --max-lag': statusTold,
-    'report --out': [
-      'e2e/report.test.ts',
-      'report --out writes elsewhere, and nowhere that readers of the archive look',
-    ],
-    'verify --repair': ['e2e/repair.test.ts', 'fetches again what a damaged file lost, from the upstream, to the byte'],
+    'report --out': ['e2e/report.test.ts', 'report --out writes to another path, but not into a dataset'],
+    'verify --repair': ['e2e/repair.test.ts', 'restores the rows of a damaged file from the upstream, to the byte'],
     'verify --from-url': fromUrl,
     'gaps --from': gapsTold,
     'gaps --to': gapsTold,
@@ -278,15 +251,13 @@ export const proofs: Proofs = {
     ],
     'changes --since': changed,
     'doctor --offline': doctored,
-    'export --out': exported(
-      'a file that is there is replaced whole, and stays where the export fails; nothing else is left',
-    ),
-    'export --dataset': exported('coverage and markets are taken where they overlap the window'),
-    'export --symbol': exported('Parquet has the very types of the archive'),
-    'export --from': exported('coverage and markets are taken where they overlap the window'),
-    'export --to': exported('coverage and markets are taken where they overlap the window'),
-    'export --format': exported('--format beats the ending'),
-    'sql --format': ['archive/query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
+    'export --out': exported('replaces an existing file atomically, and keeps it if the export fails'),
+    'export --dataset': exported('exports rows of coverage and markets that overlap the window'),
+    'export --symbol': exported('Parquet has the types of the archive'),
+    'export --from': exported('exports rows of coverage and markets that overlap the window'),
+    'export --to': exported('exports rows of coverage and markets that overlap the window'),
+    'export --format': exported('--format overrides the extension'),
+    'sql --format': ['query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
   },
   exitCodes: {
     0: rerun,
@@ -295,11 +266,11 @@ export const proofs: Proofs = {
       'a disk that fills up ends a run with 1; with space again the next one completes and nothing is lost',
     ],
     2: badUsage,
-    3: code('a wrong key ends with 3 after one request, and what was there before stays'),
-    4: code('a symbol it does not know ends with 4 while the others are done, and is named once it is suspended'),
+    3: code('a wrong key exits 3 after one request and keeps the archive'),
+    4: code('an unknown symbol exits 4, and is reported when it is suspended'),
     5: busy,
-    6: code('into a damaged part ends with 6 and publishes the others'),
-    7: code('nobody at the address ends with 7'),
+    6: code('exits 6 for a damaged part and publishes the others'),
+    7: code('an unreachable address exits 7'),
     130: stopped,
     143: stopped,
   },
@@ -402,11 +373,11 @@ export const proofs: Proofs = {
     'repair.from_api_key_file': otherKey,
     'report.nightly': [
       'e2e/report.test.ts',
-      'report.nightly: a nightly writes the report at its end, whatever that is, unless it is told not to',
+      'report.nightly: a nightly writes the report at its end, whatever the outcome',
     ],
-    'report.days': ['e2e/report.test.ts', 'report.days: so many days are shown'],
+    'report.days': ['e2e/report.test.ts', 'report.days limits the days shown'],
     'drops.markets_share_max': [
-      'collector/run/falls.test.ts',
+      'app/falls.test.ts',
       'markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual',
     ],
     'drops.ticks_share_max': [
@@ -531,7 +502,7 @@ export const proofs: Proofs = {
     'rechecks.overlap_ms': growingOverlap,
     next_action: [
       'e2e/next-commands.test.ts',
-      'what a run could not fetch is asked for by the command that it prints, with its settings',
+      'the printed command fetches the missing windows with the same settings',
     ],
     'ticks.fetched': addsUp,
     'ticks.accepted': addsUp,
@@ -541,7 +512,7 @@ export const proofs: Proofs = {
     recovered: addsUpOverRuns,
     'published.added': addsUpOverRuns,
     'published.lost': addsUpOverRuns,
-    markets: ['e2e/next-commands.test.ts', 'polls of lists and of order books say what they polled'],
+    markets: ['e2e/next-commands.test.ts', 'polls of lists and order books print their counts'],
     schema_drift: [
       'collector/run/drift.test.ts',
       'a field that is gone, renamed or of another type is told of once, in warnings and summary, and again when it is back',

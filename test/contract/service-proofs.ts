@@ -20,16 +20,14 @@ const bots = at('server/bots.test.ts');
 const rows = at('server/historical-rows.test.ts');
 const catalogue = at('server/catalogue.test.ts');
 
-const served = at('e2e/serve.test.ts')('serve tells where it listens, and ends with 0 when it is stopped');
-const keyMade = e2eKeys(
-  'a key is printed alone, once; the list has it without its secret; revoked, a running service refuses it',
-);
-const tokenIssued = e2eKeys('tokens are issued with the secret of the service, for thirty days unless told otherwise');
-const database = e2eKeys('keys and service share the database that a URL names, and its password is nowhere');
-const research = at('server/research.test.ts');
-const researchLong = at('server/research.long.test.ts');
-const backtests = at('server/backtests.test.ts');
-const backtestsLong = at('server/backtests.long.test.ts');
+const served = at('e2e/serve.test.ts')('serve prints its address and exits 0 when stopped');
+const keyMade = e2eKeys('prints a key once, lists it without its secret, and rejects it once revoked');
+const tokenIssued = e2eKeys('issues tokens signed with the service secret, for thirty days by default');
+const database = e2eKeys('keys and service share the database of a URL, and never print its password');
+const research = at('service/research.test.ts');
+const researchLong = at('service/research.long.test.ts');
+const backtests = at('service/backtests.test.ts');
+const backtestsLong = at('service/backtests.long.test.ts');
 const backtestLife = backtests('is asked for, followed and found with the result that the engine gives');
 const strategyLife = strategies('is made, found at its address, listed and removed');
 const botLife = bots('is made, found at its address, listed, paused, made active again and removed');
@@ -59,7 +57,7 @@ export const serviceFlags = {
 export const serviceVariables = { ODDSLAKE_DATABASE_URL: database, ODDSLAKE_TOKEN_SECRET: tokenIssued } as const;
 
 export const serviceSettings = {
-  'service.host': at('e2e/serve.test.ts')('serve listens where service.host says, and says why where it cannot'),
+  'service.host': at('e2e/serve.test.ts')('serve listens on service.host, and reports why it cannot'),
   'service.port': served,
   'service.database_url': database,
   'service.requests_per_minute': at('server/rate.test.ts')(

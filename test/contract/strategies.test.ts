@@ -27,9 +27,9 @@ const told = (json: unknown) => {
 
 /** What no schema says: numbers that parameters come to, what is known of a position only, counts over all of it. */
 const beyond = [
-  / is none of the parameters$/,
-  / is known in an exit only$/,
-  /^stands in more than 8 others$/,
+  / is not a parameter of the strategy$/,
+  / is allowed only in an exit$/,
+  /^is nested more than 8 levels deep$/,
   /^has \d+ conditions, more than 100$/,
 ];
 const outOfRange = /^must be (from \S+ to \S+|a number)$/;

@@ -19,7 +19,7 @@ test('docs/BACKTESTS.md lists every strategy and objective, and its links have t
   }
   for (const [name, { description }] of Object.entries(objectives))
     expect(text).toContain(`| \`${name}\` | ${description} |\n`);
-  expect(Object.keys(describeExecutables(builtinStrategies))).toContain('each of them');
+  expect(Object.keys(describeExecutables(builtinStrategies))).toContain('all of them');
   for (const [, link] of text.matchAll(/\]\(([\w./-]+)\)/g))
     expect(existsSync(join(project, 'docs', link!)), link).toBe(true);
 });

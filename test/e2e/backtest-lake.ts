@@ -5,7 +5,7 @@ import { recordMarkets } from '../../src/archive/journal/symbols.ts';
 import { answer, append, day0, hourMs, market, now, opened, type Pairs, publishNow } from '../archive/scratch.ts';
 import { folder } from './lake.ts';
 
-// An archive that backtests can be computed on by hand: three symbols, a tick an hour each, two of them settled.
+// An archive for backtests computed by hand: three symbols with hourly ticks, two of them settled.
 
 interface Told extends Pick<MarketFacts, 'outcome' | 'category' | 'source'> {
   readonly prices: readonly number[];
@@ -17,10 +17,10 @@ const told: Readonly<Record<string, Told>> = {
   TEAM: { prices: [0.5, 0.5, 0.75], outcome: null, category: 'sports', source: 'polymarket' },
 };
 
-/** When the ones that are settled are so: four hours are covered, and the last tick is at the second. */
+/** Time of settlement. Four hours are covered. */
 export const settledAt = day0 + 3 * hourMs;
 
-/** The root of a new archive, below `beside` where that is given. */
+/** Creates an archive, below `beside` if given, and returns its root. */
 export async function backtestLake(beside = folder()): Promise<string> {
   const archive = opened({ root: join(beside, 'lake') });
   const covered = [{ from: day0, to: day0 + 4 * hourMs }];

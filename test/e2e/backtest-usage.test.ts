@@ -7,9 +7,13 @@ import { type Ended, folder } from './lake.ts';
 
 const backtest = (lake: string, ...args: string[]): Promise<Ended> => runHere(['backtest', ...args, '--output', lake]);
 
-describe('bad usage of backtest ends with 2, and names what is wrong', () => {
+describe('bad usage of backtest exits 2 and names the fault', () => {
   test.each<[string, string[], RegExp]>([
-    ['an unknown name', ['run', 'nope'], /nope is no strategy of this user, and none of buy_and_hold, threshold/],
+    [
+      'an unknown name',
+      ['run', 'nope'],
+      /nope is neither a saved strategy of this user nor one of buy_and_hold, threshold/,
+    ],
     [
       'an unknown parameter',
       ['run', 'threshold', '--param', 'buy=1'],
@@ -22,12 +26,12 @@ describe('bad usage of backtest ends with 2, and names what is wrong', () => {
     [
       'a window of nothing',
       ['run', 'momentum', '--param', 'window_ms=0'],
-      /--param window_ms: is 0, which does not do for .*window_ms: it must be from 1 to/,
+      /--param window_ms: is 0, which is invalid for .*window_ms: it must be from 1 to/,
     ],
     [
       'a parameter in the grid, too',
       ['run', 'threshold', '--param', 'buy_below=1', '--grid', 'buy_below=1,2'],
-      /buy_below: is in the grid, too/,
+      /buy_below: is also in the grid/,
     ],
     [
       'a parameter twice',
@@ -35,12 +39,12 @@ describe('bad usage of backtest ends with 2, and names what is wrong', () => {
       /--param buy_below is given twice/,
     ],
     ['a share of everything', ['run', 'threshold', '--grid', 'buy_below=0', '--held-out', '1'], /--held-out: must be/],
-    ['a share without a grid', ['run', 'threshold', '--held-out', '0.5'], /--held-out means nothing without --grid/],
+    ['a share without a grid', ['run', 'threshold', '--held-out', '0.5'], /--held-out requires --grid/],
     ['an objective that is none', ['run', 'threshold', '--objective', 'luck'], /--objective.*avg_pnl/],
     [
       'a symbol that is not known',
       ['run', 'threshold', '--symbol', 'NOBODY'],
-      /--symbol: names NOBODY, which the archive does not know/,
+      /--symbol: includes NOBODY, not known in the archive/,
     ],
     [
       'a window of no time',
@@ -51,7 +55,7 @@ describe('bad usage of backtest ends with 2, and names what is wrong', () => {
     [
       'a category that nobody has',
       ['run', 'threshold', '--category', 'none', '--from', '2026-06-01', '--to', '2026-06-02'],
-      /--category, --source: leaves no symbol that has ticks/,
+      /--category, --source: matches no symbol with ticks/,
     ],
     ['a file that is not there', ['run', 'none.json'], /none\.json cannot be read/],
     ['a page in the archive', ['run', 'threshold', '--out', '{}/page.html'], /is inside the archive/],
@@ -68,7 +72,7 @@ describe('bad usage of backtest ends with 2, and names what is wrong', () => {
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
-  test('an archive that is not there', async () => {
+  test('a missing archive', async () => {
     const none = join(folder(), 'none');
     expect(await backtest(none, 'run', 'threshold')).toMatchObject({
       code: 2,

@@ -20,7 +20,7 @@ async function resultOf(lake: string, ...args: string[]) {
   return JSON.parse(stdout) as BacktestResult & { id?: string; page?: { file: string; bytes: number; sha256: string } };
 }
 
-test('buy and hold gives what was computed by hand, on the terminal and as the whole result in --json', async () => {
+test('buy and hold gives the results computed by hand, as text and JSON', async () => {
   const lake = await backtestLake();
   const result = await resultOf(lake, 'buy_and_hold');
   expect(Object.keys(result)).toEqual([
@@ -39,7 +39,7 @@ test('buy and hold gives what was computed by hand, on the terminal and as the w
     'coverage',
     'archive',
   ]);
-  // Bought an hour after the first tick at 0.4, 0.2 and 0.5; settled at 1 and 0, and still held at 0.75.
+  // Bought an hour after the first tick at 0.4, 0.2 and 0.5; settled at 1 and 0, and open at 0.75.
   expect(result.value).toBeCloseTo(0.6 - 0.2 + 0.25, 12);
   expect(result).toMatchObject({
     from: day0,
@@ -68,10 +68,10 @@ test('buy and hold gives what was computed by hand, on the terminal and as the w
   expect(stdout).toMatch(/^RAIN +\+0\.6000 +1 +1 +0\.0000 +1 +3$/m);
   expect(stdout).toMatch(/^0\.5 – 0\.6 +1 +0\.5000 +0\.0000 +-0\.5000 +0\.2500$/m);
   expect(stdout).not.toContain('warning');
-  expect(stderr).toContain('--save keeps it');
+  expect(stderr).toContain('--save saves it');
 });
 
-test('the same run gives the same bytes, as JSON and as a page', async () => {
+test('repeated runs give the same bytes, as JSON and as a page', async () => {
   const lake = await backtestLake();
   const out = folder();
   const args = ['run', 'threshold', '--param', 'buy_below=0.45', '--json', '--quiet', '--out'];
@@ -82,7 +82,7 @@ test('the same run gives the same bytes, as JSON and as a page', async () => {
   expect(texts[0]!.replace('a.html', 'b.html')).toBe(texts[1]);
 });
 
-test('symbols, categories, sources, times and parameters narrow what is run', async () => {
+test('selects by symbols, categories, sources and times, and sets parameters', async () => {
   const lake = await backtestLake();
   const named = join(folder(), 'symbols.txt');
   writeFileSync(named, 'SNOW\r\n\nTEAM\n');
@@ -100,7 +100,7 @@ test('symbols, categories, sources, times and parameters narrow what is run', as
   expect(hours.strategy.parameters).toMatchObject({ window_ms: 2 * hourMs, move_beyond: 0 });
 });
 
-test('a grid is chosen by the span but for its end, told best first, and judged on the end', async () => {
+test('a grid is chosen in sample, listed best first, and evaluated on held-out data', async () => {
   const lake = await backtestLake();
   const args = ['buy_and_hold', '--grid', 'contracts=1,2,5', '--held-out', '0.5', '--from', '2026-06-01', '--to'];
   const to = '2026-06-01T04:00:00Z';
@@ -115,13 +115,13 @@ test('a grid is chosen by the span but for its end, told best first, and judged 
   expect(strategy.parameters.contracts).toBe(1);
   const { stdout } = await backtest(lake, 'run', ...args, to);
   expect(stdout).toContain('held out');
-  expect(stdout).toMatch(/Grid by total_pnl, the best first\ncontracts +chosen_by +trades +held_out +trades there\n/);
+  expect(stdout).toMatch(/Grid by total_pnl, best first\ncontracts +chosen_by +trades +held_out +held_out_trades\n/);
 });
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
 describe('a page', () => {
-  test('is written whole in place of what was there, and needs nothing beside it', async () => {
+  test('replaces an existing file atomically and is self-contained', async () => {
     const lake = await backtestLake();
     const file = join(folder(), 'page.html');
     writeFileSync(file, 'what was there');
@@ -135,7 +135,7 @@ describe('a page', () => {
     expect(text).not.toMatch(/<script|<link|<img|<iframe|\b(src|href)=|url\(|@import|https?:\/\/(?!www\.w3\.org\/)/);
   });
 
-  test('is not written where the run cannot be, and nothing is left of it', async () => {
+  test('is not written if the run fails', async () => {
     const lake = await backtestLake();
     const out = folder();
     const file = join(out, 'page.html');
@@ -145,10 +145,10 @@ describe('a page', () => {
   });
 });
 
-test('--save keeps it for list and show, which write its page again; without it there is nothing', async () => {
+test('--save saves a backtest for list and show', async () => {
   const lake = await backtestLake();
   expect((await backtest(lake, 'list')).stdout).toBe(
-    'no backtest is kept yet: oddslake backtest run NAME --save keeps one\n',
+    'no saved backtests. Save one: oddslake backtest run NAME --save\n',
   );
   expect(readdirSync(join(lake, '.oddslake'))).not.toContain('service.sqlite');
   const { id, ...result } = await resultOf(lake, 'buy_and_hold', '--save');
@@ -161,7 +161,7 @@ test('--save keeps it for list and show, which write its page again; without it 
   ]);
   const listed = (await backtest(lake, 'list', '--rows', '1')).stdout.trimEnd().split('\n');
   expect(listed[2]).toMatch(new RegExp(`^${other.id} +done +threshold .* alice in desk`));
-  expect(listed.at(-1)).toBe('the newest 1 backtest; --rows shows more');
+  expect(listed.at(-1)).toBe('the newest 1 backtest; to show more: --rows');
 
   expect(JSON.parse((await backtest(lake, 'show', id!, '--json')).stdout)).toEqual({ ...result, id });
   const out = folder();
@@ -171,7 +171,7 @@ test('--save keeps it for list and show, which write its page again; without it 
   expect(readFileSync(shown, 'utf8')).toBe(readFileSync(run, 'utf8'));
 });
 
-test('a backtest that the service has not done yet is listed, and has no result to show', async () => {
+test('lists a queued backtest, which has no result to show', async () => {
   const lake = await backtestLake();
   await resultOf(lake, 'threshold', '--save');
   const db = await openWorkspaceDatabase({ kind: 'sqlite', path: join(lake, '.oddslake/service.sqlite') });
@@ -183,7 +183,7 @@ test('a backtest that the service has not done yet is listed, and has no result 
   expect([code, stderr]).toEqual([2, `oddslake: The backtest ${id} has no result: it is failed (it was odd).\n`]);
 });
 
-test('a strategy from a file is run, and what is wrong with one is named by file and field', async () => {
+test('runs a strategy from a file, and names file and field of a fault', async () => {
   const lake = await backtestLake();
   const file = join(folder(), 'cheap.json');
   const strategy = {
@@ -207,12 +207,12 @@ test('a strategy from a file is run, and what is wrong with one is named by file
   const bad = await backtest(lake, 'run', file);
   expect([bad.code, bad.stdout]).toEqual([2, '']);
   expect(bad.stderr).toContain(`${file}: rules[0].side must be one of yes, no`);
-  expect(bad.stderr).toContain(`${file}: fee is none of rules`);
+  expect(bad.stderr).toContain(`${file}: fee is unknown: expected one of rules`);
   writeFileSync(file, '{');
   expect(await backtest(lake, 'run', file)).toMatchObject({ code: 2, stderr: expect.stringContaining('is not JSON') });
 });
 
-test('a strategy that a user keeps is run by its name for that user, before one of everybody, and for nobody else', async () => {
+test('runs a saved strategy of the user before a built-in one', async () => {
   const lake = await backtestLake();
   const db = await openWorkspaceDatabase({ kind: 'sqlite', path: join(lake, '.oddslake/service.sqlite') });
   const rule = { side: 'no', entry: { all: [] }, exit: null, entries_max: 1, size: { contracts: 1 } };
@@ -239,7 +239,7 @@ test('a strategy that a user keeps is run by its name for that user, before one 
   expect((await resultOf(lake, 'buy_and_hold')).strategy_version).toBe(null);
   for (const other of [[], ['--user', 'alice'], ['--user', 'desk', '--workspace', 'alice']]) {
     const { code, stderr } = await backtest(lake, 'run', 'mine', ...other);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('mine is no strategy of this user')]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('mine is neither a saved strategy of this user')]);
   }
 });
 
@@ -249,11 +249,11 @@ function readOrThrow(json: unknown) {
   return read.strategy;
 }
 
-test('damage is refused with 6, and --strict ends with 4 where much of the span was never heard of', async () => {
+test('exits 6 for damage, and with --strict 4 for missing coverage', async () => {
   const lake = await backtestLake();
   const long = ['run', 'buy_and_hold', '--to', '2026-06-03'];
   const lax = await backtest(lake, ...long);
-  expect([lax.code, lax.stdout]).toEqual([0, expect.stringMatching(/^ {2}warning +nothing was heard of [\d.]+ %/m)]);
+  expect([lax.code, lax.stdout]).toEqual([0, expect.stringMatching(/^ {2}warning +[\d.]+ % of the symbols/m)]);
   expect((await backtest(lake, ...long, '--strict')).code).toBe(4);
   expect((await backtest(lake, 'run', 'buy_and_hold', '--strict')).code).toBe(0);
   const [part] = globSync('ticks/date=*/*.parquet', { cwd: lake });
@@ -267,7 +267,7 @@ test('damage is refused with 6, and --strict ends with 4 where much of the span 
   expect(readdirSync(dirname(file))).toEqual([]);
 });
 
-test('a run that is stopped by SIGINT ends with 130, and leaves no page, no object and no pin', async () => {
+test('SIGINT exits 130 and leaves no page, object or pin', async () => {
   const archive = opened({ root: join(folder(), 'lake') });
   const pairs = Array.from({ length: 80_000 }, (_, i): [number, number] => [day0 + i * 1000, 0.5 + (i % 97) / 250]);
   append(archive, answer('LONG', pairs));
@@ -285,5 +285,5 @@ test('a run that is stopped by SIGINT ends with 130, and leaves no page, no obje
   expect([code, signal, stdout]).toEqual([130, null, '']);
   expect(stderr).toContain('oddslake: stopped by SIGINT\n');
   expect([pins(), readdirSync(dirname(file))]).toEqual([[], []]);
-  expect((await backtest(lake, 'list')).stdout).toContain('no backtest is kept yet');
+  expect((await backtest(lake, 'list')).stdout).toContain('no saved backtests');
 });

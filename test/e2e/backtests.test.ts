@@ -10,7 +10,7 @@ import { type ServeProcess, serve } from './served-archive.ts';
 
 const tokens = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null };
 
-/** An archive whose backtests take their time. */
+/** An archive whose backtests take long. */
 async function large() {
   const root = folder();
   const archive = opened({ root, parts: 2 });
@@ -37,13 +37,13 @@ const post = (service: ServeProcess, body: unknown): Promise<Response> =>
     headers: { 'content-type': 'application/json' },
   });
 
-/** Requests that are being answered, the one for this among them. */
+/** Number of requests in flight, including this one. */
 const underWay = async (service: ServeProcess): Promise<number> => {
   const text = await (await service.ask('/metrics')).text();
   return Number(/^oddslake_http_requests_in_flight (\d+)$/m.exec(text)?.[1]);
 };
 
-test('a service that is killed, or told to stop, in the middle of a backtest runs it after its next start', async () => {
+test('a service stopped or killed during a backtest runs it after the next start', async () => {
   const { root, wanted } = await large();
   const asked = { user: 'alice', workspace: null, scopes: ['research'], expiresAt: systemClock.nowMs() + 3_600_000 };
   const token = await issueUserToken(tokens, asked, systemClock.nowMs());
@@ -58,7 +58,7 @@ test('a service that is killed, or told to stop, in the middle of a backtest run
     expect(answered.status).toBe(202);
     ids.push(((await answered.json()) as Kept).id);
   }
-  /** Whether one of them is under way. */
+  /** Whether a backtest is running. */
   const isBegun = async (service: ServeProcess) => {
     const jobs = await Promise.all(ids.map((id) => jobOf(service, id)));
     return jobs.some(({ state, progress }) => state === 'running' && progress.batches_total !== null);

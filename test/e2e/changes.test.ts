@@ -10,7 +10,7 @@ interface Changes {
   readonly files: readonly ChangedFile[];
 }
 
-test('changes lists the files that differ since a generation: paths to pipe on, or JSON', async () => {
+test('changes lists changed files since a generation, as paths or JSON', async () => {
   const output = folder();
   const box = await sandbox({ seed: 5, nowMs: fixedNow, markets: 4 });
   const backfill = (from: string, to: string) => job('backfill', box.url, output, '--from', from, '--to', to);

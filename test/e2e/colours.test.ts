@@ -7,13 +7,13 @@ import { needsCommands } from '../harness/needs.ts';
 import { jobHere } from './here.ts';
 import { access, fixedDay, fixedNow, folder, jobArgs, processEnv, sandbox, type Variables } from './lake.ts';
 
-// On a terminal of its own (script, of util-linux), and off one.
+// With a pseudo-terminal (script of util-linux), and without.
 
 const main = new URL('../../bin/main.ts', import.meta.url).pathname;
 const esc = '\u001b';
 const colour = new RegExp(`${esc}\\[\\d+m`);
 
-/** What a command prints, on both streams. */
+/** Output of a command, both streams. */
 async function said(args: readonly string[], env: Variables, onTerminal: boolean): Promise<string> {
   const words = [process.execPath, '--disable-warning=ExperimentalWarning', main, ...args];
   const quoted = words.map((word) => `'${word}'`).join(' ');
@@ -44,7 +44,7 @@ test(
       expect(await on()).toMatch(colour);
       expect(await on({ NO_COLOR: '1' })).not.toMatch(colour);
       expect(await on({ FORCE_COLOR: '0' })).not.toMatch(colour);
-      // One that is dumb draws no bar either.
+      // A dumb terminal gets no bar either.
       expect(await on({ TERM: 'dumb' })).not.toContain(esc);
       expect(await off()).not.toContain(esc);
       expect(await off({ FORCE_COLOR: '1' })).toMatch(colour);

@@ -21,9 +21,9 @@ import {
 
 const now = Date.now() - minuteMs;
 
-test('demo fills output/demo from a sandbox and says how to load it', async () => {
+test('demo fills output/demo from a sandbox and prints how to load it', async () => {
   const cwd = folder();
-  // What is set for the real service is not for the sandbox.
+  // Settings of the real service do not apply to the sandbox.
   const ended = await run(['demo'], access('http://127.0.0.1:9'), cwd);
   expect(ended.code, ended.stderr).toBe(0);
   const output = join(cwd, 'output/demo');
@@ -34,7 +34,7 @@ test('demo fills output/demo from a sandbox and says how to load it', async () =
   expect(ended.stdout).toContain(`${totalTicks(output).toLocaleString('en-US')} ticks`);
 });
 
-test('sandbox says where it is, answers there, and ends with 0 when it is stopped', async () => {
+test('sandbox prints its address, responds, and exits 0 when stopped', async () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const { child, ended } = start(['sandbox', '--json', '--key', 'abc', '--seed', '3']);
     const line = await new Promise<string>((resolve) => child.stdout!.once('data', resolve));
@@ -48,7 +48,7 @@ test('sandbox says where it is, answers there, and ends with 0 when it is stoppe
   }
 });
 
-test('markets polls the lists and no tick; ticks then polls what they ask for', async () => {
+test('markets polls only the lists; ticks then polls their live symbols', async () => {
   const box = await sandbox({ nowMs: now, markets: 5 });
   const output = folder();
   const markets = await jobHere('markets', box.url, output);
@@ -62,7 +62,7 @@ test('markets polls the lists and no tick; ticks then polls what they ask for', 
   expect(ticksOf(output).size).toBeGreaterThan(0);
 });
 
-test('ticks --symbol polls that symbol alone', async () => {
+test('ticks --symbol polls only that symbol', async () => {
   const box = await sandbox({ nowMs: now, markets: 5 });
   const output = folder();
   await jobHere('markets', box.url, output);
@@ -76,7 +76,7 @@ test('ticks --symbol polls that symbol alone', async () => {
   expect([...ticksOf(other).keys()].sort()).toEqual([one, two].sort());
 });
 
-test('backfill --symbol and --symbols-file ask for those symbols alone', async () => {
+test('backfill --symbol and --symbols-file fetch only those symbols', async () => {
   const box = await sandbox({ nowMs: now, markets: 6 });
   const all = folder();
   await jobHere('ticks', box.url, all);
@@ -91,7 +91,7 @@ test('backfill --symbol and --symbols-file ask for those symbols alone', async (
   for (const row of coverageOf(output)) expect(row).toMatchObject({ origin: 'backfill' });
 });
 
-test('publish takes in what a run left in the journal', async () => {
+test('publish merges the journal of an earlier run', async () => {
   const box = await sandbox({ nowMs: now, markets: 6, latencyMs: 15 });
   const output = folder();
   await jobHere('markets', box.url, output);
@@ -100,7 +100,7 @@ test('publish takes in what a run left in the journal', async () => {
     access(box.url),
   );
   await until(() => box.stats().tickRequests >= 20, 'twenty requests for ticks');
-  // The next are never answered: only the signal can end the run.
+  // Later requests get no response: only the signal can end the run.
   box.set({ latencyMs: limitMs });
   await until(() => journaledTicks(output) > 0, 'ticks in the journal');
   child.kill('SIGTERM');
@@ -112,7 +112,7 @@ test('publish takes in what a run left in the journal', async () => {
   expect(totalTicks(output)).toBeGreaterThan(0);
 });
 
-test('--quiet says nothing but the result, --config names the settings, --no-progress leaves the lines', async () => {
+test('--quiet prints only the result, --config names the settings, --no-progress keeps log lines', async () => {
   const box = await sandbox({ nowMs: now, markets: 3 });
   const home = folder();
   const config = join(home, 'mine.yaml');
@@ -128,7 +128,7 @@ test('--quiet says nothing but the result, --config names the settings, --no-pro
   expect(quiet.stdout).not.toBe('');
 });
 
-test('--log-level is the least level of log lines', async () => {
+test('--log-level is the minimum level of log lines', async () => {
   const box = await sandbox({ nowMs: now, markets: 3 });
   const info = await job('markets', box.url, folder());
   expect(info.stderr).toContain('"level":"info"');
@@ -136,7 +136,7 @@ test('--log-level is the least level of log lines', async () => {
   expect([silent.code, silent.stderr]).toEqual([0, '']);
 });
 
-test('--help teaches, before and after a command, and --version is a version', async () => {
+test('--help works before and after a command, --version prints a version', async () => {
   const help = await run(['--help']);
   expect(help.code).toBe(0);
   expect(help.stdout).toMatch(/Examples:[\s\S]*Exit codes: 0 done/);

@@ -12,15 +12,15 @@ import { needsCommands, skippedFor } from '../harness/needs.ts';
 import { runHere } from './here.ts';
 import { access, folder, jobArgs, run, sandbox, type Variables } from './lake.ts';
 
-// Real faults: what doctor finds of them, and the exit code that it gives.
+// Findings and exit codes of doctor for real faults.
 
-/** At the usual rate its request would wait until a second after the last of the night. */
+/** At the default rate, its request would wait for a second after the last request of the nightly. */
 const flags = ['--set', 'source.name=box', '--set', 'upstream.requests_per_second=2000'];
 
 interface Told {
   readonly code: number | null;
   readonly diagnosis: Diagnosis;
-  /** What was found of one check. */
+  /** Finding of one check. */
   finding(check: string): Finding | undefined;
 }
 
@@ -30,7 +30,7 @@ async function doctor(output: string, env: Variables = {}, ...more: string[]): P
   return { code, diagnosis, finding: (check) => diagnosis.findings.find((finding) => finding.check === check) };
 }
 
-/** An archive that a night was polled into, and the sandbox that it is of. */
+/** An archive after one nightly, and its sandbox. */
 async function polled() {
   const output = join(folder(), 'lake');
   const box = await sandbox({ markets: 4, ticksPerDay: 20 });
@@ -47,7 +47,7 @@ const bytesOf = (root: string): string[] =>
       (path) => `${path} ${statSync(join(root, path)).mtimeMs} ${readFileSync(join(root, path)).toString('base64')}`,
     );
 
-test('of an archive that is as it should be nothing is a problem, and nothing of it is changed', async () => {
+test('reports no problem for a healthy archive, and changes nothing', async () => {
   const { output, env } = await polled();
   const before = bytesOf(output).filter((file) => !file.startsWith('.oddslake/rate.sqlite'));
   const { code, diagnosis, finding } = await doctor(output, env);
@@ -64,7 +64,7 @@ test('of an archive that is as it should be nothing is a problem, and nothing of
   expect(bytesOf(output)).toEqual(held);
 });
 
-test('asks once, for one market, and no second time where the service has a fault', async () => {
+test('sends one request for one market, without retries', async () => {
   const { output, box, env } = await polled();
   const asked = () => box.stats().requests;
   const before = asked();
@@ -75,7 +75,7 @@ test('asks once, for one market, and no second time where the service has a faul
   expect([code, finding('key')?.level, asked()]).toEqual([4, 'problem', before + 2]);
 });
 
-test('a key that is refused is what a run ends with 3 for', async () => {
+test('a rejected key is a problem with exit code 3', async () => {
   const { output, env } = await polled();
   const { code, finding } = await doctor(output, { ...env, ODDSLAKE_API_KEY: 'another-key' });
   expect(code).toBe(3);
@@ -88,7 +88,7 @@ test('a key that is refused is what a run ends with 3 for', async () => {
   expect(finding('reachable')).toMatchObject({ level: 'ok' });
 });
 
-test('a closed port and a name that is nobody’s are what a run ends with 7 for', async () => {
+test('a closed port and an unknown host are problems with exit code 7', async () => {
   const { output, box } = await polled();
   await box.stop();
   const closed = await doctor(output, access(box.url));
@@ -101,7 +101,7 @@ test('a closed port and a name that is nobody’s are what a run ends with 7 for
   ]);
 });
 
-test('without address or key, and with settings that are none, a run ends with 2', async () => {
+test('missing address or key and invalid settings are problems with exit code 2', async () => {
   const { output, box } = await polled();
   expect(await doctor(output)).toMatchObject({ code: 2 });
   const keyless = await doctor(output, { ODDSLAKE_BASE_URL: box.url });
@@ -111,7 +111,7 @@ test('without address or key, and with settings that are none, a run ends with 2
   expect(bad.finding('node')).toMatchObject({ level: 'ok' });
 });
 
-/** A service whose clock is `aheadMs` ahead of ours, and which states a rate. */
+/** A service whose clock is `aheadMs` ahead, and which states a rate limit. */
 async function skewed(aheadMs: number): Promise<string> {
   const server = createServer((_request, response) => {
     response.sendDate = false;
@@ -124,7 +124,7 @@ async function skewed(aheadMs: number): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('a clock that is off by more than poll.future_skew_seconds is a problem, one that is off by less a warning', async () => {
+test('a clock off by more than poll.future_skew_seconds is a problem, by less a warning', async () => {
   const { output } = await polled();
   const off = await doctor(output, access(await skewed(-3_600_000)));
   expect([off.code, off.finding('clock')]).toMatchObject([1, { level: 'problem', group: 'machine' }]);
@@ -166,7 +166,7 @@ test(
   },
 );
 
-test('a rate above the one that the service states is a warning, and --strict makes 4 of that', async () => {
+test('a rate above the stated limit is a warning, exit code 4 with --strict', async () => {
   const { output } = await polled();
   const env = access(await skewed(0));
   const { code, finding } = await doctor(output, env);
@@ -175,7 +175,7 @@ test('a rate above the one that the service states is a warning, and --strict ma
   expect((await doctor(output, env, '--strict')).code).toBe(4);
 });
 
-test('a key file that others may read is a warning, and so is a config with a key in it', async () => {
+test('a key file readable by others and a key in a config are warnings', async () => {
   const { output, box } = await polled();
   const key = join(output, '..', 'key');
   const config = join(output, '..', 'own.yaml');
@@ -193,7 +193,7 @@ test('a key file that others may read is a warning, and so is a config with a ke
   expect(JSON.stringify(found.diagnosis)).not.toContain('sandbox-key');
 });
 
-test('damage is what a run ends with 6 for: files gone or changed, another manifest, a state that is none', async () => {
+test('damage is a problem with exit code 6: files, manifest and state', async () => {
   const { output, env } = await polled();
   const path = globSync('symbols/*.parquet', { cwd: output })[0]!;
   const intact = readFileSync(join(output, path));
@@ -226,7 +226,7 @@ test('damage is what a run ends with 6 for: files gone or changed, another manif
   expect([lost.code, lost.finding('state')?.level]).toEqual([0, 'warning']);
 });
 
-test('a run that failed, ticks that wait and a long silence are warnings', async () => {
+test('a failed run, journaled ticks and a long pause are warnings', async () => {
   const { output, env } = await polled();
   const state = new DatabaseSync(join(output, '.oddslake/state.sqlite'));
   state.exec(
@@ -243,7 +243,7 @@ test('a run that failed, ticks that wait and a long silence are warnings', async
   expect((await doctor(output, env)).finding('quarantined')).toMatchObject({ level: 'warning' });
 });
 
-test('another upstream’s archive, a folder of other files and one that nobody named are what a run ends with 2 for', async () => {
+test('an archive of another upstream and a folder without archive are problems with exit code 2', async () => {
   const { output, env } = await polled();
   const other = await doctor(output, env, '--set', 'source.name=another');
   expect([other.code, other.finding('archive')?.found]).toEqual([
@@ -262,7 +262,7 @@ test('another upstream’s archive, a folder of other files and one that nobody 
   );
 });
 
-test('a database of the service that is not there is a problem of that service', async () => {
+test('an unreachable database is a problem of the service', async () => {
   const { output, env } = await polled();
   const away = { ...env, ODDSLAKE_DATABASE_URL: 'postgres://me:secret-word@127.0.0.1:1/keys' };
   const { code, diagnosis, finding } = await doctor(output, away);
@@ -279,7 +279,7 @@ const isRoot = process.getuid?.() === 0;
 
 const needsRoot = skippedFor(isRoot ? null : 'only root may mount a small disk');
 
-test('a full disk is what a run ends with 1 for', needsRoot, async (context) => {
+test('a full disk is a problem with exit code 1', needsRoot, async (context) => {
   const at = join(folder(), 'small');
   mkdirSync(at);
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', at]).status !== 0)
@@ -293,7 +293,7 @@ test('a full disk is what a run ends with 1 for', needsRoot, async (context) => 
   }
 });
 
-test('a folder that this user may not write is what a run ends with 1 for', async (context) => {
+test('a folder without write permission is a problem with exit code 1', async (context) => {
   const { output } = await polled();
   const args = ['doctor', '--json', '--offline', '--output', output, ...flags];
   chmodSync(output, 0o555);
@@ -304,7 +304,7 @@ test('a folder that this user may not write is what a run ends with 1 for', asyn
   expect(findings).toContainEqual(expect.objectContaining({ check: 'permissions', level: 'problem', exit_code: 1 }));
 });
 
-/** Root may write anywhere, so that somebody else has to look; null where the program cannot be read by others. */
+/** Runs as another user, because root can write anywhere; null if other users cannot read the program. */
 function asNobody(args: readonly string[], output: string): string | null {
   for (const path of [join(output, '..'), ...globSync('**', { cwd: output }).map((name) => join(output, name))])
     chmodSync(path, statSync(path).isDirectory() ? 0o555 : 0o444);
@@ -324,9 +324,9 @@ beforeAll(async () => {
   text = (await runHere(['doctor', '--offline', '--output', '/nowhere/at/all', ...flags])).stdout;
 });
 
-test('a person reads it in lines with a mark, what was found and what to do, without colour off a terminal', () => {
+test('prints findings with marks and advice, without colour if there is no terminal', () => {
   expect(text).toMatch(/^ {2}✓ node {9}v\d+/m);
   expect(text).toMatch(/^ {2}✗ address {6}nothing says where .*\n {17}→ Set ODDSLAKE_BASE_URL/m);
-  expect(text).toMatch(/\n\d problems?, \d warnings?, \d+ in order\. A run would end with exit code 2\.\n$/);
+  expect(text).toMatch(/\n\d problems?, \d warnings?, \d+ ok\. A run would end with exit code 2\.\n$/);
   expect(text).not.toContain('\u001b');
 });

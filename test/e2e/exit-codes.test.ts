@@ -27,8 +27,8 @@ import {
 
 const input = { seed: 5, nowMs: fixedNow, markets: 6, ticksPerDay: 100 };
 
-describe('an upstream that will not have it', () => {
-  test('a wrong key ends with 3 after one request, and what was there before stays', async () => {
+describe('errors of the upstream', () => {
+  test('a wrong key exits 3 after one request and keeps the archive', async () => {
     const output = folder();
     const box = await sandbox(input);
     expect((await jobHere('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
@@ -45,7 +45,7 @@ describe('an upstream that will not have it', () => {
     expect(untruths(output, box)).toEqual([]);
   });
 
-  test('a key revoked on the way ends with 3, and what was accepted comes with the next run', async () => {
+  test('a key revoked during a run exits 3, and accepted ticks are published by the next run', async () => {
     const output = folder();
     const box = await sandbox({ ...input, latencyMs: 20 });
     const running = start(jobArgs('nightly', output, '--date', fixedDay), access(box.url));
@@ -57,13 +57,13 @@ describe('an upstream that will not have it', () => {
     box.set({ key: 'sandbox-key', latencyMs: 0 });
     const next = await jobHere('nightly', box.url, output, '--date', fixedDay);
     expect(next.code).toBe(0);
-    // The run that ended has counted them.
+    // Counted by the run that accepted them.
     expect(next.summary.recovered).toBe(0);
     expect(next.summary.published.added).toBe(totalTicks(output));
     expect(totalTicks(output)).toBe(ended.summary.ticks.accepted + next.summary.ticks.accepted);
   });
 
-  test('nobody at the address ends with 7', async () => {
+  test('an unreachable address exits 7', async () => {
     const flags = ['--set', 'upstream.retry_attempts_max=2'];
     expectSentence(await job('nightly', 'http://127.0.0.1:9', folder(), ...flags), 7, /could not be reached/);
     expectSentence(
@@ -73,7 +73,7 @@ describe('an upstream that will not have it', () => {
     );
   });
 
-  test('a symbol it does not know ends with 4 while the others are done, and is named once it is suspended', async () => {
+  test('an unknown symbol exits 4, and is reported when it is suspended', async () => {
     const output = folder();
     const box = await sandbox({ ...input, nowMs: null });
     const gone = box.symbols()[0]!;
@@ -92,7 +92,7 @@ describe('an upstream that will not have it', () => {
       expect(ended.summary.symbols.done).toBe(ended.summary.symbols.planned - 1);
       expect(ended.summary.warnings.some((warning) => warning.includes(victim))).toBe(suspended === 1);
     }
-    // Of so few symbols one is more than one in a hundred.
+    // One of so few symbols is more than one percent.
     const after = await jobHere('nightly', box.url, output);
     expect(after.summary).toMatchObject({ exit_code: 4, symbols: { failed: 0, suspended: 1 } });
     expect(after.summary.failures).toEqual([
@@ -101,7 +101,7 @@ describe('an upstream that will not have it', () => {
     expect(after.summary.warnings).toEqual([expect.stringContaining(`does not know 1 symbol (${victim})`)]);
   });
 
-  test('a service that knows no symbol at all has none of them suspended', async () => {
+  test('a service that knows no symbol suspends none', async () => {
     const output = folder();
     const box = await sandbox({ ...input, nowMs: null });
     expect((await jobHere('markets', box.url, output)).code).toBe(0);
@@ -126,8 +126,8 @@ async function liveSymbol(url: string, otherwise: string): Promise<string> {
   return markets.find((market) => market.is_active && market.symbol !== undefined)?.symbol ?? otherwise;
 }
 
-describe('a run that may not write', () => {
-  test('waits no longer than told, ends with 5, and its ticks come with the next publish', async () => {
+describe('a run that cannot publish', () => {
+  test('waits for --wait, exits 5, and its ticks are published later', async () => {
     const output = folder();
     const box = await sandbox(input);
     mkdirSync(join(output, '.oddslake'));
@@ -144,7 +144,7 @@ describe('a run that may not write', () => {
     expect(untruths(output, box)).toEqual([]);
   });
 
-  test('into a damaged part ends with 6 and publishes the others', async () => {
+  test('exits 6 for a damaged part and publishes the others', async () => {
     const output = folder();
     const box = await sandbox(input);
     expect((await jobHere('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
@@ -177,7 +177,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     const box = await sandbox({ ...input, latencyMs: 30 });
     const running = start(jobArgs('nightly', output, '--date', fixedDay, ...oneByOne), access(box.url));
     await until(() => box.stats().tickRows > 0, 'an answer with ticks');
-    // The next is never answered: only the signal can end the run.
+    // The next request gets no response: only the signal can end the run.
     box.set({ latencyMs: limitMs });
     await until(() => journaledTicks(output) > 0, 'ticks in the journal');
     running.child.kill(signal);

@@ -74,8 +74,8 @@ function ticksIn(bytes: Uint8Array): string[] {
 const windowFlags = ['--from', '2025-06-11T07:00Z', '--to', String(to)];
 const types = (schema: { fields: unknown[] }): string[] => schema.fields.map(String);
 
-describe('one slice, the same rows in every format, sorted as the dataset', () => {
-  test('Parquet has the very types of the archive', async () => {
+describe('exports the same sorted rows in every format', () => {
+  test('Parquet has the types of the archive', async () => {
     const file = join(base, 'slice.parquet');
     const wanted = truth(symbols);
     expect((await exported(file, ...windowFlags)).rows).toBe(wanted.length);
@@ -84,12 +84,12 @@ describe('one slice, the same rows in every format, sorted as the dataset', () =
     expect(types(decodeArrowTable(readFileSync(file)).schema)).toEqual(
       types(decodeArrowTable(readFileSync(part)).schema),
     );
-    // Written again it is the same file.
+    // A repeated export gives the same file.
     const { sha256 } = await exported(join(base, 'again.parquet'), ...windowFlags);
     expect(sha256).toBe((await exported(file, ...windowFlags)).sha256);
   });
 
-  test('Arrow too, by either ending', async () => {
+  test('Arrow has them too, for both extensions', async () => {
     const chosen = [symbols[3]!, symbols[0]!];
     const file = join(base, 'slice.feather');
     await exported(file, ...windowFlags, ...chosen.flatMap((symbol) => ['--symbol', symbol]));
@@ -111,20 +111,20 @@ describe('one slice, the same rows in every format, sorted as the dataset', () =
     expect(objects.map(({ symbol, t, p }) => `${symbol} ${Date.parse(t)} ${p}`)).toEqual(truth([one]));
   });
 
-  test('--format beats the ending', async () => {
+  test('--format overrides the extension', async () => {
     await exported(join(base, 'slice.txt'), '--format', 'csv', '--symbol', symbols[0]!);
     expect(readFileSync(join(base, 'slice.txt'), 'utf8')).toMatch(/^symbol,t,p\n/);
   });
 });
 
-test('coverage and markets are taken where they overlap the window', async () => {
+test('exports rows of coverage and markets that overlap the window', async () => {
   const file = join(base, 'coverage.parquet');
   const overlapping = coverageOf(lake).filter((row) => row.from < to && row.to > from);
   expect((await exported(file, '--dataset', 'coverage', ...windowFlags)).rows).toBe(overlapping.length);
   const rows = decodeRows(datasets.coverage, readFileSync(file));
   const names = rows.map((row) => row[1] as string);
   expect(names).toEqual([...names].sort());
-  // The window ends where the first stretch begins: half-open, so that it is not in it.
+  // The window ends at the start of the first row, which is therefore excluded.
   const first = Math.min(...coverageOf(lake).map((row) => row.from));
   expect((await exported(file, '--dataset', 'coverage', '--to', String(first))).rows).toBe(0);
 
@@ -136,7 +136,7 @@ test('coverage and markets are taken where they overlap the window', async () =>
   expect((await exported(join(base, 'symbols.csv'), '--dataset', 'symbols')).rows).toBe(symbols.length);
 });
 
-test('an empty slice is a file of no rows, with its head or schema', async () => {
+test('an empty slice is a file without rows, with header or schema', async () => {
   const empty = ['--from', String(fixedNow + dayMs)];
   const names = ['none.parquet', 'none.arrow', 'none.csv', 'none.ndjson'];
   const said: Said[] = [];
@@ -148,7 +148,7 @@ test('an empty slice is a file of no rows, with its head or schema', async () =>
   expect(readFileSync(join(base, 'none.ndjson'), 'utf8')).toBe('');
 });
 
-test('a file that is there is replaced whole, and stays where the export fails; nothing else is left', async () => {
+test('replaces an existing file atomically, and keeps it if the export fails', async () => {
   const place = folder();
   const file = join(place, 'ticks.parquet');
   writeFileSync(file, 'old');
@@ -170,14 +170,17 @@ test('a file that is there is replaced whole, and stays where the export fails; 
   expect(readdirSync(join(damaged, '.oddslake/pins'))).toEqual([]);
 });
 
-test('what cannot be exported, or written to, ends with 2 and a sentence', async () => {
+test('exits 2 for an invalid selection or target', async () => {
   const place = folder();
   mkdirSync(join(place, 'folder.csv'));
   const file = join(place, 'x.csv');
   const cases: [string[], RegExp][] = [
     [['--out', file, '--symbol', 'nobody'], /--symbol nobody is not known/],
     [['--out', file, '--dataset', 'tick'], /--dataset tick: expected one of ticks, symbols/],
-    [['--out', file, '--dataset', 'symbols', '--from', '2025-06-01'], /--from and --to mean nothing there/],
+    [
+      ['--out', file, '--dataset', 'symbols', '--from', '2025-06-01'],
+      /--from and --to cannot be used with --dataset symbols/,
+    ],
     [['--out', file, '--from', '2025-06-02', '--to', '2025-06-02'], /--from must be before --to/],
     [['--out', file, '--from', 'yesterday'], /--from "yesterday"/],
     [['--out', join(place, 'x.xlsx')], /does not tell the format/],
@@ -187,7 +190,7 @@ test('what cannot be exported, or written to, ends with 2 and a sentence', async
     [['--out', join(lake, 'ticks/x.parquet')], /inside the archive/],
     [['--format', 'csv'], /--out/],
   ];
-  // Of one that is refused also the process.
+  // A rejected export also exits.
   const ended: Ended[] = [await runApart(['export', '--output', lake, ...cases[0]![0]])];
   for (const [flags] of cases.slice(1)) ended.push(await run(['export', '--output', lake, ...flags]));
   for (const [i, { code, stdout, stderr }] of ended.entries()) {

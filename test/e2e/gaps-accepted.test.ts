@@ -8,14 +8,14 @@ import { dayMs, folder, jobArgs, sandbox } from './lake.ts';
 const input = { seed: 5, nowMs: null, markets: 6, ticksPerDay: 50 };
 const quick = ['--set', 'upstream.retry_attempts_max=1'];
 
-/** A symbol that the lists name as active for longer than any test takes. */
+/** A symbol that stays active during the test. */
 async function lastingSymbol(url: string): Promise<string> {
   const answer = await fetch(`${url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
   const { markets } = (await answer.json()) as { markets: { closes_at: number; symbol?: string }[] };
   return markets.find(({ symbol, closes_at }) => symbol !== undefined && closes_at > Date.now() + dayMs)!.symbol!;
 }
 
-/** An archive of which one symbol's every request failed in the first night. */
+/** An archive in which all requests of one symbol failed in the first nightly. */
 async function failed() {
   const [box, output] = [await sandbox(input), folder()];
   const victim = await lastingSymbol(box.url);
@@ -33,7 +33,7 @@ async function failed() {
 }
 
 describe('gaps accept', () => {
-  test('makes a warning of a gap that a run has failed for, and it holds up neither watermark nor lag', async () => {
+  test('turns a failing gap into a warning, without effect on watermark and lag', async () => {
     const { box, output, victim, gaps, gap, manifest } = await failed();
     const args = [victim, '--from', String(gap.from), '--to', String(gap.to), '--reason', 'the venue was down'];
     const before = manifest().generation;
@@ -57,7 +57,7 @@ describe('gaps accept', () => {
     expect(JSON.parse(status.stdout)).toMatchObject({ gaps: { accepted: 1 } });
   });
 
-  test('is taken back by revoke, and the next run brings what it can', async () => {
+  test('is reverted by revoke, and the next run fetches the gap', async () => {
     const { box, output, victim, gaps, gap } = await failed();
     const ends = ['--from', String(gap.from), '--to', String(gap.to)];
     await runHere(['gaps', 'accept', victim, ...ends, '--reason', 'down', '--output', output]);
@@ -70,7 +70,7 @@ describe('gaps accept', () => {
     expect(await gaps()).toEqual([]);
   });
 
-  test('refuses a symbol that is not known, a window without a gap, no reason, and a revoke of nothing', async () => {
+  test('rejects an unknown symbol, a window without gaps, a missing reason, and an empty revoke', async () => {
     const { output, victim, gap } = await failed();
     const ends = ['--from', String(gap.from), '--to', String(gap.to)];
     const refused = async (pattern: RegExp, ...args: string[]) => {
@@ -79,11 +79,11 @@ describe('gaps accept', () => {
     };
     await refused(/is not known/, 'accept', 'NOBODY', ...ends, '--reason', 'x');
     await refused(/no gap of/, 'accept', victim, '--from', '2100-01-01', '--to', '2100-01-02', '--reason', 'x');
-    await refused(/--reason is empty/, 'accept', victim, ...ends, '--reason', ' ');
+    await refused(/--reason must not be empty/, 'accept', victim, ...ends, '--reason', ' ');
     await refused(/No gap of .* was accepted/, 'revoke', victim);
   });
 
-  test('outlives a state that is lost', async () => {
+  test('survives a lost state', async () => {
     const { output, victim, gaps, gap, manifest } = await failed();
     const ends = ['--from', String(gap.from), '--to', String(gap.to)];
     await runHere(['gaps', 'accept', victim, ...ends, '--reason', 'down', '--output', output]);
@@ -93,7 +93,7 @@ describe('gaps accept', () => {
   });
 });
 
-test('symbols retry asks for suspended symbols at once, and says 4 while the service does not know them', async () => {
+test('symbols retry polls suspended symbols now, and exits 4 if they are still unknown', async () => {
   const [box, output] = [await sandbox(input), folder()];
   const victim = await lastingSymbol(box.url);
   box.set({ faultSymbols: { [victim]: 404 } });

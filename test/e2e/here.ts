@@ -2,10 +2,10 @@ import { main } from '../../src/cli/main.ts';
 import type { JobLoaders } from '../../src/collector/run/job.ts';
 import { access, type Ended, endedOf, jobArgs, type Variables } from './lake.ts';
 
-// The whole command line in this process, from its arguments to its last line: for tests that are of what it does, and
-// not of the process that does it. It starts in a few milliseconds where a process takes half a second.
+// Runs the command line in this process, for tests that do not need a separate process. Starts in a few milliseconds instead
+// of half a second.
 
-/** As bin/main.ts hands them over. */
+/** The same as in bin/main.ts. */
 const jobs: JobLoaders = {
   nightly: async () => (await import('../../jobs/nightly.ts')).job,
   markets: async () => (await import('../../jobs/markets.ts')).job,
@@ -20,7 +20,7 @@ const jobs: JobLoaders = {
 
 let isRunning = false;
 
-/** As `run` of a process, one at a time, in this process's own folder. */
+/** Like `run` of a process, one at a time, in the working folder of this process. */
 export async function runHere(args: readonly string[], env: Variables = {}): Promise<Ended> {
   if (isRunning) throw new Error('one at a time: a process has one standard output');
   isRunning = true;
@@ -53,7 +53,7 @@ export async function runHere(args: readonly string[], env: Variables = {}): Pro
   }
 }
 
-/** What the program knows of the environment. */
+/** Environment of the program. */
 const variables = (): Variables =>
   Object.fromEntries(Object.entries(process.env).flatMap(([name, value]) => (isOurs(name) ? [[name, value!]] : [])));
 
@@ -64,6 +64,6 @@ function setVariables(wanted: Variables): void {
 
 const isOurs = (name: string): boolean => name.startsWith('ODDSLAKE_');
 
-/** As `job` of a process. */
+/** Like `job` of a process. */
 export const jobHere = (name: string, url: string, output: string, ...flags: string[]): Promise<Ended> =>
   runHere(jobArgs(name, output, ...flags), access(url));

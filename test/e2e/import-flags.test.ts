@@ -147,7 +147,7 @@ describe('an import', () => {
     expect(shown.stdout).toContain(`${good}: 900 rows, 0 rejected\n`);
     expect(shown.stdout).toContain(`${bad}: 10 rows, 10 rejected: too many, nothing would be imported\n`);
     expect(shown.stdout).toContain(`${page}: 1 row, 0 rejected\n`);
-    expect(shown.stdout).toContain('  say --truncate-time\n');
+    expect(shown.stdout).toContain('  add --truncate-time\n');
     const json = await run([...args, '--json']);
     expect(JSON.parse(json.stdout.split('\n')[0]!)).toMatchObject({
       files_count: 3,

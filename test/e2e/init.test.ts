@@ -7,7 +7,7 @@ const init = (cwd: string, args: readonly string[], env: Record<string, string> 
   run(['init', ...args], env, cwd);
 
 describe('init', () => {
-  test('writes a config that collects into the archive it created, and never writes the key', async () => {
+  test('writes a config for the new archive, without the key', async () => {
     const box = await sandbox({ markets: 4, ticksPerDay: 50 });
     const cwd = folder();
     const flags = ['--base-url', box.url, '--output', 'lake', '--name', 'box', '--rate', '2000'];
@@ -43,7 +43,7 @@ describe('init', () => {
     expect(existsSync(join(cwd, 'third.yaml'))).toBe(false);
   });
 
-  test('takes a file for the key, and the archive in its default place can then be used without naming it', async () => {
+  test('accepts a key file, and creates the default archive', async () => {
     const box = await sandbox({ markets: 4, ticksPerDay: 50 });
     const cwd = folder();
     writeFileSync(join(cwd, 'key'), 'sandbox-key\n');
@@ -55,12 +55,12 @@ describe('init', () => {
     expect(existsSync(join(cwd, 'output', 'archive', 'manifest.json'))).toBe(true);
   });
 
-  test('its config is read only where it is named, and a command beside it says so', async () => {
+  test('the config is read only if named, and commands warn otherwise', async () => {
     const cwd = folder();
     const told = await run(['init', '--base-url', 'http://127.0.0.1:9'], {}, cwd);
     expect(told.code, told.stderr).toBe(0);
     const bare = await run(['nightly'], {}, cwd);
-    expect([bare.code, bare.stderr]).toEqual([2, expect.stringMatching(/name it with --config oddslake\.yaml/)]);
+    expect([bare.code, bare.stderr]).toEqual([2, expect.stringMatching(/pass --config oddslake\.yaml/)]);
     const named = await run(['status', '--config', 'oddslake.yaml'], {}, cwd);
     expect([named.code, named.stderr]).toEqual([0, '']);
   });
@@ -70,7 +70,7 @@ describe('init', () => {
     writeFileSync(join(cwd, 'oddslake.yaml'), 'mine');
     const ended = await init(cwd, ['--base-url', 'https://example.org']);
     expect(ended.code).toBe(2);
-    expect(ended.stderr).toMatch(/oddslake\.yaml is there already/);
+    expect(ended.stderr).toMatch(/oddslake\.yaml already exists/);
     expect(readFileSync(join(cwd, 'oddslake.yaml'), 'utf8')).toBe('mine');
     expect(readdirSync(cwd)).toEqual(['oddslake.yaml']);
   });
@@ -86,8 +86,12 @@ describe('init', () => {
     ],
     ['a key', ['--base-url', 'https://example.org', '--set', 'upstream.api_key=secret-1'], /not written into a config/],
     ['an unknown setting', ['--base-url', 'https://example.org', '--set', 'poll.pages=3'], /poll\.pages/],
-    ['a folder that is not there', ['no/lake.yaml', '--base-url', 'https://example.org'], /no folder/],
-  ])('ends with 2 for %s and leaves nothing behind', async (_, args, sentence) => {
+    [
+      'a folder that is not there',
+      ['no/lake.yaml', '--base-url', 'https://example.org'],
+      /folder of the config file does not exist/,
+    ],
+  ])('exits 2 for %s and leaves nothing behind', async (_, args, sentence) => {
     const cwd = folder();
     const ended = await init(cwd, args);
     expect(ended.code, ended.stdout).toBe(2);
@@ -96,7 +100,7 @@ describe('init', () => {
     expect(readdirSync(cwd)).toEqual([]);
   });
 
-  test('leaves no config behind where the folder of the archive holds other things', async () => {
+  test('leaves no config behind if the archive folder holds other files', async () => {
     const cwd = folder();
     mkdirSync(join(cwd, 'lake'));
     writeFileSync(join(cwd, 'lake', 'photo.jpg'), '');

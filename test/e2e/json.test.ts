@@ -6,11 +6,11 @@ import type { JobLoaders } from '../../src/collector/run/job.ts';
 import { jobHere } from './here.ts';
 import { access, dayMs, fixedDay, fixedNow, folder, job, jobArgs, run, sandbox, start, startStanding } from './lake.ts';
 
-// What --json prints: one JSON object as the last line, whatever the command and however it ends.
+// With --json, the last line of every command is one JSON object, whatever the outcome.
 
 const jobs = new Proxy({}, { get: () => () => Promise.reject(new Error('nothing is run here')) }) as JobLoaders;
 const names = createProgram('0', jobs, () => {}).commands.flatMap((command) => [
-  // One with subcommands may do something by itself, too.
+  // A command with subcommands may also have its own action.
   ...(command.commands.length === 0 || ['gaps', 'symbols'].includes(command.name()) ? [[command.name()]] : []),
   ...command.commands.map((each) => [command.name(), each.name()]),
 ]);
@@ -19,7 +19,7 @@ const jobNames = ['nightly', 'markets', 'ticks', 'orderbook', 'backfill', 'impor
 const linesOf = (text: string): string[] => text.trimEnd().split('\n');
 const parsed = (stdout: string): Record<string, unknown>[] => linesOf(stdout).map((line) => JSON.parse(line));
 
-/** Some at a time. */
+/** Runs a few at a time. */
 async function forAll<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const left = [...items];
   await Promise.all(
@@ -29,7 +29,7 @@ async function forAll<T>(items: readonly T[], work: (item: T) => Promise<void>):
   );
 }
 
-test('every command with a flag that it does not have prints one JSON object with the error and exit code 2', async () => {
+test('an unknown flag of any command prints one JSON object with exit code 2', async () => {
   await forAll(names, async (name) => {
     const { code, stdout, stderr } = await run([...name, '--json', '--jsno']);
     expect(code, name.join(' ')).toBe(2);
@@ -37,14 +37,14 @@ test('every command with a flag that it does not have prints one JSON object wit
     expect(more, name.join(' ')).toEqual([]);
     expect(said, name.join(' ')).toMatchObject({ error: expect.any(String), exit_code: 2 });
     expect('outcome' in said!).toBe([...jobNames, 'verify'].includes(name[0]!));
-    // Where a flag is missing, that is said first.
+    // A missing flag is reported first.
     expect(stderr).toMatch(
       /^oddslake: unknown option '--jsno'\n\(Did you mean --json\?\)\n|^oddslake: (required|missing)/,
     );
   });
 });
 
-test('an unknown command, too; and without --json nothing is printed but for people', async () => {
+test('an unknown command prints JSON only with --json', async () => {
   const unknown = await run(['nigthly', '--json']);
   expect(parsed(unknown.stdout)).toEqual([
     { error: "unknown command 'nigthly' (Did you mean nightly?)", exit_code: 2 },
@@ -54,7 +54,7 @@ test('an unknown command, too; and without --json nothing is printed but for peo
 });
 
 describe('on an archive', () => {
-  test('every command that ends prints one JSON object, and is never coloured', async () => {
+  test('every command prints one JSON object without colours', async () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     const cwd = folder();
     const lake = join(cwd, 'lake');
@@ -75,7 +75,7 @@ describe('on an archive', () => {
       idOf(read('backtest', 'run', ...backtest, '--save')),
     ]);
     type Calls = readonly (readonly string[])[];
-    // One after the other: they write one archive.
+    // Sequentially, because they write one archive.
     const writing: Calls = [
       at('nightly', '--date', fixedDay),
       ...['markets', 'ticks', 'orderbook', 'publish'].map((name) => at(name)),
@@ -115,7 +115,7 @@ describe('on an archive', () => {
     const tried = async (call: readonly string[]): Promise<void> => {
       const { code, stdout, stderr } = await run(call, { ...access(box.url), FORCE_COLOR: '1' });
       expect(code, `${call.join(' ')}\n${stderr}`).toBe(0);
-      // Rows stand in an array, one a line: there may be more of them than a line holds.
+      // Rows are an array with one row per line.
       const documents = call[0] === 'sql' ? [JSON.parse(stdout)] : parsed(stdout);
       expect(documents, call.join(' ')).toHaveLength(1);
       expect(stdout).not.toContain('\u001b');
@@ -125,7 +125,7 @@ describe('on an archive', () => {
     await forAll(others, tried);
   });
 
-  test('a plan, and what was mended, is a line of its own before the summary', async () => {
+  test('a plan and a repair report are separate lines before the summary', async () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     const lake = join(folder(), 'lake');
     await jobHere('nightly', box.url, lake);
@@ -138,7 +138,7 @@ describe('on an archive', () => {
     ]);
   });
 
-  test('what runs until it is stopped says in one line where it is', async () => {
+  test('long-running commands print their address in one line', async () => {
     const lake = join(folder(), 'lake');
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     await jobHere('nightly', box.url, lake);
@@ -146,7 +146,7 @@ describe('on an archive', () => {
     expect(parsed(served.first)).toEqual([{ url: expect.any(String), docs: expect.any(String), archive: lake }]);
   });
 
-  test('an error upon the archive is one JSON object as well', async () => {
+  test('an archive error is one JSON object', async () => {
     const none = join(folder(), 'none');
     for (const args of [
       ['status'],
@@ -161,7 +161,7 @@ describe('on an archive', () => {
   });
 });
 
-test('what nobody foresaw is one sentence, and its place only for those who ask', async () => {
+test('an unexpected error is one sentence, with a stack only at log level debug', async () => {
   const there = folder();
   writeFileSync(join(there, 'file'), '');
   const args = ['nightly', '--output', join(there, 'file', 'lake')];

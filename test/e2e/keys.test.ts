@@ -9,14 +9,14 @@ import { type Ended, folder, run, startStanding } from './lake.ts';
 
 const secret = 'a secret of more than 32 characters, for tests';
 
-/** An archive that is there, with nothing in it. */
+/** An empty archive. */
 function lake(): string {
   const archive = opened({ root: folder() });
   archive.close();
   return archive.layout.root;
 }
 
-/** The service in a process of its own, and what it says on standard error. */
+/** The service in its own process, and its standard error. */
 async function served(output: string, env: Record<string, string> = {}, flags: readonly string[] = []) {
   const args = ['serve', '--output', output, '--set', 'service.port=0', '--json', ...flags];
   const { first, said } = await startStanding(args, env);
@@ -31,10 +31,10 @@ const jsonOf = <T>({ code, stdout, stderr }: Ended): T => {
   return JSON.parse(stdout) as T;
 };
 
-test('a key is printed alone, once; the list has it without its secret; revoked, a running service refuses it', async () => {
+test('prints a key once, lists it without its secret, and rejects it once revoked', async () => {
   const output = lake();
   const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
-  expect((await keys('list')).stdout).toBe('no key yet: oddslake keys create --name NAME makes one\n');
+  expect((await keys('list')).stdout).toBe('no keys. Create one: oddslake keys create --name NAME\n');
   const service = await served(output);
   await until(
     () => service.said.stderr.includes('oddslake keys create --name NAME makes one'),
@@ -45,7 +45,7 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
   expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^olk_[0-9a-f]{12}_[\w-]{43}\n$/)]);
   const key = made.stdout.trim();
   const id = key.slice(4, 16);
-  expect(made.stderr).toBe(`key ${id} is good until 2099-01-01T00:00:00Z; keep it now: it is not shown again\n`);
+  expect(made.stderr).toBe(`key ${id} expires 2099-01-01T00:00:00Z; store it now: it is not shown again\n`);
   expect(await service.status(key)).toBe(200);
 
   const other = await keys('create', '--name', 'other', '--json', '--quiet');
@@ -59,7 +59,7 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
   expect(lines.find((line) => line.startsWith(id))).toMatch(
     /active until 2099-01-01T00:00:00Z {2}my laptop {2}\d{4}-\d\d-\d\d {2}\d{4}-\d\d-\d\dT\d\d:\d\dZ {2}1,200$/,
   );
-  expect(lines.at(-1)).toBe('2 keys, 2 good');
+  expect(lines.at(-1)).toBe('2 keys, 2 active');
   const inJson = jsonOf<{ keys: Record<string, unknown>[]; count: number }>(await keys('list', '--json'));
   expect(inJson.count).toBe(2);
   expect(Object.keys(inJson.keys[0]!)).toEqual([
@@ -75,24 +75,21 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
   for (const text of [listed.stdout, JSON.stringify(inJson)]) expect(text).not.toContain(key.slice(-43));
 
   const revoked = await keys('revoke', id);
-  expect([revoked.code, revoked.stdout]).toEqual([
-    0,
-    expect.stringMatching(/^key \w+ \(my laptop\) is revoked since /),
-  ]);
+  expect([revoked.code, revoked.stdout]).toEqual([0, expect.stringMatching(/^key \w+ \(my laptop\) was revoked at /)]);
   const again = jsonOf<{ revoked: { id: string }[] }>(await keys('revoke', key, id, '--json'));
   expect(again.revoked.map((each) => each.id)).toEqual([id]);
   await until(async () => (await service.status(key)) === 401, 'the refusal of the key');
   expect(await service.status(String(second.key))).toBe(200);
 });
 
-test('tokens are issued with the secret of the service, for thirty days unless told otherwise', async () => {
+test('issues tokens signed with the service secret, for thirty days by default', async () => {
   const env = { ODDSLAKE_TOKEN_SECRET: secret };
   const service = await served(lake(), env);
   const issue = (...args: string[]) => runHere(['tokens', 'issue', ...args], env);
   const plain = await issue('--user', 'alice');
   expect([plain.code, plain.stderr]).toEqual([
     0,
-    expect.stringMatching(/^a token of "alice", good until \S+; it cannot be revoked\n$/),
+    expect.stringMatching(/^token of user "alice", expires \S+; it cannot be revoked\n$/),
   ]);
   const told = jsonOf<Record<string, unknown>>(
     await issue('--user', 'alice', '--workspace', 'desk', '--scope', 'research', '--expires', '2099-01-01', '--json'),
@@ -115,10 +112,10 @@ test('tokens are issued with the secret of the service, for thirty days unless t
 });
 
 overEachDatabase((kind) => {
-  test('keys and service share the database that a URL names, and its password is nowhere', async () => {
+  test('keys and service share the database of a URL, and never print its password', async () => {
     const location = await freshDatabase(kind);
     const env = { ODDSLAKE_DATABASE_URL: urlOf(location) };
-    // No archive has to be there for the keys.
+    // Keys do not need an archive.
     const made = await run(['keys', 'create', '--name', 'n'], env, folder());
     expect(made.code, made.stderr).toBe(0);
     const service = await served(lake(), env, ['--log-level', 'trace']);
@@ -134,7 +131,7 @@ overEachDatabase((kind) => {
   });
 });
 
-test('a database that cannot be reached ends serve and keys at once, with 1 and without the password', async () => {
+test('serve and keys exit 1 if the database is unreachable, without its password', async () => {
   const env = { ODDSLAKE_DATABASE_URL: 'postgres://me:hunter2hunter2@127.0.0.1:9/none' };
   for (const args of [
     ['serve', '--output', lake(), '--set', 'service.port=0'],
@@ -158,7 +155,7 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
     'a flag before the command',
     ['keys', '--json', 'list'],
     {},
-    /--json stands after the command: oddslake keys COMMAND/,
+    /--json must follow the command: oddslake keys COMMAND/,
   ],
   ['keys of an archive that is not there', ['keys', 'list', '--output', '/nonexistent/x'], {}, /no archive/],
   [

@@ -20,17 +20,17 @@ import { limitMs, MachineTooSlow } from '../harness/limits.ts';
 import { compileCache } from '../harness/run-folder.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
-// The wiring of the end-to-end tests: the real program in processes of its own, the real sandbox, real files.
+// Setup of the end-to-end tests: the program in its own processes, the sandbox, real files.
 
 export const minuteMs = 60_000;
 export const dayMs = 86_400_000;
 
-/** A moment of the past at which the fixed sandboxes stand still, so that every run of a test has the same input. */
+/** Fixed time of the sandboxes, so that tests have the same input in every run. */
 export const fixedNow = Date.UTC(2025, 5, 15, 12);
-/** The last day that is over by then. */
+/** The last finished day at that time. */
 export const fixedDay = '2025-06-14';
 
-/** A folder that goes with the test. */
+/** A folder that is removed after the test. */
 export function folder(): string {
   const path = mkdtempSync(join(scratchRoot, 'oddslake-e2e-'));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
@@ -42,7 +42,7 @@ export interface Ended {
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
-  /** The last line of standard output, parsed; throws where it is no JSON object. */
+  /** The last line of standard output, parsed; throws if it is not a JSON object. */
   readonly summary: Summary;
 }
 
@@ -53,7 +53,7 @@ export interface Running {
 
 export type Variables = Readonly<Record<string, string>>;
 
-/** What the processes of tests have in their environment, whatever they run: compiled code is kept between runs. */
+/** Environment of all test processes: caches compiled code between runs. */
 export const processEnv: Variables = {
   PATH: process.env.PATH!,
   NODE_COMPILE_CACHE: compileCache,
@@ -62,11 +62,11 @@ export const processEnv: Variables = {
 
 const [launcher, main] = ['oddslake', 'main.ts'].map((name) => new URL(`../../bin/${name}`, import.meta.url).pathname);
 
-/** Starts `oddslake` with nothing in its environment but what is given. One that hangs is killed after `msMax`. */
+/** Starts `oddslake` with only the given environment. Kills it after `msMax`. */
 export const start = (args: readonly string[], env?: Variables, cwd?: string, msMax?: number): Running =>
   started(process.execPath, ['--disable-warning=ExperimentalWarning', main!, ...args], env, cwd, msMax);
 
-/** As `start`, by the launcher that people call. */
+/** Like `start`, with the launcher script. */
 export const launch = (args: readonly string[], env?: Variables): Running => started(launcher!, args, env);
 
 function started(
@@ -111,19 +111,19 @@ export const endedOf = (ended: Omit<Ended, 'summary'>): Ended => ({
 export const run = (args: readonly string[], env?: Variables, cwd?: string): Promise<Ended> =>
   start(args, env, cwd).ended;
 
-/** What runs until it is stopped. */
+/** A command that runs until it is stopped. */
 export interface Standing extends Running {
-  /** What it says once it is there. */
+  /** Its first output. */
   readonly first: string;
-  /** What it has said on standard error so far. */
+  /** Its standard error so far. */
   readonly said: { readonly stderr: string };
 }
 
-/** Starts what runs until it is stopped, at the latest with the test. */
+/** Starts a long-running command, which is stopped at the end of the test. */
 export const startStanding = (args: readonly string[], env: Variables = {}, msMax?: number): Promise<Standing> =>
   standing(start(args, env, undefined, msMax));
 
-/** As `startStanding`, of what was started already. */
+/** Like `startStanding`, for a started process. */
 export async function standing(running: Running): Promise<Standing> {
   const said = { stderr: '' };
   running.child.stderr!.on('data', (text: string) => {
@@ -140,14 +140,14 @@ export async function standing(running: Running): Promise<Standing> {
   return { ...running, first, said };
 }
 
-/** A sandbox in this process, which ends with the test. */
+/** A sandbox in this process, stopped after the test. */
 export async function sandbox(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
   const box = await startSandbox({ markets: 12, ticksPerDay: 200, ...options }, { clock: systemClock });
   onTestFinished(() => box.stop());
   return box;
 }
 
-/** A sandbox in a process of its own, so that its counters are not held up by this one. */
+/** A sandbox in its own process, so that this process does not delay it. */
 export async function sandboxProcess(flags: readonly string[], msMax?: number) {
   const { first } = await startStanding(['sandbox', '--json', ...flags], {}, msMax);
   const { url, key } = JSON.parse(first) as { url: string; key: string };
@@ -168,10 +168,10 @@ export const quick = [
   '--json',
 ];
 
-/** Flags of a job that asks for nothing else before it has an answer, however long that takes. */
+/** Flags of a job that sends one request at a time, without a timeout. */
 export const oneByOne = ['--set', 'upstream.concurrency=1', '--set', 'upstream.request_deadline_seconds=3600'];
 
-/** A job on an archive, as a user would call it; ports of sandboxes differ, so the upstream has a name. */
+/** Runs a job on an archive. The upstream has a fixed name, because the ports of sandboxes differ. */
 export function job(name: string, url: string, output: string, ...flags: string[]): Promise<Ended> {
   return run(jobArgs(name, output, ...flags), access(url));
 }
@@ -188,7 +188,7 @@ export const jobArgs = (name: string, output: string, ...flags: string[]): strin
 
 export const access = (url: string): Variables => ({ ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: 'sandbox-key' });
 
-/** sha256 of every file below some folders of an archive, by its path. */
+/** sha256 of every file below the given folders of an archive, by path. */
 export function hashes(output: string, ...names: string[]): Record<string, string> {
   const paths = names.flatMap((name) => globSync(`${name}/**/*.parquet`, { cwd: output })).sort();
   return Object.fromEntries(
@@ -204,7 +204,7 @@ export function hashes(output: string, ...names: string[]): Record<string, strin
 export const manifestOf = (output: string): Manifest =>
   JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
 
-/** Every published tick by symbol; throws where a key stands twice or out of order. */
+/** Published ticks by symbol; throws for duplicate or unordered keys. */
 export function ticksOf(output: string): Map<string, { t: number; p: number }[]> {
   const bySymbol = new Map<string, { t: number; p: number }[]>();
   for (const path of globSync('ticks/date=*/*.parquet', { cwd: output }).sort()) {
@@ -230,7 +230,7 @@ export interface CoverageRow extends Window {
   readonly evidence: string;
 }
 
-/** What the ticks' coverage says. */
+/** Published coverage of ticks. */
 export const coverageOf = (output: string): CoverageRow[] =>
   globSync('coverage/date=*/*.parquet', { cwd: output })
     .sort()
@@ -249,7 +249,7 @@ export const coverageOf = (output: string): CoverageRow[] =>
 export const rowsOf = ({ t, p }: TickColumns): { t: number; p: number }[] =>
   [...t].map((time, i) => ({ t: time, p: p[i]! }));
 
-/** Windows whose published ticks are not the truth that the sandbox tells; none is as it should be. */
+/** Windows whose published ticks differ from the sandbox; expected to be empty. */
 export function untruths(output: string, box: Sandbox, asOfMs?: number): string[] {
   const published = ticksOf(output);
   return coverageOf(output).flatMap(({ symbol, from, to, ticks }) => {
@@ -274,10 +274,10 @@ export const addsUp = ({ ticks }: Summary): boolean =>
 
 export const sleep = (ms: number): Promise<void> => systemClock.sleep(ms);
 
-/** Ticks that runs have accepted and that are not yet published; 0 where there is no archive yet. */
+/** Number of journaled ticks; 0 if there is no archive yet. */
 export const journaledTicks = (output: string): number => inState(output, 'select sum(n) as n from journal_ticks');
 
-/** Snapshots of order books, likewise. */
+/** Number of journaled order books. */
 export const journaledBooks = (output: string): number => inState(output, 'select count(*) as n from journal_books');
 
 function inState(output: string, sql: string): number {
@@ -287,14 +287,14 @@ function inState(output: string, sql: string): number {
   try {
     return Number(db.prepare(sql).get()?.n ?? 0);
   } catch {
-    // It is being made.
+    // It is being created.
     return 0;
   } finally {
     db.close();
   }
 }
 
-/** One sentence on standard error beside the log's JSON lines, and a summary that says the same. */
+/** Checks for one sentence on standard error besides log lines, and the same error in the summary. */
 export function expectSentence(ended: Ended, code: number, sentence: RegExp): void {
   expect(ended.code, `${ended.stdout}\n${ended.stderr}`).toBe(code);
   expect(ended.summary.exit_code).toBe(code);

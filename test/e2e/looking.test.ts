@@ -14,7 +14,7 @@ interface Gaps {
   readonly gaps: readonly { readonly symbol: string; readonly from: number; readonly to: number }[];
 }
 
-test('status tells how far the archive is, in text and JSON, and exits with 4 when it lags', async () => {
+test('status prints coverage as text and JSON, and exits 4 beyond --max-lag', async () => {
   const output = folder();
   const nowMs = Date.now() - 10 * minuteMs;
   const box = await sandbox({ seed: 2, nowMs });
@@ -37,13 +37,13 @@ test('status tells how far the archive is, in text and JSON, and exits with 4 wh
   expect(text.stdout).toContain(`${totalTicks(output).toLocaleString('en-US')} ticks`);
   const late = await run(['status', '--output', output, '--max-lag', '5m']);
   expect(late.code).toBe(4);
-  expect(late.stderr).toBe('oddslake: the lag is greater than 5m.\n');
+  expect(late.stderr).toBe('oddslake: the lag exceeds --max-lag 5m.\n');
 });
 
-/** A stated start that no tick proves is not claimed itself. */
+/** A stated start without a tick as evidence is not covered. */
 const remembered = fixedNow - 2 * dayMs + 1;
 
-test('where a service with short memory says that it begins lifetimes begin, and the run says so', async () => {
+test('lifetimes start at the stated retention of a service, with a warning', async () => {
   const output = folder();
   const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
   const filled = await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15');
@@ -57,13 +57,13 @@ test('where a service with short memory says that it begins lifetimes begin, and
   expect(one.code, one.stderr).toBe(0);
   expect(coverageOf(output).every(({ from }) => from >= remembered - 1)).toBe(true);
   expect((await run(['gaps', '--output', output, '--symbol', 'nobody'])).code).toBe(2);
-  // Asked for again it is the same answer, and nothing doubles.
+  // A repeated fetch gives the same response and no duplicates.
   const before = totalTicks(output);
   expect((await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15')).code).toBe(0);
   expect(totalTicks(output)).toBe(before);
 });
 
-test('the first poll of a service with short memory is done, with a warning', async () => {
+test('the first poll of a service with short retention succeeds with a warning', async () => {
   const output = folder();
   const box = await sandbox({ seed: 4, nowMs: Date.now(), retentionMs: dayMs, markets: 5 });
   const nightly = await job('nightly', box.url, output);
@@ -73,20 +73,18 @@ test('the first poll of a service with short memory is done, with a warning', as
   expect((await json<Gaps>('gaps', '--output', output)).said.count).toBe(0);
 });
 
-test('verify tells what is there, in text and JSON, and names what is not as published', async () => {
+test('verify prints totals and damaged files, as text and JSON', async () => {
   const output = folder();
   const box = await sandbox({ seed: 6, nowMs: fixedNow, markets: 4 });
   expect((await job('backfill', box.url, output, '--from', '2025-06-12', '--to', '2025-06-14')).code).toBe(0);
   const whole = await run(['verify', '--output', output]);
   expect(whole.code, whole.stderr).toBe(0);
-  expect(whole.stdout).toMatch(/^\d+ files, .*, generation 1: all as published\n$/);
+  expect(whole.stdout).toMatch(/^\d+ files, .*, generation 1: no damage found\n$/);
   writeFileSync(join(output, 'ticks/date=2025-06-12/stray.parquet'), 'x');
   const spoilt = await run(['verify', '--output', output]);
   expect(spoilt.code).toBe(6);
-  expect(spoilt.stdout).toMatch(
-    /^ticks\/date=2025-06-12\/stray\.parquet: not in the manifest\n.*: 1 not as published\n$/,
-  );
-  expect(spoilt.stderr).toBe('To mend it: oddslake verify --repair\n');
+  expect(spoilt.stdout).toMatch(/^ticks\/date=2025-06-12\/stray\.parquet: not in the manifest\n.*: 1 problem\n$/);
+  expect(spoilt.stderr).toBe('To repair the archive: oddslake verify --repair\n');
   const { code, said } = await json<object>('verify', '--output', output);
   expect(code).toBe(6);
   expect(said).toMatchObject({ generation: 1, findings: [{ path: 'ticks/date=2025-06-12/stray.parquet' }] });
@@ -94,6 +92,6 @@ test('verify tells what is there, in text and JSON, and names what is not as pub
   writeFileSync(path, readFileSync(path, 'utf8').replace('"generation": 1,', '"generation": 7,'));
   const edited = await run(['verify', '--output', output]);
   expect(edited.stdout).toMatch(
-    /^manifest\.json: differs from the one that the last publish wrote, generation 1, and calls itself generation 7\n.*, generation 1: 2 not as published\n$/m,
+    /^manifest\.json: differs from the last published manifest: expected generation 1, found generation 7\n.*, generation 1: 2 problems\n$/m,
   );
 });

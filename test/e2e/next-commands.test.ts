@@ -7,9 +7,9 @@ import { runHere as run } from './here.ts';
 import { put } from './import-lake.ts';
 import { access, type Ended, fixedDay, fixedNow, folder, sandbox, totalTicks } from './lake.ts';
 
-// What a summary says is to be done next works as it is printed: with the config, the output and the settings of the run.
+// The printed next action works as printed, with config, output and settings of the run.
 
-/** Runs the command that a run has printed, its words taken apart by a shell. */
+/** Runs a printed command with a shell. */
 async function runNext({ summary }: Ended, box: Sandbox): Promise<Ended> {
   const [, command] = /: oddslake (.*)$/.exec(summary.next_action ?? '') ?? [];
   if (command === undefined) throw new Error(`no command in ${summary.next_action}`);
@@ -28,7 +28,7 @@ const settings = [
   '--json',
 ];
 
-test('what a run could not fetch is asked for by the command that it prints, with its settings', async () => {
+test('the printed command fetches the missing windows with the same settings', async () => {
   const output = join(folder(), "an archive's place");
   const box = await sandbox({ nowMs: fixedNow, markets: 4 });
   const few = [...settings, '--set', 'upstream.retry_attempts_max=1', '--symbol'];
@@ -37,12 +37,12 @@ test('what a run could not fetch is asked for by the command that it prints, wit
   expect(ended.summary.exit_code).toBe(4);
   expect(ended.summary.next_action).toMatch(/--set source\.name=box --set 'source\.field_paths\.question=/);
   const next = await runNext(ended, box);
-  // The service does not know it still: the command was understood, and asked.
+  // The symbol is still unknown to the service: the command was valid and sent a request.
   expect(next.code, next.stderr).toBe(4);
   expect(next.summary.failures[0]).toMatchObject({ symbol: 'NO SUCH "market"' });
 });
 
-test('what was not published is published by the command that it prints', async () => {
+test('the printed command publishes the journal', async () => {
   const output = folder();
   const box = await sandbox({ nowMs: fixedNow, markets: 4 });
   await run(['markets', '--output', output, ...settings], access(box.url));
@@ -56,7 +56,7 @@ test('what was not published is published by the command that it prints', async 
   expect(totalTicks(output)).toBe(next.summary.published.added);
 });
 
-test('a run that could not reach the service is run again by the command that it prints, but for secrets', async () => {
+test('the printed command repeats a run after an unreachable service, without secrets', async () => {
   const output = folder();
   const box = await sandbox({ nowMs: fixedNow, markets: 4 });
   const args = [
@@ -78,7 +78,7 @@ test('a run that could not reach the service is run again by the command that it
   expect(next.summary.job).toBe('nightly');
 });
 
-test('an import of rows that are rejected is done by the command that it prints', async () => {
+test('the printed command imports a file with rejected rows', async () => {
   const output = folder();
   const box = await sandbox({ nowMs: fixedNow, markets: 1 });
   const path = put(folder(), "it's.csv", 'symbol,t,p\nA,2025-06-11T00:00:00.000123Z,0.5\n');
@@ -89,7 +89,7 @@ test('an import of rows that are rejected is done by the command that it prints'
   expect(next.summary.ticks.accepted).toBe(1);
 });
 
-test('polls of lists and of order books say what they polled', async () => {
+test('polls of lists and order books print their counts', async () => {
   const output = folder();
   const box = await sandbox({ nowMs: fixedNow, markets: 4 });
   const markets = await run(['markets', '--output', output, '--set', 'source.name=box'], access(box.url));

@@ -23,12 +23,12 @@ const lostPath = `ticks/date=${fixedDay}/part-00.parquet`;
 interface Lakes {
   readonly box: Sandbox;
   readonly output: string;
-  /** A copy of the archive from before it was damaged. */
+  /** Copy of the archive before the damage. */
   readonly other: string;
   readonly before: Readonly<Record<string, string>>;
 }
 
-/** Two equal archives, of one of which a day's ticks are gone, and a service that has thinned that day since. */
+/** Two equal archives, one of which has lost the ticks of a day, and a service that has since downsampled that day. */
 async function damaged(): Promise<Lakes> {
   const box = await sandbox({ seed: 5, markets: 6, ticksPerDay: 100, nowMs: fixedNow });
   const [output, other] = [folder(), folder()];
@@ -41,13 +41,13 @@ async function damaged(): Promise<Lakes> {
   return { box, output, other, before };
 }
 
-/** The gaps that were lost; of what lived before the archive began there are others. */
+/** Lost gaps. There are other gaps before the start of the archive. */
 async function lostOf(output: string): Promise<readonly object[]> {
   const { stdout } = await runHere(['gaps', '--output', output, '--json']);
   return (JSON.parse(stdout) as { gaps: { reason?: string }[] }).gaps.filter(({ reason }) => reason === 'lost');
 }
 
-test('what a thinned upstream cannot bring back stays a gap, told once, until another oddslake brings it all', async () => {
+test('ticks that the upstream no longer has stay a gap until another oddslake provides them', async () => {
   const { box, output, other, before } = await damaged();
   const whole = manifestOf(output);
   const repair = await job('verify', box.url, output, '--repair', ...few);
@@ -72,7 +72,7 @@ test('what a thinned upstream cannot bring back stays a gap, told once, until an
   const requests = box.stats().requests;
   const again = await run([...args, '--from-url', url], env);
   expect(again.summary, again.stderr).toMatchObject({ job: 'repair', exit_code: 0, failures: [], warnings: [] });
-  // The upstream is not asked for what the other has, and nobody hears of the key.
+  // The upstream gets no requests for ticks of the other archive, and the key is not printed.
   expect(box.stats().requests).toBe(requests);
   expect(again.stdout + again.stderr).not.toContain(key);
   expect(hashes(output, 'ticks')[lostPath]).toBe(before[lostPath]);

@@ -6,7 +6,7 @@ import { jobHere as job, runHere as run } from './here.ts';
 import { access, fixedNow, folder, hashes, manifestOf, quick, run as runApart, sandbox } from './lake.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
 
-// Many processes: a machine that is busy with other things takes its time.
+// Many processes, slow on a busy machine.
 const input = { seed: 6, nowMs: fixedNow, markets: 4, ticksPerDay: 300 };
 const kept = ['ticks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts', 'symbols'] as const;
 
@@ -37,12 +37,12 @@ const repairArgs = (output: string, ...flags: string[]): string[] => [
   ...flags,
 ];
 
-/** What `--json` says before the summary. */
+/** The `--json` line before the summary. */
 const repairedOf = (stdout: string): RepairReport =>
   (JSON.parse(stdout.trimEnd().split('\n').at(-2)!) as { repaired: RepairReport }).repaired;
 
 describe('verify --repair', () => {
-  test('fetches again what a damaged file lost, from the upstream, to the byte', async () => {
+  test('restores the rows of a damaged file from the upstream, to the byte', async () => {
     const output = folder();
     const box = await filled(output);
     const before = hashes(output, ...kept);
@@ -61,22 +61,22 @@ describe('verify --repair', () => {
     expect((await run(['verify', '--output', output])).code).toBe(0);
     const again = await run(repairArgs(output).filter((flag) => flag !== '--json'));
     expect(again.code, again.stderr).toBe(0);
-    expect(again.stdout).toMatch(/^\d+ files, .*: all as published\n/);
+    expect(again.stdout).toMatch(/^\d+ files, .*: no damage found\n/);
   });
 
-  test('starts no archive where there is none', async () => {
+  test('creates no archive', async () => {
     const output = join(folder(), 'mistyped');
     const refused = await run(repairArgs(output), access('https://box.example'));
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(`There is no archive at ${output}`)]);
     expect(existsSync(output)).toBe(false);
   });
 
-  test('is needed by --from-url', async () => {
+  test('is required by --from-url', async () => {
     const refused = await run(['verify', '--output', folder(), '--from-url', 'https://other.example']);
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--from-url needs --repair')]);
   });
 
-  test('puts a manifest back that nothing can be opened with, and needs no upstream for it', async () => {
+  test('restores an unreadable manifest without an upstream', async () => {
     const output = folder();
     await filled(output);
     const text = readFileSync(join(output, 'manifest.json'), 'utf8');
@@ -87,14 +87,14 @@ describe('verify --repair', () => {
     const { code, stdout, stderr } = await run(['verify', '--repair', '--output', output]);
     expect(code, stderr).toBe(0);
     expect(stdout).toContain(
-      'manifest.json: differs; put back; what was there is in .oddslake/damaged/1/manifest.json',
+      'manifest.json: differs; put back; the damaged file was moved to .oddslake/damaged/1/manifest.json',
     );
     const withoutId = (manifest: string): string => manifest.replace(/"commit_id": "[0-9a-f]{32}"/, '');
     expect(withoutId(readFileSync(join(output, 'manifest.json'), 'utf8'))).toBe(withoutId(text));
     expect((await run(['verify', '--output', output])).code).toBe(0);
   });
 
-  test('names what no request can bring back, with exit code 4, and the archive goes on', async () => {
+  test('reports unrecoverable rows with exit code 4, and keeps the archive usable', async () => {
     const output = folder();
     const box = await sandbox(input);
     expect((await job('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
@@ -111,7 +111,7 @@ describe('verify --repair', () => {
     expect((await job('nightly', box.url, output, '--date', '2025-06-14')).code).toBe(0);
   });
 
-  test('makes the service give files again that it had refused, and queries their rows', async () => {
+  test('lets the service serve repaired files again', async () => {
     const output = folder();
     const box = await filled(output);
     const path = spoil(output, 'ticks');

@@ -35,14 +35,14 @@ async function lake() {
   return { output, box };
 }
 
-test('report writes its page into the archive, and disturbs nothing there', async () => {
+test('report writes its page into the archive and changes nothing else', async () => {
   const { output } = await lake();
   const { code, told } = await report(output);
   const path = join(output, 'report.html');
   expect([code, told]).toMatchObject([0, { path, generation: 1, state: 'well', next_action: null }]);
   const text = readFileSync(path, 'utf8');
   expect(Buffer.byteLength(text)).toBe(told.bytes);
-  expect(text).toMatch(/^<!doctype html>[\s\S]*All is well[\s\S]*<\/html>\n$/);
+  expect(text).toMatch(/^<!doctype html>[\s\S]*No problems[\s\S]*<\/html>\n$/);
   expect(readdirSync(output).filter((name) => name.startsWith('.'))).toEqual(['.oddslake']);
   expect((await run(['verify', '--output', output])).code).toBe(0);
   expect(readFileSync(join(output, 'SHA256SUMS'), 'utf8')).not.toContain('report');
@@ -52,11 +52,13 @@ test('report writes its page into the archive, and disturbs nothing there', asyn
   // Again: it is replaced.
   writeFileSync(path, 'old');
   const { stdout } = await run(['report', '--output', output]);
-  expect(stdout).toMatch(new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nAll is well, provisionally\\.\n`));
+  expect(stdout).toMatch(
+    new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nNo problems, some coverage provisional\\.\n`),
+  );
   expect(readFileSync(path, 'utf8')).toContain('</html>');
 });
 
-test('what the service says moves no cursor where the report, the status or a plan tell it', async () => {
+test('escapes control characters of the service in report, status and plan', async () => {
   const root = folder();
   const archive = opened({ root });
   const symbol = 'a\u001b[2J';
@@ -76,7 +78,7 @@ test('what the service says moves no cursor where the report, the status or a pl
   }
 });
 
-test('report --out writes elsewhere, and nowhere that readers of the archive look', async () => {
+test('report --out writes to another path, but not into a dataset', async () => {
   const { output } = await lake();
   const place = folder();
   const out = join(place, 'page.html');
@@ -91,7 +93,7 @@ test('report --out writes elsewhere, and nowhere that readers of the archive loo
   expect(await report(output)).toMatchObject({ code: 2, stderr: expect.stringMatching(/--out FILE/) });
 });
 
-test('report of an archive that is only readable says that --out names another place', async () => {
+test('report of a read-only archive suggests --out', async () => {
   const { output, box } = await lake();
   const refusing = createDisk({
     ...systemCalls,
@@ -104,17 +106,17 @@ test('report of an archive that is only readable says that --out names another p
   const context: Context = { ...(await contextOf(output, box.url, Date.now)), disk: refusing };
   const archive = opened({ root: output, disk: refusing, upstream: null });
   await expect(writeReport(archive, context, null)).rejects.toThrow(
-    `Not allowed to write ${join(output, 'report.html')}: the archive ${output} is only readable. Name another place with --out FILE.`,
+    `No permission to write ${join(output, 'report.html')}: the archive ${output} is read-only. Choose another path with --out FILE.`,
   );
   const out = join(folder(), 'page.html');
   expect(await writeReport(archive, context, out)).toMatchObject({ path: out });
 });
 
-test('report tells of an archive that is empty, whose state was lost, or that has one day', async () => {
+test('report handles an empty archive, lost state and a single day', async () => {
   const { output } = await lake();
   rmSync(join(output, '.oddslake'), { recursive: true });
   expect(await report(output)).toMatchObject({ code: 0, told: { generation: 1 } });
-  expect(readFileSync(join(output, 'report.html'), 'utf8')).toContain('Nothing was run yet.');
+  expect(readFileSync(join(output, 'report.html'), 'utf8')).toContain('No runs yet.');
   const empty = opened();
   expect((await report(empty.layout.root)).told).toMatchObject({
     state: 'empty',
@@ -129,7 +131,7 @@ test('report tells of an archive that is empty, whose state was lost, or that ha
   expect((await report(folder())).code).toBe(2);
 });
 
-test('report.nightly: a nightly writes the report at its end, whatever that is, unless it is told not to', async () => {
+test('report.nightly: a nightly writes the report at its end, whatever the outcome', async () => {
   const output = folder();
   const box = await sandbox({ seed: 3, nowMs: fixedNow });
   const night = (...set: string[]) => contextOf(output, box.url, () => fixedNow, set);
@@ -139,11 +141,11 @@ test('report.nightly: a nightly writes the report at its end, whatever that is, 
   box.set({ forbidden: true });
   expect((await nightlyJob.run(await night('report.nightly=true'), { day: null })).exit_code).toBe(3);
   const text = readFileSync(page, 'utf8');
-  expect(text).toContain('✕ key refused');
+  expect(text).toContain('✕ key rejected');
   expect(text).toContain('Check ODDSLAKE_API_KEY');
 });
 
-test('report.nightly: a report that cannot be written is a warning in the log, and the run ends as it did', async () => {
+test('report.nightly: a report that cannot be written is only a warning', async () => {
   const output = folder();
   const box = await sandbox({ seed: 3, nowMs: fixedNow });
   const warned: string[] = [];
@@ -157,7 +159,7 @@ test('report.nightly: a report that cannot be written is a warning in the log, a
   expect([summary.exit_code, warned]).toEqual([0, ['the report failed; the run is not touched by it']]);
 });
 
-test('report.days: so many days are shown', async () => {
+test('report.days limits the days shown', async () => {
   const { output } = await lake();
   const text = async (days: number) => {
     await run(['report', '--output', output, '--set', `report.days=${days}`]);

@@ -13,13 +13,13 @@ import { receiver } from './receiver.ts';
 const input = { seed: 3, markets: 4, ticksPerDay: 50 };
 const hourMs = 3_600_000;
 
-/** A cron expression of the minute that lay so long ago. */
+/** Cron expression of a minute in the past. */
 function cronAgo(ms: number): string {
   const at = new Date(Date.now() - ms);
   return `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
 }
 
-/** A schedule under way with its port; `nightly` is due once a day, an hour and a half ago. */
+/** A running schedule with its port; the daily `nightly` was due one and a half hours ago. */
 async function scheduled(url: string, output: string, ...flags: string[]) {
   const usual = ['--set', `schedule.nightly=${cronAgo(1.5 * hourMs)}`, '--set', 'schedule.port=0'];
   const running = start(
@@ -52,7 +52,7 @@ async function scheduled(url: string, output: string, ...flags: string[]) {
   };
 }
 
-/** As if every run had begun so long before it did. */
+/** Moves the start of every run into the past. */
 function backdate(output: string, ms: number): void {
   const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
   db.exec(`update runs set started_at = started_at - ${ms}, finished_at = finished_at - ${ms},
@@ -60,7 +60,7 @@ function backdate(output: string, ms: number): void {
   db.close();
 }
 
-test('tells of every job how its last run ended and when it starts next, also of runs before it was started', async () => {
+test('reports last and next run of every job, including earlier runs', async () => {
   const [box, output] = [await sandbox(input), folder()];
   expect((await jobHere('markets', box.url, output)).code).toBe(0);
   backdate(output, 3 * hourMs);
@@ -71,7 +71,7 @@ test('tells of every job how its last run ended and when it starts next, also of
     async () => sampleOf(await metrics(), 'oddslake_schedule_runs_total', 'name="markets",outcome="done"') === 1,
     'the end of the run that was missed',
   );
-  // What was read of the archive is told for a second.
+  // Data of the archive is cached for a second.
   await until(
     async () => sampleOf(await metrics(), 'oddslake_generation') === manifestOf(output).generation,
     'the generation of that run',
@@ -92,7 +92,7 @@ test('tells of every job how its last run ended and when it starts next, also of
   expect((await stop()).code).toBe(0);
 });
 
-test('a job that hangs makes it not ready, still alive, and says since when', async () => {
+test('a hanging job makes it live but not ready, with the start time', async () => {
   const [box, output] = [await sandbox(input), folder()];
   expect((await jobHere('nightly', box.url, output)).code).toBe(0);
   backdate(output, 26 * hourMs);
@@ -113,7 +113,7 @@ test('a job that hangs makes it not ready, still alive, and says since when', as
   expect((await stop()).code).toBe(0);
 });
 
-test('runs that were missed make it not ready until one has ended, with whatever it ended', async () => {
+test('missed runs make it not ready until a run has ended', async () => {
   const [box, output] = [await sandbox(input), folder()];
   expect((await jobHere('nightly', box.url, output)).code).toBe(0);
   backdate(output, 50 * hourMs);
@@ -130,7 +130,7 @@ test('runs that were missed make it not ready until one has ended, with whatever
   expect(sampleOf(await idle.metrics(), 'oddslake_job_last_run_exit_code', 'name="nightly"')).toBe(3);
 });
 
-test('an archive that is gone makes it not ready, and comes back without a restart', async () => {
+test('a missing archive makes it not ready until the archive is back', async () => {
   const [box, output] = [await sandbox(input), folder()];
   expect((await jobHere('nightly', box.url, output)).code).toBe(0);
   const { ready, metrics } = await scheduled(box.url, output);
@@ -143,11 +143,11 @@ test('an archive that is gone makes it not ready, and comes back without a resta
   await until(async () => (await ready()).status === 200, 'that it is ready again');
 });
 
-test('while it stops it says so, and answers until what is under way is over', async () => {
+test('reports that it is stopping, and responds until running jobs end', async () => {
   const [box, output] = [await sandbox(input), folder()];
   expect((await jobHere('nightly', box.url, output)).code).toBe(0);
   backdate(output, 26 * hourMs);
-  // A run that fails tells its webhook so, and is under way until that has answered, for at most ten seconds.
+  // A failed run is running until its webhook has responded, for at most ten seconds.
   box.set({ key: 'another' });
   const told = Promise.withResolvers<ServerResponse>();
   const { url } = await receiver(told.resolve);
@@ -164,7 +164,7 @@ test('while it stops it says so, and answers until what is under way is over', a
   expect((await running.ended).code).toBe(0);
 });
 
-test('a port that is taken, or nobody may have, ends it with 2 and one sentence, before anything is run', async () => {
+test('an unavailable port exits 2 before any run', async () => {
   const [box, output] = [await sandbox(input), folder()];
   expect((await jobHere('nightly', box.url, output)).code).toBe(0);
   const port = new URL(box.url).port;
@@ -180,7 +180,7 @@ test('a port that is taken, or nobody may have, ends it with 2 and one sentence,
   expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('this machine has no such address')]);
 });
 
-test('what asks slowly, too long or for something else is turned away, and the port goes on', async () => {
+test('rejects slow, oversized and unknown requests, and keeps serving', async () => {
   const [box, output] = [await sandbox(input), folder()];
   expect((await jobHere('nightly', box.url, output)).code).toBe(0);
   const { base, ready } = await scheduled(box.url, output);
@@ -194,7 +194,7 @@ test('what asks slowly, too long or for something else is turned away, and the p
   expect((await ready()).status).toBe(200);
 });
 
-/** What comes back on a bare connection until it is closed. */
+/** Data received on a raw connection until it is closed. */
 function said(base: string, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let answer = '';

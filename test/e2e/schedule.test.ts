@@ -7,13 +7,13 @@ import { limitMs, until } from '../harness/limits.ts';
 import { jobHere } from './here.ts';
 import { access, folder, jobArgs, journaledTicks, minuteMs, oneByOne, run, sandbox, start } from './lake.ts';
 
-/** A cron expression of the minute that lay so long ago. */
+/** Cron expression of a minute in the past. */
 function cronAgo(ms: number): string {
   const at = new Date(Date.now() - ms);
   return `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
 }
 
-/** An archive whose runs all began so long ago. */
+/** An archive whose runs started in the past. */
 async function archiveFrom(url: string, ago: number): Promise<string> {
   const output = folder();
   const first = await jobHere('nightly', url, output);
@@ -31,7 +31,7 @@ const runsIn = (stdout: string): Summary[] =>
     .map((line) => JSON.parse(line) as Summary);
 
 describe('schedule', () => {
-  test('makes up for a night that was missed, once, prints its summary, and ends with 0 on SIGTERM', async () => {
+  test('catches up one missed night, prints its summary, and exits 0 on SIGTERM', async () => {
     const box = await sandbox({ seed: 3, markets: 6, ticksPerDay: 100 });
     const output = await archiveFrom(box.url, 3 * 3_600_000);
     const flags = ['--set', `schedule.nightly=${cronAgo(90 * minuteMs)}`];
@@ -48,7 +48,7 @@ describe('schedule', () => {
     expect(ended.stderr).toContain('"job":"nightly"');
   });
 
-  test('stops what is under way when the signal comes, keeps what was accepted, and ends with 0', async () => {
+  test('stops running jobs on a signal, keeps accepted ticks, and exits 0', async () => {
     const box = await sandbox({ seed: 3, markets: 6, ticksPerDay: 100 });
     const output = await archiveFrom(box.url, 26 * 3_600_000);
     box.set({ latencyMs: 50 });
@@ -59,7 +59,7 @@ describe('schedule', () => {
     const rows = box.stats().tickRows;
     const running = start(jobArgs('schedule', output, ...flags, ...oneByOne), access(box.url));
     await until(() => box.stats().tickRows > rows, 'an answer with ticks');
-    // The next is never answered: only the signal can end the run.
+    // The next request gets no response: only the signal can end the run.
     box.set({ latencyMs: limitMs });
     const accepted = await until(() => journaledTicks(output) || undefined, 'ticks in the journal');
     running.child.kill('SIGINT');
@@ -69,7 +69,7 @@ describe('schedule', () => {
     expect(journaledTicks(output)).toBeGreaterThanOrEqual(accepted);
   });
 
-  test('runs every job that the config schedules, and makes up for none that was missed longer ago than it says', async () => {
+  test('runs every scheduled job, and catches up only within catch_up_hours', async () => {
     const box = await sandbox({ seed: 3, markets: 3, ticksPerDay: 50 });
     const output = await archiveFrom(box.url, 10 * 3_600_000);
     const names = ['nightly', 'markets', 'ticks', 'orderbook', 'publish'];
@@ -92,7 +92,7 @@ describe('schedule', () => {
         .map((ended) => ended.job)
         .sort(),
     ).toEqual(names.toSorted());
-    // Those moments lie an hour and a half back, and now so do the jobs' last starts.
+    // The scheduled times are one and a half hours ago, and now so are the last starts.
     const late = await archiveFrom(box.url, 10 * 3_600_000);
     const short = ['--set', `schedule.nightly=${cronAgo(90 * minuteMs)}`, '--set', 'schedule.catch_up_hours=1'];
     const idle = start(jobArgs('schedule', late, ...short), access(box.url));
@@ -105,7 +105,7 @@ describe('schedule', () => {
     expect((await idle.ended).stdout).toBe('');
   });
 
-  test('goes on after a run that failed', async () => {
+  test('continues after a failed run', async () => {
     const box = await sandbox({ seed: 3, markets: 6, ticksPerDay: 100 });
     const output = await archiveFrom(box.url, 26 * 3_600_000);
     box.set({ key: 'another' });
@@ -115,7 +115,7 @@ describe('schedule', () => {
     running.child.stderr!.on('data', (text: string) => {
       said += text;
     });
-    await until(() => said.includes('the schedule goes on'), 'the end of the run');
+    await until(() => said.includes('the schedule continues'), 'the end of the run');
     expect(running.child.exitCode).toBe(null);
     running.child.kill('SIGTERM');
     const ended = await running.ended;
@@ -134,7 +134,7 @@ describe('schedule', () => {
     ['a job that cannot be scheduled', ['--set', 'schedule.backfill=0 0 * * *'], /unknown setting schedule\.backfill/],
     ['nothing to do', ['--set', 'schedule.nightly=null'], /Nothing is scheduled: .*schedule\.nightly/],
     ['an archive that nobody named', [], /no archive/],
-  ])('ends with 2 for %s', async (_, flags, sentence) => {
+  ])('exits 2 for %s', async (_, flags, sentence) => {
     const cwd = folder();
     const ended = await run(['schedule', ...flags], access(there), cwd);
     expect(ended.code, ended.stdout).toBe(2);
@@ -142,7 +142,7 @@ describe('schedule', () => {
     expect(readdirSync(cwd)).toEqual([]);
   });
 
-  test('names the file of an expression that is none, whatever the command', async () => {
+  test('names the file of an invalid cron expression for any command', async () => {
     const config = join(folder(), 'lake.yaml');
     writeFileSync(config, 'schedule:\n  publish: every night\n');
     const ended = await run(['nightly', '--config', config, '--output', folder()], access(there));

@@ -12,7 +12,7 @@ async function lake(): Promise<string> {
   return output;
 }
 
-test('serve tells where it listens, and ends with 0 when it is stopped', async () => {
+test('serve prints its address and exits 0 when stopped', async () => {
   const output = await lake();
   const { child, ended, first } = await served('--output', output, '--json', '--set', 'service.port=0');
   const { url, docs, archive } = JSON.parse(first) as Record<string, string>;
@@ -26,7 +26,7 @@ test('serve tells where it listens, and ends with 0 when it is stopped', async (
   expect(second.stderr).toContain(`service.port ${port} at 127.0.0.1 cannot be had: another program has it.`);
   expect(second.stderr).not.toMatch(/\n\s+at /);
 
-  // A connection that is kept open does not hold up the end.
+  // An open connection does not delay the exit.
   const kept = connected(url!);
   kept.write('GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n');
   await new Promise((resolve) => kept.once('data', resolve));
@@ -56,7 +56,7 @@ test('serve on a terminal names the documentation and how to make a key', async 
   expect((await ended).code).toBe(0);
 });
 
-test('serve listens where service.host says, and says why where it cannot', async () => {
+test('serve listens on service.host, and reports why it cannot', async () => {
   const output = await lake();
   const away = await run(['serve', '--output', output, '--set', 'service.host=203.0.113.1', '--set', 'service.port=0']);
   expect([away.code, away.stderr]).toEqual([2, expect.stringContaining('this machine has no such address')]);
@@ -64,7 +64,7 @@ test('serve listens where service.host says, and says why where it cannot', asyn
   expect((await fetch(`${(JSON.parse(first) as { url: string }).url}/healthz`)).status).toBe(200);
 });
 
-test('serve goes on where nobody reads its log any more', async () => {
+test('serve continues when its log reader exits', async () => {
   const output = await lake();
   const { child, ended, first } = await served('--output', output, '--json', '--set', 'service.port=0');
   const { url } = JSON.parse(first) as { url: string };

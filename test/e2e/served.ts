@@ -9,7 +9,7 @@ export interface Served {
   job(name: string, output: string, ...flags: string[]): Promise<Ended>;
 }
 
-/** Serves an archive until the test is over. */
+/** Serves an archive until the end of the test. */
 export async function serve(output: string): Promise<Served> {
   const key = await keyOf(output);
   const { url } = await serveArchive(output, key);

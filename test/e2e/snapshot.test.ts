@@ -5,7 +5,7 @@ import { until } from '../harness/limits.ts';
 import { runHere as run } from './here.ts';
 import { access, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox, start } from './lake.ts';
 
-/** What in a snapshot does not belong to its own manifest; none is as it should be. */
+/** Files of a snapshot that do not match its manifest; expected to be empty. */
 function strangers(snapshot: string): string[] {
   const manifest = manifestOf(snapshot);
   const listed = Object.values(manifest.datasets).flatMap(({ files }) => files);
@@ -21,7 +21,7 @@ function strangers(snapshot: string): string[] {
   ];
 }
 
-test('snapshots taken while a backfill publishes again and again are each of one generation', async () => {
+test('each snapshot during repeated publishes is of one generation', async () => {
   const [output, parent] = [folder(), folder()];
   const box = await sandbox({ seed: 8, nowMs: fixedNow, markets: 20, ticksPerDay: 400 });
   const often = ['--from', '2025-06-10', '--to', '2025-06-15', '--set', 'publish.journal_ticks_max=2000'];
@@ -44,7 +44,7 @@ test('snapshots taken while a backfill publishes again and again are each of one
     generations.push(said.generation);
   } while (child.exitCode === null && generations.length < 8);
   expect((await ended).code).toBe(0);
-  // And after all of it they are as they were taken.
+  // The snapshots have not changed since.
   for (const i of generations.keys()) expect(strangers(join(parent, `${i}`))).toEqual([]);
   const verified = await run(['verify', '--output', join(parent, '0'), '--json']);
   expect(verified.code, verified.stdout).toBe(0);

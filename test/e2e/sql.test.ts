@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { jobHere as job, runHere as run } from './here.ts';
 import { dayMs, fixedNow, folder, hashes, sandbox, totalTicks } from './lake.ts';
 
-test('sql has views and macros over the datasets, beside what the commands say', async () => {
+test('sql has views and macros over the datasets', async () => {
   const output = folder();
   const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
   const filled = await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15');
@@ -21,7 +21,7 @@ test('sql has views and macros over the datasets, beside what the commands say',
     'ticks',
     'ticks_with_markets',
   ]);
-  // Each opens what its statement names and no more.
+  // A query opens only the views that its statement uses.
   expect(await ask("SELECT sum(ticks)::INTEGER AS ticks FROM Candles('15m')")).toEqual([{ ticks: totalTicks(output) }]);
   expect(
     await ask("(FROM candles('1h') EXCEPT FROM candles_1h) UNION ALL (FROM candles_1h EXCEPT FROM candles('1h'))"),

@@ -8,7 +8,7 @@ interface Listed {
   readonly symbols: readonly { readonly symbol: string; readonly state: string; readonly category: string | null }[];
 }
 
-test('symbols finds by every word, wherever it stands and in whatever case, and says how many it leaves out', async () => {
+test('symbols matches all words in any case, and counts omitted rows', async () => {
   const output = folder();
   const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 20 });
   expect((await job('markets', box.url, output)).code).toBe(0);
@@ -45,7 +45,7 @@ test('symbols finds by every word, wherever it stands and in whatever case, and 
   expect(found.symbols.map((one) => one.symbol)).toContain(symbol);
   expect(found.count).toBeLessThan(all.count);
   for (const one of found.symbols) expect(one.symbol.toLowerCase()).toContain(tail);
-  // Several words in one argument are the same.
+  // Several words in one argument give the same result.
   expect((await find(`${tail} ${head}  ${category}`)).symbols).toEqual(found.symbols);
   expect(await find('no such symbol')).toMatchObject({ count: 0, symbols: [] });
 
@@ -53,15 +53,15 @@ test('symbols finds by every word, wherever it stands and in whatever case, and 
   const lines = cut.stdout.trimEnd().split('\n');
   expect(lines).toHaveLength(2 + 3 + 1);
   expect(lines[2]).toContain(all.symbols[0]!.symbol);
-  expect(lines.at(-1)).toBe(`… and ${all.known - 3} more (${all.known} symbols; --rows ${all.known} shows them)`);
+  expect(lines.at(-1)).toBe(`… and ${all.known - 3} more (${all.known} symbols; to show all: --rows ${all.known})`);
   const whole = await run(['symbols', '--rows', String(all.known), '--output', output]);
   expect(whole.stdout.trimEnd().split('\n').at(-1)).toBe(`${all.known} symbols`);
-  expect((await run(['symbols', 'no such symbol', '--output', output])).stdout).toMatch(/^no symbol with "no such/);
+  expect((await run(['symbols', 'no such symbol', '--output', output])).stdout).toMatch(/^no symbol matches "no such/);
 });
 
 test.each([
   ['--rows of none', ['symbols', '--rows', '0'], /--rows/],
-  ['an archive that is not there', ['symbols', '--output', '/nonexistent/x'], /no archive/],
+  ['a missing archive', ['symbols', '--output', '/nonexistent/x'], /no archive/],
   ['changes without a generation', ['changes'], /--since/],
   ['changes since what is no generation', ['changes', '--since', '-1'], /--since/],
 ])('%s is bad usage', async (_, args, sentence) => {

@@ -6,7 +6,7 @@ import { turnedBack } from '../archive/older.ts';
 import { jobHere as job, runHere } from './here.ts';
 import { expectSentence, fixedDay, fixedNow, folder, hashes, manifestOf, run, sandbox } from './lake.ts';
 
-test('an older archive is read by every command, collected into only after oddslake upgrade', async () => {
+test('reads an older archive, and publishes into it only after oddslake upgrade', async () => {
   const output = folder();
   const box = await sandbox({ seed: 12, nowMs: fixedNow, markets: 4, ticksPerDay: 100 });
   expect((await job('backfill', box.url, output, '--from', '2025-06-13', '--to', '2025-06-14')).code).toBe(0);
@@ -42,12 +42,12 @@ test('an older archive is read by every command, collected into only after oddsl
   });
   expect(hashes(output, 'ticks', 'symbols', 'markets')).toEqual(before);
   const again = await runHere(['upgrade', '--output', output]);
-  expect([again.code, again.stdout]).toEqual([0, `${output} has format ${formatVersion} already: nothing to do\n`]);
+  expect([again.code, again.stdout]).toEqual([0, `${output} already has format ${formatVersion}: nothing to do\n`]);
   expect((await runHere(['verify', '--output', output])).code).toBe(0);
   expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
 });
 
-test('of two upgrades at a time one does it and the other finds nothing left to do; one that may not wait ends with 5', async () => {
+test('of two concurrent upgrades one does the work; without waiting it exits 5', async () => {
   const output = folder();
   const box = await sandbox({ seed: 13, nowMs: fixedNow, markets: 2, ticksPerDay: 50 });
   expect((await job('backfill', box.url, output, '--from', '2025-06-13', '--to', '2025-06-14')).code).toBe(0);
@@ -56,15 +56,15 @@ test('of two upgrades at a time one does it and the other finds nothing left to 
   const impatient = await run(['upgrade', '--output', output, '--wait', '0']);
   expect([impatient.code, impatient.stderr]).toEqual([5, expect.stringMatching(/^oddslake: Another run is writing/)]);
   const both = [run(['upgrade', '--output', output]), run(['upgrade', '--output', output])];
-  // Both are started by then, and would have read what is there.
+  // By then both have started and read the archive.
   await run(['status', '--output', output]);
   lock.release();
   const ended = await Promise.all(both);
   expect(ended.map(({ code }) => code)).toEqual([0, 0]);
   expect(ended.map(({ stdout }) => stdout).sort()).toEqual([
-    expect.stringMatching(`${output} has format ${formatVersion} already: nothing to do`),
+    expect.stringMatching(`${output} already has format ${formatVersion}: nothing to do`),
     expect.stringMatching(
-      `${output}: from format 1 to ${formatVersion}, generation 2, .* written\nNothing tells why [\\s\\S]* --recheck inferred`,
+      `${output}: upgraded from format 1 to ${formatVersion}, generation 2, .* written\nThe coverage of [\\s\\S]* --recheck inferred`,
     ),
   ]);
 });

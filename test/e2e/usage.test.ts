@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { access, expectSentence, fixedDay, fixedNow, folder, hashes, job, run, sandbox } from './lake.ts';
 
-describe('bad settings and bad usage end with 2, before anything is done', () => {
+describe('bad settings and bad usage exit 2 before any work', () => {
   const cases: [string, string[], Record<string, string>, RegExp][] = [
     ['no URL', ['nightly', '--json', '--output', '{}'], {}, /ODDSLAKE_BASE_URL/],
     [
@@ -66,7 +66,7 @@ describe('bad settings and bad usage end with 2, before anything is done', () =>
 
   test.each([
     ['an unknown command', ['nightlyy'], /unknown command 'nightlyy'/],
-    ['a flag before its command', ['--output', 'x', 'status'], /^oddslake: --output stands after the command/],
+    ['a flag before its command', ['--output', 'x', 'status'], /^oddslake: --output must follow the command/],
     [
       'an unknown flag',
       ['nightly', '--dat', '2025-01-01'],
@@ -99,7 +99,7 @@ test.each([
   ['nightly', '--dat', '2025-01-01', '--json'],
   ['backfill', '--json', '--from', '2025-01-01'],
   ['ticks', '--json', '--wait', 'long'],
-])('bad usage of a job is told in JSON too: %s %s %s %s', async (...args) => {
+])('bad usage of a job is reported in JSON too: %s %s %s %s', async (...args) => {
   const ended = await run(args);
   expect(ended.code).toBe(2);
   expect(ended.summary).toMatchObject({ job: args[0], outcome: 'usage', exit_code: 2, run_id: null });

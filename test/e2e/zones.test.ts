@@ -15,7 +15,7 @@ const nights = [Date.UTC(2025, 2, 9), Date.UTC(2025, 10, 2)];
 const day = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 describe.each(zones)('where TZ is %s', (zone) => {
-  test('the nights in which clocks are changed are days of 24 hours in UTC, like any other', async () => {
+  test('days are 24 hours in UTC when clocks change', async () => {
     const box = await sandbox({
       seed: 3,
       markets: 3,
@@ -51,7 +51,7 @@ describe.each(zones)('where TZ is %s', (zone) => {
     expect(lines.toSorted()).toEqual(wanted.toSorted());
   });
 
-  test('a file in the time of New York has the hour that is skipped and the one that comes twice set aside', async () => {
+  test('quarantines the skipped and the repeated hour of local New York times', async () => {
     const texts = [
       '2025-03-09 01:59:59.999',
       '2025-03-09 02:00:00',

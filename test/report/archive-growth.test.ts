@@ -13,26 +13,26 @@ const at = (days: number) => ({
   shownTo: first + Math.ceil(days) * dayMs,
 });
 
-test('a line through points is the one that lies nearest to them', () => {
+test('estimates the slope by least squares', () => {
   expect(estimateSlope([0, 10, 20, 30])).toBe(10);
-  // By hand: mean 3, deviations -1.5, -0.5, 0.5, 1.5 times -2, 1, -1, 2 make 5, and 5 by 5 is 1.
+  // By hand: mean 3; (-1.5, -0.5, 0.5, 1.5) · (-2, 1, -1, 2) = 5; 5 / 5 = 1.
   expect(estimateSlope([1, 4, 2, 5])).toBe(1);
   expect(estimateSlope([7])).toBe(0);
 });
 
-test('a disk is full when what is free is used up by days as large as the last whole ones', () => {
-  // Four whole days of 100 bytes, and half of today.
+test('forecasts a full disk from the growth of the last finished days', () => {
+  // Four finished days of 100 bytes, and half of today.
   const growth = computeGrowth(daysOf([100, 100, 100, 100, 30]), space, at(4.5));
   expect(growth).toMatchObject({ bytesPerDay: 100, days: 4, fullAt: first + 14.5 * dayMs });
   expect(growth.sizes.map(({ bytes }) => bytes)).toEqual([100, 200, 300, 400, 430]);
 });
 
-test('a day without a file is one that did not grow', () => {
-  // Sizes 90, 90, 180, 180, 270 by day: deviations -2 to 2 times -72, -72, 18, 18, 108 make 450, and 450 by 10 is 45.
+test('a day without files counts as no growth', () => {
+  // Sizes 90, 90, 180, 180, 270: (-2, …, 2) · (-72, -72, 18, 18, 108) = 450; 450 / 10 = 45.
   expect(computeGrowth(daysOf([90, null, 90, null, 90]), space, at(5)).bytesPerDay).toBe(45);
 });
 
-test('what does not grow, grows slowly, or is too young, is not full in the next 10 years', () => {
+test('gives no forecast without growth, for slow growth or for too few days', () => {
   expect(computeGrowth(daysOf([100, 100, 1]), space, at(2.5))).toMatchObject({ bytesPerDay: null, fullAt: null });
   expect(computeGrowth(daysOf([0.1, 0.1, 0.1, 0.1]), space, at(4))).toMatchObject({ fullAt: null });
   // Forty days after the last one.

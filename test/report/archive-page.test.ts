@@ -7,7 +7,7 @@ import { madeGathered, madeRun, madeTroubled } from './made-gathered.ts';
 const page = (rest: Partial<ReportData> = {}) => renderArchiveReport(madeGathered(rest), '1.2.3').text;
 const headings = (text: string) => [...text.matchAll(/<h2>(.*?)<\/h2>/g)].map(([, heading]) => heading);
 
-test('tells first whether all is well, and shows what there is, the rest in a line each', () => {
+test('shows the state first, then sections with data, then quiet ones in a list', () => {
   const text = page();
   expect(headings(text)).toEqual([
     'Runs',
@@ -17,16 +17,16 @@ test('tells first whether all is well, and shows what there is, the rest in a li
     'Busiest symbols',
     'Requests',
     'Growth',
-    'All quiet',
+    'Nothing to report',
   ]);
-  expect(text.indexOf('All is well')).toBeLessThan(text.indexOf('Last run'));
+  expect(text.indexOf('No problems')).toBeLessThan(text.indexOf('Last run'));
   for (const name of ['Gaps', 'Conflicts', 'Quarantine', 'Schema drift', 'Newly silent symbols'])
     expect(text).toContain(`<dt>${name}</dt>`);
-  expect(text).toContain('will not be full in the next 10 years');
+  expect(text).toContain('will not be full within 10 years');
   expect(text).toContain('Written by oddslake 1.2.3');
 });
 
-test('tells of all that can be wrong, in the order in which it is wanted', () => {
+test('shows every kind of problem, in a fixed order', () => {
   const text = renderArchiveReport(madeTroubled(['A', 'B', 'C', 'D']), '1').text;
   expect(headings(text)).toEqual([
     'Runs',
@@ -43,12 +43,12 @@ test('tells of all that can be wrong, in the order in which it is wanted', () =>
     'Requests',
     'Growth',
   ]);
-  expect(text).toContain('Something has to be done');
-  expect(text).toMatch(/the disk is full on 2026-12-\d\d, in \d+ d/);
-  expect(text).toContain('The last run used 80 % of it; requests stood ready and waited for 2 min.');
+  expect(text).toContain('Action required');
+  expect(text).toMatch(/the disk will be full on 2026-12-\d\d, in \d+ d/);
+  expect(text).toContain('The last run used 80 % of it; requests waited 2 min on the rate limit.');
 });
 
-test('every plot says what is seen, for wide and for narrow pages, and has its units', () => {
+test('every plot has a label and units, for wide and narrow pages', () => {
   const text = renderArchiveReport(madeTroubled(['A', 'B']), '1').text;
   const labels = [
     ...text.matchAll(/<svg [^>]*aria-label="([^"]+)"[^>]*role="img"|<svg [^>]*role="img"[^>]*aria-label="([^"]+)"/g),
@@ -56,34 +56,34 @@ test('every plot says what is seen, for wide and for narrow pages, and has its u
   // Ticks, bytes, coverage, lag, conflicts, requests, growth.
   expect(labels).toHaveLength(2 * 7);
   expect(text.match(/<svg /g)).toHaveLength(2 * 7);
-  for (const unit of ['ticks', 'MB', 'minutes', 'conflicts', 'requests a second'])
+  for (const unit of ['ticks', 'MB', 'minutes', 'conflicts', 'requests per second'])
     expect(text.includes(`↑ ${unit}`), unit).toBe(true);
 });
 
-test('a symbol that lacks a moment is never told as whole', () => {
+test('a symbol with a short gap is not shown as fully covered', () => {
   const text = page();
   expect(text).toContain('99.6 % from 2026-11-09 00:00 to 2026-11-22 09:00');
-  // The whole hours of each group are one mark, and the last one another.
+  // All full hours of a group are one mark, and the last hour is another.
   expect(text.match(/fill="var\(--level-5\)"/g)).toHaveLength(2 * 2);
   expect(text.match(/fill="var\(--level-0\)"/g)!.length).toBeGreaterThanOrEqual(2);
 });
 
-test('one gap of one symbol is told as one', () => {
+test('uses the singular for one gap of one symbol', () => {
   const gaps = { ...madeTroubled(['A']).gaps, windows: 1, symbols: 1 };
   const text = page({ gaps });
-  expect(text).toContain('1 in the lives of 1 symbol, ');
+  expect(text).toContain('1 in 1 symbol, ');
   expect(text).toContain('of 1 symbol, ');
   const reason = { reason: 'not a number', count: 1, symbol: null, lastAt: null };
   expect(page({ quarantine: { count: 1, reasons: [reason], reasonsCount: 1, isTruncated: false } })).toContain(
-    '1 was set aside as received',
+    '1 was quarantined',
   );
 });
 
-test('of a single run and an empty archive there is no plot of nothing', () => {
+test('draws no plots for a single run or an empty archive', () => {
   const one = page({ runs: [madeRun(3)] });
-  expect(one).toContain('The archive lay 10 min behind at the end of its only run.');
+  expect(one).toContain('The lag was 10 min at the end of the only run.');
   expect(one).toContain(
-    'The only run that asked made 2.0 requests a second while it had something to ask and was not held back; 5 are allowed.',
+    'The only run with requests sent 2.0 requests per second while it was neither idle nor throttled; the limit is 5.',
   );
   const { status, coverage, cadence } = madeGathered();
   const empty = page({
@@ -99,32 +99,32 @@ test('of a single run and an empty archive there is no plot of nothing', () => {
   expect(empty).not.toMatch(/NaN|null|undefined|Infinity/);
 });
 
-test('texts from outside are text, in tables, plots and titles', () => {
+test('escapes untrusted text in tables, plots and titles', () => {
   const text = renderArchiveReport(madeTroubled(rubbish), '</style><script>alert(1)</script>').text;
   expect(text).not.toMatch(/<script|<img src=x|<b>bold/);
   expect(text).toContain('&lt;script&gt;globalThis.hit = 1&lt;/script&gt;');
   expect(text).not.toMatch(/NaN|undefined|Infinity/);
 });
 
-test('nothing is asked of anywhere, and no script could run', () => {
+test('loads nothing and allows no scripts', () => {
   const text = renderArchiveReport(madeTroubled(rubbish), '1').text;
   expect(text).toContain(`content="default-src 'none'; style-src 'unsafe-inline'; img-src data:"`);
   expect(text.replaceAll(/xmlns(:\w+)?="[^"]*"/g, '')).not.toMatch(/(src|href|url)\s*[=(]\s*["']?\s*(https?:)?\/\//);
 });
 
-test('the same facts give the same text, however many pages a process has written', () => {
+test('the same data gives the same text for every page of a process', () => {
   const [first, second] = [page(), page()];
   expect(first === second).toBe(true);
 });
 
-test('however much there is, the page stays small', () => {
+test('the size of the page is bounded', () => {
   const { coverage, days } = madeGathered();
   const steps = 14 * 24;
   const rows = Array.from({ length: 12 }, (_, g) => ({
     group: `group ${g}`,
     symbols: 9,
     lifetimeMs: Array.from({ length: steps }, () => 100),
-    // No two hours side by side look alike.
+    // Adjacent hours have different levels.
     coveredMs: Array.from({ length: steps }, (_, i) => [0, 100, 60, 95, 10][i % 5]!),
   }));
   const many = Array.from({ length: 200 }, (_, i) => madeRun(200 - i, { exitCode: 4 }, { error: 'x'.repeat(100_000) }));

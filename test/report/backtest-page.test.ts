@@ -5,7 +5,7 @@ import { madeResult } from './made-result.ts';
 
 const page = (making: Parameters<typeof madeResult>[0]) => renderBacktestPage(madeResult(making), '1.2.3');
 
-test('says what a backtest came to, and what it rests on', () => {
+test('shows the results and inputs of a backtest', () => {
   const text = page({});
   for (const told of [
     '<h1>threshold</h1>',
@@ -25,15 +25,15 @@ test('says what a backtest came to, and what it rests on', () => {
     expect(text).toContain(told);
   expect(text).not.toContain('<h2>Grid</h2>');
   expect(text).not.toContain('class="warning"');
-  // Every plot once for wide and once for narrow pages, the calibration once for both.
+  // Every plot for wide and for narrow pages, the calibration for both.
   expect(text.match(/<svg /g)).toHaveLength(2 * 2 + 1);
-  expect(text.match(/<svg [^>]*aria-label="Drawdown, \d+\.\d+ dollars at its deepest"/g)).toHaveLength(2);
+  expect(text.match(/<svg [^>]*aria-label="Drawdown, maximum \d+\.\d+ dollars"/g)).toHaveLength(2);
 });
 
-test('two parameters of a grid are a field, others are bars, and the best point is marked', () => {
+test('draws a heat map for two parameters and bars otherwise, and marks the best point', () => {
   const two = page({ grid: { buy_below: [0.1, 0.2, 0.3], sell_above: [0.5, 0.6] } });
   expect(two).toContain(
-    '6 points, held out from 2026-06-01T06:00:00Z on. The best before it is buy_below 0.1, sell_above 0.5',
+    '6 points; data from 2026-06-01T06:00:00Z is held out. The best point before that time is buy_below 0.1, sell_above 0.5',
   );
   expect(two.match(/<rect /g)).toHaveLength(2 * 6);
   expect(
@@ -46,15 +46,17 @@ test('two parameters of a grid are a field, others are bars, and the best point 
   expect(long).toContain('<summary>170 more</summary>');
 });
 
-test('warns where coverage lacks much, and says that nothing was traded', () => {
-  expect(page({ lacking: 0.25 })).toContain('<p class="warning">Nothing was heard of 25.0 % of the symbols&#39; time');
+test('warns of missing coverage, and says that there were no trades', () => {
+  expect(page({ lacking: 0.25 })).toContain(
+    '<p class="warning">25.0 % of the symbols&#39; lifetime in the window is not covered',
+  );
   expect(page({ lacking: 0.05 })).not.toContain('class="warning"');
   const idle = page({ trades: 0 });
-  expect(idle).toContain('No trade: nothing met its conditions.');
+  expect(idle).toContain('No trades: the conditions were never met.');
   expect(idle).not.toContain('<h2>Equity</h2>');
 });
 
-test('texts from outside are text, in tables, plots and code', () => {
+test('escapes untrusted text in tables, plots and code', () => {
   const text = page({ symbols: rubbish });
   expect(text).not.toMatch(/<script>globalThis|<img src=x|<b>bold/);
   expect(text).toContain('&lt;script&gt;globalThis.hit = 1&lt;/script&gt;');
@@ -64,7 +66,7 @@ test('texts from outside are text, in tables, plots and code', () => {
   expect(evil).not.toMatch(/<script/);
 });
 
-test('a value that nobody has is no number', () => {
+test('shows missing values without numbers', () => {
   const result = madeResult();
   const { summary } = result;
   const none = { avg_pnl: null, sharpe: null, max_drawdown: null, win_rate: null, brier: null };

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { sortBestFirst } from '../../src/report/backtest-figures.ts';
 
-test('the best points come first: the least of a drawdown, the greatest of a gain, those without a value last', () => {
+test('sorts the best points first, and those without a value last', () => {
   const values = [2, null, 3, 1, 2];
   const points = values.map((value, i) => ({
     parameters: { i },

@@ -4,12 +4,12 @@ import type { CompletenessCounts } from '../../src/contract/completeness-counts.
 import { type PastRun, type PastSummary, parsePastSummary } from '../../src/report/data/past-run.ts';
 import type { ReportData } from '../../src/report/data/report-data.ts';
 
-// What is gathered of an archive, without one: for tests of what people are shown of it.
+// Report data without an archive, for tests of its display.
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-/** The moment it is. */
+/** Current time. */
 export const nowMs = Date.UTC(2026, 10, 22, 9);
 const firstDay = Date.UTC(2026, 10, 9);
 
@@ -54,7 +54,7 @@ export const wholeVerdict: CompletenessCounts = {
   damaged: { files: 0, dates: [] },
 };
 
-/** A fortnight in which all was well. */
+/** 14 days without problems. */
 export const madeGathered = (rest: Partial<ReportData> = {}): ReportData => ({
   nowMs,
   rules: {
@@ -124,7 +124,7 @@ export const madeGathered = (rest: Partial<ReportData> = {}): ReportData => ({
   ...rest,
 });
 
-/** Of a group of two symbols so much is covered, in every hour but the last, in which nothing is. */
+/** Coverage of a group of two symbols: the given share, and nothing in the last hour. */
 export function madeHeat(group: string, share: number) {
   const steps = Math.round((nowMs - firstDay) / hourMs);
   const livedMs = Array.from({ length: steps }, () => 2 * hourMs);
@@ -136,7 +136,7 @@ export function madeHeat(group: string, share: number) {
   };
 }
 
-/** One that everything stands in that can: names are those given, by turns. */
+/** Data with every kind of problem. Uses the given names in turn. */
 export function madeTroubled(names: readonly string[]): ReportData {
   const name = (i: number): string => names[i % names.length]!;
   const gap = {

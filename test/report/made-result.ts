@@ -5,7 +5,7 @@ import type { BacktestResult } from '../../src/backtest/result.ts';
 import { builtinStrategies } from '../../src/backtest/strategy/builtin-strategies.ts';
 import { bindParameters } from '../../src/backtest/strategy/parse-strategy.ts';
 
-// A result as a run gives it, without a run: for tests of what people are shown of one.
+// A backtest result without a run, for tests of its display.
 
 const from = Date.UTC(2026, 5, 1, 6);
 const hourMs = 3_600_000;
@@ -41,14 +41,14 @@ const symbol = (i: number, pnl: number): SymbolRow => ({
 });
 
 export interface Making {
-  /** Values of a grid of `buy_below`, and of `sell_above` where there are two lists. */
+  /** Grid values of `buy_below`, and of `sell_above` if there are two lists. */
   readonly grid?: Readonly<Record<string, readonly number[]>>;
   readonly symbols?: readonly string[];
   readonly lacking?: number;
   readonly trades?: number;
 }
 
-/** Half of what it trades gains; with a grid the value of a point falls from the first to the last. */
+/** Half of the trades gain. The values of grid points decrease. */
 export function madeResult({ grid = {}, symbols = [], lacking = 0, trades = 60 }: Making = {}): BacktestResult {
   const read = parseBacktestSpec({
     entry_executable: { name: 'threshold' },

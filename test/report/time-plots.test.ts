@@ -2,11 +2,11 @@ import { expect, test } from 'vitest';
 import { findHeatLevel, formatShortNumber, mergeHeatRuns } from '../../src/report/time-plots.ts';
 import { formatBytes, formatLength, formatMinute, shortenText } from '../../src/report/time-spans.ts';
 
-test('what lacks anything at all is never as dark as what is whole', () => {
+test('only full coverage has the darkest level', () => {
   expect([0, 1e-9, 0.01, 0.5, 0.9, 0.999_999, 1].map(findHeatLevel)).toEqual([0, 0, 1, 2, 3, 3, 4]);
 });
 
-test('steps that look alike are one mark, cut at the end of the span', () => {
+test('merges equal steps, clipped to the window', () => {
   expect(mergeHeatRuns([1, 1, null, 0.5, 0.6, 1], 3, { from: 0, to: 55 }, 10)).toEqual([
     { row: 3, level: 4, from: 0, to: 20 },
     { row: 3, level: 2, from: 30, to: 50 },
@@ -14,7 +14,7 @@ test('steps that look alike are one mark, cut at the end of the span', () => {
   ]);
 });
 
-test('numbers, lengths and sizes are short', () => {
+test('formats numbers, durations and sizes', () => {
   expect([0, 0.25, 7, 1500, 20_000_000, 3.2e9].map(formatShortNumber)).toEqual([
     '0',
     '0.25',
@@ -40,7 +40,7 @@ test('numbers, lengths and sizes are short', () => {
   expect(formatMinute(Date.UTC(2026, 10, 22, 3, 17, 59))).toBe('2026-11-22 03:17');
 });
 
-test('a name is cut at whole characters, and stands in one line', () => {
+test('shortens a name at whole characters, in one line', () => {
   expect(shortenText('🦆🦆🦆🦆', 3)).toBe('🦆🦆…');
   expect(shortenText('two\nlines', 20)).toBe('two lines');
 });

@@ -83,7 +83,7 @@ describe('a backtest that is kept', () => {
     writeFileSync(join(archive.layout.root, archive.readManifest().datasets.ticks.files[0]!.path), 'not what it was');
     const { body: damaged } = await alice.post(saved);
     expect((await alice.becomes(damaged, 'done', 'failed')).error).toBe(
-      'Files that it needs are damaged in the archive. Ask again once they are repaired.',
+      'Files that the backtest needs are damaged. Try again after the archive is repaired.',
     );
   });
 });

@@ -27,7 +27,7 @@ test('a run that finds the disk full is refused for now, with when to ask again,
   expect([status, headers.get('retry-after'), body.detail]).toEqual([
     503,
     '300',
-    'The disk of the service is full. Ask again once there is room.',
+    'The disk of the service is full. Try again later.',
   ]);
   const { body: job } = await alice.post({ ...threshold, save: true });
   const ended = await alice.becomes(job, 'done', 'failed');

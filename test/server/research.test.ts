@@ -82,7 +82,7 @@ describe('a backtest that is answered at once', () => {
     const failed = await alice.becomes(job, 'done', 'failed');
     expect([failed.state, failed.error]).toEqual([
       'failed',
-      expect.stringMatching(/^It cannot be run as asked: filter leaves no symbol/),
+      expect.stringMatching(/^It cannot be run as asked: filter matches no symbol/),
     ]);
   });
 

@@ -61,14 +61,14 @@ function* lies(night: Night): Generator<string> {
     if (!isOver && !isListed) continue;
     const words: [string, string | null | undefined][] = [
       ['status', status.verdict.state],
-      ['status text', /verdict +([^:\n]+)/.exec(surfaces.statusText)?.[1]],
+      ['status text', /^ {2}state +([^:\n]+)/m.exec(surfaces.statusText)?.[1]],
       ['summary', summary.verdict?.state],
       ['doctor', surfaces.doctor.verdict?.found.split(':')[0]],
       ['health', health.verdict],
       ['metrics', metric('archive_state', 'complete') === 1 ? 'complete' : 'other'],
       [
         'report',
-        surfaces.report.startsWith('All is well\n') || surfaces.report === 'All is well' ? 'complete' : 'other',
+        surfaces.report.startsWith('No problems\n') || surfaces.report === 'No problems' ? 'complete' : 'other',
       ],
     ];
     for (const [name, word] of words) {
@@ -116,7 +116,7 @@ function* inference({ surfaces, summary, files }: Night): Generator<string> {
   if (gaps.provisional.windows === 0) yield 'gaps: a window is inferred, and it says nothing of it';
   if (!/provisional/.test(surfaces.gapsText)) yield 'gaps: a window is inferred, and its text does not say so';
   if (!/provisional/.test(surfaces.statusText)) yield 'status: a window is inferred, and its text does not say so';
-  if (/^All is well$/m.test(surfaces.report)) yield 'report: a window is inferred, and all is well';
+  if (/^No problems$/m.test(surfaces.report)) yield 'report: a window is inferred, and it says no problems';
   for (const [date, { state }] of Object.entries(surfaces.manifest.days)) {
     const day: Window = { from: Date.parse(date), to: Date.parse(date) + dayMs };
     const isIn = [...files.inferred.values()].flat().some((w) => w.from < day.to && day.from < w.to);

@@ -16,117 +16,117 @@ import type { ArchiveUsed } from '../result.ts';
 import { createStatesQuery, stateColumns } from './markets.ts';
 import { fileIndexColumn, toTicksViewName } from './tick-columns.ts';
 
-/** What a backtest reads of: the files of one generation, pinned and found intact. */
+/** Input of a backtest: the pinned files of one generation. */
 export interface BacktestData {
-  /** Over all of it. */
+  /** Query over all datasets. */
   readonly query: Query;
   readonly parts: number;
   readonly hasBooks: boolean;
-  /** When it was published, epoch milliseconds. */
+  /** Time of the publish, epoch ms. */
   readonly publishedAt: number;
   readonly archiveUsed: ArchiveUsed;
-  /** Where the files are, and where a reader may put what does not fit in memory. */
+  /** Folder of the files, and folder for temporary files. */
   readonly root: string;
   readonly scratch: string;
-  /** The files that may tell of some symbols in a window, and of their markets from a moment on; ticks by their part. */
+  /** Files with ticks and order books of symbols in a window, and market states from `statesFrom`. Ticks by part. */
   findFiles(symbols: readonly string[], window: Window, statesFrom: number): BacktestFiles;
-  /** Of coverage in a window. */
+  /** Files of coverage in a window. */
   findCoverage(window: Window): DatasetFiles;
   /**
-   * Puts what was known of markets up to a moment in order by symbol, once for many readers: its files are by day, and each
-   * would read all of them.
+   * Writes the market states up to a time to a temporary file sorted by symbol. The published files are split by day, so that
+   * each batch would have to read all of them.
    */
   writeStates(to: number, signal: AbortSignal): Promise<void>;
-  /** @throws DamageError where a file is not what the manifest says: before it is known, nothing may be told of what was read */
+  /** Must succeed before results are returned. @throws DamageError if a file does not match the manifest */
   requireIntact(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface BacktestFiles {
   readonly sources: readonly DatasetFiles[];
-  /** Rows of those with ticks, of whatever symbols, and whether some of them are not in the window. */
+  /** Number of rows of the tick files, all symbols, and whether some are outside of the window. */
   readonly tickRows: number;
   readonly hasRowsOutsideWindow: boolean;
 }
 
-/** Ends that are null are open. */
+/** A null end is open. */
 export interface DataRange {
   readonly from: number | null;
   readonly to: number | null;
-  /** None: all of them. */
+  /** Empty: all symbols. */
   readonly symbols: readonly string[];
-  /** Whether states of markets are wanted. */
+  /** Whether market states are needed. */
   readonly hasStates: boolean;
 }
 
 const memoryBytesMax = 512 * 1024 ** 2;
 
-/** What is known of a market is looked for so far before a run: by then it was polled once, if it is polled at all. */
+/** Lookback for market states. Polled markets appear at least once within it. */
 const statesLookbackMs = 7 * dayMs;
 
-/** How far before a run what it looks at may lie. */
+/** Lookback by dataset. */
 const lookbackMsByDataset: Partial<Record<DatasetName, number>> = {
   markets: statesLookbackMs,
   orderbooks: bookAgeMsMax,
 };
 
-/** @throws DamageError where the file of symbols is not what the manifest says; `requireIntact` looks at the others */
+/** @throws DamageError if the symbols file does not match the manifest; `requireIntact` checks the other files */
 export async function openBacktestData(
   archive: Archive,
-  reach: DataRange,
+  range: DataRange,
   random: Random,
   signal: AbortSignal,
 ): Promise<BacktestData> {
   const names: readonly DatasetName[] = [
     ...(['ticks', 'symbols', 'coverage', 'orderbooks'] as const),
-    ...(reach.hasStates ? (['markets'] as const) : []),
+    ...(range.hasStates ? (['markets'] as const) : []),
   ];
   const manifestParts = { parts: archive.readManifest().parts };
-  const wantedOf = (name: DatasetName, symbols: readonly string[], { from, to }: Pick<DataRange, 'from' | 'to'>) =>
+  const createFilter = (name: DatasetName, symbols: readonly string[], { from, to }: Pick<DataRange, 'from' | 'to'>) =>
     createFileFilter(manifestParts, name, symbols, {
       from: from === null ? null : from - (lookbackMsByDataset[name] ?? 0),
       to,
     });
-  // What is known of a symbol is of no time.
-  const wanted = (file: PublishedFile): boolean =>
-    parseDatasetName(file) === 'symbols' || wantedOf(parseDatasetName(file), reach.symbols, reach)(file);
-  const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
+  // The symbols dataset has no time.
+  const isNeeded = (file: PublishedFile): boolean =>
+    parseDatasetName(file) === 'symbols' || createFilter(parseDatasetName(file), range.symbols, range)(file);
+  const { query, pinned, close } = await openPinned(archive, { names, wanted: isNeeded, memoryBytesMax }, random);
   try {
     const { manifest, manifestText, root, scratchFolder } = pinned;
-    const files = names.flatMap((name) => manifest.datasets[name].files.filter(wanted));
-    const requireAll = async (some: readonly PublishedFile[], signal: AbortSignal): Promise<void> => {
-      for (const file of some) {
+    const files = names.flatMap((name) => manifest.datasets[name].files.filter(isNeeded));
+    const requireAll = async (someFiles: readonly PublishedFile[], signal: AbortSignal): Promise<void> => {
+      for (const file of someFiles) {
         signal.throwIfAborted();
         requireFileIntact(archive.disk, pinned, file);
         await new Promise((resolve) => setImmediate(resolve));
       }
     };
-    const [known = [], others = []] = [true, false].map((ofSymbols) =>
+    const [symbolFiles = [], otherFiles = []] = [true, false].map((ofSymbols) =>
       files.filter((file) => (parseDatasetName(file) === 'symbols') === ofSymbols),
     );
-    await requireAll(known, signal);
+    await requireAll(symbolFiles, signal);
     const byPart = (name: DatasetName) =>
-      Map.groupBy(manifest.datasets[name].files.filter(wanted), (file) =>
+      Map.groupBy(manifest.datasets[name].files.filter(isNeeded), (file) =>
         datasetShapes[name].isSplitBySymbol ? parsePartNumber(file) : null,
       );
-    const placed = new Map(names.map((name) => [name, byPart(name)]));
-    /** @param part null for what is not split */
+    const filesByPart = new Map(names.map((name) => [name, byPart(name)]));
+    /** @param part null for datasets without parts */
     const filesOf = (name: DatasetName, part: number | null, within: Window): PublishedFile[] =>
-      (placed.get(name)?.get(part) ?? []).filter(wantedOf(name, [], within));
-    const sourceOf = (name: DatasetName, dataset: string, some: readonly PublishedFile[]): DatasetFiles => ({
+      (filesByPart.get(name)?.get(part) ?? []).filter(createFilter(name, [], within));
+    const sourceOf = (name: DatasetName, dataset: string, someFiles: readonly PublishedFile[]): DatasetFiles => ({
       dataset,
       columns: datasets[name],
       dated: true,
-      paths: some.map(({ path }) => join(root, path)),
+      paths: someFiles.map(({ path }) => join(root, path)),
     });
-    let gathered: DatasetFiles | null = null;
+    let sortedStates: DatasetFiles | null = null;
     return {
-      requireIntact: (signal) => requireAll(others, signal),
+      requireIntact: (signal) => requireAll(otherFiles, signal),
       findCoverage: (window) => sourceOf('coverage', 'coverage', filesOf('coverage', null, window)),
       async writeStates(to, signal) {
         const path = join(root, 'states.parquet');
         await query.write(createStatesQuery(to), 'parquet', createWriteStream(path), signal);
-        gathered = { dataset: 'markets', columns: stateColumns, dated: false, paths: [path] };
+        sortedStates = { dataset: 'markets', columns: stateColumns, dated: false, paths: [path] };
       },
       query,
       root,
@@ -149,7 +149,8 @@ export async function openBacktestData(
               columns: [...datasets.ticks, fileIndexColumn],
             })),
             sourceOf('orderbooks', 'orderbooks', books),
-            gathered ?? sourceOf('markets', 'markets', reach.hasStates ? filesOf('markets', null, statesWindow) : []),
+            sortedStates ??
+              sourceOf('markets', 'markets', range.hasStates ? filesOf('markets', null, statesWindow) : []),
           ],
           tickRows: tickFiles.reduce((sum, { rows }) => sum + rows, 0),
           hasRowsOutsideWindow: tickFiles.some((file) => !(file.t_min! >= window.from && file.t_max! < window.to)),
@@ -162,13 +163,13 @@ export async function openBacktestData(
   }
 }
 
-/** The part that a file of a dataset split by symbol is of. */
+/** Part number of a file. */
 const parsePartNumber = ({ path }: PublishedFile): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);
 
 const parseDatasetName = ({ path }: PublishedFile): DatasetName => path.slice(0, path.indexOf('/')) as DatasetName;
 
 function describeArchiveUsed(generation: number, manifestText: string, files: readonly PublishedFile[]): ArchiveUsed {
-  // As SHA256SUMS has them.
+  // The format of SHA256SUMS.
   const lines = files
     .toSorted((a, b) => compareUtf8(a.path, b.path))
     .map(({ sha256: hash, path }) => `${hash}  ${path}\n`);

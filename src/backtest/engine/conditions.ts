@@ -12,10 +12,10 @@ import {
 } from '../strategy/strategy.ts';
 import type { Measures, Position, ReadMeasure } from './measures.ts';
 
-/** Whether a condition holds at a tick. Asked for ticks in their order, not for each of them. */
+/** Whether a condition holds at a tick. Must be called with ascending ticks; ticks can be skipped. */
 export type TestTick = (i: number) => boolean;
 
-/** A condition over the measures of one symbol, as a function. What is not known makes a test fail, whatever its bound. */
+/** Compiles a condition over the measures of one symbol. Tests of unknown values fail. */
 export function compileCondition(
   condition: Condition,
   strategy: Strategy,
@@ -31,33 +31,33 @@ export function compileCondition(
   return compile(condition);
 }
 
-/** The first of some ticks, from one on to before another, at which a condition holds; the latter where there is none. */
+/** The first tick in [from, end) at which a condition holds; `end` if there is none. */
 export type FindFirstTick = (from: number, end: number) => number;
 
-/** As `holds`, for many ticks at once: most conditions hold rarely, and to ask for each tick costs more than to answer. */
+/** Like compileCondition, for many ticks per call, which is faster for conditions that rarely hold. */
 export function compileSearch(condition: Condition, ...of: [Strategy, Measures, Position]): FindFirstTick {
   const [strategy, measures] = of;
-  const bound = findSingleBound(condition);
-  const column = bound === null ? null : measures.getColumn(bound.of);
-  if (bound !== null && column !== null)
-    return searchByBound[bound.name](column, resolveQuantity(bound.than, strategy));
-  const is = compileCondition(condition, ...of);
+  const singleBound = findSingleBound(condition);
+  const column = singleBound === null ? null : measures.getColumn(singleBound.of);
+  if (singleBound !== null && column !== null)
+    return searchByBound[singleBound.name](column, resolveQuantity(singleBound.than, strategy));
+  const test = compileCondition(condition, ...of);
   return (from, end) => {
     let i = from;
-    while (i < end && !is(i)) i++;
+    while (i < end && !test(i)) i++;
     return i;
   };
 }
 
-/** The one bound of a test against a number; null for other conditions. */
+/** The bound of a test with a single constant bound; null for other conditions. */
 function findSingleBound(
   condition: Condition,
 ): { readonly of: Measure; readonly name: Bound; readonly than: Quantity } | null {
   if (!('measure' in condition) || condition.measure === 'category') return null;
   const [name, ...others] = boundNames.filter((one) => condition[one] !== undefined);
-  const than = name === undefined ? undefined : condition[name];
-  if (name === undefined || others.length > 0 || than === undefined) return null;
-  return typeof than === 'object' && 'measure' in than ? null : { of: condition, name, than };
+  const value = name === undefined ? undefined : condition[name];
+  if (name === undefined || others.length > 0 || value === undefined) return null;
+  return typeof value === 'object' && 'measure' in value ? null : { of: condition, name, than: value };
 }
 
 const searchByBound: Readonly<Record<Bound, (p: Float64Array, y: number) => FindFirstTick>> = {
@@ -83,20 +83,20 @@ const searchByBound: Readonly<Record<Bound, (p: Float64Array, y: number) => Find
   },
 };
 
-function combineAll(parts: readonly TestTick[]): TestTick {
-  const [a, b] = parts;
+function combineAll(tests: readonly TestTick[]): TestTick {
+  const [a, b] = tests;
   if (a === undefined) return () => true;
   if (b === undefined) return a;
-  if (parts.length === 2) return (i) => a(i) && b(i);
+  if (tests.length === 2) return (i) => a(i) && b(i);
   return (i) => {
-    for (const part of parts) if (!part(i)) return false;
+    for (const part of tests) if (!part(i)) return false;
     return true;
   };
 }
 
-function combineAny(parts: readonly TestTick[]): TestTick {
+function combineAny(tests: readonly TestTick[]): TestTick {
   return (i) => {
-    for (const part of parts) if (part(i)) return true;
+    for (const part of tests) if (part(i)) return true;
     return false;
   };
 }
@@ -110,38 +110,38 @@ function compileCategoryTest(test: CategoryTest, measures: Measures): TestTick {
   };
 }
 
-/** One test a bound that is named. Nothing compares with NaN. */
+/** One test per given bound. Comparisons with NaN are false. */
 function compileNumberTests(test: NumberTest, strategy: Strategy, measures: Measures, position: Position): TestTick[] {
   const read = measures.createReader(test, position);
-  const bounded = (
+  const createTests = (
     operand: Operand | undefined,
     compare: (x: number, y: number) => boolean,
-    fixed: (y: number) => TestTick,
+    createConstantTest: (y: number) => TestTick,
   ) => {
     if (operand === undefined) return [];
     if (typeof operand !== 'number' && 'measure' in operand) {
       const other: ReadMeasure = measures.createReader(operand, position);
       return [(i: number) => compare(read(i), other(i))];
     }
-    return [fixed(resolveQuantity(operand, strategy))];
+    return [createConstantTest(resolveQuantity(operand, strategy))];
   };
   return [
-    ...bounded(
+    ...createTests(
       test.above,
       (x, y) => x > y,
       (y) => (i) => read(i) > y,
     ),
-    ...bounded(
+    ...createTests(
       test.at_least,
       (x, y) => x >= y,
       (y) => (i) => read(i) >= y,
     ),
-    ...bounded(
+    ...createTests(
       test.below,
       (x, y) => x < y,
       (y) => (i) => read(i) < y,
     ),
-    ...bounded(
+    ...createTests(
       test.at_most,
       (x, y) => x <= y,
       (y) => (i) => read(i) <= y,

@@ -2,23 +2,23 @@ import { resolveQuantity } from '../strategy/parse-strategy.ts';
 import type { Measure, Strategy } from '../strategy/strategy.ts';
 import type { MarketState, SymbolSeries } from './symbol-series.ts';
 
-/** A position that is held, for measures of it. */
+/** The open position, for measures of the position. */
 export interface Position {
-  /** When it was bought, epoch milliseconds. */
+  /** Time of the fill, epoch ms. */
   boughtAt: number;
-  /** Paid for a contract, fees left out. */
+  /** Price paid per contract, without fees. */
   cost: number;
-  /** What a contract is worth is `sign * p + base`: p for yes, 1 - p for no. */
+  /** A contract is worth `sign * p + offset`: p for yes, 1 - p for no. */
   readonly sign: 1 | -1;
   readonly offset: 0 | 1;
 }
 
-/** A measure at a tick; NaN where it is not known. Asked for ticks in their order, not for each of them. */
+/** Value of a measure at a tick; NaN if unknown. Must be called with ascending ticks; ticks can be skipped. */
 export type ReadMeasure = (i: number) => number;
 
-/** What the measures of one strategy on one symbol share. They look at ticks up to the one that is asked for only. */
+/** Measures of one strategy on one symbol. A value depends only on ticks up to its own. */
 export interface Measures {
-  /** A measure at every tick, NaN where it is not known; null where it is not kept so. */
+  /** A measure at every tick, NaN if unknown; null if it is not stored as a column. */
   getColumn(measure: Measure): Float64Array | null;
   createReader(measure: Measure, position: Position): ReadMeasure;
   getState(i: number): MarketState | null;
@@ -66,24 +66,24 @@ export function createMeasures(series: SymbolSeries, strategy: Strategy): Measur
 
 type WindowedMeasure = 'moving_average' | 'z_score';
 
-/** What windows over prices came to: rules and points of a grid mostly ask for the same ones. They go with the prices. */
+/** Cached window measures, because rules and grid points often use the same ones. Freed together with the prices. */
 const windowColumnCache = new WeakMap<Float64Array, Map<string, Float64Array>>();
 
-/** Values that are kept of one symbol's windows; what does not fit is made as it is asked for. */
+/** Maximum number of cached values per symbol; other values are computed on demand. */
 export const windowValuesMax = 8_000_000;
 
-/** A windowed measure at every tick, each value made of the ticks up to its own; null where there is no room for it. */
+/** A window measure at every tick, computed from the ticks up to it; null if the cache is full. */
 function getWindowColumn({ t, p }: SymbolSeries, measure: WindowedMeasure, windowMs: number): Float64Array | null {
-  const known = windowColumnCache.get(p) ?? new Map<string, Float64Array>();
-  windowColumnCache.set(p, known);
+  const cached = windowColumnCache.get(p) ?? new Map<string, Float64Array>();
+  windowColumnCache.set(p, cached);
   const name = `${measure} ${windowMs}`;
-  const found = known.get(name);
-  if (found !== undefined) return found;
-  if ((known.size + 1) * p.length > windowValuesMax) return null;
+  const cachedColumn = cached.get(name);
+  if (cachedColumn !== undefined) return cachedColumn;
+  if ((cached.size + 1) * p.length > windowValuesMax) return null;
   const read = createWindowReader({ t, p }, measure, windowMs);
   const column = new Float64Array(p.length);
   for (let i = 0; i < column.length; i++) column[i] = read(i);
-  known.set(name, column);
+  cached.set(name, column);
   return column;
 }
 
@@ -98,23 +98,23 @@ function createWindowReader(
     if (!window.isFull()) return Number.NaN;
     if (measure === 'moving_average') return window.getMean();
     const deviation = window.getDeviation();
-    // Where nothing moves, nothing is far off.
+    // Without deviation the z-score is undefined.
     return deviation > 0 ? (p[i]! - window.getMean()) / deviation : Number.NaN;
   };
 }
 
-/** The state of the market that was known at a tick. */
+/** Reads the market state known at a tick. */
 function createStateReader({ t, states }: SymbolSeries): (i: number) => MarketState | null {
-  let known = 0;
+  let cached = 0;
   return (i) => {
-    while (known < states.length && states[known]!.from <= t[i]!) known++;
-    return states[known - 1] ?? null;
+    while (cached < states.length && states[cached]!.from <= t[i]!) cached++;
+    return states[cached - 1] ?? null;
   };
 }
 
-/** The price against the last one at the window's start or before it. */
+/** Relative change since the last price at or before the start of the window. */
 function createReturnReader({ t, p }: SymbolSeries, windowMs: number): ReadMeasure {
-  // Ticks at the start or before it.
+  // Number of ticks at or before the start of the window.
   let before = 0;
   return (i) => {
     const start = t[i]! - windowMs;
@@ -124,7 +124,7 @@ function createReturnReader({ t, p }: SymbolSeries, windowMs: number): ReadMeasu
   };
 }
 
-/** The price less the mean of what was last seen within the window on the venues that were then known to have the market. */
+/** The price minus the mean of the last prices within the window on other venues then known to have the same market. */
 function createVenueSpreadReader({ t, p, otherVenues }: SymbolSeries, windowMs: number): ReadMeasure {
   const venues = otherVenues.map(({ t, p, sharedWindows }) => ({ t, p, together: sharedWindows, seen: 0, left: 0 }));
   return (i) => {
@@ -142,35 +142,34 @@ function createVenueSpreadReader({ t, p, otherVenues }: SymbolSeries, windowMs: 
 }
 
 /**
- * Mean and standard deviation of the prices in a window that ends with a tick and leaves its own start out, for ticks in
- * their order. Values come in and go out of a sum, which is taken anew now and then so that errors cannot pile up.
+ * Mean and standard deviation of the prices in a window (t - windowMs, t], for ascending ticks. Uses running sums, which are
+ * recomputed regularly to bound rounding errors.
  */
 export interface RollingWindow {
-  /** Goes on to a tick, which must not come before the last one. */
+  /** Moves the window to a tick. Ticks must be ascending. */
   advanceTo(i: number): void;
-  /** Whether there is a tick at the window's start or before it: else the window is only begun. */
+  /** Whether there is a tick at or before the start of the window. */
   isFull(): boolean;
   getMean(): number;
-  /** Of the whole population; exactly 0 where all prices are the same. */
+  /** Population standard deviation; exactly 0 if all prices are equal. */
   getDeviation(): number;
 }
 
-/** The least share of what was summed up that a variance may be: less of it is rounding to too great a part. */
+/** Minimum variance relative to the peak of the sum of squares. Below it, rounding errors are too large. */
 const relativePrecision = 1e-6;
 
 export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: number): RollingWindow {
-  // The window holds ticks low to high - 1.
+  // The window contains the ticks [low, high).
   let [low, high] = [0, 0];
-  // Sums of what prices differ from one of them, so that little is lost where they are near each other; and the greatest
-  // that `squares` was since they were taken anew: what they are off by rounding is a share of that. In an array, as a
-  // double of a closure is a new object each time that it is set.
+  // Sums of differences from a pivot near the mean, to limit cancellation, and the peak of the sum of squares since they were
+  // recomputed, which bounds the rounding error. In a typed array, because assigning a double in a closure allocates.
   const sums = new Float64Array(4);
   const [pivotAt, sumAt, squaresAt, peakAt] = [0, 1, 2, 3] as const;
   let removed = 0;
-  // Where the prices that are equal to the last one begin.
+  // First of the latest ticks with equal prices.
   let sameFrom = 0;
 
-  const anew = (): void => {
+  const recompute = (): void => {
     let total = 0;
     for (let i = low; i < high; i++) total += p[i]! - p[low]!;
     const pivot = p[low]! + total / (high - low);
@@ -186,20 +185,20 @@ export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: 
     sums[peakAt] = squares;
     removed = 0;
   };
-  /** Sum of the squares of what prices differ from their mean. */
+  /** Sum of squared differences from the mean. */
   const spread = (n: number): number => sums[squaresAt]! - (sums[sumAt]! * sums[sumAt]!) / n;
 
   return {
     advanceTo(i) {
       if (i < high) return;
       const [start, before, next] = [t[i]! - windowMs, low, high];
-      // What came between two calls may be longer than the window.
+      // The ticks between two calls can span more than the window.
       while (t[low]! <= start) low++;
       high = i + 1;
       for (let k = next; k <= i; k++) if (k > 0 && p[k] !== p[k - 1]) sameFrom = k;
       removed += low - before;
       if (before === next || low >= next || removed > 4 * (high - low) + 1024) {
-        anew();
+        recompute();
         return;
       }
       const pivot = sums[pivotAt]!;
@@ -223,8 +222,8 @@ export function createRollingWindow(t: Float64Array, p: Float64Array, windowMs: 
     getDeviation() {
       if (sameFrom <= low) return 0;
       const n = high - low;
-      // After a jump a small deviation would be lost beside what went before.
-      if (!(spread(n) > relativePrecision * sums[peakAt]!)) anew();
+      // After a jump, a small deviation would be lost to rounding.
+      if (!(spread(n) > relativePrecision * sums[peakAt]!)) recompute();
       return Math.sqrt(Math.max(0, spread(n) / n));
     },
   };

@@ -5,39 +5,39 @@ export type ObjectiveName = (typeof objectiveNames)[number];
 
 interface Objective {
   readonly description: string;
-  /** Whether less of it is better. */
+  /** Whether lower values are better. */
   readonly isMinimized: boolean;
-  /** Null where there is nothing to take it of. */
-  compute(tally: TradeTotals, samples: SampleTimes): number | null;
+  /** Null if undefined, e.g. without trades. */
+  compute(totals: TradeTotals, samples: SampleTimes): number | null;
 }
 
 const daysOfYear = 365;
 
 export const objectives: Readonly<Record<ObjectiveName, Objective>> = {
   avg_pnl: {
-    description: 'dollars gained a trade, what is still held at its last price',
+    description: 'mean P&L per trade in dollars; open positions are valued at the last price',
     isMinimized: false,
     compute: ({ pnl, trades }) => divideOrNull(pnl, trades),
   },
-  total_pnl: { description: 'dollars gained in all', isMinimized: false, compute: ({ pnl }) => pnl },
+  total_pnl: { description: 'total P&L in dollars', isMinimized: false, compute: ({ pnl }) => pnl },
   sharpe: {
-    description: 'mean of what UTC days gained over its standard deviation, times the square root of 365',
+    description: 'mean of the P&L of UTC days divided by its standard deviation, times the square root of 365',
     isMinimized: false,
-    compute: (tally, samples) => computeSharpe(computeDailyGains(tally, samples)),
+    compute: (totals, samples) => computeSharpe(computeDailyGains(totals, samples)),
   },
   max_drawdown: {
-    description: 'the deepest fall of the equity curve below its highest point before, dollars',
+    description: 'largest decline of the equity curve below its previous peak, in dollars',
     isMinimized: true,
-    compute: (tally) => (tally.trades === 0 ? null : computeDrawdown(computeEquity(tally))),
+    compute: (totals) => (totals.trades === 0 ? null : computeDrawdown(computeEquity(totals))),
   },
   win_rate: {
-    description: 'share of the trades that gained',
+    description: 'share of trades with a gain',
     isMinimized: false,
     compute: ({ wins, trades }) => divideOrNull(wins, trades),
   },
   brier: {
     description:
-      'mean of (price - outcome)² at the fills of trades that were settled: 0 is perfect, 0.25 what 0.5 always gets',
+      'mean of (price - outcome)² at the fills of settled trades: 0 is perfect; a price of 0.5 always gives 0.25',
     isMinimized: true,
     compute: ({ brier, settled }) => divideOrNull(brier, settled),
   },
@@ -45,44 +45,44 @@ export const objectives: Readonly<Record<ObjectiveName, Objective>> = {
 
 const divideOrNull = (sum: number, n: number): number | null => (n === 0 ? null : sum / n);
 
-/** What each UTC day gained, the first and the last being parts of days perhaps. */
-function computeDailyGains(tally: TradeTotals, samples: SampleTimes): number[] {
-  const equity = computeEquity(tally);
-  let before = 0;
+/** P&L of each UTC day. The first and the last day may be partial. */
+function computeDailyGains(totals: TradeTotals, samples: SampleTimes): number[] {
+  const equity = computeEquity(totals);
+  let previous = 0;
   return findDayEnds(samples).map((k) => {
-    const gain = equity[k]! - before;
-    before = equity[k]!;
+    const gain = equity[k]! - previous;
+    previous = equity[k]!;
     return gain;
   });
 }
 
-/** What differences of sums are off by rounding, as a share of the sums: some hundred thousand additions. */
+/** Relative rounding error of sums after some hundred thousand additions. */
 const equalityTolerance = 1e-11;
 
-/** Sharpe (1966, 1994) with a riskless return of nothing; null for fewer than two days, or days that are all alike. */
+/** Sharpe ratio (Sharpe 1966, 1994) with a riskless return of 0; null for fewer than two days or equal days. */
 function computeSharpe(days: readonly number[]): number | null {
-  const [least, most] = [Math.min(...days), Math.max(...days)];
-  let [sum, size] = [0, 0];
+  const [min, max] = [Math.min(...days), Math.max(...days)];
+  let [sum, magnitude] = [0, 0];
   for (const day of days) {
     sum += day;
-    size = Math.max(size, Math.abs(sum), Math.abs(day));
+    magnitude = Math.max(magnitude, Math.abs(sum), Math.abs(day));
   }
-  if (days.length < 2 || most - least <= equalityTolerance * size) return null;
+  if (days.length < 2 || max - min <= equalityTolerance * magnitude) return null;
   const mean = days.reduce((sum, day) => sum + day, 0) / days.length;
   const squares = days.reduce((sum, day) => sum + (day - mean) ** 2, 0);
   return (mean / Math.sqrt(squares / (days.length - 1))) * Math.sqrt(daysOfYear);
 }
 
 function computeDrawdown(equity: Float64Array): number {
-  let [top, deepest] = [0, 0];
+  let [peak, maximum] = [0, 0];
   for (const value of equity) {
-    top = Math.max(top, value);
-    deepest = Math.max(deepest, top - value);
+    peak = Math.max(peak, value);
+    maximum = Math.max(maximum, peak - value);
   }
-  return deepest;
+  return maximum;
 }
 
-/** Which of the values is best, the first of equals; -1 where all are null. */
+/** Index of the best value, the first of equal ones; -1 if all are null. */
 export function findBest(name: ObjectiveName, values: readonly (number | null)[]): number {
   const { isMinimized } = objectives[name];
   let best = -1;

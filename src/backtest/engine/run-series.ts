@@ -15,73 +15,77 @@ import {
   type TradeTotals,
 } from './trade-totals.ts';
 
-/** What is to be played: every strategy on every span. */
+/** The strategies and windows of a run; every strategy runs on every window. */
 export interface RunPlan {
-  /** One a point of the grid, its parameters bound. */
+  /** One per grid point, with bound parameters. */
   readonly strategies: readonly Strategy[];
   readonly spans: readonly Window[];
-  /** Whether trades and symbols are wanted one by one; of one strategy on one span. */
+  /** Whether to list trades and symbols. Only for one strategy and one window. */
   readonly isDetailed: boolean;
 }
 
-/** What became of one symbol. */
+/** Result of one symbol. */
 export interface SymbolRow {
   readonly symbol: string;
-  /** Ticks in the span. */
+  /** Number of ticks in the window. */
   readonly ticks: number;
   readonly trades: number;
   readonly contracts: number;
   /** Dollars. */
   readonly fees: number;
   readonly pnl: number;
-  /** Null where it is not settled within the span. */
+  /** Null if the symbol does not settle within the window. */
   readonly outcome: number | null;
 }
 
 export interface RunTotals {
-  /** By span, then by strategy. */
+  /** By window, then by strategy. */
   readonly totals: readonly (readonly TradeTotals[])[];
-  /** Of the first span to the last. */
+  /** Over all windows. */
   readonly calibration: Calibration;
   readonly symbols: readonly SymbolRow[];
-  /** The first ones by the time of their fill, at most `tradesMax`. */
+  /** The first `tradesMax` trades, in the order of fills. */
   readonly trades: readonly Trade[];
   readonly ticks: number;
 }
 
-/** Trades that are told one by one. */
+/** Maximum number of listed trades. */
 export const tradesMax = 1000;
 
 /**
- * Plays a plan on some symbols, in their order.
- * @param throwIfStopped asked now and then; what it throws ends the run
+ * Runs a plan on symbols, in order.
+ * @param throwIfStopped called regularly; ends the run by throwing
  */
-export function runSeries(plan: RunPlan, all: readonly SymbolSeries[], goOn: () => void = () => {}): RunTotals {
+export function runSeries(
+  plan: RunPlan,
+  allSeries: readonly SymbolSeries[],
+  throwIfStopped: () => void = () => {},
+): RunTotals {
   const { strategies, spans, isDetailed } = plan;
   const samples = spans.map(computeSampleTimes);
-  const tallies = samples.map((one) => strategies.map(() => createTradeTotals(one)));
+  const totals = samples.map((sampleTimes) => strategies.map(() => createTradeTotals(sampleTimes)));
   const calibration = createCalibration();
   const symbols: SymbolRow[] = [];
   let trades: Trade[] = [];
   let ticks = 0;
-  for (const series of all) {
+  for (const series of allSeries) {
     for (const [s, span] of spans.entries()) {
       addSeriesCalibration(calibration, series, span);
       for (const [k, strategy] of strategies.entries()) {
-        const made = simulate(series, strategy, span, goOn);
-        addTrades(tallies[s]![k]!, series, made, samples[s]!);
+        const newTrades = simulate(series, strategy, span, throwIfStopped);
+        addTrades(totals[s]![k]!, series, newTrades, samples[s]!);
         if (!isDetailed) continue;
-        symbols.push(toSymbolRow(series, made, span));
-        for (const trade of made) trades.push(trade);
+        symbols.push(toSymbolRow(series, newTrades, span));
+        for (const trade of newTrades) trades.push(trade);
         if (trades.length > 10 * tradesMax) trades = selectFirstTrades(trades);
       }
     }
     ticks += series.t.length;
   }
-  return { totals: tallies, calibration, symbols, trades: selectFirstTrades(trades), ticks };
+  return { totals: totals, calibration, symbols, trades: selectFirstTrades(trades), ticks };
 }
 
-/** The first trades by fill, symbol and rule. */
+/** The first trades, sorted by fill time, symbol and rule. */
 export const selectFirstTrades = (trades: readonly Trade[]): Trade[] =>
   trades
     .toSorted((a, b) => a.filled_at - b.filled_at || compareUtf8(a.symbol, b.symbol) || a.rule - b.rule)
@@ -92,7 +96,8 @@ function toSymbolRow(
   trades: readonly Trade[],
   { from, to }: Window,
 ): SymbolRow {
-  const sum = (of: (trade: Trade) => number): number => trades.reduce((total, trade) => total + of(trade), 0);
+  const sum = (getValue: (trade: Trade) => number): number =>
+    trades.reduce((total, trade) => total + getValue(trade), 0);
   return {
     symbol,
     ticks: countBelow(t, to) - countBelow(t, from),
@@ -104,10 +109,10 @@ function toSymbolRow(
   };
 }
 
-/** Adds what became of the next symbols. Sums depend on their order: the same batches in the same order give the same bytes. */
+/** Adds the totals of the next symbols. Floating-point sums depend on the order: merge batches in a fixed order. */
 export function mergeRunTotals(to: RunTotals, other: RunTotals): RunTotals {
-  for (const [s, tallies] of to.totals.entries())
-    for (const [k, tally] of tallies.entries()) mergeTradeTotals(tally, other.totals[s]![k]!);
+  for (const [s, totals] of to.totals.entries())
+    for (const [k, tally] of totals.entries()) mergeTradeTotals(tally, other.totals[s]![k]!);
   addCalibration(to.calibration, other.calibration);
   return {
     ...to,

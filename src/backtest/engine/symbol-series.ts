@@ -1,30 +1,30 @@
 import type { Window } from '../../base/window.ts';
 
 /**
- * All that a run knows of one symbol, in the order of time. A decision at a moment may use what is of that moment or
- * before it; the outcome is known to settlements alone.
+ * Data of one symbol, in time order. A decision uses only data of its time or earlier; the outcome is used only for the
+ * settlement.
  */
 export interface SymbolSeries {
   readonly symbol: string;
-  /** Times of its ticks, epoch milliseconds, ascending, none twice. Some may be from before the run, to look back on. */
+  /** Times of the ticks, epoch ms, strictly ascending. May start before the run, for lookback. */
   readonly t: Float64Array;
-  /** Their prices. */
+  /** Prices of the ticks. */
   readonly p: Float64Array;
-  /** States of its market, by `from`. */
+  /** Market states, sorted by `from`. */
   readonly states: readonly MarketState[];
-  /** Its order books, by `t`. */
+  /** Order books, sorted by `t`. */
   readonly books: OrderBookSeries;
   readonly settlement: Settlement | null;
   readonly otherVenues: readonly Venue[];
 }
 
-/** Another venue, and when it was known that it has the same market. */
+/** The same market on another venue, and the windows in which the match was known. */
 export interface Venue extends Pick<SymbolSeries, 't' | 'p'> {
   /** Sorted and disjoint, epoch milliseconds. */
   readonly sharedWindows: readonly Window[];
 }
 
-/** What was known of a market from a moment on, until the next one. Null: not known. */
+/** Market data known from `from` until the next state. Null: unknown. */
 export interface MarketState {
   /** Epoch milliseconds. */
   readonly from: number;
@@ -34,7 +34,7 @@ export interface MarketState {
   readonly closesAt: number | null;
 }
 
-/** A snapshot of an order book, best prices first; prices of yes, quantities in contracts. */
+/** Snapshot of an order book, best levels first. Prices of yes, quantities in contracts. */
 export interface OrderBook {
   /** Epoch milliseconds. */
   readonly t: number;
@@ -42,19 +42,19 @@ export interface OrderBook {
   readonly asks: readonly Level[];
 }
 
-/** Order books one after another; one that is made of what is kept elsewhere is made when it is asked for. */
+/** A list of order books, which may be created on access. */
 export type OrderBookSeries = Pick<readonly OrderBook[], 'length' | 'at'>;
 
 export type Level = readonly [price: number, quantity: number];
 
 export interface Settlement {
-  /** Epoch milliseconds: from then on nothing is traded. */
+  /** Epoch ms. No trades at or after this time. */
   readonly at: number;
-  /** What a contract of yes pays: 1, 0, or between. */
+  /** Payout of a yes contract, 0 to 1. */
   readonly outcome: number;
 }
 
-/** How many numbers of a sorted list are less than `x`. */
+/** Number of values less than `x` in a sorted list. */
 export function countBelow(sorted: Float64Array, x: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {

@@ -3,7 +3,7 @@ import { dayMs, hourMs, minuteMs } from '../../base/window.ts';
 import { type Trade, toSidePrice } from './simulate.ts';
 import { countBelow, type SymbolSeries } from './symbol-series.ts';
 
-/** What objectives are made of, summed over symbols. */
+/** Totals over symbols, from which objectives are computed. */
 export interface TradeTotals {
   trades: number;
   /** Trades with a gain. */
@@ -12,10 +12,10 @@ export interface TradeTotals {
   /** Dollars. */
   pnl: number;
   fees: number;
-  /** Trades that were settled, and the sum over them of (price at the fill - outcome)². */
+  /** Number of settled trades, and their sum of (price at the fill - outcome)². */
   settled: number;
   brier: number;
-  /** By sample, dollars: what was gained since the one before, and what is held then at its last price, less what it cost. */
+  /** Per sample, in dollars: realized gain since the previous sample, and unrealized gain at the last price. */
   readonly gainedSamples: Float64Array;
   readonly heldSamples: Float64Array;
 }
@@ -32,28 +32,28 @@ export const createTradeTotals = (samples: SampleTimes): TradeTotals => ({
   heldSamples: new Float64Array(samples.t.length),
 });
 
-/** Adds the trades of one symbol, in their order. */
+/** Adds the trades of one symbol, in order. */
 export function addTrades(
-  tally: TradeTotals,
+  totals: TradeTotals,
   series: SymbolSeries,
   trades: readonly Trade[],
   samples: SampleTimes,
 ): void {
   for (const trade of trades) {
-    tally.trades++;
-    if (trade.pnl > 0) tally.wins++;
-    tally.contracts += trade.contracts;
-    tally.pnl += trade.pnl;
-    tally.fees += trade.entry_fees + trade.exit_fees;
+    totals.trades++;
+    if (trade.pnl > 0) totals.wins++;
+    totals.contracts += trade.contracts;
+    totals.pnl += trade.pnl;
+    totals.fees += trade.entry_fees + trade.exit_fees;
     if (series.settlement !== null && trade.exit === 'settled') {
-      tally.settled++;
-      tally.brier += (trade.price - series.settlement.outcome) ** 2;
+      totals.settled++;
+      totals.brier += (trade.price - series.settlement.outcome) ** 2;
     }
-    addToEquity(tally, series, trade, samples);
+    addToEquity(totals, series, trade, samples);
   }
 }
 
-/** Adds another tally. Sums of doubles depend on their order: who wants the same bytes adds in the same order. */
+/** Adds other totals. Floating-point sums depend on the order: merge in a fixed order for reproducible results. */
 export function mergeTradeTotals(to: TradeTotals, other: TradeTotals): void {
   to.trades += other.trades;
   to.wins += other.wins;
@@ -75,7 +75,7 @@ function addToEquity(
   samples: SampleTimes,
 ): void {
   const { side, contracts, paid, filled_at, exited_at, entry_fees } = trade;
-  // What happens at a sample's own moment counts from the next one on.
+  // Events at the time of a sample count from the next sample.
   const first = countBelow(samples.t, filled_at + 1);
   const last = countBelow(samples.t, exited_at + 1);
   let tick = first < last ? countBelow(t, samples.t[first]!) : 0;
@@ -84,11 +84,11 @@ function addToEquity(
     const price = Math.min(1, Math.max(0, p[tick - 1]!));
     heldSamples[k]! += contracts * (toSidePrice(side, price) - paid) - entry_fees;
   }
-  // Nothing ends at the end of a run or after it: the last sample has it.
+  // All exits are before the end of the run, which is the last sample.
   gainedSamples[last]! += trade.pnl;
 }
 
-/** The value of a run at each sample, dollars. */
+/** Equity at each sample, in dollars. */
 export function computeEquity({ gainedSamples, heldSamples }: TradeTotals): Float64Array {
   let sum = 0;
   return gainedSamples.map((value, k) => {
@@ -99,33 +99,33 @@ export function computeEquity({ gainedSamples, heldSamples }: TradeTotals): Floa
 
 const sampleStepsMs = [minuteMs, 5 * minuteMs, 15 * minuteMs, hourMs, 6 * hourMs, dayMs] as const;
 
-/** Samples of one curve, where a day a step is not too many already. */
+/** Maximum number of samples of a curve, unless the step is a day. */
 const samplesMax = 1000;
 
-/** Moments at which the value of a run is taken: what happened before each of them counts. */
+/** Sample times of the equity curve. A sample includes all events before its time. */
 export interface SampleTimes {
-  /** Milliseconds between two of them, but for the first and the last. */
+  /** Step in milliseconds. The first and the last interval may be shorter. */
   readonly stepMs: number;
-  /** Epoch milliseconds, ascending: every multiple of the step inside the run, and the run's end. */
+  /** Epoch milliseconds, ascending: the multiples of the step within the run, and the end of the run. */
   readonly t: Float64Array;
 }
 
-/** The finest step of minutes, hours or a day that gives at most 1,000 samples; of many years there are more, one a day. */
+/** Chooses the smallest step with at most `samplesMax` samples. The largest step is a day, also if it gives more samples. */
 export function computeSampleTimes({ from, to }: Window): SampleTimes {
   const stepMs = sampleStepsMs.find((step) => (to - from) / step <= samplesMax) ?? dayMs;
   const first = (Math.floor(from / stepMs) + 1) * stepMs;
-  const inside = Math.max(0, Math.ceil((to - first) / stepMs));
-  const t = Float64Array.from({ length: inside + 1 }, (_, k) => (k === inside ? to : first + k * stepMs));
+  const innerCount = Math.max(0, Math.ceil((to - first) / stepMs));
+  const t = Float64Array.from({ length: innerCount + 1 }, (_, k) => (k === innerCount ? to : first + k * stepMs));
   return { stepMs, t };
 }
 
-/** Which of the samples are the ends of UTC days, and the last one. */
+/** Indexes of the samples at the ends of UTC days, and of the last sample. */
 export const findDayEnds = ({ t }: SampleTimes): number[] =>
   [...t.keys()].filter((k) => t[k]! % dayMs === 0 || k === t.length - 1);
 
-/** Prices of settled symbols against their outcomes, by decile: the first holds prices below 0.1, the last from 0.9 on. */
+/** Prices and outcomes of settled symbols by decile of the price. */
 export interface Calibration {
-  /** Ticks by decile, the sums of their prices, of their outcomes, and of (price - outcome)². */
+  /** Per decile: number of ticks, and sums of prices, of outcomes, and of (price - outcome)². */
   readonly ticks: Float64Array;
   readonly prices: Float64Array;
   readonly outcomes: Float64Array;
@@ -141,14 +141,14 @@ export const createCalibration = (): Calibration => ({
   brier: new Float64Array(decilesCount),
 });
 
-/** Adds the ticks of a symbol in a window and before its settlement; a price that no contract can have counts nowhere. */
+/** Adds the ticks of a symbol in a window before its settlement. Skips prices outside of [0, 1]. */
 export function addSeriesCalibration(
   { ticks, prices, outcomes, brier }: Calibration,
   series: SymbolSeries,
   { from, to }: Window,
 ): void {
   const { t, p, settlement } = series;
-  // What was settled after the window was not known in it.
+  // Later settlements are not known within the window.
   if (settlement === null || settlement.at >= to) return;
   const { at, outcome } = settlement;
   const end = countBelow(t, Math.min(to, at));
@@ -163,7 +163,7 @@ export function addSeriesCalibration(
   }
 }
 
-/** By its bounds as doubles: the product of what is just below one of them may be rounded up to it. */
+/** Decile of a price. Corrects the rounding of products just below a bound. */
 function toDecile(price: number): number {
   const decile = Math.min(decilesCount - 1, Math.floor(price * decilesCount));
   return price < decile / decilesCount ? decile - 1 : decile;

@@ -7,62 +7,61 @@ import type { ResolvedStrategy } from './run-backtest.ts';
 export interface BacktestTask {
   readonly spec: BacktestSpec;
   readonly resolvedStrategy: ResolvedStrategy;
-  /** Threads that play; none where its ticks are to be counted only. */
+  /** Number of worker threads; 0 only estimates the ticks. */
   readonly threads: number;
-  /** Ticks that are played at most, weighed as `estimateCost` does. */
+  /** Maximum cost in ticks, see `estimateCost`. */
   readonly ticksMax: number;
 }
 
 export interface BacktestOutput {
-  /** The objective's, for lists. */
+  /** Value of the objective, for lists. */
   readonly value: number | null;
-  /** JSON, as src/backtest/result.ts has it. */
+  /** JSON of a BacktestResult. */
   readonly result: string;
 }
 
 export type BacktestFailureReason = 'unfit' | 'too large' | 'damaged' | 'full' | 'unexpected';
 
-/** Why there is no result. */
+/** A failed backtest. */
 export interface BacktestFailure extends JobFailure {
   readonly why: BacktestFailureReason;
-  /** What cannot be run as it was asked for, by field; of others none. */
+  /** Faults of the request; empty for other failures. */
   readonly faults: readonly Fault[];
 }
 
-/** What a user is told. */
+/** Messages for users. */
 export const failureMessages: Readonly<Record<Exclude<BacktestFailureReason, 'unfit'>, string>> = {
-  'too large':
-    'It is too large for the service. Ask for less: fewer symbols, a shorter time or fewer points of a grid.',
-  damaged: 'Files that it needs are damaged in the archive. Ask again once they are repaired.',
-  full: 'The disk of the service is full. Ask again once there is room.',
-  unexpected: 'It could not be run here, and the request is not to blame. The log of the service says why.',
+  'too large': 'The backtest is too large for this service. Use fewer symbols, a shorter window or fewer grid points.',
+  damaged: 'Files that the backtest needs are damaged. Try again after the archive is repaired.',
+  full: 'The disk of the service is full. Try again later.',
+  unexpected: 'The backtest failed because of an internal error. See the log of the service.',
 };
 
-/** What is known of an error that ended a run. */
+/** Converts an error of a run to a failure. */
 export function toBacktestFailure(error: unknown): BacktestFailure {
   const failure = error instanceof JobThreadError ? (error.failure as Partial<BacktestFailure>) : {};
   return { why: 'unexpected', message: String(error), faults: [], ...failure };
 }
 
 /**
- * Runs a backtest in a thread of its own, which has others that play: hashing files, and adding up, would hold up everybody
- * else here.
- * @throws the signal's reason once it is aborted, else JobThreadError
+ * Runs a backtest in its own thread, which starts worker threads. Hashing files and merging totals would block the event loop
+ * of the service.
+ * @throws the signal's reason if it is aborted, otherwise JobThreadError
  */
 export const runBacktestInThread = (
   archive: Archive,
-  asked: BacktestTask,
-  watching: JobContext,
+  task: BacktestTask,
+  context: JobContext,
 ): Promise<BacktestOutput> =>
-  runInThread({ name: './backtest-job-thread', beside: import.meta.url }, archive, asked, watching);
+  runInThread({ name: './backtest-job-thread', beside: import.meta.url }, archive, task, context);
 
 /**
- * Whether a backtest would play more ticks than it may. What else is wrong with it, the run tells.
- * @throws the signal's reason once it is aborted
+ * Whether the cost of a backtest exceeds `ticksMax`. Other errors are ignored; the run reports them.
+ * @throws the signal's reason if it is aborted
  */
-export async function isTooLarge(archive: Archive, asked: Omit<BacktestTask, 'threads'>, signal: AbortSignal) {
+export async function isTooLarge(archive: Archive, task: Omit<BacktestTask, 'threads'>, signal: AbortSignal) {
   try {
-    await runBacktestInThread(archive, { ...asked, threads: 0 }, { signal, progress() {} });
+    await runBacktestInThread(archive, { ...task, threads: 0 }, { signal, progress() {} });
     return false;
   } catch (error) {
     signal.throwIfAborted();

@@ -11,15 +11,15 @@ import { expandGrid } from '../strategy/parse-strategy.ts';
 import type { BacktestFailure, BacktestOutput, BacktestTask } from './backtest-in-thread.ts';
 import { bindGridPoints, type ResolvedStrategy, runBacktest } from './run-backtest.ts';
 
-// The entry of a thread of its own: one backtest.
+// Entry point of a thread that runs one backtest.
 
 async function runTask(
   archive: Archive,
   { spec, resolvedStrategy, threads, ticksMax }: BacktestTask,
-  watching: JobContext,
+  context: JobContext,
 ): Promise<BacktestOutput> {
   if (threads === 0) {
-    const ticks = await estimateTicks(archive, spec, resolvedStrategy, systemRandom, watching.signal);
+    const ticks = await estimateTicks(archive, spec, resolvedStrategy, systemRandom, context.signal);
     if (ticks > ticksMax) throw new BacktestTooLargeError(`${ticks} ticks`);
     return { value: null, result: '' };
   }
@@ -27,7 +27,7 @@ async function runTask(
     random: systemRandom,
     threads,
     ticksMax,
-    ...watching,
+    ...context,
   });
   return { value: result.value, result: JSON.stringify(result) };
 }
@@ -42,21 +42,21 @@ function toFailure(error: unknown): Omit<BacktestFailure, 'message'> {
 const memoryBytesMax = 512 * 1024 ** 2;
 
 /**
- * What a backtest weighs that is not to be run now. Only the symbols dataset is read for it.
- * @throws InvalidBacktestError as it would be thrown for the run
+ * Estimates the cost of a backtest without running it. Reads only the symbols dataset.
+ * @throws InvalidBacktestError the same as runBacktest
  */
 async function estimateTicks(
   archive: Archive,
-  asked: BacktestSpec,
-  found: ResolvedStrategy,
+  spec: BacktestSpec,
+  resolved: ResolvedStrategy,
   random: Random,
   signal: AbortSignal,
 ): Promise<number> {
-  const strategies = bindGridPoints(expandGrid(asked.grid), asked, found);
+  const strategies = bindGridPoints(expandGrid(spec.grid), spec, resolved);
   const { query, pinned, close } = await openPinned(archive, { names: ['symbols'], memoryBytesMax }, random);
   try {
-    const universe = await readUniverse(query, asked, signal);
-    const span = computeSpan(universe.members, asked, pinned.manifest.created_at);
+    const universe = await readUniverse(query, spec, signal);
+    const span = computeSpan(universe.members, spec, pinned.manifest.created_at);
     return span === null ? 0 : estimateCost(universe, span, strategies);
   } finally {
     await close();

@@ -7,14 +7,14 @@ import type { TickReadFilter } from '../data/tick-columns.ts';
 import type { RunTotals } from '../engine/run-series.ts';
 import { type BatchPlan, runBatch } from './run-batch.ts';
 
-// What a thread that plays backtests is asked to do. It ends with the run that it plays for, and its DuckDB with it.
+// Tasks of a worker thread. The thread and its DuckDB end with the run.
 
 interface WorkerTask {
-  /** Where the files are, and where may be put aside what does not fit in memory. */
+  /** Folder of the files, and folder for temporary files. */
   readonly root: string;
   readonly scratch: string;
   readonly sources: readonly DatasetFiles[];
-  /** Shared: 1 once nothing of it is wanted any more. */
+  /** Shared; 1 if the run is cancelled. */
   readonly stopped: Int32Array;
 }
 
@@ -24,44 +24,48 @@ export interface BatchTask extends WorkerTask {
   readonly cut: TickReadFilter;
 }
 
-/** What coverage lacks of some lives; over coverage alone. */
+/** Computes the uncovered time of lifetimes. */
 export interface CoverageTask extends WorkerTask {
   readonly lifetimes: readonly LifetimeWindow[];
 }
 
-/** What a class of errors tells is lost between threads: those that are meant for people go as what they say. */
+/** Expected errors are passed as data, because error classes are lost between threads. */
 export type TaskResult<T> = { readonly done: T } | { readonly failed: TaskFailure };
 
 export type TaskFailure = Pick<OddslakeError, 'exitCode' | 'message' | 'stack'>;
 
-/** What DuckDB may hold in one thread. */
+/** Memory limit of DuckDB per thread. */
 const memoryBytesMax = 512 * 1024 ** 2;
 
-/** How often it is looked whether a task is wanted still, while DuckDB works for it; milliseconds. */
+/** Interval of checks for cancellation while DuckDB runs, in ms. */
 const stopPollMs = 50;
 
 let engine: Promise<QueryEngine> | undefined;
 
-/** Opens what all tasks need. What goes wrong here goes wrong again with the first of them. */
+/** Opens DuckDB in advance. Errors are ignored by the caller, because the first task repeats them. */
 export async function wake({ root, scratch }: Pick<WorkerTask, 'root' | 'scratch'>): Promise<void> {
   await openSharedEngine(root, scratch);
 }
 
 export const play = (task: BatchTask): Promise<TaskResult<RunTotals>> =>
-  runTask(task, ({ batch, plan, cut, scratch }, query, breaking) =>
-    runBatch(query, batch, plan, cut, { scratch, ...breaking }),
+  runTask(task, ({ batch, plan, cut, scratch }, query, cancellation) =>
+    runBatch(query, batch, plan, cut, { scratch, ...cancellation }),
   );
 
 export const lack = (task: CoverageTask): Promise<TaskResult<CoverageTotals>> =>
   runTask(task, ({ lifetimes }, query, { signal }) => computeCoverageTotals(query, lifetimes, signal));
 
-/** How a task is broken off, as a batch is. */
+/** Cancellation of a task. */
 interface TaskCancellation {
   readonly signal: AbortSignal;
   checkStopped(): void;
 }
 
-type TaskFunction<Asked extends WorkerTask, T> = (task: Asked, query: Query, breaking: TaskCancellation) => Promise<T>;
+type TaskFunction<Asked extends WorkerTask, T> = (
+  task: Asked,
+  query: Query,
+  cancellation: TaskCancellation,
+) => Promise<T>;
 
 async function runTask<Asked extends WorkerTask, T>(task: Asked, work: TaskFunction<Asked, T>): Promise<TaskResult<T>> {
   try {
@@ -74,7 +78,7 @@ async function runTask<Asked extends WorkerTask, T>(task: Asked, work: TaskFunct
 }
 
 function openSharedEngine(root: string, scratch: string): Promise<QueryEngine> {
-  // One thread, as there are as many of them as are worth their while; with one the order of rows is that of the files.
+  // One DuckDB thread, because the pool already uses all cores, and because it keeps rows in file order.
   engine ??= createQueryEngine(root, { threads: 1, memoryBytesMax, scratch });
   return engine;
 }
@@ -82,17 +86,17 @@ function openSharedEngine(root: string, scratch: string): Promise<QueryEngine> {
 async function executeTask<Asked extends WorkerTask, T>(task: Asked, work: TaskFunction<Asked, T>): Promise<T> {
   const { root, scratch, sources, stopped } = task;
   const stop = new AbortController();
-  const look = (): void => {
-    if (Atomics.load(stopped, 0) === 1) stop.abort(new Error('the backtest was broken off'));
+  const checkStopped = (): void => {
+    if (Atomics.load(stopped, 0) === 1) stop.abort(new Error('the backtest was cancelled'));
   };
-  look();
+  checkStopped();
   stop.signal.throwIfAborted();
   const query = await (await openSharedEngine(root, scratch)).openQuery(sources, []);
-  const looking = setInterval(look, stopPollMs);
+  const timer = setInterval(checkStopped, stopPollMs);
   try {
-    return await work(task, query, { signal: stop.signal, checkStopped: look });
+    return await work(task, query, { signal: stop.signal, checkStopped: checkStopped });
   } finally {
-    clearInterval(looking);
+    clearInterval(timer);
     await query.close();
   }
 }

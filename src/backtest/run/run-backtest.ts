@@ -29,110 +29,110 @@ import type { Strategy } from '../strategy/strategy.ts';
 import type { BatchPlan } from './run-batch.ts';
 import { type BatchWorkers, openBatchWorkers } from './worker-pool.ts';
 
-/** What goes on beside a run. */
+/** Resources and callbacks of a run. */
 export interface BacktestRunContext {
   readonly random: Random;
   readonly signal: AbortSignal;
-  /** Threads that play, at least 1. */
+  /** Number of worker threads, at least 1. */
   readonly threads: number;
-  /** Ticks that are played at most, weighed as `estimateCost` does; any number where it is not given. */
+  /** Maximum cost in ticks, see `estimateCost`. Default: unlimited. */
   readonly ticksMax?: number;
-  /** Told now and then how many batches of how many are done. */
+  /** Called with the number of finished batches and their total. */
   progress(done: number, total: number): void;
 }
 
-/** The strategy that is asked for, as it was found by its name. */
+/** The strategy of a request. */
 export interface ResolvedStrategy {
   readonly strategy: Strategy;
-  /** Of a user's strategy; else null. */
+  /** Version of a saved strategy, otherwise null. */
   readonly version: number | null;
 }
 
 /**
- * Runs a backtest on one generation of the archive. A grid is run with all of its points on what they are chosen by and on
- * what is held out; then the best of them is told one by one, on what was held out.
- * @throws InvalidBacktestError where what is asked cannot be run; BacktestTooLargeError; UsageError for a symbol that nobody knows; DamageError for
- *   damaged files; the signal's reason once it is aborted
+ * Runs a backtest on one generation of the archive. With a grid, runs all points on the in-sample and on the held-out window,
+ * then the best point on the held-out window with details.
+ * @throws InvalidBacktestError for an invalid request; BacktestTooLargeError; DamageError for damaged files; the signal's
+ *   reason if it is aborted
  */
 export async function runBacktest(
   archive: Archive,
-  asked: BacktestSpec,
-  found: ResolvedStrategy,
+  spec: BacktestSpec,
+  resolved: ResolvedStrategy,
   { random, signal, threads, progress, ticksMax = Number.POSITIVE_INFINITY }: BacktestRunContext,
 ): Promise<BacktestResult> {
-  const points = expandGrid(asked.grid);
-  const strategies = bindGridPoints(points, asked, found);
-  const looks = mergeDataDependencies(strategies);
-  const ground = await openBacktestData(
+  const points = expandGrid(spec.grid);
+  const strategies = bindGridPoints(points, spec, resolved);
+  const dependencies = mergeDataDependencies(strategies);
+  const data = await openBacktestData(
     archive,
-    { ...computeDataRange(asked, looks), hasStates: looks.needsStates || looks.needsVenues },
+    { ...computeDataRange(spec, dependencies), hasStates: dependencies.needsStates || dependencies.needsVenues },
     random,
     signal,
   );
-  let players: BatchWorkers | undefined;
+  let workers: BatchWorkers | undefined;
   try {
-    const universe = await readUniverse(ground.query, asked, signal);
-    const span = computeSpan(universe.members, asked, ground.publishedAt);
+    const universe = await readUniverse(data.query, spec, signal);
+    const span = computeSpan(universe.members, spec, data.publishedAt);
     if (span === null)
-      throw new InvalidBacktestError([{ name: 'from', reason: 'leaves no tick of any symbol that is asked for' }]);
-    // Before all files are hashed: a large run would be told of it late.
-    const weight = estimateCost(universe, span, strategies);
-    if (weight > ticksMax) throw new BacktestTooLargeError(`${weight} ticks`);
-    const split = Object.keys(asked.grid).length === 0 ? null : splitSpan(span, asked);
-    const told = split === null ? span : split[1];
-    requireGridWithinMax(points.length, split ?? [told]);
-    const markets = looks.needsVenues ? await readMarketIndex(ground.query, span.to, signal) : null;
-    const batchesOn = (window: Window): Batch[] =>
-      planBatches(universe, { from: lookFromOn(window, span), to: window.to }, ground.parts, markets);
-    const [all, last] = [batchesOn(span), batchesOn(told)];
-    const batches = last.length + (split === null ? 0 : all.length);
+      throw new InvalidBacktestError([{ name: 'from', reason: 'leaves no ticks of the selected symbols' }]);
+    // Before the files are hashed, so that a too large request fails early.
+    const cost = estimateCost(universe, span, strategies);
+    if (cost > ticksMax) throw new BacktestTooLargeError(`${cost} ticks`);
+    const split = Object.keys(spec.grid).length === 0 ? null : splitSpan(span, spec);
+    const resultWindow = split === null ? span : split[1];
+    requireGridWithinMax(points.length, split ?? [resultWindow]);
+    const markets = dependencies.needsVenues ? await readMarketIndex(data.query, span.to, signal) : null;
+    const createBatches = (window: Window): Batch[] =>
+      planBatches(universe, { from: lookFromOn(window, span), to: window.to }, data.parts, markets);
+    const [allBatches, resultBatches] = [createBatches(span), createBatches(resultWindow)];
+    const batches = resultBatches.length + (split === null ? 0 : allBatches.length);
     let done = 0;
-    const threadsUsed = Math.min(threads, Math.max(all.length, last.length));
-    players = await openBatchWorkers(ground, threadsUsed, signal, () => progress(++done, batches));
-    await ground.requireIntact(signal);
-    const lacking = players.computeCoverage(clipLifetimes(universe.members, told), told);
-    // Where it is played that fails first, nobody asks for it any more.
-    lacking.catch(() => {});
-    if (looks.needsStates && batches > writeStatesBatchesMin) await ground.writeStates(span.to, signal);
+    const threadsUsed = Math.min(threads, Math.max(allBatches.length, resultBatches.length));
+    workers = await openBatchWorkers(data, threadsUsed, signal, () => progress(++done, batches));
+    await data.requireIntact(signal);
+    const uncovered = workers.computeCoverage(clipLifetimes(universe.members, resultWindow), resultWindow);
+    // Not awaited if a batch fails first.
+    uncovered.catch(() => {});
+    if (dependencies.needsStates && batches > writeStatesBatchesMin) await data.writeStates(span.to, signal);
 
-    let [grid, chosen]: [BacktestResult['grid'], Strategy | undefined] = [null, strategies[0]];
+    let [grid, chosenStrategy]: [BacktestResult['grid'], Strategy | undefined] = [null, strategies[0]];
     if (split !== null) {
       const plan = { strategies, spans: split, isDetailed: false };
-      grid = createGridResult(asked, points, split, await players.runBatches(all, planOn(span, span, plan)));
-      chosen = strategies[grid.best ?? 0];
+      grid = createGridResult(spec, points, split, await workers.runBatches(allBatches, planOn(span, span, plan)));
+      chosenStrategy = strategies[grid.best ?? 0];
     }
-    // What was held out is looked back on from as far as the grid was: its values are those that are told here.
-    const plan = { strategies: [chosen!], spans: [told], isDetailed: true };
-    const run = await players.runBatches(last, planOn(told, span, plan));
-    const coverage = toCoverageShare(await lacking);
-    const framed = {
-      asked,
-      strategy: chosen!,
-      strategy_version: found.version,
+    // The same lookback as for the grid, so that the values are the same.
+    const plan = { strategies: [chosenStrategy!], spans: [resultWindow], isDetailed: true };
+    const totals = await workers.runBatches(resultBatches, planOn(resultWindow, span, plan));
+    const coverage = toCoverageShare(await uncovered);
+    const resultContext = {
+      asked: spec,
+      strategy: chosenStrategy!,
+      strategy_version: resolved.version,
       grid,
       coverage,
-      archive: ground.archiveUsed,
+      archive: data.archiveUsed,
     };
-    return createBacktestResult(framed, told, run);
+    return createBacktestResult(resultContext, resultWindow, totals);
   } finally {
     try {
-      await players?.close();
+      await workers?.close();
     } finally {
-      await ground.close();
+      await data.close();
     }
   }
 
   function planOn(window: Window, span: Window, plan: BatchPlan['runPlan']): BatchPlan {
-    const { parts, hasBooks } = ground;
-    const { needsStates } = looks;
-    const statesFrom = computeReadFrom(span.from, looks);
+    const { parts, hasBooks } = data;
+    const { needsStates } = dependencies;
+    const statesFrom = computeReadFrom(span.from, dependencies);
     const lookFrom = lookFromOn(window, span);
     return { runPlan: plan, parts, span: window, readFrom: lookFrom, statesFrom, hasStates: needsStates, hasBooks };
   }
 
-  /** What was held out is looked back on from as far as all of the run is. */
+  /** The held-out window uses the lookback of the whole run. */
   function lookFromOn(window: Window, span: Window): number {
-    return looks.lookbackMs === 0 ? window.from : computeReadFrom(span.from, looks);
+    return dependencies.lookbackMs === 0 ? window.from : computeReadFrom(span.from, dependencies);
   }
 }
 
@@ -143,55 +143,55 @@ const toCoverageShare = ({ lifetimeMs, uncoveredMs }: CoverageTotals): BacktestR
 });
 
 /**
- * The strategy at every point of a grid.
+ * Binds the strategy to every point of a grid.
  * @throws InvalidBacktestError
  */
 export const bindGridPoints = (
   points: readonly ParameterPoint[],
-  asked: BacktestSpec,
-  found: ResolvedStrategy,
-): Strategy[] => points.map((point) => bindStrategy(asked, found, point));
+  spec: BacktestSpec,
+  resolved: ResolvedStrategy,
+): Strategy[] => points.map((point) => bindStrategy(spec, resolved, point));
 
-/** With more batches than these, what was known of markets is put in order once, rather than all of it read for each. */
+/** With more batches than this, market states are sorted once instead of read for each batch. */
 const writeStatesBatchesMin = 4;
 
-/** Points times samples of one run: each of them takes 16 bytes, several times. */
+/** Maximum of points times samples of a run, each of which takes several times 16 bytes. */
 const gridCellsMax = 2_000_000;
 
-/** @throws InvalidBacktestError where the curves of all points take too much memory */
+/** @throws InvalidBacktestError if the equity curves of all points take too much memory */
 function requireGridWithinMax(points: number, spans: readonly Window[]): void {
   const samples = spans.reduce((sum, span) => sum + computeSampleTimes(span).t.length, 0);
   if (points * samples <= gridCellsMax) return;
-  const reason = `has ${points} points, too many for a span with ${samples} samples: take at most ${Math.floor(gridCellsMax / samples)}, or a shorter span`;
+  const reason = `has ${points} points, too many for a window with ${samples} samples: use at most ${Math.floor(gridCellsMax / samples)} points, or a shorter window`;
   throw new InvalidBacktestError([{ name: 'grid', reason }]);
 }
 
-function bindStrategy(asked: BacktestSpec, { strategy }: ResolvedStrategy, point: ParameterPoint): Strategy {
-  const both = Object.keys(point).find((name) => Object.hasOwn(asked.parameters, name));
-  if (both !== undefined)
-    throw new InvalidBacktestError([{ name: `parameters.${both}`, reason: 'is in the grid, too' }]);
-  const read = bindParameters(strategy, { ...asked.parameters, ...point });
-  if ('faults' in read) throw new InvalidBacktestError(read.faults.map((fault) => toPointFault(fault, point)));
-  return read.strategy;
+function bindStrategy(spec: BacktestSpec, { strategy }: ResolvedStrategy, point: ParameterPoint): Strategy {
+  const duplicate = Object.keys(point).find((name) => Object.hasOwn(spec.parameters, name));
+  if (duplicate !== undefined)
+    throw new InvalidBacktestError([{ name: `parameters.${duplicate}`, reason: 'is also in the grid' }]);
+  const bound = bindParameters(strategy, { ...spec.parameters, ...point });
+  if ('faults' in bound) throw new InvalidBacktestError(bound.faults.map((fault) => toPointFault(fault, point)));
+  return bound.strategy;
 }
 
-/** A parameter is named where its value was given. */
+/** Reports a fault at the place where the value was given. */
 function toPointFault({ name, reason }: Fault, point: ParameterPoint): Fault {
   const [, parameter = ''] = /^parameters\.(.*)$/s.exec(name) ?? [];
   return { name: Object.hasOwn(point, parameter) ? `grid.${parameter}` : name, reason };
 }
 
-function splitSpan(span: Window, asked: BacktestSpec): readonly [Window, Window] {
-  const split = splitWindow(span, asked.held_out);
+function splitSpan(span: Window, spec: BacktestSpec): readonly [Window, Window] {
+  const split = splitWindow(span, spec.held_out);
   if (split === undefined)
-    throw new InvalidBacktestError([{ name: 'held_out', reason: 'leaves nothing to choose by, or to judge on' }]);
+    throw new InvalidBacktestError([{ name: 'held_out', reason: 'leaves one part of the window empty' }]);
   return split;
 }
 
-/** What may be read of the archive. */
-const computeDataRange = ({ from, to, symbols }: BacktestSpec, looks: DataDependencies) => ({
-  from: from === null ? null : computeReadFrom(from, looks),
+/** Data range of a request. */
+const computeDataRange = ({ from, to, symbols }: BacktestSpec, dependencies: DataDependencies) => ({
+  from: from === null ? null : computeReadFrom(from, dependencies),
   to,
-  // Their other venues are known only once the symbols are read.
-  symbols: looks.needsVenues ? [] : (symbols ?? []),
+  // Other venues are known only after the symbols are read.
+  symbols: dependencies.needsVenues ? [] : (symbols ?? []),
 });

@@ -8,90 +8,97 @@ import { readTicks, type TickColumns, type TickReadFilter, TooManyTicksError } f
 import { mergeRunTotals, type RunPlan, type RunTotals, runSeries } from '../engine/run-series.ts';
 import type { MarketState, OrderBookSeries, SymbolSeries, Venue } from '../engine/symbol-series.ts';
 
-/** What a thread is given to play. */
+/** Plan of a batch run. */
 export interface BatchPlan {
   readonly runPlan: RunPlan;
   readonly parts: number;
-  /** Of the first span to the last, epoch milliseconds. */
+  /** From the start of the first window to the end of the last, epoch ms. */
   readonly span: Window;
-  /** From when on ticks are looked back on. */
+  /** Start of the ticks, including lookback. */
   readonly readFrom: number;
-  /** From when on it is looked for what was known of markets. */
+  /** Start of the market states. */
   readonly statesFrom: number;
   readonly hasStates: boolean;
   readonly hasBooks: boolean;
 }
 
-/** What there is around a batch. */
+/** Resources of a batch run. */
 export interface BatchContext {
-  /** A folder for what does not fit in memory; made if need be. */
+  /** Folder for temporary files, created if needed. */
   readonly scratch: string;
   readonly signal: AbortSignal;
-  /** Asked now and then while nothing else can be heard; aborts the signal where it is time to. */
+  /** Called regularly in synchronous code; aborts the signal if the run is cancelled. */
   checkStopped(): void;
 }
 
-/** A guess of its ticks may be wrong: with so many times more, a batch is played in halves. */
+/** A batch with more than this multiple of the estimated maximum of ticks is split in halves. */
 const estimateFactorMax = 2;
 
 /**
- * Loads a batch and plays it.
- * @param query over the files that it may need, ticks by their part
- * @param cut what of these is not to be read
- * @param ticksMax with more of them it is played in halves, as long as there are any
+ * Loads and runs a batch.
+ * @param query over the files of the batch, ticks by part
+ * @param cut filters for reading ticks
+ * @param ticksMax with more ticks, the batch is split in halves if possible
  */
 export async function runBatch(
   query: Query,
   batch: Batch,
   plan: BatchPlan,
-  cut: TickReadFilter,
-  around: BatchContext,
+  filter: TickReadFilter,
+  context: BatchContext,
   ticksMax = batchTicksMax * estimateFactorMax,
 ): Promise<RunTotals> {
-  const { scratch, signal, checkStopped } = around;
+  const { scratch, signal, checkStopped } = context;
   const { members } = batch;
   const halves = splitBatch(batch);
-  const ticks = await loadTicks(query, batch, plan, cut, halves === null ? Number.POSITIVE_INFINITY : ticksMax, signal);
+  const ticks = await loadTicks(
+    query,
+    batch,
+    plan,
+    filter,
+    halves === null ? Number.POSITIVE_INFINITY : ticksMax,
+    signal,
+  );
   if (ticks === null) {
-    const less = { ...cut, symbols: true };
+    const symbolFilter = { ...filter, symbols: true };
     const [first, second] = halves!;
-    const done = await runBatch(query, first, plan, less, around, ticksMax);
-    return mergeRunTotals(done, await runBatch(query, second, plan, less, around, ticksMax));
+    const firstTotals = await runBatch(query, first, plan, symbolFilter, context, ticksMax);
+    return mergeRunTotals(firstTotals, await runBatch(query, second, plan, symbolFilter, context, ticksMax));
   }
   const symbols = members.map(({ symbol }) => symbol);
   const states = plan.hasStates ? await readMarketStates(query, symbols, plan.span.to, signal) : new Map();
   const times = new Map(symbols.map((symbol) => [symbol, ticks.get(symbol)!.t]));
-  const shelf = openOrderBookStore(scratch);
+  const bookStore = openOrderBookStore(scratch);
   try {
-    const books = plan.hasBooks ? await readOrderBooks(query, times, plan.span, shelf, signal) : new Map();
+    const books = plan.hasBooks ? await readOrderBooks(query, times, plan.span, bookStore, signal) : new Map();
     return runSeries(plan.runPlan, createSeries(batch, ticks, states, books), () => {
       checkStopped();
       signal.throwIfAborted();
     });
   } finally {
-    shelf.close();
+    bookStore.close();
   }
 }
 
-/** Two batches in the place of one, what has to be played together in one of them; null where that is all of it. */
+/** Splits a batch in two without splitting markets; null if there is only one market. */
 function splitBatch({ members, otherVenues }: Batch): readonly [Batch, Batch] | null {
   const groups = groupByMarket(members);
   if (groups.length < 2) return null;
-  const half = (some: readonly BatchSymbol[][]): Batch => {
-    const own = some.flat();
-    const names = new Set(own.map(({ marketGroup }) => marketGroup));
-    return { members: own, otherVenues: otherVenues.filter(({ marketGroup }) => names.has(marketGroup)) };
+  const createHalf = (groupsHalf: readonly BatchSymbol[][]): Batch => {
+    const halfMembers = groupsHalf.flat();
+    const names = new Set(halfMembers.map(({ marketGroup }) => marketGroup));
+    return { members: halfMembers, otherVenues: otherVenues.filter(({ marketGroup }) => names.has(marketGroup)) };
   };
   const middle = groups.length >> 1;
-  return [half(groups.slice(0, middle)), half(groups.slice(middle))];
+  return [createHalf(groups.slice(0, middle)), createHalf(groups.slice(middle))];
 }
 
-/** The ticks of all symbols of a batch; null where they are too many. */
+/** Loads the ticks of all symbols of a batch; null if there are too many. */
 async function loadTicks(
   query: Query,
   { members, otherVenues }: Batch,
   { readFrom, span, parts }: BatchPlan,
-  cut: TickReadFilter,
+  filter: TickReadFilter,
   ticksMax: number,
   signal: AbortSignal,
 ): Promise<Map<string, TickColumns> | null> {
@@ -101,7 +108,7 @@ async function loadTicks(
   let loaded = 0;
   for (const [part, symbols] of Map.groupBy(all, (symbol) => computePartNumber(symbol, parts))) {
     try {
-      const columns = await readTicks(query, { part, symbols, window, cut }, ticksMax - loaded, signal);
+      const columns = await readTicks(query, { part, symbols, window, cut: filter }, ticksMax - loaded, signal);
       for (const [i, symbol] of symbols.entries()) out.set(symbol, columns[i]!);
       loaded += columns.reduce((sum, { t }) => sum + t.length, 0);
     } catch (error) {
@@ -121,7 +128,7 @@ function createSeries(
   books: ReadonlyMap<string, OrderBookSeries>,
 ): SymbolSeries[] {
   const groups = Map.groupBy([...members, ...otherVenues], ({ marketGroup }) => marketGroup);
-  const venuesOf = (player: BatchSymbol): Venue[] =>
+  const findVenues = (player: BatchSymbol): Venue[] =>
     player.marketGroup === null
       ? []
       : groups.get(player.marketGroup)!.flatMap((other) => createVenue(player, other, ticks));
@@ -131,13 +138,13 @@ function createSeries(
     ...(ticks.get(player.symbol) ?? noTicks),
     states: states.get(player.symbol) ?? [],
     books: books.get(player.symbol) ?? [],
-    otherVenues: venuesOf(player),
+    otherVenues: findVenues(player),
   }));
 }
 
-/** Another symbol as a venue of a market; none where it is of the same venue, or was never known to have the market. */
+/** Another symbol as a venue of a market; empty if it is on the same venue, or was never known to have the same market. */
 function createVenue(player: BatchSymbol, other: BatchSymbol, ticks: ReadonlyMap<string, TickColumns>): Venue[] {
   if (other.symbol === player.symbol || (other.source !== null && other.source === player.source)) return [];
-  const spans = findSharedWindows(player.ids, other.ids);
-  return spans.length === 0 ? [] : [{ ...(ticks.get(other.symbol) ?? noTicks), sharedWindows: spans }];
+  const sharedWindows = findSharedWindows(player.ids, other.ids);
+  return sharedWindows.length === 0 ? [] : [{ ...(ticks.get(other.symbol) ?? noTicks), sharedWindows: sharedWindows }];
 }

@@ -8,60 +8,60 @@ import { mergeRunTotals, type RunTotals } from '../engine/run-series.ts';
 import type { BatchTask, CoverageTask, TaskFailure, TaskResult } from './backtest-thread.ts';
 import type { BatchPlan } from './run-batch.ts';
 
-/** Threads that play batches. */
+/** A pool of worker threads for batches. */
 export interface BatchWorkers {
-  /** Plays batches, at least one, and adds up what became of them in their order. */
+  /** Runs batches, at least one, and merges their totals in order. */
   runBatches(batches: readonly Batch[], plan: BatchPlan): Promise<RunTotals>;
-  /** What coverage lacks, found out beside what is played. */
+  /** Computes uncovered time, concurrently with batches. */
   computeCoverage(lives: readonly LifetimeWindow[], span: Window): Promise<CoverageTotals>;
   close(): Promise<void>;
 }
 
 type TaskOutcome<T> = { readonly done: T } | { readonly error: unknown };
 
-/** Batches that are under way or done before their turn, a thread. */
+/** Maximum number of running or finished but not yet merged batches per thread. */
 const queuedPerThreadMax = 2;
 
-/** Every two thousand ticks come in memory of their own: with less, a tenth of the time went into marking the heap. */
+/** Young heap size. With less, garbage collection took a tenth of the time. */
 const heapMb = 128;
 
-/** With less of the rows being of its own symbols, a batch leaves out those of others as they are read. */
+/** If a smaller share of rows is of its own symbols, a batch filters by symbol when reading. */
 const ownRowsShareMin = 0.6;
 
-/** @param onBatch told of each batch that is done */
+/** @param onBatch called after each batch */
 export async function openBatchWorkers(
-  ground: BacktestData,
+  data: BacktestData,
   threads: number,
   signal: AbortSignal,
   onBatch: () => void,
 ): Promise<BatchWorkers> {
   signal.throwIfAborted();
   const pool = await openWorkerPool('./backtest-thread', import.meta.url, threads, heapMb);
-  // Threads are asked to stop, and then ended: one that is ended while DuckDB works in it takes the whole process with it.
+  // Threads are stopped cooperatively: terminating a thread while DuckDB runs in it crashes the process.
   const stopped = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const stop = (): void => void Atomics.store(stopped, 0, 1);
   signal.addEventListener('abort', stop, { once: true });
-  const under = new Set<Promise<unknown>>();
-  // They load what they need while files are still being looked at.
-  const place = { root: ground.root, scratch: ground.scratch, stopped };
+  const pending = new Set<Promise<unknown>>();
+  // Threads load their modules while files are still being checked.
+  const taskBase = { root: data.root, scratch: data.scratch, stopped };
   for (let thread = 0; thread < threads; thread++) {
-    const one = pool.run('wake', place).catch(() => {});
-    under.add(one);
-    void one.then(() => under.delete(one));
+    const one = pool.run('wake', taskBase).catch(() => {});
+    pending.add(one);
+    void one.then(() => pending.delete(one));
   }
 
-  /** What comes of it, and never a rejection: several are under way before anybody asks for the first. */
+  /** Starts a task. Never rejects, because several tasks run before the first result is awaited. */
   function begin<T>(name: string, task: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> {
     const one = ended<T>(name, task);
-    under.add(one);
-    void one.then(() => under.delete(one));
+    pending.add(one);
+    void one.then(() => pending.delete(one));
     return one;
   }
 
   async function ended<T>(name: string, task: () => BatchTask | CoverageTask): Promise<TaskOutcome<T>> {
     try {
-      const told = (await pool.run(name, task())) as TaskResult<T>;
-      return 'done' in told ? told : { error: toError(told.failed) };
+      const outcome = (await pool.run(name, task())) as TaskResult<T>;
+      return 'done' in outcome ? outcome : { error: toError(outcome.failed) };
     } catch (error) {
       return { error };
     }
@@ -71,43 +71,43 @@ export async function openBatchWorkers(
     const all = [...batch.members, ...batch.otherVenues];
     const window = { from: plan.readFrom, to: plan.span.to };
     const symbols = all.map(({ symbol }) => symbol);
-    const { sources, tickRows, hasRowsOutsideWindow } = ground.findFiles(symbols, window, plan.statesFrom);
-    const ticks = all.reduce((sum, member) => sum + estimateTicksIn(member, window), 0);
-    const cut = { time: hasRowsOutsideWindow, symbols: ticks < ownRowsShareMin * tickRows };
-    return { ...place, sources, batch, plan, cut };
+    const { sources, tickRows, hasRowsOutsideWindow } = data.findFiles(symbols, window, plan.statesFrom);
+    const ticks = all.reduce((total, member) => total + estimateTicksIn(member, window), 0);
+    const filter = { time: hasRowsOutsideWindow, symbols: ticks < ownRowsShareMin * tickRows };
+    return { ...taskBase, sources, batch, plan, cut: filter };
   }
 
-  /** @throws what it came to instead of a result */
+  /** @throws the error of the task */
   async function resultOf<T>(one: Promise<TaskOutcome<T>>): Promise<T> {
-    const told = await one;
+    const outcome = await one;
     signal.throwIfAborted();
-    if ('error' in told) throw told.error;
-    return told.done;
+    if ('error' in outcome) throw outcome.error;
+    return outcome.done;
   }
 
   return {
     async runBatches(batches, plan) {
-      const ahead: Promise<TaskOutcome<RunTotals>>[] = [];
-      let begun = 0;
-      let sum: RunTotals | undefined;
+      const queue: Promise<TaskOutcome<RunTotals>>[] = [];
+      let startedCount = 0;
+      let total: RunTotals | undefined;
       for (let i = 0; i < batches.length; i++) {
-        while (begun < batches.length && ahead.length < threads * queuedPerThreadMax) {
-          const batch = batches[begun++]!;
-          ahead.push(begin('play', () => taskOf(batch, plan)));
+        while (startedCount < batches.length && queue.length < threads * queuedPerThreadMax) {
+          const batch = batches[startedCount++]!;
+          queue.push(begin('play', () => taskOf(batch, plan)));
         }
-        const done = await resultOf(ahead.shift()!);
-        sum = sum === undefined ? done : mergeRunTotals(sum, done);
+        const totals = await resultOf(queue.shift()!);
+        total = total === undefined ? totals : mergeRunTotals(total, totals);
         onBatch();
       }
-      if (sum === undefined) throw new Error('there is nothing to play');
-      return sum;
+      if (total === undefined) throw new Error('no batches to run');
+      return total;
     },
     computeCoverage: (lives, span) =>
-      resultOf(begin('lack', () => ({ ...place, sources: [ground.findCoverage(span)], lifetimes: lives }))),
+      resultOf(begin('lack', () => ({ ...taskBase, sources: [data.findCoverage(span)], lifetimes: lives }))),
     async close() {
       signal.removeEventListener('abort', stop);
       stop();
-      await Promise.all(under);
+      await Promise.all(pending);
       await pool.close();
     },
   };

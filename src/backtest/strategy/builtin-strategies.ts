@@ -1,7 +1,7 @@
 import { hourMs } from '../../base/window.ts';
 import type { Condition, MeasureName, Rule, Strategy } from './strategy.ts';
 
-/** A strategy that everybody has, by name. */
+/** A built-in strategy. */
 export interface BuiltinStrategy {
   readonly name: string;
   readonly says: string;
@@ -18,11 +18,11 @@ const createRule = (side: Rule['side'], entry: Condition, exit: Condition | null
   entry,
   exit,
   size: { contracts: useParameter('contracts') },
-  // What is sold may be bought again; what is held until its end was bought once.
+  // With an exit, a symbol can be entered again; without an exit, once.
   entries_max: exit === null ? 1 : null,
 });
 
-/** Size and costs are named alike everywhere. */
+/** All built-in strategies share the parameters of size and costs. */
 const createBuiltinStrategy = (
   name: string,
   says: string,
@@ -40,7 +40,7 @@ const createBuiltinStrategy = (
 });
 
 export const builtinStrategies: readonly BuiltinStrategy[] = [
-  createBuiltinStrategy('buy_and_hold', 'buys yes at once and holds it until it is settled', {}, [
+  createBuiltinStrategy('buy_and_hold', 'buys yes at the first tick and holds it until settlement', {}, [
     createRule('yes', alwaysTrue, null),
   ]),
   createBuiltinStrategy(
@@ -57,7 +57,7 @@ export const builtinStrategies: readonly BuiltinStrategy[] = [
   ),
   createBuiltinStrategy(
     'mean_reversion',
-    'bets on a return to the moving average: enters where the price is so many standard deviations off, exits near it',
+    'bets on a return to the moving average: enters at a distance in standard deviations, exits near the average',
     { window_ms: 6 * hourMs, enter_beyond: 2, exit_within: 0.5 },
     [
       createRule(
@@ -74,7 +74,7 @@ export const builtinStrategies: readonly BuiltinStrategy[] = [
   ),
   createBuiltinStrategy(
     'momentum',
-    'follows a move: buys yes after a rise, no after a fall, and sells once the price has turned',
+    'follows a move: buys yes after a rise and no after a fall, sells when the price reverses',
     { window_ms: hourMs, move_beyond: 0.1 },
     [
       createRule(
@@ -91,7 +91,7 @@ export const builtinStrategies: readonly BuiltinStrategy[] = [
   ),
   createBuiltinStrategy(
     'favourite_longshot',
-    'buys yes of favourites and no of longshots, each once, and holds them until they are settled',
+    'buys yes of favourites and no of longshots, once per symbol, and holds them until settlement',
     { favourite_at_least: 0.9, longshot_at_most: 0.1 },
     [
       createRule('yes', { measure: 'price', at_least: useParameter('favourite_at_least') }, null),
@@ -100,7 +100,7 @@ export const builtinStrategies: readonly BuiltinStrategy[] = [
   ),
   createBuiltinStrategy(
     'cross_venue_spread',
-    'buys yes where a market is cheaper than on its other venues, and no where it is dearer, until the two are near',
+    'buys yes if a market is cheaper than on its other venues, no if it is more expensive, until prices converge',
     { window_ms: hourMs, enter_beyond: 0.05, exit_within: 0.01 },
     [
       createRule(

@@ -1,17 +1,17 @@
-/** What is wrong, and in which field: `rules[0].entry.all[1].below`, '' for the whole. */
+/** A fault of a field, such as `rules[0].entry.all[1].below`; '' for the whole input. */
 export interface Fault {
   readonly name: string;
   readonly reason: string;
 }
 
-/** Of one input, faults beyond these say nothing new. */
+/** Maximum number of reported faults. */
 const faultsMax = 50;
 
-/** Reads JSON that comes from outside, going on after a fault so that all of them are told. */
+/** Validates untrusted JSON. Continues after a fault, so that all faults are reported. */
 export class JsonValidator {
   readonly faults: Fault[] = [];
 
-  /** Of one field the first fault is told: the others mostly follow from it. */
+  /** Reports only the first fault of a field; others usually follow from it. */
   fault(name: string, reason: string): void {
     if (this.faults.length >= faultsMax || this.faults.some((fault) => fault.name === name)) return;
     this.faults.push({ name, reason });
@@ -21,7 +21,7 @@ export class JsonValidator {
     return at === '' ? name : `${at}.${name}`;
   }
 
-  /** The members of an object; with `fields` the required ones are there, and no others than those and the optional ones. */
+  /** Returns the members of an object. With `fields`, checks for missing and unknown members. */
   object(
     json: unknown,
     at: string,
@@ -36,25 +36,33 @@ export class JsonValidator {
     if (optional !== null) {
       for (const name of Object.keys(json))
         if (!required.includes(name) && !optional.includes(name))
-          this.fault(this.path(at, name), `is none of ${[...required, ...optional].join(', ')}`);
+          this.fault(this.path(at, name), `is unknown: expected one of ${[...required, ...optional].join(', ')}`);
     }
     return json as Record<string, unknown>;
   }
 
-  list(json: unknown, at: string, { least, most }: { readonly least: number; readonly most: number }): unknown[] {
+  list(
+    json: unknown,
+    at: string,
+    { least: min, most: max }: { readonly least: number; readonly most: number },
+  ): unknown[] {
     if (!Array.isArray(json)) {
       if (json !== undefined) this.fault(at, 'must be a list');
       return [];
     }
-    if (json.length < least || json.length > most) this.fault(at, `must have ${least} to ${most} members`);
-    return json.slice(0, most);
+    if (json.length < min || json.length > max) this.fault(at, `must have ${min} to ${max} members`);
+    return json.slice(0, max);
   }
 
-  /** Zero where it is none. */
-  number(json: unknown, at: string, { least, most }: { readonly least: number; readonly most: number }): number {
+  /** Returns 0 for an invalid number. */
+  number(
+    json: unknown,
+    at: string,
+    { least: min, most: max }: { readonly least: number; readonly most: number },
+  ): number {
     if (typeof json !== 'number' || !Number.isFinite(json)) this.fault(at, 'must be a number');
-    else if (json < least || json > most) this.fault(at, `must be from ${least} to ${most}`);
-    // -0 is 0, as it is once written.
+    else if (json < min || json > max) this.fault(at, `must be from ${min} to ${max}`);
+    // -0 becomes 0, as in JSON output.
     else return json === 0 ? 0 : json;
     return 0;
   }

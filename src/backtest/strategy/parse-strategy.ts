@@ -21,7 +21,7 @@ import {
 
 const noFees: Fees = { per_contract: 0, of_notional: 0, of_variance: 0 };
 
-/** Least and greatest of a number, both included. */
+/** Minimum and maximum, both included. */
 interface NumberRange {
   readonly least: number;
   readonly most: number;
@@ -33,7 +33,7 @@ const sizeRange: NumberRange = { least: 1e-6, most: contractsMax };
 const countRange: NumberRange = { least: 1, most: 1e6 };
 const windowRange: NumberRange = { least: 1, most: windowMsMax };
 
-/** Reads a strategy from JSON: all that is wrong with it, each with the field that it is wrong in, or the strategy. */
+/** Parses a strategy from JSON. Returns all faults of an invalid strategy. */
 export function parseStrategy(json: unknown, at = ''): { strategy: Strategy } | { faults: readonly Fault[] } {
   const reader = new JsonValidator();
   const strategy = parseStrategyFields(reader, json, at);
@@ -50,14 +50,14 @@ function parseStrategyFields(reader: JsonValidator, json: unknown, at: string): 
     required: ['rules'],
     optional: ['parameters', 'fees', 'slippage'],
   });
-  const known = parseParameters(reader, parameters, reader.path(at, 'parameters'));
-  const scope: ParseScope = { reader, parameters: known, conditions: 0 };
+  const parsedParameters = parseParameters(reader, parameters, reader.path(at, 'parameters'));
+  const scope: ParseScope = { reader, parameters: parsedParameters, conditions: 0 };
   const rulesAt = reader.path(at, 'rules');
   const list = reader.list(rules, rulesAt, { least: 1, most: strategyLimits.rules });
-  const read = list.map((rule, i) => parseRule(scope, rule, `${rulesAt}[${i}]`));
+  const parsed = list.map((rule, i) => parseRule(scope, rule, `${rulesAt}[${i}]`));
   const out = {
-    parameters: known,
-    rules: read,
+    parameters: parsedParameters,
+    rules: parsed,
     fees: parseFees(scope, fees, reader.path(at, 'fees')),
     slippage: parseQuantity(scope, slippage, reader.path(at, 'slippage'), shareRange),
   };
@@ -66,14 +66,14 @@ function parseStrategyFields(reader: JsonValidator, json: unknown, at: string): 
   return out;
 }
 
-/** What is known while a strategy is read. */
+/** State of the parser. */
 interface ParseScope {
   readonly reader: JsonValidator;
   readonly parameters: Readonly<Record<string, number>>;
   conditions: number;
 }
 
-/** Names of parameters: as they can be written as a flag of a command and a key of an object. */
+/** Names of parameters, which are also used in command line flags and as keys of objects. */
 const parameterNamePattern = /^[a-z][a-z0-9_]{0,39}$/;
 
 function parseParameters(reader: JsonValidator, json: unknown, at: string): Record<string, number> {
@@ -83,7 +83,8 @@ function parseParameters(reader: JsonValidator, json: unknown, at: string): Reco
   return Object.fromEntries(
     entries.map(([name, value]) => {
       const place = reader.path(at, name);
-      if (!parameterNamePattern.test(name)) reader.fault(place, 'must be named in a-z, 0-9 and _, at most 40 of them');
+      if (!parameterNamePattern.test(name))
+        reader.fault(place, 'must be a name of at most 40 characters a-z, 0-9 and _, starting with a letter');
       return [name, reader.number(value, place, finiteRange)];
     }),
   );
@@ -103,45 +104,45 @@ function parseRule(scope: ParseScope, json: unknown, at: string): Rule {
 }
 
 function parseSize(scope: ParseScope, json: unknown, at: string): Size {
-  const read = scope.reader.object(json, at, { required: [], optional: ['contracts', 'dollars'] });
-  const [name, ...others] = Object.keys(read);
+  const parsed = scope.reader.object(json, at, { required: [], optional: ['contracts', 'dollars'] });
+  const [name, ...others] = Object.keys(parsed);
   if (name === undefined || others.length > 0) {
     scope.reader.fault(at, 'must have one of contracts and dollars');
     return { contracts: 1 };
   }
-  const value = parseQuantity(scope, read[name], `${at}.${name}`, sizeRange);
+  const value = parseQuantity(scope, parsed[name], `${at}.${name}`, sizeRange);
   return name === 'dollars' ? { dollars: value } : { contracts: value };
 }
 
 function parseFees(scope: ParseScope, json: unknown, at: string): Fees {
-  const read = scope.reader.object(json, at, { required: [], optional: Object.keys(noFees) });
+  const parsed = scope.reader.object(json, at, { required: [], optional: Object.keys(noFees) });
   const fee = (name: keyof Fees): Quantity =>
-    Object.hasOwn(read, name) ? parseQuantity(scope, read[name], `${at}.${name}`, shareRange) : noFees[name];
+    Object.hasOwn(parsed, name) ? parseQuantity(scope, parsed[name], `${at}.${name}`, shareRange) : noFees[name];
   return { per_contract: fee('per_contract'), of_notional: fee('of_notional'), of_variance: fee('of_variance') };
 }
 
-/** Where a condition stands. */
+/** Context of a condition. */
 interface ConditionContext {
   readonly depth: number;
-  /** Whether there is a position. */
+  /** Whether measures of the position are allowed. */
   readonly hasPosition: boolean;
 }
 
-function parseCondition(scope: ParseScope, json: unknown, at: string, standing: ConditionContext): Condition {
+function parseCondition(scope: ParseScope, json: unknown, at: string, context: ConditionContext): Condition {
   const { reader } = scope;
   scope.conditions++;
   const object = reader.object(json, at);
-  for (const word of ['all', 'any'] as const) {
-    if (!Object.hasOwn(object, word)) continue;
-    reader.object(json, at, { required: [word], optional: [] });
-    if (standing.depth >= strategyLimits.depth) {
-      reader.fault(at, `stands in more than ${strategyLimits.depth} others`);
+  for (const operator of ['all', 'any'] as const) {
+    if (!Object.hasOwn(object, operator)) continue;
+    reader.object(json, at, { required: [operator], optional: [] });
+    if (context.depth >= strategyLimits.depth) {
+      reader.fault(at, `is nested more than ${strategyLimits.depth} levels deep`);
       return { all: [] };
     }
-    const list = reader.list(object[word], `${at}.${word}`, { least: 0, most: strategyLimits.conditions });
-    const inner = { ...standing, depth: standing.depth + 1 };
-    const conditions = list.map((one, i) => parseCondition(scope, one, `${at}.${word}[${i}]`, inner));
-    return word === 'all' ? { all: conditions } : { any: conditions };
+    const list = reader.list(object[operator], `${at}.${operator}`, { least: 0, most: strategyLimits.conditions });
+    const nested = { ...context, depth: context.depth + 1 };
+    const conditions = list.map((item, i) => parseCondition(scope, item, `${at}.${operator}[${i}]`, nested));
+    return operator === 'all' ? { all: conditions } : { any: conditions };
   }
   if (!Object.hasOwn(object, 'measure')) {
     reader.fault(at, 'must have one of all, any and measure');
@@ -149,26 +150,26 @@ function parseCondition(scope: ParseScope, json: unknown, at: string, standing: 
   }
   return object.measure === 'category'
     ? parseCategoryTest(reader, json, at)
-    : parseNumberTest(scope, json, at, standing);
+    : parseNumberTest(scope, json, at, context);
 }
 
-function parseNumberTest(scope: ParseScope, json: unknown, at: string, standing: ConditionContext): NumberTest {
+function parseNumberTest(scope: ParseScope, json: unknown, at: string, context: ConditionContext): NumberTest {
   const { reader } = scope;
   const fields = { required: ['measure'], optional: ['window_ms', ...boundNames] };
   const object = reader.object(json, at, fields);
-  const named = boundNames.filter((bound) => Object.hasOwn(object, bound));
-  if (named.length === 0) reader.fault(at, `must have one of ${boundNames.join(', ')}`);
-  const operands = named.map(
-    (bound) => [bound, parseOperand(scope, object[bound], `${at}.${bound}`, standing)] as const,
+  const givenBounds = boundNames.filter((bound) => Object.hasOwn(object, bound));
+  if (givenBounds.length === 0) reader.fault(at, `must have one of ${boundNames.join(', ')}`);
+  const operands = givenBounds.map(
+    (bound) => [bound, parseOperand(scope, object[bound], `${at}.${bound}`, context)] as const,
   );
-  return { ...parseMeasure(scope, object, at, standing), ...Object.fromEntries(operands) };
+  return { ...parseMeasure(scope, object, at, context), ...Object.fromEntries(operands) };
 }
 
-function parseOperand(scope: ParseScope, json: unknown, at: string, standing: ConditionContext): Operand {
+function parseOperand(scope: ParseScope, json: unknown, at: string, context: ConditionContext): Operand {
   if (typeof json !== 'object' || json === null || !Object.hasOwn(json, 'measure'))
     return parseQuantity(scope, json, at, finiteRange);
   const object = scope.reader.object(json, at, { required: ['measure'], optional: ['window_ms'] });
-  return parseMeasure(scope, object, at, standing);
+  return parseMeasure(scope, object, at, context);
 }
 
 function parseMeasure(
@@ -180,14 +181,14 @@ function parseMeasure(
   const { reader } = scope;
   const measure = reader.oneOf(object.measure, `${at}.measure`, measureNames);
   if (positionMeasures.has(measure) && !hasPosition)
-    reader.fault(`${at}.measure`, `${measure} is known in an exit only`);
-  const given = Object.hasOwn(object, 'window_ms');
+    reader.fault(`${at}.measure`, `${measure} is allowed only in an exit`);
+  const hasWindow = Object.hasOwn(object, 'window_ms');
   if (!windowedMeasures.has(measure)) {
-    if (given) reader.fault(`${at}.window_ms`, `is none of ${measure}`);
+    if (hasWindow) reader.fault(`${at}.window_ms`, `is not allowed for ${measure}`);
     return { measure };
   }
-  if (!given) {
-    reader.fault(`${at}.window_ms`, `is missing: ${measure} looks back so far`);
+  if (!hasWindow) {
+    reader.fault(`${at}.window_ms`, `is missing: ${measure} requires a window`);
     return { measure };
   }
   return { measure, window_ms: parseQuantity(scope, object.window_ms, `${at}.window_ms`, windowRange) };
@@ -195,49 +196,49 @@ function parseMeasure(
 
 function parseCategoryTest(reader: JsonValidator, json: unknown, at: string): CategoryTest {
   const object = reader.object(json, at, { required: ['measure'], optional: ['in', 'not_in'] });
-  const named = (['in', 'not_in'] as const).filter((name) => Object.hasOwn(object, name));
-  if (named.length !== 1) reader.fault(at, 'must have one of in and not_in');
-  const lists = named.map((name) => {
+  const givenBounds = (['in', 'not_in'] as const).filter((name) => Object.hasOwn(object, name));
+  if (givenBounds.length !== 1) reader.fault(at, 'must have one of in and not_in');
+  const lists = givenBounds.map((name) => {
     const list = reader.list(object[name], `${at}.${name}`, { least: 1, most: strategyLimits.categories });
-    return [name, list.map((one, i) => reader.text(one, `${at}.${name}[${i}]`, 200))] as const;
+    return [name, list.map((item, i) => reader.text(item, `${at}.${name}[${i}]`, 200))] as const;
   });
   return { measure: 'category', ...Object.fromEntries(lists) };
 }
 
-/** A number in a range, or a parameter that has one in it. */
+/** Parses a number, or a parameter whose value is in the range. */
 function parseQuantity({ reader, parameters }: ParseScope, json: unknown, at: string, range: NumberRange): Quantity {
   if (typeof json !== 'object' || json === null) return reader.number(json, at, range);
   const { parameter, times } = reader.object(json, at, { required: ['parameter'], optional: ['times'] });
   const name = reader.text(parameter, `${at}.parameter`, 40);
   const factor = times === undefined ? 1 : reader.number(times, `${at}.times`, finiteRange);
-  if (!Object.hasOwn(parameters, name)) reader.fault(`${at}.parameter`, `${name} is none of the parameters`);
+  if (!Object.hasOwn(parameters, name)) reader.fault(`${at}.parameter`, `${name} is not a parameter of the strategy`);
   else reader.number(parameters[name]! * factor, at, range);
   return { parameter: name, ...(times !== undefined && { times: factor }) };
 }
 
-/** Values of a strategy's parameters: one point of a grid. */
+/** Parameter values of one grid point. */
 export type ParameterPoint = Readonly<Record<string, number>>;
 
-/** Points of one run. */
+/** Maximum number of grid points of a run. */
 export const pointsMax = 1000;
 
-/** The strategy with other values of its parameters; faults where it has no such parameter, or a value does not fit. */
+/** Sets parameters of a strategy. Returns faults for unknown parameters and invalid values. */
 export function bindParameters(
   strategy: Strategy,
   values: ParameterPoint,
 ): { strategy: Strategy } | { faults: readonly Fault[] } {
-  const stray = Object.keys(values).filter((name) => !Object.hasOwn(strategy.parameters, name));
-  if (stray.length > 0)
-    return { faults: stray.map((name) => createUnknownParameterFault(strategy, `parameters.${name}`)) };
+  const unknown = Object.keys(values).filter((name) => !Object.hasOwn(strategy.parameters, name));
+  if (unknown.length > 0)
+    return { faults: unknown.map((name) => createUnknownParameterFault(strategy, `parameters.${name}`)) };
   const bound = { ...strategy, parameters: { ...strategy.parameters, ...values } };
-  const read = parseStrategy(bound);
-  if ('strategy' in read) return read;
-  // A value that does not do for one place mostly does not for others.
-  const faults = new Map(read.faults.toReversed().map((fault) => [toParameterFault(bound, fault).name, fault]));
+  const parsed = parseStrategy(bound);
+  if ('strategy' in parsed) return parsed;
+  // One fault per parameter, because an invalid value is usually invalid in several places.
+  const faults = new Map(parsed.faults.toReversed().map((fault) => [toParameterFault(bound, fault).name, fault]));
   return { faults: [...faults.values()].toReversed().map((fault) => toParameterFault(bound, fault)) };
 }
 
-/** A fault where the strategy stands, as one of the parameter whose value it comes from: that is what was asked for. */
+/** Maps a fault in the strategy to the parameter that caused it. */
 function toParameterFault(strategy: Strategy, { name, reason }: Fault): Fault {
   let part: unknown = strategy;
   for (const key of name.split(/[.[\]]+/).filter((each) => each !== ''))
@@ -245,7 +246,7 @@ function toParameterFault(strategy: Strategy, { name, reason }: Fault): Fault {
   const parameter = (part as { readonly parameter?: string } | undefined)?.parameter;
   if (parameter === undefined) return { name, reason };
   const value = strategy.parameters[parameter];
-  return { name: `parameters.${parameter}`, reason: `is ${value}, which does not do for ${name}: it ${reason}` };
+  return { name: `parameters.${parameter}`, reason: `is ${value}, which is invalid for ${name}: it ${reason}` };
 }
 
 const createUnknownParameterFault = ({ parameters }: Strategy, name: string): Fault => {
@@ -253,11 +254,11 @@ const createUnknownParameterFault = ({ parameters }: Strategy, name: string): Fa
   return { name, reason: names === '' ? 'the strategy has no parameters' : `the strategy has only ${names}` };
 };
 
-/** The value of a number of a strategy. */
+/** The value of a quantity. */
 export const resolveQuantity = (quantity: Quantity, { parameters }: Strategy): number =>
   typeof quantity === 'number' ? quantity : parameters[quantity.parameter]! * (quantity.times ?? 1);
 
-/** Every combination of the values, the last name's changing first; one point where there are no names. */
+/** All combinations of the values; the last name varies fastest. One point for an empty grid. */
 export function expandGrid(grid: Readonly<Record<string, readonly number[]>>): ParameterPoint[] {
   let points: ParameterPoint[] = [{}];
   for (const [name, values] of Object.entries(grid))
@@ -265,17 +266,17 @@ export function expandGrid(grid: Readonly<Record<string, readonly number[]>>): P
   return points;
 }
 
-/** How many points a grid has, without making them. */
+/** Number of points of a grid. */
 export const countPoints = (grid: Readonly<Record<string, readonly unknown[]>>): number =>
   Object.values(grid).reduce((product, values) => product * values.length, 1);
 
-/** What a strategy looks at, so that no more need be loaded. */
+/** Data that a strategy needs. */
 export interface DataDependencies {
-  /** How far back before the tick of a decision, milliseconds. */
+  /** Maximum lookback before a tick, in milliseconds. */
   readonly lookbackMs: number;
-  /** At what was known of the market. */
+  /** Whether it needs market states. */
   readonly needsStates: boolean;
-  /** At its other venues. */
+  /** Whether it needs other venues. */
   readonly needsVenues: boolean;
 }
 
@@ -287,13 +288,13 @@ export function findDataDependencies(strategy: Strategy): DataDependencies {
   const names = new Set(measures.map(({ measure }) => measure));
   const windows = measures.map(({ window_ms }) => (window_ms === undefined ? 0 : resolveQuantity(window_ms, strategy)));
   return {
-    lookbackMs: windows.reduce((most, window) => Math.max(most, window), 0),
+    lookbackMs: windows.reduce((max, window) => Math.max(max, window), 0),
     needsStates: names.has('category') || names.has('confidence') || names.has('time_to_close_ms'),
     needsVenues: names.has('venue_spread'),
   };
 }
 
-/** What several strategies look at. */
+/** Data that several strategies need. */
 export const mergeDataDependencies = (strategies: readonly Strategy[]): DataDependencies =>
   strategies.map(findDataDependencies).reduce((a, b) => ({
     lookbackMs: Math.max(a.lookbackMs, b.lookbackMs),

@@ -1,57 +1,57 @@
 /**
- * A strategy, as data: what it does follows from values alone, and nothing of it is run as code. Times and windows are
- * milliseconds, prices are those of a contract that pays 1 if the market resolves to yes.
+ * A strategy as data. It contains no code to execute. Times and windows in milliseconds; prices are those of a contract that
+ * pays 1 if the market resolves to yes.
  */
 export interface Strategy {
-  /** What its numbers may refer to by name, with the value that holds where a run names none. */
+  /** Parameters by name, with their default values. Quantities can refer to them. */
   readonly parameters: Readonly<Record<string, number>>;
-  /** Each of them holds one position a symbol at a time, whatever the others do. */
+  /** Each rule holds at most one position per symbol, independent of other rules. */
   readonly rules: readonly Rule[];
   readonly fees: Fees;
-  /** What a fill at a tick costs beyond its price, either way; none where an order book tells the price. */
+  /** Added to the price of a buy and subtracted from that of a sale. Does not apply to fills from an order book. */
   readonly slippage: Quantity;
 }
 
-/** A number, or the parameter that has it; `times` so much, 1 by default. */
+/** A number, or a parameter multiplied by `times` (default 1). */
 export type Quantity = number | { readonly parameter: string; readonly times?: number };
 
 export interface Rule {
-  /** What it buys: contracts that pay 1 at yes, or such that pay 1 at no and cost 1 less the price. */
+  /** `yes` contracts pay 1 at yes; `no` contracts pay 1 at no and cost 1 minus the price. */
   readonly side: Side;
   readonly entry: Condition;
-  /** Null: what was bought is held until it is settled, or the run ends. */
+  /** Null: holds until settlement or the end of the run. */
   readonly exit: Condition | null;
   readonly size: Size;
-  /** Times that it may enter a symbol; null: without bound. */
+  /** Maximum entries per symbol; null: unlimited. */
   readonly entries_max: Quantity | null;
 }
 
-/** Contracts of one order, whatever money would buy. */
+/** Maximum contracts of one order. */
 export const contractsMax = 1e9;
 
 export type Side = 'yes' | 'no';
 
-/** So many contracts, or as many as so much money buys at the price of the fill. */
+/** Size in contracts, or in dollars at the price of the fill. */
 export type Size = { readonly contracts: Quantity } | { readonly dollars: Quantity };
 
-/** Of every contract that is bought or sold; a settlement is free. All are added up. */
+/** Fees per contract bought or sold; their sum applies. A settlement is free. */
 export interface Fees {
-  /** Dollars a contract. */
+  /** Dollars per contract. */
   readonly per_contract: Quantity;
-  /** A share of what is paid or got. */
+  /** Share of the price paid or received. */
   readonly of_notional: Quantity;
-  /** A share of p (1 - p), as Kalshi takes it (0.07 there, rounded up by the order, which is left out here). */
+  /** Share of p (1 - p), the fee model of Kalshi (0.07). Kalshi's rounding per order is not modelled. */
   readonly of_variance: Quantity;
 }
 
-/** `all` of none holds always, `any` of none never. */
+/** An empty `all` is true, an empty `any` is false. */
 export type Condition =
   | { readonly all: readonly Condition[] }
   | { readonly any: readonly Condition[] }
   | NumberTest
   | CategoryTest;
 
-/** Holds where every bound that is named does; never where a measure is not known. */
+/** True if all given bounds hold; false if a measure is unknown. */
 export interface NumberTest extends Measure {
   readonly above?: Operand;
   readonly at_least?: Operand;
@@ -62,17 +62,17 @@ export interface NumberTest extends Measure {
 export const boundNames = ['above', 'at_least', 'below', 'at_most'] as const;
 export type Bound = (typeof boundNames)[number];
 
-/** Holds where the market's category is known and among these, or not among those. */
+/** True if the category is known and in `in`, or not in `not_in`. */
 export interface CategoryTest {
   readonly measure: 'category';
   readonly in?: readonly string[];
   readonly not_in?: readonly string[];
 }
 
-/** What a measure is compared with. */
+/** Right side of a comparison. */
 export type Operand = Quantity | Measure;
 
-/** What can be known of a symbol at the moment of a tick. `window_ms` where `windowed` names it, and only there. */
+/** A value known at a tick. `window_ms` is required for `windowedMeasures` and not allowed for others. */
 export interface Measure {
   readonly measure: MeasureName;
   readonly window_ms?: Quantity;
@@ -91,7 +91,7 @@ export const measureNames = [
 ] as const;
 export type MeasureName = (typeof measureNames)[number];
 
-/** Measures that look back over a window, which ends with the tick and leaves its own start out. */
+/** Measures over a window (t - window_ms, t]. */
 export const windowedMeasures: ReadonlySet<string> = new Set<MeasureName>([
   'return',
   'moving_average',
@@ -99,11 +99,11 @@ export const windowedMeasures: ReadonlySet<string> = new Set<MeasureName>([
   'venue_spread',
 ]);
 
-/** Measures of a position, which only an exit has. */
+/** Measures of the position, allowed only in exits. */
 export const positionMeasures: ReadonlySet<string> = new Set<MeasureName>(['held_ms', 'gain']);
 
-/** Bounds of a strategy: rules, conditions in all of it, how deep they stand in each other, parameters, categories. */
+/** Maximum number of rules, of conditions in total, nesting depth, parameters, and categories per test. */
 export const strategyLimits = { rules: 8, conditions: 100, depth: 8, parameters: 20, categories: 100 } as const;
 
-/** The longest window: a year. */
+/** Maximum window: one year. */
 export const windowMsMax = 366 * 86_400_000;

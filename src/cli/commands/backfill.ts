@@ -19,7 +19,7 @@ interface BackfillOptions extends CommonFlags {
   readonly recheck?: 'inferred';
 }
 
-/** `backfill`: the windows of the past that coverage lacks. */
+/** `backfill`: fetches past windows that are not covered. */
 export function addBackfill(shell: CliContext): void {
   const command = shell.program
     .command('backfill')
@@ -27,12 +27,12 @@ export function addBackfill(shell: CliContext): void {
     .addOption(createFromOption(' (required)').makeOptionMandatory())
     .addOption(createToOption(' (required)').makeOptionMandatory())
     .addOption(createSymbolOption())
-    .option('--symbols-file <file>', 'symbols, one a line')
+    .option('--symbols-file <file>', 'file with one symbol per line')
     .option('--dry-run', 'print the plan: symbols, windows, expected requests and time')
     .option('--force', 'fetch covered windows too')
     .option('--all-known', 'fetch symbols outside of their lifetime too')
     .addOption(
-      new Option('--recheck <evidence>', 'fetch windows again that count as covered by this evidence alone').choices([
+      new Option('--recheck <evidence>', 'fetch covered windows again that have only this evidence').choices([
         'inferred',
       ]),
     );
@@ -40,12 +40,12 @@ export function addBackfill(shell: CliContext): void {
   withCommonFlags(command).action((flags: BackfillOptions) => {
     const parse = async (): Promise<BackfillFlags> => {
       const window = parseTimeWindow(flags);
-      const listed = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
+      const fileSymbols = flags.symbolsFile === undefined ? [] : await readSymbolsFile(flags.symbolsFile);
       const showPlan =
         flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(formatPlan(plan, flags)) : null;
-      const how = { force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
+      const options = { force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
       const recheckInferred = flags.recheck === 'inferred';
-      return { window, symbols: [...flags.symbol, ...listed], ...how, recheckInferred };
+      return { window, symbols: [...flags.symbol, ...fileSymbols], ...options, recheckInferred };
     };
     return runJobCommand(shell, 'backfill', flags, shell.jobs.backfill, parse, flags.dryRun);
   });
@@ -63,7 +63,7 @@ function formatPlan(
     (plan) =>
       `  ${escapeControls(plan.symbol).padEnd(width)}  ${plan.windows.map((w) => `${formatIsoUtc(w.from)} … ${formatIsoUtc(w.to)}`).join(', ')}\n`,
   );
-  const more = plans.length > planLinesMax ? `  … and ${plans.length - planLinesMax} symbols more\n` : '';
+  const more = plans.length > planLinesMax ? `  … and ${plans.length - planLinesMax} more symbols\n` : '';
   const head = `${formatCount(plans.length, 'symbol')}, ${formatCount(windows, 'window')}, at least ${formatCount(expectedRequests, 'request')}, about ${formatDuration(expectedSeconds * 1000)} at the configured rate\n`;
   const plan = {
     symbols: plans.length,

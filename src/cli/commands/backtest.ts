@@ -42,7 +42,7 @@ export function addBacktest(shell: CliContext): void {
 
   const list = backtest
     .command('list')
-    .description("the backtests that are kept, the newest first, those of the service's users among them")
+    .description('list saved backtests of all users, newest first')
     .option('--rows <n>', 'maximum number of rows', createIntegerParser(1, rowsMax), 50);
   withCommonFlags(list, flagsUnusedByReaders).action((flags: ListFlags) =>
     withArchive(flags, version, async (archive, context) => {
@@ -51,10 +51,10 @@ export function addBacktest(shell: CliContext): void {
         import('../format-lists.ts'),
       ]);
       const { rows, more } = await listSavedBacktests(context, archive, flags.rows);
-      const lines = rows.map(toBacktestListEntry);
-      const text = JSON.stringify({ backtests: lines, count: lines.length, more });
+      const entries = rows.map(toBacktestListEntry);
+      const text = JSON.stringify({ backtests: entries, count: entries.length, more });
       process.stdout.write(
-        flags.json === true ? `${text}\n` : formatBacktestList(lines, more, getTerminalStyle(process.stdout)),
+        flags.json === true ? `${text}\n` : formatBacktestList(entries, more, getTerminalStyle(process.stdout)),
       );
     }),
   );
@@ -101,7 +101,7 @@ interface BacktestRunFlags extends CommonFlags, BacktestRequestFlags {
   readonly workspace?: string;
 }
 
-/** `backtest run`: one strategy, or a grid of it. */
+/** `backtest run`: one strategy, or a grid of its parameters. */
 export function addBacktestRun(shell: CliContext, backtest: Command): void {
   const command = backtest
     .command('run')
@@ -111,9 +111,9 @@ export function addBacktestRun(shell: CliContext, backtest: Command): void {
     .argument('<strategy>', 'a built-in strategy (listed below), the name of a saved one, or a JSON file')
     .addOption(createObjectiveOption())
     .addOption(createSymbolOption())
-    .option('--symbols-file <file>', 'symbols, one a line')
-    .addOption(createRepeatableOption('--category <name>', 'only symbols of this category; may be repeated'))
-    .addOption(createRepeatableOption('--source <name>', 'only symbols of this venue; may be repeated'))
+    .option('--symbols-file <file>', 'file with one symbol per line')
+    .addOption(createRepeatableOption('--category <name>', 'only symbols of this category; can be repeated'))
+    .addOption(createRepeatableOption('--source <name>', 'only symbols of this venue; can be repeated'))
     .addOption(createFromOption())
     .addOption(createToOption())
     .addOption(createParamOption())
@@ -123,11 +123,7 @@ export function addBacktestRun(shell: CliContext, backtest: Command): void {
     .option('--save', 'save it to the database of the service, owned by the user')
     .option('--user <user>', 'owner of the strategies, and of the backtest with --save (default: local)')
     .option('--workspace <workspace>', "the workspace of that user's tokens (default: none)");
-  withTerms(
-    command,
-    'Strategies that everybody has, with their parameters and defaults:',
-    describeExecutables(builtinStrategies),
-  );
+  withTerms(command, 'Built-in strategies with their parameters and defaults:', describeExecutables(builtinStrategies));
   withTerms(
     command,
     'Objectives:',
@@ -135,16 +131,16 @@ export function addBacktestRun(shell: CliContext, backtest: Command): void {
   );
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command, ['--wait']).action((given: string, flags: BacktestRunFlags) =>
-    runBacktestCommand(shell, given, flags),
+  withCommonFlags(command, ['--wait']).action((strategy: string, flags: BacktestRunFlags) =>
+    runBacktestCommand(shell, strategy, flags),
   );
 }
 
-async function runBacktestCommand(shell: CliContext, given: string, flags: BacktestRunFlags): Promise<void> {
+async function runBacktestCommand(shell: CliContext, strategy: string, flags: BacktestRunFlags): Promise<void> {
   const { buildBacktestRequest, toUsageError } = await import('../backtest-request.ts');
-  // What is wrong with the flags is said before any archive is opened.
-  if (flags.user === '') throw new UsageError('--user must not be empty: no token is of nobody.');
-  const asked = await buildBacktestRequest(given, flags);
+  // Usage errors must end the command before the archive is opened.
+  if (flags.user === '') throw new UsageError('--user must not be empty.');
+  const request = await buildBacktestRequest(strategy, flags);
   await withArchive(flags, shell.version, async (archive, context) => {
     const [
       { runLocalBacktest },
@@ -158,26 +154,26 @@ async function runBacktestCommand(shell: CliContext, given: string, flags: Backt
       import('../format-backtest.ts'),
     ]);
     const file = flags.out === undefined ? null : requirePageTarget(archive, flags.out);
-    const whose = { user: flags.user ?? 'local', workspace: flags.workspace ?? null };
+    const owner = { user: flags.user ?? 'local', workspace: flags.workspace ?? null };
     const display = await context.startDisplay('backtest', 1, 'batches');
     try {
       const progress = (done: number, total: number): void => display.update({ done, total });
-      const asking = { request: asked, owner: whose, keep: flags.save === true };
-      const { result, id } = await runLocalBacktest(context, archive, asking, progress).finally(() => display.stop());
+      const job = { request: request, owner: owner, keep: flags.save === true };
+      const { result, id } = await runLocalBacktest(context, archive, job, progress).finally(() => display.stop());
       const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
       printBacktest({ result, id, page }, flags, { isNew: true });
       if (context.strict && formatUncoveredWarning(result.coverage) !== null) shell.setExitCode(exitCodes.incomplete);
     } catch (error) {
-      throw error instanceof InvalidBacktestError ? toUsageError(error.faults, given) : error;
+      throw error instanceof InvalidBacktestError ? toUsageError(error.faults, strategy) : error;
     }
   });
 }
 
 const notes = `
 An order is filled at the first tick after its decision, from a recent order book if there is one; the position is held until
-the exit or the settlement. A grid is evaluated on all but the end of the span; the best parameters are then run on that
+the exit or the settlement. A grid is evaluated on all but the end of the window; the best parameters are then run on that
 held-out end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h.
-See docs/BACKTESTS.md, and docs/STRATEGIES.md for writing a strategy. --strict: exit 4 if much of the span is not covered.`;
+See docs/BACKTESTS.md, and docs/STRATEGIES.md for writing a strategy. --strict: exit 4 if much of the window is not covered.`;
 
 const examples = `
   oddslake backtest run buy_and_hold --category crypto --objective brier

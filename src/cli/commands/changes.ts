@@ -14,13 +14,13 @@ interface ChangesFlags extends CommonFlags {
   readonly since: number;
 }
 
-/** `changes`: what a copy of an earlier generation lacks. */
+/** `changes`: files to add to a copy of an earlier generation. */
 export function addChanges(shell: CliContext): void {
   const command = shell.program
     .command('changes')
     .description('list the published files that changed since a generation, for incremental copies')
     .addOption(
-      new Option('--since <generation>', 'the generation that the copy is of; 0 for every file (required)')
+      new Option('--since <generation>', 'generation of the copy; 0 for every file (required)')
         .argParser(createIntegerParser(0))
         .makeOptionMandatory(),
     );
@@ -43,13 +43,13 @@ export function addChanges(shell: CliContext): void {
       }
       for (const file of files) process.stdout.write(`${file.path}\n`);
       if (flags.quiet === true) return;
-      // Apart from the paths, so that those alone can be piped on.
+      // On standard error, so that only the paths are piped.
       process.stderr.write(
         since === generation
           ? `nothing changed: this is generation ${generation}\n`
           : `${formatCount(files.length, 'file')}, ${formatBytes(sumFileTotals(files).bytes)}, from generation ${since} to ${generation}\n`,
       );
-      for (const path of removed) process.stderr.write(`removed by a repair, and to be removed from copies: ${path}\n`);
+      for (const path of removed) process.stderr.write(`removed by a repair, remove it from copies too: ${path}\n`);
     }),
   );
 }

@@ -7,7 +7,7 @@ import { withExamples, withNotes } from '../help.ts';
 import { formatSummary, reportSummary } from '../print-summary.ts';
 import { getTerminalStyle } from '../terminal-style.ts';
 
-/** `demo`: the main job against the sandbox. */
+/** `demo`: runs the nightly job against the sandbox. */
 export function addDemo(shell: CliContext): void {
   const command = shell.program
     .command('demo')
@@ -20,13 +20,13 @@ export function addDemo(shell: CliContext): void {
       import('../../base/system.ts'),
     ]);
     const sandbox = await startSandbox({ markets: 30, seed: 7, cap: 1000 }, { clock: systemClock });
-    // Whatever the user has set for the real upstream is not for the sandbox.
+    // Settings of the real upstream must not apply to the sandbox.
     const overrides = [
       `upstream.base_url=${sandbox.url}`,
       'upstream.api_key=sandbox-key',
       'upstream.requests_per_second=500',
       'source.name=oddslake sandbox',
-      // Nor is it a run that others are told of.
+      // A demo sends no notifications.
       'notify.webhook_url=null',
       'notify.webhook_url_file=null',
       'metrics.textfile=null',
@@ -77,15 +77,24 @@ Load them in Python:
   import polars as pl; print(pl.read_parquet("${root}/ticks/"))
   import pandas as pd; print(pd.read_parquet("${root}/ticks/"))
 
-or ask here:  ${getCommandName()} sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
-${context.settings.report.nightly ? `or look at how it stands, in a browser:  ${join(root, reportFileName)}\n` : ''}`;
+Or run SQL:
+
+  ${getCommandName()} sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
+${
+  context.settings.report.nightly
+    ? `
+Or open the report in a browser:
+
+  ${join(root, reportFileName)}\n`
+    : ''
+}`;
   } finally {
     archive.close();
   }
 }
 
 const notes = `
-Needs no key and no network: the service is simulated on this machine.`;
+Needs neither a key nor a network: the service is simulated on this machine.`;
 
 const examples = `
   oddslake demo

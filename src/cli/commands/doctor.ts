@@ -7,7 +7,7 @@ interface DoctorFlags extends CommonFlags {
   readonly offline?: boolean;
 }
 
-/** `doctor`: whether a run would find everything that it needs. */
+/** `doctor`: checks everything that a run needs. */
 export function addDoctor(shell: CliContext): void {
   const command = shell.program
     .command('doctor')
@@ -50,7 +50,7 @@ async function runDiagnosis(shell: CliContext, flags: DoctorFlags): Promise<Diag
       return diagnose(context, { nonDefaultSettings: chosen, env, isOnline: flags.offline !== true });
     });
   } catch (error) {
-    // Bad settings are a finding like any other.
+    // Invalid settings are reported as a finding.
     if (isRead || !(error instanceof OddslakeError)) throw error;
     return diagnoseUnreadableSettings(error, shell.version, systemClock, flags.strict === true);
   }

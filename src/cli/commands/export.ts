@@ -16,20 +16,20 @@ interface ExportFlags extends CommonFlags {
   readonly format?: 'parquet' | 'csv' | 'ndjson' | 'arrow';
 }
 
-/** `export`: one slice as one file. */
+/** `export`: writes one slice of a dataset to one file. */
 export function addExport(shell: CliContext): void {
   const command = shell.program
     .command('export')
     .description(
       'export a consistent slice of a dataset to one file, in the order of the dataset; replaces an existing file atomically',
     )
-    .requiredOption('--out <file>', 'the file: .parquet, .csv, .ndjson, .jsonl, .arrow, .feather (required)')
+    .requiredOption('--out <file>', 'output file: .parquet, .csv, .ndjson, .jsonl, .arrow or .feather (required)')
     .option('--dataset <name>', 'ticks, symbols, markets, orderbooks, candles_1h, …', 'ticks')
     .addOption(createSymbolOption())
     .addOption(createFromOption())
     .addOption(createToOption())
     .addOption(
-      new Option('--format <format>', "how it is written (default: what the file's name says)").choices([
+      new Option('--format <format>', 'format (default: from the extension of the file)').choices([
         'parquet',
         'csv',
         'ndjson',
@@ -56,10 +56,10 @@ export function addExport(shell: CliContext): void {
       const dataset = datasetNames.find((name) => name === flags.dataset);
       if (dataset === undefined)
         throw new UsageError(`--dataset ${flags.dataset}: expected one of ${datasetNames.join(', ')}.`);
-      const ends = parseTimeRange(flags);
-      if (datasetShapes[dataset].timeColumns === null && (ends.from !== null || ends.to !== null))
+      const range = parseTimeRange(flags);
+      if (datasetShapes[dataset].timeColumns === null && (range.from !== null || range.to !== null))
         throw new UsageError(
-          `--dataset ${dataset} has one row a symbol and no time: --from and --to mean nothing there.`,
+          `--from and --to cannot be used with --dataset ${dataset}: it has one row per symbol and no time.`,
         );
       const format = flags.format ?? inferExportFormat(flags.out);
       const archive = openConfiguredArchive(context, false);
@@ -69,7 +69,7 @@ export function addExport(shell: CliContext): void {
         const display = await context.startDisplay('export', 1, 'rows');
         const exported = await writeExport(
           archive,
-          { file, format, dataset, symbols, ...ends },
+          { file, format, dataset, symbols, ...range },
           { ...context, progress: (done, total) => display.update({ done, total }) },
         ).finally(() => display.stop());
         process.stdout.write(flags.json === true ? `${JSON.stringify(exported)}\n` : formatExported(exported));
@@ -81,8 +81,8 @@ export function addExport(shell: CliContext): void {
 }
 
 function formatExported({ file, dataset, rows, bytes, generation, from, to }: ExportResult): string {
-  const span = `${from === null ? '' : ` from ${formatIsoUtc(from)}`}${to === null ? '' : ` to ${formatIsoUtc(to)}`}`;
-  return `${file}: ${formatCount(rows, 'row')} of ${dataset}${span}, ${formatBytes(bytes)}, generation ${generation}\n`;
+  const rangeText = `${from === null ? '' : ` from ${formatIsoUtc(from)}`}${to === null ? '' : ` to ${formatIsoUtc(to)}`}`;
+  return `${file}: ${formatCount(rows, 'row')} of ${dataset}${rangeText}, ${formatBytes(bytes)}, generation ${generation}\n`;
 }
 
 const notes = `

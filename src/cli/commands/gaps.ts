@@ -33,14 +33,12 @@ interface GapsFlags extends CommonFlags, TimeRangeFlags {
   readonly symbol: readonly string[];
 }
 
-/** `gaps`: what no successful request has covered, and why; `gaps accept`, `gaps revoke`: which of them stay. */
+/** `gaps` lists windows without coverage and their reasons; `gaps accept` and `gaps revoke` mark gaps that stay. */
 export function addGaps(shell: CliContext): void {
   const command = shell.program
     .command('gaps')
-    .description(
-      "windows inside the asked range and the symbol's lifetime that no request has covered, each with its reason",
-    )
-    .addOption(createFromOption(' (default: the first moment covered or with a tick)'))
+    .description("list the windows of each symbol's lifetime that no request has covered, with the reasons")
+    .addOption(createFromOption(' (default: the first covered time or tick)'))
     .addOption(createToOption(' (default: the last one)'))
     .addOption(createSymbolOption());
   withNotes(command, notes);
@@ -52,8 +50,8 @@ export function addGaps(shell: CliContext): void {
         import('../format-archive.ts'),
         import('../../context/open-configured.ts'),
       ]);
-      const asked = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
-      const gaps = listGaps(archive, asked, toCompletenessRules(context.settings), context.clock.nowMs());
+      const selection = { ...parseTimeRange(flags), symbols: findKnownSymbols(archive, flags.symbol) };
+      const gaps = listGaps(archive, selection, toCompletenessRules(context.settings), context.clock.nowMs());
       process.stdout.write(flags.json === true ? `${JSON.stringify(gaps)}\n` : formatGaps(gaps));
     }),
   );
@@ -61,7 +59,7 @@ export function addGaps(shell: CliContext): void {
   addGapsRevoke(shell, command);
 }
 
-// A subcommand's flags that its parent has too are the parent's to Commander.
+// Commander assigns a flag to the parent command if both commands have it: optsWithGlobals reads both.
 
 function addGapsAccept(shell: CliContext, gaps: Command): void {
   const accept = gaps
@@ -73,21 +71,23 @@ function addGapsAccept(shell: CliContext, gaps: Command): void {
     .requiredOption('--reason <text>', 'required: the reason, shown with the gap');
   withNotes(accept, acceptNotes);
   withExamples(accept, acceptExamples);
-  withCommonFlags(accept, ['--no-progress', '--strict']).action((symbol: string, _own: object, command: Command) => {
-    const flags = command.optsWithGlobals<AcceptFlags>();
-    const { from, to, reason } = flags;
-    if (from === undefined || to === undefined) throw new UsageError('gaps accept needs both --from and --to.');
-    if (reason.trim() === '') throw new UsageError('--reason is empty: say why the gap stays.');
-    return withArchive(flags, shell.version, async (archive, context) => {
-      const { acceptGaps } = await import('../../collector/run/accepted-gaps.ts');
-      const accepted = await acceptGaps(context, archive, { symbol, ...parseTimeWindow({ from, to }), reason });
-      process.stdout.write(
-        flags.json === true
-          ? `${JSON.stringify({ accepted: toAcceptedJson(accepted) })}\n`
-          : `accepted: ${formatAccepted(accepted)}\n`,
-      );
-    });
-  });
+  withCommonFlags(accept, ['--no-progress', '--strict']).action(
+    (symbol: string, _ownFlags: object, command: Command) => {
+      const flags = command.optsWithGlobals<AcceptFlags>();
+      const { from, to, reason } = flags;
+      if (from === undefined || to === undefined) throw new UsageError('gaps accept needs both --from and --to.');
+      if (reason.trim() === '') throw new UsageError('--reason must not be empty: give the reason why the gap stays.');
+      return withArchive(flags, shell.version, async (archive, context) => {
+        const { acceptGaps } = await import('../../collector/run/accepted-gaps.ts');
+        const accepted = await acceptGaps(context, archive, { symbol, ...parseTimeWindow({ from, to }), reason });
+        process.stdout.write(
+          flags.json === true
+            ? `${JSON.stringify({ accepted: toAcceptedJson(accepted) })}\n`
+            : `accepted: ${formatAccepted(accepted)}\n`,
+        );
+      });
+    },
+  );
 }
 
 function addGapsRevoke(shell: CliContext, gaps: Command): void {
@@ -95,23 +95,25 @@ function addGapsRevoke(shell: CliContext, gaps: Command): void {
     .command('revoke')
     .description('revoke an acceptance: its gaps fail runs again until they are covered')
     .argument('<symbol>', 'symbol of the gaps')
-    .addOption(createFromOption(' (default: the beginning)'))
-    .addOption(createToOption(' (default: for good)'));
+    .addOption(createFromOption(' (default: no start)'))
+    .addOption(createToOption(' (default: no end)'));
   withExamples(revoke, revokeExamples);
-  withCommonFlags(revoke, ['--no-progress', '--strict']).action((symbol: string, _own: object, command: Command) => {
-    const flags = command.optsWithGlobals<CommonFlags & TimeRangeFlags>();
-    return withArchive(flags, shell.version, async (archive, context) => {
-      const { revokeAcceptedGaps } = await import('../../collector/run/accepted-gaps.ts');
-      const { from, to } = parseTimeRange(flags);
-      const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
-      const revoked = await revokeAcceptedGaps(context, archive, { symbol, ...window });
-      process.stdout.write(
-        flags.json === true
-          ? `${JSON.stringify({ revoked: revoked.map(toAcceptedJson) })}\n`
-          : revoked.map((accepted) => `revoked: ${formatAccepted(accepted)}\n`).join(''),
-      );
-    });
-  });
+  withCommonFlags(revoke, ['--no-progress', '--strict']).action(
+    (symbol: string, _ownFlags: object, command: Command) => {
+      const flags = command.optsWithGlobals<CommonFlags & TimeRangeFlags>();
+      return withArchive(flags, shell.version, async (archive, context) => {
+        const { revokeAcceptedGaps } = await import('../../collector/run/accepted-gaps.ts');
+        const { from, to } = parseTimeRange(flags);
+        const window = { from: from ?? Number.MIN_SAFE_INTEGER, to: to ?? Number.MAX_SAFE_INTEGER };
+        const revoked = await revokeAcceptedGaps(context, archive, { symbol, ...window });
+        process.stdout.write(
+          flags.json === true
+            ? `${JSON.stringify({ revoked: revoked.map(toAcceptedJson) })}\n`
+            : revoked.map((accepted) => `revoked: ${formatAccepted(accepted)}\n`).join(''),
+        );
+      });
+    },
+  );
 }
 
 const toAcceptedJson = ({ symbol, from, to, reason, acceptedAt }: AcceptedWindow) => ({
@@ -138,8 +140,8 @@ const revokeExamples = `
 
 const notes = `
 A covered window without ticks is not a gap. Reasons: never asked; failed, with the result of the last request; suspended: the
-service does not know the symbol; lost: its ticks were published once and are gone; expired: older than the service goes back;
-accepted.`;
+service does not know the symbol; lost: its ticks were published and no longer exist; expired: older than the retention of the
+service; accepted.`;
 
 const examples = `
   oddslake gaps --output lake

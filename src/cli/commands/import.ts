@@ -31,17 +31,20 @@ interface ImportOptions extends CommonFlags {
   readonly dryRun?: boolean;
 }
 
-/** `import`: recordings from files. */
+/** `import`: imports recordings from files. */
 export function addImport(shell: CliContext): void {
   const command = shell.program
     .command('import')
     .description('import recordings from files: saved pages, CSV, NDJSON and Parquet, also gzip or zstd compressed')
     .argument('<file|dir...>', 'files or folders (searched recursively)')
     .addOption(
-      new Option('--dataset <name>', 'what they hold (default: what their columns say)').choices(['ticks', 'markets']),
+      new Option('--dataset <name>', 'dataset of the files (default: from their columns)').choices([
+        'ticks',
+        'markets',
+      ]),
     )
     .addOption(
-      new Option('--format <format>', 'how they are written (default: what their names say)').choices([
+      new Option('--format <format>', 'format of the files (default: from their names)').choices([
         'pages',
         'csv',
         'ndjson',
@@ -51,7 +54,7 @@ export function addImport(shell: CliContext): void {
     )
     .option('--columns <t=ts,...>', 'column names that differ from symbol, t and p, e.g. t=ts,symbol=ticker,p=price')
     .addOption(
-      new Option('--time-unit <unit>', 'what times that are numbers count since 1970 (default: ms)').choices([
+      new Option('--time-unit <unit>', 'unit of numeric times since 1970 (default: ms)').choices([
         's',
         'ms',
         'us',
@@ -63,7 +66,7 @@ export function addImport(shell: CliContext): void {
     .option('--tz <zone>', 'time zone of timestamps without one, e.g. UTC or America/New_York')
     .option('--covers <from..to>', 'declare that the rows contain every tick of their symbols in this window')
     .addOption(
-      new Option('--prefer <which>', 'imported prices replace polled ones of the same moment').choices(['import']),
+      new Option('--prefer <which>', 'imported prices replace polled ones of the same time').choices(['import']),
     )
     .option(
       '--allow-rejected <share>',
@@ -99,50 +102,50 @@ export function addImport(shell: CliContext): void {
   );
 }
 
-function parseCoveredWindow(text: string): Window {
-  const [from, to, ...rest] = text.split('..');
+function parseCoveredWindow(value: string): Window {
+  const [from, to, ...rest] = value.split('..');
   if (from === undefined || to === undefined || rest.length > 0)
     throw new UsageError(
-      `--covers ${JSON.stringify(text)}: expected two times with .. between, e.g. 2026-07-11..2026-07-13`,
+      `--covers ${JSON.stringify(value)}: expected two times separated by .., e.g. 2026-07-11..2026-07-13`,
     );
   const window = { from: parseTime(from, '--covers'), to: parseTime(to, '--covers') };
-  if (window.from >= window.to) throw new UsageError('--covers: its start must be before its end.');
+  if (window.from >= window.to) throw new UsageError('--covers: the start must be before the end.');
   return window;
 }
 
-function parseRenames(text: string): ColumnRename[] {
-  const pairs = text.split(',').map((pair): ColumnRename => {
-    const at = pair.indexOf('=');
-    return [pair.slice(0, at).trim(), pair.slice(at + 1).trim()];
+function parseRenames(value: string): ColumnRename[] {
+  const pairs = value.split(',').map((pair): ColumnRename => {
+    const separator = pair.indexOf('=');
+    return [pair.slice(0, separator).trim(), pair.slice(separator + 1).trim()];
   });
-  const isPair = ([name, own]: ColumnRename): boolean => name !== '' && own !== '';
+  const isPair = ([name, column]: ColumnRename): boolean => name !== '' && column !== '';
   const names = new Set(pairs.map(([name]) => name));
-  if (!text.split(',').every((pair) => pair.includes('=')) || !pairs.every(isPair) || names.size < pairs.length)
+  if (!value.split(',').every((pair) => pair.includes('=')) || !pairs.every(isPair) || names.size < pairs.length)
     throw new UsageError(
-      `--columns ${JSON.stringify(text)}: expected name=column pairs with commas between, each name once, e.g. t=ts,symbol=ticker`,
+      `--columns ${JSON.stringify(value)}: expected comma-separated name=column pairs, each name once, e.g. t=ts,symbol=ticker`,
     );
-  return pairs.filter(([name, own]) => name !== own);
+  return pairs.filter(([name, column]) => name !== column);
 }
 
-function readPriceScale(text: string | undefined): PriceScale {
-  const scale = text === undefined ? defaultRowRules.priceScale : parsePriceScale(text);
+function readPriceScale(value: string | undefined): PriceScale {
+  const scale = value === undefined ? defaultRowRules.priceScale : parsePriceScale(value);
   if (scale === undefined)
     throw new UsageError(
-      `--price-scale ${JSON.stringify(text)}: expected a decimal number above 0, e.g. 0.01 for cents`,
+      `--price-scale ${JSON.stringify(value)}: expected a decimal number above 0, e.g. 0.01 for cents`,
     );
   return scale;
 }
 
-function parseRejectedShare(text: string): number {
-  const share = text.trim() === '' ? Number.NaN : Number(text);
+function parseRejectedShare(value: string): number {
+  const share = value.trim() === '' ? Number.NaN : Number(value);
   if (!(share >= 0 && share <= 1))
-    throw new UsageError(`--allow-rejected ${JSON.stringify(text)}: expected a share from 0 to 1, e.g. 0.05`);
+    throw new UsageError(`--allow-rejected ${JSON.stringify(value)}: expected a share from 0 to 1, e.g. 0.05`);
   return share;
 }
 
 const reasonsShown = 5;
 
-/** What a dry run has found, a file a line, and under it why rows would be rejected. */
+/** Formats the result of a dry run: one line per file, and below it the reasons for rejected rows. */
 function formatDryRun(files: readonly CheckedFile[], { json }: ImportOptions): string {
   if (json === true) {
     const checked = files.map(({ path, rows, rejected, reasons, fault, isOverShare, flags }) => ({
@@ -158,14 +161,14 @@ function formatDryRun(files: readonly CheckedFile[], { json }: ImportOptions): s
   }
   const lines = files.slice(0, filesShown).flatMap((file) => {
     const { rows, rejected, reasons, fault, isOverShare, flags } = file;
-    const verdict = isOverShare ? ': too many, nothing would be imported' : '';
+    const shareText = isOverShare ? ': too many, nothing would be imported' : '';
     return [
-      `${escapeControls(file.path)}: ${formatCount(rows, 'row')}, ${formatNumber(rejected)} rejected${verdict}`,
+      `${escapeControls(file.path)}: ${formatCount(rows, 'row')}, ${formatNumber(rejected)} rejected${shareText}`,
       ...(fault === null ? [] : [`  ${escapeControls(fault)}`]),
       ...reasons
         .slice(0, reasonsShown)
         .map((r) => `  ${formatNumber(r.count)} × ${r.reason}, first ${escapeControls(r.first.slice(0, 120))}`),
-      ...(flags.length === 0 ? [] : [`  say ${flags.join(' ')}`]),
+      ...(flags.length === 0 ? [] : [`  add ${flags.join(' ')}`]),
     ];
   });
   const more = files.length > filesShown ? [`… and ${formatCount(files.length - filesShown, 'file')} more`] : [];

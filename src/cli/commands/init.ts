@@ -16,7 +16,7 @@ interface InitFlags {
   readonly json?: boolean;
 }
 
-/** `init`: a config with what it is told or asks, and an empty archive. */
+/** `init`: writes a config file and creates an empty archive. */
 export function addInit(shell: CliContext): void {
   shell.program
     .command('init')
@@ -24,10 +24,10 @@ export function addInit(shell: CliContext): void {
     .argument('[file]', 'config file to write; an existing one is never overwritten', configFileDefault)
     .option('--base-url <url>', 'base URL of the market data service, e.g. https://example.org')
     .option('--api-key-file <file>', 'file with the market data key (default: ODDSLAKE_API_KEY)')
-    .option('--rate <n>', 'requests a second that the key allows (default: 5)')
-    .option('--output <dir>', "the archive's root, from the config's folder on (default: output/archive)")
+    .option('--rate <n>', 'requests per second that the key allows (default: 5)')
+    .option('--output <dir>', "the archive's root, relative to the config's folder (default: output/archive)")
     .option('--name <name>', 'name of the service in the archive (default: the origin of its URL)')
-    .addOption(createRepeatableOption('--set <key=value>', 'any other setting for the config; may be repeated'))
+    .addOption(createRepeatableOption('--set <key=value>', 'any other setting for the config; can be repeated'))
     .option('--json', 'one JSON object as the last line of standard output')
     .helpOption('--help', 'show this help')
     .action((file: string, flags: InitFlags) => initArchive(shell, resolve(file), flags));
@@ -48,12 +48,13 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
     import('../../archive/disk/file-system.ts'),
   ]);
   if (existsSync(file)) throw createConfigExistsError(file);
-  if (!existsSync(dirname(file))) throw new UsageError(`There is no folder ${dirname(file)} to write a config into.`);
-  const told = await collectLayers(flags);
+  if (!existsSync(dirname(file)))
+    throw new UsageError(`The folder of the config file does not exist: ${dirname(file)}`);
+  const givenLayers = await collectLayers(flags);
   const terminal = process.stdin.isTTY && process.stderr.isTTY ? await openTerminal() : null;
   let answers: InitAnswers;
   try {
-    answers = await collectAnswers(dirname(file), told, terminal);
+    answers = await collectAnswers(dirname(file), givenLayers, terminal);
   } finally {
     terminal?.close();
   }
@@ -66,8 +67,8 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
   const { archive, source, upstream } = answers.settings;
   const name = source.name ?? new URL(upstream.baseUrl!).origin;
   if (flags.json === true) {
-    const told = { config: file, archive: archive.output, archive_created: created, upstream: name };
-    process.stdout.write(`${JSON.stringify(told)}\n`);
+    const givenLayers = { config: file, archive: archive.output, archive_created: created, upstream: name };
+    process.stdout.write(`${JSON.stringify(givenLayers)}\n`);
     return;
   }
   process.stdout.write(
@@ -75,7 +76,7 @@ async function initArchive(shell: CliContext, file: string, flags: InitFlags): P
       `wrote ${file}`,
       created
         ? `created the archive ${archive.output} for ${name}`
-        : `the archive ${archive.output} for ${name} is there already, and is kept`,
+        : `the archive ${archive.output} for ${name} already exists and was not changed`,
       '',
       'Next:',
       '',
@@ -99,29 +100,31 @@ async function collectLayers({ baseUrl, apiKeyFile, rate, output, name, set }: I
     [output, 'archive.output', '--output'],
     [name, 'source.name', '--name'],
   ];
-  const sets = set.map(parseSetOption);
-  if (sets.some(({ values }) => values.has('upstream.api_key'))) {
+  const setLayers = set.map(parseSetOption);
+  if (setLayers.some(({ values }) => values.has('upstream.api_key'))) {
     throw new UsageError(
       '--set: upstream.api_key is not written into a config. Set ODDSLAKE_API_KEY, or name a file with --api-key-file.',
     );
   }
-  const named = flags.flatMap(([text, path, flag]) => (text === undefined ? [] : [parseTextLayer(path, text, flag)]));
-  // Other secrets of the environment stay where they are: a config is no place for them.
+  const flagLayers = flags.flatMap(([text, path, flag]) =>
+    text === undefined ? [] : [parseTextLayer(path, text, flag)],
+  );
+  // Other secrets of the environment must not be written into a config.
   const environment = readEnvironmentLayers(readProcessEnvironment()).filter(({ values }) =>
     [...values.keys()].every((path) => path === 'upstream.api_key' || !isSecretSetting(path)),
   );
-  return [...dropOverriddenKey(environment, [...sets, ...named]), ...sets, ...named];
+  return [...dropOverriddenKey(environment, [...setLayers, ...flagLayers]), ...setLayers, ...flagLayers];
 }
 
-/** What the environment says of the key counts only where no flag names a file for it. */
+/** Drops the key settings of the environment if a flag names a key file. */
 function dropOverriddenKey(environment: readonly SettingsLayer[], flags: readonly SettingsLayer[]): SettingsLayer[] {
   if (!flags.some(({ values }) => values.has('upstream.api_key_file'))) return [...environment];
   return environment.filter(({ values }) => !values.has('upstream.api_key') && !values.has('upstream.api_key_file'));
 }
 
 /**
- * Makes the archive, and tells whether it was not there before. Throws UsageError where the folder is another
- * upstream's, or no archive's.
+ * Returns a function that creates the archive and returns whether it is new. That function throws UsageError if the folder
+ * holds other files, or the archive of another upstream.
  */
 async function prepareArchive(settings: Settings, { version }: CliContext): Promise<() => boolean> {
   const [{ openConfiguredArchive }, { archiveExists }, { systemDisk }] = await Promise.all([
@@ -136,13 +139,13 @@ async function prepareArchive(settings: Settings, { version }: CliContext): Prom
   };
 }
 
-/** Questions go to standard error: results alone are for standard output. */
+/** Prompts go to standard error, because standard output is for results. */
 async function openTerminal(): Promise<Prompter & { close(): void }> {
   const { createInterface } = await import('node:readline/promises');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const stop = new AbortController();
   terminal.on('SIGINT', () => stop.abort(new InterruptedError('SIGINT')));
-  terminal.on('close', () => stop.abort(new UsageError('The input ended before everything was answered.')));
+  terminal.on('close', () => stop.abort(new UsageError('The input ended before all questions were answered.')));
   return {
     async ask(question) {
       try {
@@ -167,5 +170,5 @@ function listNextCommands(file: string, hasKey: boolean): string[] {
   ];
 }
 
-/** A path as a shell takes it. */
+/** Quotes a path for a shell if needed. */
 const quoteForShell = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

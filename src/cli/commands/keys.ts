@@ -20,7 +20,7 @@ interface CreateFlags extends CommonFlags {
 
 const requestsMax = 10_000_000;
 
-/** `keys create`, `keys list`, `keys revoke`: who may read market data. */
+/** `keys create`, `keys list`, `keys revoke`: API keys for market data. */
 export function addKeys(shell: CliContext): void {
   const { version } = shell;
   const keys = shell.program
@@ -33,9 +33,10 @@ export function addKeys(shell: CliContext): void {
     .requiredOption('--name <name>', 'required: purpose or owner, shown by oddslake keys list')
     .option('--expires <time>', 'expiry time: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: never)')
     .addOption(
-      new Option('--requests-per-minute <n>', 'its own rate (default: service.requests_per_minute)').argParser(
-        createIntegerParser(1, requestsMax),
-      ),
+      new Option(
+        '--requests-per-minute <n>',
+        'rate limit of this key (default: service.requests_per_minute)',
+      ).argParser(createIntegerParser(1, requestsMax)),
     );
   withNotes(create, createNotes);
   withExamples(create, createExamples);
@@ -43,16 +44,15 @@ export function addKeys(shell: CliContext): void {
     withContext(flags, version, false, async (context) => {
       const { withWorkspace } = await import('../../server/open-workspace.ts');
       const expiresAt = flags.expires === undefined ? null : parseTime(flags.expires, '--expires');
-      const asked = { name: flags.name, expiresAt, requestsPerMinute: flags.requestsPerMinute ?? null };
+      const keyOptions = { name: flags.name, expiresAt, requestsPerMinute: flags.requestsPerMinute ?? null };
       const nowMs = context.clock.nowMs();
-      const { id, key } = await withWorkspace(context, (workspace) => workspace.createKey(asked, nowMs));
-      const rest = { created_at: nowMs, expires_at: expiresAt, requests_per_minute: asked.requestsPerMinute };
+      const { id, key } = await withWorkspace(context, (workspace) => workspace.createKey(keyOptions, nowMs));
+      const keyFacts = { created_at: nowMs, expires_at: expiresAt, requests_per_minute: keyOptions.requestsPerMinute };
       process.stdout.write(
-        flags.json === true ? `${JSON.stringify({ id, name: flags.name, key, ...rest })}\n` : `${key}\n`,
+        flags.json === true ? `${JSON.stringify({ id, name: flags.name, key, ...keyFacts })}\n` : `${key}\n`,
       );
-      const until = expiresAt === null ? 'until it is revoked' : `until ${formatIsoUtc(expiresAt)}`;
-      if (flags.quiet !== true)
-        process.stderr.write(`key ${id} is good ${until}; keep it now: it is not shown again\n`);
+      const expiry = expiresAt === null ? 'does not expire' : `expires ${formatIsoUtc(expiresAt)}`;
+      if (flags.quiet !== true) process.stderr.write(`key ${id} ${expiry}; store it now: it is not shown again\n`);
     }),
   );
 
@@ -63,9 +63,9 @@ export function addKeys(shell: CliContext): void {
         import('../../server/open-workspace.ts'),
         import('../format-lists.ts'),
       ]);
-      const listed = await withWorkspace(context, (workspace) => workspace.listKeys(context.clock.nowMs()));
-      const text = JSON.stringify({ keys: listed, count: listed.length });
-      process.stdout.write(flags.json === true ? `${text}\n` : formatKeys(listed, getTerminalStyle(process.stdout)));
+      const keyList = await withWorkspace(context, (workspace) => workspace.listKeys(context.clock.nowMs()));
+      const text = JSON.stringify({ keys: keyList, count: keyList.length });
+      process.stdout.write(flags.json === true ? `${text}\n` : formatKeys(keyList, getTerminalStyle(process.stdout)));
     }),
   );
 
@@ -80,7 +80,7 @@ export function addKeys(shell: CliContext): void {
       const revoked = await withWorkspace(context, (workspace) => workspace.revokeKeys(ids, context.clock.nowMs()));
       if (flags.json === true) return void process.stdout.write(`${JSON.stringify({ revoked })}\n`);
       for (const key of revoked)
-        process.stdout.write(`key ${key.id} (${key.name}) is revoked since ${formatIsoUtc(key.revoked_at)}\n`);
+        process.stdout.write(`key ${key.id} (${key.name}) was revoked at ${formatIsoUtc(key.revoked_at)}\n`);
       if (revoked.length > 1) process.stdout.write(`${formatCount(revoked.length, 'key')}\n`);
     }),
   );

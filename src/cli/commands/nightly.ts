@@ -24,7 +24,7 @@ export function addNightly(shell: CliContext): void {
 }
 
 const notes = `
-Run it from a scheduler. It fetches only what is missing, so an interrupted run can simply be repeated, and two runs at a time
+Run it from a scheduler. It fetches only what is missing, so an interrupted run can be repeated, and two concurrent runs
 are safe. The first poll of a symbol starts at its opening or, if that is unknown, source.first_lookback_days before the symbol
 was first seen. Exit code 4 means that some windows are missing; the next run requests them again.`;
 

@@ -2,7 +2,7 @@ import { type CliContext, type CommonFlags, withCommonFlags } from '../command-c
 import { withExamples, withNotes } from '../help.ts';
 import { runJobCommand } from '../run-job.ts';
 
-/** `publish`: what is journaled, into the day partitions. */
+/** `publish`: merges the journal into the day partitions. */
 export function addPublish(shell: CliContext): void {
   const command = shell.program.command('publish').description('merge the journal into the day partitions');
   withNotes(command, notes);
@@ -13,7 +13,7 @@ export function addPublish(shell: CliContext): void {
 }
 
 const notes = `
-Every job publishes at its end. Use this after a run that was interrupted, or that did not get the write lock within --wait.`;
+Every job publishes at its end. Use this after a run that was interrupted or did not get the write lock within --wait.`;
 
 const examples = `
   oddslake publish --output lake`;

@@ -13,12 +13,12 @@ interface ReportFlags extends CommonFlags {
   readonly out?: string;
 }
 
-/** `report`: how the archive stands, as a page. */
+/** `report`: writes the status of the archive as an HTML page. */
 export function addReport(shell: CliContext): void {
   const command = shell.program
     .command('report')
     .description('write an HTML page on the state of the archive: runs, ticks, coverage, gaps, growth')
-    .option('--out <file>', "where to (default: report.html in the archive's root); a file that is there is replaced");
+    .option('--out <file>', "output file, replaced if it exists (default: report.html in the archive's root)");
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: ReportFlags) =>
@@ -27,12 +27,12 @@ export function addReport(shell: CliContext): void {
       const { verdict, ...written } = await writeReport(archive, context, flags.out ?? null);
       if (flags.json === true) {
         const { state, headline, nextAction, findings } = verdict;
-        const told = { ...written, state, headline, next_action: nextAction, findings };
-        process.stdout.write(`${JSON.stringify(told)}\n`);
+        const json = { ...written, state, headline, next_action: nextAction, findings };
+        process.stdout.write(`${JSON.stringify(json)}\n`);
         return;
       }
       const { path, bytes, generation } = written;
-      // What the service said, and its symbols, stand in it.
+      // The findings contain symbols and messages of the service.
       const lines = [
         `${path}: ${formatBytes(bytes)}, generation ${generation}`,
         `${verdict.headline}.`,

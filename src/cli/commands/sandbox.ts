@@ -17,7 +17,7 @@ interface SandboxCommandFlags extends CommonFlags {
   readonly [option: string]: unknown;
 }
 
-/** `sandbox`: a simulated upstream service on loopback, until it is stopped. */
+/** `sandbox`: runs a simulated upstream service on loopback until it is stopped. */
 export function addSandbox(shell: CliContext): void {
   const command = shell.program
     .command('sandbox')
@@ -27,7 +27,7 @@ export function addSandbox(shell: CliContext): void {
     .option('--ticks <file>', 'replay a recording instead of simulating: Parquet with symbol, t, p')
     .option('--markets <file>', 'markets of the recording: Parquet with symbol, question, category, resolved_yes')
     .addOption(
-      new Option('--shift <how>', 'a recording at its own dates, or shifted to end now')
+      new Option('--shift <how>', 'times of a recording: its own, or shifted to end now')
         .choices(['own', 'end-now'])
         .default('own'),
     );
@@ -45,8 +45,10 @@ export function addSandbox(shell: CliContext): void {
         const deps = { clock: context.clock, ...(feed === undefined ? {} : { feed }) };
         const sandbox = await startSandbox(options, deps).catch((error: NodeJS.ErrnoException) => {
           if (error.syscall !== 'listen') throw error;
-          const why = error.code === 'EADDRINUSE' ? 'another program has it' : error.code;
-          throw new UsageError(`--port ${options.port} cannot be had: ${why}. Name another, or none for a free one.`);
+          const reason = error.code === 'EADDRINUSE' ? 'it is in use' : error.code;
+          throw new UsageError(
+            `Cannot listen on --port ${options.port}: ${reason}. Choose another, or omit it for a free one.`,
+          );
         });
         const { url } = sandbox;
         const lines = [

@@ -15,7 +15,7 @@ import { summarizeNotStarted } from '../run-job.ts';
 type ScheduledJobName = Exclude<keyof Settings['schedule'], OtherScheduleSetting>;
 type OtherScheduleSetting = 'jitterSeconds' | 'catchUpHours' | 'host' | 'port' | 'lateHoursMax';
 
-/** How each of them is started when its moment comes. */
+/** Starts each job. */
 const jobStarters: Record<ScheduledJobName, (jobs: JobLoaders, context: Context) => Promise<Summary>> = {
   nightly: async (jobs, context) => (await jobs.nightly()).run(context, { day: null }),
   markets: async (jobs, context) => (await jobs.markets()).run(context, undefined),
@@ -26,23 +26,25 @@ const jobStarters: Record<ScheduledJobName, (jobs: JobLoaders, context: Context)
 
 const scheduledJobNames = Object.keys(jobStarters) as ScheduledJobName[];
 
-/** `schedule`: the jobs at their times, until a signal. */
+/** `schedule`: runs the jobs at their scheduled times until a signal. */
 export function addSchedule(shell: CliContext): void {
   const command = shell.program
     .command('schedule')
     .description('run the jobs on the schedules of the config (schedule.nightly and others, UTC) until stopped');
   withCommonFlags(command, ['--no-progress']).action((flags: CommonFlags) =>
-    // Several jobs at a time would draw their bars over one another.
+    // Progress bars of concurrent jobs would overwrite each other.
     withContext({ ...flags, progress: false }, shell.version, false, (context) => runSchedule(shell, flags, context)),
   );
 }
 
 async function runSchedule(shell: CliContext, flags: CommonFlags, context: Context): Promise<void> {
   const { schedule } = context.settings;
-  const wanted = scheduledJobNames.flatMap((name) => (schedule[name] === null ? [] : [{ name, cron: schedule[name] }]));
-  if (wanted.length === 0) {
+  const scheduled = scheduledJobNames.flatMap((name) =>
+    schedule[name] === null ? [] : [{ name, cron: schedule[name] }],
+  );
+  if (scheduled.length === 0) {
     throw new UsageError(
-      `Nothing is scheduled: give a cron expression to one of ${scheduledJobNames.map((name) => `schedule.${name}`).join(', ')}.`,
+      `Nothing is scheduled: set a cron expression for one of ${scheduledJobNames.map((name) => `schedule.${name}`).join(', ')}.`,
     );
   }
   const [{ runScheduleLoop }, { parseCron }, { openJobStatusBoard }] = await Promise.all([
@@ -50,11 +52,11 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
     import('../../settings/cron.ts'),
     import('../../collector/schedule/job-status.ts'),
   ]);
-  const lastStarts = await readLastStarts(context, wanted);
-  const rhythms = wanted.map(({ name, cron }) => ({ name, rhythm: parseCron(cron) }));
-  const board = openJobStatusBoard(rhythms, schedule.lateHoursMax * hourMs, context.clock.nowMs());
-  const watch = await startWatch(context, board);
-  const jobs = rhythms.map(({ name, rhythm }) => ({
+  const lastStarts = await readLastStarts(context, scheduled);
+  const schedules = scheduled.map(({ name, cron }) => ({ name, rhythm: parseCron(cron) }));
+  const board = openJobStatusBoard(schedules, schedule.lateHoursMax * hourMs, context.clock.nowMs());
+  const monitor = await startWatch(context, board);
+  const jobs = schedules.map(({ name, rhythm }) => ({
     name,
     rhythm,
     lastStart: lastStarts.get(name) ?? null,
@@ -62,7 +64,7 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
       board.recordStart(name, context.clock.nowMs());
       const summary = await runScheduledJob(shell, name, context);
       board.recordEnd(summary);
-      watch?.recordRun(summary);
+      monitor?.recordRun(summary);
       printSummary(flags, summary, context.settings.archive.output);
     },
   }));
@@ -71,11 +73,11 @@ async function runSchedule(shell: CliContext, flags: CommonFlags, context: Conte
   try {
     await runScheduleLoop(jobs, rules, { ...context, onEntries: board.updateEntries });
   } finally {
-    watch?.close();
+    monitor?.close();
   }
 }
 
-/** The health and metrics port, where the settings ask for one. */
+/** Opens the health and metrics port, if one is configured. */
 async function startWatch(context: Context, board: JobStatusBoard): Promise<ScheduleMonitor | null> {
   const { port } = context.settings.schedule;
   if (port === null) return null;
@@ -83,27 +85,27 @@ async function startWatch(context: Context, board: JobStatusBoard): Promise<Sche
   return openScheduleMonitor(context, port, board);
 }
 
-/** When each job last started. Where a job would end at once for want of an archive or a key, so does this. */
+/** Start time of the last run of each job. Throws the errors of a job without archive or key. */
 async function readLastStarts(
   context: Context,
-  wanted: readonly { readonly name: ScheduledJobName }[],
+  scheduled: readonly { readonly name: ScheduledJobName }[],
 ): Promise<Map<string, number | null>> {
   const [{ openConfiguredArchive }, { requireUpstream }, { readLastStart }] = await Promise.all([
     import('../../context/open-configured.ts'),
     import('../../settings/settings.ts'),
     import('../../archive/journal/runs.ts'),
   ]);
-  const collects = wanted.some(({ name }) => name !== 'publish');
+  const collects = scheduled.some(({ name }) => name !== 'publish');
   if (collects) requireUpstream(context.settings);
   const archive = openConfiguredArchive(context, collects);
   try {
-    return new Map(wanted.map(({ name }) => [name, readLastStart(archive.state.db, name)]));
+    return new Map(scheduled.map(({ name }) => [name, readLastStart(archive.state.db, name)]));
   } finally {
     archive.close();
   }
 }
 
-/** One run, under a signal of its own, so that what it leaves on that goes with it. */
+/** Runs a job with its own signal, so that listeners added to it are released with it. */
 async function runScheduledJob(shell: CliContext, name: ScheduledJobName, context: Context): Promise<Summary> {
   const startedAt = context.clock.nowMs();
   const log = addLogFields(context.log, { job: name });
@@ -119,14 +121,14 @@ async function runScheduledJob(shell: CliContext, name: ScheduledJobName, contex
   const { run_id, outcome, exit_code, error } = summary;
   const facts = { run_id, outcome, exit_code, ...(error === null ? {} : { error }) };
   if (exit_code === 0) log.info(facts, 'ended');
-  else log.warn(facts, 'ended; the schedule goes on');
+  else log.warn(facts, 'ended; the schedule continues');
   return summary;
 }
 
-/** A log whose every line has these facts too. */
-const addLogFields = (log: Log, tags: object): Log => ({
-  debug: (facts, message) => log.debug({ ...tags, ...facts }, message),
-  info: (facts, message) => log.info({ ...tags, ...facts }, message),
-  warn: (facts, message) => log.warn({ ...tags, ...facts }, message),
-  error: (facts, message) => log.error({ ...tags, ...facts }, message),
+/** A log that adds the given fields to every line. */
+const addLogFields = (log: Log, fields: object): Log => ({
+  debug: (facts, message) => log.debug({ ...fields, ...facts }, message),
+  info: (facts, message) => log.info({ ...fields, ...facts }, message),
+  warn: (facts, message) => log.warn({ ...fields, ...facts }, message),
+  error: (facts, message) => log.error({ ...fields, ...facts }, message),
 });

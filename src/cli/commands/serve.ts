@@ -8,7 +8,7 @@ import {
 } from '../command-context.ts';
 import { withExamples } from '../help.ts';
 
-/** `serve`: the HTTP service over the archive, until it is stopped. */
+/** `serve`: runs the HTTP service until it is stopped. */
 export function addServe(shell: CliContext): void {
   const command = shell.program
     .command('serve')
@@ -20,13 +20,13 @@ export function addServe(shell: CliContext): void {
       const service = await startService(context, archive);
       const { url, docs } = service;
       const { root } = archive.layout;
-      context.log.info({ url, archive: root }, 'the service listens');
+      context.log.info({ url, archive: root }, 'service listening');
       process.stdout.write(
         flags.json === true ? `${JSON.stringify({ url, docs, archive: root })}\n` : formatServing(service, root),
       );
       if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
       await service.stop();
-      context.log.info({}, 'the service stopped');
+      context.log.info({}, 'service stopped');
     }),
   );
 }
@@ -34,8 +34,8 @@ export function addServe(shell: CliContext): void {
 const formatServing = ({ url, docs }: RunningService, root: string): string => `serving ${root}
   address        ${url}
   documentation  ${docs}
-  a key for it   oddslake keys create --name NAME --output ${/^[\w./-]+$/.test(root) ? root : JSON.stringify(root)}
-  stop it        Ctrl-C
+  create a key   oddslake keys create --name NAME --output ${/^[\w./-]+$/.test(root) ? root : JSON.stringify(root)}
+  stop           Ctrl-C
 `;
 
 const examples = `

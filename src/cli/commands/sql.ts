@@ -23,19 +23,19 @@ export function addSql(shell: CliContext): void {
     .description('run read-only SQL (DuckDB); each dataset is a view: ticks, symbols, markets, …; times are UTC')
     .argument('<statement>', 'one SELECT, e.g. "SELECT symbol, count(*) FROM ticks GROUP BY 1"')
     .addOption(
-      new Option('--format <format>', 'how the result is written; a table shows the first rows only')
+      new Option('--format <format>', 'format of the result; a table shows only the first rows')
         .choices(['table', 'csv', 'json', 'parquet'])
         .default('table'),
     )
     .option('--rows <n>', 'maximum number of rows printed', createIntegerParser(1), 100);
-  withTerms(command, "Beside the datasets there are, as in the archive's own views.sql:", terms);
+  withTerms(command, 'Other views and functions, the same as in views.sql of the archive:', terms);
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((statement: string, flags: SqlFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const format = flags.json === true ? 'json' : flags.format;
       if (format === 'parquet' && process.stdout.isTTY) {
-        throw new UsageError('--format parquet writes bytes: send them to a file, e.g. > result.parquet');
+        throw new UsageError('--format parquet writes binary data: redirect it to a file, e.g. > result.parquet');
       }
       const { openArchiveQuery } = await import('../../archive/query/pinned-query.ts');
       const { query, close } = await openArchiveQuery(archive, statement, context.random);
@@ -55,13 +55,13 @@ const notes = `
 Checks the sizes of the files but not their content; oddslake verify does that.`;
 
 const terms = {
-  'candles(step, since, until)': "candles of any step: '15m', '4h', INTERVAL '1 day'; since and until may be left out",
+  'candles(step, since, until)': "candles of any step: '15m', '4h', INTERVAL '1 day'; since and until are optional",
   'candles_filled(step, since, until)':
-    'every step, the last close carried over; covered tells a quiet one from a hole',
-  ticks_with_markets: 'every tick once, with the state of its market as of its time',
-  gaps: "windows of a symbol's life that nothing covers, between the first and the last covered moment",
-  'is_covered(symbol, t)': 'whether a moment was asked for and answered',
-  lifetimes: 'lifetime of each symbol, from t_from to t_to; t_to is NULL while it is active',
+    'a candle for every step, with the last close carried over; covered is false in a gap',
+  ticks_with_markets: 'every tick with the state of its market at the time of the tick',
+  gaps: "windows of a symbol's lifetime that are not covered, between the first and the last covered time",
+  'is_covered(symbol, t)': 'whether a time is covered',
+  lives: 'lifetime of each symbol; t_to is NULL while the symbol is live',
 };
 
 const examples = `

@@ -13,7 +13,7 @@ interface StatusFlags extends CommonFlags {
   readonly maxLag?: string;
 }
 
-/** `status`: how far the archive is. */
+/** `status`: coverage, gaps and the last run. */
 export function addStatus(shell: CliContext): void {
   const command = shell.program
     .command('status')
@@ -21,7 +21,7 @@ export function addStatus(shell: CliContext): void {
     .option('--max-lag <duration>', 'maximum lag of coverage behind now: 90s, 15m, 2h, 1d');
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((flags: StatusFlags) => {
-    // Before anything is opened.
+    // A usage error must end the command before anything is opened.
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
     return withArchive(flags, shell.version, async (archive, context) => {
       const [{ readStatus }, { toCompletenessRules }, { formatStatus }] = await Promise.all([
@@ -31,9 +31,9 @@ export function addStatus(shell: CliContext): void {
       ]);
       const status = readStatus(archive, toCompletenessRules(context.settings), context.clock.nowMs());
       process.stdout.write(flags.json === true ? `${JSON.stringify(status)}\n` : formatStatus(status));
-      const late = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
-      if (late) process.stderr.write(`oddslake: the lag is greater than ${flags.maxLag}.\n`);
-      shell.setExitCode(late ? exitCodes.incomplete : exitCodes.done);
+      const isLate = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
+      if (isLate) process.stderr.write(`oddslake: the lag exceeds --max-lag ${flags.maxLag}.\n`);
+      shell.setExitCode(isLate ? exitCodes.incomplete : exitCodes.done);
     });
   });
 }

@@ -15,14 +15,16 @@ interface SymbolsFlags extends CommonFlags {
   readonly rows: number;
 }
 
-/** `symbols`: what is known of each, found by words; `symbols retry`: suspended ones at once. */
+/** `symbols` lists and searches symbols; `symbols retry` polls suspended ones now. */
 export function addSymbols(shell: CliContext): void {
   const command = shell.program
     .command('symbols')
     .description('list known symbols, live ones first; search by ticker, question, category, market ID or venue')
     .argument('[text...]', 'words that must all match, case-insensitive (default: every symbol)')
     .addOption(
-      new Option('--rows <n>', 'most rows of the table; --json has all').argParser(createIntegerParser(1)).default(50),
+      new Option('--rows <n>', 'maximum number of rows of the table; --json prints all')
+        .argParser(createIntegerParser(1))
+        .default(50),
     );
   withExamples(command, examples);
   withCommonFlags(command, flagsUnusedByReaders).action((text: readonly string[], flags: SymbolsFlags) =>
@@ -49,8 +51,8 @@ function addSymbolsRetry(shell: CliContext, symbols: Command): void {
     .argument('[symbol...]', 'symbols to retry (default: all suspended symbols)');
   withNotes(retry, retryNotes);
   withExamples(retry, retryExamples);
-  withCommonFlags(retry).action((given: readonly string[], _own: object, command: Command) =>
-    // Flags that its parent has too are the parent's to Commander.
+  withCommonFlags(retry).action((given: readonly string[], _ownFlags: object, command: Command) =>
+    // Commander assigns flags that the parent command has too to the parent: optsWithGlobals reads both.
     runJobCommand(shell, 'ticks', command.optsWithGlobals<CommonFlags>(), shell.jobs.ticks, () => ({
       symbols: given,
       retriesSuspended: true,
@@ -67,6 +69,6 @@ const retryExamples = `
   oddslake symbols retry --output lake KXBTC-26DEC0204-T28`;
 
 const examples = `
-  oddslake symbols                     every symbol known
-  oddslake symbols rain sydney         those with both words in ticker, question, category, market id or venue
+  oddslake symbols                     all known symbols
+  oddslake symbols rain sydney         symbols with both words in ticker, question, category, market ID or venue
   oddslake symbols --json kxbtc | jq -r '.symbols[] | select(.state == "active") | .symbol'`;

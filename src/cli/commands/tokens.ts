@@ -14,7 +14,7 @@ interface IssueFlags extends CommonFlags {
 const daysDefault = 30;
 const scopes = ['research'];
 
-/** `tokens issue`: user tokens for those who host the service themselves. */
+/** `tokens issue`: signs user tokens, for operators of the service. */
 export function addTokens(shell: CliContext): void {
   const tokens = shell.program.command('tokens').description('manage the user tokens of the service: issue');
   const issue = tokens
@@ -23,13 +23,11 @@ export function addTokens(shell: CliContext): void {
     .requiredOption('--user <user>', 'required: the user ID')
     .option('--workspace <workspace>', 'the workspace ID (default: none)')
     .addOption(
-      new Option('--scope <scope...>', 'what it may do beyond the objects of its user')
-        .choices(scopes)
-        .default([], 'none'),
+      new Option('--scope <scope...>', 'permission beyond the objects of the user').choices(scopes).default([], 'none'),
     )
     .option(
       '--expires <time>',
-      `until when it is good: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: for ${daysDefault} days)`,
+      `expiry time: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: in ${daysDefault} days)`,
     );
   withNotes(issue, notes);
   withExamples(issue, examples);
@@ -37,17 +35,18 @@ export function addTokens(shell: CliContext): void {
     withContext(flags, shell.version, false, async ({ settings, clock }) => {
       const { issueUserToken } = await import('../../server/workspace/user-tokens.ts');
       const nowMs = clock.nowMs();
-      const asked = flags.expires === undefined ? nowMs + daysDefault * dayMs : parseTime(flags.expires, '--expires');
-      // A token tells its end in seconds.
-      const expiresAt = Math.floor(asked / 1000) * 1000;
+      const expiresAtMs =
+        flags.expires === undefined ? nowMs + daysDefault * dayMs : parseTime(flags.expires, '--expires');
+      // The expiry time of a token is in seconds.
+      const expiresAt = Math.floor(expiresAtMs / 1000) * 1000;
       const { user, workspace = null } = flags;
       const scopes = [...new Set(flags.scope)];
       const token = await issueUserToken(settings.service.tokens, { user, workspace, scopes, expiresAt }, nowMs);
-      const told = { token, user, workspace, scopes, expires_at: expiresAt };
-      process.stdout.write(flags.json === true ? `${JSON.stringify(told)}\n` : `${token}\n`);
+      const json = { token, user, workspace, scopes, expires_at: expiresAt };
+      process.stdout.write(flags.json === true ? `${JSON.stringify(json)}\n` : `${token}\n`);
       if (flags.quiet !== true)
         process.stderr.write(
-          `a token of ${JSON.stringify(user)}, good until ${formatIsoUtc(expiresAt)}; it cannot be revoked\n`,
+          `token of user ${JSON.stringify(user)}, expires ${formatIsoUtc(expiresAt)}; it cannot be revoked\n`,
         );
     }),
   );
@@ -59,4 +58,4 @@ expires; changing the secret invalidates all tokens.`;
 
 const examples = `
   ODDSLAKE_TOKEN_SECRET=$(cat token.secret) oddslake tokens issue --user alice --scope research
-  oddslake tokens issue --config lake.yaml --user bot-7 --workspace desk --expires 2027-01-01`;
+  oddslake tokens issue --config lake.yaml --user bot-7 --workspace research --expires 2027-01-01`;

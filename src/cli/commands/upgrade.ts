@@ -5,11 +5,11 @@ import type { RecheckCost } from '../../collector/run/inferred-cost.ts';
 import { type CliContext, type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
 import { withNotes } from '../help.ts';
 
-/** `upgrade`: an archive that an older oddslake left. */
+/** `upgrade`: converts an archive of an older oddslake to the current format. */
 export function addUpgrade(shell: CliContext): void {
   const command = shell.program
     .command('upgrade')
-    .description("bring an older archive up to this oddslake's format: one new generation, no tick touched");
+    .description('upgrade an older archive to the format of this oddslake: one new generation, no tick changed');
   withNotes(command, notes);
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
@@ -32,10 +32,10 @@ export function addUpgrade(shell: CliContext): void {
         });
         display.stop();
         if (refused.length > 0) throw new DamageError(`${refused.join(' ')} Run oddslake verify.`);
-        // Of two at a time the second finds nothing left to do.
+        // Of two concurrent upgrades, the second has nothing to do.
         const { format_version: from } = previousManifest;
         const { format_version: to, generation } = manifest;
-        const said = {
+        const json = {
           archive: archive.layout.root,
           from_format: from,
           to_format: to,
@@ -45,9 +45,9 @@ export function addUpgrade(shell: CliContext): void {
         };
         const text =
           from === to
-            ? `${said.archive} has format ${to} already: nothing to do\n`
-            : `${said.archive}: from format ${from} to ${to}, generation ${generation}, ${formatCount(files.length, 'file')} written\n${formatInferredCost(said.inferred)}`;
-        process.stdout.write(flags.json === true ? `${JSON.stringify(said)}\n` : text);
+            ? `${json.archive} already has format ${to}: nothing to do\n`
+            : `${json.archive}: upgraded from format ${from} to ${to}, generation ${generation}, ${formatCount(files.length, 'file')} written\n${formatInferredCost(json.inferred)}`;
+        process.stdout.write(flags.json === true ? `${JSON.stringify(json)}\n` : text);
       } finally {
         display.stop();
       }
@@ -55,15 +55,15 @@ export function addUpgrade(shell: CliContext): void {
   );
 }
 
-/** What rests on no evidence, and how to have it confirmed. */
+/** Windows whose coverage is only inferred, and the command that confirms them. */
 function formatInferredCost(inferred: RecheckCost | null): string {
   if (inferred === null || inferred.windows === 0) return '';
   const { windows, symbols, from, to, expected_requests: requests } = inferred;
-  return `Nothing tells why ${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} count as covered: they are inferred, and their days provisional. To have them confirmed, with about ${formatCount(requests, 'request')}:
+  return `The coverage of ${formatCount(windows, 'window')} of ${formatCount(symbols, 'symbol')} has no stored evidence: it is inferred, and its days are provisional. To confirm it, with about ${formatCount(requests, 'request')}:
   oddslake backfill --from ${formatIsoUtc(from)} --to ${formatIsoUtc(to)} --recheck inferred
 `;
 }
 
 const notes = `
-Commands that only read accept an older archive. Commands that publish refuse it, because an older oddslake may still be using
-it: stop that one first; it refuses the upgraded archive. Journaled ticks stay in the journal.`;
+Commands that only read accept an older archive. Commands that publish reject it, because an older oddslake may still be using
+it. Stop the older oddslake first; it rejects the upgraded archive. Journaled ticks stay in the journal.`;

@@ -13,7 +13,7 @@ interface VerifyOptions extends CommonFlags {
   readonly fromUrl?: string;
 }
 
-/** `verify`: re-reads every published file, and mends what is damaged where it is told to. */
+/** `verify`: checks every published file, and repairs damage with `--repair`. */
 export function addVerify(shell: CliContext): void {
   const command = shell.program
     .command('verify')
@@ -42,35 +42,36 @@ async function runVerify(shell: CliContext, flags: VerifyOptions): Promise<void>
   await withContext(flags, shell.version, false, async (context) => {
     const job = await shell.jobs.verify();
     let isShown = false;
-    const show: VerifyFlags['onVerified'] = (found, archive, runId) => {
-      printVerified(found, archive, runId, flags.json === true);
+    const onVerified: VerifyFlags['onVerified'] = (result, archive, runId) => {
+      printVerified(result, archive, runId, flags.json === true);
       isShown = true;
     };
-    const summary = await job.run(context, { onVerified: show });
+    const summary = await job.run(context, { onVerified: onVerified });
     if (!isShown || (summary.error !== null && summary.exit_code !== exitCodes.damaged))
       reportSummary(shell, flags, summary, '');
     else shell.setExitCode(summary.exit_code);
   });
 }
 
-function printVerified(found: VerifyResult, archive: Archive, runId: string, asJson: boolean): void {
-  if (asJson) process.stdout.write(`${JSON.stringify({ run_id: runId, ...found })}\n`);
+function printVerified(result: VerifyResult, archive: Archive, runId: string, asJson: boolean): void {
+  if (asJson) process.stdout.write(`${JSON.stringify({ run_id: runId, ...result })}\n`);
   else {
-    for (const { path, kind } of found.findings)
-      process.stdout.write(`${path}: ${kind}${describeManifestEntry(path, kind, archive)}\n`);
-    const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
+    for (const { path, what } of result.findings)
+      process.stdout.write(`${path}: ${what}${describeManifestEntry(path, what, archive)}\n`);
+    const resultText =
+      result.findings.length === 0 ? 'no damage found' : formatCount(result.findings.length, 'problem');
     process.stdout.write(
-      `${formatCount(found.files, 'file')}, ${formatBytes(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
+      `${formatCount(result.files, 'file')}, ${formatBytes(result.bytes)}, generation ${result.generation}: ${resultText}\n`,
     );
-    if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
+    if (result.findings.length > 0) process.stderr.write('To repair the archive: oddslake verify --repair\n');
   }
-  if (found.state !== null) process.stderr.write(`oddslake: ${found.state}\n`);
+  if (result.state !== null) process.stderr.write(`oddslake: ${result.state}\n`);
 }
 
-/** What a manifest says that the last publish did not write; the files were looked at by it all the same. */
-const describeManifestEntry = (path: string, what: VerifyFinding['kind'], { state, readManifest }: Archive): string =>
+/** Generations of a manifest that is not the last published one. The files were checked against it nevertheless. */
+const describeManifestEntry = (path: string, what: VerifyFinding['what'], { state, readManifest }: Archive): string =>
   path === 'manifest.json' && what === 'checksum mismatch'
-    ? ` from the one that the last publish wrote, generation ${state.generation()}, and calls itself generation ${readManifest().generation}`
+    ? ` from the last published manifest: expected generation ${state.generation()}, found generation ${readManifest().generation}`
     : '';
 
 const notes = `

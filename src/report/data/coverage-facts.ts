@@ -6,11 +6,11 @@ import type { Database } from '../../archive/journal/database.ts';
 import { readLostTicksIn } from '../../archive/journal/gap-records.ts';
 import { intersect, intersectTwo, isEmpty, subtract, union, type Window } from '../../base/window.ts';
 
-/** Coverage by group and step of time. */
+/** Coverage by group and time step. */
 export interface CoverageFacts extends Window {
   readonly stepMs: number;
   readonly groupedBy: GroupingKey;
-  /** The group of the most symbols first. */
+  /** Sorted by number of symbols, largest first. */
   readonly rows: readonly HeatmapRow[];
 }
 
@@ -23,72 +23,72 @@ interface SymbolCoverage {
 interface CoverageRules {
   readonly stepMs: number;
   readonly groupsMax: number;
-  /** Symbols that are polled whatever the lists say; none: those of the lists. */
+  /** Configured symbols; empty: the symbols of the market lists. */
   readonly named: ReadonlySet<string>;
   readonly nowMs: number;
   /** See LifetimeRules. */
   readonly lookbackMs: number;
-  /** The first moment of which anything is known. */
+  /** Start of the known time. */
   readonly knownFrom: number;
 }
 
 /**
- * How much of the lives of symbols is covered in a span. Nothing is expected of what is still to come, nor of one that
- * is suspended after its last answer.
+ * Computes the coverage of symbol lifetimes in a window. Excludes future time, and the time of suspended symbols after their
+ * last response.
  */
 export function computeCoverageFacts(
   db: Database,
   symbols: readonly SymbolFacts[],
   span: Window,
-  { stepMs, groupsMax, named, nowMs, knownFrom, lookbackMs }: CoverageRules,
+  { stepMs, groupsMax, named: shownGroups, nowMs, knownFrom, lookbackMs }: CoverageRules,
 ): CoverageFacts {
   const [coverage, lost] = [readCoverageIn(db, span), readLostTicksIn(db, span)];
-  const lived = symbols.flatMap((facts): SymbolCoverage[] => {
-    const answers = coverage.get(facts.symbol) ?? [];
-    const covered = lost.has(facts.symbol) ? subtract(answers, lost.get(facts.symbol)!) : union(answers);
-    const isAsked = named.size === 0 ? facts.listed : named.has(facts.symbol);
-    if (covered.length === 0 && facts.ticks === 0 && !isAsked) return [];
+  const liveSymbols = symbols.flatMap((facts): SymbolCoverage[] => {
+    const fetched = coverage.get(facts.symbol) ?? [];
+    const covered = lost.has(facts.symbol) ? subtract(fetched, lost.get(facts.symbol)!) : union(fetched);
+    const isPolled = shownGroups.size === 0 ? facts.listed : shownGroups.has(facts.symbol);
+    if (covered.length === 0 && facts.ticks === 0 && !isPolled) return [];
     const to = facts.suspendedAt === null ? nowMs : (covered.at(-1)?.to ?? Number.NEGATIVE_INFINITY);
-    const life = intersectTwo(computeLifetime(facts, covered, { lookbackMs }), {
+    const lifetime = intersectTwo(computeLifetime(facts, covered, { lookbackMs }), {
       from: Math.max(span.from, knownFrom),
       to: Math.min(span.to, to),
     });
-    return isEmpty(life) ? [] : [{ facts, lifetime: life, covered }];
+    return isEmpty(lifetime) ? [] : [{ facts, lifetime: lifetime, covered }];
   });
   const groups = groupSymbols(
-    lived.map(({ facts }) => facts),
+    liveSymbols.map(({ facts }) => facts),
     groupsMax,
   );
-  const grouped = lived.map(
+  const grouped = liveSymbols.map(
     ({ facts, lifetime, covered }): GroupedCoverage => ({ group: groups.getGroupName(facts), lifetime, covered }),
   );
   return { ...span, stepMs, groupedBy: groups.by, rows: computeHeatmapRows(grouped, span, stepMs) };
 }
 
-/** How much of the lives of a group's symbols is covered, step by step. */
+/** Coverage of one group per time step. */
 export interface HeatmapRow {
   readonly group: string;
-  /** Symbols that lived in the span. */
+  /** Number of symbols that were live in the window. */
   readonly symbols: number;
-  /** Milliseconds that its symbols lived in each step, and those of them that are covered. */
+  /** Sum of symbol lifetimes in each step, and its covered part, in milliseconds. */
   readonly lifetimeMs: readonly number[];
   readonly coveredMs: readonly number[];
 }
 
-/** One symbol: sorted, disjoint windows are covered of it. */
+/** Coverage of one symbol by sorted, disjoint windows. */
 export interface GroupedCoverage {
   readonly group: string;
   readonly lifetime: Window;
   readonly covered: readonly Window[];
 }
 
-/** Sums up symbols by group over the steps of a span, which is a whole number of them. Times are epoch milliseconds. */
+/** Sums coverage by group and step. The window is a whole number of steps. Times in epoch ms. */
 export function computeHeatmapRows(symbols: Iterable<GroupedCoverage>, span: Window, stepMs: number): HeatmapRow[] {
   const steps = Math.round((span.to - span.from) / stepMs);
   const groups = new Map<string, { symbols: number; lived: StepTotals; covered: StepTotals }>();
   for (const { group, lifetime, covered } of symbols) {
-    const living = intersectTwo(lifetime, span);
-    if (isEmpty(living)) continue;
+    const liveWindow = intersectTwo(lifetime, span);
+    if (isEmpty(liveWindow)) continue;
     let sums = groups.get(group);
     if (sums === undefined) {
       sums = {
@@ -99,20 +99,20 @@ export function computeHeatmapRows(symbols: Iterable<GroupedCoverage>, span: Win
       groups.set(group, sums);
     }
     sums.symbols++;
-    sums.lived.add(living);
-    for (const window of intersect([living], covered)) sums.covered.add(window);
+    sums.lived.add(liveWindow);
+    for (const window of intersect([liveWindow], covered)) sums.covered.add(window);
   }
   return [...groups]
-    .map(([group, { symbols: count, lived, covered }]) => ({
+    .map(([group, { symbols: count, lived: liveSymbols, covered }]) => ({
       group,
       symbols: count,
-      lifetimeMs: lived.sums(),
+      lifetimeMs: liveSymbols.sums(),
       coveredMs: covered.sums(),
     }))
     .sort((a, b) => toRank(b) - toRank(a) || (a.group < b.group ? -1 : 1));
 }
 
-/** The rest comes last, however many they are. */
+/** Sort key: the group of all others comes last. */
 const toRank = ({ group, symbols }: HeatmapRow): number => (group === otherGroupsName ? -1 : symbols);
 
 interface StepTotals {
@@ -120,33 +120,33 @@ interface StepTotals {
   sums(): number[];
 }
 
-/** Spreads windows over steps: whole steps by where they begin and end, so that a long window costs no more than a short one. */
+/** Sums the time of windows per step. Whole steps are stored by their ends, so that the cost does not depend on the length. */
 function createStepTotals(from: number, stepMs: number, steps: number): StepTotals {
-  const part = new Float64Array(steps + 1);
-  const whole = new Float64Array(steps + 2);
+  const partialMs = new Float64Array(steps + 1);
+  const wholeSteps = new Float64Array(steps + 2);
   return {
     add(window) {
       const [first, last] = [window.from, window.to].map((t) => Math.floor((t - from) / stepMs)) as [number, number];
       if (first === last) {
-        part[first]! += window.to - window.from;
+        partialMs[first]! += window.to - window.from;
         return;
       }
-      part[first]! += from + (first + 1) * stepMs - window.from;
-      part[last]! += window.to - (from + last * stepMs);
-      whole[first + 1]!++;
-      whole[last]!--;
+      partialMs[first]! += from + (first + 1) * stepMs - window.from;
+      partialMs[last]! += window.to - (from + last * stepMs);
+      wholeSteps[first + 1]!++;
+      wholeSteps[last]!--;
     },
     sums() {
-      let open = 0;
+      let openWindows = 0;
       return Array.from({ length: steps }, (_, i) => {
-        open += whole[i]!;
-        return part[i]! + open * stepMs;
+        openWindows += wholeSteps[i]!;
+        return partialMs[i]! + openWindows * stepMs;
       });
     },
   };
 }
 
-/** What symbols are grouped by: the first of these that tells them apart. */
+/** Key by which symbols are grouped: the first one that distinguishes them. */
 export type GroupingKey = 'category' | 'source' | 'prefix';
 
 export interface SymbolGrouping {
@@ -155,49 +155,49 @@ export interface SymbolGrouping {
   getGroupName(facts: SymbolFacts): string;
 }
 
-/** The rest, where there are more groups than are shown. */
+/** Name of the group of all symbols that are not in a listed group. */
 export const otherGroupsName = 'all others';
 
 const unknownGroupName = 'unknown';
 
-/** A group of symbols that has no more than these tells nothing apart. */
+/** Minimum number of groups for a key to be used. */
 const groupsMin = 2;
 
 /**
- * Groups symbols so that there are at most `groupsMax`, those of the most symbols under their own name: by category where
- * half of them have one and there are several, else by source, else by what their tickers begin with.
+ * Groups symbols into at most `groupsMax` groups, the smallest of which are merged. Groups by category if at least half of
+ * the symbols have one and there are several, otherwise by source, otherwise by ticker prefix.
  */
 export function groupSymbols(symbols: readonly SymbolFacts[], groupsMax: number): SymbolGrouping {
   const by = (['category', 'source'] as const).find((name) => {
-    const known = symbols.flatMap((facts) => facts[name] ?? []);
-    return known.length * 2 >= symbols.length && new Set(known).size >= groupsMin;
+    const values = symbols.flatMap((facts) => facts[name] ?? []);
+    return values.length * 2 >= symbols.length && new Set(values).size >= groupsMin;
   });
   const keyOf = (facts: SymbolFacts): string =>
     by === undefined ? toPrefix(facts.symbol) : (facts[by]?.trim() ?? '') || unknownGroupName;
   const counts = new Map<string, number>();
   for (const facts of symbols) counts.set(keyOf(facts), (counts.get(keyOf(facts)) ?? 0) + 1);
   const order = [...counts].sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1)).map(([name]) => name);
-  const named = new Set(order.length <= groupsMax ? order : order.slice(0, groupsMax - 1));
+  const shownGroups = new Set(order.length <= groupsMax ? order : order.slice(0, groupsMax - 1));
   return {
     by: by ?? 'prefix',
     getGroupName(facts) {
       const key = keyOf(facts);
-      return named.has(key) ? key : otherGroupsName;
+      return shownGroups.has(key) ? key : otherGroupsName;
     },
   };
 }
 
-/** `KXBTC` of `KXBTC-26NOV23-T90`: up to the first character that is no letter; all of it where that is none. */
+/** `KXBTC` of `KXBTC-26NOV23-T90`: the leading letters, or the first character if there are none. */
 const toPrefix = (symbol: string): string => /^\p{L}+/u.exec(symbol)?.[0] ?? symbol.slice(0, 1);
 
-/** Gaps of several symbols at one time, as an outage makes them. */
+/** Gaps of several symbols at the same time, e.g. after an outage. */
 export interface GapGroup {
   readonly from: number;
   readonly to: number;
   readonly count: number;
-  /** The first of them. */
+  /** The first few symbols. */
   readonly symbols: readonly string[];
-  /** Milliseconds of all of them together. */
+  /** Total length, in milliseconds. */
   readonly missingMs: number;
   readonly reason: Gap['reason'];
 }
@@ -207,21 +207,21 @@ export interface GapFacts {
   readonly symbols: number;
   readonly lost: number;
   readonly missingMs: number;
-  /** Those that reach beyond a moment: what came of late. */
+  /** Gaps that end after `recentFrom`. */
   readonly recent: { readonly windows: number; readonly symbols: number };
-  /** Groups there are, and the greatest of them, at most so many. */
+  /** Number of groups, and the largest of them. */
   readonly groups: number;
   readonly greatest: readonly GapGroup[];
   readonly oldest: GapGroup | null;
-  /** From the start of the first gap to the end of the last; null where there is none. */
+  /** From the start of the first gap to the end of the last; null if there are no gaps. */
   readonly span: { readonly from: number; readonly to: number } | null;
 }
 
 const symbolsListedMax = 3;
-/** Ends that are as near as that are one: symbols are asked one after another. */
+/** Gaps whose ends are in the same quarter hours form a group, because symbols are fetched one after the other. */
 const groupedWithinMs = 15 * 60_000;
 
-/** Puts gaps together that begin and end within the same quarter hours. `recentFrom`: epoch ms. */
+/** Groups gaps that start and end in the same quarter hours. `recentFrom`: epoch ms. */
 export function computeGapFacts(gaps: readonly Gap[], groupsMax: number, recentFrom: number): GapFacts {
   const groups = new Map<string, { -readonly [name in keyof GapGroup]: GapGroup[name] } & { symbols: string[] }>();
   for (const { symbol, from, to, reason } of gaps) {
@@ -249,7 +249,10 @@ export function computeGapFacts(gaps: readonly Gap[], groupsMax: number, recentF
     recent: { windows: recent.length, symbols: new Set(recent.map(({ symbol }) => symbol)).size },
     groups: all.length,
     greatest: all.slice(0, groupsMax),
-    oldest: all.reduce<GapGroup | null>((old, group) => (old === null || group.from < old.from ? group : old), null),
+    oldest: all.reduce<GapGroup | null>(
+      (oldest, group) => (oldest === null || group.from < oldest.from ? group : oldest),
+      null,
+    ),
     span: all.length === 0 ? null : { from: least(({ from }) => from), to: -least(({ to }) => -to) },
   };
 }

@@ -1,18 +1,18 @@
 import { parseRunSummary, type RecordedRun } from '../../archive/journal/runs.ts';
 
-/** A run of the past. Times are epoch milliseconds. */
+/** A recorded run. Times in epoch ms. */
 export interface PastRun {
   readonly runId: string;
   readonly job: string;
   readonly startedAt: number;
   readonly finishedAt: number | null;
   readonly exitCode: number | null;
-  /** `under way`: its process is alive. `broken off`: it is gone without an end. */
+  /** `under way`: its process is alive. `broken off`: its process ended without recording an end. */
   readonly state: 'ended' | 'under way' | 'broken off';
   readonly summary: PastSummary | null;
 }
 
-/** What a run's summary told when it ended; an older oddslake's told less. */
+/** The parts of a run's summary that the report uses. Older versions of oddslake wrote fewer fields. */
 export interface PastSummary {
   readonly error: string | null;
   readonly requests: number;
@@ -30,7 +30,7 @@ export interface PastSummary {
   readonly drifts: readonly PastDrift[];
   readonly driftsCount: number;
   readonly rate: PastRate | null;
-  /** Undefined where it said nothing of it. */
+  /** Undefined if the summary has no such field. */
   readonly nextAction: string | null | undefined;
 }
 
@@ -54,13 +54,13 @@ export interface PastRate {
   readonly waitedMs: number;
 }
 
-/** @param isOver whether the process of a run without an end is gone */
+/** @param isOver whether the process of an unfinished run has ended */
 export function toPastRun({ summary, ...run }: RecordedRun, isOver: (runId: string) => boolean): PastRun {
   const state = run.finishedAt !== null ? 'ended' : isOver(run.runId) ? 'broken off' : 'under way';
   return { ...run, state, summary: summary === null ? null : parsePastSummary(summary) };
 }
 
-/** Reads the JSON of a summary, whatever oddslake wrote it; null where it is none. */
+/** Parses the JSON of a summary of any version of oddslake; null if it is not a summary. */
 export function parsePastSummary(text: string): PastSummary | null {
   let parsed: unknown;
   try {
@@ -68,25 +68,29 @@ export function parsePastSummary(text: string): PastSummary | null {
   } catch {
     return null;
   }
-  const of = toFields(parsed);
-  if (of === null) return null;
-  const [ticks, symbols, rate] = [toFields(of.ticks), toFields(of.symbols), toFields(of.rate)];
-  const [warnings, failures, drifts] = [toTexts(of.warnings), toFieldsList(of.failures), toFieldsList(of.schema_drift)];
+  const fields = toFields(parsed);
+  if (fields === null) return null;
+  const [ticks, symbols, rate] = [toFields(fields.ticks), toFields(fields.symbols), toFields(fields.rate)];
+  const [warnings, failures, drifts] = [
+    toTexts(fields.warnings),
+    toFieldsList(fields.failures),
+    toFieldsList(fields.schema_drift),
+  ];
   return {
-    error: toText(of.error),
-    requests: toCount(of.requests),
-    throttledMs: toCount(of.throttled_ms),
+    error: toText(fields.error),
+    requests: toCount(fields.requests),
+    throttledMs: toCount(fields.throttled_ms),
     accepted: toCount(ticks?.accepted),
     conflicts: toCount(ticks?.conflicts),
     quarantined: toCount(ticks?.quarantined),
     planned: toCount(symbols?.planned),
     failed: toCount(symbols?.failed),
-    // Of a run of before reached the watermark.
-    watermark: toNumber(of.reached ?? of.watermark),
+    // Older summaries have no reached.
+    watermark: toNumber(fields.reached ?? fields.watermark),
     warnings,
-    warningsCount: Math.max(warnings.length, toCount(of.warnings_count)),
+    warningsCount: Math.max(warnings.length, toCount(fields.warnings_count)),
     failures: failures.map(({ symbol, reason }) => ({ symbol: toText(symbol), reason: toText(reason) ?? '' })),
-    failuresCount: Math.max(failures.length, toCount(of.failures_count)),
+    failuresCount: Math.max(failures.length, toCount(fields.failures_count)),
     drifts: drifts.map((drift) => ({
       resource: toText(drift.resource) ?? '',
       field: toText(drift.field) ?? '',
@@ -94,16 +98,16 @@ export function parsePastSummary(text: string): PastSummary | null {
       before: toTexts(drift.before),
       now: toTexts(drift.now),
     })),
-    driftsCount: Math.max(drifts.length, toCount(of.schema_drift_count)),
+    driftsCount: Math.max(drifts.length, toCount(fields.schema_drift_count)),
     rate: parseRate(rate),
-    nextAction: of.next_action === null ? null : (toText(of.next_action) ?? undefined),
+    nextAction: fields.next_action === null ? null : (toText(fields.next_action) ?? undefined),
   };
 }
 
-function parseRate(of: Fields | null): PastRate | null {
-  const [allowedPerSecond, used] = [toNumber(of?.allowed_per_second), toNumber(of?.used)];
+function parseRate(fields: Fields | null): PastRate | null {
+  const [allowedPerSecond, used] = [toNumber(fields?.allowed_per_second), toNumber(fields?.used)];
   if (allowedPerSecond === null || used === null) return null;
-  return { allowedPerSecond, used, waitedMs: toCount(of?.wait_ms) };
+  return { allowedPerSecond, used, waitedMs: toCount(fields?.wait_ms) };
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -115,6 +119,6 @@ const toNumber = (value: unknown): number | null =>
   typeof value === 'number' && Number.isFinite(value) ? value : null;
 const toCount = (value: unknown): number => Math.max(0, toNumber(value) ?? 0);
 const toFieldsList = (value: unknown): Fields[] =>
-  Array.isArray(value) ? value.map(toFields).filter((one) => one !== null) : [];
+  Array.isArray(value) ? value.map(toFields).filter((item) => item !== null) : [];
 const toTexts = (value: unknown): string[] =>
-  Array.isArray(value) ? value.filter((one) => typeof one === 'string') : [];
+  Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];

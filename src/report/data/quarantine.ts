@@ -6,49 +6,49 @@ import { listQuarantineFiles } from '../../archive/format/layout.ts';
 import { countJournaledReasons } from '../../archive/journal/journal-rejected.ts';
 import type { Archive } from '../../archive/open-archive.ts';
 
-/** Input that was set aside, by why. */
+/** Quarantined input by reason. */
 export interface QuarantineFacts {
   readonly count: number;
-  /** The most frequent first; at most so many. */
+  /** Most frequent first, at most `reasonsMax`. */
   readonly reasons: readonly QuarantineReason[];
   readonly reasonsCount: number;
-  /** Whether there was more than is read for a report: the newest is counted. */
+  /** Whether only the newest files were counted, because of `bytesMax`. */
   readonly isTruncated: boolean;
 }
 
 export interface QuarantineReason {
   readonly reason: string;
   readonly count: number;
-  /** One that it was of; null where it was no symbol's. */
+  /** Symbol of one row; null if the row has none. */
   readonly symbol: string | null;
   readonly lastAt: number | null;
 }
 
-/** Bytes that are read, the newest files first. */
+/** Maximum number of bytes read, newest files first. */
 const bytesMax = 32 * 2 ** 20;
-/** About how many bytes one byte of a compressed file holds. */
+/** Estimated compression factor. */
 const compressionFactorMax = 8;
 const reasonsMax = 15;
-/** Reasons that are told apart while counting. */
+/** Maximum number of distinct reasons while counting. */
 const distinctMax = 1000;
 
 type ReasonCount = { reason: string; count: number; symbol: string | null; lastAt: number | null };
 
-/** What was set aside since a moment (epoch ms), published or not. */
+/** Counts the rows quarantined since `sinceMs` (epoch ms), published or journaled. */
 export async function readQuarantineFacts(archive: Archive, sinceMs: number): Promise<QuarantineFacts> {
   const { disk, layout, state } = archive;
   const counts = new Map<string, ReasonCount>();
   for (const { reason, count, symbol } of countJournaledReasons(state.db, sinceMs))
     counts.set(reason, { reason, count, symbol, lastAt: null });
-  let left = bytesMax;
-  let isCut = false;
+  let bytesLeft = bytesMax;
+  let isTruncated = false;
   for (const name of listQuarantineFiles(archive).toReversed()) {
     const path = join(layout.root, name);
     if (!disk.isFile(path)) continue;
-    left -= (disk.size(path) ?? 0) * (name.endsWith('.gz') ? compressionFactorMax : 1);
-    isCut = left < 0;
-    if (isCut) break;
-    // The files are in the order of their time.
+    bytesLeft -= (disk.size(path) ?? 0) * (name.endsWith('.gz') ? compressionFactorMax : 1);
+    isTruncated = bytesLeft < 0;
+    if (isTruncated) break;
+    // Files are sorted by time: all earlier files are older.
     if (!(await countFile(disk, path, sinceMs, counts))) break;
   }
   const all = [...counts.values()].sort((a, b) => b.count - a.count || (a.reason < b.reason ? -1 : 1));
@@ -56,48 +56,48 @@ export async function readQuarantineFacts(archive: Archive, sinceMs: number): Pr
     count: all.reduce((sum, { count }) => sum + count, 0),
     reasons: all.slice(0, reasonsMax),
     reasonsCount: all.length,
-    isTruncated: isCut,
+    isTruncated: isTruncated,
   };
 }
 
-/** False where nothing of the file is as young as that. */
+/** Counts the rows of a file since `sinceMs`. Returns false if there are none. */
 async function countFile(
   disk: Disk,
   path: string,
   sinceMs: number,
   counts: Map<string, ReasonCount>,
 ): Promise<boolean> {
-  let isYoung = false;
+  let hasRecent = false;
   for await (const line of readLines(disk, path)) {
     const row = parseLine(line);
     if (row === null || row.at < sinceMs) continue;
-    isYoung = true;
+    hasRecent = true;
     const reason = counts.size < distinctMax || counts.has(row.reason) ? row.reason : 'other reasons';
-    const known = counts.get(reason);
-    if (known === undefined) counts.set(reason, { reason, count: 1, symbol: row.symbol, lastAt: row.at });
+    const reasonCount = counts.get(reason);
+    if (reasonCount === undefined) counts.set(reason, { reason, count: 1, symbol: row.symbol, lastAt: row.at });
     else {
-      known.count++;
-      known.lastAt = Math.max(known.lastAt ?? row.at, row.at);
+      reasonCount.count++;
+      reasonCount.lastAt = Math.max(reasonCount.lastAt ?? row.at, row.at);
     }
   }
-  return isYoung;
+  return hasRecent;
 }
 
 async function* readLines(disk: Disk, path: string): AsyncGenerator<string> {
   const decoder = new TextDecoder();
-  let rest = '';
-  const pieces = path.endsWith('.gz')
+  let remainder = '';
+  const chunks = path.endsWith('.gz')
     ? Readable.from(disk.readStream(path)).compose(createGunzip())
     : disk.readStream(path);
-  for await (const piece of pieces as AsyncIterable<Uint8Array>) {
-    const lines = (rest + decoder.decode(piece, { stream: true })).split('\n');
-    rest = lines.pop()!;
+  for await (const chunk of chunks as AsyncIterable<Uint8Array>) {
+    const lines = (remainder + decoder.decode(chunk, { stream: true })).split('\n');
+    remainder = lines.pop()!;
     yield* lines;
   }
-  if (rest !== '') yield rest;
+  if (remainder !== '') yield remainder;
 }
 
-/** What a line says; null for one that is not ours. */
+/** Parses a line; null if it is not a quarantine record. */
 function parseLine(line: string): { at: number; reason: string; symbol: string | null } | null {
   try {
     const { at, reason, symbol } = JSON.parse(line) as { at?: unknown; reason?: unknown; symbol?: unknown };

@@ -24,34 +24,34 @@ import { type QuarantineFacts, readQuarantineFacts } from './quarantine.ts';
 
 export interface ReportRules {
   readonly judged: CompletenessRules;
-  /** UTC days that are shown, at least 1. */
+  /** Number of UTC days shown, at least 1. */
   readonly days: number;
-  /** How far the archive may lie behind before it is told, in ms. */
+  /** Maximum lag without a finding, in ms. */
   readonly lagMsMax: number;
-  /** How far before its cursor a poll reads again, and up to how far where ticks come later; in ms, as configured. */
+  /** Configured overlap of polls, and its maximum if ticks are late, in ms. */
   readonly overlapMs: number;
   readonly overlapMsMax: number;
-  /** Requests a second as configured. */
+  /** Configured requests per second. */
   readonly requestsPerSecond: number;
 }
 
-/** All that a report is made of, as of one generation. Times are epoch milliseconds. */
+/** Data of the report, of one generation. Times in epoch ms. */
 export interface ReportData {
   readonly nowMs: number;
   readonly rules: ReportRules;
   readonly status: ReturnType<typeof readStatus>;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly runs: readonly PastRun[];
-  /** The last `nightly` that has ended: jobs that run every few minutes may have left it behind. */
+  /** Last finished `nightly` run. It may precede `runs` if other jobs run every few minutes. */
   readonly lastNight: PastRun | null;
-  /** Every day that there is. */
+  /** All days. */
   readonly days: readonly DayTotals[];
-  /** The days shown: UTC midnights of the first, included, and of the last, excluded. */
+  /** Shown days, from UTC midnight to UTC midnight. */
   readonly shown: Window;
   readonly coverage: CoverageFacts;
   readonly gaps: GapFacts;
   readonly rechecks: RecheckFacts & {
-    /** How far before its cursor a poll reads again, in ms. */
+    /** Current overlap of polls, in ms. */
     readonly overlapMs: number;
   };
   readonly cadence: CadenceFacts;
@@ -60,11 +60,11 @@ export interface ReportData {
 }
 
 export interface CadenceFacts {
-  /** The days that were looked at. */
+  /** Number of days evaluated. */
   readonly days: number;
   readonly busiest: readonly NamedCadence[];
   readonly silent: readonly SilentSymbol[];
-  /** Why they could not be read; null where they could. */
+  /** Error message if the ticks could not be read, otherwise null. */
   readonly error: string | null;
 }
 
@@ -74,7 +74,7 @@ export interface NamedCadence extends TickCadence {
 
 export interface SilentSymbol extends NamedCadence {
   readonly lastTick: number;
-  /** Milliseconds from its last tick to the end of what is covered of it. */
+  /** Time from the last tick to the cursor, in milliseconds. */
   readonly quietMs: number;
 }
 
@@ -86,23 +86,23 @@ const gapGroupsMax = 15;
 const cadenceRules = { busiestMax: 15, quietMax: 500, hoursMin: 12, quietHoursMin: 6, pauseFactor: 2 };
 const silentMax = 15;
 
-/** Publishes that may come in between before what was read is taken as it is. */
+/** Maximum number of attempts to read manifest and state of the same generation. */
 const attemptsMax = 20;
 
-/** Gathers what a report tells. Reads beside running jobs, and writes nothing but a pin that goes again. */
+/** Reads the data of a report. Can run concurrently with jobs. Writes only a temporary pin. */
 export async function readReportData(
   archive: Archive,
   rules: ReportRules,
   { nowMs, random }: { readonly nowMs: number; readonly random: Random },
 ): Promise<ReportData> {
-  const { manifest, judgedDays, end, ...known } = readKnown(archive, rules, nowMs);
+  const { manifest, judgedDays, end, ...existing } = readKnown(archive, rules, nowMs);
   const shownTo = floorToDay(end - 1) + dayMs;
   const shown = { from: shownTo - rules.days * dayMs, to: shownTo };
   return {
     nowMs,
     rules,
     shown,
-    ...known,
+    ...existing,
     days: computeDayTotals(manifest, judgedDays),
     cadence: await readCadenceFacts(archive, manifest, end, rules, { nowMs, random }),
     quarantine: await readQuarantineFacts(archive, shown.from),
@@ -116,39 +116,42 @@ type KnownState = Pick<ReportData, 'status' | 'runs' | 'lastNight' | 'coverage' 
   end: number;
 };
 
-/** What manifest and state say, as of one moment. */
+/** Reads manifest and state of one generation. */
 function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownState {
   const { db } = archive.state;
   for (let attempt = 1; ; attempt++) {
     const found = db.snapshot(() => {
       const manifest = archive.readManifest();
-      // A publish has replaced manifest.json since this look at the state began.
+      // A publish has replaced manifest.json since the snapshot of the state.
       if (manifest.generation !== archive.state.generation() && attempt < attemptsMax) return null;
-      const known = findKnownWindow(db);
-      const end = computeReportEnd(nowMs, known?.to ?? null);
-      // Before the first thing that is known nothing was expected, as gaps have it too.
-      const first = floorToDay(known?.from ?? end);
+      const existing = findKnownWindow(db);
+      const end = computeReportEnd(nowMs, existing?.to ?? null);
+      // Nothing is expected before the first known time, the same as for gaps.
+      const first = floorToDay(existing?.from ?? end);
       const span = { from: Math.min(Math.max(first, end - heatmapDays * dayMs), end - dayMs), to: end };
       const named = rules.judged.namedSymbols ?? new Set<string>();
       const verdict = judgeArchive(archive, rules.judged, nowMs);
-      const memory = readRechecks(db);
-      const past = (run: RecordedRun): PastRun => toPastRun(run, (runId) => isRunOver(db, runId));
-      const night = readLatestEndedRun(db, 'nightly', nowMs + clockAheadMsMax);
+      const recheckMemory = readRechecks(db);
+      const toPast = (run: RecordedRun): PastRun => toPastRun(run, (runId) => isRunOver(db, runId));
+      const latestNightly = readLatestEndedRun(db, 'nightly', nowMs + clockAheadMsMax);
       return {
         judgedDays: Object.fromEntries([...verdict.days].map(([day, state]) => [formatDay(day), state])),
         manifest,
         end,
         status: createStatus(archive, verdict, nowMs),
-        rechecks: { ...sumRechecks(memory), overlapMs: computeOverlapMs(memory, rules.overlapMs, rules.overlapMsMax) },
-        runs: readLatestRuns(db, runsMax, nowMs + clockAheadMsMax).map(past),
-        lastNight: night === undefined ? null : past(night),
+        rechecks: {
+          ...sumRechecks(recheckMemory),
+          overlapMs: computeOverlapMs(recheckMemory, rules.overlapMs, rules.overlapMsMax),
+        },
+        runs: readLatestRuns(db, runsMax, nowMs + clockAheadMsMax).map(toPast),
+        lastNight: latestNightly === undefined ? null : toPast(latestNightly),
         coverage: computeCoverageFacts(db, readAllSymbols(db), span, {
           lookbackMs: rules.judged.lifetimeRules.lookbackMs,
           stepMs: hourMs,
           groupsMax,
           named,
           nowMs,
-          knownFrom: known?.from ?? end,
+          knownFrom: existing?.from ?? end,
         }),
         gaps: computeGapFacts(verdict.gaps, gapGroupsMax, span.from),
       };
@@ -157,7 +160,7 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): KnownSt
   }
 }
 
-/** Now, up to the full hour; of an archive of the past alone, the end of what it knows. */
+/** End of the report: now, rounded up to the hour; for an archive without recent data, the end of its data. */
 export function computeReportEnd(nowMs: number, knownTo: number | null): number {
   const isPast = knownTo !== null && nowMs - knownTo > heatmapDays * dayMs;
   return Math.ceil((isPast ? knownTo : nowMs) / hourMs) * hourMs;
@@ -178,32 +181,38 @@ async function readCadenceFacts(
     const questionOf = (symbol: string): string | null => readSymbol(db, symbol)?.question ?? null;
     return {
       days: cadenceDays,
-      busiest: busiest.map((habit) => ({ ...habit, question: questionOf(habit.symbol) })),
-      silent: quiet.flatMap((habit) => toSilentSymbol(archive, habit, rules, nowMs) ?? []).slice(0, silentMax),
+      busiest: busiest.map((cadence) => ({ ...cadence, question: questionOf(cadence.symbol) })),
+      silent: quiet.flatMap((cadence) => toSilentSymbol(archive, cadence, rules, nowMs) ?? []).slice(0, silentMax),
       error: null,
     };
   } catch (error) {
-    // A damaged file is no reason to tell nothing: the rest of the report says what is known.
+    // A damaged file must not prevent the rest of the report.
     if (!(error instanceof OddslakeError)) throw error;
     return { days: cadenceDays, busiest: [], silent: [], error: error.message };
   }
 }
 
-/** A live symbol that is quiet as far as it is covered; null for one that ended, or of which answers are missing. */
-function toSilentSymbol(archive: Archive, habit: TickCadence, rules: ReportRules, nowMs: number): SilentSymbol | null {
+/** A live symbol without recent ticks although it is covered; null if it is not live, not covered or not silent. */
+function toSilentSymbol(
+  archive: Archive,
+  cadence: TickCadence,
+  rules: ReportRules,
+  nowMs: number,
+): SilentSymbol | null {
   const { db } = archive.state;
-  const facts: SymbolFacts | undefined = readSymbol(db, habit.symbol);
+  const facts: SymbolFacts | undefined = readSymbol(db, cadence.symbol);
   if (facts === undefined || facts.lastTick === null) return null;
-  const { namedSymbols, lifetimeRules: linger } = rules.judged;
-  const cursor = computeCursor(facts, readCoverageWithoutLost(db, habit.symbol), linger);
-  const isPolled = namedSymbols === null ? isLive(facts, cursor, nowMs, linger) : namedSymbols.has(habit.symbol);
+  const { namedSymbols, lifetimeRules } = rules.judged;
+  const cursor = computeCursor(facts, readCoverageWithoutLost(db, cadence.symbol), lifetimeRules);
+  const isPolled =
+    namedSymbols === null ? isLive(facts, cursor, nowMs, lifetimeRules) : namedSymbols.has(cadence.symbol);
   const quietMs = Math.min(cursor, nowMs) - facts.lastTick;
-  const usualMs = Math.max(cadenceRules.quietHoursMin, cadenceRules.pauseFactor * habit.longestPauseMs) * hourMs;
+  const usualMs = Math.max(cadenceRules.quietHoursMin, cadenceRules.pauseFactor * cadence.longestPauseMs) * hourMs;
   if (!isPolled || quietMs <= usualMs) return null;
-  return { ...habit, question: facts.question, lastTick: facts.lastTick, quietMs };
+  return { ...cadence, question: facts.question, lastTick: facts.lastTick, quietMs };
 }
 
-/** What a UTC day holds, all its datasets together. */
+/** Totals of a UTC day over all datasets. */
 export interface DayTotals {
   /** YYYY-MM-DD */
   readonly date: string;
@@ -211,30 +220,30 @@ export interface DayTotals {
   readonly bytes: number;
   readonly conflicts: number;
   readonly state: DayState['state'];
-  /** Symbols alive that day, and those of them covered throughout. */
+  /** Symbols live on that day, and those of them that are fully covered. */
   readonly expected: number;
   readonly covered: number;
 }
 
-/** The days that a manifest has files of, and those that were judged, in their order. */
+/** All days with files or with a completeness state, in order. */
 export function computeDayTotals(
   { datasets }: Pick<Manifest, 'datasets'>,
   days: Readonly<Record<string, DayState>>,
 ): DayTotals[] {
   const totals = new Map<string, { -readonly [name in keyof DayTotals]: DayTotals[name] }>();
-  const of = (date: string) => {
-    const known = totals.get(date);
-    if (known !== undefined) return known;
+  const getTotals = (date: string) => {
+    const existing = totals.get(date);
+    if (existing !== undefined) return existing;
     const { state = 'incomplete', expected = 0, covered = 0 } = days[date] ?? {};
     const total = { date, ticks: 0, bytes: 0, conflicts: 0, state, expected, covered };
     totals.set(date, total);
     return total;
   };
-  for (const date of Object.keys(days)) of(date);
+  for (const date of Object.keys(days)) getTotals(date);
   for (const [dataset, { files }] of Object.entries(datasets)) {
     for (const { date, rows, bytes } of files) {
       if (date === null) continue;
-      const total = of(date);
+      const total = getTotals(date);
       total.bytes += bytes;
       if (dataset === 'ticks') total.ticks += rows;
       if (dataset === 'conflicts') total.conflicts += rows;
@@ -243,31 +252,31 @@ export function computeDayTotals(
   return [...totals.values()].sort((a, b) => (a.date < b.date ? -1 : 1));
 }
 
-/** How a symbol ticked in a span of time. Hours are whole UTC hours. */
+/** Tick frequency of a symbol in a window. Hours are UTC clock hours. */
 export interface TickCadence {
   readonly symbol: string;
   readonly ticks: number;
   /** Hours with a tick. */
   readonly hours: number;
-  /** The longest time, in hours, from one of them to the next; 1 where there was one in each. */
+  /** Longest distance, in hours, between two hours with ticks; 1 if all hours have ticks. */
   readonly longestPauseMs: number;
 }
 
 export interface TickCadences {
-  /** Those of the most ticks, first. */
+  /** Symbols with the most ticks, first. */
   readonly busiest: readonly TickCadence[];
-  /** Those that have been quiet at the end of the span for much longer than ever before in it, the busiest first. */
+  /** Symbols that are silent at the end for much longer than ever before, busiest first. */
   readonly quiet: readonly TickCadence[];
 }
 
 export interface CadenceRules {
   readonly busiestMax: number;
   readonly quietMax: number;
-  /** Hours with a tick without which nothing is a habit. */
+  /** Minimum number of hours with ticks. */
   readonly hoursMin: number;
-  /** Hours of quiet that are nothing special. */
+  /** Minimum number of silent hours. */
   readonly quietHoursMin: number;
-  /** How many times its longest pause one has to have been quiet. */
+  /** Minimum silence as a multiple of the longest pause. */
   readonly pauseFactor: number;
 }
 
@@ -275,7 +284,7 @@ const memoryBytesMax = 1024 ** 3;
 
 const noCadences: TickCadences = { busiest: [], quiet: [] };
 
-/** Looks at the ticks of some days, given as YYYY-MM-DD, up to the end of the span. One generation is read. */
+/** Computes the tick frequency of all symbols on the given days (YYYY-MM-DD), up to `span.to`, from one generation. */
 export async function readTickCadences(
   archive: Archive,
   manifest: Manifest,
@@ -284,14 +293,14 @@ export async function readTickCadences(
   rules: CadenceRules,
   random: Random,
 ): Promise<TickCadences> {
-  const wanted = ({ date }: { date: string | null }): boolean => date !== null && days.has(date);
+  const isSelected = ({ date }: { date: string | null }): boolean => date !== null && days.has(date);
   const [ticks, candles] = [manifest.datasets.ticks.files, manifest.datasets.candles_1h.files].map((files) =>
-    files.filter(wanted),
+    files.filter(isSelected),
   );
   if (ticks!.length === 0) return noCadences;
-  // Candles are there where the settings say so, and much fewer than ticks.
+  // Candles are optional, but much fewer than ticks.
   const from: DatasetName = candles!.length === ticks!.length ? 'candles_1h' : 'ticks';
-  const { query, close } = await openPinned(archive, { names: [from], wanted, memoryBytesMax }, random);
+  const { query, close } = await openPinned(archive, { names: [from], wanted: isSelected, memoryBytesMax }, random);
   try {
     const end = Math.ceil(span.to / hourMs);
     const rows = await query.readRows(formatCadenceQuery(from), [
@@ -303,15 +312,15 @@ export async function readTickCadences(
       rules.busiestMax,
       rules.quietMax,
     ]);
-    const habit = (row: (typeof rows)[number]): TickCadence => ({
+    const cadence = (row: (typeof rows)[number]): TickCadence => ({
       symbol: row.symbol as string,
       ticks: row.ticks as number,
       hours: row.hours as number,
       longestPauseMs: row.pause as number,
     });
     return {
-      busiest: rows.filter(({ rank }) => (rank as number) <= rules.busiestMax).map(habit),
-      quiet: rows.filter(({ is_quiet }) => is_quiet === true).map(habit),
+      busiest: rows.filter(({ rank }) => (rank as number) <= rules.busiestMax).map(cadence),
+      quiet: rows.filter(({ is_quiet }) => is_quiet === true).map(cadence),
     };
   } finally {
     await close();

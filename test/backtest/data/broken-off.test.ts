@@ -25,14 +25,14 @@ const plan: BatchPlan = {
   runPlan: { strategies: [curious], spans: [span], isDetailed: true },
 };
 
-/** Folders that readers hold, and the threads of this process. */
+/** Scratch folders of readers, and the threads of this process. */
 const held = (archive: Archive): string[] => globSync('*', { cwd: join(archive.layout.privateFolder, 'pins') });
 const threads = (): number => (process.report.getReport() as unknown as { workers: readonly unknown[] }).workers.length;
 
-test('a run that is broken off leaves no thread and no file behind', async () => {
+test('a cancelled run leaves no thread and no file behind', async () => {
   const archive = await lake();
   const before = threads();
-  // At a batch that is done, and wherever a run is after so many milliseconds.
+  // After a finished batch, or after a number of milliseconds.
   for (const after of [null, 0, 30, 90, 200]) {
     const abort = new AbortController();
     const reason = new Error('enough');
@@ -48,18 +48,18 @@ test('a run that is broken off leaves no thread and no file behind', async () =>
   expect(held(archive)).toEqual([]);
 });
 
-test('a run that is over leaves no thread and no file behind', async () => {
+test('a finished run leaves no thread and no file behind', async () => {
   const archive = await lake();
   const before = threads();
   const told: [number, number][] = [];
   await run(archive, {}, curious, { threads: 2, progress: (done, total) => told.push([done, total]) });
   expect(held(archive)).toEqual([]);
   expect(threads()).toBe(before);
-  // A batch for each of the parts.
+  // One batch per part.
   expect(told).toEqual([1, 2, 3, 4].map((done) => [done, 4]));
 });
 
-test('a damaged file is refused before anything of it is played', async () => {
+test('rejects a damaged file before using it', async () => {
   const archive = await lake();
   const [name] = globSync('ticks/*/part-01.parquet', { cwd: archive.layout.root }).sort();
   const path = join(archive.layout.root, name!);
@@ -70,12 +70,12 @@ test('a damaged file is refused before anything of it is played', async () => {
   expect(error).toBeInstanceOf(DamageError);
   expect((error as Error).message).toContain(name!);
   expect(held(archive)).toEqual([]);
-  // Of another day it is not needed.
+  // Other days do not need the file.
   const elsewhere = { from: day0 + 2 * dayMs };
   expect((await run(archive, elsewhere, builtIn('buy_and_hold'))).trades.count).toBe(20);
 });
 
-test('what goes wrong in a thread is told as what it is', async () => {
+test('passes errors of a thread on with their class', async () => {
   const archive = await lake();
   const ground = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);
   const universe = await readUniverse(ground.query, asked(), never);
@@ -124,10 +124,10 @@ const member = (symbol: string, ticks: number, rest: object = {}) => ({
 });
 const planned = (batches: readonly Batch[]) => batches.map(({ members }) => members.map(({ symbol }) => symbol));
 
-test('batches hold as many symbols as may have so many ticks in the span, and of one part only', () => {
+test('bounds the ticks of a batch, and keeps to one part', () => {
   const members = ['a', 'b', 'c', 'd'].map((symbol) => member(symbol, 0.7 * batchTicksMax));
   expect(planned(planBatches({ members, others: [] }, span, 1, null))).toEqual([['a'], ['b'], ['c'], ['d']]);
-  // Of a day of three they have a third.
+  // One day is a third of the ticks.
   const day = { from: day0, to: day0 + dayMs };
   expect(planned(planBatches({ members, others: [] }, day, 1, null))).toEqual([['a', 'b', 'c', 'd']]);
   const parted = planned(planBatches({ members, others: [] }, day, 4, null));
@@ -135,9 +135,9 @@ test('batches hold as many symbols as may have so many ticks in the span, and of
   expect(parted.length).toBeGreaterThan(1);
 });
 
-test('venues of one market are of one batch, those that are not asked for beside it', () => {
+test('keeps the venues of a market in one batch', () => {
   const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((symbol) => member(symbol, 0.7 * batchTicksMax));
-  // What was of one market once is loaded together, though it may not be any more.
+  // Symbols that were ever of one market are loaded together.
   const ids = new Map([
     ['a', [{ from: 1, ids: ['x'] }]],
     ['b', [{ from: 1, ids: ['y'] }]],
@@ -153,7 +153,7 @@ test('venues of one market are of one batch, those that are not asked for beside
   ).toEqual([[['a', 'b'], ['c']]]);
 });
 
-test('two symbols are of one market from the poll that said so until one says otherwise', () => {
+test('a match holds from the poll that shows it until a poll that does not', () => {
   const a = [
     { from: 10, ids: ['x'] },
     { from: 40, ids: ['y'] },
@@ -172,11 +172,11 @@ test('two symbols are of one market from the poll that said so until one says ot
   expect(findSharedWindows(a, [])).toEqual([]);
 });
 
-test('a symbol that a list has in two markets at once is of both, whatever becomes of one of them that day', () => {
+test('a symbol listed in two markets matches both', () => {
   const [night, noon] = [0, dayMs / 2];
   const told = [
     { from: night, ids: ['x', 'y'] },
-    // Another state of one of them is another row.
+    // Another state of a market is another row.
     { from: noon, ids: ['y'] },
     { from: dayMs + night, ids: ['x', 'y'] },
     { from: 2 * dayMs + night, ids: ['y'] },

@@ -11,7 +11,7 @@ const totalMs = (windows: readonly Window[]): number => windows.reduce((sum, { f
 const never = new AbortController().signal;
 const symbols = Array.from({ length: 7 }, (_, i) => `S${i}`);
 
-/** Polls of some hours each, with holes, and imports that lie over their ends and over midnights. */
+/** Polls of some hours with gaps, and imports that overlap their ends and midnights. */
 async function covered() {
   const archive = opened();
   for (const [i, symbol] of symbols.entries()) {
@@ -27,7 +27,7 @@ async function covered() {
   return archive;
 }
 
-test('what coverage lacks is what no window covers, however they overlap, of few symbols and of many', async () => {
+test('computes uncovered time for overlapping windows and any number of symbols', async () => {
   const archive = await covered();
   const ground = await openBacktestData(
     archive,

@@ -6,7 +6,7 @@ import { bound, builtIn, curious } from './strategies.ts';
 const moment = day0 + 2 * dayMs + 2 * hourMs + 1;
 const span = { from: day0, to: day0 + 3 * dayMs };
 
-/** All that was done before a moment, and what was decided on. */
+/** All fills before a time, with their decisions. */
 function doneBefore({ trades }: BacktestResult, before: number) {
   expect(trades.count).toBe(trades.listed.length);
   return trades.listed
@@ -20,14 +20,14 @@ function doneBefore({ trades }: BacktestResult, before: number) {
         filled_at,
         price,
         paid,
-        // Of what is sold in pieces later, the pieces are the future's.
+        // Later partial sales belong to the future.
         ...(isOver ? { contracts, exit_decided_at, exited_at, got } : {}),
       };
     })
     .filter((one, i, all) => i === 0 || JSON.stringify(one) !== JSON.stringify(all[i - 1]));
 }
 
-test('another future changes nothing that was done before it, from the archive on', async () => {
+test('different later data in the archive changes no earlier trade', async () => {
   const [one, two] = [await lake({ moment, future: 1 }), await lake({ moment, future: 2 })];
   const strategies = [curious, builtIn('cross_venue_spread'), bound('mean_reversion', { window_ms: 2 * hourMs })];
   for (const strategy of strategies) {

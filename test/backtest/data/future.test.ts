@@ -8,7 +8,7 @@ const span = { from: day0, to: day0 + 3 * dayMs };
 
 const grid = { buy_below: [0.2, 0.35, 0.5, 0.65], sell_above: [0.4, 0.6] };
 
-test('the best point of a grid is chosen by what comes before the part that is held out', async () => {
+test('chooses the best grid point without held-out data', async () => {
   const splitAt = span.to - 0.3 * (span.to - span.from);
   const [one, two] = [await lake({ moment: splitAt, future: 1 }), await lake({ moment: splitAt, future: 2 })];
   const [a, b] = [one, two].map((archive) => run(archive!, { ...span, grid, held_out: 0.3 }, builtIn('threshold')));
@@ -24,11 +24,11 @@ test('the best point of a grid is chosen by what comes before the part that is h
   expect(new Set(values).size).toBeGreaterThan(4);
 });
 
-test('of a grid the best point is told on what was held out, as each point was judged there', async () => {
+test('the result of the best point equals its held-out value', async () => {
   const archive = await lake();
-  // The one that looks back, at books and at states, sees as much of what came before in both.
+  // The strategy with lookback, books and states has the same past in both.
   const windows = { ...curious, parameters: { window: hourMs } };
-  // One symbol is quiet from long before what is held out until shortly after it has begun.
+  // One symbol has no ticks from long before the held-out window until shortly after its start.
   const mean = { measure: 'moving_average', window_ms: { parameter: 'window' } } as const;
   const rise: Condition = { measure: 'price', above: mean };
   const looking = {

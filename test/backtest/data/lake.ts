@@ -11,13 +11,13 @@ import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from 
 import { poll } from '../../server/historical-archive.ts';
 import { madeOnce } from '../../server/made-once.ts';
 
-// An archive to play on, over three days in four parts; and the same as the engine is to see it, from the same values.
+// An archive for backtests, of three days in four parts; and the same data as the engine should see it.
 
 export { day0, dayMs, hourMs };
 
 const minute = 60_000;
 
-/** Of the first twelve, six on each of two venues, two are of one market at any time, but not always the same two. */
+/** Of the first twelve symbols, six per venue, pairs share a market at any time, but not always the same pairs. */
 export const symbols = Array.from(
   { length: 20 },
   (_, i) => `${i % 2 === 0 ? 'K' : 'p'}-${i}${i === 3 ? " o'x 😀" : ''}`,
@@ -25,13 +25,13 @@ export const symbols = Array.from(
 const days = 3;
 
 export interface Making {
-  /** From then on all is as another `future` has it. */
+  /** From this time, data depends on `future`. */
   readonly moment: number;
   readonly future: number;
 }
 const asItIs: Making = { moment: Number.POSITIVE_INFINITY, future: 0 };
 
-/** A number from 0 to below 1 that follows from others. */
+/** A deterministic number in [0, 1). */
 function draw(...keys: readonly number[]): number {
   let h = 0x9e3779b9;
   for (const key of keys) {
@@ -47,7 +47,7 @@ interface Drawn {
   readonly p: number[];
 }
 
-/** A walk that rests, wanders and jumps. Other symbols have other gaps; one is quiet for more than a day. */
+/** A walk that rests, moves and jumps. Gaps differ by symbol; one symbol is silent for more than a day. */
 function ticksOf(i: number, { moment, future }: Making): Drawn {
   const drawn: Drawn = { t: [], p: [] };
   let [time, price] = [day0 + i * 97 + 1, 0.1 + 0.8 * draw(i, 1)];
@@ -65,7 +65,7 @@ function ticksOf(i: number, { moment, future }: Making): Drawn {
   return drawn;
 }
 
-/** Which market a poll at a moment told a symbol to be of. */
+/** Market ID of a symbol in a poll at a time. */
 function idAt(i: number, at: number, { moment, future }: Making): string {
   if (i >= 12) return `alone ${i}`;
   const world = at < moment ? 0 : future;
@@ -73,7 +73,7 @@ function idAt(i: number, at: number, { moment, future }: Making): string {
   return `market ${((i >> 1) + shift) % 6}`;
 }
 
-/** What a poll at a moment told of a symbol: every third is resolved on the last day, its list says so six hours later. */
+/** Market record of a symbol in a poll at a time. Every third resolves on the last day, and is listed so six hours later. */
 function factsAt(i: number, at: number, making: Making) {
   const { moment, future } = making;
   const world = at < moment ? 0 : future;
@@ -92,7 +92,7 @@ function factsAt(i: number, at: number, making: Making) {
 
 const polls = Array.from({ length: days * 4 }, (_, n) => day0 + hourMs + n * 6 * hourMs);
 
-/** Books of every fifth symbol, now and then, some thin and some empty; one stands shortly before a day's end. */
+/** Occasional books of every fifth symbol, some thin or empty; one shortly before the end of a day. */
 function booksOf(i: number, { moment, future }: Making): OrderBook[] {
   if (i % 5 !== 0) return [];
   return Array.from({ length: 120 }, (_, k): OrderBook => {
@@ -109,12 +109,12 @@ function booksOf(i: number, { moment, future }: Making): OrderBook[] {
   });
 }
 
-/** Hours that nobody asked for. */
+/** Hours without coverage. */
 const gapOf = (i: number) => ({ from: day0 + dayMs + i * hourMs, to: day0 + dayMs + i * hourMs + 90 * minute });
 
 const groupRows = 500;
 
-/** It as it is, of which every test has a copy. */
+/** The archive; every test gets a copy. */
 const asMade = madeOnce((archive) => fill(archive, asItIs), { groupRows });
 
 export async function lake(making?: Making, rest: Parameters<typeof opened>[0] = {}): Promise<Archive> {
@@ -152,7 +152,7 @@ async function fill(archive: Archive, making: Making): Promise<void> {
   await publishNow(archive);
 }
 
-/** Symbols of the other venue that polls told to be of a symbol's market, and when that was known. */
+/** Matching symbols on the other venue, with the windows in which the match was known. */
 function venuesOf(i: number, making: Making) {
   return symbols.flatMap((_, other) => {
     if (other % 2 === i % 2) return [];
@@ -167,7 +167,7 @@ function venuesOf(i: number, making: Making) {
   });
 }
 
-/** All of it as the engine is to see it. */
+/** All series as the engine should see them. */
 export function seriesOf(making: Making = asItIs): SymbolSeries[] {
   const ticks = symbols.map((_, i) => {
     const { t, p } = ticksOf(i, making);
@@ -188,7 +188,7 @@ export function seriesOf(making: Making = asItIs): SymbolSeries[] {
   });
 }
 
-/** A poll's category and end are known from when they were first seen; its confidence is kept of a row's last poll only. */
+/** Category and end are known from the first poll of a row; only the confidence of its last poll is stored. */
 function statesOf(i: number, making: Making): MarketState[] {
   const rowOf = (at: number): string => {
     const { category, closesAt, outcome } = factsAt(i, at, making);

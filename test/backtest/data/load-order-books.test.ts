@@ -19,11 +19,11 @@ const bookAt = (t: number): OrderBook => ({
   asks: Array.from({ length: (t + 2) % 5 }, (_, i) => [0.6 + i / 100, t + i] as const),
 });
 
-test.each([2, 7, 64, 100_000])('a shelf gives back the books of every row, with %i numbers held in memory', (held) => {
+test.each([2, 7, 64, 100_000])('the store returns all books with %i numbers in memory', (held) => {
   const scratch = scratchFolder();
   const shelf = openOrderBookStore(scratch, held);
   const rows = [shelf.createSeries(), shelf.createSeries(), shelf.createSeries()];
-  // Several rows grow at once, as files have the symbols of a day one after another.
+  // Several series grow in turn, because files hold the symbols of a day one after the other.
   for (let t = 0; t < 90; t++) rows[t % 2]!.add(bookAt(t));
   const times = (row: number) => Array.from({ length: 45 }, (_, i) => 2 * i + row);
   for (const row of [0, 1])
@@ -33,7 +33,7 @@ test.each([2, 7, 64, 100_000])('a shelf gives back the books of every row, with 
   expect(readdirSync(scratch)).toEqual([]);
 });
 
-/** A query as a thread that plays has it. */
+/** A query as in a worker thread. */
 async function over(ground: BacktestData) {
   const engine = await createQueryEngine(ground.root, {
     threads: 1,
@@ -54,7 +54,7 @@ async function grounded() {
   return ground;
 }
 
-test('of all order books those are kept that a tick of the span meets', async () => {
+test('keeps only order books that a tick can use', async () => {
   const query = await over(await grounded());
   const part = { from: day0 + 3_600_000, to: day0 + 2 * dayMs };
   const all = seriesOf().filter(({ symbol }) => symbols.indexOf(symbol) < 12);
@@ -79,7 +79,7 @@ test('of all order books those are kept that a tick of the span meets', async ()
   shelf.close();
 });
 
-test('what was known of markets is the same out of one file in their order as out of those of the days', async () => {
+test('market states are the same from the sorted file and from the daily files', async () => {
   const ground = await grounded();
   const before = await over(ground);
   const wanted = await readMarketStates(before, symbols, span.to, never);
@@ -87,7 +87,7 @@ test('what was known of markets is the same out of one file in their order as ou
     ground.findFiles(symbols, span, span.from).sources.map(({ dataset, paths: { length } }) => [dataset, length]);
   expect(Object.fromEntries(paths())).toMatchObject({ markets: 3 });
   await ground.writeStates(span.to, never);
-  // No file of a day that all symbols share is opened by every batch.
+  // Batches do not open the daily files that all symbols share.
   expect(Object.fromEntries(paths())).toEqual({
     ticks_0: 3,
     ticks_1: 3,

@@ -12,11 +12,11 @@ const data = join(new URL('../../..', import.meta.url).pathname, '..', 'shared',
 const ticksFile = join(data, 'polymarket-us-ticks.parquet');
 const marketsFile = join(data, 'polymarket-us-markets.parquet');
 
-/** All symbols, or one in so many: RECORDING_SHARE=6. */
+/** All symbols, or one in n with RECORDING_SHARE=n. */
 const share = Number(process.env.RECORDING_SHARE ?? 1);
 const chosen = (file: string): string => `(SELECT * FROM '${file}' WHERE hash(symbol) % ${share} = 0)`;
 
-/** What a calibration is, and what buying at the second tick and holding brings, straight from the files. */
+/** Calibration, and the result of buying at the second tick and holding, computed from the files. */
 const calibrationSql = `
   WITH settled AS (
     SELECT p, resolved_yes AS o FROM ${chosen(ticksFile)} JOIN '${marketsFile}' USING (symbol) WHERE resolved_yes IS NOT NULL),

@@ -4,7 +4,7 @@ import { day0, hourMs, lake, run, symbols } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';
 
 describe('a backtest over an archive', () => {
-  test('gives the same bytes again, however many threads play', async () => {
+  test('gives the same bytes with any number of threads', async () => {
     const archive = await lake();
     const strategies = { cross_venue_spread: builtIn('cross_venue_spread'), curious };
     for (const [name, strategy] of Object.entries(strategies)) {
@@ -15,7 +15,7 @@ describe('a backtest over an archive', () => {
     }
   });
 
-  test('stands on one generation, whatever is published beside it', async () => {
+  test('reads one generation during publishes', async () => {
     const archive = await lake();
     const before = await run(archive, {}, curious, { threads: 2 });
     const [symbol] = symbols;

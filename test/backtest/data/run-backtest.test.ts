@@ -18,13 +18,13 @@ const strategies: readonly (readonly [name: string, strategy: Strategy])[] = [
   ['curious', curious],
 ];
 
-/** The same played on the values that the archive was made of. */
+/** The same run on the values of which the archive was created. */
 function played(strategy: Strategy, span: { from: number; to: number }, all: readonly SymbolSeries[] = seriesOf()) {
   return runSeries({ strategies: [strategy], spans: [span], isDetailed: true }, all);
 }
 
 describe('a backtest over an archive', () => {
-  test('sees of every symbol what was put there, and makes the trades of the engine', async () => {
+  test('reads all data of every symbol and makes the trades of the engine', async () => {
     const archive = await lake();
     const spans = [
       { from: day0, to: day0 + 3 * dayMs },
@@ -49,7 +49,7 @@ describe('a backtest over an archive', () => {
     }
   });
 
-  test('runs from the first tick to behind the last one and every settlement, where nothing else is asked', async () => {
+  test('runs from the first tick to the last tick or settlement by default', async () => {
     const { from, to, summary } = await run(await lake(), {}, builtIn('buy_and_hold'));
     const all = seriesOf();
     expect(from).toBe(Math.min(...all.map(({ t }) => t[0]!)));
@@ -57,7 +57,7 @@ describe('a backtest over an archive', () => {
     expect(summary.ticks).toBe(all.reduce((n, { t }) => n + t.length, 0));
   });
 
-  test('plays only the symbols that are asked for, and looks at the venues of others', async () => {
+  test('simulates only selected symbols, and reads their other venues', async () => {
     const archive = await lake();
     const strategy = builtIn('cross_venue_spread');
     const some = [symbols[3]!, symbols[8]!, symbols[17]!];
@@ -78,7 +78,7 @@ describe('a backtest over an archive', () => {
     expect(both.summary.symbols).toBe(1);
   });
 
-  test('says by field what cannot be run', async () => {
+  test('reports faults by field', async () => {
     const archive = await lake();
     const refused = async (json: object) => {
       const error = await run(archive, json, builtIn('threshold')).catch((thrown: unknown) => thrown);
@@ -86,22 +86,22 @@ describe('a backtest over an archive', () => {
       return (error as { faults: readonly { name: string; reason: string }[] }).faults;
     };
     expect(await refused({ symbols: ['K-0', 'nobody', 'none'] })).toEqual([
-      { name: 'symbols', reason: 'names nobody and 1 more, which the archive does not know' },
+      { name: 'symbols', reason: 'includes nobody and 1 more, not known in the archive' },
     ]);
     expect(await refused({ filter: { categories: ['weather'] } })).toEqual([
-      { name: 'filter', reason: 'leaves no symbol that has ticks' },
+      { name: 'filter', reason: 'matches no symbol with ticks' },
     ]);
     expect((await refused({ filter: { categories: ['weather'] }, from: 1, to: 2 }))[0]!.name).toBe('filter');
     expect((await refused({ from: day0 + 90 * dayMs }))[0]!.name).toBe('from');
     expect((await refused({ parameters: { luck: 1 } }))[0]!.name).toBe('parameters.luck');
     expect((await refused({ parameters: { buy_below: 0.1 }, grid: { buy_below: [0.2] } }))[0]).toEqual({
       name: 'parameters.buy_below',
-      reason: 'is in the grid, too',
+      reason: 'is also in the grid',
     });
     expect((await refused({ grid: { luck: [1] } }))[0]!.name).toBe('grid.luck');
   });
 
-  test('a span far beyond what can be known is played on what can', async () => {
+  test('clips the window to the known time', async () => {
     const archive = await lake();
     const publishedAt = archive.readManifest().created_at;
     const wide = await run(archive, { from: 0, to: Date.UTC(2199, 0, 1) }, builtIn('threshold'));
@@ -111,7 +111,7 @@ describe('a backtest over an archive', () => {
     expect(wide.summary.total_pnl).toBe((await run(archive, {}, builtIn('threshold'))).summary.total_pnl);
   });
 
-  test('a grid whose curves would not fit in memory is refused', async () => {
+  test('rejects a grid whose curves do not fit in memory', async () => {
     const archive = await lake();
     const values = (n: number) => Array.from({ length: n }, (_, i) => i / n);
     const refused = async (grid: object, strategy: Strategy, span = {}) =>
@@ -121,22 +121,22 @@ describe('a backtest over an archive', () => {
     expect(await refused({ buy_below: values(500) }, builtIn('threshold'), nowhere)).toEqual([
       {
         name: 'grid',
-        reason: expect.stringMatching(/^has 500 points, too many for a span with \d+ samples: take at most \d+/),
+        reason: expect.stringMatching(/^has 500 points, too many for a window with \d+ samples: use at most \d+/),
       },
     ]);
   });
 
-  test('a span in which nothing happened has no trades, and nothing to take an objective of', async () => {
+  test('a window without ticks has no trades and null objectives', async () => {
     const span = { from: day0 - 5 * dayMs, to: day0 - dayMs };
     const result = await run(await lake(), { ...span, objective: 'avg_pnl' }, builtIn('buy_and_hold'));
     expect(result).toMatchObject({ value: null, summary: { symbols: 20, traded: 0, ticks: 0, trades: 0 } });
     expect(result.coverage).toEqual({ asked_ms: 0, lacking_ms: 0, lacking_share: null });
   });
 
-  test('tells what share of the symbols lives nobody has asked for', async () => {
+  test('returns the uncovered share of symbol lifetimes', async () => {
     const span = { from: hour(23), to: hour(48) };
     const { coverage } = await run(await lake(), span, builtIn('buy_and_hold'));
-    // Of twenty symbols, each is asked for all day but for an hour and a half, of which the last may lie behind the span.
+    // Each of twenty symbols is covered except for one and a half hours, which may end after the window.
     const asked = 20 * 25 * hourMs - symbols.reduce((sum, _, i) => sum + Math.max(0, firstTick(i) - span.from), 0);
     const lacking = symbols.reduce((sum, _, i) => sum + Math.min(1.5 * hourMs, hour(48) - hour(24 + i)), 0);
     expect(coverage).toEqual({ asked_ms: asked, lacking_ms: lacking, lacking_share: lacking / asked });

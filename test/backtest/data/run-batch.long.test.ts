@@ -22,7 +22,7 @@ const plan: BatchPlan = {
   runPlan: { strategies: [curious], spans: [span], isDetailed: true },
 };
 
-test('a batch with more ticks than were guessed is played in halves, and comes to the same', async () => {
+test('splits a batch with more ticks than estimated, with the same result', async () => {
   const archive = await lake();
   const ground = await openBacktestData(archive, { ...span, hasStates: true, symbols: [] }, Math.random, never);
   const universe = await readUniverse(ground.query, asked(), never);
@@ -40,7 +40,7 @@ test('a batch with more ticks than were guessed is played in halves, and comes t
     expect([...run.calibration.ticks]).toEqual([...whole.calibration.ticks]);
     expect(run.totals[0]![0]!.pnl).toBeCloseTo(whole.totals[0]![0]!.pnl, 9);
   }
-  // What is of one market is never torn apart: its venues would not see each other.
+  // A market is never split, because its venues need each other.
   const spread = { ...plan, runPlan: { ...plan.runPlan, strategies: [builtIn('cross_venue_spread')] } };
   const together = await runBatch(query, batch!, spread, cut, around());
   expect(together.trades.length).toBeGreaterThan(100);

@@ -17,7 +17,7 @@ export const bound = (name: string, values: Record<string, number>): Strategy =>
   return read.strategy;
 };
 
-/** Looks at all that there is to be looked at. */
+/** Uses all kinds of data. */
 export const curious = strategyOf({
   rules: [
     {

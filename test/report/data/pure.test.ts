@@ -16,11 +16,11 @@ import { rubbish } from '../../server/web/lake.ts';
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
-describe('the share of lives that is covered', () => {
+describe('covered share of lifetimes', () => {
   const span = { from: 0, to: 4 * hourMs };
   const life = { from: -5 * dayMs, to: Number.POSITIVE_INFINITY };
 
-  test('is summed by group and hour, a long window over all the hours that it holds', () => {
+  test('sums by group and hour', () => {
     const rows = computeHeatmapRows(
       [
         { group: 'a', lifetime: life, covered: [{ from: -hourMs, to: 2.5 * hourMs }] },
@@ -41,7 +41,7 @@ describe('the share of lives that is covered', () => {
     ]);
   });
 
-  test('of a stretch within an hour is that stretch, and what did not live is not there', () => {
+  test('counts a window within an hour, and omits groups that were not live', () => {
     const within = { from: 1.25 * hourMs, to: 1.5 * hourMs };
     const symbols = [
       { group: 'a', lifetime: life, covered: [within] },
@@ -52,7 +52,7 @@ describe('the share of lives that is covered', () => {
     ]);
   });
 
-  test('stands by the number of symbols, the rest last however many they are', () => {
+  test('sorts by number of symbols, with the rest last', () => {
     const of = (group: string, count: number) =>
       Array.from({ length: count }, () => ({ group, lifetime: life, covered: [] }));
     const rows = computeHeatmapRows([...of('few', 1), ...of(otherGroupsName, 9), ...of('many', 3)], span, hourMs);
@@ -70,7 +70,7 @@ describe('groups of symbols', () => {
     return [groups.by, ...symbols.map(groups.getGroupName)];
   };
 
-  test('are categories where they tell apart, else venues, else what tickers begin with', () => {
+  test('are categories, otherwise venues, otherwise ticker prefixes', () => {
     const [a, b] = [
       symbol('KXBTC-26', { category: 'crypto', source: 'x' }),
       symbol('KXRAIN-26', { category: 'weather' }),
@@ -85,13 +85,13 @@ describe('groups of symbols', () => {
     expect(named([])).toEqual(['prefix']);
   });
 
-  test('beyond the most that are shown are one', () => {
+  test('merges groups beyond the maximum', () => {
     const symbols = ['a', 'a', 'a', 'b', 'b', 'c', 'd'].map((category, i) => symbol(`S${i}`, { category }));
     expect(named(symbols, 3).slice(1)).toEqual(['a', 'a', 'a', 'b', 'b', otherGroupsName, otherGroupsName]);
   });
 });
 
-test('gaps of one time stand together, the greatest first, and those of late are counted', () => {
+test('groups gaps of the same time, largest first, and counts recent ones', () => {
   const gap = (symbol: string, from: number, to: number, rest: Partial<Gap> = {}): Gap => ({
     symbol,
     from,
@@ -126,7 +126,7 @@ test('gaps of one time stand together, the greatest first, and those of late are
   expect(computeGapFacts([], 5, 0)).toMatchObject({ windows: 0, oldest: null, span: null });
 });
 
-test('a day is the sum of its files, and one that has none but is known is there', () => {
+test('sums the files of a day, and includes days without files', () => {
   const file = (date: string | null, rows: number, bytes: number): PublishedFile => ({
     path: '',
     date,
@@ -157,7 +157,7 @@ test('a day is the sum of its files, and one that has none but is known is there
 });
 
 describe('the summary of a past run', () => {
-  test('is read as it was written, with what later versions added', () => {
+  test('reads summaries of older and newer versions', () => {
     const summary = {
       error: null,
       requests: 12,
@@ -201,18 +201,18 @@ describe('the summary of a past run', () => {
     '"text"',
     '{',
     '{"ticks":[],"warnings":"x","failures":[1,null],"rate":{"used":"much"}}',
-  ])('is not taken for more than it is: %s', (text) => {
+  ])('ignores invalid parts: %s', (text) => {
     const read = parsePastSummary(text);
     if (read !== null)
       expect(read).toMatchObject({ accepted: 0, warnings: [], failures: [], rate: null, watermark: null });
     else expect(text).not.toMatch(/^\{"/);
   });
 
-  test('texts from outside stay as they are', () => {
+  test('keeps texts unchanged', () => {
     expect(parsePastSummary(JSON.stringify({ warnings: rubbish }))?.warnings).toEqual(rubbish);
   });
 
-  test('a run without an end is under way as long as its process lives', () => {
+  test('an unfinished run is running while its process lives', () => {
     const run = { runId: 'r', job: 'ticks', startedAt: 1, finishedAt: null, exitCode: null, summary: null };
     expect(toPastRun(run, () => false).state).toBe('under way');
     expect(toPastRun(run, () => true).state).toBe('broken off');
@@ -220,7 +220,7 @@ describe('the summary of a past run', () => {
   });
 });
 
-test('what is shown ends now, and of an archive of the past with what it knows', () => {
+test('the report ends now, or with the data of an archive without recent data', () => {
   const now = 100 * dayMs + 1;
   expect(computeReportEnd(now, null)).toBe(100 * dayMs + hourMs);
   expect(computeReportEnd(now, 95 * dayMs)).toBe(100 * dayMs + hourMs);

@@ -17,12 +17,12 @@ const rules: ReportRules = {
   lagMsMax: 2 * dayMs,
   requestsPerSecond: 5,
 };
-/** The end of the two days that the lake has. */
+/** End of the two days of the archive. */
 const end = day0 + 2 * dayMs;
 const gathered = (archive: Archive, nowMs = end, rest: Partial<ReportRules> = {}) =>
   readReportData(archive, { ...rules, ...rest }, { nowMs, random: Math.random });
 
-test('an archive is told as its files and its state have it', async () => {
+test('reads files and state of an archive', async () => {
   const archive = await lakeWith([rain, 'KXRAIN-27JUN'], { opensAt: day0 });
   const { status, days, coverage, gaps, cadence } = await gathered(archive);
   expect(status).toMatchObject({ generation: 1, published: { ticks: 2 * 2 * 204 }, symbols: { known: 2, live: 2 } });
@@ -32,7 +32,7 @@ test('an archive is told as its files and its state have it', async () => {
     // The poll of the market lists.
     { date: '2026-06-04', ticks: 0, expected: 0 },
   ]);
-  // Of each day three hours are missing, those without a tick are covered.
+  // Three hours of each day are missing; hours without ticks are covered.
   const [row, ...others] = coverage.rows;
   expect([coverage.from, coverage.to, others]).toEqual([day0, end, []]);
   expect(row).toMatchObject({ symbols: 2, lifetimeMs: Array.from({ length: 48 }, () => 2 * hourMs) });
@@ -45,7 +45,7 @@ test('an archive is told as its files and its state have it', async () => {
     groups: 2,
     oldest: { ...gap, count: 2 },
   });
-  // 17 of 24 hours have ticks; the longest way from one to the next is from 15:55 to 20:00.
+  // 17 of 24 hours have ticks; the longest pause is from 15:55 to 20:00.
   expect(cadence.busiest).toMatchObject([
     { symbol: rain, ticks: 408, hours: 34, longestPauseMs: 5 },
     { symbol: 'KXRAIN-27JUN', ticks: 408 },
@@ -54,7 +54,7 @@ test('an archive is told as its files and its state have it', async () => {
   expect((await gathered(archive, now)).runs.at(-1)!.job).toBe('test');
 });
 
-test('beside a job that publishes it tells of one generation, and leaves nothing behind', async () => {
+test('reads one generation during publishes, and leaves nothing behind', async () => {
   const archive = await lakeWith();
   const before = hashes(archive.layout.root, '**/*');
   await gathered(archive);
@@ -65,7 +65,7 @@ test('beside a job that publishes it tells of one generation, and leaves nothing
   expect(told.days.reduce((sum, { ticks }) => sum + ticks, 0)).toBe(408);
 });
 
-/** A symbol that ticks every other hour of five days, up to a moment; all of it is covered. */
+/** A fully covered symbol with ticks every other hour of five days, up to a time. */
 async function ticking(until: number, coveredTo: number, set: { readonly candles: readonly ('1h' | '1d')[] }) {
   const archive = opened();
   recordMarkets(archive.state.db, [market('LOUD'), market('HUSH')], day0, true);
@@ -81,27 +81,27 @@ test.each([{ candles: ['1h'] as const }, { candles: [] }])(
   'a live symbol is silent once it is quiet for long for its habit, by what is covered, with candles %j',
   async (set) => {
     const until = day0 + 4 * dayMs;
-    // Its last tick was at 22:00: after 12 hours it may be a pause of its own, after 13 it is not.
+    // The last tick was at 22:00: 12 hours without ticks are not silence, 13 are.
     const early = await gathered(await ticking(until, until + 4 * hourMs, set), until + 4 * hourMs);
     expect(early.cadence.silent).toEqual([]);
     const late = await gathered(await ticking(until, until + 11 * hourMs, set), until + 11 * hourMs);
     expect(late.cadence.silent).toMatchObject([
       { symbol: 'HUSH', quietMs: 13 * hourMs, longestPauseMs: 2, lastTick: until - 2 * hourMs },
     ]);
-    // What nobody has asked for since is no silence.
+    // Uncovered time is not silence.
     const uncovered = await gathered(await ticking(until, until + 4 * hourMs, set), until + 11 * hourMs);
     expect(uncovered.cadence.silent).toEqual([]);
   },
 );
 
-test('a market that is over, and a suspended one, are not missed', async () => {
+test('resolved and suspended markets are not silent', async () => {
   const until = day0 + 4 * dayMs;
   const archive = await ticking(until, until + 11 * hourMs, { candles: ['1h'] });
   archive.state.db.run("update symbols set suspended_at = ? where symbol = 'HUSH'", until);
   expect((await gathered(archive, until + 11 * hourMs)).cadence.silent).toEqual([]);
 });
 
-test('a file that is gone is told, and all else as it is known', async () => {
+test('reports a missing file, and all other data', async () => {
   const archive = await lakeWith();
   for (const { path } of archive.readManifest().datasets.candles_1h.files) rmSync(join(archive.layout.root, path));
   const { cadence, days, coverage } = await gathered(archive);
@@ -109,7 +109,7 @@ test('a file that is gone is told, and all else as it is known', async () => {
   expect([days.length, coverage.rows.length]).toEqual([3, 1]);
 });
 
-test('an archive without anything, one whose state was lost, and one of long ago are told too', async () => {
+test('handles an empty archive, lost state and old data', async () => {
   const empty = opened();
   expect(await gathered(empty)).toMatchObject({
     runs: [],
@@ -128,7 +128,7 @@ test('an archive without anything, one whose state was lost, and one of long ago
   expect(later.cadence.busiest).toHaveLength(1);
 });
 
-test('runs are the latest, and what they said is read', async () => {
+test('reads the latest runs and their summaries', async () => {
   const archive = await lakeWith();
   const { db } = archive.state;
   for (let i = 0; i < 250; i++) {
@@ -141,7 +141,7 @@ test('runs are the latest, and what they said is read', async () => {
   expect(runs.at(-2)!.summary).toMatchObject({ accepted: 248, watermark: null });
 });
 
-test('what was set aside is counted by reason, published or not, and old files are left alone', async () => {
+test('counts quarantined rows by reason, without old files', async () => {
   const archive = opened();
   const bad = (at: number, ...reasons: string[]) => {
     const rejected = reasons.map((reason) => ({ reason, raw: '{}' }));
@@ -155,7 +155,7 @@ test('what was set aside is counted by reason, published or not, and old files a
     join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson'),
     'no JSON\n{"at":1}\n[]\n\n',
   );
-  // Nothing of it is young, so that it ends the look back.
+  // All rows are old, so that reading stops here.
   expect(await readQuarantineFacts(archive, day0 + dayMs)).toMatchObject({ count: 0 });
   rmSync(join(archive.layout.privateFolder, 'quarantine', 'generation-000009.ndjson'));
   bad(day0 + 6 * dayMs, 't is in the future', 't is in the future');

@@ -46,14 +46,14 @@ describe('the report on an archive', needsBrowser, () => {
 
   test('says in words to those who do not see it how each run ended and what each plot shows', async () => {
     const { page } = await visitFile(written(madeGathered()));
-    const runs = page.getByRole('list', { name: /^How the last 14 runs ended/ }).getByRole('listitem');
+    const runs = page.getByRole('list', { name: /^Outcome of the last 14 runs/ }).getByRole('listitem');
     expect(await runs.last().textContent()).toContain('2026-11-22 03:00 nightly: done');
     await page
-      .getByRole('img', { name: /^Ticks by the UTC day of their own time: 140,091 in all/ })
+      .getByRole('img', { name: /^Ticks per UTC day of their timestamps: 140,091 in total/ })
       .first()
       .waitFor();
-    await page.getByText('The days in numbers').click();
-    expect(await page.getByRole('region', { name: 'The days in numbers' }).getByRole('row').count()).toBe(15);
+    await page.getByText('Days as a table').click();
+    expect(await page.getByRole('region', { name: 'Days as a table' }).getByRole('row').count()).toBe(15);
   });
 
   test('on paper it is black on white, whatever the screen', async () => {
