@@ -106,11 +106,11 @@ function formatGapReason({ reason, detail, since, ticks }: Gap): string {
 const linesMax = 50;
 
 /** Formats the result of a repair: one line per file, then the lost windows. */
-export function formatRepair({ mended, lost, files, bytes, generation }: RepairReport): string {
-  const resultText = mended.length === 0 ? 'no damage found' : `${formatCount(mended.length, 'file')} repaired`;
+export function formatRepair({ repaired, lost, files, bytes, generation }: RepairReport): string {
+  const resultText = repaired.length === 0 ? 'no damage found' : `${formatCount(repaired.length, 'file')} repaired`;
   const ticks = lost.reduce((sum, window) => sum + window.ticks, 0);
   return [
-    ...limitLines(mended.map(formatRepairedFile)),
+    ...limitLines(repaired.map(formatRepairedFile)),
     ...(lost.length === 0 ? [] : [`${formatCount(ticks, 'tick')} lost in ${formatCount(lost.length, 'window')}:`]),
     ...limitLines(
       lost.map(
@@ -128,11 +128,18 @@ const limitLines = (lines: readonly string[]): string[] =>
     ? [...lines]
     : [...lines.slice(0, linesMax), `  … and ${formatNumber(lines.length - linesMax)} more`];
 
-function formatRepairedFile({ path, what, outcome, setAside, rows, rowsLost }: RepairedFile): string {
+function formatRepairedFile({
+  path,
+  kind,
+  outcome,
+  moved_to: movedTo,
+  rows,
+  rows_lost: rowsLost,
+}: RepairedFile): string {
   const keptText =
     rows !== null && rowsLost !== null && rowsLost > 0
       ? `, ${formatNumber(rows - rowsLost)} of ${formatCount(rows, 'row')} kept`
       : '';
-  const movedText = setAside === null ? '' : `; the damaged file was moved to ${setAside}`;
-  return `${path}: ${what}; ${outcome}${keptText}${movedText}`;
+  const movedText = movedTo === null ? '' : `; the damaged file was moved to ${movedTo}`;
+  return `${path}: ${kind}; ${outcome}${keptText}${movedText}`;
 }

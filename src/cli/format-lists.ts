@@ -25,7 +25,7 @@ export function formatKeys(keys: readonly ListedApiKey[], style: TerminalStyle):
   const names = Object.keys(cells);
   const columns = names.map((name) => ({ name, kind: name === 'name' ? 'text' : 'fixed' }) as const);
   const rows = keys.map((key) => names.map((name) => cells[name]!(key)));
-  const activeCount = keys.filter(({ state }) => state === 'good').length;
+  const activeCount = keys.filter(({ state }) => state === 'active').length;
   return renderTable({ columns, rows, isComplete: true, plan: null }, style, {
     counted: `${formatCount(keys.length, 'key')}, ${formatNumber(activeCount)} active`,
     advice: 'widen the terminal',
@@ -46,7 +46,7 @@ export function formatSymbols(
 ): string {
   const knownText = `${formatNumber(known)} known`;
   if (known === 0) return 'no known symbols. Poll the market lists: oddslake markets\n';
-  if (count === 0) return `no symbol matches ${JSON.stringify(text)} (${knownText})\n`;
+  if (count === 0) return `no symbol matches ${JSON.stringify(query)} (${knownText})\n`;
   const shown = symbols.slice(0, rowsMax);
   const hiddenCount = count - shown.length;
   const countText = count === known ? formatCount(known, 'symbol') : `${formatNumber(count)} of ${knownText}`;

@@ -131,7 +131,7 @@ const labelWidth = 13;
 export function buildSummaryRows(summary: Summary, root: string, width: number | null): SummaryRow[] {
   if (summary.run_id === null) return [];
   const textWidth = width === null ? null : Math.max(20, width - labelWidth);
-  const { night, books, rechecks, restored, published, symbols } = summary;
+  const { night, orderbooks, rechecks, restored, published, symbols } = summary;
   const inLines = (...parts: (string | null)[]): string[] =>
     joinParts(
       parts.filter((counts) => counts !== null),
@@ -155,11 +155,11 @@ export function buildSummaryRows(summary: Summary, root: string, width: number |
     rows.push([
       'books',
       inLines(
-        `${formatNumber(books.done)} of ${formatCount(books.planned, 'symbol')}`,
-        `${formatCount(books.snapshots, 'snapshot')}${books.empty > 0 ? `, ${formatNumber(books.empty)} empty` : ''}`,
-        formatNonzero(books.quarantined, 'quarantined'),
-        formatNonzero(books.failed, 'failed'),
-        formatNonzero(books.missing, 'missing'),
+        `${formatNumber(orderbooks.done)} of ${formatCount(orderbooks.planned, 'symbol')}`,
+        `${formatCount(orderbooks.snapshots, 'snapshot')}${orderbooks.empty > 0 ? `, ${formatNumber(orderbooks.empty)} empty` : ''}`,
+        formatNonzero(orderbooks.quarantined, 'quarantined'),
+        formatNonzero(orderbooks.failed, 'failed'),
+        formatNonzero(orderbooks.missing, 'missing'),
       ),
     ]);
   if (rechecks !== undefined && rechecks.windows + rechecks.reread_windows > 0)
@@ -233,17 +233,17 @@ function formatMedian({ median }: CountComparison, nights: number, isFirst: bool
 const formatMedianValue = (median: number): string => formatNumber(median < 10 ? median : Math.round(median));
 
 function formatMarkets(
-  { new: newCount, gone, resolved, overdue }: NightSummary['markets'],
+  { new: newCount, delisted, resolved, overdue }: NightSummary['markets'],
   textWidth: number | null,
 ): string[] {
   const counts = [
     formatNonzero(newCount.count, 'new'),
     formatNonzero(resolved.count, 'resolved'),
-    formatNonzero(gone.count, 'delisted'),
+    formatNonzero(delisted.count, 'delisted'),
     formatNonzero(overdue.count, 'overdue'),
   ].filter((part) => part !== null);
   if (counts.length === 0) return ['none new, none delisted'];
-  const formatNamed = ([what, { names, count }]: readonly [string, typeof gone]): string[] => {
+  const formatNamed = ([what, { names, count }]: readonly [string, typeof delisted]): string[] => {
     const nameWidth = textWidth === null ? null : textWidth - what.length - 2;
     return count === 0 ? [] : [`${what}: ${formatNames(names.map(escapeControls), count, nameWidth)}`];
   };
@@ -251,7 +251,7 @@ function formatMarkets(
     ...joinParts(counts, textWidth),
     ...(
       [
-        ['delisted', gone],
+        ['delisted', delisted],
         ['overdue', overdue],
       ] as const
     ).flatMap(formatNamed),

@@ -150,7 +150,7 @@ const scheduled: Proof = [
   'e2e/schedule.test.ts',
   'runs every scheduled job, and catches up only within catch_up_hours',
 ];
-const jitter: Proof = ['core/schedule.test.ts', 'starts a little later by chance, yet before its next moment'];
+const jitter: Proof = ['base/schedule.test.ts', 'starts a little later by chance, yet before its next moment'];
 const changed: Proof = ['e2e/changes.test.ts', 'changes lists changed files since a generation, as paths or JSON'];
 const sqlAnswers: Proof = ['e2e/sql.test.ts', 'sql has views and macros over the datasets'];
 
@@ -214,7 +214,10 @@ export const proofs: Proofs = {
     'backfill --symbols-file': onlyThose,
     'backfill --dry-run': dryRun,
     'backfill --force': [again, '--force asks for covered windows again and changes no tick'],
-    'backfill --all-known': ['ingest/plan.test.ts', 'requests windows outside of the lifetime for all known symbols on demand'],
+    'backfill --all-known': [
+      'collector/paging/plan.test.ts',
+      'requests windows outside of the lifetime for all known symbols on demand',
+    ],
     'status --max-lag': statusTold,
     'report --out': ['e2e/report.test.ts', 'report --out writes to another path, but not into a dataset'],
     'verify --repair': ['e2e/repair.test.ts', 'restores the rows of a damaged file from the upstream, to the byte'],
@@ -257,7 +260,7 @@ export const proofs: Proofs = {
     'export --from': exported('exports rows of coverage and markets that overlap the window'),
     'export --to': exported('exports rows of coverage and markets that overlap the window'),
     'export --format': exported('--format overrides the extension'),
-    'sql --format': ['query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
+    'sql --format': ['archive/query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
   },
   exitCodes: {
     0: rerun,
@@ -278,10 +281,7 @@ export const proofs: Proofs = {
     ...serviceVariables,
     ...operatorVariables,
     ODDSLAKE_BASE_URL: precedence,
-    ODDSLAKE_API_KEY: [
-      'upstream/answers.test.ts',
-      'sends the documented request, with the key as bearer token',
-    ],
+    ODDSLAKE_API_KEY: ['client/answers.test.ts', 'sends the documented request, with the key as bearer token'],
     ODDSLAKE_API_KEY_FILE: keyFile,
     ODDSLAKE_OUTPUT: ['settings/load.test.ts', 'is named by flag, environment or file'],
     ODDSLAKE_CONFIG: ['settings/load.test.ts', '--config beats ODDSLAKE_CONFIG'],
@@ -377,7 +377,7 @@ export const proofs: Proofs = {
     ],
     'report.days': ['e2e/report.test.ts', 'report.days limits the days shown'],
     'drops.markets_share_max': [
-      'app/falls.test.ts',
+      'collector/run/falls.test.ts',
       'markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual',
     ],
     'drops.ticks_share_max': [

@@ -2,11 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadSettings } from '../../src/settings/load.ts';
-import { textOf } from './blocks.ts';
+import { readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
 
 /** Rows of the page: where, the names before, the names now. */
-const rows = [...textOf('docs/CHANGED-NAMES.md').matchAll(/^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm)]
+const rows = [...readPage('docs/CHANGED-NAMES.md').matchAll(/^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm)]
   .map(([, ...cells]) => cells.map((cell) => cell.trim()))
   .filter(([where]) => where !== 'where' && !where!.startsWith('---'));
 
@@ -38,7 +38,7 @@ describe('docs/CHANGED-NAMES.md', () => {
       const args = [join(project, 'bin/main.ts'), 'sandbox', before, '1'];
       const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
       expect([status, stderr]).toEqual([2, expect.stringContaining(`${before} is now called ${now}`)]);
-      const help = textOf('man/oddslake.1').replaceAll('\\-', '-');
+      const help = readPage('man/oddslake.1').replaceAll('\\-', '-');
       expect(help).toContain(now);
       expect(help).not.toContain(`${before} `);
     }

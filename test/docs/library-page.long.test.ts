@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { folder, run } from '../e2e/lake.ts';
-import { blocksIn, textOf } from './blocks.ts';
+import { findBlocks, readPage } from './blocks.ts';
 import { project } from './kept-current.ts';
 
 // test/package.sh runs the same examples with the package as npm installs it, and checks their types.
 
-const examples = blocksIn(textOf('docs/LIBRARY.md'), 'ts');
-const { exports } = JSON.parse(textOf('package.json')) as { exports: Record<string, { default: string } | string> };
+const examples = findBlocks(readPage('docs/LIBRARY.md'), 'ts');
+const { exports } = JSON.parse(readPage('package.json')) as { exports: Record<string, { default: string } | string> };
 const names = Object.keys(exports).filter((name) => name !== './package.json');
 
 /** An example that imports the modules of this tree. */

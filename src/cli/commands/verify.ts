@@ -56,8 +56,8 @@ async function runVerify(shell: CliContext, flags: VerifyOptions): Promise<void>
 function printVerified(result: VerifyResult, archive: Archive, runId: string, asJson: boolean): void {
   if (asJson) process.stdout.write(`${JSON.stringify({ run_id: runId, ...result })}\n`);
   else {
-    for (const { path, what } of result.findings)
-      process.stdout.write(`${path}: ${what}${describeManifestEntry(path, what, archive)}\n`);
+    for (const { path, kind } of result.findings)
+      process.stdout.write(`${path}: ${kind}${describeManifestEntry(path, kind, archive)}\n`);
     const resultText =
       result.findings.length === 0 ? 'no damage found' : formatCount(result.findings.length, 'problem');
     process.stdout.write(
@@ -69,8 +69,8 @@ function printVerified(result: VerifyResult, archive: Archive, runId: string, as
 }
 
 /** Generations of a manifest that is not the last published one. The files were checked against it nevertheless. */
-const describeManifestEntry = (path: string, what: VerifyFinding['what'], { state, readManifest }: Archive): string =>
-  path === 'manifest.json' && what === 'checksum mismatch'
+const describeManifestEntry = (path: string, kind: VerifyFinding['kind'], { state, readManifest }: Archive): string =>
+  path === 'manifest.json' && kind === 'checksum mismatch'
     ? ` from the last published manifest: expected generation ${state.generation()}, found generation ${readManifest().generation}`
     : '';
 
