@@ -26,7 +26,7 @@ test-readers: setup ## the archive as pandas, polars, DuckDB, PyArrow and Spark 
 torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… SEEDS=1 repeats one
 	@MINUTES=$(MINUTES) SEED=$(SEED) SEEDS=$(SEEDS) vitest run --config vitest.torture.config.ts $(TEST_ARGS)
 
-mutants: setup ## whether the tests see what is changed in src: LINES=300 SEED=1 draws lines, ONLY=commit the calls taken out
+mutants: setup ## mutation tests of src; LINES=300 SEED=1 selects the lines, ONLY=commit the files with removed calls
 	@npm --prefix test/mutation ci --silent
 	@node test/mutation/removals.ts
 	@for room in base archive collector; do ROOM=$$room test/mutation/node_modules/.bin/stryker run test/mutation/stryker.config.mjs || exit; done

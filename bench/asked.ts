@@ -5,27 +5,27 @@ import { buildRequestPath } from '../src/client/client.ts';
 import { paths } from '../src/contract/paths.ts';
 import type { RawRequest } from '../src/contract/raw-page.ts';
 
-/** Longest piece of raw pages, decompressed. */
+/** Maximum length of a decompressed piece of raw pages, bytes. */
 const pieceBytesMax = 2 ** 30;
 
 /**
- * Writes the paths of all that the runs of an archive asked, by the answers that it keeps as they came, one a line and in
- * their order. Returns how many there are.
+ * Writes the request paths of an archive's runs to a file, one per line and in order, as recorded in the raw responses.
+ * Returns their number.
  */
 export async function writeAsked(archive: string, file: string): Promise<number> {
-  const asked: string[] = [];
+  const request: string[] = [];
   for (const name of globSync('.oddslake/raw/*/*.raw', { cwd: archive }).sort()) {
     for await (const piece of readRawFile(readFileSync(join(archive, name)), pieceBytesMax)) {
       if (piece.kind !== 'pages') throw new Error(`${name} is ${piece.kind}`);
-      for (const page of piece.pages) asked.push(pathOf(page.asked));
+      for (const page of piece.pages) request.push(pathOf(page.asked));
     }
   }
-  writeFileSync(file, `${asked.join('\n')}\n`);
-  return asked.length;
+  writeFileSync(file, `${request.join('\n')}\n`);
+  return request.length;
 }
 
-function pathOf(asked: RawRequest): string {
-  const { route, ...rest } = asked;
+function pathOf(request: RawRequest): string {
+  const { route, ...rest } = request;
   const { meaning: _, ...query } = { meaning: null, ...rest };
   const given = Object.entries(query).filter((pair): pair is [string, string | number] => pair[1] !== null);
   return buildRequestPath(paths[route], Object.fromEntries(given));

@@ -1,6 +1,6 @@
 /**
- * Plays a built-in strategy on an archive once: node bench/backtest-once.ts ARCHIVE NAME THREADS. Prints JSON as the peers
- * do: milliseconds from opening the archive to the result, ticks, trades and what they gained.
+ * Runs a built-in strategy on an archive once: node bench/backtest-once.ts ARCHIVE NAME THREADS. Prints the same JSON
+ * as the peers: milliseconds from opening the archive to the result, ticks, trades and P&L.
  */
 
 import { systemDisk } from '../src/archive/disk/file-system.ts';
@@ -13,7 +13,7 @@ import { systemRandom } from '../src/base/system.ts';
 const [root, name, threads] = process.argv.slice(2) as [string, string, string];
 const read = parseBacktestSpec({ entry_executable: { name }, objective: 'total_pnl' });
 const executable = builtinStrategies.find((one) => one.name === name);
-if ('faults' in read || executable === undefined) throw new Error(`${name} is no strategy`);
+if ('faults' in read || executable === undefined) throw new Error(`unknown strategy ${name}`);
 const begun = performance.now();
 const options = { root, create: false, upstream: null, parts: 1, writer: 'oddslake bench', settleMs: 0 };
 const archive = openArchive(options, systemDisk);

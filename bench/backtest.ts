@@ -7,17 +7,20 @@ import { CommandFailed, measure } from './measure.ts';
 import type { Comparison, Goal, Report } from './results.ts';
 import { median, pairRatios } from './statistics.ts';
 
-/** Built-in strategies over an archive, against the same in vectorised Polars and pandas. All three have to agree. */
+/**
+ * Built-in strategies over an archive, compared with the same strategies in vectorised Polars and pandas. All three
+ * results must be equal.
+ */
 
 const strategies = ['threshold', 'mean_reversion'] as const;
 const peers = ['polars', 'pandas'] as const;
 const threads = 2;
-/** Ticks of the pages that the goals are for: with fewer, starting threads is much of what there is to time. */
+/** Ticks below which the goals are not judged: with fewer, starting threads dominates the time. */
 const judgedTicks = 40e6;
 const fast: Goal = { text: '20 M ticks/s', met: (value) => value >= 20 };
 const faster: Goal = { text: 'faster', met: (times) => times > 1 };
 
-/** What a program prints: milliseconds from the files to the result, and what came of it. */
+/** The output of a program: milliseconds from the files to the result, and the result. */
 export interface Played {
   readonly ms: number;
   readonly ticks: number;
@@ -55,7 +58,10 @@ export async function benchBacktest(bench: Bench, input: PagesInput): Promise<Re
   }
 }
 
-/** Ours and the peers in turn; the first round is not counted. One that fails is out, and so is a peer that disagrees. */
+/**
+ * Runs oddslake and the peers alternately; the first round is not counted. A program that fails or disagrees is
+ * excluded.
+ */
 function playInTurn(bench: Bench, archive: string, name: string): { runs: Runs; failed: string[] } {
   const runs = new Map<string, Played[]>();
   const failed: string[] = [];
@@ -68,63 +74,63 @@ function playInTurn(bench: Bench, archive: string, name: string): { runs: Runs; 
   for (const [program] of programs) runs.set(program, []);
   for (let round = 0; round <= bench.runs; round++) {
     for (const [program, play] of programs) {
-      const own = runs.get(program);
-      if (own === undefined) continue;
+      const results = runs.get(program);
+      if (results === undefined) continue;
       const played = play();
-      const why = typeof played === 'string' ? played : disagreement(runs.get('oddslake')?.[0], played);
-      if (typeof played === 'string' || why !== null) {
-        bench.tell(`${program} on ${name}: ${why}`);
+      const failure = typeof played === 'string' ? played : disagreement(runs.get('oddslake')?.[0], played);
+      if (typeof played === 'string' || failure !== null) {
+        bench.tell(`${program} on ${name}: ${failure}`);
         failed.push(program);
         runs.delete(program);
         continue;
       }
-      if (round > 0 || own.length === 0) own.push(played);
+      if (round > 0 || results.length === 0) results.push(played);
       if (round > 0)
         bench.tell(`round ${round} of ${bench.runs}, ${name} by ${program}: ${(played.ms / 1000).toFixed(3)} s`);
     }
   }
-  // The uncounted ones.
+  // The warm-up rounds.
   return { runs: new Map([...runs].map(([program, played]) => [program, played.slice(1)])), failed };
 }
 
 function playOurs({ env, folder }: Bench, archive: string, name: string): Played | string {
   const script = join(import.meta.dirname, 'backtest-once.ts');
-  // As bin/oddslake starts Node.
+  // The same Node flags as bin/oddslake.
   const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=4', '--initial-old-space-size=128'];
   const { status, stdout, stderr } = spawnSync(process.execPath, [...flags, script, archive, name, String(threads)], {
     encoding: 'utf8',
     env: { ...env, NODE_COMPILE_CACHE: join(folder, 'compiled') },
   });
-  return status === 0 ? (JSON.parse(stdout) as Played) : `ended with ${status}: ${stderr.trim().slice(-1000)}`;
+  return status === 0 ? (JSON.parse(stdout) as Played) : `exited with ${status}: ${stderr.trim().slice(-1000)}`;
 }
 
 function playPeer(bench: Bench, peer: string, archive: string, name: string): Played | string {
-  const found = bench.peers.run(`backtest_${peer}.py`, [archive, name]);
-  return 'failed' in found ? found.failed : (JSON.parse(found.printed) as Played);
+  const output = bench.peers.run(`backtest_${peer}.py`, [archive, name]);
+  return 'failed' in output ? output.failed : (JSON.parse(output.printed) as Played);
 }
 
-/** What two programs disagree on; null where they agree, or there is only one. */
+/** How the results of two programs differ; null if they are equal or there is only one. */
 export function disagreement(ours: Played | undefined, theirs: Played): string | null {
   if (ours === undefined) return null;
-  if (theirs.ticks !== ours.ticks) return `${theirs.ticks} ticks, and not ${ours.ticks}`;
-  if (theirs.trades !== ours.trades) return `${theirs.trades} trades, and not ${ours.trades}`;
+  if (theirs.ticks !== ours.ticks) return `${theirs.ticks} ticks instead of ${ours.ticks}`;
+  if (theirs.trades !== ours.trades) return `${theirs.trades} trades instead of ${ours.trades}`;
   const off = Math.abs(theirs.pnl - ours.pnl);
-  return off <= 1e-6 * (1 + Math.abs(ours.pnl)) ? null : `a gain of ${theirs.pnl}, and not ${ours.pnl}`;
+  return off <= 1e-6 * (1 + Math.abs(ours.pnl)) ? null : `a P&L of ${theirs.pnl} instead of ${ours.pnl}`;
 }
 
 /**
- * Ours for itself and against each peer. Pure.
- * @param judged whether the input is one that the goals are for
+ * oddslake's own figures and the comparison with each peer. Pure.
+ * @param judged whether the goals apply to this input
  */
 export function compare(name: string, input: string, runs: Runs, judged: boolean): Comparison[] {
-  const what = `backtest of ${name}`;
+  const label = `backtest of ${name}`;
   const ours = runs.get('oddslake') ?? [];
   const speed = (of: readonly Played[]): number => median(of.map(({ ticks, ms }) => ticks / 1000 / ms));
   const figure = (of: readonly Played[]): string => (of.length === 0 ? '–' : `${speed(of).toFixed(1)} M ticks/s`);
   const verdict = (value: number): Pick<Comparison, 'value' | 'missing'> =>
     judged ? { value, missing: null } : { value: null, missing: 'judged on 40 M ticks' };
   const alone: Comparison = {
-    what,
+    what: label,
     input,
     ours: figure(ours),
     peer: null,
@@ -132,14 +138,14 @@ export function compare(name: string, input: string, runs: Runs, judged: boolean
     goal: fast,
     ...(ours.length === 0 ? { value: null, missing: 'oddslake failed' } : verdict(speed(ours))),
   };
-  const beside = peers.map((peer): Comparison => {
+  const comparisons = peers.map((peer): Comparison => {
     const theirs = runs.get(peer) ?? [];
-    const both = { what, input, ours: figure(ours), peer: { name: peer, figure: figure(theirs) }, goal: faster };
+    const both = { what: label, input, ours: figure(ours), peer: { name: peer, figure: figure(theirs) }, goal: faster };
     if (ours.length === 0 || theirs.length !== ours.length)
-      return { ...both, ratio: null, value: null, missing: `no figure of ${peer}` };
+      return { ...both, ratio: null, value: null, missing: `no result from ${peer}` };
     const msOf = (of: readonly Played[]): number[] => of.map(({ ms }) => ms);
     const ratio = pairRatios(msOf(theirs), msOf(ours));
     return { ...both, ratio, ...verdict(ratio.median) };
   });
-  return [alone, ...beside];
+  return [alone, ...comparisons];
 }

@@ -1,6 +1,6 @@
 /**
- * The requests of a nightly and nothing else: as many at a time, their bodies read as they come and thrown away.
- * Run: node bench/bare-client.ts URL KEY FILE CONCURRENCY (FILE: one path a line)
+ * Sends the requests of a nightly run and discards the bodies, with the same concurrency. Run: node
+ * bench/bare-client.ts URL KEY FILE CONCURRENCY (FILE: one path per line)
  */
 import { readFileSync } from 'node:fs';
 import { Pool } from 'undici';
@@ -14,7 +14,7 @@ const ask = async (): Promise<void> => {
   while (next < paths.length) {
     const { statusCode, body } = await pool.request({ method: 'GET', path: paths[next++]!, headers });
     await body.arrayBuffer();
-    if (statusCode !== 200) throw new Error(`answered ${statusCode}`);
+    if (statusCode !== 200) throw new Error(`HTTP status ${statusCode}`);
   }
 };
 await Promise.all(Array.from({ length: Number(concurrency) }, ask));

@@ -1,15 +1,15 @@
 import type { Accounting } from './measure.ts';
 import type { Peers } from './peers.ts';
 
-/** What every benchmark works with. */
+/** The environment that every benchmark runs in. */
 export interface Bench {
   readonly launcher: string;
-  /** A folder for inputs and outputs, removed in the end. */
+  /** A folder for inputs and outputs. Removed at the end. */
   readonly folder: string;
-  /** Of the programs that are measured: none of the user's own settings of oddslake. */
+  /** Environment of the measured programs, without the user's own oddslake settings. */
   readonly env: NodeJS.ProcessEnv;
   readonly accounting: Accounting;
-  /** Counted runs of each program. */
+  /** Counted runs per program. */
   readonly runs: number;
   readonly seed: number;
   readonly peers: Peers;

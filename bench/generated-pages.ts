@@ -4,24 +4,24 @@ import { createMarketNames } from '../src/sandbox/simulated-markets.ts';
 import type { SandboxTickPage } from '../src/sandbox/tick-page.ts';
 
 /**
- * Pages as a collector would have saved them over some days: in each round every symbol is asked once, from a little
- * before where its last page ended, and busy symbols go on for more rounds than quiet ones.
+ * Generates the pages that a collector would have saved over several days. In each round every symbol is requested
+ * once, from shortly before the end of its last page; busy symbols get more rounds than quiet ones.
  */
 
 export const ticksPerPage = 5000;
-/** Ticks of a page that the symbol's last page had too: the overlap that is read again for late ones. */
+/** Ticks that a page shares with the symbol's previous page: the overlap, read again for late ticks. */
 const repeatedTicks = 250;
-/** Ticks in that stretch which the last page did not have yet. */
+/** Ticks in the overlap that the previous page did not contain. */
 const lateTicks = 10;
-/** Repeated ticks that come with another price; the later answer is right. */
+/** Repeated ticks with a different price; the later response is right. */
 const correctedTicks = 2;
-/** A symbol has 1 up to this many pages, 10 on average. */
+/** A symbol has between 1 and this many pages, 10 on average. */
 const pagesPerSymbolMax = 19;
 const days = 5;
 const firstDay = Date.UTC(2026, 2, 2);
-/** Share of the days that the ticks of a symbol take up. */
+/** Share of the days that the ticks of a symbol cover. */
 const spanShare = 0.9;
-/** How often a tick has the price of the one before. */
+/** Probability that a tick repeats the previous price. */
 const sameShare = 0.5;
 const stepMax = 2;
 
@@ -34,16 +34,19 @@ interface Walk {
   readonly symbol: string;
   readonly random: () => number;
   readonly gapMs: number;
-  /** Prices are whole numbers of `1 / gridParts`, inside 0 and 1. */
+  /** Prices are multiples of `1 / gridParts` between 0 and 1. */
   readonly gridParts: number;
   pagesLeft: number;
   at: number;
   price: number;
-  /** The last ticks of the last page. */
+  /** The last ticks of the previous page. */
   tail: [t: number, p: number][];
 }
 
-/** The same pages for the same options, one at a time; held are only the last ticks of each symbol. */
+/**
+ * Yields the pages one at a time, the same ones for the same options. Keeps only the last ticks of each symbol in
+ * memory.
+ */
 export function* generatedPages({ pages, seed }: GeneratedOptions): Generator<SandboxTickPage, void, undefined> {
   for (let walks = startWalks(pages, seed); walks.length > 0; walks = walks.filter(({ pagesLeft }) => pagesLeft > 0)) {
     for (const walk of walks) yield nextPage(walk);
@@ -90,7 +93,7 @@ function nextPage(walk: Walk): SandboxTickPage {
   };
 }
 
-/** What the last page ended with, a few of its prices corrected, and the ticks that came late. */
+/** The end of the previous page, with some prices corrected and late ticks added. */
 function readAgain({ tail, random, gridParts }: Walk): [number, number][] {
   if (tail.length === 0) return [];
   const ticks = new Map(tail);
@@ -108,7 +111,7 @@ function readAgain({ tail, random, gridParts }: Walk): [number, number][] {
   return [...ticks].sort(([a], [b]) => a - b);
 }
 
-/** Exponential gaps, shorter by day than by night; at most one tick a millisecond. */
+/** Exponential gaps, shorter by day than by night; at most one tick per millisecond. */
 function step(walk: Walk): [number, number] {
   const { random, gridParts } = walk;
   const daily = 1 + 0.6 * Math.sin(((walk.at / dayMs) * 2 - 0.75) * Math.PI);

@@ -15,14 +15,14 @@ import { startSandbox } from './sandbox.ts';
 import { pairRatios } from './statistics.ts';
 
 /**
- * The same night on archives of 10, 100 and 1,000 days, which hold the days and the symbols that came and went in them:
- * some 30 symbols side by side, each for four to 45 days, 3,000 ticks a day over all. They are filled from pages of what
- * the service would have answered; each round then polls one day more of all of them.
+ * Runs the same night on archives of 10, 100 and 1,000 days. About 30 symbols are live at a time, each for 4 to 45
+ * days, with 3,000 ticks a day in total. The archives are imported from pages that the service would have sent; each
+ * round then polls one more day of all symbols.
  */
 
 const daysOf = [10, 100, 1000] as const;
 const [least, most] = [daysOf[0], daysOf.at(-1)!];
-/** What a night may cost on the longest archive, of that on the shortest. */
+/** Maximum duration of a night on the longest archive, relative to the shortest. */
 const goal = 1.25;
 const lastDay = Date.UTC(2026, 0, 10);
 const feedOptions = { markets: 20, ticksPerDay: 100, epochMs: lastDay - most * dayMs };
@@ -47,15 +47,15 @@ export async function benchGrowth(bench: Bench): Promise<Report> {
   ]);
   const runs = new Map<number, Measured[]>(daysOf.map((days) => [days, []]));
   try {
-    // The first night asks for a week of what is there already; it is not counted.
+    // The first night fetches a week that is already there; it is not counted.
     for (let n = 0; n <= bench.runs; n++) {
       const date = formatIsoUtc(lastDay + n * dayMs).slice(0, 10);
       for (const days of daysOf) {
         const run = await measure(nightly(bench, sandbox, archiveOf(days), ['--date', date]), accounting);
         if (n > 0) runs.get(days)!.push(run);
       }
-      const told = daysOf.map((days) => `${days} days ${timeText(runs.get(days)!.at(-1)?.wallMs ?? 0)}`);
-      if (n > 0) bench.tell(`round ${n} of ${bench.runs}: ${told.join(', ')}`);
+      const times = daysOf.map((days) => `${days} days ${timeText(runs.get(days)!.at(-1)?.wallMs ?? 0)}`);
+      if (n > 0) bench.tell(`round ${n} of ${bench.runs}: ${times.join(', ')}`);
     }
     return reportOf(runs);
   } finally {
@@ -64,17 +64,17 @@ export async function benchGrowth(bench: Bench): Promise<Report> {
   }
 }
 
-/** An archive of so many days before `lastDay`, by an import. */
+/** Imports an archive of this many days before `lastDay`. */
 async function fill({ launcher, folder, env, accounting, seed, tell }: Bench, out: string, days: number) {
   const pages = join(folder, 'pages');
   const { ticks } = await writePages(pages, pagesOf(days, seed));
-  tell(`filling an archive of ${days} days with ${ticks.toLocaleString('en-US')} ticks`);
+  tell(`building an archive of ${days} days with ${ticks.toLocaleString('en-US')} ticks`);
   const argv = [launcher, 'import', pages, '--format', 'pages', '--output', out, '--quiet'] as const;
   await measure({ argv: [...argv, '--set', 'source.name=bench'], cwd: folder, env }, accounting);
   rmSync(pages, { recursive: true });
 }
 
-/** What the service has of each symbol in the days before `lastDay`. */
+/** The ticks of each symbol in the days before `lastDay`. */
 function* pagesOf(days: number, seed: number): Generator<SandboxTickPage> {
   const feed = createSimulatedFeed({ ...sandboxDefaults, ...feedOptions, seed });
   const asked = { from: lastDay - days * dayMs, to: lastDay };
@@ -84,29 +84,29 @@ function* pagesOf(days: number, seed: number): Generator<SandboxTickPage> {
     const { t, p } = feed.ticks(symbol, window);
     for (let row = 0; row === 0 || row < t.length; row += pageTicks) {
       const end = Math.min(row + pageTicks, t.length);
-      const span = { from: row === 0 ? window.from : t[row]!, to: t[end] ?? window.to };
+      const covered = { from: row === 0 ? window.from : t[row]!, to: t[end] ?? window.to };
       const columns = { t: t.subarray(row, end), p: p.subarray(row, end) };
-      yield { symbol, ...columns, count: end - row, ...span, generatedAt: lastDay + dayMs };
+      yield { symbol, ...columns, count: end - row, ...covered, generatedAt: lastDay + dayMs };
     }
   }
 }
 
 function reportOf(runs: ReadonlyMap<number, readonly Measured[]>): Report {
   const named = (days: number): string => `${days.toLocaleString('en-US')} days`;
-  const compare = (days: number, what: string, pick: (run: Measured) => number | null): Comparison => {
+  const compare = (days: number, label: string, pick: (run: Measured) => number | null): Comparison => {
     const [theirs, ours] = [least, days].map((each) => runs.get(each)!.map(pick)) as [number[], number[]];
     const isTold = [...ours, ...theirs].every((ms) => ms !== null);
     const ratio = isTold ? pairRatios(ours, theirs) : null;
     const figure = (each: number): string => (isTold ? timeText(pick(summarise(runs.get(each)!))!) : '–');
     return {
-      what: `nightly as the archive grows, ${what}`,
+      what: `nightly as the archive grows, ${label}`,
       input: named(days),
       ours: figure(days),
       peer: { name: named(least), figure: figure(least) },
       ratio,
       goal: atMost(goal),
       value: ratio?.median ?? null,
-      missing: 'this machine does not tell the time of processes',
+      missing: 'this machine cannot measure the time of processes',
     };
   };
   return {

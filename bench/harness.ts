@@ -6,38 +6,44 @@ import { median, pairRatios, type Spread } from './statistics.ts';
 export interface Contender {
   readonly name: string;
   readonly command: Command;
-  /** A folder that it makes, gone before each run; null where it writes nothing. */
+  /** A folder that the program creates, deleted before each run; null if it writes nothing. */
   readonly out: string | null;
-  /** What each run needs besides, made once `out` is gone; its time does not count. */
+  /** Other input of a run, prepared after `out` is deleted. Not timed. */
   prepare?(): void;
 }
 
-/** What came of a contender: its runs in order, or why it has none that count: completes a sentence of its name. */
+/**
+ * The result of a contender: its runs in order, or why none counts. The reason completes a sentence that starts with
+ * its name.
+ */
 export type Outcome =
   | { readonly name: string; readonly runs: readonly Measured[] }
   | { readonly name: string; readonly failed: string };
 
 export interface AlternateOptions {
   readonly accounting: Accounting;
-  /** Counted runs of each, after one that is not. */
+  /** Counted runs per contender, after one warm-up run. */
   readonly runs: number;
-  /** Looks at what the uncounted runs wrote, before it is removed; a contender named in the answer takes no part, for that reason. */
-  check?(standing: readonly Contender[]): Promise<ReadonlyMap<string, string>>;
+  /**
+   * Checks the output of the warm-up runs before it is deleted. A contender named in the result is excluded for the
+   * given reason.
+   */
+  check?(remaining: readonly Contender[]): Promise<ReadonlyMap<string, string>>;
   tell(line: string): void;
 }
 
 /**
- * Whole processes in turn, A B C A B C …: run i of one is the neighbour of run i of the others. One that fails is out of
- * all rounds from there on, its earlier runs with it, and says why.
+ * Runs whole processes alternately, A B C A B C …, so that run i of one is next to run i of the others. A contender
+ * that fails is excluded from then on, earlier runs included, with a reason.
  */
 export async function alternate(contenders: readonly Contender[], options: AlternateOptions): Promise<Outcome[]> {
   const { accounting, runs, tell } = options;
   const failures = new Map<string, string>();
   const measured = new Map(contenders.map(({ name }): [string, Measured[]] => [name, []]));
-  const standing = (): Contender[] => contenders.filter(({ name }) => !failures.has(name));
-  const drop = (name: string, reason: string, told: string): void => {
+  const remaining = (): Contender[] => contenders.filter(({ name }) => !failures.has(name));
+  const drop = (name: string, reason: string, output: string): void => {
     failures.set(name, reason);
-    tell(`${name} ${reason}${told === '' ? '' : `:\n${told}`}`);
+    tell(`${name} ${reason}${output === '' ? '' : `:\n${output}`}`);
   };
 
   async function runOne({ name, command, out, ...one }: Contender): Promise<Measured | undefined> {
@@ -53,11 +59,11 @@ export async function alternate(contenders: readonly Contender[], options: Alter
   }
 
   try {
-    for (const one of standing()) await runOne(one);
-    for (const [name, reason] of (await options.check?.(standing())) ?? []) drop(name, reason, '');
+    for (const one of remaining()) await runOne(one);
+    for (const [name, reason] of (await options.check?.(remaining())) ?? []) drop(name, reason, '');
     for (const { out } of contenders) clear(out);
     for (let round = 1; round <= runs; round++) {
-      for (const one of standing()) {
+      for (const one of remaining()) {
         const run = await runOne(one);
         clear(one.out);
         if (run === undefined) continue;
@@ -80,30 +86,30 @@ function clear(out: string | null): void {
 
 export const isMeasured = (outcome: Outcome): outcome is Extract<Outcome, { runs: unknown }> => 'runs' in outcome;
 
-/** What the table of processes says of those that have runs. */
-export const processTimings = (what: string, input: string, outcomes: readonly Outcome[]): Timing[] =>
+/** Table rows of the contenders that have runs. */
+export const processTimings = (label: string, input: string, outcomes: readonly Outcome[]): Timing[] =>
   outcomes.filter(isMeasured).map(({ name, runs }) => ({
-    what,
+    what: label,
     input,
     name,
     medians: summarise(runs),
     runs: runs.length,
   }));
 
-/** Medians over the runs of one contender; null where the machine does not tell. */
+/** Medians over the runs of one contender; null if the machine cannot measure them. */
 export function summarise(runs: readonly Measured[]): Measured {
-  const over = (pick: (run: Measured) => number | null): number | null => {
+  const medianOf = (pick: (run: Measured) => number | null): number | null => {
     const values = runs.map(pick);
     return values.some((value) => value === null) ? null : median(values as number[]);
   };
   return {
     wallMs: median(runs.map(({ wallMs }) => wallMs)),
-    cpuMs: over(({ cpuMs }) => cpuMs),
-    peakMiB: over(({ peakMiB }) => peakMiB),
+    cpuMs: medianOf(({ cpuMs }) => cpuMs),
+    peakMiB: medianOf(({ peakMiB }) => peakMiB),
   };
 }
 
-/** How many times as fast `ours` is as `theirs`, round by round. */
+/** Speed of `ours` relative to `theirs`, round by round. */
 export function timesAsFast(ours: readonly Measured[], theirs: readonly Measured[]): Spread {
   return pairRatios(
     theirs.map(({ wallMs }) => wallMs),

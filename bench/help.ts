@@ -4,7 +4,7 @@ import type { Measured } from './measure.ts';
 import { type Report, timeText } from './results.ts';
 import { pairRatios } from './statistics.ts';
 
-/** `oddslake --help` against Node that does nothing, which is as fast as a program on Node can be. */
+/** Compares `oddslake --help` with an empty Node program, the lower bound for any program on Node. */
 
 const goalMs = 150;
 const input = '–';
@@ -19,7 +19,7 @@ export async function benchHelp(bench: Bench): Promise<Report> {
   const wall = (outcome: Outcome): number[] | null =>
     'runs' in outcome ? outcome.runs.map(({ wallMs }) => wallMs) : null;
   const medians = (outcome: Outcome): Measured | null => ('runs' in outcome ? summarise(outcome.runs) : null);
-  const told = (outcome: Outcome): string => {
+  const describe = (outcome: Outcome): string => {
     const of = medians(outcome);
     return of === null ? '–' : timeText(of.wallMs);
   };
@@ -30,8 +30,8 @@ export async function benchHelp(bench: Bench): Promise<Report> {
       {
         what: 'start-up, --help',
         input,
-        ours: told(ours),
-        peer: { name: bare.name, figure: told(bare) },
+        ours: describe(ours),
+        peer: { name: bare.name, figure: describe(bare) },
         ratio: ourWall === null || bareWall === null ? null : pairRatios(ourWall, bareWall),
         goal: { text: `under ${goalMs} ms`, met: (ms) => ms < goalMs },
         value: medians(ours)?.wallMs ?? null,

@@ -1,6 +1,6 @@
 /**
- * The historical surface over an archive of several million ticks, served by a process of its own: whole slices in every
- * format with the most memory that process held meanwhile, and how long pages take. Run: node bench/historical.ts [MILLIONS]
+ * Measures the historical API on an archive of several million ticks, served by a separate process: full slices in
+ * every format with the peak memory of that process, and the latency of pages. Run: node bench/historical.ts [MILLIONS]
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -53,7 +53,7 @@ for (let day = 0; day < days; day++) {
   );
   appendMarkets(archive.state, { runId: 'bench', observedAt: from, markets: known }, []);
   recordMarkets(db, known, from, true);
-  const answers = symbols.map((symbol, s) => ({
+  const responses = symbols.map((symbol, s) => ({
     runId: 'bench',
     symbol,
     requestedWindow: { from, to: from + dayMs },
@@ -69,7 +69,7 @@ for (let day = 0; day < days; day++) {
       { from, to: from + dayMs, fetchedAt: from + dayMs, origin: 'poll' as const, evidence: 'confirmed' as const },
     ],
   }));
-  appendTicks(archive.state, answers);
+  appendTicks(archive.state, responses);
   if (day % 5 === 4 || day === days - 1)
     await publish(archive, {
       runId: 'bench',
@@ -88,7 +88,7 @@ const { url, residentMiB, stop } = await startService(root);
 const headers = { authorization: `Bearer ${key}` };
 
 const count = (n: number): string => Math.round(n).toLocaleString('en-US');
-console.log(`${count(days * symbolCount * perDay)} ticks; the service at rest: ${residentMiB().toFixed(0)} MiB`);
+console.log(`${count(days * symbolCount * perDay)} ticks; the idle service: ${residentMiB().toFixed(0)} MiB`);
 for (const [path, format] of [
   ...(['parquet', 'arrow', 'csv', 'ndjson'] as const).map((format) => ['ticks', format] as const),
   ['candles?interval=5m', 'parquet'] as const,
@@ -97,18 +97,18 @@ for (const [path, format] of [
     const to = day0 + share * days * dayMs;
     const startedAt = performance.now();
     const more = path.includes('?') ? '&' : '?';
-    const answer = await fetch(`${url}/api/v1/historical/${path}${more}format=${format}&to=${to}`, { headers });
+    const response = await fetch(`${url}/api/v1/historical/${path}${more}format=${format}&to=${to}`, { headers });
     const firstMs = performance.now() - startedAt;
     let bytes = 0;
     let peak = 0;
-    for await (const piece of answer.body!) {
+    for await (const piece of response.body!) {
       bytes += piece.length;
       peak = Math.max(peak, residentMiB());
     }
     const seconds = (performance.now() - startedAt) / 1000;
     const rows = share * days * symbolCount * perDay;
     console.log(
-      `${path} ${format}, ${count(rows)} ticks read: ${(bytes / 1e6).toFixed(0)} MB in ${seconds.toFixed(1)} s (first byte ${firstMs.toFixed(0)} ms), at most ${peak.toFixed(0)} MiB`,
+      `${path} ${format}, ${count(rows)} ticks read: ${(bytes / 1e6).toFixed(0)} MB in ${seconds.toFixed(1)} s (first byte ${firstMs.toFixed(0)} ms), peak ${peak.toFixed(0)} MiB`,
     );
   }
 }
@@ -129,9 +129,9 @@ for (const path of [
   const times: number[] = [];
   for (let i = 0; i < 15; i++) {
     const startedAt = performance.now();
-    const answer = await fetch(`${url}/api/v1/historical/${path}`, { headers });
-    const { count: rows } = (await answer.json()) as { count: number };
-    if (answer.status !== 200 || rows === 0) throw new Error(`${path}: ${answer.status}, ${rows} rows`);
+    const response = await fetch(`${url}/api/v1/historical/${path}`, { headers });
+    const { count: rows } = (await response.json()) as { count: number };
+    if (response.status !== 200 || rows === 0) throw new Error(`${path}: ${response.status}, ${rows} rows`);
     times.push(performance.now() - startedAt);
   }
   const [first] = times;

@@ -6,18 +6,18 @@ import { CommandFailed, type Measured, measure } from './measure.ts';
 import type { Comparison, Report, Timing } from './results.ts';
 import { spread } from './statistics.ts';
 
-/** The most memory that `oddslake import` holds at one time, as its input grows tenfold and more. */
+/** Peak memory of `oddslake import` as its input grows tenfold and more. */
 
 const mbMax = 512;
-/** The largest input's memory as a multiple of the smallest's: less than this is noise. */
+/** Memory of the largest input relative to the smallest. Growth below this is noise. */
 const growthMax = 1.25;
 
-/** A run of one input, or why it has none that counts. */
+/** A run with one input, or the reason why it does not count. */
 export type Held =
   | { readonly input: string; readonly measured: Measured }
   | { readonly input: string; readonly failed: string };
 
-/** One run of one input: memory hardly differs between runs, and the largest takes minutes. */
+/** One run per input: memory hardly differs between runs, and the largest input takes minutes. */
 export async function holdOnce(bench: Bench, input: PagesInput): Promise<Held> {
   const out = join(bench.folder, 'held');
   const argv = [
@@ -38,11 +38,11 @@ export async function holdOnce(bench: Bench, input: PagesInput): Promise<Held> {
   }
 }
 
-/** What the runs come to, from the smallest input to the largest. Pure. */
-export function memoryReport(held: readonly Held[]): Report {
-  const mb = held.map((one) => ('measured' in one ? mbOf(one.measured) : null));
-  const missingOf = (one: Held): string => ('failed' in one ? one.failed : 'this machine does not tell');
-  const each = held.map((one, i): Comparison => {
+/** Comparisons of the runs, from the smallest input to the largest. Pure. */
+export function memoryReport(runs: readonly Held[]): Report {
+  const mb = runs.map((one) => ('measured' in one ? mbOf(one.measured) : null));
+  const missingOf = (one: Held): string => ('failed' in one ? one.failed : 'this machine cannot measure it');
+  const each = runs.map((one, i): Comparison => {
     const value = mb[i]!;
     return {
       what: 'import, peak memory',
@@ -56,11 +56,11 @@ export function memoryReport(held: readonly Held[]): Report {
     };
   });
   const [least, most] = [mb.at(0) ?? null, mb.at(-1) ?? null];
-  const growth = held.length < 2 || least === null || most === null ? null : most / least;
-  const lacking = held.find((_, i) => mb[i] === null);
+  const growth = runs.length < 2 || least === null || most === null ? null : most / least;
+  const lacking = runs.find((_, i) => mb[i] === null);
   const flat: Comparison = {
     what: 'import, growth of peak memory',
-    input: `${held.at(-1)?.input ?? '–'} against ${held[0]?.input ?? '–'}`,
+    input: `${runs.at(-1)?.input ?? '–'} against ${runs[0]?.input ?? '–'}`,
     ours: mbText(most),
     peer: { name: 'the smallest input', figure: mbText(least) },
     ratio: growth === null ? null : spread([growth]),
@@ -70,16 +70,16 @@ export function memoryReport(held: readonly Held[]): Report {
   };
   return {
     comparisons: [...each, flat],
-    timings: held.flatMap((one): Timing[] =>
+    timings: runs.flatMap((one): Timing[] =>
       'measured' in one
         ? [{ what: 'import, once', input: one.input, name: 'oddslake', medians: one.measured, runs: 1 }]
         : [],
     ),
-    failed: held.some((one) => 'failed' in one) ? ['oddslake import'] : [],
+    failed: runs.some((one) => 'failed' in one) ? ['oddslake import'] : [],
   };
 }
 
-/** Megabytes of a million bytes; null where the machine does not tell. */
+/** Megabytes (10⁶ bytes); null if the machine cannot measure them. */
 const mbOf = ({ peakMiB }: Measured): number | null => (peakMiB === null ? null : Math.round(peakMiB * 1.048576));
 
 const mbText = (mb: number | null): string => (mb === null ? '–' : `${mb} MB`);

@@ -7,11 +7,11 @@ import type { Peer, PeerName } from './peers.ts';
 import { atLeast, atMost, type Comparison, type Report } from './results.ts';
 import { spread } from './statistics.ts';
 
-/** `oddslake import` of saved pages against what others make of the same pages: time, and bytes per tick. */
+/** Compares `oddslake import` of saved pages with other programs that read the same pages: time, and bytes per tick. */
 
-/** How many times as fast as each peer. */
+/** Minimum speed relative to each peer. */
 const speedGoals: Readonly<Record<PeerName, number>> = { duckdb: 3, polars: 6, pandas: 15, dlt: 100 };
-/** Of the smallest peer's bytes. */
+/** Maximum bytes per tick relative to the smallest peer. */
 const bytesGoal = 0.9;
 
 export interface PagesInput {
@@ -25,11 +25,11 @@ export async function benchImport(bench: Bench, input: PagesInput, names: readon
   const missing = new Map<string, string>();
   const peers: Peer[] = [];
   for (const name of names) {
-    const found = bench.peers.find(name);
-    if ('missing' in found) {
-      missing.set(name, found.missing);
-      bench.tell(`${name} is skipped: ${found.missing}`);
-    } else peers.push(found);
+    const available = bench.peers.find(name);
+    if ('missing' in available) {
+      missing.set(name, available.missing);
+      bench.tell(`${name} is skipped: ${available.missing}`);
+    } else peers.push(available);
   }
   const ours = contender(bench, 'oddslake', (out) => [
     bench.launcher,
@@ -46,7 +46,7 @@ export async function benchImport(bench: Bench, input: PagesInput, names: readon
   const theirs = peers.map((peer) => contender(bench, peer.name, (out) => peer.argv(input.folder, out)));
   const bytesPerTick = new Map<string, number>();
 
-  /** The same ticks in all of them, or their times are of different work. */
+  /** All must contain the same ticks; otherwise their times measure different work. */
   const check = async (standing: readonly Contender[]): Promise<Map<string, string>> => {
     const differing = new Map<string, string>();
     if (!standing.includes(ours)) return differing;
@@ -57,7 +57,7 @@ export async function benchImport(bench: Bench, input: PagesInput, names: readon
         bytesPerTick.set(name, parquetBytes(name === ours.name ? join(out!, 'ticks') : out!) / rows);
       else {
         bench.tell(`${name}: ${difference}`);
-        differing.set(name, 'was not shown to keep the same ticks');
+        differing.set(name, 'does not contain the same ticks');
       }
     }
     return differing;
@@ -149,7 +149,7 @@ function bytes(
   };
 }
 
-/** Rows of the manifest's tick parts: what is left without the repeated ones. */
+/** Rows of the manifest's tick part files, without duplicates. */
 export function publishedTicks(archive: string): number {
   const manifest = JSON.parse(readFileSync(join(archive, 'manifest.json'), 'utf8')) as {
     datasets: { ticks: { files: { rows: number }[] } };

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { systemClock, systemRandomBytes } from '../src/base/system.ts';
 import { openWorkspace } from '../src/server/workspace/workspace.ts';
 
-/** A key for the service of the archive at `root`, which no rate holds up. */
+/** Creates an API key without a rate limit for the service of the archive at `root`. */
 export async function makeKey(root: string): Promise<string> {
   const workspace = await openWorkspace({
     location: { kind: 'sqlite', path: join(root, '.oddslake/service.sqlite') },

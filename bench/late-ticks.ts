@@ -11,29 +11,29 @@ import { publishedTotals } from './published.ts';
 import { atMost, type Report, timeText } from './results.ts';
 import { pairRatios } from './statistics.ts';
 
-/** `oddslake import` of a few late ticks into a published day, against that of the whole day. */
+/** Compares `oddslake import` of a few late ticks into a published day with the import of the whole day. */
 
 const day = Date.UTC(2026, 2, 2);
 const parts = 128;
 const ticksPerSymbol = 5000;
 const lateSymbols = 10;
 const lateTicksPerSymbol = 20;
-/** Of publishing the day. */
+/** Maximum duration relative to publishing the day. */
 const goal = atMost(1 / 8);
-/** What the goal is for: of fewer ticks, starting the program is most of both. */
+/** Ticks below which the goal is not judged: with fewer, program start dominates both times. */
 const judgedTicks = 50e6;
 
-/** One page a symbol, its ticks over the whole day and its prices walking. */
+/** One page per symbol with ticks over the whole day and a random-walk price. */
 export function* dayPages(ticks: number, seed: number): Generator<SandboxTickPage, void, undefined> {
   for (let i = 0; i < ticks / ticksPerSymbol; i++) yield pageOf(i, ticksPerSymbol, createRandom(hashNumber(seed, i)));
 }
 
-/** Late ticks of some symbols from all over the list, at moments of their own. */
+/** Late ticks of some symbols across the list, at times that differ from the published ones. */
 export function* latePages(ticks: number, seed: number): Generator<SandboxTickPage, void, undefined> {
   const symbols = Math.ceil(ticks / ticksPerSymbol);
   for (let i = 0; i < lateSymbols; i++) {
-    const which = Math.floor((i * symbols) / lateSymbols);
-    yield pageOf(which, lateTicksPerSymbol, createRandom(hashNumber(seed + 1, which)));
+    const index = Math.floor((i * symbols) / lateSymbols);
+    yield pageOf(index, lateTicksPerSymbol, createRandom(hashNumber(seed + 1, index)));
   }
 }
 
@@ -48,7 +48,7 @@ function pageOf(i: number, count: number, random: () => number): SandboxTickPage
   return { symbol, t, p, count, from: day, to: day + dayMs, generatedAt: day + dayMs + 3_600_000 };
 }
 
-/** @param ticks of the day, some of them at equal moments and so one */
+/** @param ticks ticks of the day; ticks at equal times become one */
 export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
   const { folder, env, launcher, seed } = bench;
   const at = (name: string): string => join(folder, `late-${name}`);
@@ -66,7 +66,7 @@ export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
       name: 'the late ticks',
       out: at('copy'),
       command: importing(at('few'), at('copy')),
-      // The day as the uncounted round published it.
+      // The day as the warm-up round published it.
       prepare: () => copyArchive(at('base'), at('copy')),
     };
     bench.tell('publishing the day');
@@ -76,7 +76,7 @@ export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
     });
     const outcomes = made !== undefined && isMeasured(made) ? await alternate([late, whole], bench) : [made!];
     const rows = isMeasured(made!) ? publishedTotals(at('base'), ['ticks']) : { rows: 0, files: 0 };
-    const input = `${(rows.rows / 1e6).toFixed(1)} M ticks in ${rows.files} parts`;
+    const input = `${(rows.rows / 1e6).toFixed(1)} M ticks in ${rows.files} part files`;
     const runsOf = (name: string): readonly Measured[] | undefined => {
       const outcome = outcomes.find((one) => one.name === name);
       return outcome !== undefined && isMeasured(outcome) ? outcome.runs : undefined;
@@ -84,7 +84,7 @@ export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
     const [few, all] = [runsOf(late.name), runsOf(whole.name)];
     const wall = (runs: readonly Measured[]): number[] => runs.map(({ wallMs }) => wallMs);
     const ratio = few !== undefined && all !== undefined ? pairRatios(wall(few), wall(all)) : null;
-    const told = (runs: typeof few): string => (runs === undefined ? '–' : timeText(summarise(runs).wallMs));
+    const duration = (runs: typeof few): string => (runs === undefined ? '–' : timeText(summarise(runs).wallMs));
     const failed = outcomes.flatMap((outcome) => (isMeasured(outcome) ? [] : [outcome]));
     const isJudged = ticks >= judgedTicks;
     return {
@@ -93,8 +93,8 @@ export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
         {
           what: `late ticks of ${lateSymbols} symbols`,
           input,
-          ours: told(few),
-          peer: { name: 'publishing the day', figure: told(all) },
+          ours: duration(few),
+          peer: { name: 'publishing the day', figure: duration(all) },
           ratio,
           goal,
           value: isJudged ? (ratio?.median ?? null) : null,
@@ -108,7 +108,10 @@ export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
   }
 }
 
-/** What is published is only ever replaced, so that links do; the state is written to in place. */
+/**
+ * Published files are only ever replaced, so hard links are enough; the state database is modified in place and is
+ * copied.
+ */
 function copyArchive(from: string, to: string): void {
   mkdirSync(to);
   for (const entry of readdirSync(from, { withFileTypes: true })) {

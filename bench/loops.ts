@@ -1,6 +1,6 @@
 /**
- * The loops that every tick passes on its way from a page to its part, each by itself: nanoseconds of CPU time a tick.
- * Run: node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
+ * Measures each loop that a tick passes between its page and its part file, in nanoseconds of CPU time per tick. Run:
+ * node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
  */
 import { parseArgs } from 'node:util';
 import { candleIntervals, computeCandles } from '../src/archive/format/candles.ts';
@@ -33,7 +33,7 @@ const parts = 4;
 const all: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 const futureMs = Date.UTC(2100, 0, 1);
 
-/** Nothing is known of what is published, as of an archive whose keys nobody contested. */
+/** No known precedence, like an archive without conflicts. */
 const unknown: KnownPrecedence = {
   getWindows: () => [],
   inferPrecedence: () => ({ rank: precedenceRanks.poll, observedAt: Number.NEGATIVE_INFINITY }),
@@ -46,7 +46,7 @@ const pages = bodies.map((body) => decodeTickPage(body));
 const ticks = pages.reduce((sum, { received }) => sum + received, 0);
 const coverage = coverageOf(pages);
 
-/** What the journal would hand over, by day and part. */
+/** What the journal passes on, by day and part file. */
 const bins = (rank: number): readonly TickChunk[][] => [
   ...Map.groupBy(
     pages.flatMap((page) => chunksOf(page, rank)),
@@ -62,7 +62,7 @@ const newestFirst = polled.map((chunks) => chunks.toReversed());
 const merges = (input: readonly TickChunk[][]): MergedPart[] =>
   input.map((chunks) => mergePart(emptyPart, chunks, unknown));
 
-/** A loop over all of the input, and how many ticks that is. */
+/** A loop over the whole input, and the number of its ticks. */
 const loops: readonly (readonly [name: string, count: number, run: () => unknown])[] = [
   ['decode', ticks, () => bodies.map((body) => decodeTickPage(body))],
   ['judge', ticks, () => pages.map((page) => validateTicks(page, all, futureMs))],
@@ -84,7 +84,7 @@ for (let round = -1; round < rounds; round++) {
     const before = process.cpuUsage();
     run();
     const { user, system } = process.cpuUsage(before);
-    // The first round compiles.
+    // The first round compiles the code.
     if (round >= 0) spent[i]!.push(((user + system) * 1000) / count);
   }
 }

@@ -4,12 +4,12 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A whole process from its start to its end, with all that it waited for. */
+/** A whole process from start to exit. */
 export interface Measured {
   readonly wallMs: number;
-  /** User and system time; null where the machine has no means to tell. */
+  /** User and system time; null if the machine cannot measure it. */
   readonly cpuMs: number | null;
-  /** The most memory that it held at one time, MiB; null as for `cpuMs`. */
+  /** Peak resident memory, MiB; null as for `cpuMs`. */
   readonly peakMiB: number | null;
 }
 
@@ -20,13 +20,13 @@ export interface Command {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** How a machine accounts for an ended child: what goes before its command, and puts "user system KiB" into `file`. */
+/** A command prefix that measures a child process and writes "user system KiB" to `file`. */
 export interface Accounting {
   readonly name: string;
   prefix(file: string): readonly string[];
 }
 
-/** wait4(2) of the child alone. Linux counts its memory in KiB, macOS in bytes. */
+/** wait4(2) of the child alone. Linux reports memory in KiB, macOS in bytes. */
 const wait4 = `import os, sys
 pid = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
 _, status, used = os.wait4(pid, 0)
@@ -42,7 +42,7 @@ const candidates: readonly Accounting[] = [
 
 const unaccounted: Accounting = { name: 'none: neither GNU time nor python3', prefix: () => [] };
 
-/** The first that works here. */
+/** The first that works on this machine. */
 export function findAccounting(): Accounting {
   const folder = mkdtempSync(join(tmpdir(), 'oddslake-accounting-'));
   try {
@@ -57,44 +57,44 @@ export function findAccounting(): Accounting {
   }
 }
 
-/** Ended with another exit code than 0, or could not be started. */
+/** The command exited with a code other than 0, or could not be started. */
 export class CommandFailed extends Error {
   override name = 'CommandFailed';
-  /** The end of what it wrote. */
+  /** The end of its output. */
   readonly told: string;
 
-  constructor(message: string, told: string) {
+  constructor(message: string, output: string) {
     super(message);
-    this.told = told;
+    this.told = output;
   }
 }
 
 const toldMax = 4096;
 
 /**
- * Runs one command to its end; what it writes is read and thrown away.
+ * Runs one command to its end and discards its output.
  * @throws CommandFailed
  */
 export async function measure({ argv, cwd, env }: Command, accounting: Accounting): Promise<Measured> {
   const file = join(cwd, 'measured.txt');
   const [program, ...args] = [...accounting.prefix(file), ...argv];
   const startedAt = performance.now();
-  // A group of its own, so that an interrupted benchmark ends the program behind the prefix too.
+  // A process group, so that an interrupted benchmark also ends the program behind the prefix.
   const child = spawn(program!, args, { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   const endChild = (): void => endGroup(child);
   process.prependOnceListener('exit', endChild);
   try {
-    let told = '';
+    let output = '';
     const hear = (chunk: Buffer): void => {
-      told = (told + chunk.toString()).slice(-toldMax);
+      output = (output + chunk.toString()).slice(-toldMax);
     };
     child.stdout.on('data', hear);
     child.stderr.on('data', hear);
     const [code, signal] = await once(child, 'close').catch((error: Error) => {
-      throw new CommandFailed('cannot be started', error.message);
+      throw new CommandFailed('could not be started', error.message);
     });
     const wallMs = performance.now() - startedAt;
-    if (code !== 0) throw new CommandFailed(`ended with ${code ?? signal}`, told.trim());
+    if (code !== 0) throw new CommandFailed(`exited with ${code ?? signal}`, output.trim());
     return { wallMs, ...(accounting === unaccounted ? { cpuMs: null, peakMiB: null } : readUsed(file)) };
   } finally {
     process.off('exit', endChild);
@@ -111,6 +111,6 @@ function endGroup({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // Already exited.
   }
 }

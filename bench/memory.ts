@@ -1,6 +1,6 @@
 /**
- * Peak memory of a nightly as more is fetched: the same number of symbols, ever more ticks, from a sandbox in a process
- * of its own. Run: node bench/memory.ts
+ * Peak memory of a nightly run as it fetches more ticks of the same number of symbols from a sandbox in a separate
+ * process. Run: node bench/memory.ts
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline';
 
 const main = new URL('../bin/main.ts', import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), 'oddslake-memory-'));
-/** As the launcher starts it. */
+/** The flags that the launcher sets. */
 const flags = ['--max-semi-space-size=4'];
 const peak = 'process.on("exit", () => console.error("peak", process.resourceUsage().maxRSS))';
 

@@ -3,13 +3,13 @@ import type { Bench } from './bench.ts';
 import type { Command } from './measure.ts';
 import type { BenchedSandbox } from './sandbox.ts';
 
-/** Requests under way at once, of ours and of the bare client. */
+/** Concurrent requests of oddslake and of the bare client. */
 export const concurrency = 4;
 
-/** A rate that no request waits for. */
+/** A rate that delays no request. */
 const anyRate = 100_000;
 
-/** `oddslake nightly` into `out`, which it may have to make, as fast as `rate` allows. */
+/** Runs `oddslake nightly` into `out`, which may not exist yet, as fast as `rate` allows. */
 export function nightly(
   { launcher, folder, env }: Bench,
   { url, key }: Pick<BenchedSandbox, 'url' | 'key'>,
@@ -25,7 +25,7 @@ export function nightly(
   };
 }
 
-/** The requests in a file of paths, one a line, asked by a client that only reads the bodies. */
+/** Sends the requests in a file of paths, one per line, with a client that only reads the bodies. */
 export const bareClient = ({ folder, env }: Bench, { url, key }: BenchedSandbox, asked: string): Command => ({
   argv: [process.execPath, join(import.meta.dirname, 'bare-client.ts'), url, key, asked, String(concurrency)],
   cwd: folder,

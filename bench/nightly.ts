@@ -11,13 +11,13 @@ import { startSandbox } from './sandbox.ts';
 import { median, pairRatios } from './statistics.ts';
 
 /**
- * A first night over loopback HTTP, pages of 5,000, no rate limit: what the whole process of the collector takes of the
- * processor for a tick, and whether that is less than the service takes to give it. The same night again, which has
- * nothing to ask but the market lists, shows what of it is start-up.
+ * A first night over loopback HTTP with pages of 5,000 ticks and no rate limit. Measures the CPU time of the collector
+ * process per tick, which should be less than that of the service. A second run of the same night, which fetches only
+ * the market lists, measures the start-up.
  */
 
 const cpuGoalUs = 1;
-/** Some 4 M ticks: 16 symbols of up to half a million each. */
+/** About 4 M ticks: 16 symbols of up to half a million each. */
 const flags = ['--now', '2026-01-20T03:00:00Z', '--market-count', '16', '--ticks-per-day', '50000'];
 const night = ['--date', '2026-01-19'];
 
@@ -25,14 +25,14 @@ interface Round {
   readonly ours: Measured;
   readonly again: Measured;
   readonly bare: Measured;
-  /** Of the service while it served the nightly, ms; null where the machine does not tell. */
+  /** CPU time of the service during the nightly run, ms; null if the machine cannot measure it. */
   readonly servedMs: number | null;
 }
 
 export async function benchNightly(bench: Bench): Promise<Report> {
   const sandbox = await startSandbox([...flags, '--seed', String(bench.seed)]);
   const out = join(bench.folder, 'nightly');
-  const asked = join(bench.folder, 'asked.txt');
+  const pathsFile = join(bench.folder, 'asked.txt');
   const { accounting } = bench;
 
   async function round(): Promise<Round> {
@@ -41,8 +41,8 @@ export async function benchNightly(bench: Bench): Promise<Report> {
     const ours = await measure(nightly(bench, sandbox, out, night), accounting);
     const after = sandbox.cpuMs();
     const again = await measure(nightly(bench, sandbox, out, night), accounting);
-    await writeAsked(out, asked);
-    const bare = await measure(bareClient(bench, sandbox, asked), accounting);
+    await writeAsked(out, pathsFile);
+    const bare = await measure(bareClient(bench, sandbox, pathsFile), accounting);
     return { ours, again, bare, servedMs: before === null || after === null ? null : after - before };
   }
 
@@ -70,7 +70,7 @@ function reportOf(input: string, ticks: number, rounds: readonly Round[]): Repor
   const [cpu, servedCpu] = [perTickUs(ours), perTickUs(served)];
   const work = perTickUs(ours.map((ms, i) => (ms === null || again[i] === null ? null : ms - again[i]!)));
   const shares = cpu === null || servedCpu === null ? null : pairRatios(ours as number[], served as number[]);
-  const missing = 'this machine does not tell the time of processes';
+  const missing = 'this machine cannot measure the time of processes';
   const comparisons: Comparison[] = [
     {
       what: 'nightly over HTTP, CPU per tick',

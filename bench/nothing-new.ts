@@ -11,12 +11,12 @@ import { type BenchedSandbox, startUpstream } from './sandbox.ts';
 import { pairRatios } from './statistics.ts';
 
 /**
- * A night in which 20,000 symbols have nothing new, against the same requests asked by a client that only reads the
- * bodies: what it takes beyond them is ours. No part of ticks or candles may be another file after it.
+ * Compares a night in which 20,000 symbols have nothing new with a client that only reads the bodies of the same
+ * requests. The difference is the cost of oddslake. The night must not rewrite any part file of ticks or candles.
  */
 
 const symbols = 20_000;
-/** Of the bare client's time: noise of two processes side by side, no more. */
+/** Maximum duration relative to the bare client. Allows for noise of two concurrent processes only. */
 const wallGoal = 1.25;
 
 interface Round {
@@ -32,7 +32,7 @@ export async function benchNothingNew(bench: Bench): Promise<Report> {
     await measure(nightly(bench, sandbox, out), bench.accounting);
     const before = filesOf(out);
     const rounds: Round[] = [];
-    // The first, uncounted, asks from where the first night ended; all after it are alike.
+    // The first night, not counted, fetches from the end of the first night; all later ones are alike.
     for (let n = 0; n <= bench.runs; n++) {
       const round = await roundOf(bench, sandbox, out);
       if (n > 0) rounds.push(round);
@@ -46,16 +46,16 @@ export async function benchNothingNew(bench: Bench): Promise<Report> {
 }
 
 async function roundOf(bench: Bench, sandbox: BenchedSandbox, out: string): Promise<Round> {
-  // The answers of this night alone, so that the bare client asks what it asked.
+  // The responses of this night only, so that the bare client sends the same requests.
   rmSync(join(out, '.oddslake', 'raw'), { recursive: true, force: true });
   const ours = await measure(nightly(bench, sandbox, out), bench.accounting);
-  const asked = join(bench.folder, 'asked.txt');
-  const requests = await writeAsked(out, asked);
+  const pathsFile = join(bench.folder, 'asked.txt');
+  const requests = await writeAsked(out, pathsFile);
   if (requests < symbols) throw new Error(`${requests} requests for ${symbols} symbols`);
-  return { ours, bare: await measure(bareClient(bench, sandbox, asked), bench.accounting) };
+  return { ours, bare: await measure(bareClient(bench, sandbox, pathsFile), bench.accounting) };
 }
 
-/** What tells that a file was written anew, by its path, of the parts of ticks and candles. */
+/** By path, what identifies a rewritten part file of ticks or candles. */
 function filesOf(archive: string): Map<string, string> {
   const paths = globSync('{ticks,candles_*}/date=*/*.parquet', { cwd: archive }).sort();
   return new Map(
@@ -92,7 +92,7 @@ function reportOf(rounds: readonly Round[], changed: readonly string[], files: n
         missing: null,
       },
       {
-        what: `${name}, parts written anew`,
+        what: `${name}, rewritten part files`,
         input,
         ours: `${changed.length} of ${files}`,
         peer: null,

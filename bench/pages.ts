@@ -1,7 +1,8 @@
 /**
- * Saved answers of GET /api/v1/ticks to measure with, one a file: made up from a seed, or cut from a recording.
- * Run: node bench/pages.ts generated FOLDER [--pages 1000] [--seed 1]
- *      node bench/pages.ts recorded FOLDER --recording FOLDER
+ * Writes saved responses of GET /api/v1/ticks as benchmark input, one per file: generated from a seed, or cut from a
+ * recording. Run:
+ * - node bench/pages.ts generated FOLDER [--pages 1000] [--seed 1]
+ * - node bench/pages.ts recorded FOLDER --recording FOLDER
  * A recording is `*-ticks.parquet` (symbol, t, p) and `*-markets.parquet` in one folder.
  */
 import { globSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -16,12 +17,12 @@ import { generatedPages, ticksPerPage } from './generated-pages.ts';
 
 export interface WrittenPages {
   readonly pages: number;
-  /** Rows of all pages, repeated keys included. */
+  /** Rows of all pages, duplicates included. */
   readonly ticks: number;
   readonly bytes: number;
 }
 
-/** Writes one page after the other, named in their order; `folder` is made. */
+/** Writes the pages to files named in their order; creates `folder`. */
 export async function writePages(
   folder: string,
   pages: Iterable<SandboxTickPage> | AsyncIterable<SandboxTickPage>,
@@ -38,10 +39,10 @@ export async function writePages(
   return { pages: count, ticks, bytes };
 }
 
-/** How much of the day before a night reads again. */
+/** How much of the previous day a night reads again. */
 const overlapMs = 3_600_000;
 
-/** The two files of a recording in a folder; undefined where they are not there. */
+/** The two files of a recording in a folder; undefined if they are missing. */
 export function recordingIn(folder: string): { readonly ticks: string; readonly markets: string } | undefined {
   const [ticks] = globSync('*-ticks.parquet', { cwd: folder });
   const [markets] = globSync('*-markets.parquet', { cwd: folder });
@@ -50,14 +51,16 @@ export function recordingIn(folder: string): { readonly ticks: string; readonly 
     : { ticks: join(folder, ticks), markets: join(folder, markets) };
 }
 
-/** Pages of the recording in a folder, which is held in memory. */
+/** Pages of the recording in a folder. Holds the recording in memory. */
 export async function* recordedPages(folder: string): AsyncGenerator<SandboxTickPage, void, undefined> {
   const files = recordingIn(folder);
-  if (files === undefined) throw new Error(`${folder} holds no recording`);
+  if (files === undefined) throw new Error(`${folder} contains no recording`);
   yield* nightlyPages(await readRecording(files.ticks, files.markets));
 }
 
-/** What a nightly at each UTC midnight would have got, every symbol in turn; a symbol without ticks gives no page. */
+/**
+ * What a nightly run at each UTC midnight would have fetched, symbol by symbol; a symbol without ticks yields no page.
+ */
 export function* nightlyPages(recording: Recording): Generator<SandboxTickPage, void, undefined> {
   const feed = createRecordedFeed(recording, { shift: 'own', nowMs: 0 });
   const first = recording.t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
@@ -73,9 +76,9 @@ export function* nightlyPages(recording: Recording): Generator<SandboxTickPage, 
 function* cut(symbol: string, { t, p }: Pick<SandboxTickPage, 't' | 'p'>, window: Window): Generator<SandboxTickPage> {
   for (let row = 0; row < t.length; row += ticksPerPage) {
     const end = Math.min(row + ticksPerPage, t.length);
-    const span = { from: row === 0 ? window.from : t[row]!, to: t[end] ?? window.to };
+    const covered = { from: row === 0 ? window.from : t[row]!, to: t[end] ?? window.to };
     const columns = { t: t.subarray(row, end), p: p.subarray(row, end) };
-    yield { symbol, ...columns, count: end - row, ...span, generatedAt: window.to + 1 };
+    yield { symbol, ...columns, count: end - row, ...covered, generatedAt: window.to + 1 };
   }
 }
 

@@ -8,9 +8,9 @@ import { atMost, type Comparison, type Report } from './results.ts';
 import { spread } from './statistics.ts';
 
 /**
- * Requests of a backfill of one day against the fewest that could have brought and confirmed the same: as many full pages as
- * the ticks of each symbol fill, and two confirmations for each symbol that has any; one request for a symbol without.
- * In process, against the servers that the tests draw; how a page is cut is said in `servers`.
+ * Compares the requests of a backfill of one day with the minimum that can fetch and confirm the same: per symbol with
+ * ticks, as many full pages as its ticks fill and two confirmations; one request per symbol without. Runs in process
+ * against the servers that the tests draw; `servers` lists how they cut pages.
  */
 
 const cap = 500;
@@ -34,7 +34,7 @@ export async function benchPaging(bench: Bench): Promise<Report> {
       rounds.push(await backfill(bench.seed + n, symbols, { ...honest, cap, ...traits }));
     const ratio = spread(rounds.map(({ requests, least }) => requests / least));
     const { requests, least } = rounds[0]!;
-    bench.tell(`${symbols} symbols, ${name}: ${requests} requests, at least ${least}`);
+    bench.tell(`${symbols} symbols, ${name}: ${requests} requests, minimum ${least}`);
     comparisons.push({
       what: 'requests of a backfill',
       input: `${symbols} uneven symbols, cap of ${cap}: ${name}`,
@@ -49,24 +49,24 @@ export async function benchPaging(bench: Bench): Promise<Report> {
   return { comparisons, timings: [], failed: [] };
 }
 
-/** @throws Error where a tick is missing, or proven to be absent */
+/** @throws Error if a tick is missing or counts as proven absent */
 async function backfill(seed: number, symbols: number, traits: Traits): Promise<{ requests: number; least: number }> {
-  const truth = drawTicks(randomOf(seed), symbols);
+  const ticks = drawTicks(randomOf(seed), symbols);
   const hand = { nowMs: day.to + dayMs };
   const lake = openLake();
-  const service = adversary(truth, traits, hand, randomOf(seed + 1_000_000));
-  const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], isFirst: false }));
+  const service = adversary(ticks, traits, hand, randomOf(seed + 1_000_000));
+  const plans = [...ticks.keys()].map((symbol) => ({ symbol, windows: [day], isFirst: false }));
   const { requests } = await collectNight(lake, service, hand, plans, 'backfill');
-  const wrong = falseClaims(lake, service, truth, traits);
-  for (const [symbol, rows] of truth)
-    if ((lake.times.get(symbol)?.size ?? 0) !== rows.length) wrong.push(`${symbol}: not all ticks`);
+  const wrong = falseClaims(lake, service, ticks, traits);
+  for (const [symbol, rows] of ticks)
+    if ((lake.times.get(symbol)?.size ?? 0) !== rows.length) wrong.push(`${symbol}: ticks are missing`);
   if (wrong.length > 0) throw new Error(wrong[0]);
   let least = 0;
-  for (const rows of truth.values()) least += rows.length === 0 ? 1 : Math.ceil(rows.length / cap) + 2;
+  for (const rows of ticks.values()) least += rows.length === 0 ? 1 : Math.ceil(rows.length / cap) + 2;
   return { requests, least };
 }
 
-/** A fifth of the symbols is silent, most have less than a page, some fill up to ten. */
+/** A fifth of the symbols has no ticks, most have less than a page, some fill up to ten. */
 function drawTicks(random: Random, symbols: number): Map<string, Row[]> {
   return new Map(
     Array.from({ length: symbols }, (_, i) => {

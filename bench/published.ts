@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What an archive's manifest says of its files: as anybody would read it, whatever the program that is measured. */
+/** What the manifest of an archive says about its files, read without oddslake's own code. */
 
 interface Listed {
   readonly rows: number;
@@ -12,7 +12,7 @@ export interface Totals extends Listed {
   readonly files: number;
 }
 
-/** @param datasets those to count; all of them where none is named */
+/** @param datasets datasets to count; all of them by default */
 export function publishedTotals(archive: string, datasets: readonly string[] = []): Totals {
   const manifest = JSON.parse(readFileSync(join(archive, 'manifest.json'), 'utf8')) as {
     datasets: Record<string, { files: readonly Listed[] }>;

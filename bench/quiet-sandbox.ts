@@ -1,7 +1,6 @@
 /**
- * A simulated service of many symbols in which nothing happens any more: all are listed and active, and their last ticks
- * are more than a day old, so that one night is like the next.
- * Run: node bench/quiet-sandbox.ts SYMBOLS SEED
+ * A simulated service of many idle symbols: all are listed and active, and their last ticks are more than a day old, so
+ * that every night is like the next. Run: node bench/quiet-sandbox.ts SYMBOLS SEED
  */
 
 import { createRandom } from '../src/base/random.ts';
@@ -29,7 +28,7 @@ function quietRecording(count: number, seed: number, end: number): Recording {
 }
 
 const [symbols, seed] = process.argv.slice(2).map(Number);
-// A midnight before yesterday's: the hour that is read again lies behind it, whenever this runs.
+// Midnight two days ago or earlier: the overlap lies after the last tick at any time of day.
 const end = floorToDay(systemClock.nowMs()) - dayMs;
 const feed = createRecordedFeed(quietRecording(symbols!, seed!, end), { shift: 'own', nowMs: systemClock.nowMs() });
 const key = 'sandbox-key';

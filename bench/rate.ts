@@ -10,9 +10,10 @@ import type { Comparison, Goal, Report } from './results.ts';
 import { type BenchedSandbox, startSandbox } from './sandbox.ts';
 
 /**
- * How much of the allowed rate is used while there is work, and how much of what is asked is refused: the client with an
- * archive's pace against the sandbox in a process of its own, first where the rate is known, then where far more is
- * configured, after as long to find out; the latter side by side, each with a service of its own.
+ * How much of the allowed rate the client uses while there is work, and how many of its requests are throttled. Runs
+ * the client with an archive's rate store against the sandbox in a separate process: first with the rate known, then
+ * with a far higher rate configured, after the same time to adapt. The latter runs concurrently, each with its own
+ * service.
  */
 
 const seconds = 40;
@@ -20,19 +21,19 @@ const askers = 8;
 
 interface Situation {
   readonly name: string;
-  /** Requests a second that the service allows, and that the client is told. */
+  /** Requests per second that the service allows and the client is configured with. */
   readonly allowed: number;
   readonly configured: number;
   readonly flags: readonly string[];
 }
 
 interface Found {
-  /** Of the allowed rate. */
+  /** Minimum share of the allowed rate. */
   readonly used: number;
-  /** Requests refused in the measured time, and before it. */
+  /** Throttled requests during the measured time, and before it. */
   readonly refused: number;
   readonly refusedBefore: number;
-  /** Requests of the measured time, refused ones included. */
+  /** Requests during the measured time, throttled ones included. */
   readonly asked: number;
 }
 
@@ -56,16 +57,16 @@ export async function benchRate(bench: Bench): Promise<Report> {
     comparisons.push(comparisonOf(one.name, await measureUse(bench, one, 0), true));
   }
   bench.tell(`unknown, ${unknown.length} kinds of limit: ${2 * seconds} seconds`);
-  const found = await Promise.all(unknown.map((one) => measureUse(bench, one, seconds)));
-  for (const [i, { name }] of unknown.entries()) comparisons.push(comparisonOf(name, found[i]!, false));
+  const results = await Promise.all(unknown.map((one) => measureUse(bench, one, seconds)));
+  for (const [i, { name }] of unknown.entries()) comparisons.push(comparisonOf(name, results[i]!, false));
   return { comparisons, timings: [], failed: [] };
 }
 
 function comparisonOf(input: string, { used, refused, refusedBefore, asked }: Found, isKnown: boolean): Comparison {
   const share = refused / asked;
   const goal: Goal = isKnown
-    ? { text: '0.97, none refused', met: (value) => value >= 0.97 && refused + refusedBefore === 0 }
-    : { text: '0.9, under 1 % refused', met: (value) => value >= 0.9 && share < 0.01 };
+    ? { text: '0.97, none throttled', met: (value) => value >= 0.97 && refused + refusedBefore === 0 }
+    : { text: '0.9, under 1 % throttled', met: (value) => value >= 0.9 && share < 0.01 };
   return {
     what: 'allowed rate used',
     input,
@@ -74,7 +75,7 @@ function comparisonOf(input: string, { used, refused, refusedBefore, asked }: Fo
     ratio: null,
     value: used,
     missing: null,
-    ours: `${used.toFixed(3)}, ${(100 * share).toFixed(2)} % refused`,
+    ours: `${used.toFixed(3)}, ${(100 * share).toFixed(2)} % throttled`,
   };
 }
 
@@ -90,7 +91,7 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
   ]);
   const folder = mkdtempSync(join(bench.folder, 'rate-'));
   const state = openState(folder, { upstream: sandbox.url, parts: 1 });
-  const pace = openSharedRateStore(state, folder);
+  const rateStore = openSharedRateStore(state, folder);
   const upstream = openUpstream(
     {
       baseUrl: sandbox.url,
@@ -102,14 +103,14 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
       retryBudget: 10_000,
       retryDelayMsMin: 250,
     },
-    { clock: systemClock, random: systemRandom, rateStore: pace },
+    { clock: systemClock, random: systemRandom, rateStore: rateStore },
   );
   try {
     let isOver = false;
     const working = Array.from({ length: askers }, async () => {
       while (!isOver) await upstream.markets({ limit: 1 });
     });
-    // The first second of a pace has no second before it.
+    // The first second has no previous second.
     await systemClock.sleep(1000 + findSeconds * 1000);
     const before = await look(sandbox);
     await systemClock.sleep(seconds * 1000);
@@ -121,7 +122,7 @@ async function measureUse(bench: Bench, { allowed, configured, flags }: Situatio
     return { used, refused, refusedBefore: before.refused, asked: passed + refused };
   } finally {
     await upstream.close();
-    pace.close();
+    rateStore.close();
     state.close();
     rmSync(folder, { recursive: true });
     await sandbox.stop();

@@ -1,7 +1,6 @@
 /**
- * What keeping answers as they came, and looking at their shape, costs the collector: CPU of the main thread and of the
- * whole process a tick, for pages of 5,000 ticks. Medians of 9 rounds of 200 pages.
- * Run: node bench/raw.ts
+ * The cost of keeping raw responses and of inspecting their structure: CPU time per tick of the main thread and of the
+ * whole process, for pages of 5,000 ticks. Medians of 9 rounds of 200 pages. Run: node bench/raw.ts
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -41,11 +40,11 @@ async function costs(keeps: boolean, looks: boolean): Promise<{ main: number; al
   const [all, main] = [process.cpuUsage(), process.threadCpuUsage()];
   for (let n = 0; n < pages; n++) {
     const body = bodies[n % bodies.length]!;
-    const asked = { route: 'ticks', symbol: 'KXBTC', from: 0, to: 1, limit: ticks, meaning: null } as const;
-    const answer = { asked, askedAt: startedAt, receivedAt: startedAt, servedAt: null, status: 200, body };
-    if (keeps) keeper.write(answer);
-    if (looks) shapes.onResponse(answer);
-    // As between two answers of the service.
+    const request = { route: 'ticks', symbol: 'KXBTC', from: 0, to: 1, limit: ticks, meaning: null } as const;
+    const response = { asked: request, askedAt: startedAt, receivedAt: startedAt, servedAt: null, status: 200, body };
+    if (keeps) keeper.write(response);
+    if (looks) shapes.onResponse(response);
+    // As between two responses of the service.
     await setImmediate();
   }
   await keeper.close();
@@ -61,12 +60,12 @@ const median = (values: number[]): number => values.sort((a, b) => a - b)[values
 for (const [name, keeps, looks] of [
   ['neither', false, false],
   ['kept', true, false],
-  ['looked at', false, true],
+  ['inspected', false, true],
 ] as const) {
-  const found: Awaited<ReturnType<typeof costs>>[] = [];
-  for (let round = 0; round < rounds; round++) found.push(await costs(keeps, looks));
-  const [main, all, bytes] = (['main', 'all', 'bytes'] as const).map((key) => median(found.map((one) => one[key])));
+  const results: Awaited<ReturnType<typeof costs>>[] = [];
+  for (let round = 0; round < rounds; round++) results.push(await costs(keeps, looks));
+  const [main, all, bytes] = (['main', 'all', 'bytes'] as const).map((key) => median(results.map((one) => one[key])));
   console.log(
-    `${name.padEnd(9)}  main thread ${main!.toFixed(3)} µs a tick, all threads ${all!.toFixed(3)} µs, ${bytes!.toFixed(1)} B a tick on disk`,
+    `${name.padEnd(9)}  main thread ${main!.toFixed(3)} µs per tick, all threads ${all!.toFixed(3)} µs, ${bytes!.toFixed(1)} B per tick on disk`,
   );
 }

@@ -13,15 +13,15 @@ import { startSandbox } from './sandbox.ts';
 import { spread } from './statistics.ts';
 
 /**
- * Requests of a first night against the fewest that could have brought the same, from a service that caps its pages below
- * the limit asked for and says nothing of it. Symbols are uneven: the busiest has eighty times the ticks of the quietest.
+ * Compares the requests of a first night with the minimum, against a service that silently caps its pages below the
+ * requested limit. The busiest symbol has eighty times the ticks of the quietest.
  */
 
 const goal = 1.05;
 const cap = 1000;
 const end = Date.UTC(2026, 0, 20);
 const lookbackMs = 7 * dayMs;
-/** Of the night's settings: lists that it polls, each of which fits into one page. */
+/** Settings of the night: the market lists to poll, each of which fits into one page. */
 const lists = 2;
 const feedOptions = { markets: 40, ticksPerDay: 2000 };
 
@@ -51,7 +51,7 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
     '--ticks-per-day',
     String(feedOptions.ticksPerDay),
   ]);
-  const made: number[] = [];
+  const requests: number[] = [];
   const runs: Measured[] = [];
   try {
     let [before, polled] = [0, [] as string[]];
@@ -60,20 +60,20 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
       const date = formatIsoUtc(end - dayMs).slice(0, 10);
       runs.push(await measure(nightly(bench, sandbox, out, ['--date', date]), bench.accounting));
       const stats = await sandbox.stats();
-      made.push(stats.requests - before);
+      requests.push(stats.requests - before);
       before = stats.requests;
       polled = Object.keys(stats.bySymbol);
-      bench.tell(`night ${n + 1} of ${bench.runs}, ${side} kept: ${made.at(-1)} requests`);
+      bench.tell(`night ${n + 1} of ${bench.runs}, ${side} kept: ${requests.at(-1)} requests`);
     }
     const least = leastRequests(polled, bench.seed);
-    const ratio = spread(made.map((count) => count / least));
+    const ratio = spread(requests.map((count) => count / least));
     const input = `${polled.length} uneven symbols, silent cap of ${cap.toLocaleString('en-US')}, the ${side} kept`;
     return {
       comparisons: [
         {
           what: 'requests made',
           input,
-          ours: `${spread(made).median}`,
+          ours: `${spread(requests).median}`,
           peer: { name: 'the fewest possible', figure: `${least}` },
           ratio,
           goal: atMost(goal),
@@ -91,8 +91,8 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
 }
 
 /**
- * The fewest requests that bring what a first night polls: for each symbol as many full pages as its ticks fill, and one
- * where it has none, for that has to be known too; and each market list once.
+ * The minimum of requests of a first night: for each symbol as many full pages as its ticks fill, one for a symbol
+ * without ticks, and one for each market list.
  */
 function leastRequests(polled: readonly string[], seed: number): number {
   const feed = createSimulatedFeed({ ...sandboxDefaults, ...feedOptions, seed });
@@ -104,5 +104,5 @@ function leastRequests(polled: readonly string[], seed: number): number {
   }, lists);
 }
 
-/** Pages of at most `size` that hold so many ticks; an answer without any is one, too. */
+/** Pages of at most `size` ticks; an empty response counts as one page. */
 export const pagesOf = (ticks: number, size: number): number => Math.max(1, Math.ceil(ticks / size));

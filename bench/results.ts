@@ -1,7 +1,7 @@
 import type { Measured } from './measure.ts';
 import type { Spread } from './statistics.ts';
 
-/** What bench/RESULTS.md says. Pure. */
+/** The text of bench/RESULTS.md. Pure. */
 
 export interface Goal {
   readonly text: string;
@@ -9,25 +9,25 @@ export interface Goal {
 }
 
 export const atLeast = (times: number): Goal => ({ text: `${times} ×`, met: (value) => value >= times });
-export const atMost = (share: number): Goal => ({ text: `${share} of it`, met: (value) => value <= share });
+export const atMost = (share: number): Goal => ({ text: `at most ${share}`, met: (value) => value <= share });
 
-/** One of our figures, beside a peer's or alone. */
+/** One figure of oddslake, compared with a peer or alone. */
 export interface Comparison {
   readonly what: string;
   readonly input: string;
-  /** As it is shown, with its unit. */
+  /** As printed, with its unit. */
   readonly ours: string;
-  /** Null where there is no peer to it. */
+  /** Null without a peer. */
   readonly peer: { readonly name: string; readonly figure: string } | null;
-  /** As the goal counts it, over the rounds; null for a figure of its own. */
+  /** The ratio that the goal applies to, over the rounds; null for a figure without comparison. */
   readonly ratio: Spread | null;
   readonly goal: Goal;
-  /** What the goal is about; null where it was not measured, for the reason in `missing`. */
+  /** Whether the goal is met; null if it was not measured, see `missing`. */
   readonly value: number | null;
   readonly missing: string | null;
 }
 
-/** A process as it was measured. */
+/** A measured process. */
 export interface Timing {
   readonly what: string;
   readonly input: string;
@@ -39,7 +39,7 @@ export interface Timing {
 export interface Report {
   readonly comparisons: readonly Comparison[];
   readonly timings: readonly Timing[];
-  /** Programs that were there and gave no figure. */
+  /** Peers that are installed but gave no figure. */
   readonly failed: readonly string[];
 }
 
@@ -51,18 +51,18 @@ export interface Circumstances {
   readonly accounting: string;
   readonly seed: number;
   readonly runs: number;
-  /** Why its figures say little; empty for a full run. */
+  /** Why the figures say little; empty for a full run. */
   readonly short: readonly string[];
 }
 
 const head = `# Results of the benchmarks
 
-Written by \`make bench\`, each part as it was measured last. Ours and the peers' figures are of the same minutes on the same
-input: whole processes in turn, one round uncounted, then those of which the median counts; a ratio is taken round by round, its
-least and most in brackets.
+Written by \`make bench\`; each section is from the last run of its benchmark. oddslake and its peers run alternately, as whole
+processes on the same input, with one warm-up round that is not counted. Figures are medians; a ratio is computed per round and
+printed with its minimum and maximum in brackets.
 `;
 
-/** The parts of a text of results, by benchmark. */
+/** The sections of a results text, by benchmark. */
 const partsOf = (text: string): Map<string, string> =>
   new Map(
     text
@@ -72,9 +72,9 @@ const partsOf = (text: string): Map<string, string> =>
   );
 
 /**
- * The results with those of one benchmark in the place of what they were.
- * @param before the text as it is, '' where there is none
- * @param names all benchmarks, in the order in which they are to stand; others are left out
+ * Replaces the section of one benchmark.
+ * @param before the current text, '' if there is none
+ * @param names all benchmarks in their order; sections of other names are dropped
  */
 export function resultsText(
   before: string,
@@ -105,7 +105,7 @@ ${tables.join('\n\n')}
 `;
 }
 
-/** One comparison on a line, for the terminal. */
+/** One comparison as a line for the terminal. */
 export function comparisonLine(comparison: Comparison): string {
   const [what, input, ours, peer, ratio, goal, met] = comparisonCells(comparison);
   return `${what}, ${input}: ${ours}, ${peer}, ratio ${ratio}, goal ${goal}: ${met}`;
@@ -130,7 +130,7 @@ function timingCells({ what, input, name, medians, runs }: Timing): string[] {
   ];
 }
 
-/** Two digits after the point, or none where they would say nothing. */
+/** Two decimals, or none if they are not significant. */
 function ratioText({ median, min, max }: Spread): string {
   return min === max ? median.toFixed(2) : `${median.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`;
 }
@@ -143,5 +143,5 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** Other programs' words may be in there. */
+/** Text of other programs may contain it. */
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll(/\s+/g, ' ');

@@ -1,8 +1,8 @@
 /**
- * Every benchmark against its peers, written to bench/RESULTS.md.
+ * Runs every benchmark against its peers and writes bench/RESULTS.md.
  * Run: node bench/run.ts [--only NAME]… [--pages N]… [--runs N] [--seed N] [--recording FOLDER] [--full]
- * --full: the largest inputs too, which take an hour and some 20 GB.
- * Peers are Python scripts (bench/peers), run by bench/peers/.venv/bin/python or the Python that PEERS_PYTHON names.
+ * --full adds the largest inputs, which take an hour and about 20 GB. Peers are Python scripts (bench/peers), run by
+ * bench/peers/.venv/bin/python or the Python in PEERS_PYTHON.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, release, tmpdir, totalmem, type } from 'node:os';
@@ -34,9 +34,9 @@ interface Benchmark {
 }
 
 const root = join(import.meta.dirname, '..');
-/** Fewer of either make figures that say little. */
+/** Figures of runs with less of either say little. */
 const full = { runs: 5, pages: 1000 };
-/** dlt takes minutes where the others take seconds: it has rounds of its own, on no more than these. */
+/** dlt takes minutes where others take seconds: it runs in separate rounds, on at most this many pages. */
 const dltPagesMax = 1000;
 const quick: readonly PeerName[] = ['duckdb', 'polars', 'pandas'];
 
@@ -55,7 +55,7 @@ const [runs, seed] = [whole('runs', values.runs), whole('seed', values.seed)];
 const pages = values.pages.map((text) => whole('pages', text));
 
 function refuse(name: string, text: string): never {
-  console.error(`--${name}: ${text} is not what it takes`);
+  console.error(`--${name}: invalid value ${text}`);
   process.exit(2);
 }
 
@@ -106,8 +106,8 @@ async function importRecorded(): Promise<Report[]> {
     const pagesOf = () => recordedPages(values.recording);
     return [await withPages('recording', pagesOf, (input) => benchImport(bench, input, quick))];
   }
-  bench.tell('import-recorded is skipped: there is no recording; name its folder with --recording');
-  const nothing = { ours: '–', peer: null, ratio: null, value: null, missing: 'no recording here' };
+  bench.tell('import-recorded is skipped: no recording; pass its folder with --recording');
+  const nothing = { ours: '–', peer: null, ratio: null, value: null, missing: 'no recording' };
   return [
     {
       comparisons: [{ what: 'import', input: 'recording', goal: { text: '–', met: () => false }, ...nothing }],
@@ -117,7 +117,7 @@ async function importRecorded(): Promise<Report[]> {
   ];
 }
 
-/** Measures with so many generated pages. */
+/** Runs `work` with this many generated pages. */
 function withGenerated<T>(count: number, measure: (input: PagesInput) => Promise<T>): Promise<T> {
   const name = `${count.toLocaleString('en-US')} generated pages`;
   return withPages(name, () => generatedPages({ pages: count, seed }), measure);
@@ -138,7 +138,7 @@ async function scan(): Promise<Report[]> {
   return [await withGenerated(values.full ? 10_000 : 1000, (input) => benchScan(bench, input))];
 }
 
-/** Pages are written for one benchmark and removed after it: 10,000 of them are 1.5 GB. */
+/** Pages are written for one benchmark and deleted after it: 10,000 of them are 1.5 GB. */
 async function withPages<T>(
   name: string,
   pagesOf: () => Parameters<typeof writePages>[1],
@@ -156,8 +156,8 @@ async function withPages<T>(
 
 function versions(): string[] {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
-  const found = [...quick, 'dlt' as const].map((name) => bench.peers.find(name));
-  const ofPeers = found.flatMap((peer) => ('missing' in peer ? [] : [peer.version]));
+  const results = [...quick, 'dlt' as const].map((name) => bench.peers.find(name));
+  const ofPeers = results.flatMap((peer) => ('missing' in peer ? [] : [peer.version]));
   return [`oddslake ${version}`, `Node ${process.versions.node}`, ...ofPeers];
 }
 
@@ -172,7 +172,7 @@ const circumstances = {
   seed,
   runs,
   short: [
-    ...(runs < full.runs ? [`${runs} runs in place of ${full.runs}`] : []),
+    ...(runs < full.runs ? [`${runs} runs instead of ${full.runs}`] : []),
     ...(values.full ? [] : ['without the largest inputs (--full)']),
     ...pages.filter((count) => count < full.pages).map((count) => `${count} pages`),
   ],
@@ -182,12 +182,12 @@ const names = benchmarks.map(({ name }) => name);
 let failures = 0;
 for (const { name, run } of asked) {
   bench.tell(`${name}:`);
-  const found = await run();
-  for (const comparison of found.flatMap(({ comparisons }) => comparisons)) console.log(comparisonLine(comparison));
-  failures += found.reduce((sum, { failed }) => sum + failed.length, 0);
-  // After each, so that an interrupted run leaves what it has.
+  const results = await run();
+  for (const comparison of results.flatMap(({ comparisons }) => comparisons)) console.log(comparisonLine(comparison));
+  failures += results.reduce((sum, { failed }) => sum + failed.length, 0);
+  // After each benchmark, so that an interrupted run keeps what it has.
   const before = existsSync(resultsFile) ? readFileSync(resultsFile, 'utf8') : '';
-  writeFileSync(resultsFile, resultsText(before, names, name, circumstances, found));
+  writeFileSync(resultsFile, resultsText(before, names, name, circumstances, results));
 }
-// A goal that is missed is a result; a program that fails is not.
+// A missed goal is a result; a failed program is not.
 if (failures > 0) process.exitCode = 1;

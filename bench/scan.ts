@@ -7,14 +7,17 @@ import type { PeerName } from './peers.ts';
 import type { Comparison, Goal, Report } from './results.ts';
 import { median, pairRatios } from './statistics.ts';
 
-/** Our files read by DuckDB and by Polars, against the files that the peers' scripts make of the same pages. */
+/**
+ * Reads the published files with DuckDB and Polars, compared with the files that the peers' scripts write from the same
+ * pages.
+ */
 
 const readers = ['duckdb', 'polars'] as const;
-/** Whose files; dlt's take minutes to make. */
+/** Who wrote the files; dlt takes minutes to write them. */
 const makers: readonly PeerName[] = ['duckdb', 'polars', 'pandas'];
-/** Of a symbol's day, so that it is not one lucky place in a file. */
+/** Days and symbols per round, so that one favourable place in a file does not decide. */
 const symbols = 5;
-/** Rows of the pages that the goals are for: of fewer, opening files is nearly all that there is to time. */
+/** Rows below which the goals are not judged: with fewer, opening files dominates the time. */
 const judgedTicks = 50e6;
 /** A round takes a fraction of a second. */
 const roundsPerRun = 3;
@@ -24,45 +27,45 @@ const queries: readonly { readonly query: Query; readonly what: string; readonly
   { query: 'day', what: "a symbol's day", goal: { text: 'faster', met: (times) => times > 1 } },
   {
     query: 'file',
-    what: "a symbol's day, of ours its part named",
+    what: "a symbol's day, its part file named",
     goal: { text: 'faster', met: (times) => times > 1 },
   },
   { query: 'all', what: 'all ticks', goal: { text: 'no slower', met: (times) => times >= 1 } },
 ];
 
-/** Milliseconds of each round, by whose files. */
+/** Milliseconds of each round, by the program that wrote the files. */
 export type Times = Readonly<Record<Query, Readonly<Record<string, Readonly<Record<string, readonly number[]>>>>>>;
 
 export async function benchScan(bench: Bench, input: PagesInput): Promise<Report> {
-  const made = new Map<string, string>();
+  const foldersMade = new Map<string, string>();
   const failed: string[] = [];
   try {
     for (const name of ['oddslake', ...makers] as const) {
       const out = join(bench.folder, `read-${name}`);
-      const why = await make(bench, name, input.folder, out);
-      if (why === null) made.set(name, out);
+      const failure = await make(bench, name, input.folder, out);
+      if (failure === null) foldersMade.set(name, out);
       else {
-        bench.tell(`${name}: ${why.reason}`);
-        if (why.isFailure) failed.push(name);
+        bench.tell(`${name}: ${failure.reason}`);
+        if (failure.isFailure) failed.push(name);
       }
     }
-    const unread = missingReader(bench) ?? (made.has('oddslake') ? null : 'oddslake failed');
-    if (unread !== null || made.size < 2) return nothing(input, unread ?? 'no peer to compare with', failed);
-    bench.tell(`reading the files of ${[...made.keys()].join(', ')}`);
-    const folders = [...made].map(([name, out]) => `${name}=${out}`);
-    const found = bench.peers.run('scan.py', [String(bench.runs * roundsPerRun), String(symbols), ...folders]);
-    if ('failed' in found) {
-      bench.tell(`scan.py: ${found.failed}`);
+    const unread = missingReader(bench) ?? (foldersMade.has('oddslake') ? null : 'oddslake failed');
+    if (unread !== null || foldersMade.size < 2) return nothing(input, unread ?? 'no peer to compare with', failed);
+    bench.tell(`reading the files of ${[...foldersMade.keys()].join(', ')}`);
+    const folders = [...foldersMade].map(([name, out]) => `${name}=${out}`);
+    const result = bench.peers.run('scan.py', [String(bench.runs * roundsPerRun), String(symbols), ...folders]);
+    if ('failed' in result) {
+      bench.tell(`scan.py: ${result.failed}`);
       return nothing(input, 'the reading failed', [...failed, 'scan.py']);
     }
-    const { ms } = JSON.parse(found.printed) as { readonly ms: Times };
+    const { ms } = JSON.parse(result.printed) as { readonly ms: Times };
     return { comparisons: compare(input.name, ms, input.ticks >= judgedTicks), timings: [], failed };
   } finally {
-    for (const out of made.values()) rmSync(out, { recursive: true, force: true });
+    for (const out of foldersMade.values()) rmSync(out, { recursive: true, force: true });
   }
 }
 
-/** Null where the files are there. */
+/** Null if the files exist. */
 async function make(
   { launcher, peers, folder, env, accounting }: Bench,
   name: 'oddslake' | PeerName,
@@ -96,13 +99,13 @@ async function make(
 }
 
 function missingReader({ peers }: Bench): string | null {
-  const missing = readers.map((reader) => peers.find(reader)).find((found) => 'missing' in found);
+  const missing = readers.map((reader) => peers.find(reader)).find((result) => 'missing' in result);
   return missing === undefined ? null : (missing as { readonly missing: string }).missing;
 }
 
 /**
- * Each query by each reader, ours against the files that it reads the fastest. Pure.
- * @param judged whether the input is one that the goals are for
+ * Each query by each reader, compared with the files that this reader reads fastest. Pure.
+ * @param judged whether the goals apply to this input
  */
 export function compare(input: string, ms: Times, judged: boolean): Comparison[] {
   return queries.flatMap(({ query, what, goal }) =>

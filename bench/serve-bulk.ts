@@ -1,7 +1,7 @@
 /**
- * Bulk download from the service against nginx serving the same files: in turn, over loopback, by a client in a process of
- * its own that throws the bytes away. The goal is 0.8 of nginx. Needs nginx (Debian: apt-get install nginx-light).
- * Run: node bench/serve-bulk.ts [ROUNDS]
+ * Compares bulk downloads from the service with nginx serving the same files: alternately, over loopback, by a client
+ * in a separate process that discards the bytes. The goal is 0.8 of nginx. Needs nginx (Debian: apt-get install
+ * nginx-light). Run: node bench/serve-bulk.ts [ROUNDS]
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, randomFillSync } from 'node:crypto';
@@ -19,19 +19,19 @@ import { makeKey } from './key.ts';
 import { startService } from './service.ts';
 
 const mebibyte = 1024 * 1024;
-/** Each round downloads about as much of either size. */
+/** Each round downloads about the same volume of either size. */
 const cases = [
   { name: '64 MB', bytes: 64 * mebibyte, times: 12, date: '2026-01-01' },
   { name: '1 GB', bytes: 1024 * mebibyte, times: 1, date: '2026-01-02' },
 ];
 
-/** Downloads `times` times over one connection; resolves with the seconds that it took. */
-async function download(url: string, key: string, times: number, wanted: number): Promise<number> {
+/** Downloads `times` times over one connection; resolves with the duration in seconds. */
+async function download(url: string, key: string, times: number, bytes: number): Promise<number> {
   const { hostname, port, pathname } = new URL(url);
   const head = `GET ${pathname} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${key}\r\n\r\n`;
   const buffer = Buffer.allocUnsafeSlow(mebibyte);
   let [left, isHead] = [0, true];
-  let answered = Promise.withResolvers<void>();
+  let response = Promise.withResolvers<void>();
   const socket = connect({
     host: hostname,
     port: Number(port),
@@ -43,11 +43,11 @@ async function download(url: string, key: string, times: number, wanted: number)
           const text = buffer.toString('latin1', 0, Math.min(count, 4096));
           const end = text.indexOf('\r\n\r\n');
           const length = Number(/content-length: (\d+)/i.exec(text)?.[1]);
-          if (!text.startsWith('HTTP/1.1 200') || length !== wanted) answered.reject(new Error(text));
+          if (!text.startsWith('HTTP/1.1 200') || length !== bytes) response.reject(new Error(text));
           [left, isHead, body] = [length, false, count - end - 4];
         }
         left -= body;
-        if (left === 0) answered.resolve();
+        if (left === 0) response.resolve();
         return true;
       },
     },
@@ -55,15 +55,15 @@ async function download(url: string, key: string, times: number, wanted: number)
   await once(socket, 'connect');
   const started = performance.now();
   for (let i = 0; i < times; i++) {
-    [answered, isHead] = [Promise.withResolvers<void>(), true];
+    [response, isHead] = [Promise.withResolvers<void>(), true];
     socket.write(head);
-    await answered.promise;
+    await response.promise;
   }
   socket.destroy();
   return (performance.now() - started) / 1000;
 }
 
-/** Files of noise, as published ones: the service looks at hashes only. */
+/** Random bytes as published files: the service checks hashes only. */
 function makeArchive(root: string): void {
   const options = { root, create: true, upstream: 'https://bench.test', parts: 1, writer: 'bench', settleMs: 0 };
   const archive = openArchive(options, systemDisk);
@@ -119,7 +119,7 @@ server { listen 127.0.0.1:${port}; root ${root}; } }`,
   return { child, url };
 }
 
-/** MB/s, by a client that is a process of its own. */
+/** MB/s, by a client in a separate process. */
 function speed(url: string, key: string, { times, bytes }: (typeof cases)[number]): number {
   const args = [import.meta.filename, 'client', url, key, String(times), String(bytes)];
   return (times * bytes) / 1e6 / Number(execFileSync(process.execPath, args, { encoding: 'utf8' }));
@@ -137,14 +137,14 @@ async function compare(nginx: string, rounds: number): Promise<void> {
     for (const one of cases) {
       const ours = `${service.url}/api/v1/export/files/ticks/${one.date}/part-00.parquet`;
       const theirs = `${peer.url}/ticks/date=${one.date}/part-00.parquet`;
-      // Once unmeasured: the service checks the hash, both warm up.
+      // Warm-up, not measured: the service checks the hash, and both fill their caches.
       speed(ours, key, one);
       speed(theirs, 'none', one);
       const pairs = Array.from({ length: rounds }, () => [speed(ours, key, one), speed(theirs, 'none', one)]);
       const [own, other] = [median(pairs.map(([a]) => a!)), median(pairs.map(([, b]) => b!))];
       const share = median(pairs.map(([a, b]) => a! / b!));
       console.log(
-        `${one.name}: ${own.toFixed(0)} MB/s, nginx ${other.toFixed(0)} MB/s: ${share.toFixed(2)} of it (median of ${rounds})`,
+        `${one.name}: ${own.toFixed(0)} MB/s, nginx ${other.toFixed(0)} MB/s: ${share.toFixed(2)} × nginx (median of ${rounds})`,
       );
     }
   } finally {

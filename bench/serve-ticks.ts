@@ -1,9 +1,8 @@
 /**
- * Ticks over HTTP against DuckDB: 1,000 ticks of one symbol and day out of an archive, from the service in a process of
- * its own, and, in turn with it, by SQL over the glob of the same files in this process. Fresh: every question is for
- * another symbol and day; again: always the same one. DuckDB's rows stay columns, not made into JSON. Then 200 clients
- * at once. Memory is read from /proc, so only Linux tells it.
- * Run: node bench/serve-ticks.ts [TICKS]   (50,000,000)
+ * Compares ticks over HTTP with DuckDB: 1,000 ticks of one symbol and day, from the service in a separate process and,
+ * alternately, by SQL over the glob of the same files in this process. `fresh`: every request is for another symbol and
+ * day; `again`: always the same one. DuckDB's rows stay columns and are not converted to JSON. Then 200 concurrent
+ * clients. Memory is read from /proc, on Linux only. Run: node bench/serve-ticks.ts [TICKS] (50,000,000)
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +35,7 @@ console.log(`${ticks.toLocaleString('en-US')} ticks of ${symbols.length} symbols
 const { url, residentMiB, stop } = await startService(root);
 const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
 await duckdb.run("set TimeZone = 'UTC'");
-// The best that it has for files that stay as they are: their footers are read once.
+// DuckDB's best setting for files that do not change: reads each footer once.
 await duckdb.run('set parquet_metadata_cache = true');
 
 function ask(client: RawClient, { symbol, day }: Question): Promise<Buffer> {
@@ -57,7 +56,7 @@ async function askDuckdb(question: Question): Promise<{ t: number; p: number }[]
   return t!.map(({ micros }, i) => ({ t: Number(micros / 1000n), p: p![i]! }));
 }
 
-/** Every symbol and day, in an order that visits the files at random; a small archive's come again after all. */
+/** Every symbol and day, in an order that visits the files at random; a small archive repeats them. */
 function* questions(): Generator<Question, never> {
   const all = symbols.flatMap((symbol) => days.map((day) => ({ symbol, day })));
   for (;;) {
@@ -71,24 +70,25 @@ function* questions(): Generator<Question, never> {
   }
 }
 
-/** Milliseconds that each of `count` questions took, one after the other. */
+/** Milliseconds of each of `count` requests, sent one after another. */
 async function timed(count: number, work: () => Promise<unknown>): Promise<number[]> {
-  const took: number[] = [];
+  const durations: number[] = [];
   for (let i = 0; i < count; i++) {
     const before = performance.now();
     await work();
-    took.push(performance.now() - before);
+    durations.push(performance.now() - before);
   }
-  return took;
+  return durations;
 }
 
-const quantile = (took: readonly number[], share: number): number =>
-  took.toSorted((a, b) => a - b)[Math.floor((took.length - 1) * share)]!;
+const quantile = (durations: readonly number[], share: number): number =>
+  durations.toSorted((a, b) => a - b)[Math.floor((durations.length - 1) * share)]!;
 
-const rateOf = (took: readonly number[]): number => (took.length * 1000) / took.reduce((sum, ms) => sum + ms, 0);
+const rateOf = (durations: readonly number[]): number =>
+  (durations.length * 1000) / durations.reduce((sum, ms) => sum + ms, 0);
 
-const told = (took: readonly number[]): string =>
-  `${rateOf(took).toFixed(0)} requests/s, p50 ${quantile(took, 0.5).toFixed(2)} ms, p99 ${quantile(took, 0.99).toFixed(2)} ms`;
+const told = (durations: readonly number[]): string =>
+  `${rateOf(durations).toFixed(0)} requests/s, p50 ${quantile(durations, 0.5).toFixed(2)} ms, p99 ${quantile(durations, 0.99).toFixed(2)} ms`;
 
 async function compare(name: string, next: () => Question): Promise<void> {
   const ours: number[] = [];
@@ -110,34 +110,34 @@ const same = fresh();
 
 const answer = JSON.parse(String(await ask(one, same))) as { ticks: { t: number; p: number }[] };
 const theirs = await askDuckdb(same);
-if (JSON.stringify(answer.ticks) !== JSON.stringify(theirs)) throw new Error('the two answers differ');
+if (JSON.stringify(answer.ticks) !== JSON.stringify(theirs)) throw new Error('the two results differ');
 
 await compare('fresh', fresh);
 await compare('again', () => same);
 
-/** All clients at once, half of them asking for what is fresh. */
+/** All clients concurrently; half of them send fresh requests. */
 async function crowd(): Promise<void> {
   const before = residentMiB();
-  const took: number[] = [];
+  const durations: number[] = [];
   let failed = 0;
   const began = performance.now();
-  const asking = async (_: unknown, i: number): Promise<void> => {
+  const sendRequests = async (_: unknown, i: number): Promise<void> => {
     const client = await openRawClient(url, key);
     for (let n = 0; n < perClient; n++) {
       const at = performance.now();
       await ask(client, i % 2 === 0 ? same : fresh()).catch(() => failed++);
-      took.push(performance.now() - at);
+      durations.push(performance.now() - at);
     }
     client.close();
   };
-  await Promise.all(Array.from({ length: clients }, asking));
-  const rate = (took.length * 1000) / (performance.now() - began);
+  await Promise.all(Array.from({ length: clients }, sendRequests));
+  const rate = (durations.length * 1000) / (performance.now() - began);
   console.log(
-    `${clients} clients: ${rate.toFixed(0)} requests/s, p50 ${quantile(took, 0.5).toFixed(1)} ms, p99 ${quantile(took, 0.99).toFixed(1)} ms, ${failed} failed, resident ${before.toFixed(0)} MiB before, ${residentMiB().toFixed(0)} after`,
+    `${clients} clients: ${rate.toFixed(0)} requests/s, p50 ${quantile(durations, 0.5).toFixed(1)} ms, p99 ${quantile(durations, 0.99).toFixed(1)} ms, ${failed} failed, resident ${before.toFixed(0)} MiB before, ${residentMiB().toFixed(0)} after`,
   );
 }
 
-// More than once: by the last time the caches are full, and memory has to stay what it is.
+// Several times: caches are full before the last time, and memory must not grow any more.
 for (let round = 0; round < 3; round++) await crowd();
 one.close();
 await stop();

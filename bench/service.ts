@@ -5,12 +5,12 @@ import { createInterface } from 'node:readline';
 
 export interface BenchedService {
   readonly url: string;
-  /** MiB that the process holds; NaN where there is no /proc. */
+  /** Resident memory of the process, MiB; NaN without /proc. */
   residentMiB(): number;
   stop(): Promise<void>;
 }
 
-/** `oddslake serve` over the archive at `root`, in a process of its own, as the launcher starts it. */
+/** `oddslake serve` over the archive at `root`, in a separate process with the launcher's flags. */
 export async function startService(root: string): Promise<BenchedService> {
   const main = new URL('../bin/main.ts', import.meta.url).pathname;
   const args = ['serve', '--output', root, '--json', '--quiet', '--set', 'service.port=0'];

@@ -1,4 +1,4 @@
-/** What a benchmark's runs come to. Pure. */
+/** Statistics over the runs of a benchmark. Pure. */
 
 export interface Spread {
   readonly median: number;
@@ -7,8 +7,8 @@ export interface Spread {
 }
 
 /**
- * The value in the middle; of an even number the mean of the two there.
- * @throws RangeError for none, or where one is no finite number
+ * The median; for an even count the mean of the middle two.
+ * @throws RangeError if empty or if a value is not finite
  */
 export function median(values: readonly number[]): number {
   if (values.length === 0) throw new RangeError('no median of nothing');
@@ -18,17 +18,18 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
 }
 
-/** @throws RangeError as `median` does */
+/** @throws RangeError like `median` */
 export function spread(values: readonly number[]): Spread {
   return { median: median(values), min: Math.min(...values), max: Math.max(...values) };
 }
 
 /**
- * `over[i] / under[i]`: the two of a pair ran one after the other, so that a slow minute of the machine slowed both.
- * The median of these ratios is not the ratio of the medians.
- * @throws RangeError where the runs do not pair up, or a ratio is no finite number
+ * `over[i] / under[i]`. The two runs of a pair follow each other, so that a slow minute of the machine slows both. The
+ * median of these ratios differs from the ratio of the medians.
+ * @throws RangeError if the lengths differ or a ratio is not finite
  */
-export function pairRatios(over: readonly number[], under: readonly number[]): Spread {
-  if (over.length !== under.length) throw new RangeError(`${over.length} runs against ${under.length} make no pairs`);
-  return spread(over.map((value, i) => value / under[i]!));
+export function pairRatios(numerators: readonly number[], under: readonly number[]): Spread {
+  if (numerators.length !== under.length)
+    throw new RangeError(`${numerators.length} runs and ${under.length} runs cannot be paired`);
+  return spread(numerators.map((value, i) => value / under[i]!));
 }

@@ -10,8 +10,8 @@ import { readStatus } from '../src/archive/read/status.ts';
 import { systemClock } from '../src/base/system.ts';
 import { dayMs } from '../src/base/window.ts';
 
-// How long it takes to say how whole an archive is: node bench/status.ts [SYMBOLS] [DAYS]. Half of the symbols live for
-// all of the days, the others for a week; every tenth has a gap, and the last night of each is inferred.
+// Measures the duration of a completeness check: node bench/status.ts [SYMBOLS] [DAYS]. Half of the symbols live for
+// all days, the others for a week; every tenth has a gap, and the last night of each is inferred.
 
 const symbols = Number(process.argv[2] ?? 20_000);
 const days = Number(process.argv[3] ?? 200);
@@ -45,7 +45,7 @@ try {
         isOver ? to : null,
         isOver ? 1 : null,
       );
-      const hole = i % 10 === 3 ? opensAt + 2 * dayMs : null;
+      const gapStart = i % 10 === 3 ? opensAt + 2 * dayMs : null;
       const insert = (from: number, till: number, fetchedAt: number, evidence: string): void => {
         if (from < till)
           db.run(
@@ -59,8 +59,8 @@ try {
       };
       const night = isOver ? to : end - dayMs;
       const later = Math.max(opensAt, night - dayMs);
-      insert(opensAt, hole ?? later, later + dayMs, 'confirmed');
-      if (hole !== null) insert(hole + 3_600_000, later, later + dayMs, 'confirmed');
+      insert(opensAt, gapStart ?? later, later + dayMs, 'confirmed');
+      if (gapStart !== null) insert(gapStart + 3_600_000, later, later + dayMs, 'confirmed');
       insert(later, night, night + dayMs, 'confirmed');
       if (!isOver) insert(night, end, end, 'inferred');
     }
@@ -70,21 +70,21 @@ try {
   const clock = { ...systemClock, nowMs: () => nowMs };
   const timed = async (name: string, work: () => unknown): Promise<void> => {
     let best = Number.POSITIVE_INFINITY;
-    let found: unknown;
+    let result: unknown;
     for (let n = 0; n < 3; n++) {
       const begun = performance.now();
-      found = await work();
+      result = await work();
       best = Math.min(best, performance.now() - begun);
     }
-    console.log(`${name.padEnd(28)} ${best.toFixed(0).padStart(6)} ms  ${JSON.stringify(found).slice(0, 160)}`);
+    console.log(`${name.padEnd(28)} ${best.toFixed(0).padStart(6)} ms  ${JSON.stringify(result).slice(0, 160)}`);
   };
   const options = { clock, waitMs: 0, ...judged, candles: [], judges: true, runId: 'bench' };
-  // One window a day is owed, so that every day is one to be judged.
+  // One window a day is owed, so that every day has to be judged.
   db.transaction(() => {
     for (let day = start; day < end; day += dayMs)
       db.run("insert into owed values ('SYMBOL-000000', ?, ?, 'failed', 'bench', ?)", day, day + 1, nowMs);
   });
-  await timed('publish that only judges', async () => (await publish(archive, options)).manifest.watermark);
+  await timed('publish without new ticks', async () => (await publish(archive, options)).manifest.watermark);
   await timed('status', () => {
     const { watermark, reached, gaps } = readStatus(archive, judged, nowMs);
     return { watermark, reached, gaps };

@@ -14,10 +14,10 @@ import { compareUtf8, computePartNumber } from '../src/base/symbol-name.ts';
 import { dayMs } from '../src/base/window.ts';
 import { makeKey } from './key.ts';
 
-// A true archive of many ticks, made fast: parts by the archive's own encoder, one generation by its own commit.
+// A real archive of many ticks, built fast: part files by the archive's own encoder, one generation by its own commit.
 
 export const firstDay = Date.UTC(2026, 4, 1);
-/** Ticks of a symbol's day: one a minute, about. */
+/** Ticks of a symbol's day: about one a minute. */
 export const ticksPerDay = 1440;
 const days = 30;
 const parts = 4;
@@ -30,7 +30,7 @@ export interface BenchArchive {
   readonly key: string;
 }
 
-/** Prices that walk by tenths of a cent, or such that nothing makes them smaller: some 10 bytes a tick in place of 3. */
+/** Random-walk prices in steps of 0.001, or incompressible ones: about 10 bytes per tick instead of 3. */
 export type Prices = 'walk' | 'noise';
 
 export async function makeArchive(root: string, ticks: number, prices: Prices = 'walk'): Promise<BenchArchive> {
@@ -55,7 +55,7 @@ export async function makeArchive(root: string, ticks: number, prices: Prices = 
   return { symbols, days: midnights, ticks: symbols.length * days * ticksPerDay, key };
 }
 
-/** Times at random within the day. */
+/** Random times within the day. */
 function dayColumns(symbols: readonly string[], day: number, prices: Prices): PartColumns {
   const rows = symbols.length * ticksPerDay;
   const [t, p] = [new Float64Array(rows), new Float64Array(rows)];

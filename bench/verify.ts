@@ -6,19 +6,19 @@ import { publishedTotals } from './published.ts';
 import { atLeast, type Report } from './results.ts';
 import { makeArchive } from './tick-archive.ts';
 
-/** `oddslake verify` against a script that does no more than hash the same files by node:crypto. */
+/** Compares `oddslake verify` with a script that only hashes the same files with node:crypto. */
 
 const goal = atLeast(0.8);
-/** Of the ticks that the archive is made of here. */
+/** Ticks of the generated archive. */
 const bytesPerTick = 9.8;
 const script = join(import.meta.dirname, 'peers', 'sha256.mjs');
 
-/** @param megabytes of the files, about; fewer say more of how both programs start than of hashing */
+/** @param megabytes approximate size of the files; with less, program start dominates the time */
 export async function benchVerify(bench: Bench, megabytes: number): Promise<Report> {
   const { folder, env } = bench;
   const archive = join(folder, 'verified');
   try {
-    bench.tell(`making an archive of ${megabytes} MB`);
+    bench.tell(`building an archive of ${megabytes} MB`);
     await makeArchive(archive, (megabytes * 1e6) / bytesPerTick, 'noise');
     const contender = (name: string, argv: Contender['command']['argv']): Contender => ({
       name,

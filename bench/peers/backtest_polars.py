@@ -1,7 +1,7 @@
-"""Plays one of our built-in strategies on an archive's ticks in vectorised Polars: python backtest_polars.py ARCHIVE NAME
+"""Runs a built-in strategy in vectorised Polars: python backtest_polars.py ARCHIVE NAME
 
-Prints JSON: milliseconds from the files to the result, ticks, trades and what they gained. A decision at a tick is filled
-at the next one; what is held in the end stands at its last price. Nothing is checked, nor told by symbol or moment.
+Prints JSON: milliseconds from the files to the result, ticks, trades and P&L. A decision at a tick is filled at the
+next one; open positions are valued at the last price. No checks, and no results by symbol or time.
 """
 
 import json
@@ -15,7 +15,7 @@ P = pl.col("p")
 
 
 def rule(ticks: pl.LazyFrame, enters: pl.Expr, leaves: pl.Expr, sign: int) -> pl.LazyFrame:
-    """Trades and gain of one rule. Entry and exit exclude each other, so the last of them that held says what is wanted."""
+    """Trades and P&L of one rule. Entry and exit exclude each other, so the last true one determines the position."""
     wanted = pl.when(enters).then(1).when(leaves).then(0).otherwise(None).cast(pl.Int8)
     wants = pl.col("wanted")
     before = wants.shift(1, fill_value=0).over("symbol")
@@ -56,7 +56,7 @@ def mean_reversion(ticks: pl.LazyFrame) -> list[pl.LazyFrame]:
 def main(archive: str, name: str) -> None:
     files = sorted(Path(archive).glob("ticks/date=*/*.parquet"))
     begun = perf_counter()
-    # Of a symbol the files come in the order of time.
+    # The files of a symbol are in order of time.
     ticks = pl.scan_parquet(files, hive_partitioning=False).select("symbol", "t", "p")
     rules = {"threshold": threshold, "mean_reversion": mean_reversion}[name](ticks)
     count, *done = pl.collect_all([ticks.select(pl.len()), *rules])

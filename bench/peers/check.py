@@ -1,4 +1,4 @@
-"""Compares the ticks of two folders: python check.py A B. Exit code 1 when a key or a price differs."""
+"""Compares the ticks of two folders: python check.py A B. Exit code 1 if a key or a price differs."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 
 
-# Of a day's rows at a time: memory does not grow with the folders.
+# One day's rows at a time, so that memory does not grow with the folders.
 ROWS_AT_ONCE = 10_000_000
 
 
@@ -14,7 +14,7 @@ def main(a: str, b: str) -> int:
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
     for name, folder in (("a", a), ("b", b)):
-        # By the folder's name a row is in the day it is in: a tick in another day's folder differs.
+        # A row belongs to the day of its folder: a tick in another day's folder counts as a difference.
         files = f"{Path(folder).resolve()}/ticks/date=*/*.parquet".replace("'", "''")
         db.execute(f"""
             CREATE VIEW all_{name} AS
@@ -45,7 +45,7 @@ COUNTED = ("rows of A", "keys of A", "rows of B", "keys of B", "only in A", "onl
 
 
 def compared(db: duckdb.DuckDBPyConnection, date: str, slices: int, number: int) -> list[int]:
-    """What COUNTED names, of one of a day's slices: a symbol is in one of them, with all of its ticks."""
+    """The counts named by COUNTED for one slice of a day. A slice has all ticks of its symbols."""
     for name in ("a", "b"):
         db.execute(
             f"""

@@ -1,6 +1,6 @@
 """Saved tick pages to day partitions with dlt: python dlt_pages.py PAGES_FOLDER OUT_FOLDER
 
-On Parquet files dlt falls back from merge to append, so the resource itself keeps one tick a key.
+On Parquet files dlt falls back from merge to append, so the resource itself keeps one tick per key.
 """
 
 import sys
@@ -21,7 +21,7 @@ DAY_MS = 86_400_000
 dlt.config["runtime.dlthub_telemetry"] = False
 dlt.config["data_writer.compression"] = "zstd"
 dlt.config["data_writer.row_group_size"] = 122_880
-# The names of tables are kept as they are: snake case would make date_2026_11_19 of a day.
+# Keeps table names unchanged: snake case would turn a day into date_2026_11_19.
 dlt.config["schema.naming"] = "direct"
 
 
@@ -41,7 +41,7 @@ def ticks(pages: Path) -> Iterator[Any]:
     code = np.repeat(codes.astype(np.int32), [len(page) for page in t])
     t, p = np.concatenate(t), np.concatenate(p)
     day = t // DAY_MS
-    # The sort is stable, so of equal keys the last is the later file's.
+    # The sort is stable, so the last of equal keys comes from the later file.
     order = np.lexsort((t, code, day))
     code, t, p, day = code[order], t[order], p[order], day[order]
     last = np.append((code[1:] != code[:-1]) | (t[1:] != t[:-1]), True)
@@ -53,7 +53,7 @@ def ticks(pages: Path) -> Iterator[Any]:
             "t": pa.array(t[begin:end]).cast(pa.timestamp("ms", "UTC")),
             "p": p[begin:end],
         }
-        # A table a day: the layouts of dlt know the time of loading, not the time of a row.
+        # One table per day: dlt's layouts support the load time, not the time of a row.
         yield dlt.mark.with_table_name(pa.table(rows), f"date={np.datetime64(int(date), 'D')}")
 
 
@@ -63,7 +63,7 @@ def main(pages: Path, out: Path) -> None:
             "pages",
             pipelines_dir=state,
             dataset_name="ticks",
-            # No table's name has the separator: nothing to warn of.
+            # No table name contains the separator, so the warning does not apply.
             destination=dlt.destinations.filesystem(
                 str(out.resolve()), layout="{table_name}/{file_id}.{ext}", warn_unsafe_layout_separators=False
             ),

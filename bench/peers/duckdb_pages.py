@@ -26,7 +26,7 @@ def main(pages: Path, out: Path) -> None:
     for (day,) in db.execute("SELECT DISTINCT t // $1 AS day FROM ticks ORDER BY day", [DAY_MS]).fetchall():
         folder = out / f"ticks/date={date(1970, 1, 1) + timedelta(days=day)}"
         folder.mkdir(parents=True, exist_ok=True)
-        # One COPY a day: with PARTITION_BY the order would be lost.
+        # One COPY per day: PARTITION_BY would lose the order.
         db.execute(f"""
             COPY (
                 SELECT symbol, make_timestamp_ms(t)::TIMESTAMP_MS AS t, max_by(p, page) AS p

@@ -22,7 +22,7 @@ def read(file: Path) -> tuple[str, np.ndarray, np.ndarray]:
 
 
 def main(pages: Path, out: Path) -> None:
-    # Parsing holds the interpreter's lock: processes for it, threads for the writing.
+    # Parsing holds the GIL and needs processes; writing uses threads.
     with ProcessPoolExecutor() as pool:
         symbol, t, p = zip(*pool.map(read, sorted(pages.rglob("*.json"), key=str), chunksize=8))
     names, codes = np.unique(symbol, return_inverse=True)
@@ -33,7 +33,7 @@ def main(pages: Path, out: Path) -> None:
             "p": np.concatenate(p),
         }
     )
-    # The sort is stable, so of equal keys the last is the later file's; drop_duplicates and sort_values take longer.
+    # The sort is stable: the last of equal keys comes from the later file. drop_duplicates and sort_values are slower.
     ticks = ticks.iloc[np.lexsort((ticks["t"], ticks["symbol"].cat.codes))]
     ticks = ticks[(ticks["symbol"] != ticks["symbol"].shift(-1)) | (ticks["t"] != ticks["t"].shift(-1))]
 
@@ -46,7 +46,7 @@ def main(pages: Path, out: Path) -> None:
             schema=SCHEMA,
             compression="zstd",
             row_group_size=122_880,
-            # PyArrow's defaults, without a delta, take nearly twice the bytes.
+            # PyArrow's defaults, without delta encoding, need nearly twice the bytes.
             use_dictionary=["symbol", "p"],
             column_encoding={"t": "DELTA_BINARY_PACKED"},
         )

@@ -15,13 +15,13 @@ def read(file: Path) -> pl.DataFrame:
 
 
 def tidy(ticks: pl.DataFrame) -> pl.DataFrame:
-    """One symbol's ticks in the order of files; the sort is stable, so of equal times the last is the later file's."""
+    """One symbol's ticks in file order. The sort is stable: the last of equal times comes from the later file."""
     ticks = ticks.sort("t", maintain_order=True)
     return ticks.filter(pl.col("t").ne_missing(pl.col("t").shift(-1)))
 
 
 def main(pages: Path, out: Path) -> None:
-    # Polars leaves the interpreter's lock, so threads are enough for all cores.
+    # Polars releases the GIL, so threads can use all cores.
     with ThreadPoolExecutor() as pool:
         ticks = pl.concat(pool.map(read, sorted(pages.rglob("*.json"), key=str)))
         symbols = sorted(ticks.partition_by("symbol", as_dict=True).items())

@@ -1,9 +1,9 @@
-"""Times reading day partitions, each folder in its turn: python scan.py ROUNDS SYMBOLS NAME=FOLDER NAME=FOLDER …
+"""Times reading day partitions, the folders alternately: python scan.py ROUNDS SYMBOLS NAME=FOLDER NAME=FOLDER …
 
-Three queries, by DuckDB and by Polars: one symbol's day from all files, the same from the one file that it is in where
-the folder has a manifest that tells, both for SYMBOLS symbols of the day in the middle; and a summary of all ticks by
-symbol. Prints JSON: what was read, and for each query, engine and folder the milliseconds of each round; a round before
-these is not counted. Exit code 1 when two folders give different answers.
+Three queries, by DuckDB and by Polars: one symbol's day from all files; the same from its one file, if the folder has a
+manifest that names it; both for SYMBOLS symbols of the middle day; and a summary of all ticks by symbol. Prints JSON:
+what was read, and for each query, engine and folder the milliseconds of each round, after one warm-up round. Exit
+code 1 if two folders give different results.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def day_by_polars(folder: str, date: str, symbol: str, files: str = EVERYTHING) 
 
 
 def file_of(folder: str, date: str, symbol: str) -> str:
-    """The file that holds a symbol's day in an archive of ours, by the rule of the layout."""
+    """The file with a symbol's day in an oddslake archive, by the layout rule."""
     manifest = Path(folder, "manifest.json")
     if not manifest.exists():
         return EVERYTHING
@@ -62,7 +62,7 @@ def all_by_polars(folder: str) -> int:
 
 
 def chosen(folder: str, count: int) -> tuple[str, list[str]]:
-    """The day in the middle, and symbols of it from the one with the fewest ticks to the one with the most."""
+    """The middle day, and its symbols from the fewest ticks to the most."""
     files = duckdb_files(folder)
     dates = db.execute(f"SELECT DISTINCT date::VARCHAR FROM {files} ORDER BY 1").fetchall()
     date = dates[len(dates) // 2][0]
@@ -98,7 +98,7 @@ def main(rounds: int, count: int, folders: dict[str, str]) -> int:
     for round in range(rounds + 1):
         for query, engines in queries.items():
             for engine, read in engines.items():
-                # What ran before must not always slow the same one.
+                # Alternates the order, so that the previous run does not always slow the same folder.
                 for name, folder in turned(list(folders.items()), round):
                     begun = perf_counter()
                     answer = read(folder)

@@ -1,13 +1,14 @@
 import { createRandom, hashNumber } from '../base/random.ts';
 
 /**
- * How the order book of a symbol is told; the service documents no shape, and venues differ.
- * - `objects`: bids and asks of `{price, quantity}`, best first · `arrays`: of `[price, quantity]` · `text`: numbers as text
+ * Shapes of order book responses. The service documents no shape, and venues differ.
+ * - `objects`: bids and asks of `{price, quantity}`, best first · `arrays`: of `[price, quantity]` · `text`: numbers as
+ *   text
  * - `short`: buys and sells of `{p, q}`, under `book` · `shuffled`: levels in any order, under `data`
  * - `list`: two snapshots, the older one empty · `map`: from price to quantity, under `orderbook`, the time in ISO-8601
  * - `outcomes`: bids of YES and of NO, no asks · `dollars`: the same in dollars and in cents, under `orderbook`
- * - `no-time`: neither the book nor the answer says when it is from
- * - `cents`: bids of both outcomes in cents alone, which nobody can know to be cents
+ * - `no-time`: neither the book nor the response has a time
+ * - `cents`: bids of both outcomes in cents only, without anything that states the unit
  */
 export const bookShapes = [
   ...(['objects', 'arrays', 'text', 'short', 'shuffled', 'list', 'map', 'outcomes', 'dollars', 'no-time'] as const),
@@ -22,55 +23,58 @@ interface BookContent {
   readonly book: ReturnType<typeof createOrderBook>;
 }
 
-/** The age of the older snapshot of a list, in ms. */
+/** Age of the older snapshot of a list, ms. */
 export const olderSnapshotAgeMs = 60_000;
 
-/** The body of an answer in one of the shapes. */
+/** The response body in the given shape. */
 export function formatBook(shape: BookShape, { symbol, nowMs, book }: BookContent): string {
   return JSON.stringify(buildBookBody(shape, { symbol, nowMs, book }));
 }
 
 function buildBookBody(shape: BookShape, { symbol, nowMs, book: { bids, asks } }: BookContent): object {
-  const around = { symbol, generated_at: nowMs };
+  const envelope = { symbol, generated_at: nowMs };
   const noBids = asks.map(({ price, quantity }) => ({ price: computeComplement(price), quantity }));
   const cents = (levels: readonly BookLevel[]) => levels.map(({ price, quantity }) => [toCents(price), quantity]);
   switch (shape) {
     case 'objects':
-      return { ...around, t: nowMs, bids, asks };
+      return { ...envelope, t: nowMs, bids, asks };
     case 'arrays':
-      return { ...around, timestamp: nowMs, bids: toPairs(bids), asks: toPairs(asks) };
+      return { ...envelope, timestamp: nowMs, bids: toPairs(bids), asks: toPairs(asks) };
     case 'text':
-      return { ...around, timestamp: String(nowMs), bids: toTextLevels(bids), asks: toTextLevels(asks) };
+      return { ...envelope, timestamp: String(nowMs), bids: toTextLevels(bids), asks: toTextLevels(asks) };
     case 'short':
-      return { ...around, book: { time: nowMs, buys: toShortLevels(bids), sells: toShortLevels(asks) } };
+      return { ...envelope, book: { time: nowMs, buys: toShortLevels(bids), sells: toShortLevels(asks) } };
     case 'shuffled':
-      return { ...around, data: { t: nowMs, bids: shuffleLevels(bids, nowMs), asks: shuffleLevels(asks, nowMs + 1) } };
+      return {
+        ...envelope,
+        data: { t: nowMs, bids: shuffleLevels(bids, nowMs), asks: shuffleLevels(asks, nowMs + 1) },
+      };
     case 'list': {
       const older = { symbol, t: nowMs - olderSnapshotAgeMs, bids: [], asks: [] };
       return [{ symbol, t: nowMs, bids, asks }, older];
     }
     case 'map':
       return {
-        ...around,
+        ...envelope,
         orderbook: { t: new Date(nowMs).toISOString(), bids: toPriceMap(bids), asks: toPriceMap(asks) },
       };
     case 'outcomes':
-      return { ...around, t: nowMs, yes: toPairs(bids), no: toPairs(noBids) };
+      return { ...envelope, t: nowMs, yes: toPairs(bids), no: toPairs(noBids) };
     case 'dollars': {
       const dollars = {
         yes_dollars: toTextLevels(bids).map(toTextPair),
         no_dollars: toTextLevels(noBids).map(toTextPair),
       };
-      return { ...around, orderbook: { t: nowMs, yes: cents(bids), no: cents(noBids), ...dollars } };
+      return { ...envelope, orderbook: { t: nowMs, yes: cents(bids), no: cents(noBids), ...dollars } };
     }
     case 'no-time':
       return { symbol, bids, asks };
     case 'cents':
-      return { ...around, t: nowMs, yes: cents(bids), no: cents(noBids) };
+      return { ...envelope, t: nowMs, yes: cents(bids), no: cents(noBids) };
   }
 }
 
-/** What a price of thousandths leaves of 1. */
+/** 1 minus the price, exact to thousandths. */
 const computeComplement = (price: number): number => (1000 - Math.round(price * 1000)) / 1000;
 const toCents = (price: number): number => Math.round(price * 1000) / 10;
 
@@ -98,7 +102,7 @@ export interface BookLevel {
 
 const levelsPerSide = 5;
 
-/** A book around a price, best first: steps of a thousandth, nothing outside (0, 1); empty where the price is 0 or 1. */
+/** An order book around a price, best level first, in steps of 0.001 inside (0, 1). Empty if the price is 0 or 1. */
 export function createOrderBook(price: number | undefined, key: number, nowMs: number) {
   const middle = price === undefined || price <= 0 || price >= 1 ? undefined : Math.round(price * 1000);
   const side = (direction: 1 | -1): BookLevel[] =>

@@ -7,7 +7,7 @@ export interface SandboxMarket {
   readonly confidence: number;
   readonly category: string;
   readonly is_active: boolean;
-  /** A market of one venue names its symbol here, a matched one in `venues`. */
+  /** A market of one venue has its symbol here, a matched market in `venues`. */
   readonly source?: string;
   readonly symbol?: string;
   readonly venues?: readonly { readonly source: string; readonly ticker: string }[];
@@ -20,21 +20,24 @@ export interface SandboxMarket {
 }
 
 /**
- * Where ticks and markets come from. A feed holds the final truth and answers alike whenever it is asked;
- * what is late, changed or cut is decided after it.
+ * The source of ticks and markets. A feed holds the final data and returns the same for the same arguments at any time;
+ * lateness, revisions and page caps are applied afterwards.
  */
 export interface Feed {
-  /** Every symbol known at that moment, resolved ones included. */
+  /** Every symbol known at `nowMs`, resolved ones included. */
   symbols(nowMs: number): string[];
-  /** The window outside which the symbol has no tick; undefined where nobody knows the symbol at that moment. */
+  /** The window outside which the symbol has no ticks; undefined if the symbol is unknown at `nowMs`. */
   getLifetime(symbol: string, nowMs: number): Window | undefined;
-  /** All ticks of a symbol that `life` or `symbols` has known, in the window, by strictly rising `t`. The arrays may be shared: do not write. */
+  /**
+   * All ticks of a symbol in the window, strictly ascending by `t`. The symbol must be one that `getLifetime` or
+   * `symbols` returned before. The arrays may be shared: do not write.
+   */
   ticks(symbol: string, window: Window): TickColumns;
-  /** The markets a list may name at that moment, in their state of that moment. */
+  /** The markets that a list contains at `nowMs`, in their state at that time. */
   markets(nowMs: number): SandboxMarket[];
 }
 
-/** One after another; the same arrays where there is only one block. */
+/** Concatenates blocks in order; returns the arrays of a single block without a copy. */
 export function concatTicks(blocks: readonly TickColumns[]): TickColumns {
   if (blocks.length === 0) return emptyTicks;
   if (blocks.length === 1) return blocks[0]!;
@@ -50,13 +53,13 @@ export function concatTicks(blocks: readonly TickColumns[]): TickColumns {
   return { t, p };
 }
 
-/** Rows from `first` up to, not including, `end`; no copy. */
+/** Rows [first, end), without a copy. */
 export function sliceTicks(ticks: TickColumns, first: number, end: number): TickColumns {
   if (first === 0 && end === ticks.t.length) return ticks;
   return { t: ticks.t.subarray(first, end), p: ticks.p.subarray(first, end) };
 }
 
-/** The first row of the rising column with `t >= at`, looked for in [low, high). */
+/** The first row of the ascending column with `t >= at`, searched in [low, high). */
 export function findRow(t: Float64Array, at: number, low = 0, high = t.length): number {
   let first = low;
   let end = high;

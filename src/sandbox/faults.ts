@@ -1,13 +1,14 @@
 import { drawAt } from '../base/random.ts';
 
 /**
- * What can go wrong on purpose, one kind a request.
+ * Faults that the sandbox injects, one per request.
  * - a number: that status as problem+json; `429-seconds`, `503` carry `Retry-After: 1`, `429-date` an HTTP-date
- * - `reset`: the connection is reset before any header · `reset-body`: amid the body
- * - `half-body`: content-length names the whole, half comes · `half-body-close`: half, its end told by the close only
- * - `bad-json`: 200, unreadable · `html`: 200, a web page
- * - `stall`: nothing for stallMs, then the right answer · `slow-body`: half, nothing for stallMs, then the rest
- * - `wrong-symbol`: another symbol is echoed (ticks and order books) · `wrong-count`: `count` is one too many
+ * - `reset`: the connection is reset before any header · `reset-body`: within the body
+ * - `half-body`: half of the body that content-length announces · `half-body-close`: half of the body, ended by closing
+ *   the connection
+ * - `bad-json`: 200, malformed · `html`: 200, a web page
+ * - `stall`: nothing for stallMs, then the correct response · `slow-body`: half, nothing for stallMs, then the rest
+ * - `wrong-symbol`: echoes another symbol (ticks and order books) · `wrong-count`: `count` is one too high
  */
 export const faultKinds = [
   '429-seconds',
@@ -38,7 +39,7 @@ export interface FaultOptions {
   readonly faults: readonly FaultKind[];
 }
 
-/** What befalls the nth request: the same for the same seed. A kind that means nothing to the resource is left out. */
+/** The fault of the nth request, determined by the seed. Kinds that do not apply to the resource are skipped. */
 export function drawFault(n: number, resource: 'markets' | 'ticks' | 'orderbook', options: FaultOptions) {
   if (options.faultShare === 0 || drawAt(options.seed ^ 0x0fa17, n) >= options.faultShare) return undefined;
   const kinds = options.faults.filter(

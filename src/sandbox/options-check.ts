@@ -90,12 +90,12 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   },
   retentionMs: createNullableRule(createIntegerRule(1, latestMs)),
   replicaLagsMs: {
-    expected: 'lags of one replica or more, none of them negative',
+    expected: 'at least one lag, none of them negative',
     holds: (value) =>
       Array.isArray(value) && value.length > 0 && value.every((lag) => createIntegerRule(0, latestMs).holds(lag)),
   },
   gaps: {
-    expected: 'windows from..to, each of which ends after it begins',
+    expected: 'windows from..to, each with from before to',
     holds: (value) => Array.isArray(value) && value.every(({ from, to }: Window) => from < to),
   },
   marketsCap: createIntegerRule(0, 1_000_000),
@@ -129,18 +129,18 @@ const rules: { readonly [name in keyof SandboxOptions]: OptionRule } = {
   },
 };
 
-/** What was expected of an option in place of this value; null where it is one. */
+/** What the option expects instead of this value; null if the value is valid. */
 export const describeExpected = (name: keyof SandboxOptions, value: unknown): string | null =>
   rules[name].holds(value) ? null : rules[name].expected;
 
 /**
- * The given options over `base`; one given as undefined stays as it is.
- * @throws UsageError for an unknown name or a value out of bounds
+ * The given options over `base`; an undefined option keeps its value.
+ * @throws UsageError for an unknown name or an invalid value
  */
 export function checkSandboxOptions(given: Partial<SandboxOptions>, base = sandboxDefaults): SandboxOptions {
   const options: Record<string, unknown> = { ...base };
   for (const [name, value] of Object.entries(given)) {
-    if (!Object.hasOwn(rules, name)) throw new UsageError(`sandbox: there is no option ${name}`);
+    if (!Object.hasOwn(rules, name)) throw new UsageError(`sandbox: unknown option ${name}`);
     if (value === undefined) continue;
     const expected = describeExpected(name as keyof SandboxOptions, value);
     if (expected !== null) throw new UsageError(`sandbox: ${name} is ${JSON.stringify(value)}, expected ${expected}`);
@@ -149,7 +149,7 @@ export function checkSandboxOptions(given: Partial<SandboxOptions>, base = sandb
   return options as unknown as SandboxOptions;
 }
 
-/** As `checkSandboxOptions`, for a sandbox that runs: what is made once cannot change any more. */
+/** Like `checkSandboxOptions`, for a running sandbox: options that are fixed at the start cannot change. */
 export function applyOptionChanges(given: ChangeableOptions, base: SandboxOptions): SandboxOptions {
   const fixed = fixedOptions.find((name) => Object.hasOwn(given, name));
   if (fixed !== undefined) throw new UsageError(`sandbox: ${fixed} cannot change while it runs`);

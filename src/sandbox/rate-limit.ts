@@ -1,12 +1,12 @@
-/** How a limit counts. A refused request never counts. */
+/** How a limit counts. A refused request is never counted. */
 export const limiterKinds = ['sliding', 'fixed', 'bucket'] as const;
 export type LimiterKind = (typeof limiterKinds)[number];
 
-/** What a limit says to one request. */
+/** The decision of a limit on one request. */
 export interface RateLimitDecision {
-  /** Zero where the request may go on, else the milliseconds until one may. */
+  /** Zero if the request is allowed, else the milliseconds until one is. */
   readonly waitMs: number;
-  /** The limit, and what is left of it once this request is counted, until `resetMs` have passed. */
+  /** The limit, the requests left after this one, and the time until `resetMs` when that count resets. */
   readonly quota: number;
   readonly spanMs: number;
   readonly remaining: number;
@@ -14,12 +14,13 @@ export interface RateLimitDecision {
 }
 
 /**
- * A limit on requests. Below one a second, or for a broken rate, the span grows until a whole number of requests fits:
- * 2.5 a second are three in 1.2 s.
- * - `sliding`: in any span · `fixed`: in each span since the start · `bucket`: holds a span's worth, fills steadily
+ * A limit on requests. For rates below one per second and fractional rates the period grows until a whole number of
+ * requests fits: 2.5 per second are three in 1.2 s.
+ * - `sliding`: in any period · `fixed`: in each period since the start · `bucket`: holds one period's requests and
+ *   refills steadily
  */
 export function createRateLimit() {
-  const taken = createSlidingCount();
+  const counter = createSlidingCount();
   const fixed = { span: Number.NaN, taken: 0 };
   const bucket = { tokens: Number.POSITIVE_INFINITY, atMs: 0 };
 
@@ -42,33 +43,33 @@ export function createRateLimit() {
   }
 
   function slidingVerdict(nowMs: number, quota: number, spanMs: number): RateLimitDecision {
-    const isOpen = taken.within(nowMs, spanMs) < quota;
-    if (isOpen) taken.add(nowMs);
-    const resetMs = taken.earliest()! + spanMs - nowMs;
-    return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: quota - taken.within(nowMs, spanMs), resetMs };
+    const isOpen = counter.within(nowMs, spanMs) < quota;
+    if (isOpen) counter.add(nowMs);
+    const resetMs = counter.earliest()! + spanMs - nowMs;
+    return { waitMs: isOpen ? 0 : resetMs, quota, spanMs, remaining: quota - counter.within(nowMs, spanMs), resetMs };
   }
 
-  const verdicts = { sliding: slidingVerdict, fixed: fixedVerdict, bucket: bucketVerdict };
+  const decisions = { sliding: slidingVerdict, fixed: fixedVerdict, bucket: bucketVerdict };
   return {
     /** Counts a request at monotonic `nowMs`, or refuses it. */
     take(nowMs: number, perSecond: number, kind: LimiterKind): RateLimitDecision {
       const quota = Math.ceil(perSecond);
-      return verdicts[kind](nowMs, quota, (quota / perSecond) * 1000);
+      return decisions[kind](nowMs, quota, (quota / perSecond) * 1000);
     },
   };
 }
 
-/** How an answer tells of the limit: not at all, as the IETF draft has it from version 8 on, as its versions 3 to 6, or as X-. */
+/** Headers that state the limit: none, the IETF draft since version 8, its versions 3 to 6, or X-RateLimit. */
 export const rateHeaderForms = ['none', 'draft', 'old', 'x'] as const;
 export type RateHeaderForm = (typeof rateHeaderForms)[number];
 
-/** Headers in that form; X-RateLimit-Reset is a moment in epoch seconds. */
+/** The headers in that form; X-RateLimit-Reset is in epoch seconds. */
 export function formatRateHeaders(
-  verdict: RateLimitDecision,
+  decision: RateLimitDecision,
   form: RateHeaderForm,
   nowMs: number,
 ): Record<string, string> {
-  const { quota, spanMs, remaining, resetMs } = verdict;
+  const { quota, spanMs, remaining, resetMs } = decision;
   const reset = Math.ceil(resetMs / 1000);
   const span = spanMs / 1000;
   switch (form) {
@@ -92,7 +93,7 @@ export function formatRateHeaders(
   }
 }
 
-/** Counts events inside a span that ends now: (now - spanMs, now]. Times must not fall. */
+/** Counts events inside a period that ends now: (now - spanMs, now]. Times must not decrease. */
 export function createSlidingCount() {
   let times: number[] = [];
   let oldest = 0;
@@ -100,7 +101,7 @@ export function createSlidingCount() {
     add(atMs: number): void {
       times.push(atMs);
     },
-    /** Events in the span; older ones are forgotten. */
+    /** Number of events in the period; drops older ones. */
     within(nowMs: number, spanMs: number): number {
       while (oldest < times.length && times[oldest]! <= nowMs - spanMs) oldest++;
       if (oldest > 1024 && oldest * 2 > times.length) {
@@ -109,7 +110,7 @@ export function createSlidingCount() {
       }
       return times.length - oldest;
     },
-    /** When the earliest event still in the span happened; undefined without one. */
+    /** Time of the earliest event in the period; undefined if there is none. */
     earliest: (): number | undefined => times[oldest],
   };
 }

@@ -2,32 +2,34 @@ import { UsageError } from '../base/errors.ts';
 import { emptyTicks } from '../base/ticks.ts';
 import { type Feed, findRow, type SandboxMarket } from './data-source.ts';
 
-/** A recording in memory: the ticks of `symbols[i]` are the rows `offsets[i]` up to, not including, `offsets[i + 1]`. */
+/** A recording in memory: the ticks of `symbols[i]` are the rows [offsets[i], offsets[i + 1]). */
 export interface Recording {
   readonly symbols: readonly string[];
   readonly offsets: Uint32Array | readonly number[];
-  /** Epoch milliseconds, strictly rising within a symbol. */
+  /** Epoch milliseconds, strictly ascending within a symbol. */
   readonly t: Float64Array;
   readonly p: Float64Array;
-  /** Rows with `symbol` and, where known, `question`, `category`, `n_snaps`, `resolved_yes` (1, 0 or null). */
+  /** Rows with `symbol` and, if known, `question`, `category`, `n_snaps`, `resolved_yes` (1, 0 or null). */
   readonly markets: readonly unknown[];
 }
 
 export interface RecordedFeedOptions {
-  /** `own` keeps the dates; `end-now` moves them by whole minutes so that the last tick is at `nowMs` or just before. */
+  /**
+   * `own` keeps the times; `end-now` shifts them by whole minutes so that the last tick is at `nowMs` or just before.
+   */
   readonly shift: 'own' | 'end-now';
   readonly nowMs: number;
 }
 
 /**
- * A recording as the upstream. Every symbol is known and listed at any time; one that was resolved turns inactive with
+ * A feed that replays a recording. Every symbol is known and listed at any time; a resolved one becomes inactive with
  * its last tick.
- * @throws UsageError where the columns do not fit one another
+ * @throws UsageError if the columns do not match
  */
 export function createRecordedFeed(recording: Recording, options: RecordedFeedOptions): Feed {
   const { symbols, offsets, t, p } = recording;
   if (offsets.length !== symbols.length + 1 || offsets.at(-1) !== t.length || p.length !== t.length) {
-    throw new UsageError('recording: symbols, offsets, t and p do not fit one another');
+    throw new UsageError('recording: symbols, offsets, t and p do not match');
   }
   const shiftMs = options.shift === 'own' ? 0 : floorToMinutes(options.nowMs - findMax(t));
   const index = new Map(symbols.map((symbol, i) => [symbol, i]));
@@ -52,8 +54,8 @@ export function createRecordedFeed(recording: Recording, options: RecordedFeedOp
     markets: (nowMs) =>
       symbols.map((symbol, i) => {
         const hasTicks = offsets[i]! < offsets[i + 1]!;
-        const life = hasTicks ? { firstMs: firstOf(i), lastMs: lastOf(i) } : undefined;
-        return toSandboxMarket(symbol, described.get(symbol), life, nowMs);
+        const ends = hasTicks ? { firstMs: firstOf(i), lastMs: lastOf(i) } : undefined;
+        return toSandboxMarket(symbol, described.get(symbol), ends, nowMs);
       }),
   };
 }
@@ -61,14 +63,14 @@ export function createRecordedFeed(recording: Recording, options: RecordedFeedOp
 function toSandboxMarket(
   symbol: string,
   row: unknown,
-  life: { readonly firstMs: number; readonly lastMs: number } | undefined,
+  ends: { readonly firstMs: number; readonly lastMs: number } | undefined,
   nowMs: number,
 ): SandboxMarket {
   const question = getField(row, 'question');
   const category = getField(row, 'category');
   const snapshots = toFiniteNumber(getField(row, 'n_snaps'));
   const outcome = toFiniteNumber(getField(row, 'resolved_yes'));
-  const resolution = life !== undefined && outcome !== undefined && nowMs > life.lastMs ? life.lastMs : undefined;
+  const resolution = ends !== undefined && outcome !== undefined && nowMs > ends.lastMs ? ends.lastMs : undefined;
   return {
     canonical_id: symbol,
     confidence: 1,
@@ -77,7 +79,7 @@ function toSandboxMarket(
     source: 'polymarket',
     symbol,
     ...(typeof question === 'string' ? { question } : {}),
-    ...(life === undefined ? {} : { opens_at: life.firstMs }),
+    ...(ends === undefined ? {} : { opens_at: ends.firstMs }),
     ...(resolution === undefined ? {} : { closes_at: resolution, resolved_at: resolution, outcome: outcome! }),
     ...(snapshots === undefined ? {} : { snapshots }),
   };
@@ -87,14 +89,14 @@ function getField(row: unknown, name: string): unknown {
   return typeof row === 'object' && row !== null ? (row as Record<string, unknown>)[name] : undefined;
 }
 
-/** Numbers as the readers of Parquet give them, bigint included. */
+/** Converts a number of a Parquet reader, possibly a bigint. */
 function toFiniteNumber(value: unknown): number | undefined {
   const number = typeof value === 'bigint' || typeof value === 'boolean' ? Number(value) : value;
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
 function findMax(t: Float64Array): number {
-  return t.length === 0 ? 0 : t.reduce((most, at) => Math.max(most, at));
+  return t.length === 0 ? 0 : t.reduce((max, at) => Math.max(max, at));
 }
 
 function floorToMinutes(ms: number): number {

@@ -1,13 +1,13 @@
 import { paths as service } from '../contract/paths.ts';
 
-/** A whole answer before it goes over the wire, so that faults can tear it. */
+/** A complete response before it is sent, so that faults can truncate it. */
 export interface SandboxResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Usable ticks in the body, repeats included. */
+  /** Usable ticks in the body, duplicates included. */
   readonly rows?: number;
-  /** How long the client is asked to stay away, milliseconds from now. */
+  /** Retry-After of the response, milliseconds from now. */
   readonly holdMs?: number;
 }
 
@@ -30,7 +30,7 @@ export function createJsonResponse(body: string, rows = 0): SandboxResponse {
   return { status: 200, headers: { 'content-type': 'application/json' }, body, rows };
 }
 
-/** An error as RFC 9457 has it. */
+/** An error as problem details (RFC 9457). */
 export function createProblem(
   status: number,
   detail: string,
@@ -41,8 +41,8 @@ export function createProblem(
 }
 
 /**
- * An error that asks the client to stay away for `waitMs`, rounded up to whole seconds of Retry-After; as a date
- * (RFC 9110) it names the first whole second after that.
+ * A problem with a Retry-After of `waitMs`, rounded up to whole seconds; as a date (RFC 9110) it is the first whole
+ * second after it.
  */
 export function createRetryAfterProblem(
   status: number,
@@ -63,11 +63,11 @@ export function createRetryAfterProblem(
   };
 }
 
-/** What the sandbox answers to: the service interface's own read routes, and one of its own. */
+/** Routes of the sandbox: the read routes of the service interface, and one of its own. */
 export const sandboxPaths = {
   markets: service.markets,
   ticks: service.ticks,
   orderbook: service.orderbook,
-  /** Counters of this sandbox; no key needed, never counted, limited or faulted. */
+  /** Counters of this sandbox. Needs no key and is never counted, limited or faulted. */
   stats: '/sandbox/stats',
 } as const;

@@ -17,14 +17,14 @@ import {
 } from './tick-behavior.ts';
 import { type ElementKind, formatTickPage, pageLayouts, type SandboxTickPage } from './tick-page.ts';
 
-/** What a route sees: the feed, the sandbox's moment, and which untruth is asked for. */
+/** Inputs of a route: the feed, the sandbox's current time, and the options. */
 export interface RouteContext {
   readonly feed: Feed;
   readonly options: SandboxOptions;
   readonly nowMs: number;
   /** Number of the request, from 0. */
   readonly requestNumber: number;
-  /** Number of the tick request among those of its symbol, from 1. */
+  /** Number of the tick request for its symbol, from 1. */
   readonly symbolRequestNumber: number;
   readonly bodyFault: 'wrong-symbol' | 'wrong-count' | undefined;
 }
@@ -45,7 +45,7 @@ export function handleMarkets(query: URLSearchParams, context: RouteContext): Sa
   return createJsonResponse(JSON.stringify({ markets, count, total: matching.length, view, generated_at: nowMs }));
 }
 
-/** The narrower slice: closing within a day, or closed and waiting for its outcome. */
+/** The narrower list: markets that close within a day, or are closed and not resolved. */
 function isResolving(market: SandboxMarket, nowMs: number): boolean {
   if (!market.is_active) return market.outcome === undefined;
   return market.closes_at !== undefined && market.closes_at - nowMs <= dayMs;
@@ -67,13 +67,13 @@ export function handleTicks(query: URLSearchParams, context: RouteContext): Sand
   if (from !== undefined && to !== undefined && from > to) return createProblem(400, 'from must not be after to');
   const page = createTickPage(feed, { symbol, from, to, limit }, context.symbolRequestNumber, nowMs, options);
   const layout = options.layout === 'mixed' ? pageLayouts[context.requestNumber % pageLayouts.length]! : options.layout;
-  const told = {
+  const body = {
     ...page,
     symbol: context.bodyFault === 'wrong-symbol' ? `${symbol}-X` : symbol,
     count: page.count + (context.bodyFault === 'wrong-count' ? 1 : 0),
   };
   const usable = page.kinds?.filter((kind) => kind === 'tick').length ?? page.count;
-  return createJsonResponse(formatTickPage(told, layout), context.bodyFault === undefined ? usable : 0);
+  return createJsonResponse(formatTickPage(body, layout), context.bodyFault === undefined ? usable : 0);
 }
 
 export function handleOrderbook(query: URLSearchParams, context: RouteContext): SandboxResponse {
@@ -85,9 +85,9 @@ export function handleOrderbook(query: URLSearchParams, context: RouteContext): 
   const window = { from: 0, to: nowMs };
   const last = readVisibleTicks(feed, { symbol, window, asOfMs: nowMs }, { side: 'latest', rowsMax: 1 }, options);
   const book = createOrderBook(last.ticks.p[0], hashText(options.seed, symbol), nowMs);
-  const told = context.bodyFault === 'wrong-symbol' ? `${symbol}-X` : symbol;
+  const symbolShown = context.bodyFault === 'wrong-symbol' ? `${symbol}-X` : symbol;
   const shape = options.bookShapes[context.requestNumber % options.bookShapes.length]!;
-  return createJsonResponse(formatBook(shape, { symbol: told, nowMs, book }));
+  return createJsonResponse(formatBook(shape, { symbol: symbolShown, nowMs, book }));
 }
 
 function requireSymbol(query: URLSearchParams, { feed, options, nowMs }: RouteContext): string | SandboxResponse {
@@ -114,12 +114,12 @@ export interface TickQuery {
   readonly limit: number | undefined;
 }
 
-/** Symbols with caps of their own have one of so many. */
+/** Number of different caps with `capBySymbol`. */
 const symbolCapsMax = 4;
 
 /**
- * One page as the service would cut, order and repeat it.
- * @param n which tick request of the symbol it is, from 1: with the seed, all that is drawn for it
+ * One page, cut, ordered and with repeats as the service would send it.
+ * @param n number of the tick request for the symbol, from 1; with the seed it determines every draw
  */
 export function createTickPage(
   feed: Feed,
@@ -175,14 +175,14 @@ interface VisibleRow {
   readonly p: number;
 }
 
-/** Looks for visible ticks of a symbol; none lies in a gap. */
+/** Reads the visible ticks of a symbol, without those in gaps. */
 function createVisibleReader(feed: Feed, symbol: string, asOfMs: number, options: SandboxOptions) {
   return (window: Window, part: Parameters<typeof readVisibleTicks>[2]): VisibleRow[] => {
     if (window.from >= window.to) return [];
     const { gaps } = options;
-    // Ticks in gaps are no part of the rows that are enough.
-    const wanted = gaps.length === 0 ? part : { ...part, rowsMax: Number.POSITIVE_INFINITY };
-    const { t, p } = readVisibleTicks(feed, { symbol, window, asOfMs }, wanted, options).ticks;
+    // Ticks in gaps do not count toward the requested rows.
+    const limits = gaps.length === 0 ? part : { ...part, rowsMax: Number.POSITIVE_INFINITY };
+    const { t, p } = readVisibleTicks(feed, { symbol, window, asOfMs }, limits, options).ticks;
     const rows = Array.from(t, (time, i) => ({ t: time, p: p[i]! }));
     return rows.filter((row) => !gaps.some((gap) => isWithin(row.t, gap)));
   };

@@ -15,34 +15,34 @@ import { createStatsRecorder, type SandboxStats } from './stats.ts';
 
 export interface SandboxDeps {
   readonly clock: Clock;
-  /** Ticks and markets; without one they are simulated from the options. */
+  /** Source of ticks and markets. Default: simulated from the options. */
   readonly feed?: Feed;
 }
 
 export interface Sandbox {
-  /** Origin, without a slash at the end. */
+  /** Origin, without a trailing slash. */
   readonly url: string;
   stats(): SandboxStats;
-  /** Symbols known by now, resolved ones included. */
+  /** Symbols known now, resolved ones included. */
   symbols(): string[];
   /**
-   * The ticks of a window as far as they can be seen at `asOfMs` (default: now), by rising time. A moment far ahead
-   * gives the final truth, of ticks yet to come too.
-   * @throws UsageError for a symbol unknown now
+   * The ticks of a window visible at `asOfMs` (default: now), ascending by time. A time far in the future returns the
+   * final data, future ticks included.
+   * @throws UsageError if the symbol is unknown now
    */
   readTruth(symbol: string, window: Window, asOfMs?: number): TickColumns;
   /**
-   * Changes options while it runs: another key revokes the old one, another `nowMs` moves time.
-   * @throws UsageError for a bad value, and for what is fixed at the start
+   * Changes options at run time: another key revokes the old one, another `nowMs` moves the clock.
+   * @throws UsageError for an invalid value or an option that is fixed at the start
    */
   set(changes: ChangeableOptions): void;
-  /** Ends every connection and wait, then the server; may be called again. */
+  /** Closes every connection, cancels every wait and stops the server. May be called again. */
   stop(): Promise<void>;
 }
 
 /**
  * Serves the upstream's read interface on 127.0.0.1.
- * @throws UsageError for bad options; the system's error where the port is taken
+ * @throws UsageError for invalid options; the system's error if the port is in use
  */
 export async function startSandbox(given: Partial<SandboxOptions>, { clock, feed }: SandboxDeps): Promise<Sandbox> {
   let options = checkSandboxOptions(given);

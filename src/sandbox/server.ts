@@ -28,7 +28,7 @@ export interface ServerContext {
   readonly stopping: AbortSignal;
 }
 
-/** Answers one request after another; every wait ends when the sandbox stops. */
+/** Answers requests; every wait ends when the sandbox stops. */
 export function createRequestListener(parts: ServerContext) {
   const limit = createRateLimit();
   let requests = 0;
@@ -44,16 +44,16 @@ export function createRequestListener(parts: ServerContext) {
     const call = { request, response, tracker: exchange };
     try {
       const options = parts.options();
-      const asked = checkRequest(request, path, parts);
-      const verdict = asked === undefined ? takeRateLimit(parts, limit) : undefined;
-      if (verdict !== undefined) {
+      const problem = checkRequest(request, path, parts);
+      const decision = problem === undefined ? takeRateLimit(parts, limit) : undefined;
+      if (decision !== undefined) {
         for (const [name, value] of Object.entries(
-          formatRateHeaders(verdict, options.rateHeaders, parts.clock.nowMs()),
+          formatRateHeaders(decision, options.rateHeaders, parts.clock.nowMs()),
         )) {
           response.setHeader(name, value);
         }
       }
-      const refusal = asked ?? createThrottledResponse(parts, verdict);
+      const refusal = problem ?? createThrottledResponse(parts, decision);
       if (parts.options().latencyMs > 0) await parts.clock.sleep(parts.options().latencyMs, parts.stopping);
       if (refusal !== undefined) sendResponse(call, refusal, false);
       else {
@@ -68,7 +68,7 @@ export function createRequestListener(parts: ServerContext) {
   };
 }
 
-/** Counts a tick request of a symbol, from 1; unknown symbols are not kept. */
+/** Counts a tick request of a symbol, from 1. Unknown symbols are not stored. */
 function countSymbolRequest(counts: Map<string, number>, symbol: string, { feed, nowMs }: ServerContext): number {
   const count = (counts.get(symbol) ?? 0) + 1;
   if (feed.getLifetime(symbol, nowMs()) !== undefined) counts.set(symbol, count);
@@ -80,11 +80,11 @@ function parseTarget(request: IncomingMessage): { readonly path: string; readonl
   return { path, query: new URLSearchParams(query) };
 }
 
-/** What is wrong with a request whatever it asks for: path, method, key, in this order. */
+/** Checks path, method and key, in this order; returns the problem, if any. */
 function checkRequest(request: IncomingMessage, path: string, parts: ServerContext): SandboxResponse | undefined {
   const options = parts.options();
   if (!routes.has(path)) return createProblem(404, 'no such path');
-  if (request.method !== 'GET') return createProblem(405, 'only GET is answered', { allow: 'GET' });
+  if (request.method !== 'GET') return createProblem(405, 'only GET is supported', { allow: 'GET' });
   if (request.headers.authorization !== `Bearer ${options.key}`) {
     return createProblem(401, 'a market data key is required', { 'www-authenticate': 'Bearer' });
   }
@@ -102,10 +102,10 @@ function takeRateLimit(
 
 function createThrottledResponse(
   { options, clock }: ServerContext,
-  verdict: RateLimitDecision | undefined,
+  decision: RateLimitDecision | undefined,
 ): SandboxResponse | undefined {
-  if (verdict === undefined || verdict.waitMs === 0) return undefined;
-  return createRetryAfterProblem(429, verdict.waitMs, options().retryAfter, clock.nowMs());
+  if (decision === undefined || decision.waitMs === 0) return undefined;
+  return createRetryAfterProblem(429, decision.waitMs, options().retryAfter, clock.nowMs());
 }
 
 interface RouteRequest {
@@ -129,66 +129,66 @@ async function handleRoute(
   if (fault !== undefined) stats.fault(fault);
   const sleep = (ms: number) => clock.sleep(ms, parts.stopping);
 
-  const instead = createFaultResponse(fault, clock.nowMs());
-  if (instead !== undefined) return sendResponse(call, instead, options.gzip);
+  const replacement = createFaultResponse(fault, clock.nowMs());
+  if (replacement !== undefined) return sendResponse(call, replacement, options.gzip);
   if (fault === 'stall') await sleep(options.stallMs);
-  const untruth = fault === 'wrong-symbol' || fault === 'wrong-count' ? fault : undefined;
-  const answer = reshapeResponse(
+  const contentFault = fault === 'wrong-symbol' || fault === 'wrong-count' ? fault : undefined;
+  const reply = reshapeResponse(
     route.name,
-    route.answer(query, { feed, options, nowMs: nowMs(), requestNumber, symbolRequestNumber, bodyFault: untruth }),
+    route.answer(query, { feed, options, nowMs: nowMs(), requestNumber, symbolRequestNumber, bodyFault: contentFault }),
     options,
   );
-  if (isTruncationFault(fault)) return sendTruncated(call, answer, fault, sleep);
-  if (fault === 'slow-body') return sendSlowly(call, answer, () => sleep(options.stallMs));
-  sendResponse(call, fault === 'bad-json' ? garbleBody(answer) : answer, options.gzip);
+  if (isTruncationFault(fault)) return sendTruncated(call, reply, fault, sleep);
+  if (fault === 'slow-body') return sendSlowly(call, reply, () => sleep(options.stallMs));
+  sendResponse(call, fault === 'bad-json' ? garbleBody(reply) : reply, options.gzip);
 }
 
-/** The same bytes but for the last, which closes what was not open. */
-function garbleBody(answer: SandboxResponse): SandboxResponse {
-  return { ...answer, body: answer.body.replace(/\}$/, ']'), rows: 0 };
+/** The same bytes without the last one, which closes the JSON. */
+function garbleBody(reply: SandboxResponse): SandboxResponse {
+  return { ...reply, body: reply.body.replace(/\}$/, ']'), rows: 0 };
 }
 
-/** One request and the way to answer it. */
+/** One request and its response. */
 export interface HttpCall {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly tracker: RequestTracker;
 }
 
-/** Below this many characters gzip gains nothing. */
+/** Minimum body length for gzip, characters. */
 const gzipCharactersMin = 1_000;
 
-/** Sends a whole answer, if the client is still there. */
-export function sendResponse({ request, response, tracker }: HttpCall, answer: SandboxResponse, gzip: boolean): void {
+/** Sends a whole response unless the client has disconnected. */
+export function sendResponse({ request, response, tracker }: HttpCall, reply: SandboxResponse, gzip: boolean): void {
   if (response.destroyed) {
     tracker.noteResponse('gone');
     return;
   }
-  const accepts = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''));
-  const packed = gzip && accepts && answer.body.length >= gzipCharactersMin;
-  const body = packed ? gzipSync(answer.body, { level: 1 }) : Buffer.from(answer.body);
-  response.writeHead(answer.status, {
-    ...answer.headers,
+  const acceptsGzip = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''));
+  const packed = gzip && acceptsGzip && reply.body.length >= gzipCharactersMin;
+  const body = packed ? gzipSync(reply.body, { level: 1 }) : Buffer.from(reply.body);
+  response.writeHead(reply.status, {
+    ...reply.headers,
     ...(packed ? { 'content-encoding': 'gzip' } : {}),
     'content-length': body.length,
   });
-  tracker.noteResponse(String(answer.status), answer);
+  tracker.noteResponse(String(reply.status), reply);
   response.end(body);
 }
 
-/** Sends half an answer, waits, and sends the rest if the client is still there. */
-export async function sendSlowly(call: HttpCall, answer: SandboxResponse, wait: () => Promise<void>): Promise<void> {
+/** Sends half of a response, waits, and sends the rest unless the client has disconnected. */
+export async function sendSlowly(call: HttpCall, reply: SandboxResponse, wait: () => Promise<void>): Promise<void> {
   const { response, tracker } = call;
-  const body = Buffer.from(answer.body);
-  response.writeHead(answer.status, { ...answer.headers, 'content-length': body.length });
+  const body = Buffer.from(reply.body);
+  response.writeHead(reply.status, { ...reply.headers, 'content-length': body.length });
   response.write(body.subarray(0, body.length >> 1));
   await wait();
   if (response.destroyed) return tracker.noteResponse('gone');
-  tracker.noteResponse(String(answer.status), answer);
+  tracker.noteResponse(String(reply.status), reply);
   response.end(body.subarray(body.length >> 1));
 }
 
-/** Faults that lie in how an answer goes over the wire. */
+/** Faults of the transmission. */
 export const truncationFaults = ['reset', 'reset-body', 'half-body', 'half-body-close'] as const satisfies FaultKind[];
 
 export type TruncationFault = (typeof truncationFaults)[number];
@@ -197,30 +197,30 @@ export function isTruncationFault(kind: FaultKind | undefined): kind is Truncati
   return (truncationFaults as readonly (FaultKind | undefined)[]).includes(kind);
 }
 
-/** Long enough for the half to leave before the reset, which would discard it. */
+/** Delay before a reset, ms. Without it the reset would discard the half already sent. */
 const resetDelayMs = 20;
 
 /**
- * Sends part of an answer and ends the connection. Written to the socket itself, as ServerResponse would mend what is
- * to be broken: it adds a chunked end, and it refuses a body shorter than its content-length.
+ * Sends part of a response and ends the connection. Writes to the socket directly, because ServerResponse would repair
+ * the fault: it adds a chunked end, and it refuses a body shorter than its content-length.
  */
 export async function sendTruncated(
   { response, tracker }: HttpCall,
-  answer: SandboxResponse,
+  reply: SandboxResponse,
   kind: TruncationFault,
   sleep: (ms: number) => Promise<void>,
 ): Promise<void> {
   const socket = response.socket;
   if (socket === null) return tracker.noteResponse('gone');
-  tracker.noteResponse(kind === 'reset' ? 'reset' : String(answer.status));
+  tracker.noteResponse(kind === 'reset' ? 'reset' : String(reply.status));
   if (kind === 'reset') {
     socket.resetAndDestroy();
     return;
   }
-  const body = Buffer.from(answer.body);
+  const body = Buffer.from(reply.body);
   const length = kind === 'half-body-close' ? [] : [`content-length: ${body.length}`];
-  const fields = Object.entries(answer.headers).map(([name, value]) => `${name}: ${value}`);
-  const head = [`HTTP/1.1 ${answer.status} Torn`, ...fields, ...length, 'connection: close', '', ''].join('\r\n');
+  const fields = Object.entries(reply.headers).map(([name, value]) => `${name}: ${value}`);
+  const head = [`HTTP/1.1 ${reply.status} Torn`, ...fields, ...length, 'connection: close', '', ''].join('\r\n');
   await writeBytes(socket, Buffer.concat([Buffer.from(head), body.subarray(0, body.length >> 1)]));
   if (kind === 'reset-body') {
     await sleep(resetDelayMs);
@@ -231,13 +231,13 @@ export async function sendTruncated(
 }
 
 function writeBytes(socket: Socket, bytes: Buffer): Promise<void> {
-  // The client may be gone before it: that is its affair, so the error is not looked at.
+  // The client may have disconnected: ignore the error.
   return new Promise((resolve) => {
     socket.write(bytes, () => resolve());
   });
 }
 
-/** The answer that a fault puts in the place of the right one; undefined for faults of other kinds. */
+/** The response that a fault puts in place of the correct one; undefined for other faults. */
 export function createFaultResponse(fault: FaultKind | undefined, nowMs: number): SandboxResponse | undefined {
   switch (fault) {
     case '429-seconds':
@@ -251,7 +251,7 @@ export function createFaultResponse(fault: FaultKind | undefined, nowMs: number)
     case '500':
     case '502':
     case '504':
-      return createProblem(Number(fault), 'a fault asked for');
+      return createProblem(Number(fault), 'injected fault');
     case 'html':
       return {
         status: 200,
@@ -263,29 +263,29 @@ export function createFaultResponse(fault: FaultKind | undefined, nowMs: number)
   }
 }
 
-/** The answer of a route with the fields changed that are asked to be; see SandboxOptions. */
+/** The response of a route with the fields changed that `reshape` names; see SandboxOptions. */
 export function reshapeResponse(
   route: 'markets' | 'ticks' | 'orderbook',
-  answer: SandboxResponse,
+  reply: SandboxResponse,
   { reshape }: SandboxOptions,
 ): SandboxResponse {
   const changes = Object.entries(reshape).filter(([field]) => field.startsWith(`${route}:`));
-  if (changes.length === 0 || answer.status !== 200) return answer;
-  const body: unknown = JSON.parse(answer.body);
-  for (const [field, how] of changes) changeField(body, field.slice(route.length + 1).split('/'), how);
-  return { ...answer, body: JSON.stringify(body) };
+  if (changes.length === 0 || reply.status !== 200) return reply;
+  const body: unknown = JSON.parse(reply.body);
+  for (const [field, change] of changes) changeField(body, field.slice(route.length + 1).split('/'), change);
+  return { ...reply, body: JSON.stringify(body) };
 }
 
-function changeField(value: unknown, [name, ...rest]: string[], how: string): void {
+function changeField(value: unknown, [name, ...rest]: string[], change: string): void {
   if (typeof value !== 'object' || value === null || name === undefined) return;
   const members = value as Record<string, unknown>;
   for (const key of name === '*' ? Object.keys(members) : [name]) {
     if (!Object.hasOwn(members, key)) continue;
-    if (rest.length > 0) changeField(members[key], rest, how);
-    else if (how === 'null') members[key] = null;
-    else if (how === 'text') members[key] = String(members[key]);
+    if (rest.length > 0) changeField(members[key], rest, change);
+    else if (change === 'null') members[key] = null;
+    else if (change === 'text') members[key] = String(members[key]);
     else {
-      if (how.startsWith('=')) members[how.slice(1)] = members[key];
+      if (change.startsWith('=')) members[change.slice(1)] = members[key];
       delete members[key];
     }
   }

@@ -10,7 +10,7 @@ export type Simulation = Pick<
 >;
 
 export interface SimulatedMarket {
-  /** Root of everything random about it. */
+  /** Seed of everything random about the market. */
   readonly key: number;
   readonly canonicalId: string;
   readonly category: string;
@@ -28,22 +28,22 @@ export interface SimulatedSymbol {
   readonly symbol: string;
   readonly source: 'kalshi' | 'polymarket';
   readonly key: number;
-  /** Prices are whole numbers of 1 / gridParts. */
+  /** Prices are multiples of 1 / gridParts. */
   readonly gridParts: 100 | 1000;
-  /** How busy it is: 1 is the mean over all symbols. */
+  /** Relative activity: 1 is the mean over all symbols. */
   readonly weight: number;
   /** Times of the last ticks, at the outcome: the first is the market's resolvedAt. */
   readonly finalTimes: readonly number[];
 }
 
-/** Every fourth slot may hold markets of half a day, the others have longer ones. */
+/** Every fourth slot may hold markets of half a day; the others are longer. */
 const briefDaysMin = 0.5;
 const usualDaysMin = 4;
 /** How long a market stays on the list after it closed. */
 const lingerMs = 2 * dayMs;
 const weightMax = 8;
 
-/** A slot holds one market after another: as time passes every slot has one that opens, closes, resolves. */
+/** A slot holds one market after another, each of which opens, closes and resolves. */
 export function createSlotMarket(slot: number, n: number, simulation: Simulation): SimulatedMarket {
   const { seed } = simulation;
   const { periodMs, offsetMs, lifeMs } = computeSlotRhythm(slot, simulation);
@@ -69,7 +69,7 @@ export function createSlotMarket(slot: number, n: number, simulation: Simulation
   };
 }
 
-/** When the markets of a slot follow one another: the nth opens at offsetMs + n * periodMs and is open for lifeMs. */
+/** Schedule of a slot: the nth market opens at offsetMs + n * periodMs and is open for lifeMs. */
 export function computeSlotRhythm(slot: number, { seed, activeShare, lifeDaysMax }: Simulation) {
   const key = hashNumber(seed ^ 0x510f, slot);
   const daysMin = slot % 4 === 0 ? briefDaysMin : Math.min(usualDaysMin, lifeDaysMax);
@@ -82,7 +82,7 @@ export function computeSlotRhythm(slot: number, { seed, activeShare, lifeDaysMax
 
 function createSimulatedSymbol(seed: number, source: SimulatedSymbol['source'], symbol: string, resolvedAt: number) {
   const key = hashText(seed, symbol);
-  // A normal number from twelve even ones; exp(s·z - s²/2) has the mean 1.
+  // A normal deviate from twelve uniform ones; exp(s·z - s²/2) has mean 1.
   let z = -6;
   for (let i = 0; i < 12; i++) z += drawAt(key, i);
   const gridParts = source === 'kalshi' || drawAt(key, 20) < 0.3 ? 100 : 1000;
@@ -102,7 +102,7 @@ export function getMarketLifetime(market: SimulatedMarket, epochMs: number): Win
   return { from: Math.max(epochMs, market.opensAt), to: market.resolvedAt + minuteMs };
 }
 
-/** What a list says of the market at that moment; undefined once it has been closed for long. */
+/** The market as a list shows it at `nowMs`; undefined once it has been closed for long. */
 export function toListedMarket(market: SimulatedMarket, nowMs: number): SandboxMarket | undefined {
   if (nowMs >= market.closesAt + lingerMs) return undefined;
   const [first] = market.symbols;
@@ -123,12 +123,12 @@ export function toListedMarket(market: SimulatedMarket, nowMs: number): SandboxM
   };
 }
 
-/** Markets held in memory since the epoch, about 1 kB each. */
+/** Maximum markets in memory since the epoch, about 1 kB each. */
 const marketsEverMax = 500_000;
 
 /**
- * Markets found as time goes on, those resolved before the epoch left out. They throw UsageError where the
- * epoch lies so far back that they would not fit in memory.
+ * Markets, created as time advances; those resolved before the epoch are left out. Throws UsageError if the epoch is so
+ * early that they would not fit in memory.
  */
 export function createMarketCatalogue(simulation: Simulation) {
   const markets: SimulatedMarket[] = [];
@@ -161,18 +161,18 @@ export function createMarketCatalogue(simulation: Simulation) {
       extendTo(nowMs);
       return markets.filter((market) => market.opensAt <= nowMs);
     },
-    /** A symbol met before, without looking any further: nobody's clock is needed for its ticks. */
+    /** A symbol seen before, without creating further markets: its ticks depend on no clock. */
     met: (symbol: string) => bySymbol.get(symbol),
     /** A symbol whose market has opened by `nowMs`. */
     find(symbol: string, nowMs: number) {
       extendTo(nowMs);
-      const found = bySymbol.get(symbol);
-      return found !== undefined && found.market.opensAt <= nowMs ? found : undefined;
+      const known = bySymbol.get(symbol);
+      return known !== undefined && known.market.opensAt <= nowMs ? known : undefined;
     },
   };
 }
 
-/** What a market is about, and how each venue would name it. */
+/** The subject of a market, and its name at each venue. */
 interface Topic {
   readonly category: string;
   readonly code: string;
@@ -200,13 +200,13 @@ export interface MarketNames {
   readonly canonicalId: string;
   readonly category: string;
   readonly question: string;
-  /** As one venue writes it, e.g. KXBTC-26NOV1917-T62.5 */
+  /** Symbol in the style of one venue, e.g. KXBTC-26NOV1917-T62.5 */
   readonly kalshi: string;
-  /** As the other does, e.g. will-bitcoin-be-above-62pt5-on-nov-19-2026-17h */
+  /** Symbol in the style of the other venue, e.g. will-bitcoin-be-above-62pt5-on-nov-19-2026-17h */
   readonly polymarket: string;
 }
 
-/** Names of the market of a slot that closes in that hour: unique, as a slot closes once in half a day at most. */
+/** Names of the market of a slot that closes in that hour. Unique, because a slot closes at most once in half a day. */
 export function createMarketNames(seed: number, slot: number, closesAt: number): MarketNames {
   const topic = topics[Math.floor(drawAt(seed ^ 0x70b1c, slot) * topics.length)]!;
   const level = 20 + slot * 0.5;

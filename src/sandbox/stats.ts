@@ -2,20 +2,23 @@ import type { FaultKind } from './faults.ts';
 import { createSlidingCount } from './rate-limit.ts';
 import { type SandboxResponse, sandboxPaths } from './response.ts';
 
-/** What a sandbox saw and said since it was started. `/sandbox/stats` itself is nowhere counted. */
+/** Counters of a sandbox since its start. Requests to `/sandbox/stats` are not counted. */
 export interface SandboxStats {
   readonly requests: number;
   /**
-   * By path, then by status: `reset` where no status was sent, `gone` where the client did
-   * not wait for it. Paths that nobody knows count together as `other`.
+   * By path, then by status: `reset` if no status was sent, `gone` if the client disconnected before. Unknown paths
+   * count as `other`.
    */
   readonly byPath: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly tickRequests: number;
-  /** Ticks in whole and truthful answers, repeats included. */
+  /** Ticks in complete and correct responses, duplicates included. */
   readonly tickRows: number;
-  /** Most requests that came within less than a second. */
+  /** Maximum requests within less than a second. */
   readonly perSecondMost: number;
-  /** Requests that came before the Retry-After of an answer, sent more than 30 ms earlier, had passed. */
+  /**
+   * Requests that came before the Retry-After of a response had passed, if that response was sent more than 30 ms
+   * earlier.
+   */
   readonly earlyRequests: number;
   readonly inFlightMost: number;
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
@@ -23,25 +26,25 @@ export interface SandboxStats {
   readonly bySymbol: Readonly<Record<string, number>>;
 }
 
-/** A request on its way to the client may cross an answer. */
+/** Grace time for a request that crosses a response on the wire, ms. */
 const crossingMs = 30;
-/** A timer may ring a little before its time. */
+/** Tolerance for timers that fire early, ms. */
 const timerSlackMs = 2;
 const holdsMax = 1_000;
 
 export interface RequestTracker {
-  /** Call right before the last byte goes out: a client that has its answer finds it counted. */
-  noteResponse(status: string, answer?: Pick<SandboxResponse, 'holdMs' | 'rows'>): void;
-  /** The connection is closed, answered or not. */
+  /** Call right before the last byte is sent, so that a client with its response finds it counted. */
+  noteResponse(status: string, response?: Pick<SandboxResponse, 'holdMs' | 'rows'>): void;
+  /** The connection is closed, with or without a response. */
   noteClosed(): void;
 }
 
-/** Counters over monotonic time. */
+/** Counters over a monotonic clock. */
 export function createStatsRecorder(monotonicMs: () => number) {
   const byPath = new Map<string, Map<string, number>>();
   const faults = new Map<FaultKind, number>();
   const bySymbol = new Map<string, number>();
-  const lately = createSlidingCount();
+  const recentRequests = createSlidingCount();
   const counts = { requests: 0, tickRequests: 0, tickRows: 0, perSecondMost: 0, earlyRequests: 0, inFlightMost: 0 };
   let holds: { readonly from: number; readonly until: number }[] = [];
   let inFlight = 0;
@@ -50,20 +53,20 @@ export function createStatsRecorder(monotonicMs: () => number) {
     const nowMs = monotonicMs();
     counts.requests++;
     if (path === sandboxPaths.ticks) counts.tickRequests++;
-    lately.add(nowMs);
-    counts.perSecondMost = Math.max(counts.perSecondMost, lately.within(nowMs, 1000));
+    recentRequests.add(nowMs);
+    counts.perSecondMost = Math.max(counts.perSecondMost, recentRequests.within(nowMs, 1000));
     holds = holds.filter((hold) => nowMs < hold.until);
     if (holds.some((hold) => hold.from < nowMs)) counts.earlyRequests++;
     inFlight++;
     counts.inFlightMost = Math.max(counts.inFlightMost, inFlight);
     let open = true;
-    const leave = () => {
+    const markLeft = () => {
       if (open) inFlight--;
       open = false;
     };
     return {
       noteResponse(status, { holdMs, rows = 0 } = {}) {
-        leave();
+        markLeft();
         counts.tickRows += rows;
         const statuses = byPath.get(path) ?? new Map<string, number>();
         byPath.set(path, incrementCount(statuses, status));
@@ -72,7 +75,7 @@ export function createStatsRecorder(monotonicMs: () => number) {
           holds.push({ from: sentMs + crossingMs, until: sentMs + holdMs - timerSlackMs });
         }
       },
-      noteClosed: leave,
+      noteClosed: markLeft,
     };
   }
 

@@ -1,63 +1,70 @@
 import type { Window } from '../base/window.ts';
 import { hourMs } from '../base/window.ts';
 
-// How a server makes a response of the ticks that it has: each trait is an option of its own, and any may meet any
-// other. Pure: the sandbox and the drawn servers of the tests (test/collector/paging/adversary) answer by the same functions.
+// How a server builds a response from its ticks: each trait is an option, and options can be combined freely. Pure: the
+// sandbox and the drawn servers of the tests (test/collector/paging/adversary) use the same functions.
 
 export const truncations = ['earliest', 'latest', 'alternating'] as const;
 export const tickOrders = ['ascending', 'newest-first', 'shuffled'] as const;
 export const capUnits = ['rows', 'bytes'] as const;
 
-/** The part of a requested window that a server looks at: `end` ignores `from`, `hours` widens it to whole UTC hours. */
+/**
+ * The part of a requested window that a server respects: `end` ignores `from`, `hours` widens the window to whole UTC
+ * hours.
+ */
 export const heededParts = ['window', 'end', 'hours', 'nothing'] as const;
 
 /**
  * The ends that a response states.
- * - `asked`: as requested, limited to what there is between the retention and now · `echo`: as requested
- * - `tightened`: as `asked`, but where the page is truncated, the end of the last tick that was kept
- * - `cut`: where the page is truncated, its first and last tick; `cut-from`, `cut-to`: one of them
+ * - `asked`: as requested, limited to the time between the retention limit and now · `echo`: as requested
+ * - `tightened`: like `asked`, but at the truncated side the time of the last tick on the page
+ * - `cut`: if the page is truncated, its first and last tick; `cut-from`, `cut-to`: one of them
  * - `span`: its first and last tick, always · `none`: no ends
  */
 export const statedEnds = ['asked', 'echo', 'tightened', 'cut', 'cut-from', 'cut-to', 'span', 'none'] as const;
 
 export interface TickBehavior {
-  /** Most elements in a page, whatever limit is requested; as `bytes`, of 32 bytes of text each. Default 5000 rows. */
+  /** Page cap, whatever limit is requested; with the unit `bytes` in units of 32 bytes of text. Default 5000 rows. */
   readonly cap: number;
   readonly capUnit: (typeof capUnits)[number];
-  /** By how much less of `cap` a single page may hold, as a share. Default 0. */
+  /** Maximum reduction of `cap` on a single page, as a share. Default 0. */
   readonly capVariation: number;
-  /** Whether symbols have caps of their own, of a half to a quarter of `cap` and all of it. Default false. */
+  /** Whether symbols have individual caps, between a quarter of `cap` and all of it. Default false. */
   readonly capBySymbol: boolean;
-  /** Requests of a symbol after which its cap is 0.6 of what it was; null: never. Default null. */
+  /** Requests of a symbol after which its cap falls to 0.6; null: never. Default null. */
   readonly capFallsAfter: number | null;
-  /** Which side of a window is kept where not all of it fits. Default `earliest`. */
+  /** Truncation side: which ticks a truncated page keeps. Default `earliest`. */
   readonly truncate: (typeof truncations)[number];
-  /** Windows of more elements than this are answered by an even sample of so many; null: no sampling. Default null. */
+  /** Windows of more elements than this return an even sample of this many; null: no sampling. Default null. */
   readonly sample: number | null;
-  /** The cap holds for older ticks only; those younger than so many ms are put on top of them. Default null. */
+  /**
+   * The cap applies only to ticks older than this, in ms; younger ticks are added on top; null: to all. Default null.
+   */
   readonly liveOnTopMs: number | null;
-  /** What is heeded of a window. Default `window`. */
+  /** Which part of the window is respected. Default `window`. */
   readonly heeds: (typeof heededParts)[number];
   /** Whether a tick at `from`, or at `to`, belongs to the window. Defaults true and false. */
   readonly fromInclusive: boolean;
   readonly toInclusive: boolean;
-  /** Share of responses that bring the last tick before the window too. Default 0. */
+  /** Share of responses that also contain the last tick before the window. Default 0. */
   readonly carryInShare: number;
-  /** Repeats of ticks in a page, for each tick; they count toward `count` and the cap, as all of the following do. Default 0. */
+  /**
+   * Repeated ticks in a page, per tick; they count toward `count` and the cap, like all of the following. Default 0.
+   */
   readonly repeatShare: number;
   /** Share of ticks that are unusable in every response: the price is a text. Default 0. */
   readonly unusableShare: number;
-  /** Elements that are no ticks, for each tick. Default 0. */
+  /** Elements that are not ticks, per tick. Default 0. */
   readonly foreignShare: number;
-  /** Ticks in the millisecond of every 100th tick or so, at prices of their own; null: one. Default null. */
+  /** Ticks in the millisecond of about every 100th tick, at different prices; null: one. Default null. */
   readonly crowd: number | null;
   /** Order of the elements in a page. Default `ascending`. */
   readonly order: (typeof tickOrders)[number];
   /** Ends that a response states. Default `asked`. */
   readonly echoWindow: (typeof statedEnds)[number];
-  /** How far generated_at is behind the moment of the response, ms; null: it is not stated. Default 0. */
+  /** How far generated_at is behind the time of the response, ms; null: not stated. Default 0. */
   readonly generatedBehindMs: number | null;
-  /** Responses within so many ms of each other state one generated_at; 0: each its own. Default 0. */
+  /** Responses within this many ms of each other state the same generated_at; 0: each its own. Default 0. */
   readonly generatedStepMs: number;
 }
 
@@ -93,20 +100,20 @@ interface BehaviorRow {
 export interface ComposeRequest {
   /** As requested. */
   readonly window: Window;
-  /** Most elements that the client takes. */
+  /** The limit of the request. */
   readonly limit: number;
-  /** Which request it is: of the symbol or of the server. */
+  /** Number of the request, per symbol or per server. */
   readonly n: number;
   /** With `capBySymbol` the symbol's cap is `cap / (1 + rank)`. */
   readonly rank: number;
   readonly nowMs: number;
-  /** No tick before this moment is answered; -Infinity: there is no such moment. */
+  /** Retention limit: no earlier tick is returned; -Infinity: no limit. */
   readonly oldestMs: number;
-  /** Numbers from 0 up to 1, which the response is drawn from. */
+  /** Random numbers from [0, 1) that determine the response. */
   readonly draw: () => number;
 }
 
-/** A page as it goes out: null is an element that is no tick. */
+/** A page as it is sent: null is an element that is not a tick. */
 export interface ComposedPage<T> {
   readonly elements: readonly (T | null)[];
   readonly isTruncated: boolean;
@@ -114,7 +121,7 @@ export interface ComposedPage<T> {
   readonly to: number | null;
 }
 
-/** The window, half-open, of which ticks are answered. */
+/** The half-open window whose ticks are returned. */
 export function computeMatchedWindow({ from, to }: Window, behavior: TickBehavior): Window {
   const low = behavior.heeds === 'hours' ? from - (from % hourMs) : from;
   const high = behavior.heeds === 'hours' ? to - (to % hourMs) + hourMs : to;
@@ -127,21 +134,21 @@ export function computeMatchedWindow({ from, to }: Window, behavior: TickBehavio
   };
 }
 
-/** Whether a page cannot be made of the ticks at one end of its window, as many as it has room for. */
+/** Whether a page depends on all ticks of its window instead of those at one end. */
 export const needsWholeWindow = ({ sample, liveOnTopMs }: TickBehavior): boolean =>
   sample !== null || liveOnTopMs !== null;
 
-/** The side that the nth request keeps. */
+/** The truncation side of the nth request. */
 export function getKeptSide(n: number, { truncate }: TickBehavior): 'earliest' | 'latest' {
   if (truncate === 'alternating') return n % 2 === 0 ? 'earliest' : 'latest';
   return truncate;
 }
 
-/** A tick is unusable in every response that brings it. */
+/** A tick is unusable in every response that contains it. */
 export const isUsable = ({ t, p }: BehaviorRow, { unusableShare }: Pick<TickBehavior, 'unusableShare'>): boolean =>
   unusableShare === 0 || ((Math.imul(t % 100_003, 7919) + p * 1_000_003) >>> 0) % 10_007 >= unusableShare * 10_007;
 
-/** Epoch ms of `generated_at`; null where it is not stated. */
+/** Epoch ms of `generated_at`; null if it is not stated. */
 export function computeStatedMoment(
   nowMs: number,
   { generatedBehindMs, generatedStepMs }: TickBehavior,
@@ -152,9 +159,9 @@ export function computeStatedMoment(
 }
 
 /**
- * One page of the ticks of the matched window, which are sorted by time.
+ * Builds one page from the ticks of the matched window, sorted by time.
  * @param before the last tick before that window, or none
- * @param capTicksMin elements that every page has room for
+ * @param capMin lower bound of the page cap
  */
 export function composePage<T extends BehaviorRow>(
   before: readonly T[],
@@ -173,7 +180,7 @@ export function composePage<T extends BehaviorRow>(
   return { elements: orderElements(kept, request, behavior), isTruncated, ...ends };
 }
 
-/** The last of a crowd is the tick itself, at the greatest price. */
+/** The last tick of a crowded millisecond is the original one, at the highest price. */
 function addCrowds<T extends BehaviorRow>(rows: readonly T[], { crowd }: TickBehavior): readonly T[] {
   if (crowd === null) return rows;
   return rows.flatMap((row) =>
@@ -199,7 +206,7 @@ function addRepeatsAndForeign<T extends BehaviorRow>(
   return out;
 }
 
-/** What fits on the page. */
+/** The elements that fit on the page. */
 function selectKept<T extends BehaviorRow>(
   all: readonly (T | null)[],
   request: ComposeRequest,
@@ -219,7 +226,7 @@ function selectKept<T extends BehaviorRow>(
   return selectContiguous(all, request, behavior, capMin);
 }
 
-/** The run of elements at the side that is kept. */
+/** The contiguous elements on the side that is kept. */
 function selectContiguous<T extends BehaviorRow>(
   all: readonly (T | null)[],
   request: ComposeRequest,
@@ -232,7 +239,7 @@ function selectContiguous<T extends BehaviorRow>(
   for (; count < all.length && count < request.limit; count++) {
     used +=
       behavior.capUnit === 'rows' ? 1 : countBytes(all[isEarliest ? count : all.length - 1 - count]!) / capUnitBytes;
-    // A page of at least one element: a service that can send none sends nothing.
+    // At least one element: a real service that could send none would be of no use.
     if (used > cap && count > 0) break;
   }
   return isEarliest ? all.slice(0, count) : all.slice(all.length - count);
@@ -241,10 +248,10 @@ function selectContiguous<T extends BehaviorRow>(
 const capUnitBytes = 32;
 const countBytes = (row: BehaviorRow | null): number => (row === null ? 24 : `{"t":${row.t},"p":${row.p}}`.length);
 
-/** The shortest tick of a UTC millisecond since 2001, as JSON. */
+/** The shortest tick with a millisecond time since 2001, as JSON. */
 const tickBytesMin = '{"t":1000000000000,"p":0}'.length;
 
-/** Ticks at one end of a window that decide a page of at most `limit` elements: one more than it can hold. */
+/** Ticks at one end of a window that determine a page of at most `limit` elements: one more than the page can hold. */
 export const computePageRowsMax = ({ cap, capUnit }: TickBehavior, limit: number): number =>
   Math.min(limit, capUnit === 'rows' ? cap : Math.ceil((cap * capUnitBytes) / tickBytesMin)) + 1;
 
@@ -255,8 +262,8 @@ function drawCap(
 ): number {
   const bySymbol = capBySymbol ? 1 / (1 + rank) : 1;
   const later = capFallsAfter !== null && n > capFallsAfter ? 0.6 : 1;
-  const whole = Math.max(capMin, cap * bySymbol * later);
-  return Math.max(capMin, Math.round(whole * (1 - draw() * capVariation)));
+  const capMax = Math.max(capMin, cap * bySymbol * later);
+  return Math.max(capMin, Math.round(capMax * (1 - draw() * capVariation)));
 }
 
 function orderElements<T>(elements: readonly T[], { draw }: ComposeRequest, { order }: TickBehavior): readonly T[] {
@@ -292,16 +299,16 @@ function computeStatedEnds(
     case 'cut-to':
       return { from, to: isTruncated ? last : to };
     default: {
-      const answered = computeAnsweredWindow(request);
-      if (!isTruncated || behavior.echoWindow === 'asked') return answered;
+      const answeredWindow = computeAnsweredWindow(request);
+      if (!isTruncated || behavior.echoWindow === 'asked') return answeredWindow;
       if (getKeptSide(request.n, behavior) === 'earliest')
-        return { from: answered.from, to: last + (behavior.toInclusive ? 0 : 1) };
-      return { from: first - (behavior.fromInclusive ? 0 : 1), to: answered.to };
+        return { from: answeredWindow.from, to: last + (behavior.toInclusive ? 0 : 1) };
+      return { from: first - (behavior.fromInclusive ? 0 : 1), to: answeredWindow.to };
     }
   }
 }
 
-/** What was requested, limited to what there is between the retention and now; empty where nothing is left. */
+/** The requested window, limited to the time between the retention limit and now; empty if nothing is left. */
 export function computeAnsweredWindow({
   window,
   nowMs,

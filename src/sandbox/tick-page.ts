@@ -2,32 +2,31 @@ import type { TickColumns } from '../base/ticks.ts';
 import type { Window } from '../base/window.ts';
 
 /**
- * How a page is written: `compact` is the documented order without a space; the others are as good JSON:
- * `spaced` is indented, `reordered` has other key orders, `extra` has keys nobody documented, `exponent`
- * writes prices as 4.7e-1.
+ * Layout of the JSON: `compact` is the documented order without spaces; the others are equally valid: `spaced` is
+ * indented, `reordered` has other key orders, `extra` has undocumented keys, `exponent` writes prices as 4.7e-1.
  */
 export const pageLayouts = ['compact', 'spaced', 'reordered', 'extra', 'exponent'] as const;
 
 export type PageLayout = (typeof pageLayouts)[number];
 
-/** What an element of `ticks` is: an unusable one has a price that is a text, a foreign one is no tick. */
+/** Kind of an element of `ticks`: an unusable one has a text as its price, a foreign one is not a tick. */
 export type ElementKind = 'tick' | 'unusable' | 'foreign';
 
-/** An answer to GET /api/v1/ticks; what is null or not there is left out. */
+/** A response to GET /api/v1/ticks; null and undefined members are left out. */
 export interface SandboxTickPage extends TickColumns {
   readonly symbol: string;
   readonly count: number;
   readonly from: number | null;
   readonly to: number | null;
   readonly generatedAt: number | null;
-  /** Of each element; without it all are ticks. */
+  /** Kind of each element; all are ticks by default. */
   readonly kinds?: readonly ElementKind[];
   readonly gaps?: readonly Window[];
 }
 
 export function formatTickPage(page: SandboxTickPage, layout: PageLayout): string {
   const { symbol, count } = page;
-  const span = { ...(page.from === null ? {} : { from: page.from }), ...(page.to === null ? {} : { to: page.to }) };
+  const ends = { ...(page.from === null ? {} : { from: page.from }), ...(page.to === null ? {} : { to: page.to }) };
   const generated = page.generatedAt === null ? {} : { generated_at: page.generatedAt };
   const gaps = page.gaps === undefined ? {} : { gaps: page.gaps };
   switch (layout) {
@@ -37,20 +36,20 @@ export function formatTickPage(page: SandboxTickPage, layout: PageLayout): strin
       return formatCompactPage(page, (p) => p.toExponential());
     case 'spaced': {
       const ticks = toElements(page, (t, p) => ({ t, p }));
-      return JSON.stringify({ symbol, ticks, count, ...span, ...generated, ...gaps }, null, 2);
+      return JSON.stringify({ symbol, ticks, count, ...ends, ...generated, ...gaps }, null, 2);
     }
     case 'reordered':
       return JSON.stringify({
         ...gaps,
         ...generated,
-        ...span,
+        ...ends,
         count,
         ticks: toElements(page, (t, p) => ({ p, t })),
         symbol,
       });
     case 'extra': {
       const ticks = toElements(page, (t, p) => ({ t, p, v: 3, venue: { id: 'a"]}', t: 1 } }));
-      return JSON.stringify({ symbol, ticks, count, ...span, ...generated, ...gaps, next: null, notes: ['{"t":0}'] });
+      return JSON.stringify({ symbol, ticks, count, ...ends, ...generated, ...gaps, next: null, notes: ['{"t":0}'] });
     }
   }
 }
@@ -65,7 +64,7 @@ function toElements(page: SandboxTickPage, row: (t: number, p: number | string) 
   });
 }
 
-/** Joined by hand: a page of 5,000 ticks takes a third of what objects and JSON.stringify would. */
+/** Concatenates strings: a page of 5,000 ticks takes a third of the time that objects and JSON.stringify need. */
 function formatCompactPage(page: SandboxTickPage, price: (p: number) => string): string {
   const { t, p, kinds } = page;
   let text = `{"symbol":${JSON.stringify(page.symbol)},"ticks":[`;

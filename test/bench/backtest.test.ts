@@ -7,26 +7,26 @@ const runs = new Map([
   ['polars', [played(3000), played(4000), played(6000)]],
 ]);
 
-test('is judged by its own speed, and by each peer round by round', () => {
+test('compares with a fixed goal and with each peer round by round', () => {
   const [alone, polars, pandas] = compare('threshold', 'pages', runs, true);
   expect(alone).toMatchObject({ ours: '20.0 M ticks/s', value: 20, peer: null, missing: null });
   expect(alone!.goal.met(alone!.value!)).toBe(true);
   expect(polars).toMatchObject({ peer: { name: 'polars', figure: '10.0 M ticks/s' }, value: 3 });
   expect(polars!.ratio).toEqual({ median: 3, min: 2, max: 3 });
-  expect(pandas).toMatchObject({ value: null, missing: 'no figure of pandas' });
+  expect(pandas).toMatchObject({ value: null, missing: 'no result from pandas' });
 });
 
-test('an input that the goals are not for gives figures and no verdict', () => {
+test('judges no goal on a small input', () => {
   for (const { value, missing } of compare('threshold', 'pages', runs, false).slice(0, 2))
     expect([value, missing]).toEqual([null, 'judged on 40 M ticks']);
   expect(compare('threshold', 'pages', new Map(), true)[0]).toMatchObject({ value: null, missing: 'oddslake failed' });
 });
 
-test('a peer that comes to another result is none', () => {
+test('excludes a peer with a different result', () => {
   const ours = played(1);
   expect(disagreement(undefined, ours)).toBeNull();
   expect(disagreement(ours, played(9, { pnl: 1.5 + 1e-9 }))).toBeNull();
-  expect(disagreement(ours, played(9, { pnl: 1.6 }))).toBe('a gain of 1.6, and not 1.5');
-  expect(disagreement(ours, played(9, { trades: 8 }))).toBe('8 trades, and not 7');
-  expect(disagreement(ours, played(9, { ticks: 1 }))).toBe('1 ticks, and not 40000000');
+  expect(disagreement(ours, played(9, { pnl: 1.6 }))).toBe('a P&L of 1.6 instead of 1.5');
+  expect(disagreement(ours, played(9, { trades: 8 }))).toBe('8 trades instead of 7');
+  expect(disagreement(ours, played(9, { ticks: 1 }))).toBe('1 ticks instead of 40000000');
 });

@@ -15,7 +15,7 @@ function workplace() {
   return {
     cwd,
     told,
-    /** A shell script as a contender; OUT is the folder that it may make. */
+    /** A shell script as a contender; OUT is the folder that it may create. */
     shell: (name: string, script: string): Contender => {
       const out = join(cwd, `${name}-out`);
       const env = { PATH: process.env.PATH, OUT: out, LOG: join(cwd, 'log') };
@@ -26,7 +26,7 @@ function workplace() {
   };
 }
 
-test('runs in turn, once uncounted, and finds no output of an earlier run', async () => {
+test('alternates the runs, discards the warm-up, and deletes earlier output', async () => {
   const { shell, log, options } = workplace();
   const script = (name: string) => `mkdir "$OUT" && echo ${name} >> "$LOG"`;
   const both = [shell('a', script('a')), shell('b', script('b'))];
@@ -36,17 +36,17 @@ test('runs in turn, once uncounted, and finds no output of an earlier run', asyn
   expect(both.some(({ out }) => existsSync(out!))).toBe(false);
 });
 
-test('one that fails says why, loses its earlier runs, and holds up nobody', async () => {
+test('excludes a failing contender with its reason and continues with the others', async () => {
   const { shell, log, told, options } = workplace();
-  const late = 'echo b >> "$LOG"; [ "$(grep -c b "$LOG")" -lt 3 ] || { echo "no room" >&2; exit 9; }';
-  const outcomes = await alternate([shell('a', 'echo a >> "$LOG"'), shell('b', late)], options(3));
+  const script = 'echo b >> "$LOG"; [ "$(grep -c b "$LOG")" -lt 3 ] || { echo "no room" >&2; exit 9; }';
+  const outcomes = await alternate([shell('a', 'echo a >> "$LOG"'), shell('b', script)], options(3));
   expect(outcomes[0]).toMatchObject({ name: 'a', runs: { length: 3 } });
-  expect(outcomes[1]).toEqual({ name: 'b', failed: 'ended with 9' });
+  expect(outcomes[1]).toEqual({ name: 'b', failed: 'exited with 9' });
   expect(log()).toBe('a b a b a b a');
-  expect(told).toContain('b ended with 9:\nno room');
+  expect(told).toContain('b exited with 9:\nno room');
 });
 
-test('a program that is not there fails too', async () => {
+test('reports a missing program as a failure', async () => {
   const { cwd, told, options } = workplace();
   const command = { argv: [join(cwd, 'missing')] as const, cwd, env: {} };
   const [outcome] = await alternate([{ name: 'a', command, out: null }], options(1));
@@ -54,18 +54,18 @@ test('a program that is not there fails too', async () => {
   expect(told.join()).toContain('missing');
 });
 
-test('the check sees what the uncounted runs wrote, and whom it names takes no part', async () => {
+test('the check sees the output of the warm-up runs and excludes contenders', async () => {
   const { shell, log, options } = workplace();
   const script = (name: string) => `mkdir "$OUT" && echo ${name} > "$OUT/said" && echo ${name} >> "$LOG"`;
-  const said: string[] = [];
+  const outputs: string[] = [];
   const outcomes = await alternate([shell('a', script('a')), shell('b', script('b'))], {
     ...options(1),
     async check(standing) {
-      for (const { out } of standing) said.push(readFileSync(`${out}/said`, 'utf8').trim());
+      for (const { out } of standing) outputs.push(readFileSync(`${out}/said`, 'utf8').trim());
       return new Map([['b', 'wrote other rows']]);
     },
   });
-  expect(said).toEqual(['a', 'b']);
+  expect(outputs).toEqual(['a', 'b']);
   expect(outcomes[1]).toEqual({ name: 'b', failed: 'wrote other rows' });
   expect(log()).toBe('a b a');
 });
@@ -73,7 +73,7 @@ test('the check sees what the uncounted runs wrote, and whom it names takes no p
 const counts = accounting.name === 'GNU time' || accounting.name.startsWith('wait4');
 
 test(
-  'CPU time and memory are those of the process and its children',
+  'CPU time and memory include child processes',
   skippedFor(counts ? null : 'neither GNU time nor python3 is installed'),
   async () => {
     const { cwd, options } = workplace();
@@ -91,7 +91,7 @@ test(
   },
 );
 
-test('medians leave out what the machine does not tell, and ratios say how much faster ours is', () => {
+test('medians skip figures that the machine cannot measure; ratios give the speed relative to a peer', () => {
   const run = (wallMs: number) => ({ wallMs, cpuMs: wallMs * 2, peakMiB: null });
   expect(summarise([run(10), run(30), run(20)])).toEqual({ wallMs: 20, cpuMs: 40, peakMiB: null });
   expect(timesAsFast([run(10), run(20)], [run(30), run(40)])).toEqual({ median: 2.5, min: 2, max: 3 });

@@ -9,14 +9,14 @@ import { scratchRoot } from '../harness/scratch-root.ts';
 
 const made = (pages: number, seed: number) => [...generatedPages({ pages, seed })];
 
-test('generated pages are as many and as long as asked for, and the same for the same seed', () => {
+test('generated pages have the requested number and length and depend only on the seed', () => {
   const pages = made(12, 7);
   expect(pages.map(({ count }) => count)).toEqual(Array(12).fill(ticksPerPage));
   expect(made(12, 7)).toEqual(pages);
   expect(made(12, 8)).not.toEqual(pages);
 });
 
-test('a page rises strictly, has prices inside 0 and 1, and was generated after its window', () => {
+test('a page ascends strictly, has prices inside (0, 1), and is generated after its window', () => {
   for (const { t, p, from, to, generatedAt } of made(12, 7)) {
     expect(t.every((at, i) => i === 0 || at > t[i - 1]!)).toBe(true);
     expect(p.every((price) => price > 0 && price < 1)).toBe(true);
@@ -25,7 +25,7 @@ test('a page rises strictly, has prices inside 0 and 1, and was generated after 
   }
 });
 
-test('pages of a symbol overlap: keys repeated, a few of another price, a few late', () => {
+test('pages of a symbol overlap, with repeated keys, corrected prices and late ticks', () => {
   const bySymbol = Map.groupBy(made(40, 7), ({ symbol }) => symbol);
   let [repeated, corrected] = [0, 0];
   for (const pages of bySymbol.values()) {
@@ -45,7 +45,7 @@ test('pages of a symbol overlap: keys repeated, a few of another price, a few la
   expect(corrected).toBeGreaterThan(overlaps);
 });
 
-test('a written page is read back to the tick by the decoder', async () => {
+test('the decoder reads back a written page', async () => {
   const folder = mkdtempSync(join(scratchRoot, 'oddslake-pages-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const written = await writePages(folder, generatedPages({ pages: 2, seed: 1 }));
@@ -57,7 +57,7 @@ test('a written page is read back to the tick by the decoder', async () => {
   expect(decodeTickPage(files[0]!)).toMatchObject({ symbol: first!.symbol, t: first!.t, p: first!.p });
 });
 
-test('a recording becomes the pages of a nightly: a day each, an hour before it again, none of a silent symbol', () => {
+test('a recording becomes daily pages with one hour of overlap, none for a symbol without ticks', () => {
   const day = Date.UTC(2026, 6, 12);
   const hour = 3_600_000;
   const recording = {
@@ -80,7 +80,7 @@ test('a recording becomes the pages of a nightly: a day each, an hour before it 
   ]);
 });
 
-test('no page of a recording is longer than others, and their windows adjoin', () => {
+test('pages of a recording have the same length and adjoining windows', () => {
   const ticks = ticksPerPage + 1;
   const t = Float64Array.from({ length: ticks }, (_, i) => 2 * dayMs + i * 1000);
   const recording = { symbols: ['a'], offsets: [0, ticks], t, p: t.map(() => 0.5), markets: [] };

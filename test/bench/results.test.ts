@@ -20,30 +20,30 @@ const comparison: Comparison = {
   value: 3,
   missing: null,
 };
-/** The text of one benchmark alone. */
+/** The text of one benchmark only. */
 const textOf = (reports: readonly Report[], of: Parameters<typeof resultsText>[3] = circumstances, before = '') =>
   resultsText(before, ['import', 'help'], 'import', of, reports);
 const report = (...comparisons: Comparison[]): Report => ({ comparisons, timings: [], failed: [] });
 
 describe('a goal', () => {
-  test('to be so many times as fast is met from there on', () => {
+  test('of a minimum speed is met from that speed on', () => {
     expect([2.99, 3, 4].map(atLeast(3).met)).toEqual([false, true, true]);
   });
 
-  test('to take a share at most is met up to there', () => {
+  test('of a maximum share is met up to that share', () => {
     expect([0.91, 0.9, 0.5].map(atMost(0.9).met)).toEqual([false, true, true]);
   });
 });
 
 describe('the results', () => {
-  test('show ours, the peer, the ratio with its reach, the goal and whether it is met', () => {
+  test('show the figure, the peer, the ratio with its range, and the goal', () => {
     expect(textOf([report(comparison)])).toContain(
       '| import, speed | 1,000 generated pages | 9.00 M ticks/s | duckdb: 3.00 M ticks/s | 3.00 (2.50–3.25) | 3 × | met |',
     );
     expect(comparisonLine({ ...comparison, value: 2 })).toMatch(/goal 3 ×: \*\*missed\*\*$/);
   });
 
-  test('name what was not measured, and why', () => {
+  test('show why a figure was not measured', () => {
     const missing = {
       peer: { name: 'polars', figure: '–' },
       ratio: null,
@@ -55,33 +55,33 @@ describe('the results', () => {
     );
   });
 
-  test('of one benchmark take the place of its former ones, and leave those of the others', () => {
+  test('replace the section of one benchmark and keep the others', () => {
     const names = ['import', 'help'];
     const write = (before: string, name: string, ours: string, date: string) =>
       resultsText(before, names, name, { ...circumstances, date }, [report({ ...comparison, ours })]);
     const first = write('', 'help', '81 ms', '2026-11-01');
     const both = write(first, 'import', '5 M ticks/s', '2026-11-02');
-    const again = write(both, 'import', '6 M ticks/s', '2026-11-03');
-    expect(again.match(/^## .*$/gm)).toEqual(['## import', '## help']);
-    expect(again).toContain('81 ms');
-    expect(again).toContain('2026-11-01');
-    expect(again).toContain('6 M ticks/s');
-    expect(again).not.toContain('5 M ticks/s');
-    expect(write(again, 'import', '6 M ticks/s', '2026-11-03')).toBe(again);
+    const replaced = write(both, 'import', '6 M ticks/s', '2026-11-03');
+    expect(replaced.match(/^## .*$/gm)).toEqual(['## import', '## help']);
+    expect(replaced).toContain('81 ms');
+    expect(replaced).toContain('2026-11-01');
+    expect(replaced).toContain('6 M ticks/s');
+    expect(replaced).not.toContain('5 M ticks/s');
+    expect(write(replaced, 'import', '6 M ticks/s', '2026-11-03')).toBe(replaced);
   });
 
-  test('of a benchmark that is no more are left out', () => {
+  test('drop the section of an unknown benchmark', () => {
     expect(textOf([], circumstances, '# Results\n\n## Processes\n\nold\n')).not.toContain('Processes');
   });
 
-  test('say of a short run that it was one, and of no other', () => {
+  test('mark a short run', () => {
     expect(textOf([])).not.toContain('short');
-    expect(textOf([], { ...circumstances, short: ['2 runs in place of 5'] })).toContain(
-      '**A short run: 2 runs in place of 5.',
+    expect(textOf([], { ...circumstances, short: ['2 runs instead of 5'] })).toContain(
+      '**A short run: 2 runs instead of 5.',
     );
   });
 
-  test('list every process with its time and memory, and a dash for what the machine does not tell', () => {
+  test('list every process with time and memory, and a dash for figures not measured', () => {
     const timing = { what: 'import', input: 'recording', name: 'oddslake', runs: 5 };
     const timings = [
       { ...timing, medians: { wallMs: 1234, cpuMs: 999, peakMiB: 200.4 } },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { compare, type Times } from '../../bench/scan.ts';
 
-/** Polars reads every folder in the same time. */
+/** Polars takes the same time for every folder. */
 const times = (by: Readonly<Record<string, readonly number[]>>): Times => {
   const same = Object.fromEntries(Object.keys(by).map((name) => [name, [8, 8, 8]]));
   const each = { duckdb: by, polars: same };
@@ -9,7 +9,7 @@ const times = (by: Readonly<Record<string, readonly number[]>>): Times => {
 };
 const ms = times({ oddslake: [10, 20, 10], slow: [90, 90, 90], quick: [20, 10, 30] });
 
-test('files are compared round by round with those that are read the fastest', () => {
+test('compares round by round with the files that are read fastest', () => {
   const [byDuckdb, byPolars] = compare('pages', ms, true);
   expect(byDuckdb).toMatchObject({ ours: '2.00 ms', value: 2, missing: null });
   expect(byDuckdb!.peer).toEqual({ name: "quick's files, the fastest of 2", figure: '4.00 ms' });
@@ -17,14 +17,14 @@ test('files are compared round by round with those that are read the fastest', (
   expect(byPolars).toMatchObject({ ours: '1.60 ms', value: 1 });
 });
 
-test('a symbol’s day has to be faster, a scan only no slower', () => {
+test('a symbol’s day has to be faster, a scan only not slower', () => {
   const verdicts = compare('pages', ms, true)
     .filter(({ what }) => what.endsWith('polars'))
     .map(({ goal, value }) => goal.met(value!));
   expect(verdicts).toEqual([false, false, true]);
 });
 
-test('a scan is timed as one, a day by the symbol', () => {
+test('a scan is timed as a whole, a day per symbol', () => {
   expect(compare('pages', ms, true).map(({ ours }) => ours)).toEqual([
     '2.00 ms',
     '1.60 ms',
@@ -35,7 +35,7 @@ test('a scan is timed as one, a day by the symbol', () => {
   ]);
 });
 
-test('an input that the goals are not for gives figures and no verdict', () => {
+test('judges no goal on a small input', () => {
   for (const { value, missing, ratio } of compare('pages', ms, false)) {
     expect(ratio).not.toBeNull();
     expect([value, missing]).toEqual([null, 'judged on 50 M ticks']);

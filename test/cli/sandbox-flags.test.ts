@@ -40,8 +40,8 @@ test.each([
   [{ heeds: 'from' }, /^--honors "from": expected one of window, end, hours, nothing$/],
   [{ echoWindow: 'half' }, /^--echo-window "half": expected one of asked, echo, tightened, cut, cut-from/],
   [{ replicaLags: '90' }, /^--replica-lags "90": expected a whole number with a unit/],
-  [{ replicaLags: ',' }, /^--replica-lags ",": expected lags of one replica or more/],
-  [{ gaps: '2026-07-02..2026-07-01' }, /^--gaps .*expected windows from\.\.to, each of which ends after/],
+  [{ replicaLags: ',' }, /^--replica-lags ",": expected at least one lag/],
+  [{ gaps: '2026-07-02..2026-07-01' }, /^--gaps .*expected windows from\.\.to, each with from before to/],
   [{ gaps: '2026-07-02' }, /^--gaps "": expected/],
   [{ reshape: 'nowhere:count=gone' }, /expected fields as route:path/],
 ])('names the flag of an invalid value: %j', (given, sentence) => {

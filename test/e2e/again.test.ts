@@ -19,26 +19,26 @@ const input = { seed: 11, nowMs: fixedNow, markets: 10, ticksPerDay: 200, cap: 2
 const backfill = ['--from', '2025-05-20', '--to', '2025-06-10'];
 const kept = ['ticks', 'coverage', 'conflicts', 'candles_1h', 'candles_1d'] as const;
 
-test('a nightly of a past date, run again, asks for no tick and changes no byte', async () => {
+test('a repeated nightly run of a past date requests no ticks and changes no byte', async () => {
   const output = folder();
   const box = await sandbox(input);
   expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
   const before = hashes(output, ...kept);
-  const asked = box.stats().tickRequests;
+  const requestsBefore = box.stats().tickRequests;
   const again = await job('nightly', box.url, output, '--date', fixedDay);
   expect(again.code, again.stderr).toBe(0);
-  expect(box.stats().tickRequests).toBe(asked);
+  expect(box.stats().tickRequests).toBe(requestsBefore);
   expect(hashes(output, ...kept)).toEqual(before);
   expect(again.summary).toMatchObject({ pages: 0, ticks: { fetched: 0 }, symbols: { planned: 0 } });
 });
 
 describe('a backfill', () => {
-  test('that is killed asks next time for only what is missing, and a third time for nothing', async () => {
-    // Many pages a symbol: what a symbol under way costs again is counted in requests, whatever its pages are.
+  test('a killed run is resumed with the missing windows only, and a third run requests nothing', async () => {
+    // Many pages per symbol, because the repeated cost of a symbol in progress is a fixed number of requests.
     const box = await sandbox({ ...input, ticksPerDay: 1000 });
-    const calm = folder();
-    const whole = await job('backfill', box.url, calm, ...backfill);
-    expect(whole.code, whole.stderr).toBe(0);
+    const control = folder();
+    const uninterrupted = await job('backfill', box.url, control, ...backfill);
+    expect(uninterrupted.code, uninterrupted.stderr).toBe(0);
     const needed = box.stats().tickRequests;
 
     const output = folder();
@@ -46,9 +46,9 @@ describe('a backfill', () => {
     const rows = box.stats().tickRows;
     const running = start(jobArgs('backfill', output, ...backfill), access(box.url));
     await until(() => box.stats().tickRequests > needed + needed * 0.6, 'most of the requests');
-    // The next are never answered, and what was is in the journal but for what nobody waits for.
+    // Later requests are never answered. Earlier responses are in the journal, except for those nobody waits for.
     box.set({ latencyMs: limitMs });
-    await until(() => journaledTicks(output) > (box.stats().tickRows - rows) * 0.9, 'the answers in the journal');
+    await until(() => journaledTicks(output) > (box.stats().tickRows - rows) * 0.9, 'the responses in the journal');
     running.child.kill('SIGKILL');
     await running.ended;
     box.set({ latencyMs: 0 });
@@ -57,23 +57,23 @@ describe('a backfill', () => {
     const resumed = await job('backfill', box.url, output, ...backfill);
     expect(resumed.code, resumed.stderr).toBe(0);
     const more = box.stats().tickRequests - needed - done;
-    // Sent again: what was under way, and the first page and the confirmations of a symbol's windows, six in all.
+    // Requests repeated: those in progress, and the first page and the confirmations of a symbol's windows, six in all.
     expect(more).toBeLessThanOrEqual(needed - done + 6 * input.markets);
     expect(resumed.summary.recovered).toBeGreaterThan(0);
     expect(totalTicks(output)).toBe(resumed.summary.recovered + resumed.summary.ticks.accepted);
-    expect(totalTicks(output)).toBe(totalTicks(calm));
-    expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
+    expect(totalTicks(output)).toBe(totalTicks(control));
+    expect(hashes(output, 'ticks')).toEqual(hashes(control, 'ticks'));
     expect(untruths(output, box)).toEqual([]);
 
     const before = hashes(output, ...kept);
-    const asked = box.stats().tickRequests;
+    const requestsBefore = box.stats().tickRequests;
     const again = await job('backfill', box.url, output, ...backfill);
     expect(again.code).toBe(0);
-    expect(box.stats().tickRequests).toBe(asked);
+    expect(box.stats().tickRequests).toBe(requestsBefore);
     expect(hashes(output, ...kept)).toEqual(before);
   });
 
-  test('asks, after one that failed in places, for those places only', async () => {
+  test('a run after failures requests the failed windows only', async () => {
     const box = await sandbox({ ...input, faultShare: 0.3, faults: ['500'] });
     const output = folder();
     const once = ['--set', 'upstream.retry_attempts_max=1'];
@@ -105,7 +105,7 @@ describe('a backfill', () => {
     expect(totalTicks(output)).toBe(0);
   });
 
-  test('a mistyped symbol is not kept: it fails once, and later backfills do not ask for it', async () => {
+  test('a mistyped symbol fails once and later backfills do not request it', async () => {
     const box = await sandbox(input);
     const output = folder();
     expect((await job('markets', box.url, output)).code).toBe(0);
@@ -117,15 +117,15 @@ describe('a backfill', () => {
     expect((await job('ticks', box.url, output, '--symbol', '')).code).toBe(2);
   });
 
-  test('--force asks for covered windows again and changes no tick', async () => {
+  test('--force fetches covered windows again and changes no tick', async () => {
     const box = await sandbox({ ...input, cap: 5000 });
     const output = folder();
     expect((await job('backfill', box.url, output, ...backfill)).code).toBe(0);
     const before = hashes(output, 'ticks');
-    const asked = box.stats().tickRequests;
+    const requestsBefore = box.stats().tickRequests;
     const again = await job('backfill', box.url, output, ...backfill, '--force');
     expect(again.code).toBe(0);
-    expect(box.stats().tickRequests).toBeGreaterThan(asked + 5);
+    expect(box.stats().tickRequests).toBeGreaterThan(requestsBefore + 5);
     expect(again.summary.ticks).toMatchObject({ accepted: 0, conflicts: 0, duplicates: again.summary.ticks.fetched });
     expect(hashes(output, 'ticks')).toEqual(before);
   });

@@ -1,4 +1,4 @@
-// What the end-to-end tests of order books share.
+// Shared code of the end-to-end tests of order books.
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { datasets } from '../../src/archive/format/datasets.ts';
@@ -12,7 +12,7 @@ export const input = { seed: 5, nowMs: fixedNow, markets: 16, ticksPerDay: 40 };
 export const understood = bookShapes.filter((shape) => shape !== 'cents');
 export const allLive = ['--set', 'orderbooks.all_live=true'];
 
-/** Every published book as `t bids asks` by symbol; throws where a key stands twice or out of order. */
+/** Every published order book as `t bids asks` by symbol; throws if a key is duplicate or out of order. */
 export function booksOf(output: string): Map<string, string[]> {
   const bySymbol = new Map<string, string[]>();
   for (const path of globSync('orderbooks/date=*/*.parquet', { cwd: output }).sort()) {
@@ -38,13 +38,13 @@ export function booksOf(output: string): Map<string, string[]> {
   return bySymbol;
 }
 
-/** The book that the sandbox tells in its plain shape. */
+/** The order book in the sandbox's plain shape. */
 export async function truth(box: Sandbox, symbol: string): Promise<[bids: number[][], asks: number[][]]> {
   box.set({ bookShapes: ['objects'] });
-  const answer = await fetch(`${box.url}/api/v1/orderbook?symbol=${encodeURIComponent(symbol)}`, {
+  const response = await fetch(`${box.url}/api/v1/orderbook?symbol=${encodeURIComponent(symbol)}`, {
     headers: { authorization: 'Bearer sandbox-key' },
   });
-  const { bids, asks } = (await answer.json()) as Record<'bids' | 'asks', { price: number; quantity: number }[]>;
+  const { bids, asks } = (await response.json()) as Record<'bids' | 'asks', { price: number; quantity: number }[]>;
   const pairs = (levels: typeof bids) => levels.map(({ price, quantity }) => [price, quantity]);
   return [pairs(bids), pairs(asks)];
 }

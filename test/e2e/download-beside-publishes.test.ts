@@ -9,7 +9,7 @@ import { keyOf, serve, sha256 } from './served-archive.ts';
 const ticks = 60_000;
 const url = '/api/v1/export/files/ticks/2026-06-01/part-00.parquet';
 
-/** An archive of one part that grows with every publish, and every version of it by its hash. */
+/** An archive with one part file that grows with every publish, and all its versions by hash. */
 async function growing() {
   const root = folder();
   const archive = opened({ root, parts: 1 });
@@ -32,27 +32,27 @@ async function growing() {
   return { root, versions, publishNext, key: await keyOf(root) };
 }
 
-const bodyOf = async (answered: Response): Promise<Buffer> => Buffer.from(await answered.arrayBuffer());
-const tagOf = (answered: Response): string => answered.headers.get('etag')!.replaceAll('"', '');
+const bodyOf = async (response: Response): Promise<Buffer> => Buffer.from(await response.arrayBuffer());
+const tagOf = (response: Response): string => response.headers.get('etag')!.replaceAll('"', '');
 
-/** Both ways of serving: out of memory, and from an open descriptor. */
+/** Both ways of serving: from memory, and from an open descriptor. */
 describe.each([
   ['memory', []],
   ['the disk', ['--set', 'service.cache_bytes_max=0']],
-])('beside publishes, from %s,', (_way, flags) => {
-  test('a download under way ends as the version that it began as, and its ranges go on with 412', async () => {
+])('during publishes, from %s,', (_way, flags) => {
+  test('a download in progress keeps its version, and its ranges then get 412', async () => {
     const { root, publishNext, versions, key } = await growing();
     const service = await serve(root, key, ...flags);
-    const whole = await service.ask(url);
-    const old = tagOf(whole);
+    const response = await service.ask(url);
+    const old = tagOf(response);
     const fresh = await publishNext();
     expect(fresh).not.toBe(`"${old}"`);
-    // Its head came before the publish, most of its body comes after.
-    expect(sha256(await bodyOf(whole))).toBe(old);
+    // Its headers arrive before the publish, most of its body after.
+    expect(sha256(await bodyOf(response))).toBe(old);
     const range = { range: 'bytes=100-199' };
     expect((await service.ask(url, { headers: { ...range, 'if-match': `"${old}"` } })).status).toBe(412);
-    const kept = await service.ask(url, { headers: { ...range, 'if-match': fresh } });
-    expect([kept.status, await bodyOf(kept)]).toEqual([206, versions.get(tagOf(kept))!.subarray(100, 200)]);
+    const stale = await service.ask(url, { headers: { ...range, 'if-match': fresh } });
+    expect([stale.status, await bodyOf(stale)]).toEqual([206, versions.get(tagOf(stale))!.subarray(100, 200)]);
     const anew = await service.ask(url, { headers: { ...range, 'if-range': `"${old}"` } });
     expect([anew.status, anew.headers.get('etag'), sha256(await bodyOf(anew))]).toEqual([
       200,
@@ -61,18 +61,18 @@ describe.each([
     ]);
   });
 
-  test('every answer is of one version, whoever asks how', async () => {
+  test('every response has the bytes of one version, with any kind of request', async () => {
     const { root, publishNext, versions, key } = await growing();
     const service = await serve(root, key, ...flags);
     let isOver = false;
     const seen: { readonly tag: string; readonly body: Buffer; readonly first: number }[] = [];
     const refused: number[] = [];
 
-    const whole = async (): Promise<void> => {
+    const response = async (): Promise<void> => {
       while (!isOver) {
-        const answered = await service.ask(url);
-        expect(answered.status).toBe(200);
-        seen.push({ tag: tagOf(answered), body: await bodyOf(answered), first: 0 });
+        const response = await service.ask(url);
+        expect(response.status).toBe(200);
+        seen.push({ tag: tagOf(response), body: await bodyOf(response), first: 0 });
       }
     };
     const inRanges = async (ifMatch: boolean): Promise<void> => {
@@ -83,27 +83,27 @@ describe.each([
         for (let first = 0; first < size; first += Math.ceil(size / 5)) {
           const range = `bytes=${first}-${Math.min(size, first + Math.ceil(size / 5)) - 1}`;
           const headers: Record<string, string> = ifMatch ? { range, 'if-match': `"${tag}"` } : { range };
-          const answered = await service.ask(url, { headers });
-          if (answered.status === 412) {
+          const response = await service.ask(url, { headers });
+          if (response.status === 412) {
             refused.push(412);
-            await answered.body?.cancel();
+            await response.body?.cancel();
             break;
           }
-          expect(answered.status).toBe(206);
-          const body = await bodyOf(answered);
+          expect(response.status).toBe(206);
+          const body = await bodyOf(response);
           pieces.push(body);
-          seen.push({ tag: tagOf(answered), body, first });
-          if (ifMatch) expect(tagOf(answered)).toBe(tag);
+          seen.push({ tag: tagOf(response), body, first });
+          if (ifMatch) expect(tagOf(response)).toBe(tag);
         }
         const all = Buffer.concat(pieces);
         if (ifMatch && all.length === size) expect(sha256(all)).toBe(tag);
       }
     };
-    const clients = [whole(), inRanges(true), inRanges(true), inRanges(false)];
-    // Each version is answered before the next comes, so that every publish has answers before and after it.
+    const clients = [response(), inRanges(true), inRanges(true), inRanges(false)];
+    // Each version is served before the next publish, so that every publish has responses before and after it.
     for (let i = 0; i < 8; i++) {
       const fresh = await publishNext();
-      await until(() => seen.some(({ tag }) => `"${tag}"` === fresh), 'an answer of the new version');
+      await until(() => seen.some(({ tag }) => `"${tag}"` === fresh), 'a response with the new version');
     }
     isOver = true;
     await Promise.all(clients);

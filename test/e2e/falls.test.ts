@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { jobHere as job, runHere as run } from './here.ts';
 import { access, fixedNow, folder, sandbox } from './lake.ts';
 
-// Many runs: a machine that is busy with other things takes its time.
-test('a night whose lists name far fewer markets ends with 4, says so to a person, and publishes what there is', async () => {
+// Many runs, slow on a busy machine.
+test('a night with far fewer listed markets exits with 4, says so, and publishes', async () => {
   const output = folder();
   const box = await sandbox({ seed: 8, nowMs: fixedNow, markets: 12, ticksPerDay: 10 });
   for (const day of ['2025-06-10', '2025-06-11', '2025-06-12']) {
@@ -17,7 +17,7 @@ test('a night whose lists name far fewer markets ends with 4, says so to a perso
   expect(night.stdout).toMatch(/^nightly done after .*, but incomplete/);
   expect(night.stdout).toMatch(/\nincomplete: markets fell by \d\d %: the lists name \d+, and \d+ in the median of/);
   expect(night.stdout).toMatch(/ 2025-06-13, [\d,]+ ticks added \(generation 4\)/);
-  // The same night again is none.
+  // The same night again does not count.
   const again = await job('nightly', poorer.url, output, '--date', '2025-06-13');
   expect(again.summary.failures.filter(({ symbol }) => symbol === null)).toEqual([]);
 });

@@ -34,7 +34,7 @@ const priceOf = (output: string, symbol: string, t: number): number | undefined 
     ?.find((tick) => tick.t === t)?.p;
 
 describe('after an import', () => {
-  test('into a new archive, ticks polls the lists first: what files brought is not all there is', async () => {
+  test('ticks polls the lists first in a new archive, because files bring only some symbols', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow, markets: 5 });
     const output = folder();
     const path = put(folder(), 'own.csv', csvOf([{ symbol: 'own', t: yesterday, p: 0.5 }]), fixedNow);
@@ -44,7 +44,7 @@ describe('after an import', () => {
     expect(summary.symbols.planned).toBeGreaterThan(1);
   });
 
-  test('without --covers, gaps names all that the files brought: nobody said that it is whole', async () => {
+  test('without --covers, gaps lists all windows of the files, because none is covered', async () => {
     const output = folder();
     const rows = [yesterday, yesterday + minuteMs].map((t) => ({ symbol: 'own', t, p: 0.5 }));
     await importInto(output, [put(folder(), 'own.csv', csvOf(rows), fixedNow)]);
@@ -57,7 +57,7 @@ describe('after an import', () => {
     expect(JSON.parse(view.stdout)).toEqual([{ symbol: 'own', from: yesterday, to: yesterday + minuteMs + 1 }]);
   });
 
-  test('a backfill asks for nothing but what the files do not cover', async () => {
+  test('a backfill fetches only what the files do not cover', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { symbol } = await polled(box);
     const output = folder();
@@ -86,7 +86,7 @@ describe('after an import', () => {
     expect(JSON.parse(gaps.stdout)).toMatchObject({ count: 0 });
   });
 
-  test('a symbol that only files name is neither polled at night nor missed on later days', async () => {
+  test('a symbol that only files name is neither polled at night nor expected on later days', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { output } = await polled(box);
     const expected = manifestOf(output).days[fixedDay]!.expected;
@@ -100,7 +100,7 @@ describe('after an import', () => {
     expect(manifestOf(output).days[fixedDay]!.expected).toBe(expected);
   });
 
-  test('polled prices stand, unless imported ones are preferred; then they stand against later polls', async () => {
+  test('polled prices win, unless imports are preferred; then those win over later polls', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { output, symbol } = await polled(box);
     const [first, second] = ticksOf(output).get(symbol)!.slice(-2) as [Tick, Tick];
@@ -120,7 +120,7 @@ describe('after an import', () => {
     const preferred = await importInto(output, [path], { preferred: true });
     expect(preferred.ticks).toMatchObject({ accepted: 0, duplicates: 2, conflicts: 1 });
     expect(priceOf(output, symbol, first.t)).toBe(other);
-    const kept = hashes(output, 'ticks');
+    const hashesBefore = hashes(output, 'ticks');
 
     const range = ['--from', '2025-06-13', '--to', '2025-06-15', '--symbol', symbol, '--force'];
     const forced = await job('backfill', box.url, output, ...range);
@@ -129,6 +129,6 @@ describe('after an import', () => {
     expect(forced.summary.ticks.accepted).toBe(0);
     expect(forced.summary.ticks.conflicts).toBeGreaterThan(0);
     expect(addsUp(forced.summary)).toBe(true);
-    expect(hashes(output, 'ticks')).toEqual(kept);
+    expect(hashes(output, 'ticks')).toEqual(hashesBefore);
   });
 });

@@ -14,7 +14,7 @@ const strict = { rejectedShareMax: null };
 const rules = (more: Partial<TickRowRules>): TickRowRules => ({ ...defaultRowRules, ...more });
 
 describe('an import', () => {
-  test('of a file that is mostly rejected publishes nothing of any file, and says the flag that helps', async () => {
+  test('of a mostly rejected file publishes nothing of any file, and names the flag that helps', async () => {
     const files = folder();
     const good = put(files, 'good.csv', rowsOf(sample.slice(0, 300), String));
     const bad = put(files, 'bad.csv', rowsOf(sample.slice(300), withMicroseconds));
@@ -43,7 +43,7 @@ describe('an import', () => {
     expect(hashes(output, 'ticks')).toEqual(hashes(plain, 'ticks'));
   });
 
-  test('takes a file some of whose rows are rejected, up to the share that may be', async () => {
+  test('accepts a file with some rejected rows, up to the allowed share', async () => {
     const rows = (bad: number): string => rowsOf(sample.slice(0, 200 - bad), String) + 'A,never,0.5\n'.repeat(bad);
     const taken = async (bad: number, ...set: string[]) =>
       importInto(folder(), [put(folder(), 'a.csv', rows(bad))], strict, ['source.name=box', ...set]);
@@ -55,7 +55,7 @@ describe('an import', () => {
     expect(await importInto(folder(), [path], allowed)).toMatchObject({ exit_code: 0, ticks: { accepted: 100 } });
   });
 
-  test('of market rows that are mostly rejected publishes nothing either', async () => {
+  test('of mostly rejected market rows publishes nothing either', async () => {
     const rows = Array.from({ length: 10 }, (_, i) =>
       JSON.stringify(i < 5 ? { symbol: `m${i}`, question: 'q' } : { question: 'q' }),
     );
@@ -67,10 +67,10 @@ describe('an import', () => {
     expect(JSON.parse(known.stdout)).toMatchObject({ count: 0 });
   });
 
-  test('names the unit that numbers are in, and reads them in it, whatever the format', async () => {
+  test('prints the unit of numeric times, and reads it in every format', async () => {
     const files = folder();
-    const wanted = folder();
-    await importInto(wanted, [put(files, 'ms.csv', rowsOf(sample, String))]);
+    const expected = folder();
+    await importInto(expected, [put(files, 'ms.csv', rowsOf(sample, String))]);
     const factor = { s: '/ 1000.0::DOUBLE', us: '* 1000::BIGINT', ns: '* 1000000::BIGINT' };
     const digits = {
       s: (ms: number) => `${Math.floor(ms / 1000)}.${String(ms % 1000).padStart(3, '0')}`,
@@ -99,15 +99,15 @@ describe('an import', () => {
         const output = folder();
         const summary = await importInto(output, [path], { ...strict, rows: rules({ unit }) });
         expect(summary, path).toMatchObject({ exit_code: 0, ticks: { accepted: 900 } });
-        expect(hashes(output, 'ticks'), path).toEqual(hashes(wanted, 'ticks'));
+        expect(hashes(output, 'ticks'), path).toEqual(hashes(expected, 'ticks'));
       }
     }
   });
 
-  test('reads columns of other names, and prices in cents', async () => {
+  test('reads columns with other names, and prices in cents', async () => {
     const files = folder();
     const ticks = Array.from({ length: 99 }, (_, i) => ({ t: day0 + i, cents: i + 1 }));
-    const wanted = ticks.map(({ t, cents }) => ({ t, p: Number(`0.${String(cents).padStart(2, '0')}`) }));
+    const expected = ticks.map(({ t, cents }) => ({ t, p: Number(`0.${String(cents).padStart(2, '0')}`) }));
     const values = ticks.map(({ t, cents }) => `('A', 7, ${t}::BIGINT, ${cents})`).join(', ');
     const paths = [
       put(files, 'a.csv', `ticker,t,ts,cents\n${ticks.map(({ t, cents }) => `A,7,${t},${cents}\n`).join('')}`),
@@ -127,13 +127,13 @@ describe('an import', () => {
       const output = folder();
       const flags = { ...strict, renames, rows: rules({ priceScale: parsePriceScale('0.01')! }) };
       expect(await importInto(output, [path], flags), path).toMatchObject({ exit_code: 0, ticks: { accepted: 99 } });
-      expect(ticksOf(output).get('A'), path).toEqual(wanted);
+      expect(ticksOf(output).get('A'), path).toEqual(expected);
       const lacking = importInto(folder(), [path], { renames: [['t', 'when']] });
       await expect(lacking).rejects.toThrow(/missing column when of --columns \(found: ticker, t, ts, cents\)/);
     }
   });
 
-  test('shows in a dry run what it would take and reject, and imports nothing', async () => {
+  test('prints in a dry run what it would accept and reject, and imports nothing', async () => {
     const files = folder();
     const good = put(files, 'good.csv', rowsOf(sample, String));
     const bad = put(files, 'bad.csv', rowsOf(sample.slice(0, 10), withMicroseconds));
@@ -163,7 +163,7 @@ describe('an import', () => {
     expect(ticksOf(output).get('A')).toHaveLength(1);
   });
 
-  test('refuses flags that cannot be meant', async () => {
+  test('rejects flags that contradict each other', async () => {
     const path = put(folder(), 'a.csv', rowsOf(sample, String));
     for (const [flag, value] of [
       ['--allow-rejected', '2'],
@@ -179,7 +179,7 @@ describe('an import', () => {
     }
   });
 
-  test('of saved pages that were cut leaves gaps that a backfill plans', async () => {
+  test('of truncated saved pages leaves gaps that a backfill plans', async () => {
     const files = folder();
     const all = Array.from({ length: 6604 }, (_, i) => ({ symbol: 'A', t: day0 + i * 20_000, p: (i % 99) / 100 }));
     // A service that echoes the ends of the request and keeps the earliest 500 ticks.
@@ -206,31 +206,31 @@ describe('the quarantine', () => {
       (sum, path) => sum + statSync(join(output, path)).size,
       0,
     );
-  test('keeps so many bytes of a file and of a run, and counts the rest', async () => {
+  test('keeps a limited number of bytes per file and per run, and counts the rest', async () => {
     const files = folder();
     const paths = [0, 1, 2].map((i) => put(files, `${i}.csv`, rejected(1000)));
-    const kept = async (...set: string[]) => {
+    const keptLines = async (...set: string[]) => {
       const output = folder();
       const summary = await importInto(output, paths, {}, ['source.name=box', ...set]);
       expect(summary.ticks).toMatchObject({ fetched: 3000, quarantined: 3000 });
       expect(addsUp(summary)).toBe(true);
       return { lines: quarantineLines(output).length, warning: summary.warnings.at(-1) };
     };
-    expect(await kept()).toEqual({
+    expect(await keptLines()).toEqual({
       lines: 3000,
       warning: expect.stringMatching(/^3000 unusable ticks were set aside in/),
     });
-    const ofFile = await kept('quarantine.file_bytes_max=20000');
+    const ofFile = await keptLines('quarantine.file_bytes_max=20000');
     expect(ofFile.lines).toBeGreaterThan(300);
     expect(ofFile.lines).toBeLessThan(450);
     expect(ofFile.warning).toContain(`${3000 - ofFile.lines} of them were only counted`);
-    const ofRun = await kept('quarantine.run_bytes_max=20000');
+    const ofRun = await keptLines('quarantine.run_bytes_max=20000');
     expect(ofRun.lines).toBeGreaterThan(100);
     expect(ofRun.lines).toBeLessThan(150);
     expect(ofRun.warning).toContain(`${3000 - ofRun.lines} of them were only counted`);
   });
 
-  test('is compressed, and its oldest files go where it grows too long', async () => {
+  test('is compressed, and drops its oldest files above its size limit', async () => {
     const output = folder();
     const sizes: number[] = [];
     for (let i = 0; i < 4; i++) {

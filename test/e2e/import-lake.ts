@@ -14,7 +14,7 @@ import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { fixedDay, folder, job as runJob, ticksOf } from './lake.ts';
 
-// The wiring of the tests of imports: real files, the real job, in this process where no other is needed.
+// Shared code of the import tests: real files and the real job, in this process where possible.
 
 export interface Tick {
   readonly symbol: string;
@@ -22,7 +22,7 @@ export interface Tick {
   readonly p: number;
 }
 
-/** When the files of a test were written, unless it says otherwise; long after what is in them. */
+/** Modification time of the files of a test by default, long after the times in them. */
 export const writtenAt = Date.UTC(2026, 6, 20);
 export const day0 = Date.UTC(2026, 6, 11);
 const dayMs = 86_400_000;
@@ -36,7 +36,7 @@ export const sample: readonly Tick[] = ['alpha', 'b,"eta"', 'γ 😀'].flatMap((
   })),
 );
 
-/** Takes files whatever the share of their rows that is rejected. */
+/** Accepts files with any share of rejected rows. */
 export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {}): ImportFlags => ({
   paths,
   dataset: null,
@@ -50,7 +50,7 @@ export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {
   ...rest,
 });
 
-/** Runs the job as the command does, without a process of its own. Rejects where the command would say exit code 2. */
+/** Runs the job as the command does, without a separate process. Rejects where the command exits with 2. */
 export async function importInto(
   output: string,
   paths: readonly string[],
@@ -82,7 +82,7 @@ export const packings = {
   '.zst': (bytes: Buffer): Buffer => zstdCompressSync(bytes),
 } as const;
 
-/** Writes a file with the time of writing of all others, and gives back its path. */
+/** Writes a file with the common modification time, and returns its path. */
 export function put(folder: string, name: string, bytes: string | Uint8Array, atMs = writtenAt): string {
   const path = join(folder, name);
   mkdirSync(join(path, '..'), { recursive: true });
@@ -99,14 +99,14 @@ export const csvOf = (ticks: readonly Tick[]): string =>
 
 export const ndjsonOf = (ticks: readonly Tick[]): string => ticks.map((tick) => `${JSON.stringify(tick)}\n`).join('');
 
-/** One saved answer, as the service writes it. */
+/** One saved response in the service's format. */
 export function pageOf(symbol: string, ticks: readonly Tick[], rest: Record<string, unknown> = {}): string {
   const body = ticks.map(({ t, p }) => ({ t, p }));
   const page = { symbol, ticks: body, count: body.length, from: day0, to: day0 + 2 * dayMs, generated_at: writtenAt };
   return JSON.stringify({ ...page, ...rest });
 }
 
-/** Runs SQL that writes a Parquet file, `FILE` being its path; gives back its bytes' path. */
+/** Runs SQL that writes the Parquet file `FILE`; returns its path. */
 export async function writeParquet(path: string, select: string, atMs = writtenAt): Promise<string> {
   mkdirSync(join(path, '..'), { recursive: true });
   const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
@@ -119,13 +119,13 @@ export async function writeParquet(path: string, select: string, atMs = writtenA
   return path;
 }
 
-/** SQL with the rows of ticks; `t` says how to write the time, a number of milliseconds. */
+/** SQL with the rows of ticks; `t` is the expression for a time given in milliseconds. */
 export const selectOf = (ticks: readonly Tick[], t = 't'): string =>
   `SELECT symbol, ${t} AS t, p::DOUBLE AS p FROM (VALUES ${ticks
     .map((tick) => `('${tick.symbol}', ${tick.t}::BIGINT, '${tick.p}')`)
     .join(', ')}) v(symbol, t, p)`;
 
-/** An archive that a nightly has filled, and a symbol of it with ticks. */
+/** An archive filled by a nightly run, and one of its symbols that has ticks. */
 export async function polled(box: Sandbox): Promise<{ output: string; symbol: string }> {
   const output = folder();
   const { code, stderr } = await runJob('nightly', box.url, output, '--date', fixedDay);

@@ -10,7 +10,7 @@ console.log(`import of markets: SEED=${seed}`);
 const yesterday = Date.UTC(2025, 5, 13);
 
 describe('an import of markets', () => {
-  test('brings the rows that one archive published into another, byte for byte', async () => {
+  test('copies the rows that one archive published into another, byte for byte', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { output } = await polled(box);
     const [name] = Object.keys(hashes(output, 'markets'));
@@ -36,14 +36,14 @@ describe('an import of markets', () => {
       expect(hashes(third, 'markets'), format).toEqual(hashes(output, 'markets'));
     }
 
-    // This service's lists name others: they are not polled, it would not know them.
+    // This service's lists name other markets: the imported ones are not polled, because it would not know them.
     const elsewhere = await sandbox({ seed: seed + 1, nowMs: fixedNow, markets: 3 });
     const ticks = await run(jobArgs('ticks', other), access(elsewhere.url));
     expect(ticks.code, ticks.stderr).toBe(0);
     expect(ticks.summary.symbols.done).toBe(ticks.summary.symbols.planned);
   });
 
-  test('leaves newer facts as they are, and fills in what was not known', async () => {
+  test('keeps newer facts and fills in missing ones', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { output, symbol } = await polled(box);
     const row = `'${symbol}' AS symbol, 'another question' AS question, 'unheard of' AS category, false AS is_active, 1 AS settled`;
@@ -58,12 +58,12 @@ describe('an import of markets', () => {
     expect(await importInto(output, [path], {}, set)).toMatchObject({ exit_code: 0, warnings: [] });
     const [after, fresh] = await look();
     const firstSeen = new Date(yesterday - dayMs).toISOString();
-    // Nobody had settled it yet; that it was inactive two days before is no news.
+    // No poll had resolved it yet; an inactive state two days earlier is outdated.
     expect(after).toEqual({ ...before, first_seen: firstSeen, outcome: before!.outcome ?? 1 });
     expect(fresh).toMatchObject({ symbol: 'NEW', canonical_id: 'NEW', question: 'what?', is_active: true, outcome: 0 });
   });
 
-  test('takes a saved answer for a poll at the moment that it was generated', async () => {
+  test('treats a saved response as a poll at its generated_at', async () => {
     const output = folder();
     const record = { canonical_id: 'm1', symbols: ['A', 'B'], is_active: true, category: 'c' };
     const page = { markets: [record, { no: 'id' }], count: 2, total: 2, view: 'matched', generated_at: yesterday + 5 };

@@ -8,7 +8,7 @@ import { addsUp, folder, run, ticksOf } from './lake.ts';
 const ticks = (symbol: string, from: number): Tick[] =>
   Array.from({ length: 50 }, (_, i) => ({ symbol, t: day0 + from + i * 60_000, p: (i % 10) / 10 }));
 
-test('what an import has for a damaged part is kept, and taken in once that is mended; the rest is published', async () => {
+test('an import for a damaged part file waits in the journal until the repair; the rest is published', async () => {
   const [files, later, output] = [folder(), folder(), folder()];
   const symbols = ['alpha', 'beta', 'gamma', 'delta', 'epsilon'];
   for (const symbol of symbols) {
@@ -38,10 +38,10 @@ test('what an import has for a damaged part is kept, and taken in once that is m
   for (const symbol of symbols) expect(all.get(symbol)).toHaveLength(100);
 });
 
-/** What a page covers, within one day: so there is one part to be refused. */
+/** The coverage of a page, within one day, so that one part file is refused. */
 const ofDay = { to: day0 + 12_000_000 };
 
-test('where all that an import brings is for a damaged part, nothing is published and everything is kept', async () => {
+test('an import only for a damaged part file publishes nothing and keeps everything', async () => {
   const [files, later, output] = [folder(), folder(), folder()];
   put(files, 'a.json', pageOf('alpha', ticks('alpha', 0), ofDay));
   put(later, 'a.json', pageOf('alpha', ticks('alpha', 7_200_000), ofDay));
@@ -51,7 +51,7 @@ test('where all that an import brings is for a damaged part, nothing is publishe
   const intact = readFileSync(part!);
   writeFileSync(part!, intact.subarray(0, -3));
   const refused = await importInto(output, [later], {}, set);
-  // But for the verdict, which says that a file is damaged.
+  // Except for the verdict, which reports the damaged file.
   expect(refused).toMatchObject({ exit_code: 6, published: { files: 0, rows: 0, added: 0, lost: 0 } });
   expect(refused.ticks).toMatchObject({ fetched: 50, accepted: 50 });
   writeFileSync(part!, intact);
@@ -60,7 +60,7 @@ test('where all that an import brings is for a damaged part, nothing is publishe
   expect(ticksOf(output).get('alpha')).toHaveLength(100);
 });
 
-test('what an import has read waits in the journal where another process publishes for too long', async () => {
+test('an import stays in the journal if another process publishes for too long', async () => {
   const [files, output] = [folder(), folder()];
   put(files, 'a.json', pageOf('alpha', ticks('alpha', 0)));
   const set = ['source.name=box'];

@@ -6,10 +6,10 @@ import { day0, importInto, pageOf, put, type Tick, writtenAt } from './import-la
 import { addsUp, folder, hashes } from './lake.ts';
 
 const datasets = ['ticks', 'symbols', 'markets', 'coverage', 'conflicts', 'candles_1h', 'candles_1d'];
-/** Enough for threads to be started. */
+/** Enough for threads to start. */
 const [pages, perPage] = [160, 4000];
 
-/** Pages of one symbol overlap, and in the overlap some prices differ; some ticks cannot be. */
+/** Pages of one symbol overlap, some prices differ in the overlap, and some ticks are invalid. */
 function ticksOf(page: number): { symbol: string; ticks: Tick[] } {
   const symbol = `market ${page % 23}`;
   const first = day0 + Math.floor(page / 23) * 3600 * 3_700;
@@ -35,7 +35,7 @@ function writePages(into: string): void {
   put(into, '73.csv', `symbol,t,p\nmarket 6,${day0 + 5},0.5\nmarket 6,never,0.5\n`);
 }
 
-/** All that the state keeps beyond one run's own name and times. */
+/** All state except for the name and times of each run. */
 function stateOf(output: string): unknown {
   const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
   try {
@@ -50,7 +50,7 @@ function stateOf(output: string): unknown {
   }
 }
 
-test('an import in threads leaves what one without leaves, to the byte, and counts the same', async () => {
+test('an import with threads gives the same bytes and counts as one without', async () => {
   const files = folder();
   writePages(files);
   const [alone, threaded] = [folder(), folder()];
@@ -60,14 +60,14 @@ test('an import in threads leaves what one without leaves, to the byte, and coun
   expect(addsUp(one)).toBe(true);
   for (const summary of [one, two])
     expect(summary.failures.map(({ reason }) => reason)).toEqual([expect.stringContaining('70-torn.json')]);
-  const told = ({ ticks, symbols, pages: read, warnings, exit_code }: typeof one) => ({
+  const comparable = ({ ticks, symbols, pages: read, warnings, exit_code }: typeof one) => ({
     ticks,
     symbols,
     read,
     warnings,
     exit_code,
   });
-  expect(told(two)).toEqual(told(one));
+  expect(comparable(two)).toEqual(comparable(one));
   expect(one.ticks.conflicts).toBeGreaterThan(0);
   expect(Object.keys(hashes(alone, ...datasets)).length).toBeGreaterThan(20);
   expect(hashes(threaded, ...datasets)).toEqual(hashes(alone, ...datasets));

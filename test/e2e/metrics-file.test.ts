@@ -7,7 +7,7 @@ import { access, fixedDay, fixedNow, folder, jobArgs, run, sandbox } from './lak
 
 const input = { seed: 5, nowMs: fixedNow, markets: 4, ticksPerDay: 50 };
 
-/** The file, read as strictly as Prometheus would. */
+/** Parses the file as strictly as Prometheus. */
 function told(path: string) {
   const families = readExposition(readFileSync(path, 'utf8'));
   return {
@@ -18,7 +18,7 @@ function told(path: string) {
   };
 }
 
-test('every run leaves its figures in the file, whole, for everybody to read, and wipes those of no other job', async () => {
+test('every run writes its metrics to the file, complete and readable by all, and keeps those of other jobs', async () => {
   const [box, output, at] = [await sandbox(input), folder(), folder()];
   const path = join(at, 'oddslake.prom');
   const flags = ['--set', `metrics.textfile=${path}`];
@@ -55,7 +55,7 @@ test('every run leaves its figures in the file, whole, for everybody to read, an
   expect(readdirSync(at).sort()).toEqual(['oddslake.prom', 'rows.csv']);
 });
 
-test('with the state lost, or no archive to be had, the jobs before stay as the file has them', async () => {
+test('without state or archive, the file keeps the metrics of earlier jobs', async () => {
   const [box, output] = [await sandbox(input), folder()];
   const path = join(folder(), 'oddslake.prom');
   const flags = ['--set', `metrics.textfile=${path}`];
@@ -73,13 +73,13 @@ test('with the state lost, or no archive to be had, the jobs before stay as the 
   expect(sampleOf(after.families, 'oddslake_generation')).toBe(sampleOf(night.families, 'oddslake_generation'));
 });
 
-test('runs that end together all stand in it', async () => {
+test('the metrics of concurrent runs are all in the file', async () => {
   const [box, output] = [await sandbox(input), folder()];
   const path = join(folder(), 'oddslake.prom');
   const flags = ['--set', `metrics.textfile=${path}`];
   expect((await jobHere('nightly', box.url, output, '--date', fixedDay, ...flags)).code).toBe(0);
   const names = ['markets', 'ticks', 'publish', 'verify'];
-  const ended = await Promise.all(
+  const results = await Promise.all(
     names.map((name) =>
       run(
         name === 'verify' ? ['verify', '--output', output, ...flags] : jobArgs(name, output, ...flags),
@@ -87,13 +87,13 @@ test('runs that end together all stand in it', async () => {
       ),
     ),
   );
-  expect(ended.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+  expect(results.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
   expect(told(path).jobs().sort()).toEqual([...names, 'nightly'].map((name) => `name="${name}"`).sort());
 });
 
-test('a place that cannot be written is a warning, and no other exit code', async () => {
+test('an unwritable path is a warning and changes no exit code', async () => {
   const [box, output] = [await sandbox(input), folder()];
-  const ended = await jobHere(
+  const results = await jobHere(
     'nightly',
     box.url,
     output,
@@ -102,8 +102,8 @@ test('a place that cannot be written is a warning, and no other exit code', asyn
     '--set',
     'metrics.textfile=/no/such/x.prom',
   );
-  expect(ended.code).toBe(0);
-  expect(ended.stderr).toMatch(/"level":"warn".*the metrics file failed/);
+  expect(results.code).toBe(0);
+  expect(results.stderr).toMatch(/"level":"warn".*the metrics file failed/);
   const place = folder();
   mkdirSync(join(place, 'x.prom'));
   chmodSync(place, 0o755);
@@ -111,8 +111,8 @@ test('a place that cannot be written is a warning, and no other exit code', asyn
   expect(readdirSync(place)).toEqual(['x.prom']);
 });
 
-test('a file that the node exporter would pass over is refused', async () => {
-  const ended = await runHere(['publish', '--output', folder(), '--set', 'metrics.textfile=/var/lib/oddslake.txt']);
-  expect(ended.code).toBe(2);
-  expect(ended.stderr).toMatch(/metrics\.textfile is .*expected a path that ends with \.prom/);
+test('a file name that the node exporter would skip is rejected', async () => {
+  const results = await runHere(['publish', '--output', folder(), '--set', 'metrics.textfile=/var/lib/oddslake.txt']);
+  expect(results.code).toBe(2);
+  expect(results.stderr).toMatch(/metrics\.textfile is .*expected a path that ends with \.prom/);
 });

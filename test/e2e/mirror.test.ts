@@ -14,18 +14,18 @@ const seed = Number(process.env.SEED ?? 11);
 const day = (n: number): number => Date.UTC(2025, 5, n);
 const named = (n: number): string => `2025-06-${String(n).padStart(2, '0')}`;
 
-/** An archive with all that makes one hard to mirror: late ticks, holes, failures, resolved and vanished markets, books. */
+/** An archive that is hard to mirror: late ticks, gaps, failures, resolved and vanished markets, order books. */
 async function collected(): Promise<string> {
   const output = folder();
-  const late = { lateShare: 0.2, lateDelayMsMax: 2 * hourMs };
-  const box = await sandbox({ seed, markets: 10, ticksPerDay: 150, ...late, nowMs: day(8) + hourMs });
+  const lateOptions = { lateShare: 0.2, lateDelayMsMax: 2 * hourMs };
+  const box = await sandbox({ seed, markets: 10, ticksPerDay: 150, ...lateOptions, nowMs: day(8) + hourMs });
   expect((await job('backfill', box.url, output, '--from', named(5), '--to', named(7))).code).toBe(0);
-  // Of the days up to the tenth nothing is known but of the fifth and the sixth.
+  // Of the days up to the tenth only the fifth and the sixth are covered.
   const lookback = ['--set', 'source.first_lookback_days=1'];
   box.set({ nowMs: day(11) + hourMs });
   expect((await job('nightly', box.url, output, '--date', named(10), ...lookback)).code).toBe(0);
   const alive = [...ticksOf(output)].filter(([, ticks]) => ticks.at(-1)!.t > day(10) + 12 * hourMs);
-  const [failing, missing, ...others] = alive.map(([symbol]) => symbol);
+  const [failing, missing, ...remaining] = alive.map(([symbol]) => symbol);
   box.set({
     nowMs: day(12) + hourMs,
     faultSymbols: { [failing!]: 500, [missing!]: 404 },
@@ -33,7 +33,7 @@ async function collected(): Promise<string> {
   });
   const night = await job('nightly', box.url, output, '--date', named(11));
   expect(night.summary).toMatchObject({ exit_code: 4, symbols: { failed: 2 } });
-  const books = await job('orderbook', box.url, output, ...others.flatMap((symbol) => ['--symbol', symbol]));
+  const books = await job('orderbook', box.url, output, ...remaining.flatMap((symbol) => ['--symbol', symbol]));
   expect(books.code, books.stdout).toBe(0);
   return output;
 }
@@ -46,7 +46,7 @@ const coverageRows = (output: string, dataset: string): Row[] =>
     .flatMap((path) => decodeRows(datasets.coverage, readFileSync(join(output, path))))
     .filter((row) => row[0] === dataset);
 
-/** What is covered of the ticks of each symbol, whoever asked for it when. */
+/** Covered windows of each symbol, from any run. */
 const covered = (output: string) =>
   [...Map.groupBy(coverageRows(output, 'ticks'), (row) => row[1] as string)]
     .map(
@@ -55,7 +55,7 @@ const covered = (output: string) =>
     )
     .sort(([a], [b]) => (a < b ? -1 : 1));
 
-/** The markets of the last poll, but for the earlier moments at which they were seen so. */
+/** The markets of the last poll, without earlier observation times. */
 function lastMarkets(output: string): Row[] {
   const rows = globSync('markets/date=*/*.parquet', { cwd: output }).flatMap((path) =>
     decodeRows(datasets.markets, readFileSync(join(output, path))),
@@ -67,7 +67,7 @@ function lastMarkets(output: string): Row[] {
 /** The last snapshot of every symbol. */
 const lastBooks = (output: string) => new Map([...booksOf(output)].map(([symbol, books]) => [symbol, books.at(-1)]));
 
-// A dozen processes, one after the other.
+// A dozen processes, one after another.
 test('the collector alone mirrors an archive through the service to an equal one', async () => {
   const output = await collected();
   const { job: mirror } = await serve(output);
@@ -75,16 +75,16 @@ test('the collector alone mirrors an archive through the service to an equal one
   const books = `orderbooks.symbols=${JSON.stringify([...booksOf(output).keys()])}`;
   const night = await mirror('nightly', copy, '--set', books);
   expect(night.summary, night.stderr).toMatchObject({ exit_code: 0, failures: [] });
-  // By its lists they are active, and it was last polled long ago.
+  // The lists name them as active, and they were last polled long ago.
   expect(night.summary.warnings).toEqual([
     expect.stringMatching(/^The service itself is behind: .* since .* of \d+ symbols/),
   ]);
-  // Symbols that no list names any more are known by name alone.
+  // Symbols that no list names any more are known by name only.
   const file = join(folder(), 'symbols.txt');
   writeFileSync(file, [...ticksOf(output).keys()].join('\n'));
   const window = ['--from', named(1), '--to', named(20)];
   const back = await mirror('backfill', copy, '--all-known', ...window, '--symbols-file', file);
-  // The holes of the archive are those of its mirror, and it says so.
+  // The mirror has the same gaps as the archive, and reports them.
   expect(back.summary).toMatchObject({ exit_code: 4, symbols: { failed: 0 } });
   expect(back.summary.failures[0]!.reason).toBe('the service states that it has no data for this window');
   expect(ticksOf(copy)).toEqual(ticksOf(output));
@@ -93,7 +93,7 @@ test('the collector alone mirrors an archive through the service to an equal one
   expect(lastMarkets(copy).length).toBeGreaterThan(5);
   expect(lastBooks(copy)).toEqual(lastBooks(output));
   expect(lastBooks(copy).size).toBeGreaterThan(3);
-  // Every answer that the mirror had of a book is one that the archive had.
+  // Every order book response of the mirror is one of the archive's.
   expect(coverageRows(output, 'orderbooks').map((row) => JSON.stringify(row.slice(0, 4)))).toEqual(
     expect.arrayContaining(bookCoverage(copy).map((row) => JSON.stringify(row.slice(0, 4)))),
   );

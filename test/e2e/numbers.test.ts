@@ -25,23 +25,23 @@ import {
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`numbers: SEED=${seed}`);
 
-/** Longer than any test: the next answer never comes. */
+/** Longer than any test: the next response never comes. */
 const neverMs = limitMs;
 const oneByOne = ['--set', 'upstream.concurrency=1', '--set', 'poll.page_limit=200'];
 
-/** What the runs that told how they ended say, added up. */
+/** Sums over the runs that reported their end. */
 const sumsOf = (summaries: readonly Summary[]) => ({
   counted: summaries.reduce((sum, { ticks, recovered }) => sum + ticks.accepted + recovered, 0),
   published: summaries.reduce((sum, { published }) => sum + published.added - published.lost, 0),
 });
 
-test('sums over runs are what is in the archive: killed, resumed, stopped, published by another, backfilled, imported', async () => {
+test('sums over runs match the archive: killed, resumed, stopped, published by another, backfilled, imported', async () => {
   const output = folder();
   const box = await sandbox({ seed, nowMs: fixedNow, markets: 6 });
-  const told: Summary[] = [];
+  const summaries: Summary[] = [];
   const took = ({ summary }: Pick<Ended, 'summary'>): Summary => {
     expect(addsUp(summary), JSON.stringify(summary.ticks)).toBe(true);
-    told.push(summary);
+    summaries.push(summary);
     return summary;
   };
   const midway = async (name: string, ...args: string[]) => {
@@ -54,7 +54,7 @@ test('sums over runs are what is in the archive: killed, resumed, stopped, publi
   };
   const range = ['--from', '2025-06-11', '--to', '2025-06-13'];
 
-  // Killed once it has published some of its ticks, and perhaps journaled others: it tells nobody of either.
+  // Killed after it published some ticks and perhaps journaled others; it reports neither.
   box.set({ latencyMs: 20 });
   const small = ['--set', 'publish.journal_ticks_max=300'];
   const killed = start(jobArgs('nightly', output, '--date', fixedDay, ...oneByOne, ...small), access(box.url));
@@ -65,9 +65,9 @@ test('sums over runs are what is in the archive: killed, resumed, stopped, publi
   box.set({ latencyMs: 0 });
   const resumed = took(await job('nightly', box.url, output, '--date', fixedDay));
   expect(resumed.recovered).toBeGreaterThan(0);
-  expect(sumsOf(told)).toEqual({ counted: totalTicks(output), published: totalTicks(output) });
+  expect(sumsOf(summaries)).toEqual({ counted: totalTicks(output), published: totalTicks(output) });
 
-  // Stopped cleanly: what it journaled is its own, whoever publishes it.
+  // Stopped cleanly: what it journaled counts for it, whichever run publishes it.
   const stopped = await midway('backfill', ...range, '--force');
   stopped.child.kill('SIGTERM');
   const { summary } = await stopped.ended;
@@ -77,7 +77,7 @@ test('sums over runs are what is in the archive: killed, resumed, stopped, publi
   expect(waiting).toBeGreaterThan(0);
   box.set({ latencyMs: 0 });
 
-  // Another that may not publish: the same ticks again, and more.
+  // Another run that may not publish: the same ticks again, and more.
   const lock = tryLock(join(output, '.oddslake', 'lock.sqlite'))!;
   const busy = took(await job('backfill', box.url, output, ...range, '--force', '--wait', '0'));
   lock.release();
@@ -87,7 +87,7 @@ test('sums over runs are what is in the archive: killed, resumed, stopped, publi
   const published = took(await run(['publish', '--output', output, '--json']));
   expect(published).toMatchObject({ recovered: 0, ticks: { fetched: 0 } });
   expect(published.published.added).toBe(summary.ticks.accepted + busy.ticks.accepted);
-  expect(sumsOf(told)).toEqual({ counted: totalTicks(output), published: totalTicks(output) });
+  expect(sumsOf(summaries)).toEqual({ counted: totalTicks(output), published: totalTicks(output) });
 
   const [symbol, held] = [...ticksOf(output)][0]!;
   const rows = [...held.slice(0, 5), { t: fixedNow - 30 * dayMs, p: 0.5 }].map((tick) => ({ symbol, ...tick }));
@@ -95,11 +95,11 @@ test('sums over runs are what is in the archive: killed, resumed, stopped, publi
   expect(took({ summary: imported }).ticks).toMatchObject({ accepted: 1, duplicates: 5 });
   took(await job('backfill', box.url, output, '--from', '2025-06-08', '--to', '2025-06-11'));
   took(await job('nightly', box.url, output, '--date', fixedDay));
-  expect(sumsOf(told)).toEqual({ counted: totalTicks(output), published: totalTicks(output) });
+  expect(sumsOf(summaries)).toEqual({ counted: totalTicks(output), published: totalTicks(output) });
 
-  // What the state keeps of each run is what the run told.
+  // The state keeps the same counts of each run as its summary.
   const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'), { readOnly: true });
-  for (const { run_id, ticks, recovered } of told) {
+  for (const { run_id, ticks, recovered } of summaries) {
     const row = db.prepare('select * from runs where run_id = ?').get(run_id!) as Record<string, number>;
     expect({ fetched: row.fetched, accepted: row.accepted, recovered: row.recovered }).toEqual({
       fetched: ticks.fetched,

@@ -16,9 +16,10 @@ import {
 } from './lake.ts';
 import { sha256 } from './served-archive.ts';
 
-// The one end-to-end test of `make test`: the launcher, real processes, a real archive. The others are of `make check`.
+// The one end-to-end test of `make test`: the launcher, real processes, a real archive. The others belong to `make
+// check`.
 
-/** Calls the program as people do, and expects it to end well. */
+/** Runs the program as users do, and expects exit code 0. */
 async function oddslake(args: readonly string[], url = ''): Promise<string> {
   const { code, stdout, stderr } = await launch(args, access(url)).ended;
   expect(code, `oddslake ${args.join(' ')}\n${stderr}`).toBe(0);
@@ -31,22 +32,21 @@ test('an archive is collected, read, verified and served', async () => {
   const night = jobArgs('nightly', lake, '--date', fixedDay);
   const at = ['--output', lake, '--json'];
 
-  // A night is collected: what is published is what the service has.
+  // Collects a night: the published ticks are the service's.
   await oddslake(night, box.url);
   expect(untruths(lake, box)).toEqual([]);
-  const wanted = coverageOf(lake).reduce(
+  const expected = coverageOf(lake).reduce(
     (sum, { symbol, from, to }) => sum + box.readTruth(symbol, { from, to }).t.length,
     0,
   );
-  expect(wanted).toBeGreaterThan(1000);
+  expect(expected).toBeGreaterThan(1000);
 
-  // The same night once more changes no byte of it.
+  // The same night again changes no byte.
   const published = hashes(lake, 'ticks', 'candles_*', 'coverage', 'symbols');
   await oddslake(night, box.url);
   expect(hashes(lake, 'ticks', 'candles_*', 'coverage', 'symbols')).toEqual(published);
 
-  // It can be read, and every file is as it was published.
-  // A verify is a run: status is asked for the last one before it.
+  // It can be read, and every file is as published. A verify is a run too, so status is called before it.
   const status = JSON.parse(await oddslake(['status', ...at]));
   const [counted, verified, key] = (
     await Promise.all([
@@ -58,10 +58,10 @@ test('an archive is collected, read, verified and served', async () => {
   const { generation, datasets } = manifestOf(lake);
   expect(status).toMatchObject({
     generation,
-    published: { ticks: wanted },
+    published: { ticks: expected },
     last_run: { job: 'nightly', exit_code: 0 },
   });
-  expect(counted).toEqual([{ ticks: wanted }]);
+  expect(counted).toEqual([{ ticks: expected }]);
   expect(verified).toMatchObject({ generation, findings: [] });
 
   // It is served: ticks as JSON, and files byte for byte.
@@ -69,9 +69,9 @@ test('an archive is collected, read, verified and served', async () => {
   const { url } = JSON.parse(service.first) as { url: string };
   const ask = (path: string) => fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key.key}` } });
   const [symbol, ticks] = [...ticksOf(lake)][0]!;
-  const answer = await ask(`/api/v1/ticks?symbol=${encodeURIComponent(symbol)}&from=${ticks[0]!.t}&limit=20`);
-  expect(answer.status).toBe(200);
-  expect(await answer.json()).toMatchObject({ symbol, ticks: ticks.slice(0, 20) });
+  const response = await ask(`/api/v1/ticks?symbol=${encodeURIComponent(symbol)}&from=${ticks[0]!.t}&limit=20`);
+  expect(response.status).toBe(200);
+  expect(await response.json()).toMatchObject({ symbol, ticks: ticks.slice(0, 20) });
   const [file] = datasets.ticks.files;
   const bulk = await ask(`/api/v1/export/files/${file!.path.replace('date=', '')}`);
   expect(bulk.status).toBe(200);

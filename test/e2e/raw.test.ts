@@ -12,19 +12,19 @@ const rawOf = (output: string): string => join(output, '.oddslake/raw');
 const importRaw = (output: string, from: string, ...flags: string[]) =>
   run(jobArgs('import', output, rawOf(from), ...flags));
 
-test('a nightly keeps its answers, and import makes the same archive of them', async () => {
+test('a nightly run keeps raw responses, and their import gives the same archive', async () => {
   const box = await sandbox(input);
   const [output, again] = [folder(), folder()];
-  const ended = await job('nightly', box.url, output, '--date', fixedDay, ...briefly);
-  expect(ended.code, ended.stderr).toBe(0);
+  const result = await job('nightly', box.url, output, '--date', fixedDay, ...briefly);
+  expect(result.code, result.stderr).toBe(0);
   expect(globSync('*/*.raw', { cwd: rawOf(output) })).toEqual([
-    expect.stringMatching(`${ended.summary.run_id}-000\\.raw$`),
+    expect.stringMatching(`${result.summary.run_id}-000\\.raw$`),
   ]);
   const imported = await importRaw(again, output, '--format', 'raw');
   expect(imported.code, imported.stderr).toBe(0);
   expect(hashes(again, 'ticks', 'markets')).toEqual(hashes(output, 'ticks', 'markets'));
   expect(coverageOf(again)).toEqual(coverageOf(output));
-  // Drift from one night to the next is told by the program as a whole.
+  // Drift between nights is reported by the whole program.
   box.set({ reshape: { 'markets:markets/*/question': 'gone' } });
   const next = await job('nightly', box.url, output, '--date', fixedDay, ...briefly);
   expect(next.code, next.stderr).toBe(0);
@@ -33,25 +33,25 @@ test('a nightly keeps its answers, and import makes the same archive of them', a
   expect(next.summary.schema_drift).toEqual([question]);
 });
 
-test('what a killed nightly had been answered is read from its files as far as they were written', async () => {
+test('raw responses of a killed nightly are read as far as they were written', async () => {
   const box = await sandbox({ ...input, latencyMs: 20 });
-  const [output, again, calm] = [folder(), folder(), folder()];
+  const [output, again, control] = [folder(), folder(), folder()];
   const running = start(jobArgs('nightly', output, '--date', fixedDay, ...briefly), access(box.url));
   const written = (): number =>
     globSync('*/*.raw', { cwd: rawOf(output) }).reduce(
       (sum, path) => sum + readFileSync(join(rawOf(output), path)).length,
       0,
     );
-  await until(() => box.stats().tickRows > 0 && written() > 0, 'an answer that is kept');
+  await until(() => box.stats().tickRows > 0 && written() > 0, 'a raw response');
   running.child.kill('SIGKILL');
   await running.ended;
   const imported = await importRaw(again, output);
   expect(imported.code, imported.stderr).toBe(0);
   box.set({ latencyMs: 0 });
-  for (const archive of [output, again, calm]) {
-    const ended = await job('nightly', box.url, archive, '--date', fixedDay, ...briefly);
-    expect(ended.code, ended.stderr).toBe(0);
+  for (const archive of [output, again, control]) {
+    const result = await job('nightly', box.url, archive, '--date', fixedDay, ...briefly);
+    expect(result.code, result.stderr).toBe(0);
   }
-  expect(totalTicks(calm)).toBeGreaterThan(0);
-  for (const archive of [output, again]) expect(hashes(archive, 'ticks')).toEqual(hashes(calm, 'ticks'));
+  expect(totalTicks(control)).toBeGreaterThan(0);
+  for (const archive of [output, again]) expect(hashes(archive, 'ticks')).toEqual(hashes(control, 'ticks'));
 });

@@ -6,14 +6,17 @@ import { openArchive } from '../../src/archive/open-archive.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { pinGeneration } from '../../src/archive/read/pin-generation.ts';
 
-// A process that reads ticks over and over while others publish, until a file `stop` is there; then it says what it saw.
-// Arguments: the archive's root, and how many ticks a publish adds to a symbol's day. It reads the glob, as anyone may,
-// and the pinned files of one generation with DuckDB: DuckDB opens each file twice in one query, first for the metadata
-// and then for the data, so that over the bare glob it mixes the old and the new file where one is replaced in between.
+// A process that reads ticks repeatedly while others publish, until a file `stop` exists; then it prints what it saw.
+// Arguments: the archive's root, and how many ticks a publish adds to a symbol's day. It reads the glob with a Parquet
+// reader, and the pinned files of one generation with DuckDB. DuckDB opens each file twice per query, first for the
+// metadata and then for the data, so over the bare glob it would mix the old and the new version of a replaced file.
 
 const [root, step] = [process.argv[2]!, Number(process.argv[3])];
 const faults: string[] = [];
-/** By reader: between the commit of a publish and its last rename a pin has the new generation, and the glob the old one. */
+/**
+ * By reader: between the commit of a publish and its last rename a pin has the new generation, and the glob the old
+ * one.
+ */
 const most = new Map<string, number>();
 const names = new Set<string>();
 const options = { root, create: false, upstream: null, parts: 4, writer: 'reader', settleMs: 0 };
@@ -21,7 +24,7 @@ const archive = openArchive(options, systemDisk);
 const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
 let rounds = 0;
 
-/** A symbol's day has whole steps, each key once, and never less than seen before. */
+/** A symbol's day has whole steps, each key once, and never fewer rows than before. */
 function look(reader: string, name: string, rows: number, keys: number): void {
   if (rows !== keys) faults.push(`${reader}: ${name} has ${rows} rows of ${keys} keys`);
   if (rows % step !== 0) faults.push(`${reader}: ${name} has ${rows} rows, no whole steps of ${step}`);
@@ -54,8 +57,9 @@ async function readPinned(): Promise<void> {
       look('DuckDB', String(name), Number(n), Number(keys));
       rows += Number(n);
     }
-    const wanted = pinned.manifest.datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
-    if (rows !== wanted) faults.push(`DuckDB: ${rows} rows of generation ${pinned.manifest.generation}, not ${wanted}`);
+    const rowsExpected = pinned.manifest.datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
+    if (rows !== rowsExpected)
+      faults.push(`DuckDB: ${rows} rows of generation ${pinned.manifest.generation}, not ${rowsExpected}`);
   } finally {
     pinned.release();
   }

@@ -12,15 +12,15 @@ export interface Told {
   };
 }
 
-/** A receiver of webhooks on loopback, which ends with the test; its path is the secret. */
-export async function receiver(answer: (response: ServerResponse) => void = (response) => void response.end('ok')) {
+/** A webhook receiver on loopback, stopped after the test; its path is the secret. */
+export async function receiver(respond: (response: ServerResponse) => void = (response) => void response.end('ok')) {
   const told: Told[] = [];
   const server = createServer((request, response) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
     request.on('end', () => {
       told.push({ path: request.url!, body: JSON.parse(Buffer.concat(pieces).toString()) as Told['body'] });
-      answer(response);
+      respond(response);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -15,19 +15,20 @@ import { contextOf } from '../collector/run/one-process.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { coverageOf, manifestOf, ticksOf } from './lake.ts';
 
-// An archive of a server that pages in one way or another: the real jobs, over HTTP, and what is there beside what was had.
+// Archives of servers with different paging: the real jobs, over HTTP, and the published ticks compared with the
+// server's.
 
-/** Midnight before the first run: two whole days of the past end there. */
+/** Midnight before the first run, the end of two complete days. */
 export const midnight = Date.UTC(2025, 5, 1);
 export const past: Window = { from: midnight - 2 * dayMs, to: midnight };
 
-/** The archive after a run, beside what the server has of the symbols that the run was for. */
+/** The archive after a run, and the server's data of the symbols that the run was for. */
 export interface Seen {
   readonly summary: Summary;
   /** Usable ticks that the server has up to the run, and those of them that are not published. */
   readonly there: number;
   readonly missing: number;
-  /** Of the missing: those in a window that counts as covered, and in one that counts as seen whole. */
+  /** Of the missing: those in a covered window, and in a proven one. */
   readonly missingCovered: number;
   readonly missingProven: number;
   /** State of each day by its date. */
@@ -46,7 +47,7 @@ export interface SeenLake {
   night(days: number): Promise<Seen>;
 }
 
-/** Server and collector have one clock, which goes on: responses of one moment would be one observation. */
+/** Server and collector share one clock that advances: responses at one time would be one observation. */
 export async function seenLake(options: Partial<SandboxOptions>, set: readonly string[] = []): Promise<SeenLake> {
   const output = mkdtempSync(join(scratchRoot, 'oddslake-seen-'));
   onTestFinished(() => rmSync(output, { recursive: true, force: true }));
@@ -76,12 +77,12 @@ export async function seenLake(options: Partial<SandboxOptions>, set: readonly s
     for (const symbol of new Set([...coverage.map((row) => row.symbol), ...failed])) {
       if (symbol === null) continue;
       const mine = coverage.filter((row) => row.symbol === symbol);
-      const had = new Set(published.get(symbol)?.map(({ t }) => t));
+      const publishedTimes = new Set(published.get(symbol)?.map(({ t }) => t));
       const { t, p } = box.readTruth(symbol, { from: window.from, to: Math.min(window.to, summary.started_at) });
       for (const [i, time] of t.entries()) {
         if (!isUsable({ t: time, p: p[i]! }, { unusableShare: options.unusableShare ?? 0 })) continue;
         sums.there++;
-        if (had.has(time)) continue;
+        if (publishedTimes.has(time)) continue;
         sums.missing++;
         const around = mine.filter((row) => isWithin(time, row));
         if (around.length > 0) sums.missingCovered++;

@@ -2,16 +2,16 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { run, startStanding } from './lake.ts';
 
-// The service in a process of its own, over an archive at `root`.
+// The service in a separate process, over an archive at `root`.
 
 export interface ServeProcess {
   readonly url: string;
   ask(path: string, init?: RequestInit): Promise<Response>;
-  /** Sends the signal and resolves with the exit code once it is over. */
+  /** Sends the signal and resolves with the exit code. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-/** A market data key of the archive's own database. */
+/** An API key of the archive's own database. */
 export async function keyOf(root: string): Promise<string> {
   const made = await run(['keys', 'create', '--output', root, '--name', 'test', '--requests-per-minute', '1000000']);
   return made.stdout.trim();

@@ -23,14 +23,14 @@ import { receiver, secretPath } from './receiver.ts';
 
 const input = { seed: 5, nowMs: fixedNow, markets: 4, ticksPerDay: 50 };
 
-/** Neither the address nor the key stands in anything that was printed or logged. */
+/** Neither the address nor the key is in any printed or logged text. */
 function expectNoSecret({ stdout, stderr }: Ended): void {
   expect(stdout + stderr).not.toContain(secretPath);
   expect(stdout + stderr).not.toContain('sandbox-key');
 }
 
-describe('a webhook is told of a run that ended', () => {
-  test('with anything but 0, once, with what is missing; of one that ended well only where that is asked for', async () => {
+describe('a webhook gets a message about a run that ended', () => {
+  test('with an exit code other than 0, once, with what is missing; and about success only if enabled', async () => {
     const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
     const nightly = (...flags: string[]) =>
@@ -57,13 +57,13 @@ describe('a webhook is told of a run that ended', () => {
     expectNoSecret(incomplete);
   });
 
-  test('in which a symbol was suspended, and that it stays so, as the settings are without a word', async () => {
+  test('with suspended symbols: the day they are suspended, and while they stay so', async () => {
     const [box, output, { url, told }] = [await sandbox({ ...input, nowMs: null }), folder(), await receiver()];
     const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
     const nightly = (...flags: string[]) => runHere(jobArgs('nightly', output, ...flags), variables);
     expect((await nightly()).code).toBe(0);
-    const answer = await fetch(`${box.url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
-    const { markets } = (await answer.json()) as { markets: { is_active: boolean; symbol?: string }[] };
+    const response = await fetch(`${box.url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
+    const { markets } = (await response.json()) as { markets: { is_active: boolean; symbol?: string }[] };
     const victim = markets.find(({ symbol, is_active }) => symbol !== undefined && is_active)!.symbol!;
     box.set({ faultSymbols: { [victim]: 404 } });
     expect((await nightly('--set', 'source.suspend_after_days=1')).code).toBe(4);
@@ -78,7 +78,7 @@ describe('a webhook is told of a run that ended', () => {
     expect(told[1]!.body.text).toMatch(/suspended: unknown to the service since/);
   });
 
-  test('before it began: no key, a key that is refused, nobody at the address, another run that is writing', async () => {
+  test('before it began: no key, a refused key, an unreachable address, another run that is writing', async () => {
     const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
     const hook = { ODDSLAKE_WEBHOOK_URL: url };
     const told1 = () => told.map(({ body }) => [body.job, body.exit_code]);
@@ -90,9 +90,9 @@ describe('a webhook is told of a run that ended', () => {
     expect(
       (await runHere(jobArgs('ticks', output, ...attempts), { ...hook, ...access('http://127.0.0.1:9') })).code,
     ).toBe(7);
-    const held = await takeWriteLock(join(output, '.oddslake', 'lock.sqlite'), 0, systemClock);
+    const lock = await takeWriteLock(join(output, '.oddslake', 'lock.sqlite'), 0, systemClock);
     const busy = await runHere(jobArgs('markets', output, '--wait', '0'), { ...hook, ...access(box.url) });
-    held.release();
+    lock.release();
     expect(busy.code, busy.stderr).toBe(5);
     expect((await runHere(['import', '--output', output, ...quick, 'no-such-file'], { ...hook })).code).toBe(2);
     expect(told1()).toEqual([
@@ -104,7 +104,7 @@ describe('a webhook is told of a run that ended', () => {
     ]);
   });
 
-  test('of verify too, which names what is not as published', async () => {
+  test('of verify, with the files that are not as published', async () => {
     const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
     expect((await jobHere('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
     const verify = () => runHere(['verify', '--output', output], { ODDSLAKE_WEBHOOK_URL: url });
@@ -119,7 +119,7 @@ describe('a webhook is told of a run that ended', () => {
     expect(told[1]!.body.text).toContain('manifest.json is missing');
   });
 
-  test('whose address is in a file, and that SIGTERM stopped', async () => {
+  test('whose webhook address is in a file, and that SIGTERM stopped', async () => {
     const [box, output, { url, told }] = [await sandbox({ ...input, latencyMs: limitMs }), folder(), await receiver()];
     const file = join(folder(), 'webhook-url');
     writeFileSync(file, `${url}\n`);
@@ -127,10 +127,10 @@ describe('a webhook is told of a run that ended', () => {
     const running = start(jobArgs('nightly', output, ...oneByOne), variables);
     await until(() => box.stats().requests > 0, 'a request of the run');
     running.child.kill('SIGTERM');
-    const ended = await running.ended;
-    expect(ended.code, ended.stderr).toBe(143);
+    const result = await running.ended;
+    expect(result.code, result.stderr).toBe(143);
     expect(told.map(({ body }) => [body.job, body.outcome, body.exit_code])).toEqual([['nightly', 'interrupted', 143]]);
-    expectNoSecret(ended);
+    expectNoSecret(result);
   });
 });
 
@@ -141,15 +141,15 @@ describe('a receiver that fails', () => {
     for (const where of [url, `http://127.0.0.1:9${secretPath}`]) {
       const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: where };
       const flags = ['--set', 'notify.when=always', '--date', fixedDay];
-      const ended = await run(jobArgs('nightly', folder(), ...flags), variables);
-      expect(ended.code, ended.stderr).toBe(0);
-      expect(ended.stderr).toMatch(/"level":"warn".*The webhook was not told: it (answered 410|could not be reached)/);
-      expectNoSecret(ended);
+      const result = await run(jobArgs('nightly', folder(), ...flags), variables);
+      expect(result.code, result.stderr).toBe(0);
+      expect(result.stderr).toMatch(/"level":"warn".*The webhook was not told: it (answered 410|could not be reached)/);
+      expectNoSecret(result);
     }
   });
 
-  // It is given three seconds, where any other run gives it ten.
-  test('and hangs holds up a run that SIGTERM stopped for less long than one that failed before it', async () => {
+  // Its timeout is three seconds then, ten in any other run.
+  test('and hangs delays a run stopped by SIGTERM less than one that failed before it', async () => {
     const [box, silent] = [await sandbox(input), await sandbox({ ...input, latencyMs: limitMs })];
     const { url, told } = await receiver(() => {});
     const nightly = (variables: Variables) =>
@@ -157,7 +157,7 @@ describe('a receiver that fails', () => {
     const terminated = nightly(access(silent.url));
     await until(() => silent.stats().requests > 0, 'a request of the run');
     const refused = nightly({ ...access(box.url), ODDSLAKE_API_KEY: 'another' });
-    await until(() => told.length > 0, 'the word on the run that failed');
+    await until(() => told.length > 0, 'the message about the failed run');
     terminated.child.kill('SIGTERM');
     expect((await terminated.ended).code).toBe(143);
     expect(refused.child.exitCode).toBe(null);
@@ -167,7 +167,7 @@ describe('a receiver that fails', () => {
   });
 });
 
-test('an archive that cannot be made is told of, and a run of the demo is not', async () => {
+test('an archive that cannot be created sends a message, and a demo run does not', async () => {
   const [box, { url, told }] = [await sandbox(input), await receiver()];
   const taken = join(folder(), 'file');
   writeFileSync(taken, '');

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { access, folder, run, sandbox } from './lake.ts';
 
-describe('a missing default archive is not started silently, by', () => {
+describe('a missing default archive is not created silently by', () => {
   const window = ['--from', '2026-01-01', '--to', '2026-01-02'];
 
   test.each([
@@ -20,9 +20,9 @@ describe('a missing default archive is not started silently, by', () => {
   ])('%s', async (...args) => {
     const cwd = folder();
     const box = await sandbox();
-    const ended = await run([...args, '--json'], access(box.url), cwd);
-    expect(ended.code, ended.stderr).toBe(2);
-    expect(ended.stderr).toMatch(/There is no archive at .*output\/archive\. .*oddslake init/);
+    const result = await run([...args, '--json'], access(box.url), cwd);
+    expect(result.code, result.stderr).toBe(2);
+    expect(result.stderr).toMatch(/There is no archive at .*output\/archive\. .*oddslake init/);
     expect(readdirSync(cwd)).toEqual([]);
     expect(box.stats().requests).toBe(0);
   });
@@ -30,9 +30,9 @@ describe('a missing default archive is not started silently, by', () => {
   test('a job whose config names no output', async () => {
     const cwd = folder();
     writeFileSync(join(cwd, 'lake.yaml'), 'poll:\n  page_limit: 100\n');
-    const ended = await run(['nightly', '--config', 'lake.yaml', '--json'], access('http://127.0.0.1:9'), cwd);
-    expect(ended.code).toBe(2);
-    expect(ended.summary.error).toContain('There is no archive at');
+    const result = await run(['nightly', '--config', 'lake.yaml', '--json'], access('http://127.0.0.1:9'), cwd);
+    expect(result.code).toBe(2);
+    expect(result.summary.error).toContain('There is no archive at');
     expect(readdirSync(cwd)).toEqual(['lake.yaml']);
   });
 });

@@ -20,12 +20,12 @@ import { fastScratch } from './damage-lake.ts';
 import { faultCalls } from './fault-disk.ts';
 import { type FaultKind, startFaults } from './fault-points.ts';
 
-test('a publish to another file system that is struck as it copies is finished by the next run, and no reader saw half of it', async () => {
-  const whole = await expected();
+test('the next run finishes a publish to another file system after a fault, and readers never see half of it', async () => {
+  const expectedFiles = await expected();
   const origin = await movedApart(join(fastScratch(), 'moved'), dayFolder);
   const before = sha256(readFileSync(join(origin, part())));
 
-  /** Publishes with a fault at one call, then once more without; resolves to the calls of the first of them. */
+  /** Publishes with a fault at one call, then again without; resolves to the calls of the first publish. */
   async function struck(kind: FaultKind, at: number): Promise<readonly string[]> {
     const place = fastScratch();
     const [root, moved] = [join(place, 'archive'), join(place, 'moved')];
@@ -40,13 +40,13 @@ test('a publish to another file system that is struck as it copies is finished b
     await publishNow(dying).catch(() => {});
     dying.close();
 
-    expect([before, whole[part()]]).toContain(sha256(readFileSync(join(root, part()))));
+    expect([before, expectedFiles[part()]]).toContain(sha256(readFileSync(join(root, part()))));
     const next = start(root, apartDisk(folders));
-    // What lies beside its place, half of it, is nobody's stranger while it is still to be finished.
+    // A half-copied file next to its target is no orphan while the publish is unfinished.
     expect((await verifyArchive(next, null)).findings, `${kind} at ${at}`).toEqual([]);
     await recoverPublish(next, 0, clockAt(now));
     await publishNow(next);
-    expect(filesOf(root), `${kind} at ${at}`).toEqual(whole);
+    expect(filesOf(root), `${kind} at ${at}`).toEqual(expectedFiles);
     next.close();
     return faults.calls;
   }

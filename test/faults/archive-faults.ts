@@ -9,7 +9,7 @@ import { archiveExists, openArchive } from '../../src/archive/open-archive.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { hashes, manifestOf, ticksOf, totalTicks, untruths } from '../e2e/lake.ts';
 
-// What can be wrong with an archive, found without the program's own `verify` where that is possible. None: nothing is.
+// Checks an archive for errors, as far as possible without the program's own `verify`. An empty list means no error.
 
 const rootNames = new Set([
   'README.md',
@@ -29,13 +29,13 @@ const rootNames = new Set([
 
 export const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
 
-/** What a reader who globs sees at any moment: how many ticks, and what he has to complain of. */
+/** The archive as a reader with a glob sees it at any time: the number of ticks, and errors. */
 export interface Globbed {
   readonly ticks: number;
   readonly faults: readonly string[];
 }
 
-/** Looks for a key that is there twice, a part that is none, a file that is nobody's. */
+/** Looks for duplicate keys, damaged part files and orphans. */
 export function globbed(archive: string): Globbed {
   if (!existsSync(archive)) return { ticks: 0, faults: [] };
   const faults = [
@@ -54,17 +54,17 @@ export function globbed(archive: string): Globbed {
 
 export const globFaults = (archive: string): readonly string[] => globbed(archive).faults;
 
-/** Files that are not as the tree's own manifest says, and those that it does not name. */
+/** Files that differ from the tree's own manifest or are missing from it. */
 export function treeFaults(root: string): string[] {
   const { datasets } = manifestOf(root);
   const named = new Map(Object.values(datasets).flatMap(({ files }) => files.map((file) => [file.path, file.sha256])));
-  const found = globSync('[!.]*/**/*.parquet', { cwd: root });
+  const present = globSync('[!.]*/**/*.parquet', { cwd: root });
   return [
     ...[...named].flatMap(([path, hash]) => {
       if (!existsSync(join(root, path))) return [`${path} is missing`];
       return sha256Of(join(root, path)) === hash ? [] : [`${path} differs`];
     }),
-    ...found.filter((path) => !named.has(path)).map((path) => `${path} is in no manifest`),
+    ...present.filter((path) => !named.has(path)).map((path) => `${path} is in no manifest`),
     ...readFileSync(join(root, 'SHA256SUMS'), 'utf8')
       .trimEnd()
       .split('\n')
@@ -72,7 +72,10 @@ export function treeFaults(root: string): string[] {
   ];
 }
 
-/** Runs whose ticks do not add up, and ticks that nobody counted as accepted, or twice. @param before ticks at the start */
+/**
+ * Runs whose tick counts do not add up, and ticks that no run or several runs counted as accepted. @param before ticks
+ * at the start
+ */
 export function countFaults(archive: string, before: number): string[] {
   const db = openDatabase(join(archive, '.oddslake', 'state.sqlite'), 5_000);
   try {
@@ -88,14 +91,14 @@ export function countFaults(archive: string, before: number): string[] {
         .filter((run) => run.fetched !== run.accepted + run.duplicates + run.conflicts + run.quarantined)
         .map((run) => `does not add up: ${JSON.stringify(run)}`),
       ...(accepted === total ? [] : [`${accepted} ticks were accepted, ${total} are published`]),
-      ...(journaled === 0 ? [] : [`${journaled} records are journaled still`]),
+      ...(journaled === 0 ? [] : [`${journaled} records are still journaled`]),
     ];
   } finally {
     db.close();
   }
 }
 
-/** Everything that is to be so once the last run is through. @param before ticks of runs that the state has forgotten; null: unknown */
+/** All errors after the last run. @param before ticks of runs that the state has lost; null: unknown */
 export const archiveFaults = (archive: string, box: Sandbox, before: number | null = 0): string[] => [
   ...globFaults(archive),
   ...treeFaults(archive),
@@ -103,7 +106,7 @@ export const archiveFaults = (archive: string, box: Sandbox, before: number | nu
   ...(before === null ? [] : countFaults(archive, before)),
 ];
 
-/** What the program's own check finds; nothing where there is no archive yet. */
+/** Findings of the program's own check; empty while there is no archive yet. */
 export async function verified(archive: string): Promise<string[]> {
   if (!archiveExists(archive, systemDisk)) return [];
   const options = { root: archive, create: false, upstream: null, parts: 4, writer: 'oddslake', settleMs: 0 };
@@ -112,15 +115,15 @@ export async function verified(archive: string): Promise<string[]> {
     const { findings, files } = await verifyArchive(opened, null);
     const listed = listManifestFiles(opened.readManifest()).length;
     return [
-      ...findings.map(({ path, kind }) => `verify: ${path} ${kind}`),
-      ...(files === listed ? [] : [`verify looked at ${files} of ${listed} files`]),
+      ...findings.map(({ path, what }) => `verify: ${path} ${what}`),
+      ...(files === listed ? [] : [`verify checked ${files} of ${listed} files`]),
     ];
   } finally {
     opened.close();
   }
 }
 
-/** The bytes that are to be the same whatever happened on the way, and which days are complete. */
+/** The bytes that must not depend on faults, and which days are complete. */
 export const contentsOf = (archive: string): Contents => ({
   files: hashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks'),
   ticks: totalTicks(archive),

@@ -14,12 +14,12 @@ import { limitMs, MachineTooSlow } from '../harness/limits.ts';
 import { badFiles, goodFile, goodTicks, readable } from './bad-parquet.ts';
 import { fastScratch } from './damage-lake.ts';
 
-// Files that are no good Parquet, given to import and put in place of published parts: a sentence, and no crash, no
-// hanging, no memory without bound.
+// Invalid Parquet files as input of an import and in place of published part files: the program prints an error,
+// without a crash, a hang, or unbounded memory.
 
 const ticksOf = (root: string): string[] => publishedTicks(root).sort();
 
-/** What an import says of a file, and what it leaves. */
+/** The output of an import of one file, and what it leaves. */
 async function imported(bytes: Uint8Array) {
   const [root, path] = [fastScratch(), join(fastScratch(), 'a.parquet')];
   writeFileSync(path, bytes);
@@ -33,12 +33,12 @@ async function imported(bytes: Uint8Array) {
 }
 
 describe('an import of a file with', () => {
-  test('no defect takes its ticks', async () => {
+  test('no defect accepts its ticks', async () => {
     const { code, root } = await imported(goodFile());
     expect([code, ticksOf(root)]).toEqual([0, [...goodTicks].sort()]);
   });
 
-  test.each([...badFiles])('%s says that it cannot be read, and takes nothing', async (name, bytes) => {
+  test.each([...badFiles])('%s reports that the file is unreadable, and accepts nothing', async (name, bytes) => {
     const { code, said, fetched, root } = await imported(bytes);
     if (readable.has(name) && code === 0) {
       expect(ticksOf(root)).toEqual([...readable.get(name)!].sort());
@@ -51,12 +51,12 @@ describe('an import of a file with', () => {
   });
 });
 
-/** Files that nothing is to be taken of. */
+/** Files from which no tick may be accepted. */
 const unreadable = [...badFiles].filter(([name]) => !readable.has(name));
 
 const memoryKbMax = 700_000;
 
-test('a folder full of them is imported by one process, which lives, in little memory, to take the good one', async () => {
+test('one process imports a folder of bad files with little memory and accepts the good one', async () => {
   const [root, files] = [fastScratch(), fastScratch()];
   const bad = unreadable.map(([, bytes]) => bytes);
   for (const [i, bytes] of [...bad, goodFile()].entries()) writeFileSync(join(files, `${100 + i}.parquet`), bytes);
@@ -82,7 +82,7 @@ test('a folder full of them is imported by one process, which lives, in little m
   expect(kb).toBeLessThan(memoryKbMax);
 });
 
-test('each in place of a published part is named by verify, and refused by a publish and by sql', async () => {
+test('verify reports each in place of a published part file, and a publish and sql refuse it', async () => {
   const root = fastScratch();
   const archive = opened({ root, parts: 1 });
   append(archive, answer('AAA', [[day0, 0.5]]));
@@ -97,8 +97,8 @@ test('each in place of a published part is named by verify, and refused by a pub
   }
 });
 
-test.each(unreadable)('a part with %s gives no index of its ticks, were its hash that of the manifest', (_, bytes) => {
-  // What it finds is never more than the file says, and it says so at once.
+test.each(unreadable)('a part file with %s yields no tick index, even if its hash matches the manifest', (_, bytes) => {
+  // The index never claims more than the file contains, and reports the error at once.
   const began = process.memoryUsage().rss;
   try {
     const { symbolIndexes, offsets } = indexTickFile(bytes);

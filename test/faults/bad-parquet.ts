@@ -15,9 +15,9 @@ import {
   texts,
 } from './made-parquet.ts';
 
-// Files with the defects that the bad files of https://github.com/apache/parquet-testing have, and more of their kind.
+// Files with the defects of the bad files in https://github.com/apache/parquet-testing, and similar ones.
 
-/** A moment of the ticks in them. */
+/** Time of the ticks in them. */
 export const time = Date.UTC(2026, 5, 1);
 /** The ticks of the file without a defect, as `symbol t p`. */
 export const goodTicks = ['AAA', 'BBB', 'AAA', 'BBB'].map((symbol, i) => `${symbol} ${time + i} ${i / 4}`);
@@ -27,7 +27,7 @@ const optional = 1;
 const repeated = 2;
 const page = (body: Buffer, encoding: number = encodings.plain): PagePlan => ({ kind: 0, body, values: 4, encoding });
 const dictionary = (body: Buffer): PagePlan => ({ kind: 2, body, values: 2, encoding: encodings.plain });
-/** Four indexes of two bits each: one run of eight, half of it used. */
+/** Four indexes of two bits each: one run of eight, half of which is used. */
 const indexes = (...of: number[]): Buffer =>
   Buffer.from([2, 0b11, of.reduce((bits, index, i) => bits | (index << (2 * i)), 0), 0]);
 
@@ -81,11 +81,11 @@ type Defect = (plan: Plan) => void;
 const int32Max = 2 ** 31 - 1;
 
 const ofPlan: Readonly<Record<string, Defect>> = {
-  'a type that there is not': ({ columns: [symbol] }) => (symbol.type = 99),
-  'a type below all others': ({ columns: [, t] }) => (t.type = -7),
-  'a dictionary of fewer values than none': ({ columns: [symbol] }) => (symbol.pages[0]!.values = -2),
-  'a dictionary of too many values': ({ columns: [symbol] }) => (symbol.pages[0]!.values = int32Max),
-  'a dictionary that is not there': ({ columns: [symbol] }) => symbol.pages.shift(),
+  'an unknown type': ({ columns: [symbol] }) => (symbol.type = 99),
+  'a negative type': ({ columns: [, t] }) => (t.type = -7),
+  'a dictionary with a negative number of values': ({ columns: [symbol] }) => (symbol.pages[0]!.values = -2),
+  'a dictionary with too many values': ({ columns: [symbol] }) => (symbol.pages[0]!.values = int32Max),
+  'a missing dictionary': ({ columns: [symbol] }) => symbol.pages.shift(),
   'a dictionary of another type than the column': ({ columns: [symbol] }) => {
     symbol.type = physical.fixed;
     symbol.length = 3;
@@ -93,9 +93,8 @@ const ofPlan: Readonly<Record<string, Defect>> = {
   },
   'an index beyond the dictionary': ({ columns: [symbol] }) => (symbol.pages[1]!.body = indexes(0, 1, 3, 1)),
   'indexes of 255 bits': ({ columns: [symbol] }) => (symbol.pages[1]!.body = Buffer.from([255, 8, 0])),
-  'indexes of no bits, though there is a choice': ({ columns: [symbol] }) =>
-    (symbol.pages[1]!.body = Buffer.from([0, 8])),
-  'repetition levels that are too few': ({ columns: [, , p] }) => {
+  'indexes of zero bits into several values': ({ columns: [symbol] }) => (symbol.pages[1]!.body = Buffer.from([0, 8])),
+  'too few repetition levels': ({ columns: [, , p] }) => {
     p.repetition = repeated;
     p.pages[0]!.body = levelled(Buffer.from([2, 0]), levelled(Buffer.from([8, 1]), doubles([0, 1, 2, 3])));
   },
@@ -103,11 +102,11 @@ const ofPlan: Readonly<Record<string, Defect>> = {
     p.repetition = repeated;
     p.pages[0]!.body = levelled(Buffer.from([8, 1]), levelled(Buffer.from([8, 1]), doubles([0, 1, 2, 3])));
   },
-  'definition levels that are too few': ({ columns: [, , p] }) => {
+  'too few definition levels': ({ columns: [, , p] }) => {
     p.repetition = optional;
     p.pages[0]!.body = levelled(Buffer.from([4, 1]), doubles([0, 1]));
   },
-  'definition levels beyond the greatest': ({ columns: [, , p] }) => {
+  'definition levels above the maximum': ({ columns: [, , p] }) => {
     p.repetition = optional;
     p.pages[0]!.body = levelled(Buffer.from([8, 7]), doubles([0, 1, 2, 3]));
   },
@@ -120,24 +119,24 @@ const ofPlan: Readonly<Record<string, Defect>> = {
     p.pages[0] = { ...page(doubles([0, 1])), values: 2 };
     p.told.values = 2;
   },
-  'a page of fewer values than none': ({ columns: [, , p] }) => (p.pages[0]!.values = -1),
-  'a page of too many values': ({ columns: [, , p] }) => (p.pages[0]!.values = int32Max),
+  'a page with a negative number of values': ({ columns: [, , p] }) => (p.pages[0]!.values = -1),
+  'a page with too many values': ({ columns: [, , p] }) => (p.pages[0]!.values = int32Max),
   'a page of negative size': ({ columns: [, , p] }) => (p.pages[0]!.size = -1),
   'a page larger than its file': ({ columns: [, , p] }) => (p.pages[0]!.size = int32Max),
   'a page that unpacks to two gigabytes': ({ columns: [, , p] }) => {
     p.codec = codecs.zstd;
     p.pages[0] = { ...page(zstdCompressSync(doubles([0, 1, 2, 3]))), plainSize: int32Max };
   },
-  'a page that unpacks to more than it says': ({ columns: [, , p] }) => {
+  'a page that unpacks to more than its header says': ({ columns: [, , p] }) => {
     p.codec = codecs.zstd;
     p.pages[0] = { ...page(zstdCompressSync(Buffer.alloc(1 << 26))), plainSize: 32 };
   },
-  'a page that unpacks to a negative size': ({ columns: [, , p] }) => {
+  'a page with a negative unpacked size': ({ columns: [, , p] }) => {
     p.codec = codecs.zstd;
     p.pages[0] = { ...page(zstdCompressSync(doubles([0, 1, 2, 3]))), plainSize: -1 };
   },
-  'pages of a kind that there is not': ({ columns: [, , p] }) => (p.pages[0]!.kind = 9),
-  'an encoding that there is not': ({ columns: [, , p] }) => (p.pages[0]!.encoding = 77),
+  'pages of an unknown kind': ({ columns: [, , p] }) => (p.pages[0]!.kind = 9),
+  'an unknown encoding': ({ columns: [, , p] }) => (p.pages[0]!.encoding = 77),
   ...Object.fromEntries(
     [codecs.snappy, codecs.gzip, codecs.lzo, codecs.zstd, 99].map((codec): [string, Defect] => [
       `plain bytes under the codec ${codec}`,
@@ -146,17 +145,17 @@ const ofPlan: Readonly<Record<string, Defect>> = {
   ),
   'a chunk of negative size': ({ columns: [, , p] }) => (p.told.size = -5),
   'a chunk larger than its file': ({ columns: [, , p] }) => (p.told.size = 2n ** 62n),
-  'a chunk that begins beyond its file': ({ columns: [, , p] }) => (p.told.at = 2n ** 40n),
+  'a chunk that begins after the end of its file': ({ columns: [, , p] }) => (p.told.at = 2n ** 40n),
   'a chunk that begins before its file': ({ columns: [, , p] }) => (p.told.at = -4),
-  'a chunk that begins in the magic': ({ columns: [, , p] }) => (p.told.at = 0),
+  'a chunk that begins in the magic bytes': ({ columns: [, , p] }) => (p.told.at = 0),
   'a dictionary beyond its file': ({ columns: [symbol] }) => (symbol.told.dictionaryAt = 2n ** 40n),
-  'a chunk of fewer values than none': ({ columns: [, , p] }) => (p.told.values = -4),
-  'a chunk of too many values': ({ columns: [, , p] }) => (p.told.values = 2n ** 60n),
+  'a chunk with a negative number of values': ({ columns: [, , p] }) => (p.told.values = -4),
+  'a chunk with too many values': ({ columns: [, , p] }) => (p.told.values = 2n ** 60n),
   'a chunk in another file': ({ columns: [, , p] }) => (p.told.file = '/etc/passwd'),
-  'more rows than there are': (plan) => (plan.rows = plan.groupRows = 2n ** 60n),
-  'fewer rows than its group': (plan) => (plan.rows = 2),
-  'fewer rows than none': (plan) => (plan.rows = plan.groupRows = -4),
-  'a group of more rows than the file': (plan) => (plan.groupRows = 1_000_000),
+  'too many rows': (plan) => (plan.rows = plan.groupRows = 2n ** 60n),
+  'fewer rows than its row group': (plan) => (plan.rows = 2),
+  'a negative number of rows': (plan) => (plan.rows = plan.groupRows = -4),
+  'a row group with more rows than the file': (plan) => (plan.groupRows = 1_000_000),
   'a text longer than its page': ({ columns: [symbol] }) =>
     (symbol.pages[0]!.body = texts(['AAA', 'BBB'], 2 ** 32 - 1)),
   'a text that is not UTF-8': ({ columns: [symbol] }) =>
@@ -166,11 +165,11 @@ const ofPlan: Readonly<Record<string, Defect>> = {
     plan.schema = list(12, [root(0)]);
   },
   'no schema': (plan) => (plan.schema = list(12, [])),
-  'more columns than elements': (plan) => (plan.schema = list(12, [root(1000), ...plan.columns.map(element)])),
-  'fewer columns than none': (plan) => (plan.schema = list(12, [root(-3), ...plan.columns.map(element)])),
+  'more columns than schema elements': (plan) => (plan.schema = list(12, [root(1000), ...plan.columns.map(element)])),
+  'a negative number of columns': (plan) => (plan.schema = list(12, [root(-3), ...plan.columns.map(element)])),
   'a schema that is longer than its file': (plan) =>
     (plan.schema = list(12, [root(3), ...plan.columns.map(element)], int32Max)),
-  'a schema nested ten thousand deep': (plan) => {
+  'a schema nested ten thousand levels deep': (plan) => {
     const inner = element({ name: 'a', type: 0, repetition: optional, children: 1 });
     plan.schema = list(12, [root(1), ...Array.from({ length: 10_000 }, () => inner), ...plan.columns.map(element)]);
   },
@@ -179,43 +178,43 @@ const ofPlan: Readonly<Record<string, Defect>> = {
     const group = element({ name: 'symbol', type: 0, repetition: optional, children: 1 });
     plan.schema = list(12, [root(3), group, element(symbol), element(t), element(p)]);
   },
-  'two columns of one name': ({ columns: [, , p] }) => (p.name = 't'),
+  'two columns with the same name': ({ columns: [, , p] }) => (p.name = 't'),
   'a footer longer than its file': (plan) => (plan.footerLength = 1_000_000),
-  'a footer as long as can be told': (plan) => (plan.footerLength = 2 ** 32 - 1),
-  'a footer of no length': (plan) => (plan.footerLength = 0),
+  'a footer of the maximum length': (plan) => (plan.footerLength = 2 ** 32 - 1),
+  'a footer of length zero': (plan) => (plan.footerLength = 0),
   'a footer that begins too late': (plan) => (plan.footerLength = 20),
   'an encrypted footer': (plan) => (plan.head = plan.tail = 'PARE'),
-  'another magic at its end': (plan) => (plan.tail = 'PAR2'),
+  'other magic bytes at its end': (plan) => (plan.tail = 'PAR2'),
 };
 
 const ofBytes: Readonly<Record<string, (good: Buffer) => Buffer>> = {
   nothing: () => Buffer.alloc(0),
-  'the magic alone': () => Buffer.from('PAR1'),
-  'the magic twice': () => Buffer.from('PAR1PAR1'),
-  'a cut footer': (good) => good.subarray(0, -20),
+  'only the magic bytes': () => Buffer.from('PAR1'),
+  'only the magic bytes, twice': () => Buffer.from('PAR1PAR1'),
+  'a truncated footer': (good) => good.subarray(0, -20),
   'a footer cut in its middle': (good) => Buffer.concat([good.subarray(0, -60), good.subarray(-8)]),
   'a footer of zeros': (good) =>
     Buffer.concat([good.subarray(0, 60), Buffer.alloc(good.length - 68), good.subarray(-8)]),
 };
 
 /**
- * What a reader may take of files whose defect is in a number that it can do without, and of one that says, in a strange
- * way, the first symbol only.
+ * Files that a reader may accept, because the defect is in a number that it does not need, or because it contains,
+ * unusually encoded, the first symbol only.
  */
 export const readable: ReadonlyMap<string, readonly string[]> = new Map([
   ...[
-    'a page of fewer values than none',
-    'a page of too many values',
-    'fewer rows than its group',
+    'a page with a negative number of values',
+    'a page with too many values',
+    'fewer rows than its row group',
     'a chunk of negative size',
     'a chunk larger than its file',
-    'a chunk of fewer values than none',
-    'a chunk of too many values',
+    'a chunk with a negative number of values',
+    'a chunk with too many values',
   ].map((name): [string, readonly string[]] => [name, goodTicks]),
-  ['indexes of no bits, though there is a choice', goodTicks.map((tick) => tick.replace('BBB', 'AAA'))],
+  ['indexes of zero bits into several values', goodTicks.map((tick) => tick.replace('BBB', 'AAA'))],
 ]);
 
-/** Files by what is wrong with them. */
+/** Files by their defect. */
 export const badFiles: ReadonlyMap<string, Buffer> = new Map([
   ...Object.entries(ofPlan).map(([name, spoil]): [string, Buffer] => {
     const plan = goodPlan();

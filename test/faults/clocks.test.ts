@@ -10,8 +10,8 @@ const jumpsMs = [5000, 10 * minuteMs, hourMs, 6 * hourMs, dayMs, 3 * dayMs, year
 ]);
 
 /**
- * Some nights on a clock that is set back and forward amid runs and between them, of a service that tells its own moment
- * in its answers or in their heads; then one with the right clock.
+ * Several nights on a clock that is set back and forward during and between runs, from a service that states its time
+ * in responses or headers; then one night with the right clock.
  */
 async function nights(seed: number): Promise<void> {
   const draw = drawFrom(seed);
@@ -25,10 +25,10 @@ async function nights(seed: number): Promise<void> {
       hand.offMs = draw.chance(0.5) ? draw.one(jumpsMs) : 0;
       const isStated = draw.chance(0.5);
       const at = new Map(Array.from({ length: draw.below(3) }, () => [draw.below(8), draw.one([0, ...jumpsMs])]));
-      let answers = 0;
+      let responses = 0;
       box.script = {
         ticks(honest) {
-          hand.offMs = at.get(answers++) ?? hand.offMs;
+          hand.offMs = at.get(responses++) ?? hand.offMs;
           box.nowMs += draw.below(1000);
           return { ...honest, generated_at: isStated ? box.nowMs : undefined };
         },
@@ -50,7 +50,7 @@ async function nights(seed: number): Promise<void> {
   }
 }
 
-test('whatever the clock does, nothing is lost and nothing claimed, and the right one makes it whole', {
+test('wrong clocks lose no ticks and claim no windows, and the right clock completes the archive', {
   timeout: searchMsMax,
 }, async () => {
   await search({ name: 'clocks', least: 20, share: 0.05 }, nights);

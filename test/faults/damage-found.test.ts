@@ -10,12 +10,12 @@ import { bytesOf, damageLake, guarded } from './damage-lake.ts';
 import { type Damage, flipped, kindsOfFile, kindsOfStranger, overwritten, swapped, truncated } from './damages.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
-// What no publish has done to an archive is found by verify, whatever it is. LONG=1: ten thousand flipped bits, every
-// length that a file can be cut to, and every bit of manifest.json.
+// verify finds every change that no publish made. LONG=1: ten thousand flipped bits, every length that a file can be
+// cut to, and every bit of manifest.json.
 
 const long = process.env.LONG === '1';
 
-/** What verify says: findings, or that it refuses the archive and why. */
+/** The result of verify: findings, or its reason to refuse the archive. */
 async function told(archive: Archive): Promise<VerifyResult | OddslakeError> {
   try {
     return await verifyArchive(archive, null);
@@ -25,18 +25,18 @@ async function told(archive: Archive): Promise<VerifyResult | OddslakeError> {
   }
 }
 
-/** Throws where verify does not name what happened; then undoes it. */
+/** Throws unless verify reports the damage; then undoes it. */
 async function expectFound(archive: Archive, damage: Damage): Promise<void> {
   try {
-    const said = await told(archive);
-    if (said instanceof OddslakeError) {
-      // A manifest that cannot be read, or is of a format to come, is told in a sentence.
-      if (damage.paths.includes('manifest.json') && said.message.includes('manifest.json')) return;
-      throw new Error(`${damage.told}: ${said.message}`);
+    const result = await told(archive);
+    if (result instanceof OddslakeError) {
+      // An unreadable manifest, or one of a later format, is reported as an error.
+      if (damage.paths.includes('manifest.json') && result.message.includes('manifest.json')) return;
+      throw new Error(`${damage.told}: ${result.message}`);
     }
     const isNamed = (path: string): boolean =>
-      said.findings.some((finding) => finding.path === path || path.startsWith(`${finding.path}/`));
-    if (!damage.paths.every(isNamed)) throw new Error(`${damage.told}: verify says ${JSON.stringify(said.findings)}`);
+      result.findings.some((finding) => finding.path === path || path.startsWith(`${finding.path}/`));
+    if (!damage.paths.every(isNamed)) throw new Error(`${damage.told}: verify says ${JSON.stringify(result.findings)}`);
   } finally {
     damage.undo();
   }
@@ -47,7 +47,7 @@ const expectWhole = async (archive: Archive): Promise<void> =>
 
 const anyFile = (archive: Archive, draw: Draw): string => draw.one(guarded(archive.readManifest()));
 
-test('the archive has something of every dataset, and is found whole', async () => {
+test('the archive has files of every dataset, and verify finds no error', async () => {
   const archive = await damageLake();
   const { datasets } = archive.readManifest();
   for (const name of datasetNames) expect(datasets[name].files.length, name).toBeGreaterThan(0);
@@ -87,7 +87,7 @@ describe('verify', { timeout: searchMsMax }, () => {
     await expectWhole(archive);
   });
 
-  test('finds whatever happens to a file', async () => {
+  test('finds every kind of damage to a file', async () => {
     const archive = await damageLake();
     await search({ name: 'damaged files', least: long ? 2_000 : 300, share: 0.05 }, async (seed) => {
       const draw = drawFrom(seed);
@@ -97,7 +97,7 @@ describe('verify', { timeout: searchMsMax }, () => {
     await expectWhole(archive);
   });
 
-  test('finds files at each other’s places, and one that holds what another holds', async () => {
+  test('finds swapped files, and a file with the content of another', async () => {
     const archive = await damageLake();
     const { root } = archive.layout;
     const files = listManifestFiles(archive.readManifest());
@@ -115,7 +115,7 @@ describe('verify', { timeout: searchMsMax }, () => {
     await expectWhole(archive);
   });
 
-  test('finds what no publish has put into a dataset’s folder, under any name and however deep', async () => {
+  test('finds foreign files in the folder of a dataset, under any name and at any depth', async () => {
     const archive = await damageLake();
     const [like] = listManifestFiles(archive.readManifest());
     await search({ name: 'strangers', least: long ? 2_000 : 300, share: 0.05 }, async (seed) => {
@@ -126,7 +126,7 @@ describe('verify', { timeout: searchMsMax }, () => {
     await expectWhole(archive);
   });
 
-  test('finds folders that are gone, or no folders any more', async () => {
+  test('finds missing folders and folders replaced by something else', async () => {
     const archive = await damageLake();
     const { root } = archive.layout;
     for (const folder of ['ticks', 'symbols', 'ticks/date=2026-06-01', 'coverage/date=2026-06-02']) {
@@ -146,14 +146,14 @@ describe('verify', { timeout: searchMsMax }, () => {
     await expectWhole(archive);
   });
 
-  test('finds a manifest.json that differs from the last publish’s record in any byte', async () => {
+  test('finds a change of any byte of manifest.json', async () => {
     const archive = await damageLake();
     const { root } = archive.layout;
     const { length } = bytesOf(archive, 'manifest.json');
     const bits = long ? [0, 1, 2, 3, 4, 5, 6, 7] : [0, 1];
     for (let byte = 0; byte < length; byte += long ? 1 : 7)
       for (const bit of bits) await expectFound(archive, flipped(root, 'manifest.json', byte * 8 + bit));
-    // The number of the generation, and all that a flip cannot do.
+    // The generation number, and changes that a bit flip cannot make.
     const text = bytesOf(archive, 'manifest.json').toString();
     for (const changed of [
       ...[0, 1, 3, 99].map((generation) => text.replace(/"generation": 2,/, `"generation": ${generation},`)),
@@ -177,7 +177,7 @@ describe('verify', { timeout: searchMsMax }, () => {
   });
 });
 
-test('an archive whose manifest is none any more is refused with 6', async () => {
+test('refuses an archive without a valid manifest with exit code 6', async () => {
   const archive = await damageLake();
   for (const text of ['', '{}', '{"format_version": 2}', 'null']) {
     writeFileSync(archive.layout.manifestPath, text);

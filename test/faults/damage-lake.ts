@@ -12,29 +12,29 @@ import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } 
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { drawFrom } from './seeds.ts';
 
-// A small archive of which every dataset has something: two days in two parts, order books, candles, conflicts.
+// A small archive with every dataset: two days in two part files, order books, candles, conflicts.
 
 export const symbols = ['AAA', 'BBB', 'CCC', 'DDD'];
 const dates = [0, 1];
 
-/** Where syncing costs nothing, if the machine has such a place: these tests write some ten thousand files. */
+/** A folder where syncs are free, if the machine has one: these tests write some ten thousand files. */
 const fastFolder = scratchRoot;
 
-/** A folder that goes with the test. */
+/** A folder that is deleted after the test. */
 export function fastScratch(): string {
   const path = mkdtempSync(join(fastFolder, 'oddslake-damage-'));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }
 
-/** By the rows of a row group. */
+/** By the number of rows in a row group. */
 const made = new Map<number, Promise<string>>();
 
 afterAll(async () => {
   for (const folder of made.values()) rmSync(await folder, { recursive: true, force: true });
 });
 
-/** A copy of the archive, made once a file of tests. */
+/** A copy of the archive, which is built once per test file. */
 export async function damageLake(root = join(fastScratch(), 'lake'), groupRows = rowGroupRows): Promise<Archive> {
   const folder = made.get(groupRows) ?? make(groupRows);
   made.set(groupRows, folder);
@@ -47,24 +47,24 @@ async function make(groupRows: number): Promise<string> {
   const archive = opened({ root: folder, parts: 2, groupRows });
   for (const day of dates) journalDay(archive, day, 0);
   await publishNow(archive);
-  // The prices that were told before lose, and go to the conflicts.
+  // The earlier prices lose and become conflicts.
   for (const day of dates) journalDay(archive, day, 1);
   await publishNow(archive, now + 1);
   archive.close();
   return folder;
 }
 
-/** Journals something for every file of a day; other prices and one more tick with every `round`. */
+/** Journals rows for every file of a day; every `round` has other prices and one more tick. */
 export function journalDay(archive: Archive, day: number, round: number): void {
   const start = day0 + day * dayMs;
   const observedAt = now + round;
   const ticks = symbols.map((symbol, s) => {
     const draw = drawFrom(1000 * day + s);
-    // Enough random doubles that a part has several pages of a disk.
-    const told = Array.from({ length: 700 }, (_, i) => [start + i * 60_000 + s, draw()] as const);
-    const revised = told.slice(0, 3).map(([t, p]) => [t, p + round] as const);
+    // Enough random doubles for a part file of several disk pages.
+    const rows = Array.from({ length: 700 }, (_, i) => [start + i * 60_000 + s, draw()] as const);
+    const revised = rows.slice(0, 3).map(([t, p]) => [t, p + round] as const);
     const more = [start + 23 * hourMs + round, 0.5] as const;
-    return answer(symbol, round === 0 ? told : [...revised, more], {
+    return answer(symbol, round === 0 ? rows : [...revised, more], {
       observedAt,
       windows: [{ from: start, to: start + 24 * hourMs - day }],
     });
@@ -85,7 +85,7 @@ export function journalDay(archive: Archive, day: number, round: number): void {
   );
 }
 
-/** The published files and the texts at the root that verify holds to the last publish. */
+/** The published files and the texts at the root that verify compares with the last publish. */
 export const guarded = (manifest: Manifest): string[] => [
   ...listManifestFiles(manifest).map(({ path }) => path),
   'manifest.json',

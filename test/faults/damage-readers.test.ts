@@ -16,11 +16,11 @@ import { bytesOf, damageLake, journalDay } from './damage-lake.ts';
 import { type Damage, kindsOfFile } from './damages.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
-// Whoever needs a damaged file refuses it: a publish, the files of the service, and everything that reads for an answer.
+// Everything that needs a damaged file refuses it: a publish, file downloads of the service, and all reads.
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A whole job, as a process would run it. */
+/** A whole job, as a process runs it. */
 async function publishOf(archive: Archive) {
   const settings = await loadSettings({ env: {}, cwd: '/', output: archive.layout.root, set: [] });
   const clock = clockAt(now + 10);
@@ -45,7 +45,7 @@ async function publishOf(archive: Archive) {
 const damageOf = (root: string, path: string, draw: Draw): Damage =>
   draw.one(Object.values(kindsOfFile))(root, path, draw);
 
-/** Datasets whose files a publish reads before it writes them anew. */
+/** Datasets whose files a publish reads before it rewrites them. */
 const merged: readonly DatasetName[] = ['ticks', 'coverage', 'conflicts', 'markets', 'orderbooks'];
 
 const journaled = ({ state: { db } }: Archive): Record<string, number> =>
@@ -67,11 +67,11 @@ const rowsOf = (root: string) => ({
 });
 
 describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => {
-  test('leaves it as it is, keeps what is journaled for it, ends with 6, and takes it in once the file is back', async () => {
-    const calm = await damageLake();
-    for (const day of [0, 1]) journalDay(calm, day, 2);
-    expect(await publishOf(calm)).toMatchObject({ exit_code: exitCodes.done });
-    const wanted = rowsOf(calm.layout.root);
+  test('keeps the file and the journal, exits with 6, and publishes once the file is restored', async () => {
+    const undamaged = await damageLake();
+    for (const day of [0, 1]) journalDay(undamaged, day, 2);
+    expect(await publishOf(undamaged)).toMatchObject({ exit_code: exitCodes.done });
+    const expected = rowsOf(undamaged.layout.root);
     await search({ name: 'refused publishes', least: 40, share: 0.05 }, async (seed) => {
       const draw = drawFrom(seed);
       const archive = await damageLake();
@@ -84,23 +84,23 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
         exit_code: exitCodes.damaged,
         error: expect.stringContaining(path),
       });
-      const left = journaled(archive);
+      const remaining = journaled(archive);
       expect(
-        Object.values(left).some((n) => n > 0),
-        `${damage.told}: ${JSON.stringify(left)}`,
+        Object.values(remaining).some((n) => n > 0),
+        `${damage.told}: ${JSON.stringify(remaining)}`,
       ).toBe(true);
-      // It was not replaced, nor anything taken for what it held.
+      // The file was not replaced, and nothing was published in place of its content.
       expect(
         (await verifyArchive(archive, null)).findings.map((finding) => finding.path),
         damage.told,
       ).toEqual([path]);
       damage.undo();
-      // It is remembered until somebody has looked at all of it.
+      // The damage stays recorded until a full check.
       expect(await publishOf(archive), damage.told).toMatchObject({ exit_code: exitCodes.damaged });
       expect((await verifyArchive(archive, null)).findings).toEqual([]);
       replaceDamage(archive.state.db, [], 'verify', now);
       expect(await publishOf(archive), damage.told).toMatchObject({ exit_code: exitCodes.done });
-      expect(rowsOf(root), damage.told).toEqual(wanted);
+      expect(rowsOf(root), damage.told).toEqual(expected);
       expect((await verifyArchive(archive, null)).findings).toEqual([]);
       archive.close();
     });
@@ -108,7 +108,7 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
 });
 
 const span = `from=${day0}&to=${day0 + 2 * dayMs}&limit=1000`;
-/** What reads published files for an answer, beside the files themselves. */
+/** Reads of published files for a response, other than file downloads. */
 const routes = [
   'ticks?symbol=AAA&limit=10000',
   `ticks?symbol=BBB&${span}`,
@@ -126,16 +126,16 @@ const routes = [
 ].map((path) => `/api/v1/${path}`);
 
 async function answers(service: Serving, paths: readonly string[]): Promise<Map<string, [number, string]>> {
-  const asked = paths.map(async (path): Promise<[string, [number, string]]> => {
+  const requests = paths.map(async (path): Promise<[string, [number, string]]> => {
     try {
-      const answer = await service.ask(path);
-      return [path, [answer.status, Buffer.from(await answer.arrayBuffer()).toString('latin1')]];
+      const response = await service.ask(path);
+      return [path, [response.status, Buffer.from(await response.arrayBuffer()).toString('latin1')]];
     } catch (error) {
-      // An answer that is broken off is none.
+      // An interrupted response does not count.
       return [path, [0, String(error)]];
     }
   });
-  return new Map(await Promise.all(asked));
+  return new Map(await Promise.all(requests));
 }
 
 const urlOf = (path: string): string => `/api/v1/export/files/${path.replace('date=', '')}`;
@@ -143,38 +143,38 @@ const urlOf = (path: string): string => `/api/v1/export/files/${path.replace('da
 describe.each([
   ['from disk', '0'],
   ['from memory', '1048576'],
-])('a service that answers %s', (_, bytes) => {
-  test('refuses a damaged file with 503 and sends no wrong byte, neither of it nor made of it', {
+])('a service that returns %s', (_, bytes) => {
+  test('refuses a damaged file with 503 and sends no byte from it or derived from it', {
     timeout: searchMsMax,
   }, async () => {
     const archive = await damageLake();
     const { root } = archive.layout;
     const files = listManifestFiles(archive.readManifest());
     const start = () => serving(archive, { set: [`service.cache_bytes_max=${bytes}`] });
-    const calm = await start();
+    const undamaged = await start();
     const paths = [...routes, ...files.map(({ path }) => urlOf(path))];
-    const wanted = await answers(calm, paths);
-    for (const [path, [status, body]] of wanted) expect([path, status, body.length > 0]).toEqual([path, 200, true]);
+    const expected = await answers(undamaged, paths);
+    for (const [path, [status, body]] of expected) expect([path, status, body.length > 0]).toEqual([path, 200, true]);
     for (const { path } of files)
-      expect(wanted.get(urlOf(path))![1], path).toBe(bytesOf(archive, path).toString('latin1'));
-    await calm.stop();
+      expect(expected.get(urlOf(path))![1], path).toBe(bytesOf(archive, path).toString('latin1'));
+    await undamaged.stop();
     const refusals = new Map<string, number>();
     await search({ name: `damage served, ${bytes} bytes kept`, least: 30, share: 0.05 }, async (seed) => {
       const draw = drawFrom(seed);
       const { path } = draw.one(files);
-      // One that has not seen it whole, and one that has.
+      // A service that has not read the file before, and one that has.
       const service = await start();
       if (draw.chance(0.3)) await answers(service, draw.chance(0.5) ? paths : routes);
       const damage = damageOf(root, path, draw);
-      const found = await answers(service, paths);
-      for (const [asked, answer] of found) {
-        if (answer[0] === 503) refusals.set(asked, (refusals.get(asked) ?? 0) + 1);
-        else expect(answer, `${damage.told}: ${asked}`).toEqual(wanted.get(asked));
+      const responses = await answers(service, paths);
+      for (const [url, response] of responses) {
+        if (response[0] === 503) refusals.set(url, (refusals.get(url) ?? 0) + 1);
+        else expect(response, `${damage.told}: ${url}`).toEqual(expected.get(url));
       }
       damage.undo();
-      // Nothing is remembered of a damage that is mended.
-      const mended = await answers(service, [urlOf(path)]);
-      expect(mended.get(urlOf(path)), damage.told).toEqual(wanted.get(urlOf(path)));
+      // No record of the damage remains after a repair.
+      const repaired = await answers(service, [urlOf(path)]);
+      expect(repaired.get(urlOf(path)), damage.told).toEqual(expected.get(urlOf(path)));
       await service.stop();
     });
     console.log(`refused ${[...refusals.values()].reduce((a, b) => a + b, 0)} times over ${refusals.size} paths`);

@@ -9,10 +9,10 @@ import { bytesOf, damageLake, guarded } from './damage-lake.ts';
 import { type Damage, kindsOfFile, kindsOfStranger, swapped } from './damages.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
-/** Rows of a row group of the archive that is damaged here. */
+/** Rows per row group of the archive that is damaged here. */
 const groupRows = 250;
 
-/** Every way in which files of an archive are damaged, one of them at a time. */
+/** Every kind of damage to files of an archive, one at a time. */
 const kinds: Readonly<Record<string, (root: string, paths: readonly string[], draw: Draw) => Damage>> = {
   ...Object.fromEntries(
     Object.entries(kindsOfFile).map(([name, make]) => [
@@ -27,12 +27,12 @@ const kinds: Readonly<Record<string, (root: string, paths: readonly string[], dr
     ]),
   ),
   'swapped files': (root, paths, draw) => {
-    const [a, ...others] = paths.toSorted(() => draw() - 0.5);
-    return swapped(root, a!, others[0]!);
+    const [a, ...rest] = paths.toSorted(() => draw() - 0.5);
+    return swapped(root, a!, rest[0]!);
   },
 };
 
-test('after a repair verify is content, no tick is wrong, and a flipped bit cost a row group at most', {
+test('after a repair verify finds no error, no tick is wrong, and a flipped bit costs at most one row group', {
   timeout: searchMsMax,
 }, async () => {
   const seen = new Map<string, [cases: number, lost: number]>();
@@ -50,14 +50,14 @@ test('after a repair verify is content, no tick is wrong, and a flipped bit cost
     expect(repaired.length, damage.told).toBeGreaterThan(0);
     expect((await verifyArchive(archive, null)).findings, damage.told).toEqual([]);
     const after = publishedTicks(root);
-    const held = new Set(before);
+    const known = new Set(before);
     expect(
-      after.filter((tick) => !held.has(tick)),
+      after.filter((tick) => !known.has(tick)),
       damage.told,
     ).toEqual([]);
     const rowsLost = repaired.reduce((sum, file) => sum + (file.rows_lost ?? 0), 0);
     if (kind === 'a flipped bit') expect(rowsLost, damage.told).toBeLessThanOrEqual(groupRows);
-    // What is lost is told: as windows to be asked for again, or as rows that are gone for good.
+    // Lost ticks are reported, as windows to fetch again or as rows lost permanently.
     if (after.length < before.length) expect(lost.length, damage.told).toBeGreaterThan(0);
     if (rowsLost === 0) expect([after.length, unrecoverable], damage.told).toEqual([before.length, []]);
     const [cases, total] = seen.get(kind) ?? [0, 0];
@@ -67,7 +67,7 @@ test('after a repair verify is content, no tick is wrong, and a flipped bit cost
   console.log([...seen].map(([kind, [cases, total]]) => `${kind}: ${cases}, ${total} ticks lost`).join('\n'));
 });
 
-test('the archive that is damaged has parts of several row groups', async () => {
+test('part files of the damaged archive have several row groups', async () => {
   const archive = await damageLake(undefined, groupRows);
   const { files } = archive.readManifest().datasets.ticks;
   expect(Math.max(...files.map(({ rows }) => rows))).toBeGreaterThan(2 * groupRows);

@@ -26,8 +26,8 @@ import {
 } from '../archive/scratch.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
-// Damage by chance: bits, blocks, ends and whole files, several at once. Nothing of it may go unnoticed; what a repair
-// leaves is a part of what was there, and every tick that is gone is known to be lost.
+// Random damage to bits, blocks, file ends and whole files, several at once. verify must find all of it; a repair keeps
+// a subset of the rows, and every missing tick is recorded as lost.
 
 let template: string;
 let truth: {
@@ -59,13 +59,13 @@ const coverageOf = (root: string) =>
     ({ symbol }) => symbol,
   );
 
-/** Damages one file; what it does not change is no damage. */
+/** Damages one file; a change without effect does not count as damage. */
 function spoil(root: string, draw: Draw, paths: readonly string[]): void {
   const path = draw.one(paths);
   const at = join(root, path);
   if (!existsSync(at)) return;
   const bytes = readFileSync(at);
-  // An empty one was cut before.
+  // An earlier damage has emptied the file.
   if (bytes.length === 0) return;
   const place = draw.below(bytes.length);
   const write = (changed: Uint8Array): void => writeFileSync(at, changed);
@@ -93,7 +93,7 @@ function open(root: string): Archive {
 }
 
 test(
-  'damage of any kind is found, and what a repair keeps and what it says is lost are all there was',
+  'verify finds any damage, and the kept and the lost ticks of a repair are all ticks',
   async () => {
     await search({ name: 'damage', least: 120, share: 0.1 }, one);
   },
@@ -101,14 +101,14 @@ test(
 );
 
 test(
-  'no flipped bit and no truncation is silent',
+  'finds every flipped bit and every truncation',
   async () => {
     await search({ name: 'silent', least: 12, share: 0.05 }, silent);
   },
   searchMsMax,
 );
 
-/** Changes of each kind that one seed tries, one at a time. */
+/** Changes of each kind per seed, one at a time. */
 const changesEach = 40;
 
 async function silent(seed: number): Promise<void> {
@@ -151,7 +151,7 @@ async function one(seed: number): Promise<void> {
     for (let n = 1 + draw.below(4); n > 0; n--) spoil(root, draw, draw.chance(0.85) ? paths : texts);
     const archive = open(root);
     try {
-      // As one that an older version left: nothing is known of its row groups.
+      // Like a file of an older version, whose row groups are unknown.
       const blind = draw.chance(0.1);
       if (blind) archive.state.db.run('delete from row_groups');
       await judge(root, archive);
@@ -165,61 +165,54 @@ async function one(seed: number): Promise<void> {
 
 async function judge(root: string, archive: Archive): Promise<void> {
   const was = { ...hashes(template, '**/*.parquet'), ...hashes(template, '*') };
-  // A file beside the datasets is read by nobody.
+  // Readers ignore a file outside the datasets.
   const is = { ...hashes(root, '*/**/*.parquet'), ...hashes(root, `{${texts.join(',')}}`) };
   const changed = Object.keys({ ...was, ...is }).filter((path) => was[path] !== is[path]);
   const repaired = await repairNow(archive);
-  // None is silent, and none is invented.
-  expect(repaired.repaired.map(({ path }) => path).sort()).toEqual(changed.sort());
+  // No loss is silent and none is invented.
+  expect(repaired.mended.map(({ path }) => path).sort()).toEqual(changed.sort());
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
   expectTicks(root, archive, repaired, changed);
   for (const name of others) {
-    const left = publishedRows(root, name).map((row) => JSON.stringify(row));
+    const remaining = publishedRows(root, name).map((row) => JSON.stringify(row));
     const known = new Set(truth.rows.get(name));
-    expect(left.filter((row) => !known.has(row))).toEqual([]);
-    const gone = repaired.unrecoverable
-      .filter(({ dataset }) => dataset === name)
-      .reduce((sum, { rows }) => sum + rows, 0);
-    expect(known.size - left.length, name).toBe(gone);
+    expect(remaining.filter((row) => !known.has(row))).toEqual([]);
+    const gone = repaired.gone.filter(({ dataset }) => dataset === name).reduce((sum, { rows }) => sum + rows, 0);
+    expect(known.size - remaining.length, name).toBe(gone);
   }
   await refetch(root, archive);
 }
 
 const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
 
-function expectTicks(
-  root: string,
-  archive: Archive,
-  { lost, unrecoverable }: RepairReport,
-  changed: readonly string[],
-): void {
-  const left = publishedTicks(root);
-  const there = new Set(left);
-  expect(there.size).toBe(left.length);
-  expect(left).toEqual(truth.ticks.filter((line) => there.has(line)));
+function expectTicks(root: string, archive: Archive, { lost, gone }: RepairReport, changed: readonly string[]): void {
+  const remaining = publishedTicks(root);
+  const remainingSet = new Set(remaining);
+  expect(remainingSet.size).toBe(remaining.length);
+  expect(remaining).toEqual(truth.ticks.filter((line) => remainingSet.has(line)));
   const timesOf = (lines: readonly string[], symbol: string): number[] =>
     lines.map((line) => line.split(' ')).flatMap(([s, t]) => (s === symbol ? [Number(t)] : []));
   expect(unrecoverable.filter(({ dataset }) => dataset === 'ticks')).toEqual([]);
   const coverage = coverageOf(root);
   for (const symbol of symbols) {
     const before = timesOf(truth.ticks, symbol);
-    const after = timesOf(left, symbol);
+    const after = timesOf(remaining, symbol);
     const mine = lost.filter((window) => window.symbol === symbol);
-    const kept = new Set(after);
+    const keptSet = new Set(after);
     for (const t of before)
-      if (!kept.has(t))
+      if (!keptSet.has(t))
         expect(
           mine.some((w) => w.from <= t && t < w.to),
-          `${symbol} ${t} is silently gone`,
+          `${symbol} ${t} is silently lost`,
         ).toBe(true);
     for (const [day, windows] of Map.groupBy(mine, ({ from }) => Math.floor(from / dayMs) * dayMs)) {
-      const had = windows.map(({ from, to }) => before.filter((t) => from <= t && t < to).length);
-      const told = windows.map(({ ticks }) => ticks);
+      const ticksBefore = windows.map(({ from, to }) => before.filter((t) => from <= t && t < to).length);
+      const ticksReported = windows.map(({ ticks }) => ticks);
       const isGone = (name: 'coverage' | 'candles_1d'): boolean => changed.includes(toDayPath(name, day, 0));
-      // Without coverage nobody knows in which of its windows the ticks of a day were, without candles not how many.
-      if (isGone('coverage') && isGone('candles_1d')) expect(Math.min(...told)).toBeGreaterThan(0);
-      else if (isGone('coverage')) expect(sum(told)).toBe(sum(had));
-      else expect(told).toEqual(had);
+      // Without coverage the windows of a day's ticks are unknown, without candles their number.
+      if (isGone('coverage') && isGone('candles_1d')) expect(Math.min(...ticksReported)).toBeGreaterThan(0);
+      else if (isGone('coverage')) expect(sum(ticksReported)).toBe(sum(ticksBefore));
+      else expect(ticksReported).toEqual(ticksBefore);
     }
     const covered = coverage.get(symbol) ?? [];
     for (const { from, to, ticks } of covered)
@@ -235,7 +228,7 @@ function expectTicks(
   }
 }
 
-/** Gives the archive what it lost: it is as it was, but for what no request brings back. */
+/** Gives the archive what it lost. Afterwards it is as before, except for what no request returns. */
 async function refetch(root: string, archive: Archive): Promise<void> {
   const lines = truth.ticks.map((line) => line.split(' '));
   for (const { symbol, from, to } of readLostWindows(archive.state.db)) {

@@ -2,24 +2,24 @@ import { copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync,
 import { dirname, join } from 'node:path';
 import type { Draw } from './seeds.ts';
 
-// What may happen to files of an archive, each way with its undoing.
+// Kinds of damage to files of an archive, each with its undo.
 
 export interface Damage {
-  /** For the message of a failure. */
+  /** For failure messages. */
   readonly told: string;
-  /** Paths below the root that are not as published; verify has to name one of them. */
+  /** Damaged paths below the root; verify has to report one of them. */
   readonly paths: readonly string[];
   undo(): void;
 }
 
-/** Puts bytes into the place of a file's own. */
-function replaced(root: string, path: string, told: string, change: (bytes: Buffer) => Uint8Array): Damage {
+/** Replaces the content of a file. */
+function replaced(root: string, path: string, description: string, change: (bytes: Buffer) => Uint8Array): Damage {
   const at = join(root, path);
-  const whole = readFileSync(at);
-  const changed = change(Buffer.from(whole));
-  if (whole.equals(changed)) throw new Error(`${path}: ${told} changed nothing`);
+  const content = readFileSync(at);
+  const changed = change(Buffer.from(content));
+  if (content.equals(changed)) throw new Error(`${path}: ${description} changed nothing`);
   writeFileSync(at, changed);
-  return { told: `${path}: ${told}`, paths: [path], undo: () => writeFileSync(at, whole) };
+  return { told: `${path}: ${description}`, paths: [path], undo: () => writeFileSync(at, content) };
 }
 
 export function flipped(root: string, path: string, bit: number): Damage {
@@ -34,54 +34,54 @@ export const truncated = (root: string, path: string, length: number): Damage =>
 
 const pageBytes = 4096;
 
-/** What happens to one file as a whole, or to a page of it. */
+/** Damage to a whole file or to one page of it. */
 export const kindsOfFile: Readonly<Record<string, (root: string, path: string, draw: Draw) => Damage>> = {
   'a flipped bit': (root, path, draw) => flipped(root, path, draw.below(readFileSync(join(root, path)).length * 8)),
   'a truncated file': (root, path, draw) => truncated(root, path, draw.below(readFileSync(join(root, path)).length)),
   'an emptied file': (root, path) => truncated(root, path, 0),
   'a zeroed page': (root, path, draw) =>
-    replaced(root, path, 'a page is zero', (bytes) => {
+    replaced(root, path, 'one page is zero', (bytes) => {
       const page = draw.below(Math.ceil(bytes.length / pageBytes));
       return bytes.fill(0, page * pageBytes, Math.min(bytes.length, (page + 1) * pageBytes));
     }),
-  'a file of zeros': (root, path) => replaced(root, path, 'all of it is zero', (bytes) => bytes.fill(0)),
+  'a file of zeros': (root, path) => replaced(root, path, 'the whole file is zero', (bytes) => bytes.fill(0)),
   'a doubled tail': (root, path, draw) =>
-    replaced(root, path, 'its tail is there twice', (bytes) =>
+    replaced(root, path, 'its tail is duplicated', (bytes) =>
       Buffer.concat([bytes, bytes.subarray(draw.below(bytes.length))]),
     ),
   'a byte too many': (root, path) =>
-    replaced(root, path, 'a byte is added', (bytes) => Buffer.concat([bytes, bytes.subarray(0, 1)])),
+    replaced(root, path, 'one byte is added', (bytes) => Buffer.concat([bytes, bytes.subarray(0, 1)])),
   'a missing file': (root, path) => {
     const at = join(root, path);
-    const whole = readFileSync(at);
+    const content = readFileSync(at);
     rmSync(at);
-    return { told: `${path} is missing`, paths: [path], undo: () => writeFileSync(at, whole) };
+    return { told: `${path} is missing`, paths: [path], undo: () => writeFileSync(at, content) };
   },
   'a folder in its place': (root, path) => {
     const at = join(root, path);
-    const whole = readFileSync(at);
+    const content = readFileSync(at);
     rmSync(at);
     mkdirSync(at);
     const undo = (): void => {
       rmSync(at, { recursive: true });
-      writeFileSync(at, whole);
+      writeFileSync(at, content);
     };
     return { told: `${path} is a folder`, paths: [path], undo };
   },
   'a link to nowhere in its place': (root, path) => {
     const at = join(root, path);
-    const whole = readFileSync(at);
+    const content = readFileSync(at);
     rmSync(at);
     symlinkSync('nowhere', at);
     const undo = (): void => {
       rmSync(at);
-      writeFileSync(at, whole);
+      writeFileSync(at, content);
     };
     return { told: `${path} is a link to nowhere`, paths: [path], undo };
   },
 };
 
-/** Two files, each at the other's place. */
+/** Swaps two files. */
 export function swapped(root: string, a: string, b: string): Damage {
   const aside = join(root, '.oddslake', 'aside');
   const swap = (): void => {
@@ -93,11 +93,11 @@ export function swapped(root: string, a: string, b: string): Damage {
   return { told: `${a} and ${b} are swapped`, paths: [a, b], undo: swap };
 }
 
-/** A file at the place of another one: as it was some generations ago, or of another day. */
-export const overwritten = (root: string, path: string, by: string): Damage =>
-  replaced(root, path, `holds what ${by} holds`, () => readFileSync(join(root, by)));
+/** Replaces a file by another one: by an older generation of it, or by one of another day. */
+export const overwritten = (root: string, path: string, source: string): Damage =>
+  replaced(root, path, `has the content of ${source}`, () => readFileSync(join(root, source)));
 
-/** Names that a file too many may have, in or below the folder of a dataset. */
+/** Names of extra files, in or below the folder of a dataset. */
 const strangers = [
   'part-07.parquet',
   'x',
@@ -115,7 +115,7 @@ const strangers = [
   'date=1999-01-01/x',
 ];
 
-/** Something in a dataset's folder that no publish has put there. */
+/** Adds something to a dataset's folder that no publish wrote. */
 export const kindsOfStranger: Readonly<
   Record<string, (root: string, dataset: string, like: string, draw: Draw) => Damage>
 > = {
@@ -137,5 +137,5 @@ function stranger(root: string, path: string, make: (at: string) => void): Damag
   const at = join(root, path);
   const created = mkdirSync(dirname(at), { recursive: true });
   make(at);
-  return { told: `${path} is too many`, paths: [path], undo: () => rmSync(created ?? at, { recursive: true }) };
+  return { told: `${path} is extra`, paths: [path], undo: () => rmSync(created ?? at, { recursive: true }) };
 }

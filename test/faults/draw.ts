@@ -1,6 +1,6 @@
-/** Numbers in [0, 1), the same for the same seed. */
+/** Random numbers in [0, 1), determined by the seed. */
 export type Draw = (() => number) & {
-  /** A whole number in [0, below). */
+  /** An integer in [0, below). */
   below(limit: number): number;
   one<T>(of: readonly T[]): T;
   chance(share: number): boolean;

@@ -14,7 +14,7 @@ interface Job {
 
 const ticks = 300_000;
 
-/** An archive whose export takes its time, and what the export of all its ticks is. */
+/** An archive whose export takes some time, and the expected export of all its ticks. */
 async function large() {
   const root = folder();
   const archive = opened({ root, parts: 1 });
@@ -36,29 +36,29 @@ const jobOf = async (service: ServeProcess, id: string): Promise<Job> =>
   (await (await service.ask(`/api/v1/export/jobs/${id}`)).json()) as Job;
 
 async function asked(service: ServeProcess): Promise<Job> {
-  const answered = await service.ask('/api/v1/export', {
+  const response = await service.ask('/api/v1/export', {
     method: 'POST',
     body: JSON.stringify({ dataset: 'ticks', format: 'csv' }),
     headers: { 'content-type': 'application/json' },
   });
-  expect(answered.status).toBe(202);
-  return (await answered.json()) as Job;
+  expect(response.status).toBe(202);
+  return (await response.json()) as Job;
 }
 
 const exportsOf = (root: string): string[] =>
   readdirSync(join(root, '.oddslake/exports')).filter((name) => name !== 'place');
 
-/** Whether the file of a job is being written. */
+/** Whether the export file of a job is being written. */
 const isBegun = (root: string, { id }: Job): boolean => exportsOf(root).some((name) => name.startsWith(`.${id}`));
 
-/** Ends of a service tried until one comes in the middle of an export: on a busy machine one may come too late. */
+/** Attempts to stop a service during an export; on a busy machine the stop may come too late. */
 const attemptsMax = 50;
 
-describe('a service that ends in the middle of an export', () => {
+describe('a service that stops during an export', () => {
   test.each([
     ['SIGKILL', null],
     ['SIGTERM', 0],
-  ] as const)('by %s makes it whole after its next start', async (signal, code) => {
+  ] as const)('by %s completes the export after its next start', async (signal, code) => {
     const { root, wanted, key } = await large();
     const jobs: Job[] = [];
     for (let attempt = 1; ; attempt++) {
@@ -67,9 +67,10 @@ describe('a service that ends in the middle of an export', () => {
       await until(() => isBegun(root, jobs.at(-2)!), 'the beginning of the file');
       expect(await first.end(signal)).toBe(code);
       if (jobs.some(({ id }) => !exportsOf(root).includes(`${id}.csv`))) break;
-      if (attempt === attemptsMax) throw new MachineTooSlow(`an end amid an export, in ${attempt} attempts`, limitMs);
+      if (attempt === attemptsMax)
+        throw new MachineTooSlow(`stopped during an export after ${attempt} attempts`, limitMs);
     }
-    // Who is told to stop clears away what he began.
+    // A service that is asked to stop removes its drafts.
     const drafts = exportsOf(root).filter((name) => name.startsWith('.'));
     if (signal === 'SIGTERM') expect(drafts).toEqual([]);
 

@@ -17,8 +17,8 @@ const sqliteError = (code: keyof typeof errcodes): Error =>
   });
 
 /**
- * The state database over connections that a fault strikes: what it begins, commits, runs and sets up are points, one
- * for one. `onChange` is told of the connection whenever something has become durable.
+ * The state database with fault injection: each begin, commit, statement and setup is one fault point. Calls `onChange`
+ * with the connection whenever something has become durable.
  */
 export function faultDatabase(faults: Faults, onChange: (db: DatabaseSync) => void = () => {}): OpenDatabase {
   class Connection extends DatabaseSync {
@@ -32,14 +32,14 @@ export function faultDatabase(faults: Faults, onChange: (db: DatabaseSync) => vo
         },
         takesSpace: true,
         failure: (code) => {
-          // SQLite rolls back by itself what it can no longer write.
+          // SQLite rolls back by itself if it can no longer write.
           if (code === 'EIO' && this.isTransaction) super.exec('rollback');
           return sqliteError(code);
         },
       });
 
     override exec(sql: string): void {
-      // Nothing of either can fail that is not on the disk already.
+      // Both only read what is already on disk.
       if (sql === 'begin') super.exec(sql);
       else if (sql === 'rollback') {
         if (!faults.isDead) super.exec(sql);
@@ -54,7 +54,7 @@ export function faultDatabase(faults: Faults, onChange: (db: DatabaseSync) => vo
     }
 
     override close(): void {
-      // Whatever a transaction had not committed stays so.
+      // An uncommitted transaction stays uncommitted.
       if (this.isOpen) super.close();
     }
   }
@@ -68,18 +68,18 @@ const nameOf = (sql: string): string => `sql ${sql.trim().split(/\s+/).slice(0, 
 
 const endings = ['', '-wal', '-journal'];
 
-/** Copies the state database of an archive's private folder as a kill or a power cut at this moment would leave it. */
+/** Copies the state database of an archive's private folder as a kill or a power loss at this moment would leave it. */
 export function copyState(fromPrivate: string, toPrivate: string): void {
   for (const ending of endings) {
     const at = toStateFilePath(fromPrivate) + ending;
     if (existsSync(at)) copyFileSync(at, toStateFilePath(toPrivate) + ending);
     else rmSync(toStateFilePath(toPrivate) + ending, { force: true });
   }
-  // It is made anew from the log; one of another moment would lie.
+  // SQLite rebuilds it from the log; one from another time would be wrong.
   rmSync(`${toStateFilePath(toPrivate)}-shm`, { force: true });
 }
 
-/** Makes whatever this process began in a state the work of one that is gone, as it is after a crash. */
+/** Makes everything that this process began in a state look like the work of a dead process, as after a crash. */
 export function disown(root: string, deadPid: number): void {
   const path = toStateFilePath(join(root, '.oddslake'));
   if (!existsSync(path)) return;

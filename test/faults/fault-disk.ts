@@ -11,10 +11,10 @@ export const systemError = (code: keyof typeof codes, syscall: string): Error =>
   Object.assign(new Error(`${code}: ${words[code]}, ${syscall}`), { code, errno: codes[code], syscall });
 
 /**
- * File calls that a fault strikes. Only what changes something is a point; what is open is closed even by the dead.
- * With the calls of a power model below, a failed sync is told to it: what it was of stays undurable.
+ * File calls with fault injection. Only calls that change something are fault points; closing files works even after a
+ * crash. With a power-loss model below, a failed sync is reported to it: the data stays volatile.
  */
-export function faultCalls(faults: Faults, over: FileSystemCalls | PowerCalls): FileSystemCalls {
+export function faultCalls(faults: Faults, calls: FileSystemCalls | PowerCalls): FileSystemCalls {
   const names = new Map<number, string>();
   const point = <T>(syscall: string, path: string, work: () => T, rest: Partial<Call<T>> = {}): T =>
     faults.point({
@@ -31,26 +31,26 @@ export function faultCalls(faults: Faults, over: FileSystemCalls | PowerCalls): 
   return {
     create: (path) =>
       opened(
-        point('open', path, () => over.create(path)),
+        point('open', path, () => calls.create(path)),
         path,
       ),
     write: (file, bytes) =>
-      point('write', names.get(file)!, () => over.write(file, bytes), {
-        half: bytes.length < 2 ? undefined : () => over.write(file, bytes.subarray(0, bytes.length >> 1)),
+      point('write', names.get(file)!, () => calls.write(file, bytes), {
+        half: bytes.length < 2 ? undefined : () => calls.write(file, bytes.subarray(0, bytes.length >> 1)),
       }),
-    openFolder: (path) => opened(over.openFolder(path), path),
+    openFolder: (path) => opened(calls.openFolder(path), path),
     sync: (file) =>
-      point('fsync', names.get(file)!, () => over.sync(file), {
+      point('fsync', names.get(file)!, () => calls.sync(file), {
         failure(code) {
-          if ('failSync' in over) over.failSync(file);
+          if ('failSync' in calls) calls.failSync(file);
           return systemError(code, 'fsync');
         },
       }),
-    close: (file) => over.close(file),
-    rename: (from, to) => point('rename', to, () => over.rename(from, to)),
-    link: (from, to) => point('link', to, () => over.link(from, to)),
-    unlink: (path) => point('unlink', path, () => over.unlink(path), { takesSpace: false }),
-    makeFolder: (path) => point('mkdir', path, () => over.makeFolder(path)),
-    removeFolder: (path) => point('rmdir', path, () => over.removeFolder(path), { takesSpace: false }),
+    close: (file) => calls.close(file),
+    rename: (from, to) => point('rename', to, () => calls.rename(from, to)),
+    link: (from, to) => point('link', to, () => calls.link(from, to)),
+    unlink: (path) => point('unlink', path, () => calls.unlink(path), { takesSpace: false }),
+    makeFolder: (path) => point('mkdir', path, () => calls.makeFolder(path)),
+    removeFolder: (path) => point('rmdir', path, () => calls.removeFolder(path), { takesSpace: false }),
   };
 }

@@ -1,7 +1,7 @@
-// Every call that changes something is a point, counted over disk and database in the one order in which they are made.
-// At one of them a fault strikes.
+// Every call that changes something is a fault point, counted over disk and database in call order. A fault strikes at
+// one of them.
 
-/** The process is dead: thrown by the call that it died in, and by every call after that, whatever cleans up included. */
+/** The process is dead: thrown by the call it died in and by every later call, cleanup included. */
 export class Crash extends Error {
   constructor(point: string) {
     super(`crash at ${point}`);
@@ -12,15 +12,15 @@ export class Crash extends Error {
 export const faultKinds = [
   'crash before',
   'crash after',
-  // The call fails, once; nothing of it was done.
+  // The call fails once, without any effect.
   'EIO',
-  // It fails, and so does every later call that takes space.
+  // The call fails, as does every later call that needs space.
   'ENOSPC',
-  // The one alone: somebody else freed some.
+  // Only this call fails: another process has freed space.
   'ENOSPC once',
-  // A write that takes half of its bytes, and says so.
+  // A write that writes half of its bytes and reports it.
   'short write',
-  // A write that takes half of its bytes, in which the process dies.
+  // A write that writes half of its bytes, after which the process dies.
   'torn write',
 ] as const;
 export type FaultKind = (typeof faultKinds)[number];
@@ -32,28 +32,28 @@ export interface Planned {
 }
 
 export interface Call<T> {
-  /** What it is, e.g. `sync ticks`. */
+  /** Name of the call, e.g. `sync ticks`. */
   readonly name: string;
   readonly work: () => T;
-  /** Whether it can meet a full disk. */
+  /** Whether the call needs disk space. */
   readonly takesSpace: boolean;
-  /** What the system would throw. */
+  /** The error that the system would throw. */
   readonly failure: (code: 'EIO' | 'ENOSPC') => Error;
-  /** The call half done; absent where it is whole or not at all. */
+  /** Half of the call; undefined if it is atomic. */
   readonly half?: (() => T) | undefined;
 }
 
 export interface Faults {
   /** Names of the calls so far. */
   readonly calls: readonly string[];
-  /** Whether the planned fault came to pass; not where its kind does not fit its call. */
+  /** Whether the planned fault happened; false if its kind does not apply to the call. */
   readonly struck: boolean;
   readonly isDead: boolean;
-  /** Makes a call, or lets the fault strike it. */
+  /** Makes a call, or the fault instead. */
   point<T>(call: Call<T>): T;
 }
 
-/** @param onCrash called once, at the moment the process dies: what it left can be copied */
+/** @param onCrash called once when the process dies: the files can be copied then */
 export function startFaults(planned: Planned | null = null, onCrash: () => void = () => {}): Faults {
   const calls: string[] = [];
   let struck = false;

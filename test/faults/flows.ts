@@ -30,22 +30,25 @@ import { answer, append, day0, hourMs, market, now, publishNow } from '../archiv
 import { archiveOf, contextIn, type Parts, privateOf } from './place.ts';
 import { sandboxWire } from './sandbox-wire.ts';
 
-/** How a command ended. */
+/** The result of a command. */
 export interface Ended {
   readonly exitCode: number;
-  /** The sentence of what ended it early; null where nothing did. */
+  /** The error that ended it early; null without error. */
   readonly error: string | null;
 }
 
-/** Something that is done to an archive, from its first change to its last. */
+/** An operation on an archive, from its first change to its last. */
 export interface Flow {
   readonly name: string;
-  /** Makes what is there before; the folder is there and empty. */
+  /** Prepares the archive; the folder exists and is empty. */
   prepare(place: string): Promise<void>;
   run(parts: Parts): Promise<Ended>;
-  /** Part of it may fail without ending it: a disk that fails then ends it in a sentence or not at all. */
+  /**
+   * Whether a part of it may fail without ending it: a disk error then ends the flow with one error message or not at
+   * all.
+   */
   readonly mayGoOn?: true;
-  /** What is done after a fault, as the next command; the same again where it is not given. */
+  /** The next command after a fault; the same flow by default. */
   again?(parts: Parts): Promise<Ended>;
 }
 
@@ -87,15 +90,15 @@ const published = (place: string, groupRows?: number): Promise<void> =>
     groupRows,
   );
 
-/** And a journal of everything there is, which changes its day and adds one. */
+/** Also a journal with every dataset, which changes the published day and adds another. */
 async function journaled(place: string): Promise<void> {
   await published(place);
   await inArchive(place, (archive) => {
-    const again = symbols.flatMap((symbol) => [
+    const rows = symbols.flatMap((symbol) => [
       answer(symbol, ticksOf(symbol, day0 + 10 * hourMs, 20), { runId: 'second', observedAt: now + 1 }),
       answer(symbol, ticksOf(symbol, day0, 11), { runId: 'second', observedAt: now + 2 }),
     ]);
-    append(archive, ...again);
+    append(archive, ...rows);
     const markets = symbols.map((symbol) => market(symbol));
     archive.state.db.transaction(() => {
       appendMarkets(archive.state, { runId: 'second', observedAt: now, markets }, [{ reason: 'no id', raw: '{}' }]);
@@ -106,12 +109,12 @@ async function journaled(place: string): Promise<void> {
       bids: toBookSide([{ price: 0.4, quantity: 1 }], 'highest'),
       asks: toBookSide([], 'lowest'),
     };
-    const told = { runId: 'second', observedAt: day0, snapshots: [book], rejected: [], understood: true };
-    appendBooks(archive.state, [{ symbol: 'AAA', ...told }]);
+    const booksPoll = { runId: 'second', observedAt: day0, snapshots: [book], rejected: [], understood: true };
+    appendBooks(archive.state, [{ symbol: 'AAA', ...booksPoll }]);
   });
 }
 
-/** One row group of several of a part of ticks, a file of candles, and a text at the root. */
+/** Damages one row group of a tick part file, a candle file, and a text at the root. */
 async function damagedForGood(place: string): Promise<void> {
   await published(place, 4);
   await inArchive(place, ({ layout: { root }, readManifest, state }) => {
@@ -123,7 +126,7 @@ async function damagedForGood(place: string): Promise<void> {
   });
 }
 
-/** The footers of every file, and the manifest. */
+/** Damages the footers of every file, and the manifest. */
 async function damaged(place: string): Promise<void> {
   await published(place);
   await inArchive(place, ({ layout: { root }, readManifest }) => {
@@ -156,10 +159,10 @@ const openWire = sandboxWire(
   now,
 );
 
-/** Named, as which books are live follows from how far their ticks are polled. */
+/** Named, because the set of live order books depends on the tick cursors. */
 const booked = ['KXBTC-26JUN0504-T20', 'will-bitcoin-be-above-20-on-jun-05-2026-04h'];
 
-/** A poll of everything as far as the journal; with `publishes` the whole of it. `keeps`: its answers too. */
+/** Polls everything into the journal; with `publishes` also publishes it. `keeps`: keeps raw responses. */
 const poll =
   (publishes: boolean, keeps = false) =>
   async (parts: Parts): Promise<Ended> => {
@@ -178,7 +181,7 @@ const publishing = async (parts: Parts): Promise<Ended> => {
   return { exitCode: summary.exit_code, error: summary.error };
 };
 
-/** A command over an open archive, which ends as the launcher ends it. */
+/** A command on an open archive, which exits like the launcher. */
 async function over(
   parts: Parts,
   work: (archive: Archive, context: Context) => Promise<unknown>,
@@ -198,7 +201,7 @@ async function over(
   }
 }
 
-/** Damage of every kind that leaves each path that a glob finds: what goes with a part is gone before. */
+/** Damage of every kind that keeps each path of a glob: files that go with a part file are removed first. */
 async function damagedWhole(place: string): Promise<void> {
   await journaled(place);
   await inArchive(place, async (archive) => {
@@ -218,7 +221,7 @@ async function damagedWhole(place: string): Promise<void> {
 
 const snapshotOf = (place: string): string => join(place, 'beside/snapshot');
 
-/** Every flow that changes an archive or makes something of it: a new one stands here, and is swept. */
+/** Every flow that changes an archive or derives files from it. A new flow is added here to be tested. */
 export const flows: readonly Flow[] = [
   { name: 'first poll', prepare: async () => {}, run: poll(false), again: poll(true) },
   { name: 'poll', prepare: (place) => published(place), run: poll(false), again: poll(true) },
@@ -236,13 +239,13 @@ export const flows: readonly Flow[] = [
     async prepare(place) {
       await published(place);
       mkdirSync(join(place, 'beside'));
-      writeFileSync(join(place, 'beside/ticks.csv'), 'one that was there\n');
+      writeFileSync(join(place, 'beside/ticks.csv'), 'existing content\n');
     },
     run: (parts) =>
       over(parts, async (archive, context) => {
         const file = requireWritableTarget(archive.disk, archive.layout.root, join(parts.place, 'beside/ticks.csv'));
-        const asked = { file, format: 'csv', dataset: 'ticks', symbols: [], from: null, to: null } as const;
-        await writeExport(archive, asked, { ...context, progress: () => {} });
+        const query = { file, format: 'csv', dataset: 'ticks', symbols: [], from: null, to: null } as const;
+        await writeExport(archive, query, { ...context, progress: () => {} });
       }),
   },
   {
@@ -262,7 +265,7 @@ export const flows: readonly Flow[] = [
       ),
     again: (parts) =>
       over(parts, async (archive) => {
-        // One that is there is whole, and refused as a target: whoever keeps it sees to its name.
+        // An existing export is complete and refused as a target: its owner decides about its name.
         const isThere = readdirSync(join(parts.place, 'beside')).includes('snapshot');
         if (isThere) parts.disk.syncFolder(join(parts.place, 'beside'));
         else await takeSnapshot(archive, snapshotOf(parts.place), { id: 'y' });

@@ -35,7 +35,7 @@ const mount = (at: string) =>
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeKb}k`, 'oddslake-test', at], { stdio: 'pipe' });
 const unmount = (at: string) => execFileSync('umount', ['-l', at], { stdio: 'pipe' });
 
-/** Why no file system of few megabytes can be had here; null where it can. */
+/** Why no small file system can be mounted here; null if it can. */
 function missingMount(): string | null {
   const at = mkdtempSync(join(tmpdir(), 'oddslake-mount-'));
   try {
@@ -51,7 +51,7 @@ function missingMount(): string | null {
 
 const smallDisk = skippedFor(missingMount());
 
-/** A file system of few megabytes, which goes with the test. */
+/** A file system of a few megabytes, unmounted after the test. */
 function mountSmallDisk(): { at: string } {
   const at = join(folder(), 'small');
   mkdirSync(at);
@@ -60,44 +60,40 @@ function mountSmallDisk(): { at: string } {
   return { at };
 }
 
-/** Leaves just so many bytes free. */
+/** Leaves exactly this many bytes free. */
 function fill(at: string, freeBytes: number): void {
   const { bavail, bsize } = statfsSync(at);
   appendFileSync(join(at, 'ballast'), new Uint8Array(Math.max(0, bavail * bsize - freeBytes)));
 }
 
-test(
-  'a disk that fills up ends a run with 1; with space again the next one completes and nothing is lost',
-  smallDisk,
-  async () => {
-    const disk = mountSmallDisk();
-    const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
-    const calm = folder();
-    expect((await job('nightly', box.url, calm, '--date', fixedDay)).code).toBe(0);
-    const output = join(disk.at, 'archive');
-    let collected = 0;
-    // From hardly enough for the state to nearly enough for all of it: each run dies somewhere else.
-    for (const free of [8_000, 120_000, 260_000, 450_000, 550_000, 650_000, 800_000, 1_000_000]) {
-      fill(disk.at, free);
-      const ended = await job('nightly', box.url, output, '--date', fixedDay);
-      if (ended.code !== 0) expectSentence(ended, 1, /disk is full.*Free some space/);
-      expect(addsUp(ended.summary)).toBe(true);
-      // What one journaled that could not write down how it ended, the next one has as recovered.
-      if (ended.summary.ticks.accepted + ended.summary.recovered > 0) collected++;
-      rmSync(join(disk.at, 'ballast'));
-      if (ended.code === 0) break;
-    }
-    expect(collected).toBeGreaterThan(0);
-    const last = await job('nightly', box.url, output, '--date', fixedDay);
-    expect(last.code, last.stderr).toBe(0);
-    expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
-    expect(untruths(output, box)).toEqual([]);
-    expect((await run(['verify', '--output', output])).code).toBe(0);
-  },
-);
+test('a run on a full disk exits with 1, and the next run with space completes without loss', smallDisk, async () => {
+  const disk = mountSmallDisk();
+  const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
+  const undisturbed = folder();
+  expect((await job('nightly', box.url, undisturbed, '--date', fixedDay)).code).toBe(0);
+  const output = join(disk.at, 'archive');
+  let collected = 0;
+  // From hardly enough space for the state to nearly enough for everything: each run fails at another place.
+  for (const free of [8_000, 120_000, 260_000, 450_000, 550_000, 650_000, 800_000, 1_000_000]) {
+    fill(disk.at, free);
+    const ended = await job('nightly', box.url, output, '--date', fixedDay);
+    if (ended.code !== 0) expectSentence(ended, 1, /disk is full.*Free some space/);
+    expect(addsUp(ended.summary)).toBe(true);
+    // If a run could not record its end after journaling, the next run counts its ticks as recovered.
+    if (ended.summary.ticks.accepted + ended.summary.recovered > 0) collected++;
+    rmSync(join(disk.at, 'ballast'));
+    if (ended.code === 0) break;
+  }
+  expect(collected).toBeGreaterThan(0);
+  const last = await job('nightly', box.url, output, '--date', fixedDay);
+  expect(last.code, last.stderr).toBe(0);
+  expect(hashes(output, 'ticks')).toEqual(hashes(undisturbed, 'ticks'));
+  expect(untruths(output, box)).toEqual([]);
+  expect((await run(['verify', '--output', output])).code).toBe(0);
+});
 
 test(
-  'an export, a snapshot and an import onto a full disk end with 1, and leave nothing half there',
+  'an export, a snapshot and an import on a full disk exit with 1 and leave no partial file',
   smallDisk,
   async () => {
     const disk = mountSmallDisk();
@@ -126,14 +122,14 @@ test(
     const imported = () => run(['import', csv, '--output', lake, '--set', 'source.name=own', '--json']);
     expectSentence(await imported(), 1, /disk is full.*Free some space/);
     rmSync(join(disk.at, 'ballast'));
-    const again = await imported();
-    expect([again.code, again.stderr]).toEqual([0, expect.not.stringContaining('oddslake:')]);
+    const retried = await imported();
+    expect([retried.code, retried.stderr]).toEqual([0, expect.not.stringContaining('oddslake:')]);
     expect(ticksOf(lake).get('own')).toHaveLength(lines.length);
   },
 );
 
 test(
-  'a service on a full disk goes on answering; exports that found no room say so, and are made once there is',
+  'a service on a full disk keeps responding; exports without space say so and complete once there is space',
   smallDisk,
   async () => {
     const disk = mountSmallDisk();
@@ -141,16 +137,16 @@ test(
     const output = join(disk.at, 'archive');
     expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
     const { ask, end } = await serve(output, await keyOf(output));
-    const asked = { method: 'POST', body: '{"dataset":"ticks","format":"csv"}' };
-    const post = () => ask('/api/v1/export', { ...asked, headers: { 'content-type': 'application/json' } });
-    const ended = async (answer: Response): Promise<{ state: string; error: string | null }> => {
-      const { id } = (await answer.json()) as { id: string };
+    const init = { method: 'POST', body: '{"dataset":"ticks","format":"csv"}' };
+    const post = () => ask('/api/v1/export', { ...init, headers: { 'content-type': 'application/json' } });
+    const ended = async (response: Response): Promise<{ state: string; error: string | null }> => {
+      const { id } = (await response.json()) as { id: string };
       return until(async () => {
-        const found = (await (await ask(`/api/v1/export/jobs/${id}`)).json()) as {
+        const status = (await (await ask(`/api/v1/export/jobs/${id}`)).json()) as {
           state: string;
           error: string | null;
         };
-        return !['waiting', 'running'].includes(found.state) && found;
+        return !['waiting', 'running'].includes(status.state) && status;
       }, 'the end of the export');
     };
     fill(disk.at, 100_000);

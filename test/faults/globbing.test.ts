@@ -10,10 +10,10 @@ const symbols = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF', 'GGG', '🚀'];
 const step = 100;
 const publishes = 100;
 
-test('who globs ticks while a hundred publishes go on never fails, and sees no key twice and no day half there', async () => {
+test('a glob over ticks never fails during a hundred publishes and sees no duplicate key and no partial day', async () => {
   const root = scratchFolder();
   const archive = opened({ root });
-  /** The next step of some symbols' days, from above or below, so that parts are rewritten in their middle. */
+  /** Extends some symbols' days at one end, so that part files are rewritten in their middle. */
   const grow = async (round: number): Promise<void> => {
     for (const [i, symbol] of symbols.entries()) {
       const day = day0 + ((round + i) % 3) * dayMs;
@@ -23,16 +23,16 @@ test('who globs ticks while a hundred publishes go on never fails, and sees no k
       );
       append(archive, answer(symbol, ticks));
     }
-    // The glob is over ticks: candles would only take time.
+    // The glob covers ticks only: candles would only take time.
     await publishNow(archive, now, 'run', { candles: [] });
   };
   await grow(0);
   const program = new URL('../e2e/reader.ts', import.meta.url).pathname;
   const reader = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, root, String(step)]);
   onTestFinished(() => void reader.kill('SIGKILL'));
-  let told = '';
+  let output = '';
   reader.stdout.on('data', (data) => {
-    told += String(data);
+    output += String(data);
   });
   let complaint = '';
   reader.stderr.on('data', (data) => {
@@ -43,7 +43,10 @@ test('who globs ticks while a hundred publishes go on never fails, and sees no k
   writeFileSync(join(root, 'stop'), '');
   const [code] = await once(reader, 'close');
   expect(code, complaint).toBe(0);
-  const { rounds, faults, seen } = JSON.parse(told.trimEnd().split('\n').at(-1)!) as Record<string, number | string[]>;
+  const { rounds, faults, seen } = JSON.parse(output.trimEnd().split('\n').at(-1)!) as Record<
+    string,
+    number | string[]
+  >;
   expect(faults).toEqual([]);
   expect(seen).toBe(symbols.length * 3);
   expect(rounds).toBeGreaterThan(10);

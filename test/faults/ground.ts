@@ -20,28 +20,32 @@ import { hookedJob, runHooked, scratch } from './hooked.ts';
 import { type Base, bases, type Flow, must, type Place } from './kill-flows.ts';
 import type { CallKind } from './kill-hook.ts';
 
-// What kills and races stand on: a service that stands still, archives to begin with, and what undisturbed runs make.
+// Common ground of kills and races: a service with a fixed clock, initial archives, and the results of undisturbed
+// runs.
 
 export interface Ground {
   readonly box: Sandbox;
   readonly bases: Readonly<Record<Base, string>>;
   readonly input: string;
   readonly folder: string;
-  /** What comes of these flows, one after the other, when nobody disturbs them. */
+  /** The result of flows that run one after another, undisturbed. */
   calm(of: readonly Flow[]): Promise<Calm>;
 }
 
 export interface Calm {
   readonly outcome: Outcome;
-  /** How many calls of each kind a flow makes. */
+  /** Number of calls of each kind in a flow. */
   readonly counts: ReadonlyMap<Flow, Readonly<Record<CallKind, number>>>;
 }
 
-/** What is to be the same in the end, whatever happened on the way. */
+/** The part of the result that does not depend on kills. */
 export interface Outcome extends Contents {
-  /** What was made outside of the archive; of a snapshot only that it is there: its generation may be an earlier one. */
+  /**
+   * Files written outside of the archive; of a snapshot only whether it exists, as its generation may be an earlier
+   * one.
+   */
   readonly names: readonly string[];
-  /** sha256 of the export; null where there is none. */
+  /** sha256 of the export; null without export. */
   readonly exported: string | null;
 }
 
@@ -54,10 +58,10 @@ export const outcomeOf = ({ archive, out }: Place): Outcome => {
   };
 };
 
-/** What is wrong with a place once the last run is through. */
+/** Errors of a place after the last run. */
 export function faultsOf({ box, bases }: Pick<Ground, 'box' | 'bases'>, { archive, out }: Place, base: Base): string[] {
   const snapshot = join(out, 'snapshot');
-  // What a repair fetches anew counts as accepted once more.
+  // Ticks that a repair fetches again count as accepted again.
   const forgotten = base === 'damaged' ? null : base === 'without its state' ? totalTicks(bases[base]) : 0;
   return [...archiveFaults(archive, box, forgotten), ...(existsSync(snapshot) ? treeFaults(snapshot) : [])];
 }
@@ -68,7 +72,7 @@ export const placeIn = (folder: string, input: string): Place => ({
   input,
 });
 
-/** Begins a place with an archive of this base. */
+/** Creates a place with an archive of this base. */
 export function begin({ bases }: Pick<Ground, 'bases'>, place: Place, base: Base): void {
   mkdirSync(place.out, { recursive: true });
   if (existsSync(bases[base])) cpSync(bases[base], place.archive, { recursive: true });
@@ -78,37 +82,37 @@ export async function ground(): Promise<Ground> {
   const folder = scratch();
   const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 4, ticksPerDay: 60, epochMs: fixedNow - 5 * dayMs });
   const input = join(folder, 'input');
-  const made = { box, bases: await makeBases(join(folder, 'bases'), box) };
-  // Of symbols that are known: one that an import alone brings is backfilled after it, and not before.
-  writeInput(input, box, [...ticksOf(made.bases['a day']).keys()].slice(0, 4));
+  const prepared = { box, bases: await makeBases(join(folder, 'bases'), box) };
+  // Of known symbols: a symbol that only an import brings is backfilled after the import.
+  writeInput(input, box, [...ticksOf(prepared.bases['a day']).keys()].slice(0, 4));
   const known = new Map<string, Promise<Calm>>();
   async function runCalm(of: readonly Flow[], name: string): Promise<Calm> {
     const place = placeIn(join(folder, name), input);
-    begin(made, place, of[0]!.base);
+    begin(prepared, place, of[0]!.base);
     const counts = new Map<Flow, Readonly<Record<CallKind, number>>>();
     for (const flow of of) {
-      const ended = await runHooked(flow.args(place), box.url, join(folder, `${name}.json`));
-      must(ended, [0]);
-      counts.set(flow, ended.counts);
+      const result = await runHooked(flow.args(place), box.url, join(folder, `${name}.json`));
+      must(result, [0]);
+      counts.set(flow, result.counts);
     }
-    const faults = faultsOf(made, place, of[0]!.base);
+    const faults = faultsOf(prepared, place, of[0]!.base);
     if (faults.length > 0) throw new Error(`undisturbed, ${name}: ${faults.join('\n')}`);
     return { outcome: outcomeOf(place), counts };
   }
   return {
-    ...made,
+    ...prepared,
     input,
     folder,
     calm(of) {
       const name = of.map((flow) => flow.name).join(', ');
-      const calm = known.get(name) ?? runCalm(of, name);
-      known.set(name, calm);
-      return calm;
+      const undisturbed = known.get(name) ?? runCalm(of, name);
+      known.set(name, undisturbed);
+      return undisturbed;
     },
   };
 }
 
-/** Makes every base once, in `folder`, by runs that nobody disturbs. */
+/** Builds every base once, in `folder`, by undisturbed runs. */
 async function makeBases(folder: string, box: Sandbox): Promise<Record<Base, string>> {
   const at = (base: Base): string => join(folder, base, 'archive');
   const run = async (base: Base, codes: number[], name: string, ...flags: string[]): Promise<void> => {
@@ -131,7 +135,7 @@ async function makeBases(folder: string, box: Sandbox): Promise<Record<Base, str
   return Object.fromEntries(bases.map((base) => [base, at(base)])) as Record<Base, string>;
 }
 
-/** A bit that fell over in one part of the ticks, half of another, and candles that are gone. */
+/** A flipped bit in one tick part file, another one cut in half, and missing candles. */
 function damage(archive: string): void {
   const [first, second] = manifestOf(archive).datasets.ticks.files.map(({ path }) => join(archive, path));
   const bytes = readFileSync(first!);
@@ -142,8 +146,8 @@ function damage(archive: string): void {
 }
 
 /**
- * Writes what is imported: rows of which some have another price than the service's, which are to lose, and a page that
- * covers what nothing else asks for.
+ * Writes the input of imports: rows with prices that lose against the service's, and a page that covers a window that
+ * nothing else fetches.
  */
 function writeInput(folder: string, box: Sandbox, symbols: readonly string[]): void {
   mkdirSync(folder, { recursive: true });

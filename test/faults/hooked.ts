@@ -6,16 +6,15 @@ import { limitMs, until } from '../harness/limits.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 import type { CallKind, HaltHow, HaltReport } from './kill-hook.ts';
 
-// The real program in processes of its own, with the hook in it that can kill it, and a clock that stands where the
-// sandbox's does.
+// The real program in separate processes, with a hook that can kill it and a clock at the sandbox's time.
 
 const hook = new URL('./kill-hook.ts', import.meta.url).href;
-/** So far behind the machine's clock the program's is: by it, the tests began when the sandbox's time is. */
+/** How far the program's clock is behind the machine's: with it, the tests begin at the sandbox's time. */
 const clockBackMs = Date.now() - fixedNow;
 
 export const hookedNow = (): number => Date.now() - clockBackMs;
 
-/** A folder that goes with the test, in memory where the system has such a place: what SIGKILL leaves is the same. */
+/** A folder that is deleted after the test, in memory if possible: SIGKILL leaves the same files there. */
 export function scratch(): string {
   const path = mkdtempSync(join(scratchRoot, 'oddslake-faults-'));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
@@ -28,7 +27,7 @@ export interface Halt {
   readonly how: HaltHow;
 }
 
-/** Flags by which one small archive is like the other, and every run makes its requests in the same order. */
+/** Flags that make small archives alike and every run send its requests in the same order. */
 const settled = ['upstream.concurrency=1', 'source.first_lookback_days=2'].flatMap((set) => ['--set', set]);
 
 /** The arguments of a job on an archive. */
@@ -47,7 +46,7 @@ export function startHooked(
   return start(args, env, undefined, hangMs);
 }
 
-/** Runs the program, killed at this call or left alone. `report`: a file for what the hook has to say. */
+/** Runs the program, killed at this call or undisturbed. `report`: file for the hook's output. */
 export async function runHooked(
   args: readonly string[],
   url: string,
@@ -56,11 +55,11 @@ export async function runHooked(
 ): Promise<Ended & HaltReport> {
   rmSync(report, { force: true });
   const ended = await startHooked(args, url, { HALT_REPORT: report, ...(kill && haltAt(kill)) }).ended;
-  // Not spread: the summary is read when it is asked for, and a process that was killed has none.
+  // No object spread: the summary is parsed on access, and a killed process has none.
   return Object.assign(ended, reportIn(report));
 }
 
-/** The environment of a process that is halted there. */
+/** Environment of a process that halts at this call. */
 export const haltAt = ({ of, at, how }: Halt): Record<string, string> => ({
   HALT_OF: of,
   HALT_AT: String(at),
@@ -69,7 +68,7 @@ export const haltAt = ({ of, at, how }: Halt): Record<string, string> => ({
 
 const reportIn = (path: string): HaltReport => JSON.parse(readFileSync(path, 'utf8')) as HaltReport;
 
-/** Starts the program and waits until it is stopped at this call, or over. */
+/** Starts the program and waits until it is stopped at this call or has exited. */
 export async function startStopped(
   args: readonly string[],
   url: string,

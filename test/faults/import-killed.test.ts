@@ -11,14 +11,14 @@ console.log(`import killed: SEED=${seed}`);
 const today = Date.UTC(2025, 5, 14);
 const yesterday = today - dayMs;
 
-/** Bytes that a run has put aside of what it read. */
+/** Bytes of temporary files that a run has written. */
 const putAside = (output: string): number =>
   globSync('.oddslake/pins/*import-*/ticks', { cwd: output }).reduce(
     (sum, path) => sum + (statSync(join(output, path), { throwIfNoEntry: false })?.size ?? 0),
     0,
   );
 
-test('the bytes are those of an import that was left alone, however often it was killed', async () => {
+test('a killed import resumes to the same bytes as an undisturbed one', async () => {
   const ticks = Array.from({ length: 120_000 }, (_, i) => ({
     symbol: `S${(i * 7) % 40}`,
     t: yesterday + Math.floor((i * 2 * dayMs) / 120_000),
@@ -26,9 +26,9 @@ test('the bytes are those of an import that was left alone, however often it was
   }));
   const path = put(folder(), 'a.csv.gz', csvOf(ticks), fixedNow);
   const covers = { from: yesterday, to: today + dayMs };
-  const calm = folder();
-  expect((await importInto(calm, [path], { covers })).ticks.accepted).toBe(120_000);
-  const wanted = hashes(calm, 'ticks', 'coverage');
+  const undisturbed = folder();
+  expect((await importInto(undisturbed, [path], { covers })).ticks.accepted).toBe(120_000);
+  const expected = hashes(undisturbed, 'ticks', 'coverage');
 
   const output = folder();
   const flags = ['--covers', '2025-06-13..2025-06-15'];
@@ -36,13 +36,13 @@ test('the bytes are those of an import that was left alone, however often it was
   let kills = 0;
   for (let round = 0; round < 4; round++) {
     const running = start(args);
-    let over = false;
+    let isOver = false;
     void running.ended.then(() => {
-      over = true;
+      isOver = true;
     });
-    // While it takes rows in, or publishes some of them.
-    await until(() => over || putAside(output) > 0, 'rows put aside');
-    // The first kill comes at once, so that there is one; the others at any moment.
+    // During reading or during a publish.
+    await until(() => isOver || putAside(output) > 0, 'temporary rows');
+    // The first kill comes immediately, so that there is one; the others come at random times.
     if (round > 0) await sleep((seed * (round + 3)) % 200);
     running.child.kill('SIGKILL');
     if ((await running.ended).signal === 'SIGKILL') kills++;
@@ -51,9 +51,9 @@ test('the bytes are those of an import that was left alone, however often it was
   const last = await run(args);
   expect(last.code, last.stderr).toBe(0);
   expect(addsUp(last.summary)).toBe(true);
-  expect(hashes(output, 'ticks', 'coverage')).toEqual(wanted);
+  expect(hashes(output, 'ticks', 'coverage')).toEqual(expected);
   const verified = await run(['verify', '--output', output, '--json']);
   expect(verified.code, verified.stdout).toBe(0);
-  // What was unpacked may be as large as the archive.
+  // Unpacked input may be as large as the archive.
   expect(globSync('.oddslake/**/*import-*', { cwd: output })).toEqual([]);
 });

@@ -24,22 +24,25 @@ import {
 import { quarantineLines } from '../harness/quarantine.ts';
 import type { Draw } from './draw.ts';
 
-// A bit of the journal falls over between the moment it is accepted and its publish.
+// Flips bits of the journal between acceptance and publish.
 
-/** What became of a flip: everything was published, something was quarantined, or the publish refused with exit code 6. */
+/**
+ * The effect of a flip: everything was published, something was quarantined, or the publish was refused with exit code
+ * 6.
+ */
 export type FlipOutcome = 'whole' | 'quarantined' | 'refused';
 
 export interface FlipLake {
-  /** Flips a bit of a page that holds the journal's tables or indices. */
+  /** Flips a bit of a database page with journal tables or indices. */
   flipPage(draw: Draw): Promise<Flipped>;
-  /** Flips a bit of one column of one row. */
+  /** Flips a bit of one column in one row. */
   flipValue(draw: Draw): Promise<Flipped>;
 }
 
 export interface Flipped {
   readonly what: string;
   readonly outcome: FlipOutcome;
-  /** What is published and was never journaled, or claimed and not there. */
+  /** Published rows that were never journaled, and coverage without its rows. */
   readonly wrong: readonly string[];
 }
 
@@ -62,17 +65,21 @@ export async function flipLake(folder: string): Promise<FlipLake> {
   const bytes = readFileSync(database);
   fresh(database, clean);
   await published(clean);
-  const truth = contentsOf(clean);
+  const expected = contentsOf(clean);
 
-  async function look(what: string): Promise<Flipped> {
+  async function look(description: string): Promise<Flipped> {
     try {
       const quarantined = await published(place);
-      const wrong = faultsOf(truth, contentsOf(place));
-      return { what, outcome: quarantined ? 'quarantined' : 'whole', wrong };
+      const wrong = faultsOf(expected, contentsOf(place));
+      return { what: description, outcome: quarantined ? 'quarantined' : 'whole', wrong };
     } catch (error) {
       const isSaid = (error as { exitCode?: number }).exitCode === 6;
-      const wrong = faultsOf(truth, contentsOf(place));
-      return { what, outcome: 'refused', wrong: isSaid ? wrong : [...wrong, String((error as Error).stack)] };
+      const wrong = faultsOf(expected, contentsOf(place));
+      return {
+        what: description,
+        outcome: 'refused',
+        wrong: isSaid ? wrong : [...wrong, String((error as Error).stack)],
+      };
     }
   }
 
@@ -112,13 +119,13 @@ function makeBase(root: string): void {
   const archive = openArchive({ ...options(root), create: true }, systemDisk);
   for (const [s, symbol] of symbols.entries()) {
     for (const day of [day0, day0 + dayMs]) {
-      // Some rows spill over to pages of their own.
+      // Some rows have overflow pages.
       const count = s === 0 ? 400 : 20;
       const pairs = Array.from({ length: count }, (_, i) => [day + s + i * 60_000, (i % 97) / 100 + s / 1000] as const);
       const rejected = s % 2 === 0 ? [{ reason: 'no number', raw: `{"t":${s}}` }] : [];
-      const rest = { windows: [{ from: day, to: day + dayMs }], rejected };
-      append(archive, answer(symbol, pairs.slice(0, count / 2), { ...rest, windows: [], rejected: [] }));
-      append(archive, answer(symbol, pairs.slice(count / 2), rest));
+      const page = { windows: [{ from: day, to: day + dayMs }], rejected };
+      append(archive, answer(symbol, pairs.slice(0, count / 2), { ...page, windows: [], rejected: [] }));
+      append(archive, answer(symbol, pairs.slice(count / 2), page));
     }
   }
   const sides = {
@@ -155,7 +162,7 @@ function fresh(database: string, root: string): void {
   copyFileSync(database, toStateFilePath(join(root, '.oddslake')));
 }
 
-/** Publishes; whether something was quarantined. */
+/** Publishes; returns whether something was quarantined. */
 async function published(root: string): Promise<boolean> {
   let archive: Archive | undefined;
   try {
@@ -190,17 +197,18 @@ function contentsOf(root: string): Contents {
   };
 }
 
-function faultsOf(truth: Contents, found: Contents): string[] {
+function faultsOf(expected: Contents, found: Contents): string[] {
   const wrong: string[] = [];
-  for (const row of found.rows) if (!truth.rows.has(row)) wrong.push(`published ${row}`);
+  for (const row of found.rows) if (!expected.rows.has(row)) wrong.push(`published ${row}`);
   for (const [dataset, symbol, from, to] of found.covered) {
     const inside = ([other, t]: readonly [string, number]): boolean => other === symbol && from <= t && t < to;
-    const known = truth.covered.some(([d, s, a, b]) => d === dataset && s === symbol && a <= from && to <= b);
+    const known = expected.covered.some(([d, s, a, b]) => d === dataset && s === symbol && a <= from && to <= b);
     if (!known) wrong.push(`claims ${dataset} ${symbol} ${from} ${to}`);
     const of = dataset === 'ticks' ? ('ticks' as const) : ('books' as const);
-    const there = found[of].filter(inside).length;
-    const wanted = truth[of].filter(inside).length;
-    if (there !== wanted) wrong.push(`${dataset} ${symbol}: ${there} of ${wanted} within what is covered`);
+    const publishedCount = found[of].filter(inside).length;
+    const claimed = expected[of].filter(inside).length;
+    if (publishedCount !== claimed)
+      wrong.push(`${dataset} ${symbol}: ${publishedCount} of ${claimed} within what is covered`);
   }
   return wrong;
 }
@@ -209,7 +217,7 @@ function flippedValue(value: string | number | Uint8Array, draw: Draw): string |
   if (typeof value === 'number') return Number(BigInt(value) ^ (1n << BigInt(draw.below(41))));
   const bytes = Buffer.from(typeof value === 'string' ? Buffer.from(value) : value);
   const at = draw.below(bytes.length);
-  // Of a text one of the lower bits, so that it stays one.
+  // In a text, one of the lower bits, so that it stays valid text.
   bytes[at]! ^= 1 << draw.below(typeof value === 'string' ? 4 : 8);
   return typeof value === 'string' ? bytes.toString('utf8') : bytes;
 }

@@ -2,17 +2,17 @@ import { join } from 'node:path';
 import type { Ended } from '../e2e/lake.ts';
 import { hookedJob } from './hooked.ts';
 
-// What is killed and raced: each flow of the program that writes, and the archive that it begins with.
+// The flows under kills and races: each flow of the program that writes, and its initial archive.
 
-/** Where a chain of kills takes place: `archive`, `out` for what is made elsewhere. */
+/** Folders of a chain of kills: `archive`, and `out` for files written elsewhere. */
 export interface Place {
   readonly archive: string;
   readonly out: string;
-  /** What is imported; nobody writes into it. */
+  /** Import files, read only. */
   readonly input: string;
 }
 
-/** What an archive is before the first run. */
+/** Initial states of an archive. */
 export const bases = ['new', 'a day', 'journaled', 'without candles', 'without its state', 'older', 'damaged'] as const;
 export type Base = (typeof bases)[number];
 
@@ -20,9 +20,9 @@ export interface Flow {
   readonly name: string;
   readonly base: Base;
   readonly args: (place: Place) => string[];
-  /** Exit codes beside 0 of a run after one that was killed when all was done. */
+  /** Exit codes besides 0 of a run after one that was killed at its very end. */
   readonly codes?: readonly number[];
-  /** What is published is damaged until it is through, and some ticks are accepted anew. */
+  /** Published files are damaged until the flow ends, and some ticks are accepted again. */
   readonly damaged?: boolean;
 }
 
@@ -40,7 +40,7 @@ export const flows: readonly Flow[] = [
   flow('ticks', 'a day', 'ticks'),
   flow('markets', 'a day', 'markets'),
   flow('orderbook', 'a day', 'orderbook'),
-  // All known: which windows are in a symbol's life depends on what was imported before.
+  // All symbols are known: the windows of a symbol's lifetime depend on earlier imports.
   flow('backfill', 'a day', 'backfill', '--from', '2025-06-12', '--to', '2025-06-14', '--all-known'),
   flow('publish', 'journaled', 'publish'),
   flow('candles', 'without candles', 'publish'),
@@ -58,7 +58,7 @@ export const flows: readonly Flow[] = [
     name: 'snapshot',
     base: 'a day',
     args: ({ archive, out }) => ['snapshot', join(out, 'snapshot'), '--output', archive],
-    // It is there already, whole.
+    // The target already exists, complete.
     codes: [2],
   },
   {

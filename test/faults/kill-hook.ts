@@ -3,22 +3,22 @@ import { syncBuiltinESMExports } from 'node:module';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { isMainThread, Worker } from 'node:worker_threads';
 
-// Loaded into the real program by `node --import`, which knows nothing of it: it counts the calls by which files and
-// databases change, and at one of them ends or stops the process. The environment says at which:
-//   HALT_OF      which calls count: `file`, `state`, `rate`, `lock`; several with commas; all of them by default
-//   HALT_AT      the number of the call, from 1; 0: none
-//   HALT_HOW     `before` it, `after` it, or `half` way through a write or a call of SQLite (of any other: before)
-//   HALT_SIGNAL  SIGKILL by default; after SIGSTOP it goes on where it was once it gets SIGCONT
-//   HALT_REPORT  file for where it was halted, or the counts of a process that was not
-//   CALL_PAUSE   milliseconds to wait before every `file` call, so that others get in between
-//   CLOCK_BACK   milliseconds by which the program's clock is behind the machine's
+// Loaded into the real program by `node --import`, without its knowledge. Counts the calls that change files and
+// databases, and at one of them kills or stops the process. Environment:
+// - HALT_OF: which calls count: `file`, `state`, `rate`, `lock`, separated by commas; default all
+// - HALT_AT: the number of the call, from 1; 0: none
+// - HALT_HOW: `before` it, `after` it, or `half` way through a write or a call of SQLite (before any other)
+// - HALT_SIGNAL: SIGKILL by default; after SIGSTOP the process resumes with SIGCONT
+// - HALT_REPORT: file for the call at which it halted, or for the counts if it did not
+// - CALL_PAUSE: milliseconds to wait before every `file` call, so that other processes interleave
+// - CLOCK_BACK: milliseconds by which the program's clock is behind the machine's
 
 export type CallKind = 'file' | 'state' | 'rate' | 'lock';
 export type HaltHow = 'before' | 'after' | 'half';
 
 export interface HaltReport {
   readonly counts: Readonly<Record<CallKind, number>>;
-  /** The call that it was halted at; null where it ended by itself. */
+  /** The call at which it halted; null if it exited by itself. */
   readonly halted: string | null;
 }
 
@@ -33,23 +33,26 @@ let n = 0;
 
 const wait = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-/** Whoever waits for the report finds it whole. */
+/** Written atomically, so that a reader finds a complete report. */
 function report(halted: string | null): void {
   if (HALT_REPORT === undefined) return;
   usual.writeFileSync(`${HALT_REPORT}.next`, JSON.stringify({ counts, halted } satisfies HaltReport));
   usual.renameSync(`${HALT_REPORT}.next`, HALT_REPORT);
 }
 
-function halt(where: string): void {
-  report(where);
+function halt(location: string): void {
+  report(location);
   process.kill(process.pid, HALT_SIGNAL);
-  // SIGKILL comes when the system gives the process its turn: nothing more is to happen before.
+  // SIGKILL takes effect asynchronously: do nothing more before it.
   while (HALT_SIGNAL === 'SIGKILL') wait(1000);
 }
 
-/** Kills from another thread while this one makes a call: some ten microseconds after its start, the same for each number. */
-function killDuring(where: string, make: () => unknown): never {
-  report(where);
+/**
+ * Kills from another thread while this one makes a call, some ten microseconds after its start; the same delay for each
+ * number.
+ */
+function killDuring(location: string, make: () => unknown): never {
+  report(location);
   const ready = new Int32Array(new SharedArrayBuffer(4));
   const source = `
     const { workerData: { ready, pid, us } } = require('node:worker_threads');
@@ -64,34 +67,34 @@ function killDuring(where: string, make: () => unknown): never {
   for (;;) wait(1000);
 }
 
-/** Makes a call, and halts at it where it is the one. `half` makes its first half and gives back what makes the rest. */
-function call<T>(kind: CallKind, name: string, told: () => string, make: () => T, half?: () => () => T): T {
+/** Makes a call, and halts at the selected one. `half` makes the first half and returns the rest. */
+function call<T>(kind: CallKind, name: string, describe: () => string, make: () => T, half?: () => () => T): T {
   counts[kind]++;
   if (kind === 'file' && pauseMs > 0) wait(pauseMs);
   if (!counted.has(kind) || ++n !== at) return make();
-  const where = (how: string): string => `${how} ${kind} call ${n}: ${name} ${told()}`;
+  const location = (how: string): string => `${how} ${kind} call ${n}: ${name} ${describe()}`;
   if (HALT_HOW === 'half' && half !== undefined) {
     const rest = half();
-    halt(where('half way through'));
+    halt(location('half way through'));
     return rest();
   }
-  if (HALT_HOW === 'half' && kind !== 'file' && HALT_SIGNAL === 'SIGKILL') return killDuring(where('amid'), make);
+  if (HALT_HOW === 'half' && kind !== 'file' && HALT_SIGNAL === 'SIGKILL') return killDuring(location('amid'), make);
   if (HALT_HOW !== 'after') {
-    halt(where('before'));
+    halt(location('before'));
     return make();
   }
   const result = make();
-  halt(where('after'));
+  halt(location('after'));
   return result;
 }
 
 type Call = (...args: unknown[]) => unknown;
 
-/** Puts the counted call in the place of one of an object. */
-function wrap(of: object, name: string, by: (usually: Call, self: unknown, args: unknown[]) => unknown): void {
+/** Replaces a method of an object by the counted call. */
+function wrap(of: object, name: string, replacement: (usually: Call, self: unknown, args: unknown[]) => unknown): void {
   const usually = (of as Record<string, Call>)[name]!;
   (of as Record<string, Call>)[name] = function (this: unknown, ...args: unknown[]) {
-    return by(usually, this, args);
+    return replacement(usually, this, args);
   };
 }
 
@@ -112,7 +115,7 @@ function wrapFiles(): void {
   wrap(fs, 'writeSync', (usually, self, args) => {
     const [file, bytes] = args as [number, Uint8Array];
     const make = () => usually.apply(self, args);
-    // Standard output and error are nobody's archive.
+    // Standard output and error are not part of the archive.
     if (file <= 2 || !(bytes instanceof Uint8Array)) return make();
     const half = () => {
       const written = usual.writeSync(file, bytes.subarray(0, Math.floor(bytes.length / 2)));

@@ -9,9 +9,9 @@ import { flows, must, together } from './kill-flows.ts';
 import type { CallKind } from './kill-hook.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
-// Processes that are killed with SIGKILL at one of their calls, again and again on one archive, and then left alone.
+// Processes are killed with SIGKILL at one of their calls, repeatedly on one archive, and then run undisturbed.
 
-/** Kills of a seed, by each of two chains at once. */
+/** Kills per seed, by each of two concurrent chains. */
 const killsOfChain = 9;
 let processes = 0;
 
@@ -19,15 +19,15 @@ const kinds: readonly CallKind[] = ['file', 'file', 'file', 'state', 'state', 'r
 
 function drawKill(draw: Draw, counts: Readonly<Record<CallKind, number>>): Halt {
   const of = draw.one(kinds.filter((kind) => counts[kind] > 0));
-  // Rather early than late: a run that goes on where another was killed makes fewer calls.
+  // Prefers early calls: a run that resumes after a kill makes fewer calls.
   return { of, at: 1 + Math.floor(draw() ** 1.5 * counts[of]), how: draw.one(['before', 'after', 'half']) };
 }
 
-/** Kills runs on one archive until there were enough, or the only flow is done; then lets all of them run. */
+/** Kills runs on one archive until there are enough kills or the only flow is done; then lets all flows finish. */
 async function chain(grounds: Ground, name: string, draw: Draw, killsMax: number): Promise<number> {
   const { box } = grounds;
   const of = draw.chance(0.25) ? together : [draw.one(flows)];
-  const calm = await grounds.calm(of);
+  const undisturbed = await grounds.calm(of);
   const folder = join(grounds.folder, name);
   const place = placeIn(folder, grounds.input);
   begin(grounds, place, of[0]!.base);
@@ -37,15 +37,15 @@ async function chain(grounds: Ground, name: string, draw: Draw, killsMax: number
   try {
     while (kills < killsMax) {
       const flow = draw.one(of);
-      const kill = drawKill(draw, calm.counts.get(flow)!);
+      const kill = drawKill(draw, undisturbed.counts.get(flow)!);
       processes++;
       const ended = await runHooked(flow.args(place), box.url, report, kill);
-      story.push(`${flow.name}: ${ended.halted ?? `ended with ${ended.code}`}`);
+      story.push(`${flow.name}: ${ended.halted ?? `exited with ${ended.code}`}`);
       if (ended.halted !== null) kills++;
       else must(ended, [0, ...(flow.codes ?? [])]);
       expect(ended.signal).toBe(ended.halted === null ? null : 'SIGKILL');
       if (flow.damaged !== true) expect(globFaults(place.archive)).toEqual([]);
-      // Only now and then: what looks plays the databases' logs in, which the next run is to meet as they were left.
+      // Only sometimes: a check replays the databases' logs, which the next run should find as they were left.
       if (draw.chance(0.3) && flow.damaged !== true) expect(await verified(place.archive)).toEqual([]);
       if (ended.halted === null && of.length === 1) break;
     }
@@ -57,7 +57,7 @@ async function chain(grounds: Ground, name: string, draw: Draw, killsMax: number
     }
     expect(await verified(place.archive)).toEqual([]);
     expect(faultsOf(grounds, place, of[0]!.base)).toEqual([]);
-    expect(outcomeOf(place)).toEqual(calm.outcome);
+    expect(outcomeOf(place)).toEqual(undisturbed.outcome);
   } catch (error) {
     throw new Error(`${(error as Error).message}\nAfter:\n${story.join('\n')}`, { cause: error });
   }
@@ -65,22 +65,22 @@ async function chain(grounds: Ground, name: string, draw: Draw, killsMax: number
   return kills;
 }
 
-describe('processes that are killed at any of their calls', () => {
-  test('lose nothing, double nothing and leave nothing behind', { timeout: searchMsMax }, async () => {
+describe('processes killed at any of their calls', () => {
+  test('lose nothing, duplicate nothing and leave nothing behind', { timeout: searchMsMax }, async () => {
     const grounds = await ground();
     let kills = 0;
-    const done = await search({ name: 'kills', least: 28, share: 0.25 }, async (seed) => {
+    const seedsDone = await search({ name: 'kills', least: 28, share: 0.25 }, async (seed) => {
       const draw = drawFrom(seed);
       const chains = [drawFrom(draw.below(2 ** 31)), drawFrom(draw.below(2 ** 31))].map(async (of, i) => {
         for (let mine = 0, n = 0; mine < killsOfChain; n++) {
-          const made = await chain(grounds, `${seed}-${i}-${n}`, of, killsOfChain - mine);
-          mine += made;
-          kills += made;
+          const killsMade = await chain(grounds, `${seed}-${i}-${n}`, of, killsOfChain - mine);
+          mine += killsMade;
+          kills += killsMade;
         }
       });
       await Promise.all(chains);
     });
     console.log(`kills: ${kills}, by ${processes} processes`);
-    expect(kills).toBe(done * 2 * killsOfChain);
+    expect(kills).toBe(seedsDone * 2 * killsOfChain);
   });
 });

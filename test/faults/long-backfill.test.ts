@@ -17,7 +17,7 @@ import {
 import { limitMs, until } from '../harness/limits.ts';
 import { drawFrom } from './seeds.ts';
 
-/** Ticks to fetch, about; TICKS=20000000 for the long run. */
+/** Approximate number of ticks to fetch; TICKS=20000000 for the long run. */
 const wanted = Number(process.env.TICKS || 600_000);
 const kills = 10;
 const days = 5;
@@ -27,23 +27,23 @@ const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 console.log(`long backfill: SEED=${seed} TICKS=${wanted}`);
 const draw = drawFrom(seed);
 
-/** Only a process that hangs takes longer. */
+/** Exceeded only by a process that hangs. */
 const hangMs = limitMs / 2 + wanted / 20;
 
-test('a long backfill that is killed ten times ends in the same bytes as one that was left alone', {
+test('a long backfill that is killed ten times gives the same bytes as an undisturbed one', {
   timeout: 6 * hangMs,
 }, async () => {
-  // The share of their days that markets are open, and that the first of them are young, is made up for.
+  // Compensates for the share of the day that markets are open, and for the youth of the first ones.
   const ticksPerDay = Math.round((1.1 * wanted) / markets / days);
   const box = await sandbox({ seed, nowMs: fixedNow, markets, ticksPerDay, marketsCap: 1000 });
-  const span = ['--from', String(fixedNow - days * dayMs), '--to', String(fixedNow)];
-  const flags = [...span, '--set', `publish.journal_ticks_max=${Math.max(200_000, wanted / 20)}`];
+  const windowFlags = ['--from', String(fixedNow - days * dayMs), '--to', String(fixedNow)];
+  const flags = [...windowFlags, '--set', `publish.journal_ticks_max=${Math.max(200_000, wanted / 20)}`];
   const backfill = (output: string): Running =>
     start(jobArgs('backfill', output, ...flags), access(box.url), undefined, hangMs);
-  const calm = folder();
-  const undisturbed = await backfill(calm).ended;
-  expect(undisturbed.code, undisturbed.stderr).toBe(0);
-  const { requests } = undisturbed.summary;
+  const uninterrupted = folder();
+  const uninterruptedRun = await backfill(uninterrupted).ended;
+  expect(uninterruptedRun.code, uninterruptedRun.stderr).toBe(0);
+  const { requests } = uninterruptedRun.summary;
 
   const output = folder();
   let killed = 0;
@@ -58,7 +58,7 @@ test('a long backfill that is killed ten times ends in the same bytes as one tha
   const last = await backfill(output).ended;
   expect(last.code, last.stderr).toBe(0);
   expect(addsUp(last.summary)).toBe(true);
-  expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
+  expect(hashes(output, 'ticks')).toEqual(hashes(uninterrupted, 'ticks'));
   expect((await run(['verify', '--output', output])).code).toBe(0);
   console.info(`${totalTicks(output).toLocaleString('en-US')} ticks, ${killed} of ${kills} kills while it ran`);
   expect(killed).toBeGreaterThan(kills / 2);

@@ -10,7 +10,8 @@ import { publishedRows, publishedTicks } from '../archive/scratch.ts';
 import { dayMs, firstNight, hourMs, type Nights, startNights } from '../collector/run/nights.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
-// Nights over an archive whose ticks are damaged now and then, while the service thins its past and has it whole by turns.
+// Nights on an archive whose ticks are damaged sometimes, with a service whose history is thinned at times and complete
+// at others.
 
 const few = [
   'source.first_lookback_days=2',
@@ -22,7 +23,7 @@ const few = [
 const thinned = { thinShare: 0.6, thinAfterMs: 6 * hourMs };
 const whole = { thinShare: 0 };
 
-/** Takes away a published part, cuts it, or flips some of its bytes. */
+/** Deletes a published part file, truncates it, or flips some of its bits. */
 function damage(output: string, draw: Draw): void {
   const path = join(output, draw.one(globSync('ticks/date=*/*.parquet', { cwd: output }).sort()));
   const bytes = readFileSync(path);
@@ -35,7 +36,7 @@ function damage(output: string, draw: Draw): void {
   }
 }
 
-/** What was ever published, and which losses a run has told of. */
+/** All ticks ever published, and the losses that a run reported. */
 interface Memory {
   readonly ticks: Set<string>;
   readonly told: Set<string>;
@@ -53,44 +54,44 @@ async function lostIn(nights: Nights, nowMs: number): Promise<RecordedLoss[]> {
 }
 
 async function check(nights: Nights, nowMs: number, { ticks, told }: Memory, summary: Summary): Promise<void> {
-  const said = JSON.stringify([summary.job, summary.exit_code, summary.error, summary.failures]);
-  expect([0, 4], said).toContain(summary.exit_code);
+  const summaryText = JSON.stringify([summary.job, summary.exit_code, summary.error, summary.failures]);
+  expect([0, 4], summaryText).toContain(summary.exit_code);
   const lost = await lostIn(nights, nowMs);
-  const news = summary.failures.filter(({ reason }) => reason.startsWith('lost: '));
-  expect(news.length, said).toBe(summary.failures.length);
-  expect(news.filter((line) => told.has(keyOf(line)))).toEqual([]);
-  for (const line of news) told.add(keyOf(line));
+  const reported = summary.failures.filter(({ reason }) => reason.startsWith('lost: '));
+  expect(reported.length, summaryText).toBe(summary.failures.length);
+  expect(reported.filter((line) => told.has(keyOf(line)))).toEqual([]);
+  for (const line of reported) told.add(keyOf(line));
   const still = new Set(lost.map(keyOf));
   for (const key of told) if (!still.has(key)) told.delete(key);
 
   const published = publishedTicks(nights.output);
-  const held = new Set(published);
-  expect(held.size).toBe(published.length);
+  const present = new Set(published);
+  expect(present.size).toBe(published.length);
   const covered = publishedRows(nights.output, 'coverage').filter((row) => row[0] === 'ticks');
-  const gone = [...ticks].filter((line) => !held.has(line));
-  for (const line of gone) {
+  const missing = [...ticks].filter((line) => !present.has(line));
+  for (const line of missing) {
     const [symbol, time] = line.split(' ') as [string, string];
     const t = Number(time);
     const claims = covered.find((row) => row[1] === symbol && (row[2] as number) <= t && t < (row[3] as number));
-    expect(claims, `${line} is not there, and covered`).toBeUndefined();
+    expect(claims, `${line} is missing and covered`).toBeUndefined();
     expect(
       lost.some((w) => w.symbol === symbol && w.from <= t && t < w.to),
-      `${line} is not noted as lost`,
+      `${line} is not recorded as lost`,
     ).toBe(true);
   }
-  for (const line of held) ticks.add(line);
+  for (const line of present) ticks.add(line);
 }
 
 async function trial(seed: number): Promise<void> {
   const draw = drawFrom(seed);
   const nights = await startNights({ seed: draw.below(1000), markets: 3, ticksPerDay: 60, lifeDaysMax: 30 });
-  // Where answers are kept, most comes back from them.
+  // With raw responses most of it is restored from them.
   const set = [...few, `raw.keep_days=${seed % 3 === 0 ? 7 : 0}`];
   const memory: Memory = { ticks: new Set(), told: new Set() };
   let nowMs = firstNight;
   const after = async (run: () => Promise<Summary>): Promise<void> => check(nights, nowMs, memory, await run());
   const night = () => nights.night(nowMs, ...set);
-  const mend = async () => repair.run(await nights.contextAt(nowMs, ...set), { fromUrl: null });
+  const repairNow = async () => repair.run(await nights.contextAt(nowMs, ...set), { fromUrl: null });
   const fetchPast = async () =>
     backfill.run(await nights.contextAt(nowMs, ...set), {
       window: { from: firstNight - 2 * dayMs, to: nowMs },
@@ -105,18 +106,18 @@ async function trial(seed: number): Promise<void> {
     nights.box().set(draw.chance(0.6) ? thinned : whole);
     if (draw.chance(0.4)) {
       for (let k = 1 + draw.below(2); k > 0; k--) damage(nights.output, draw);
-      await after(mend);
-    } else await after(draw.one([night, night, mend, fetchPast]));
+      await after(repairNow);
+    } else await after(draw.one([night, night, repairNow, fetchPast]));
   }
   nights.box().set(whole);
-  await after(mend);
+  await after(repairNow);
   expect(await lostIn(nights, nowMs)).toEqual([]);
   expect(publishedTicks(nights.output).length).toBe(memory.ticks.size);
   await nights.box().stop();
   rmSync(nights.output, { recursive: true, force: true });
 }
 
-test('whatever is damaged and whenever the past is thinned: nothing is covered that is not there, and all can come back', {
+test('under damage and thinned history no missing tick is covered, and everything can be restored', {
   timeout: searchMsMax,
 }, async () => {
   await search({ name: 'nights over losses', least: 15, share: 0.05 }, trial);

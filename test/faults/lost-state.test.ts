@@ -11,25 +11,25 @@ import { hashes, opened, publishedRows, publishedTicks, publishNow } from '../ar
 import { fastScratch, journalDay } from './damage-lake.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
-// .oddslake, or one of its files, is gone after a process was killed at some moment: the next command goes on from what
-// is published, or says what has to be done.
+// .oddslake or one of its files is missing after a process was killed: the next command resumes from the published
+// files, or says what to do.
 
-/** What may be gone, of the files that a killed process leaves. */
+/** What may be missing, of the files that a killed process leaves. */
 const losses: Readonly<Record<string, readonly string[]>> = {
-  'all of it': ['.'],
+  'the private folder': ['.'],
   'the state': ['state.sqlite', 'state.sqlite-wal', 'state.sqlite-shm'],
   'the state but not its log': ['state.sqlite'],
   'the log of the state': ['state.sqlite-wal'],
   'the log and its index': ['state.sqlite-wal', 'state.sqlite-shm'],
   'the index of the log': ['state.sqlite-shm'],
   'the lock': ['lock.sqlite'],
-  'what is staged': ['staging'],
+  'the staging folder': ['staging'],
 };
 
 const days = [0, 1];
 const roundsMax = 3;
 
-/** Some polls and publishes, the last of which may be cut off; what it leaves is as if the process had been killed there. */
+/** Several polls and publishes, the last of which may be cut off, as if the process had been killed there. */
 async function lived(root: string, draw: Draw): Promise<Archive> {
   const archive = opened({ root, parts: 2 });
   const steps = 1 + draw.below(roundsMax);
@@ -43,11 +43,11 @@ async function lived(root: string, draw: Draw): Promise<Archive> {
   return archive;
 }
 
-/** A publish whose process dies as it renames. */
+/** A publish whose process dies during a rename. */
 async function cutOff(archive: Archive, after: number): Promise<void> {
-  let left = after;
+  let renamesLeft = after;
   const rename = (from: string, to: string): void => {
-    if (left-- === 0) throw new Error('cut');
+    if (renamesLeft-- === 0) throw new Error('cut');
     archive.disk.rename(from, to);
   };
   await publishNow({ ...archive, disk: { ...archive.disk, rename } }).catch((error: Error) => {
@@ -55,7 +55,7 @@ async function cutOff(archive: Archive, after: number): Promise<void> {
   });
 }
 
-/** Everything that was ever told, told again, as an upstream would. */
+/** Journals everything again, as an upstream would send it. */
 async function toldAgain(archive: Archive): Promise<void> {
   for (let round = 0; round < roundsMax; round++) for (const day of days) journalDay(archive, day, round);
   await publishNow(archive);
@@ -66,10 +66,12 @@ const segments = (archive: Archive): Record<string, unknown> =>
     [...readAllSegments(archive.state.db)].map(([symbol, list]: [string, CoveredWindow[]]) => [symbol, union(list)]),
   );
 
-test('what is published stands, and what was not comes with the next answers', { timeout: searchMsMax }, async () => {
-  const calm = opened({ root: join(fastScratch(), 'calm'), parts: 2 });
-  await toldAgain(calm);
-  const wanted = publishedTicks(calm.layout.root);
+test('after the state is lost, published ticks stay and the others come with the next responses', {
+  timeout: searchMsMax,
+}, async () => {
+  const undisturbed = opened({ root: join(fastScratch(), 'calm'), parts: 2 });
+  await toldAgain(undisturbed);
+  const expected = publishedTicks(undisturbed.layout.root);
   const seen = new Map<string, number>();
   await search({ name: 'lost states', least: 80, share: 0.05 }, async (seed) => {
     const draw = drawFrom(seed);
@@ -81,15 +83,15 @@ test('what is published stands, and what was not comes with the next answers', {
     const published = existsSync(join(root, 'manifest.json'));
     const [loss, names] = draw.one(Object.entries(losses));
     for (const name of names) rmSync(join(root, '.oddslake', name), { recursive: true, force: true });
-    const told = `${loss} is gone, ${published ? 'published' : 'nothing published'}${isCut ? ', cut off' : ''}`;
+    const label = `${loss} is gone, ${published ? 'published' : 'nothing published'}${isCut ? ', cut off' : ''}`;
     const note = (outcome: string): unknown =>
-      seen.set(`${told}: ${outcome}`, (seen.get(`${told}: ${outcome}`) ?? 0) + 1);
+      seen.set(`${label}: ${outcome}`, (seen.get(`${label}: ${outcome}`) ?? 0) + 1);
 
     if (isCut && !published && !existsSync(join(root, '.oddslake/state.sqlite'))) {
-      // Of a first publish that was cut off there may be files, but nothing that names them.
+      // A first publish that was cut off may have left files without a manifest.
       const isEmpty = readdirSync(root).every((name) => name === '.oddslake');
-      if (!isEmpty) expect(() => opened({ root, parts: 2 }), told).toThrow(/holds other files .* and is no archive/);
-      note(isEmpty ? 'begins anew' : 'is none yet, and said so');
+      if (!isEmpty) expect(() => opened({ root, parts: 2 }), label).toThrow(/holds other files .* and is no archive/);
+      note(isEmpty ? 'starts empty' : 'is no archive yet, with an error');
       killed.close();
       return;
     }
@@ -101,26 +103,26 @@ test('what is published stands, and what was not comes with the next answers', {
       ({ findings } = await verifyArchive(archive, null));
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
-      // The state is older than the tree: it is said what to do, and that helps.
-      expect(error.message, told).toMatch(/manifest\.json is not the one that the last publish wrote.*remove/);
+      // The state is older than the tree: the error says what to do, and doing it helps.
+      expect(error.message, label).toMatch(/manifest\.json is not the one that the last publish wrote.*remove/);
       expect(
         (await verifyArchive(archive, null)).findings.map(({ path }) => path),
-        told,
+        label,
       ).toContain('manifest.json');
       archive.close();
       rmSync(join(root, '.oddslake'), { recursive: true });
       archive = opened({ root, parts: 2 });
-      note('was to be removed');
+      note('had to be removed');
       await publishNow(archive);
       ({ findings } = await verifyArchive(archive, null));
     }
     if (findings.length > 0) {
-      // Files of a publish that nobody can finish any more: named, every one of them, and left as they are.
-      expect(isCut, `${told}: ${JSON.stringify(findings)}`).toBe(true);
-      if (loss !== 'what is staged') expect(hashes(root, 'ticks/**/*.parquet'), told).toEqual(files);
-      note('torn, and said so');
+      // Files of a publish that can no longer be finished: each is reported and kept.
+      expect(isCut, `${label}: ${JSON.stringify(findings)}`).toBe(true);
+      if (loss !== 'the staging folder') expect(hashes(root, 'ticks/**/*.parquet'), label).toEqual(files);
+      note('torn, with an error');
     } else {
-      // Nothing is covered that is not published, nor the other way round.
+      // Coverage in the state equals published coverage.
       const covered = Object.groupBy(
         publishedRows(root, 'coverage').filter(([dataset]) => dataset === 'ticks'),
         ([, symbol]) => symbol as string,
@@ -129,11 +131,11 @@ test('what is published stands, and what was not comes with the next answers', {
         symbol,
         union(rows!.map(([, , from, to]) => ({ from: from as number, to: to as number }))),
       ]);
-      expect(segments(archive), told).toEqual(Object.fromEntries(windows));
+      expect(segments(archive), label).toEqual(Object.fromEntries(windows));
       await toldAgain(archive);
-      expect(publishedTicks(root), told).toEqual(wanted);
-      expect((await verifyArchive(archive, null)).findings, told).toEqual([]);
-      note('went on');
+      expect(publishedTicks(root), label).toEqual(expected);
+      expect((await verifyArchive(archive, null)).findings, label).toEqual([]);
+      note('resumed');
     }
     archive.close();
     killed.close();
@@ -145,7 +147,7 @@ test('what is published stands, and what was not comes with the next answers', {
       .map(([outcome, n]) => `${n} × ${outcome}`)
       .join('\n'),
   );
-  expect([...seen.keys()].filter((outcome) => outcome.endsWith('went on')).length).toBeGreaterThan(8);
+  expect([...seen.keys()].filter((outcome) => outcome.endsWith('resumed')).length).toBeGreaterThan(8);
 });
 
 test('losses are of files that are there', () => {

@@ -11,7 +11,7 @@ import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
 const symbol = 'A';
 
-/** Some hours of the day, side by side or apart. */
+/** Some hours of the day, adjacent or not. */
 function lossesOf(draw: Draw) {
   const edges = [...new Set(Array.from({ length: 2 + draw.below(7) }, () => draw.below(25)))].sort((a, b) => a - b);
   const windows = edges.slice(1).map((to, i) => hours(edges[i]!, to));
@@ -21,19 +21,19 @@ function lossesOf(draw: Draw) {
 
 async function trial(seed: number, root: string): Promise<void> {
   const draw = drawFrom(seed);
-  const gone = lossesOf(draw);
+  const losses = lossesOf(draw);
   const archive = opened({ root, parts: 1 });
   const { db } = archive.state;
-  await withLosses(archive, symbol, gone);
+  await withLosses(archive, symbol, losses);
   const check = (): void => {
     const claims = union(readSegments(db, symbol));
     expect(covered(root)).toEqual(claims);
     expect(intersect(claims, readLostWindows(db))).toEqual([]);
     expect(union([...claims, ...readLostWindows(db)])).toEqual([hours(0, 24)]);
-    const held = publishedTicks(root).map((line) => Number(line.split(' ')[1]));
-    for (const w of gone) {
+    const present = publishedTicks(root).map((line) => Number(line.split(' ')[1]));
+    for (const w of losses) {
       if (intersect(claims, [w]).length === 0) continue;
-      expect(held.filter((t) => w.from <= t && t < w.to).length).toBe(pairsIn(w).length);
+      expect(present.filter((t) => w.from <= t && t < w.to).length).toBe(pairsIn(w).length);
     }
   };
   for (let n = 1 + draw.below(8); n > 0; n--) {
@@ -56,7 +56,7 @@ async function trial(seed: number, root: string): Promise<void> {
   archive.close();
 }
 
-test('whatever comes in whichever pieces: no lost window is covered with fewer ticks, and full answers restore all', {
+test('no lost window is covered with fewer ticks, and full responses restore all of them', {
   timeout: searchMsMax,
 }, async () => {
   await search({ name: 'answers for lost windows', least: 60, share: 0.02 }, async (seed) => {

@@ -1,8 +1,7 @@
-// A small writer of Parquet that writes whatever it is told, right or wrong:
-// https://parquet.apache.org/docs/file-format/ and Thrift's compact protocol,
-// https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+// A small Parquet writer that writes any plan, valid or not: https://parquet.apache.org/docs/file-format/ and Thrift's
+// compact protocol, https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 
-/** A value of Thrift with the number of its type. */
+/** A Thrift value with its type number. */
 interface Value {
   readonly type: number;
   readonly bytes: Buffer;
@@ -26,7 +25,7 @@ export const text = (value: string | Buffer): Value => {
   const bytes = Buffer.from(value as string);
   return { type: 8, bytes: Buffer.concat([varint(BigInt(bytes.length)), bytes]) };
 };
-/** `told`: the length that its head tells, where it is to be another. */
+/** `told`: the length in its header, if it is to differ. */
 export const list = (type: number, items: readonly Value[], told = items.length): Value => ({
   type: 9,
   bytes: Buffer.concat([Buffer.from([0xf0 | type]), varint(BigInt(told)), ...items.map(({ bytes }) => bytes)]),
@@ -42,7 +41,7 @@ export const physical = { int64: 2, double: 5, bytes: 6, fixed: 7 } as const;
 export const encodings = { plain: 0, rle: 3, rleDictionary: 8 } as const;
 export const codecs = { none: 0, snappy: 1, gzip: 2, lzo: 3, zstd: 6 } as const;
 
-/** A page and what its header says, which need not be so. */
+/** A page and the values in its header, which need not match. */
 export interface PagePlan {
   kind: number;
   body: Buffer;
@@ -61,7 +60,7 @@ export interface ColumnPlan {
   children?: number;
   pages: PagePlan[];
   codec: number;
-  /** What the footer says of the chunk, where it is to be something else. */
+  /** Values of the chunk in the footer, if they are to differ. */
   told: {
     values?: number | bigint;
     size?: number | bigint;
@@ -75,7 +74,7 @@ export interface FilePlan {
   columns: ColumnPlan[];
   rows: number | bigint;
   groupRows: number | bigint;
-  /** Elements of the schema in place of the columns'. */
+  /** Schema elements in place of the columns'. */
   schema?: Value;
   footerLength?: number;
   head: string;
@@ -108,7 +107,7 @@ export const element = ({
     6: converted === undefined ? undefined : i32(converted),
   });
 
-/** The file that a plan describes. */
+/** The file of a plan. */
 export function madeParquet(plan: FilePlan): Buffer {
   const pieces: Buffer[] = [Buffer.from(plan.head)];
   let at = plan.head.length;
@@ -147,7 +146,7 @@ export function madeParquet(plan: FilePlan): Buffer {
 
 export const doubles = (values: readonly number[]): Buffer => Buffer.from(Float64Array.from(values).buffer);
 export const longs = (values: readonly number[]): Buffer => Buffer.from(BigInt64Array.from(values.map(BigInt)).buffer);
-/** `told`: the length that stands before each, where it is to be another. */
+/** `told`: the length before each text, if it is to differ. */
 export const texts = (values: readonly (string | Buffer)[], told?: number): Buffer =>
   Buffer.concat(
     values.map((value) => {

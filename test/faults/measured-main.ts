@@ -1,3 +1,3 @@
-// bin/main.ts with a last word on standard error: the most memory that the process had, in kilobytes.
+// bin/main.ts, followed by the process's peak memory in kilobytes on standard error.
 process.on('exit', () => process.stderr.write(`\nmaxrss ${process.resourceUsage().maxRSS}\n`));
 await import('../../bin/main.ts');

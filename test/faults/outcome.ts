@@ -8,9 +8,9 @@ import { openArchive } from '../../src/archive/open-archive.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
 
-// What a place holds in the end, and what it must hold at any moment.
+// The content of a place at the end, and the invariants at any time.
 
-/** What was accepted: the same before a process died and after. */
+/** What was accepted: equal before and after a process died. */
 export interface Kept {
   readonly generation: number;
   readonly journaled: number;
@@ -36,7 +36,7 @@ export function keptIn(place: string): Kept {
   }
 }
 
-/** sha256 of the Parquet files that a glob would find, by path. */
+/** sha256 of the Parquet files that a glob matches, by path. */
 export const globbed = (place: string): Map<string, string> =>
   new Map(
     existsSync(archiveOf(place))
@@ -46,10 +46,12 @@ export const globbed = (place: string): Map<string, string> =>
       : [],
   );
 
-/** What of the files at the root may differ: they tell of generations, of which a broken run can make one more. */
+/**
+ * The parts of the files at the root that may differ: they depend on generations, and an interrupted run can add one.
+ */
 const texts = /(^|\/)(manifest\.json|SHA256SUMS|README\.md|views\.sql)$/;
 
-/** All that must be the same after a fault and one more run as if there had been none. */
+/** Everything that must be equal after a fault and one more run, compared with no fault. */
 export async function outcomeOf(place: string, runs: readonly string[]): Promise<Record<string, unknown>> {
   const paths = filesBelow(place).filter(
     (path) => !path.startsWith('archive/.oddslake/') && !path.startsWith('input/'),
@@ -94,7 +96,7 @@ export const runsIn = (place: string): string[] => {
   return runs.map(({ run_id }) => String(run_id));
 };
 
-/** What a repair set aside: the evidence of what was there. */
+/** Files that a repair quarantined as evidence. */
 function setAside(root: string): string[] {
   const folder = join(root, '.oddslake/damaged');
   if (!existsSync(folder)) return [];

@@ -21,16 +21,16 @@ import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
-// A place is a folder with an archive in it and whatever belongs to the flow beside it: what it reads, what it makes.
+// A place is a folder with an archive and the other files of a flow: its input and output.
 
 export const archiveOf = (place: string): string => join(place, 'archive');
 export const privateOf = (place: string): string => join(place, 'archive/.oddslake');
 
-/** Memory where there is such a folder: a sync costs nothing there. */
+/** In memory if possible: syncs are free there. */
 const base = scratchRoot;
 
 export interface Ground {
-  /** A path for a new place; all of them go with `clear`. */
+  /** A path for a new place; `clear` deletes all of them. */
   fresh(): string;
   drop(place: string): void;
   clear(): void;
@@ -38,9 +38,9 @@ export interface Ground {
 
 export function startGround(): Ground {
   const root = mkdtempSync(join(base, 'oddslake-faults-'));
-  let made = 0;
+  let placesMade = 0;
   return {
-    fresh: () => join(root, String(++made)),
+    fresh: () => join(root, String(++placesMade)),
     drop: (place) => rmSync(place, { recursive: true, force: true }),
     clear: () => rmSync(root, { recursive: true, force: true }),
   };
@@ -55,7 +55,7 @@ export function copyTree(from: string, to: string): void {
   }
 }
 
-/** Every file below, sorted; folders that are empty with a slash at the end. */
+/** Every file below, sorted; empty folders with a trailing slash. */
 export function filesBelow(root: string, below = ''): string[] {
   const names = readdirSync(join(root, below)).sort();
   if (names.length === 0 && below !== '') return [`${below}/`];
@@ -65,18 +65,18 @@ export function filesBelow(root: string, below = ''): string[] {
   });
 }
 
-/** Of a file; none of an empty folder. */
+/** sha256 of a file; none for an empty folder. */
 export const hashOf = (path: string): string =>
   path.endsWith('/') ? '' : createHash('sha256').update(readFileSync(path)).digest('hex');
 
-/** No process has this number: systems count no further than to 2^22. */
+/** No process has this ID: systems count no further than 2^22. */
 export const deadPid = 2 ** 22 + 1;
 
-/** Makes what this process left under its number the leavings of one that is gone. */
+/** Makes what this process left under its ID look like the remains of a dead process. */
 export function disownFiles(path: string, rename: FileSystemCalls['rename'] = renameSync): void {
   for (const name of readdirSync(path)) {
     const at = join(path, name);
-    // It is held by us, who live on: one that was never there is nobody's.
+    // This process holds it and stays alive: a process ID that never existed holds nothing.
     if (/\.held(-journal)?$/.test(name)) {
       rmSync(at);
       continue;
@@ -87,7 +87,7 @@ export function disownFiles(path: string, rename: FileSystemCalls['rename'] = re
   }
 }
 
-/** A wall clock that stands. Waits of less than a second are over at once, longer ones last until they are aborted. */
+/** A wall clock that stands still. Waits of less than a second end at once, longer ones when they are aborted. */
 export function standingClock(nowMs: number): Clock {
   let monotonicMs = 0;
   return {
@@ -115,15 +115,15 @@ export interface Parts {
   readonly openDatabase: OpenDatabase | undefined;
   readonly nowMs: number;
   readonly openWire?: OpenTransport;
-  /** Tells the runs of one place apart. */
+  /** Distinguishes the runs of one place. */
   readonly turn: number;
   /** `archive.candles`. */
   readonly candles?: string;
-  /** Days for which answers are kept; none where it is not given. */
+  /** Days for which raw responses are kept; none by default. */
   readonly keepDays?: number;
 }
 
-/** What a command sees that runs in this place. */
+/** The context of a command that runs in this place. */
 export async function contextIn({
   place,
   disk,
@@ -160,12 +160,12 @@ export async function contextIn({
 function settingsWith(candles: string): Promise<Settings> {
   const known = loaded.get(candles);
   if (known !== undefined) return known;
-  const pace = ['upstream.requests_per_second=1000', 'upstream.concurrency=1', 'report.nightly=false'];
+  const rateFlags = ['upstream.requests_per_second=1000', 'upstream.concurrency=1', 'report.nightly=false'];
   const settings = loadSettings({
     env: { ODDSLAKE_BASE_URL: 'https://box.test', ODDSLAKE_API_KEY: 'sandbox-key' },
     cwd: tmpdir(),
     output: join(tmpdir(), 'unused'),
-    set: [...pace, 'source.first_lookback_days=1', 'archive.parts=2', `archive.candles=${candles}`],
+    set: [...rateFlags, 'source.first_lookback_days=1', 'archive.parts=2', `archive.candles=${candles}`],
   });
   loaded.set(candles, settings);
   return settings;

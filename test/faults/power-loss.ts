@@ -2,37 +2,36 @@ import { linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { type FileSystemCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
 
-// What a power cut leaves: a file has what its last sync found in it, a folder the names that its last sync found.
-// Files are told apart as the system does it, by what they are and not by name, so that a renamed one takes its bytes
-// with it, durable or not.
+// The state after a power loss: a file has the content of its last sync, a folder the names of its last sync. Files are
+// identified by inode and not by name, as in the system, so that a renamed file keeps its bytes, durable or not.
 
 /**
- * - `vanished`: whatever was not synced
- * - `names`: names that were not synced are there, bytes that were not are gone: the usual way of a journaling file system
- * - `some`: any of the unsynced changes survived; a rename both sides or neither, of a file any part from its beginning
+ * - `vanished`: everything that was not synced is lost
+ * - `names`: unsynced names survive, unsynced bytes do not: the usual result on a journaling file system
+ * - `some`: any of the unsynced changes survive; both sides of a rename or neither, and any prefix of a file
  */
 export type Loss = 'vanished' | 'names' | 'some';
 
 interface FileNode {
   /** Bytes written since it was created or emptied. */
   pieces: Uint8Array[];
-  /** As of its last sync. */
+  /** At its last sync. */
   synced: Uint8Array;
   isSynced: boolean;
-  /** A sync of it failed: the system takes its bytes for written, and no later sync writes them. */
+  /** A sync of it failed: the system considers its bytes written, and no later sync writes them. */
   hasFailed: boolean;
 }
 
 interface FolderNode {
   readonly names: Map<string, Node>;
   synced: Map<string, Node>;
-  /** What happened to its names since its last sync. */
+  /** Changes of its names since its last sync. */
   pending: { readonly change: object; readonly name: string; readonly node: Node | null }[];
 }
 
 type Node = FileNode | FolderNode;
 
-/** File calls whose failed syncs can be told. */
+/** File calls that accept reports of failed syncs. */
 export interface PowerCalls extends FileSystemCalls {
   /** The sync of this open file failed. */
   failSync(file: number): void;
@@ -42,20 +41,20 @@ export interface PowerModel {
   readonly root: string;
   readonly calls: PowerCalls;
   /**
-   * Makes the new folder `into` what a power cut now would leave of the root. Databases are not in it: they sync
-   * themselves, see `copyState`.
-   * @param draw numbers in [0, 1), for `some`
+   * Creates the folder `into` with what a power loss now would leave of the root. Excludes databases, which sync
+   * themselves; see `copyState`.
+   * @param draw random numbers in [0, 1), for `some`
    */
   cut(into: string, loss: Loss, draw?: () => number): void;
-  /** Whether a power cut now would lose anything. */
+  /** Whether a power loss now would lose anything. */
   hasUnsynced(): boolean;
 }
 
-/** Files of SQLite, which are changed by other calls than ours. */
+/** Files of SQLite, which changes them with its own calls. */
 const isForeign = (name: string): boolean => /\.sqlite|\.lock/.test(name);
 
-/** What is below `root` now is durable; from here on it is followed through these calls. Holds all of it in memory. */
-export function powerModel(root: string, over: FileSystemCalls = systemCalls): PowerModel {
+/** Everything below `root` is durable now; from here on these calls track it. Holds all of it in memory. */
+export function powerModel(root: string, realCalls: FileSystemCalls = systemCalls): PowerModel {
   const home = realpathSync(root);
   const top = scanned(home);
   const open = new Map<number, Node>();
@@ -76,7 +75,7 @@ export function powerModel(root: string, over: FileSystemCalls = systemCalls): P
     for (const [path, node] of halves) {
       const folder = find(dirname(path));
       const name = basename(path);
-      // Another's folder: nothing in it outlives a power cut.
+      // A folder outside of the root: nothing in it survives a power loss.
       if (!isFolder(folder) || (node === null && !folder.names.has(name))) continue;
       if (node === null) folder.names.delete(name);
       else folder.names.set(name, node);
@@ -84,7 +83,7 @@ export function powerModel(root: string, over: FileSystemCalls = systemCalls): P
     }
   }
 
-  /** A file that came into being by other calls is adopted as it is, nothing of it durable; a folder is nobody's. */
+  /** A file created by other calls is adopted as it is, with nothing durable; a folder is not. */
   function adopted(path: string): Node | null {
     const node = find(path);
     if (node !== undefined) return node;
@@ -93,31 +92,31 @@ export function powerModel(root: string, over: FileSystemCalls = systemCalls): P
 
   const calls: PowerCalls = {
     create(path) {
-      const file = over.create(path);
-      const there = find(path);
-      const node = there !== undefined && !isFolder(there) ? there : newFile();
+      const file = realCalls.create(path);
+      const entry = find(path);
+      const node = entry !== undefined && !isFolder(entry) ? entry : newFile();
       Object.assign(node, { pieces: [], isSynced: false, hasFailed: false });
-      if (node !== there) change([path, node]);
+      if (node !== entry) change([path, node]);
       open.set(file, node);
       return file;
     },
     write(file, bytes) {
-      const taken = over.write(file, bytes);
+      const written = realCalls.write(file, bytes);
       const node = open.get(file);
       if (node !== undefined && !isFolder(node)) {
-        node.pieces.push(bytes.slice(0, taken));
+        node.pieces.push(bytes.slice(0, written));
         node.isSynced = false;
       }
-      return taken;
+      return written;
     },
     openFolder(path) {
-      const file = over.openFolder(path);
+      const file = realCalls.openFolder(path);
       const node = find(path);
       if (node !== undefined) open.set(file, node);
       return file;
     },
     sync(file) {
-      over.sync(file);
+      realCalls.sync(file);
       const node = open.get(file);
       if (node === undefined) return;
       if (isFolder(node)) Object.assign(node, { synced: new Map(node.names), pending: [] });
@@ -129,29 +128,29 @@ export function powerModel(root: string, over: FileSystemCalls = systemCalls): P
     },
     close(file) {
       open.delete(file);
-      over.close(file);
+      realCalls.close(file);
     },
     rename(from, to) {
       const node = adopted(from);
-      over.rename(from, to);
+      realCalls.rename(from, to);
       // Two names of one file: the system does nothing.
       if (node !== null && find(to) !== node) change([to, node], [from, null]);
     },
     link(from, to) {
       const node = adopted(from);
-      over.link(from, to);
+      realCalls.link(from, to);
       change([to, node]);
     },
     unlink(path) {
-      over.unlink(path);
+      realCalls.unlink(path);
       change([path, null]);
     },
     makeFolder(path) {
-      over.makeFolder(path);
+      realCalls.makeFolder(path);
       change([path, { names: new Map(), synced: new Map(), pending: [] }]);
     },
     removeFolder(path) {
-      over.removeFolder(path);
+      realCalls.removeFolder(path);
       change([path, null]);
     },
   };
@@ -169,7 +168,7 @@ const newFile = (): FileNode => ({ pieces: [], synced: new Uint8Array(), isSynce
 
 const bytesOf = ({ pieces }: FileNode): Uint8Array => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces));
 
-/** `known`: files by their inodes, since one may have several names. */
+/** `known`: files by inode, since a file may have several names. */
 function scanned(path: string, known = new Map<number, FileNode>()): FolderNode {
   const names = new Map<string, Node>();
   for (const entry of readdirSync(path, { withFileTypes: true })) {
@@ -232,17 +231,17 @@ function surviving(loss: Loss, draw: () => number): Surviving {
 }
 
 function makeTree(into: string, top: FolderNode, { names, bytes }: Surviving): void {
-  const made = new Map<FileNode, string>();
+  const created = new Map<FileNode, string>();
   const make = (path: string, node: Node): void => {
     if (isFolder(node)) {
       mkdirSync(path);
       for (const [name, inner] of names(node)) make(join(path, name), inner);
       return;
     }
-    const twin = made.get(node);
+    const twin = created.get(node);
     if (twin !== undefined) linkSync(twin, path);
     else writeFileSync(path, bytes(node));
-    made.set(node, path);
+    created.set(node, path);
   };
   make(into, top);
 }

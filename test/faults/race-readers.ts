@@ -5,9 +5,9 @@ import { type Ended, hashes, sleep } from '../e2e/lake.ts';
 import { globbed, globFaults, treeFaults } from './archive-faults.ts';
 import type { Place } from './kill-flows.ts';
 
-// Those that look at an archive while others write it, and what is wrong with what they see. None: nothing is.
+// Readers of an archive that others write concurrently, and the errors they see. An empty list means no error.
 
-/** What one generation holds, to hold answers against. */
+/** The content of one generation, to compare results with. */
 export interface Generation {
   readonly generation: number;
   readonly ticks: number;
@@ -18,23 +18,23 @@ export interface Generation {
 }
 
 export interface Seen {
-  /** Null where the answer does not tell. */
+  /** Null if the result does not state it. */
   readonly generation: number | null;
   readonly faults: readonly string[];
 }
 
 export interface Reader {
   readonly name: string;
-  /** It is a run, which is remembered: where another process holds the state for as long as a write waits, it ends with 5. */
+  /** It is a recorded run: it exits with 5 if another process holds the state for as long as a write waits. */
   readonly isRun?: boolean;
   readonly args: (place: Place, id: string) => string[];
-  /** @param of the generations that there can be; null: nobody knows which */
+  /** @param of possible generations; null: unknown */
   readonly judge: (ended: Ended, place: Place, id: string, of: readonly Generation[] | null) => Seen;
 }
 
 const said = <T>({ stdout }: Ended): T => JSON.parse(stdout) as T;
 
-/** @param same whether an answer is that of a generation */
+/** @param same whether a result is that of a generation */
 function held(of: readonly Generation[] | null, generation: number, same: (of: Generation) => boolean): string[] {
   if (of === null) return [];
   const known = of.find((one) => one.generation === generation);
@@ -103,14 +103,17 @@ export const readers: readonly Reader[] = [
 const timesOf = ({ offsets, t }: { offsets: ArrayLike<number>; t: Float64Array }, i: number): Float64Array =>
   t.subarray(offsets[i]!, offsets[i + 1]!);
 
-/** Globs an archive over and over until `isOver`: no key twice at any moment, and never fewer ticks than before. */
+/**
+ * Evaluates a glob over an archive repeatedly until `isOver`: no duplicate key at any time, and never fewer ticks than
+ * before.
+ */
 export async function globUntil(archive: string, isOver: () => boolean): Promise<string[]> {
-  let most = 0;
+  let ticksMax = 0;
   while (!isOver()) {
     const { ticks, faults } = globbed(archive);
     if (faults.length > 0) return [...faults];
-    if (ticks < most) return [`ticks fell from ${most} to ${ticks}`];
-    most = ticks;
+    if (ticks < ticksMax) return [`ticks fell from ${ticksMax} to ${ticks}`];
+    ticksMax = ticks;
     await sleep(50);
   }
   return [];

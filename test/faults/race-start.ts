@@ -7,7 +7,7 @@ import { type Base, type Flow, flows, must, type Place } from './kill-flows.ts';
 import type { Generation, Reader } from './race-readers.ts';
 import type { Draw } from './seeds.ts';
 
-// What races are made of: processes that are started at once, those that look meanwhile, and what is to be in the end.
+// Building blocks of races: concurrent starts, readers, and the expected end state.
 
 export const flowOf = (name: string): Flow => flows.find((flow) => flow.name === name)!;
 export const flow = (base: Base, ...args: [string, ...string[]]): Flow => ({
@@ -16,10 +16,10 @@ export const flow = (base: Base, ...args: [string, ...string[]]): Flow => ({
   args: ({ archive }) => hookedJob(args[0], archive, ...args.slice(1)),
 });
 
-/** Milliseconds that a process waits before each of its calls on files, so that the others get in between. */
+/** Milliseconds that a process waits before each file call, so that processes interleave. */
 const pauses = [0, 1, 3];
 
-/** `draw`: each pauses before its calls, by so much as it gives. */
+/** `draw`: each process pauses before its calls for the drawn time. */
 export const startAll = (
   { box }: Ground,
   place: Place,
@@ -35,7 +35,7 @@ export async function allDone(of: readonly Running[], codes: readonly number[] =
   return ended;
 }
 
-/** What is to be once everybody is through: all that was collected is published, once, and nothing else is there. */
+/** The end state after all processes: everything collected is published once, and nothing else exists. */
 export async function settledAs(ground: Ground, place: Place, of: readonly Flow[]): Promise<void> {
   expect(await verified(place.archive)).toEqual([]);
   expect(faultsOf(ground, place, of[0]!.base)).toEqual([]);
@@ -44,7 +44,7 @@ export async function settledAs(ground: Ground, place: Place, of: readonly Flow[
 
 const contentsIn = ({ files, ticks, days }: Contents): Contents => ({ files, ticks, days });
 
-/** Starts readers, at once; what they saw is judged when they have all ended. */
+/** Starts readers at once; their results are checked when all have ended. */
 export function look(place: Place, of: readonly Reader[], known: readonly Generation[] | null) {
   const running = of.map((reader, i) => ({
     reader,
@@ -67,13 +67,13 @@ export function look(place: Place, of: readonly Reader[], known: readonly Genera
   };
 }
 
-/** A number of different ones. */
+/** A number of distinct values. */
 export function some<T>(draw: Draw, of: readonly T[], n: number): T[] {
   const left = [...of];
   return Array.from({ length: n }, () => left.splice(draw.below(left.length), 1)[0]!);
 }
 
-/** A writer that was stopped amid its commit holds the state itself, and nobody else can begin a run. */
+/** A writer that was stopped during its commit holds the state itself, and no other can begin a run. */
 export const held = /Another process holds .* for too long/;
 
 export const busy = /^Another run is writing this archive and .* s of waiting are over/;

@@ -5,8 +5,8 @@ import { ground, placeIn } from './ground.ts';
 import { drawRace } from './races.ts';
 import { drawFrom, search, searchMsMax } from './seeds.ts';
 
-describe('processes that are started at once on one archive', () => {
-  test('take turns at writing it, and nobody sees more or less than a generation', {
+describe('processes started at once on one archive', () => {
+  test('write it one at a time, and readers see exactly one generation', {
     timeout: searchMsMax,
   }, async () => {
     const grounds = await ground();

@@ -17,7 +17,7 @@ import type { Draw } from './seeds.ts';
 
 export interface Race {
   readonly name: string;
-  /** How often it is run, against the others. */
+  /** Weight of the race among all races. */
   readonly weight: number;
   run(ground: Ground, place: Place, draw: Draw): Promise<void>;
 }
@@ -27,7 +27,7 @@ const backfill = flowOf('backfill');
 const importing = flowOf('import');
 const publish = flow('a day', 'publish');
 
-/** Four writers, of whom one may be killed, and a reader as soon as one of them publishes. */
+/** Four writers, one of which may be killed, and a reader that starts with the first publish. */
 const writers: Race = {
   name: 'writers',
   weight: 6,
@@ -79,7 +79,10 @@ const first: Race = {
   },
 };
 
-/** `init` of one archive, by two configs of their own and two of one name: that one is written by one of them. */
+/**
+ * `init` of one archive by four processes, two with separate config files and two with the same one, which one of them
+ * writes.
+ */
 const inits: Race = {
   name: 'inits',
   weight: 1,
@@ -101,23 +104,23 @@ const inits: Race = {
 const publishing = flowOf('publish');
 const exporting = flowOf('export');
 
-/** A publish that is stopped at one of its calls, and those who come then. */
+/** A publish that is stopped at one of its calls, and the processes that start then. */
 const stopped: Race = {
   name: 'stopped publish',
   weight: 8,
   async run(ground, place, draw) {
     begin(ground, place, publishing.base);
-    const calm = await ground.calm([publishing]);
+    const undisturbed = await ground.calm([publishing]);
     const known = await generations(ground);
-    const at = 1 + draw.below(calm.counts.get(publishing)!.file);
+    const at = 1 + draw.below(undisturbed.counts.get(publishing)!.file);
     const stop = { of: 'file', at, how: draw.one(['before', 'after', 'half'] as const) } as const;
     const running = await startStopped(publishing.args(place), ground.box.url, `${place.out}.json`, stop);
     expect(running.halted).not.toBeNull();
-    // One call takes the lock, and the next gives it back.
+    // One call takes the lock, and the next releases it.
     const holds = running.counts.lock === 1;
     const impatient = startAll(ground, place, [draw.one([publish, importing])], ['--wait', '0']);
     try {
-      // Where it has not come as far as to the lock, the others go by.
+      // If it has not reached the lock yet, the others run before it.
       const seen = await look(place, some(draw, readers, 2), holds ? known : null)();
       if (holds) expect(new Set(seen).size, `generations ${seen}`).toBe(1);
       const isBusy = new RegExp(`${busy.source}|${held.source}`);
@@ -131,10 +134,10 @@ const stopped: Race = {
       throw error;
     }
     const waiting = startAll(ground, place, [publish, importing]);
-    const way = draw.one(['SIGKILL', 'SIGCONT'] as const);
-    running.child.kill(way);
+    const signalDrawn = draw.one(['SIGKILL', 'SIGCONT'] as const);
+    running.child.kill(signalDrawn);
     const { code, signal } = await running.ended;
-    expect([code, signal]).toEqual(way === 'SIGKILL' ? [null, 'SIGKILL'] : [0, null]);
+    expect([code, signal]).toEqual(signalDrawn === 'SIGKILL' ? [null, 'SIGKILL'] : [0, null]);
     await allDone(waiting);
     await settledAs(ground, place, [publishing, importing]);
   },
@@ -154,7 +157,7 @@ async function generations(ground: Ground): Promise<Generation[]> {
   ];
 }
 
-/** Writers that may not wait for long, while somebody has the lock. */
+/** Writers with a short wait, while another holds the lock. */
 const impatient: Race = {
   name: 'short waits',
   weight: 2,
@@ -181,14 +184,14 @@ const impatient: Race = {
 
 const upgrade = flowOf('upgrade');
 
-/** An older archive is brought up once, whoever asks. */
+/** An older archive is upgraded once, whichever process does it. */
 const upgrades: Race = {
   name: 'upgrades',
   weight: 2,
   async run(ground, place, draw) {
     begin(ground, place, 'older');
-    const asked = { args: (of: Place) => [...upgrade.args(of), '--json'], name: '', base: upgrade.base };
-    const running = startAll(ground, place, [asked, asked, asked], [], draw);
+    const upgradeFlow = { args: (of: Place) => [...upgrade.args(of), '--json'], name: '', base: upgrade.base };
+    const running = startAll(ground, place, [upgradeFlow, upgradeFlow, upgradeFlow], [], draw);
     const seen = look(place, [readers[0]!], null);
     const formats = (await allDone(running)).map(
       ({ stdout }) => (JSON.parse(stdout) as { from_format: number }).from_format,
@@ -218,7 +221,7 @@ const losses: Race = {
 
 const repair = flowOf('repair');
 
-/** A damaged archive is mended once, whoever asks. */
+/** A damaged archive is repaired once, whichever process does it. */
 const repairs: Race = {
   name: 'repairs',
   weight: 1,
@@ -229,7 +232,7 @@ const repairs: Race = {
   },
 };
 
-/** What is made elsewhere, at one place by several. */
+/** Files that several processes write to one target. */
 const targets: Race = {
   name: 'one target',
   weight: 1,
@@ -238,7 +241,7 @@ const targets: Race = {
     const twice = [flowOf('snapshot'), flowOf('snapshot'), exporting, exporting];
     const running = startAll(ground, place, some(draw, twice, 4), [], draw);
     const codes = (await allDone(running, [0, 2])).map(({ code }) => code);
-    // A snapshot never takes the place of another.
+    // A snapshot never replaces another.
     expect(codes.filter((code) => code === 2).length).toBe(1);
     expect(faultsOf(ground, place, 'a day')).toEqual([]);
     expect(outcomeOf(place)).toEqual({
@@ -251,10 +254,10 @@ const targets: Race = {
 const races: readonly Race[] = [writers, first, inits, stopped, impatient, upgrades, losses, targets, repairs];
 
 export function drawRace(draw: Draw): Race {
-  let left = draw() * races.reduce((sum, { weight }) => sum + weight, 0);
+  let drawn = draw() * races.reduce((sum, { weight }) => sum + weight, 0);
   for (const race of races) {
-    left -= race.weight;
-    if (left < 0) return race;
+    drawn -= race.weight;
+    if (drawn < 0) return race;
   }
   return writers;
 }

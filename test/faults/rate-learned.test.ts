@@ -10,7 +10,7 @@ console.log(`rate learned: SEED=${seed}`);
 const span = ['--from', '2025-05-01', '--to', '2025-06-14'];
 const [allowed, configured] = [20, 100];
 
-test('a service that allows less than configured soon refuses hardly anything, and the next run knows', async () => {
+test('a service that allows less than configured soon throttles little, and the next run knows its rate', async () => {
   const output = folder();
   const box = await service(allowed, long ? 80 : 20, '--retry-after', 'none');
   const backfill = () =>
@@ -21,12 +21,12 @@ test('a service that allows less than configured soon refuses hardly anything, a
   const converged = await box.stats();
   const began = performance.now();
   if (long) await sleep(120_000);
-  else await until(async () => answers(await box.stats(), 200) > answers(converged, 200) + 60, '60 more answers');
+  else await until(async () => answers(await box.stats(), 200) > answers(converged, 200) + 60, '60 more responses');
   const later = between(converged, await box.stats(), performance.now() - began, allowed);
   console.log(
-    `20 of 100: ${answers(converged, 429)} refused at first, ${(100 * later.refusedShare).toFixed(2)} % later; ${later.used.toFixed(3)} of the allowed rate used`,
+    `20 of 100: ${answers(converged, 429)} throttled at first, ${(100 * later.refusedShare).toFixed(2)} % later; ${later.used.toFixed(3)} of the allowed rate used`,
   );
-  // In the short form greater rates are still being tried.
+  // In the short form higher rates are still being tried.
   expect(later.refusedShare).toBeLessThanOrEqual(long ? 0.02 : 0.15);
 
   first.child.kill('SIGKILL');
@@ -34,16 +34,16 @@ test('a service that allows less than configured soon refuses hardly anything, a
   const before = await box.stats();
   expect(rateOf(output)).toBeLessThan(configured / 2);
   const second = backfill();
-  await until(async () => answers(await box.stats(), 200) > answers(before, 200) + 25, '25 answers of the next run');
+  await until(async () => answers(await box.stats(), 200) > answers(before, 200) + 25, '25 responses of the next run');
   second.child.kill('SIGTERM');
   expect((await second.ended).code).toBe(143);
-  const again = between(before, await box.stats(), 1, allowed);
-  console.log(`the next run: ${again.refused} refused, ${again.passed} let through`);
-  expect(again.refusedShare).toBeLessThanOrEqual(0.2);
+  const nextRun = between(before, await box.stats(), 1, allowed);
+  console.log(`the next run: ${nextRun.refused} throttled, ${nextRun.passed} allowed`);
+  expect(nextRun.refusedShare).toBeLessThanOrEqual(0.2);
   expect(rateOf(output)).toBeLessThan(configured / 2);
 });
 
-/** The rate in force as the archive remembers it. */
+/** The current rate in the archive's state. */
 function rateOf(output: string): number {
   const file = new DatabaseSync(join(output, '.oddslake', 'rate.sqlite'), { readOnly: true });
   const { learned } = file.prepare('select learned from pace').get() as { learned: string };
@@ -51,7 +51,7 @@ function rateOf(output: string): number {
   return (JSON.parse(learned) as { rate: number }).rate;
 }
 
-test('a rate that the service states in its headers is kept before anything is refused', async () => {
+test('a rate that the service states in its headers is used before a request is throttled', async () => {
   const runs = ['draft', 'old'].map(async (form) => {
     const output = folder();
     const box = await service(80, 8, '--rate-headers', form, '--limiter', 'fixed');
@@ -59,7 +59,7 @@ test('a rate that the service states in its headers is kept before anything is r
     const ended = await run(jobArgs('nightly', output, ...flags), access(box.url));
     expect(ended.code, ended.stderr).toBe(0);
     const stats = await box.stats();
-    console.log(`headers ${form}: ${stats.requests} requests, most in a second ${stats.perSecondMost}`);
+    console.log(`headers ${form}: ${stats.requests} requests, maximum per second ${stats.perSecondMost}`);
     expect(stats.requests).toBeGreaterThan(100);
     expect(answers(stats, 429)).toBe(0);
   });

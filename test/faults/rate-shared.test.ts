@@ -8,18 +8,18 @@ import { limitMs, until } from '../harness/limits.ts';
 
 console.log(`rate shared: SEED=${seed}`);
 
-/** What the pace provides for: a request that is later than 250 ms is not covered. */
+/** Margin of the rate limiter: a request delayed by more than 250 ms is not covered. */
 const lateMsMax = 100;
 
 const span = ['--from', long ? '2025-04-20' : '2025-05-10', '--to', '2025-06-07'];
 
-test('two processes on one archive together never pass the rate, and leave the truth', async () => {
+test('two processes on one archive never exceed the rate together and collect everything', async () => {
   const rate = long ? 40 : 80;
   const markets = long ? 60 : 12;
   const output = folder();
   const box = await service(rate, markets);
   const env = access(box.url);
-  // The lists first, so that both know the symbols.
+  // Lists first, so that both know the symbols.
   expect((await run(jobArgs('markets', output, ...at(rate)), env)).code).toBe(0);
   const lateness = monitorEventLoopDelay({ resolution: 10 });
   lateness.enable();
@@ -33,22 +33,22 @@ test('two processes on one archive together never pass the rate, and leave the t
   for (const { code, stderr } of ended) expect(code, stderr).toBe(0);
   const stats = await box.stats();
   console.log(
-    `two processes: ${stats.requests} requests in ${seconds.toFixed(1)} s, ${(stats.requests / seconds / rate).toFixed(3)} of ${rate} a second used, most in a second ${stats.perSecondMost}`,
+    `two processes: ${stats.requests} requests in ${seconds.toFixed(1)} s, ${(stats.requests / seconds / rate).toFixed(3)} of ${rate} a second used, maximum per second ${stats.perSecondMost}`,
   );
   lateness.disable();
-  // Started are no more than the rate in any second, however slow the machine is.
+  // Processes never start more requests per second than the rate, however slow the machine is.
   expect(stats.requests).toBeLessThanOrEqual(rate * (Math.ceil(seconds) + 1));
-  // How many arrive in one is only theirs to answer for where requests are hardly late.
+  // Arrivals per second are checked only if requests are hardly delayed.
   if (lateness.max / 1e6 < lateMsMax) {
     expect(stats.perSecondMost).toBeLessThanOrEqual(rate);
     expect(answers(stats, 429)).toBe(0);
-  } else console.log(`not judged by the second: the machine was ${Math.round(lateness.max / 1e6)} ms late`);
+  } else console.log(`arrivals per second not checked: the machine was ${Math.round(lateness.max / 1e6)} ms late`);
   for (const { summary } of ended) expect(summary.requests).toBeGreaterThan(rate);
   if (long) expect(seconds).toBeGreaterThan(45);
   expect(untruths(output, await truth(markets))).toEqual([]);
 });
 
-test('a damaged pace file is replaced by a new one', async () => {
+test('a damaged rate limit file is replaced by a new one', async () => {
   const output = folder();
   const box = await service(2000, 3);
   const nightly = () => run(jobArgs('nightly', output, '--date', fixedDay), access(box.url));
@@ -61,7 +61,7 @@ test('a damaged pace file is replaced by a new one', async () => {
   expect(ended.code, ended.stderr).toBe(0);
 });
 
-test('a killed process leaves nothing in the pace that holds up the next', async () => {
+test('a killed process leaves nothing in the rate limit that delays the next', async () => {
   const output = folder();
   const box = await service(2000, 12);
   const killed = start(jobArgs('backfill', output, ...span), access(box.url));

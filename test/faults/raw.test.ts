@@ -5,8 +5,8 @@ import { calmNights, folder, polled, rawOf } from '../collector/run/raw-nights.t
 import { importInto } from '../e2e/import-lake.ts';
 import { drawFrom, search } from './seeds.ts';
 
-test('whatever the service is like, nights read again from their answers give the same archive', async () => {
-  const name = 'raw pages read again';
+test('nights replayed from their raw responses give the same archive with any service', async () => {
+  const name = 'raw pages replayed';
   const seeds = await search({ name, least: 12, share: 0.05 }, async (seed) => {
     const draw = drawFrom(seed);
     const options: Partial<SandboxOptions> = {
@@ -28,12 +28,12 @@ test('whatever the service is like, nights read again from their answers give th
       faults: ['500', 'bad-json', 'html', 'wrong-symbol', 'half-body'],
     };
     const nights = await calmNights(2, options, `upstream.concurrency=${draw.one([1, 4])}`);
-    const again = folder();
-    expect(await importInto(again, [rawOf(nights.output)]), JSON.stringify(options)).toMatchObject({ exit_code: 0 });
-    expect(polled(again), JSON.stringify(options)).toEqual(polled(nights.output));
+    const replayed = folder();
+    expect(await importInto(replayed, [rawOf(nights.output)]), JSON.stringify(options)).toMatchObject({ exit_code: 0 });
+    expect(polled(replayed), JSON.stringify(options)).toEqual(polled(nights.output));
     // There may be thousands of seeds.
     await nights.box().stop();
-    for (const path of [again, nights.output]) rmSync(path, { recursive: true });
+    for (const path of [replayed, nights.output]) rmSync(path, { recursive: true });
   });
   expect(seeds).toBeGreaterThan(0);
 });

@@ -10,7 +10,7 @@ const rounds = 45;
 
 test.each([
   ['kept in memory', 1 << 20],
-  ['read anew each time', 0],
+  ['read again each time', 0],
 ])('reads see one state while another process publishes (%s)', async (_, bytesMax) => {
   const root = scratchFolder();
   const archive = opened({ root, parts: 1 });
@@ -32,7 +32,7 @@ test.each([
   });
   const seen = new Set<number>();
   for (let last = 0; ; ) {
-    // Looked at before the read, so that the last one sees all.
+    // Checked before the read, so that the last read sees everything.
     const wasOver = isOver;
     const { slices } = (await read({ symbol: 'S', from: day0, to: now, limit: 10_000 }))!;
     const [first, second] = [0, 1].map((i) => {

@@ -16,10 +16,12 @@ const ticksFile = join(data, 'polymarket-us-ticks.parquet');
 const marketsFile = join(data, 'polymarket-us-markets.parquet');
 const missing = [ticksFile, marketsFile].find((path) => !existsSync(path));
 const needed = skippedFor(
-  missing === undefined ? null : `there is no recording ${basename(missing)} beside the project`,
+  missing === undefined ? null : `there is no recording ${basename(missing)} next to the project`,
 );
 
-/** A real recording, replayed over HTTP by the sandbox and fetched by `oddslake backfill`, each a process of its own. */
+/**
+ * A real recording, replayed over HTTP by the sandbox and fetched by `oddslake backfill`, each in a separate process.
+ */
 describe('a replayed recording', needed, () => {
   const folder = mkdtempSync(join(tmpdir(), 'oddslake-replay-'));
   const lake = join(folder, 'lake');
@@ -70,7 +72,7 @@ describe('a replayed recording', needed, () => {
         ]),
     );
 
-  test('is in the archive row for row, and a second backfill asks for nothing', async () => {
+  test('is archived row for row, and a second backfill requests nothing', async () => {
     const first = await backfill();
     expect(first.exit_code).toBe(0);
     expect(first.symbols).toMatchObject({ planned: 11_214, failed: 0 });
@@ -88,15 +90,15 @@ describe('a replayed recording', needed, () => {
       wrongDay: 0,
     });
 
-    const asked = await tickRequests();
+    const requestsBefore = await tickRequests();
     const before = hashes();
     const second = await backfill();
     expect(second).toMatchObject({ exit_code: 0, requests: 0, ticks: { fetched: 0 } });
-    expect(await tickRequests()).toBe(asked);
+    expect(await tickRequests()).toBe(requestsBefore);
     expect(hashes()).toEqual(before);
   });
 
-  test('gives, imported from its file, the same bytes of ticks as over HTTP', async () => {
+  test('gives the same tick bytes by import as over HTTP', async () => {
     const imported = join(folder, 'imported');
     const args = ['import', ticksFile, '--tz', 'UTC', '--output', imported, '--json', '--quiet'];
     const command = [join(project, 'bin/main.ts'), ...args, '--set', 'source.name=recording'];
@@ -111,7 +113,7 @@ describe('a replayed recording', needed, () => {
   });
 });
 
-/** Counts of rows that differ between a recording and an archive, told by DuckDB. */
+/** Counts of rows that differ between a recording and an archive, computed by DuckDB. */
 async function compare(recording: string, archive: string): Promise<Record<string, number>> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
   const connection = await instance.connect();

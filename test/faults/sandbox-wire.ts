@@ -6,7 +6,7 @@ import { sandboxPaths } from '../../src/sandbox/response.ts';
 import { handleMarkets, handleOrderbook, handleTicks, type RouteContext } from '../../src/sandbox/routes.ts';
 import { createSimulatedFeed } from '../../src/sandbox/simulated-feed.ts';
 
-/** The sandbox's own routes at one moment, without a network between them and who asks. */
+/** The sandbox's routes at a fixed time, called without a network. */
 export function sandboxWire(given: Partial<SandboxOptions>, nowMs: number): OpenTransport {
   const options = checkSandboxOptions(given);
   const feed: Feed = createSimulatedFeed(options);
@@ -15,12 +15,12 @@ export function sandboxWire(given: Partial<SandboxOptions>, nowMs: number): Open
     [sandboxPaths.ticks, handleTicks],
     [sandboxPaths.orderbook, handleOrderbook],
   ]);
-  // A symbol is known to the feed once the lists named it.
+  // The feed knows a symbol once the lists named it.
   feed.markets(nowMs);
   return () => ({
-    async get(asked, signal, onHead) {
+    async get(request, signal, onHead) {
       signal.throwIfAborted();
-      const { pathname, searchParams } = new URL(asked, 'http://sandbox.test');
+      const { pathname, searchParams } = new URL(request, 'http://sandbox.test');
       const context: RouteContext = {
         feed,
         options,

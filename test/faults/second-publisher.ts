@@ -13,32 +13,32 @@ import { faultDatabase } from './fault-database.ts';
 import { faultCalls } from './fault-disk.ts';
 import type { Faults } from './fault-points.ts';
 
-// A publisher in a thread of its own, so that another can be stopped at any of its calls while this one works.
+// A publisher in a separate thread, so that another can be stopped at any of its calls while this one works.
 
-/** What the second publisher is to do. */
+/** The task of the second publisher. */
 export interface SecondJob {
   readonly root: string;
-  /** Where its outcome is written as JSON: see SecondOutcome. */
+  /** File for its outcome as JSON: see SecondOutcome. */
   readonly report: string;
   readonly nowMs: number;
   /** What it journals before it publishes: symbol, t, p. */
   readonly ticks: readonly (readonly [symbol: string, t: number, p: number])[];
-  /** It waits before this call, counted from 1, until it may go on; null: it does not. */
+  /** It pauses before this call, counted from 1, until it may resume; null: it does not. */
   readonly pauseAt: number | null;
 }
 
 export interface SecondOutcome {
   readonly calls: number;
-  /** The generation that it left; null where it failed. */
+  /** The generation that it left; null if it failed. */
   readonly generation: number | null;
   readonly error: string | null;
 }
 
-/** Indices of the shared numbers: where it stands (0 working, 1 done, 2 paused), and whether it may go on. */
+/** Indices of the shared numbers: its state (0 working, 1 done, 2 paused), and whether it may resume. */
 export const standing = 0;
 export const mayGoOn = 1;
 
-/** Faults that only stop at a call: `before` is told its number, from 1. */
+/** Injects no fault, only stops at calls: `before` receives their number, from 1. */
 export function stopper(before: (call: number) => void): Faults & { readonly calls: string[] } {
   const calls: string[] = [];
   return {
@@ -53,7 +53,7 @@ export function stopper(before: (call: number) => void): Faults & { readonly cal
   };
 }
 
-/** Short, as whoever waits for a transaction of one that is stopped would wait for ever. */
+/** Short, because waiting for the transaction of a stopped publisher would never end. */
 export const busyMs = 20;
 
 export function openThrough(root: string, faults: Faults) {
@@ -75,7 +75,7 @@ export const publishOptions = (runId: string, nowMs: number): PublishOptions => 
   lifetimeRules: { lingerMs: 7 * 86_400_000, lookbackMs: 0, settleMs: 3_600_000 },
 });
 
-/** An answer of one tick, as a poll journals it. */
+/** A response of one tick, journaled as by a poll. */
 export const oneTick = (
   runId: string,
   nowMs: number,
@@ -99,7 +99,7 @@ async function work(job: SecondJob, shared: Int32Array): Promise<SecondOutcome> 
     Atomics.notify(shared, standing);
     Atomics.wait(shared, mayGoOn, 0);
   });
-  // The lock that somebody else holds is removed under him.
+  // Removes the lock that another publisher holds.
   rmSync(createLayout(job.root).lockPath, { force: true });
   let archive: ReturnType<typeof openThrough> | undefined;
   try {

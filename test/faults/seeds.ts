@@ -3,26 +3,28 @@ import { limitMs } from '../harness/limits.ts';
 
 export { type Draw, drawFrom } from './draw.ts';
 
-// The search for faults: so many seeds in any case, and more of them as long as time is given. A failure prints the line
-// that repeats it.
+// The search for faults: a minimum number of seeds, and more of them as time permits. A failure prints the command that
+// repeats it.
 
-/** Minutes to search for, over all tests together; 0: only what each does at least. */
+/** Minutes to search, over all tests together; 0: only the minimum of each. */
 const minutes = Number(process.env.MINUTES || 0);
-/** How many seeds in place of what each search does at least. */
+/** Number of seeds instead of the minimum of each search. */
 const seeds = process.env.SEEDS ? Number(process.env.SEEDS) : null;
 const firstSeed = process.env.SEED ? Number(process.env.SEED) : Math.floor(Math.random() * 2 ** 31);
 
 export interface Search {
   readonly name: string;
-  /** Seeds tried at least. */
+  /** Minimum number of seeds. */
   readonly least: number;
-  /** Share of MINUTES that this search may take; of all searches together about 2, as two files are run at a time. */
+  /**
+   * Share of MINUTES that this search may take; over all searches the sum is about 2, because two files run at a time.
+   */
   readonly share: number;
 }
 
 /**
- * Runs `body` for seed after seed. What one throws is thrown on with the line that repeats it.
- * @returns how many seeds there were
+ * Runs `body` for one seed after another. Rethrows errors with the command that repeats them.
+ * @returns the number of seeds
  */
 export async function search({ name, least, share }: Search, body: (seed: number) => Promise<void>): Promise<number> {
   const end = performance.now() + minutes * share * 60_000;
@@ -31,7 +33,7 @@ export async function search({ name, least, share }: Search, body: (seed: number
     try {
       await body(seed);
     } catch (error) {
-      const again = `again with: SEED=${seed} SEEDS=1 make torture TEST_ARGS='${expect.getState().testPath ?? ''}'`;
+      const again = `repeat with: SEED=${seed} SEEDS=1 make torture TEST_ARGS='${expect.getState().testPath ?? ''}'`;
       throw new Error(`${name}, seed ${seed}: ${error instanceof Error ? error.message : error}\n${again}`, {
         cause: error,
       });
@@ -43,5 +45,5 @@ export async function search({ name, least, share }: Search, body: (seed: number
   return done;
 }
 
-/** Only a search that hangs takes longer; in ms. */
+/** Exceeded only by a search that hangs; in ms. */
 export const searchMsMax = minutes * 60_000 + 3 * limitMs;

@@ -3,7 +3,7 @@ import { search, searchMsMax } from './seeds.ts';
 import { simulate } from './simulation/story.ts';
 
 test(
-  'thirty nights of faults lose nothing, show nothing twice and claim nothing that is not there',
+  'thirty nights of faults lose no tick, publish none twice and claim nothing that is missing',
   async () => {
     const sums = { runs: 0, ticks: 0, strikes: {} as Record<string, number> };
     const tell = process.env.TELL ? (line: string) => console.log(line) : undefined;
@@ -18,7 +18,7 @@ test(
   searchMsMax,
 );
 
-test('a seed tells the same story every time', async () => {
+test('a seed always gives the same trace', async () => {
   for (const seed of [1]) {
     const first = await simulate(seed, 12);
     expect(await simulate(seed, 12)).toEqual(first);

@@ -6,26 +6,26 @@ import { type Reply, type Script, startScripted } from '../collector/run/scripte
 import { bomb, endless } from '../collector/run/wire-replies.ts';
 import { addsUp, coverageOf, ticksOf } from '../e2e/lake.ts';
 
-// What takes its time or its room: answers that are as large as an answer may be by default, and those that never end.
+// Responses that are slow or large: up to the default maximum size, and endless ones.
 
 const hourMs = 3_600_000;
 const start = Date.UTC(2025, 5, 3, 3, 17);
 const symbols = ['GOOD-1', 'GOOD-2', 'BAD'];
 const memoryBytesMax = 700 * 1024 * 1024;
 
-/** A byte now and then, for as long as somebody listens. */
+/** One byte now and then, as long as the client reads. */
 const trickle: Reply = (response) => {
   response.writeHead(200, { 'content-type': 'application/json' });
   const timer = setInterval(() => response.write(' '), 50);
   response.on('close', () => clearInterval(timer));
 };
 
-/** Nothing at all, for as long as somebody waits. */
+/** Nothing, as long as the client waits. */
 const silence: Reply = () => {};
 
 const megabytes = 1024 * 1024;
 
-/** Requests for the bad symbol have this deadline, all others the usual one: no slow machine reaches that. */
+/** Deadline of requests for the bad symbol; all others have the usual one, so that a slow machine does not reach it. */
 const badDeadlineMs = 500;
 const openWire: OpenTransport = (options, clock) => {
   const [usual, bad] = [options.requestDeadlineMs, badDeadlineMs].map((requestDeadlineMs) =>
@@ -40,9 +40,9 @@ const openWire: OpenTransport = (options, clock) => {
 test.each<[string, Reply, OpenTransport | undefined, RegExp]>([
   ['a gzip bomb of a gigabyte', bomb(1024 * megabytes), undefined, /more than 67108864 bytes/],
   ['a body without end', endless, undefined, /more than 67108864 bytes/],
-  ['a body that trickles', trickle, openWire, /no complete response within 0.5 s/],
-  ['silence', silence, openWire, /no complete response within 0.5 s/],
-])('%s costs its symbol and no other, and no more memory than an answer may take', async (_, reply, wire, reason) => {
+  ['a body that trickles', trickle, openWire, /no whole answer within 0.5 s/],
+  ['silence', silence, openWire, /no whole answer within 0.5 s/],
+])('%s fails only its own symbol and uses no more memory than one response may', async (_, reply, wire, reason) => {
   const box = await startScripted(start, symbols);
   const { output, remove } = archiveFolder();
   onTestFinished(async () => {
@@ -57,9 +57,9 @@ test.each<[string, Reply, OpenTransport | undefined, RegExp]>([
   expect(await night({})).toMatchObject({ exit_code: 0 });
   box.nowMs += 20 * hourMs;
   const before = process.memoryUsage.rss();
-  let most = 0;
+  let memoryMax = 0;
   const timer = setInterval(() => {
-    most = Math.max(most, process.memoryUsage.rss());
+    memoryMax = Math.max(memoryMax, process.memoryUsage.rss());
   }, 10);
   const script: Script = { ticks: (honest, { symbol }) => (symbol === 'BAD' ? reply : honest) };
   const bad = await night(script, 'upstream.retry_attempts_max=3');
@@ -67,7 +67,7 @@ test.each<[string, Reply, OpenTransport | undefined, RegExp]>([
   expect(bad).toMatchObject({ exit_code: 4, error: null, symbols: { planned: 3, done: 2, failed: 1 } });
   expect(addsUp(bad)).toBe(true);
   expect(bad.failures).toEqual([{ symbol: 'BAD', from: start, to: box.nowMs, reason: expect.stringMatching(reason) }]);
-  expect(most - before).toBeLessThan(memoryBytesMax);
+  expect(memoryMax - before).toBeLessThan(memoryBytesMax);
   for (const symbol of symbols.slice(0, 2)) {
     expect(ticksOf(output).get(symbol)).toEqual(box.truth(symbol, start - 24 * hourMs, box.nowMs));
   }

@@ -9,9 +9,9 @@ import { dayMs, firstNight, startNights } from '../collector/run/nights.ts';
 import { untruths } from '../e2e/lake.ts';
 import { limitMs } from '../harness/limits.ts';
 
-// Nights one after another in one process, as `schedule` runs them: what is held must not grow with their number.
+// Consecutive nights in one process, like `schedule`: resources must not grow with their number.
 
-/** Nights that are run; NIGHTS=180 for half a year. */
+/** Number of nights; NIGHTS=180 for half a year. */
 const count = Number(process.env.NIGHTS || 30);
 const seed = Number(process.env.SEED || 11);
 
@@ -19,17 +19,17 @@ setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
 interface Held {
-  /** Bytes of live objects and buffers, after a collection of garbage. */
+  /** Bytes of live objects and buffers, after a garbage collection. */
   readonly memory: number;
   readonly descriptors: number;
-  /** Files under .oddslake other than what keeps history on purpose. */
+  /** Files under .oddslake, except for the history that is kept on purpose. */
   readonly files: number;
   readonly stateBytes: number;
 }
 
 async function held(output: string): Promise<Held> {
-  // What is freed by a finalizer is gone with the next turn only.
-  for (let turn = 0; turn < 3; turn++) {
+  // Finalizers run in the next turn.
+  for (let round = 0; round < 3; round++) {
     collectGarbage();
     await setImmediate();
   }
@@ -45,7 +45,7 @@ async function held(output: string): Promise<Held> {
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-test('months of nights hold no more memory, files and descriptors at their end than after the first weeks', {
+test('months of nights use no more memory, files and descriptors than the first weeks', {
   timeout: limitMs + count * 20_000,
 }, async () => {
   const faults = { faultShare: 0.05, lateShare: 0.02, reviseShare: 0.005, stallMs: 50 };
@@ -57,17 +57,17 @@ test('months of nights hold no more memory, files and descriptors at their end t
     expect([0, 4], JSON.stringify(summary)).toContain(summary.exit_code);
     const { fetched, accepted, duplicates, conflicts, quarantined } = summary.ticks;
     expect(fetched).toBe(accepted + duplicates + conflicts + quarantined);
-    // The same service anew: what it remembers of past answers is not what is looked at.
+    // A new instance of the same service: its memory of past responses is not measured.
     await nights.replace(service);
     seen.push(await held(nights.output));
   }
   const third = Math.floor(count / 3);
   const [early, late] = [seen.slice(third, 2 * third), seen.slice(-third)];
   const of = (list: readonly Held[], name: keyof Held): number => mean(list.map((one) => one[name]));
-  const said = (['memory', 'descriptors', 'files', 'stateBytes'] as const).map(
+  const summaryParts = (['memory', 'descriptors', 'files', 'stateBytes'] as const).map(
     (name) => `${name} ${of(early, name).toFixed(0)} then ${of(late, name).toFixed(0)}`,
   );
-  console.info(`${count} nights, seed ${seed}: ${said.join(', ')}`);
+  console.info(`${count} nights, seed ${seed}: ${summaryParts.join(', ')}`);
   expect(of(late, 'descriptors')).toBeLessThanOrEqual(of(early, 'descriptors') + 2);
   expect(of(late, 'files')).toBeLessThanOrEqual(of(early, 'files') + 1);
   expect(of(late, 'memory')).toBeLessThan(1.1 * of(early, 'memory') + 1e6);

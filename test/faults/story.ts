@@ -11,33 +11,33 @@ import { archiveOf, copyTree, deadPid, disownFiles, type Ground, privateOf } fro
 import { type Loss, type PowerModel, powerModel } from './power-loss.ts';
 import { drawFrom } from './seeds.ts';
 
-/** A flow: what it starts from, and what it leads to. */
+/** A flow with its initial state and its result. */
 export interface Story {
   readonly flow: Flow;
   readonly ground: Ground;
   readonly before: string;
-  /** Runs that were there before. */
+  /** Number of earlier runs. */
   readonly runs: readonly string[];
-  /** Names of the calls of the undisturbed flow that change something. */
+  /** Names of the changing calls of the undisturbed flow. */
   readonly calls: readonly string[];
   readonly wanted: Record<string, unknown>;
-  /** sha256 by path, of what a glob finds before and after. */
+  /** sha256 by path of the files that a glob matches, before and after. */
   readonly old: ReadonlyMap<string, string>;
   readonly next: ReadonlyMap<string, string>;
 }
 
-/** What was accepted, and how often the state had changed by then. */
+/** What was accepted, and the number of state changes by then. */
 export interface KeptAt extends Kept {
   readonly changes: number;
 }
 
-/** A place after a run that met a fault, or none. */
+/** A place after a run with or without a fault. */
 export interface Left {
   readonly place: string;
   readonly power: PowerModel;
   readonly kept: KeptAt;
   readonly ended: Ended;
-  /** The name of the call that the fault struck; null where it struck none. */
+  /** The name of the call at which the fault struck; null if it struck none. */
   readonly struck: string | null;
   readonly isDead: boolean;
 }
@@ -49,15 +49,29 @@ export async function tellStory(flow: Flow, ground: Ground): Promise<Story> {
   await flow.prepare(before);
   const runs = runsIn(before);
   pretendGone(before);
-  const calm = ground.fresh();
-  copyTree(before, calm);
-  const whole = startFaults();
-  const parts = { place: calm, disk: createDisk(faultCalls(whole, powerModel(calm).calls)), nowMs: now, turn: 1 };
-  await expectDone(flow.run({ ...parts, openDatabase: faultDatabase(whole) }), 'undisturbed');
-  await expectDone(runAgain(flow, calm, powerModel(calm)), 'undisturbed, once more');
-  const wanted = await outcomeOf(calm, runs);
-  expect(wanted).toMatchObject({ findings: [], unbalanced: [], journaled: 0, uncounted: 0, open: [] });
-  return { flow, ground, before, runs, calls: whole.calls, wanted, old: globbed(before), next: globbed(calm) };
+  const undisturbed = ground.fresh();
+  copyTree(before, undisturbed);
+  const faultFree = startFaults();
+  const parts = {
+    place: undisturbed,
+    disk: createDisk(faultCalls(faultFree, powerModel(undisturbed).calls)),
+    nowMs: now,
+    turn: 1,
+  };
+  await expectDone(flow.run({ ...parts, openDatabase: faultDatabase(faultFree) }), 'undisturbed');
+  await expectDone(runAgain(flow, undisturbed, powerModel(undisturbed)), 'undisturbed, once more');
+  const expected = await outcomeOf(undisturbed, runs);
+  expect(expected).toMatchObject({ findings: [], unbalanced: [], journaled: 0, uncounted: 0, open: [] });
+  return {
+    flow,
+    ground,
+    before,
+    runs,
+    calls: faultFree.calls,
+    wanted: expected,
+    old: globbed(before),
+    next: globbed(undisturbed),
+  };
 }
 
 export async function expectDone(ending: Promise<Ended>, when: string): Promise<void> {
@@ -69,26 +83,26 @@ export const runAgain = (flow: Flow, place: string, power: PowerModel): Promise<
   (flow.again ?? flow.run)({ place, disk: createDisk(power.calls), openDatabase: undefined, nowMs: now, turn: 99 });
 
 /**
- * Runs the flow in a place until the fault strikes, and to its end where it goes on; a process that died leaves its
- * state database as it was at that moment. From the second turn on it is what is done after a fault.
+ * Runs the flow in a place until the fault strikes, and to its end if it continues. A process that died leaves its
+ * state database as at that moment. From the second round on it runs the command after a fault.
  */
 export async function runInto(
   story: Story,
   place: string,
   planned: Planned,
   power: PowerModel,
-  turn = 1,
+  round = 1,
 ): Promise<Left> {
   const { flow, ground } = story;
   const saved = ground.fresh();
   mkdirSync(saved);
   const faults = startFaults(planned, () => copyState(privateOf(place), saved));
   let kept: KeptAt = { ...keptIn(place), changes: 0 };
-  const run = turn === 1 ? flow.run : (flow.again ?? flow.run);
-  const ended = await run({
+  const run = round === 1 ? flow.run : (flow.again ?? flow.run);
+  const result = await run({
     place,
     nowMs: now,
-    turn,
+    turn: round,
     disk: createDisk(faultCalls(faults, power.calls)),
     openDatabase: faultDatabase(faults, (db) => {
       kept = { ...keptBy(db), changes: kept.changes + 1 };
@@ -98,36 +112,41 @@ export async function runInto(
   if (isDead && existsSync(privateOf(place))) copyState(saved, privateOf(place));
   ground.drop(saved);
   const struck = faults.struck ? faults.calls[planned.at - 1]! : null;
-  return { place, power, kept, ended, struck, isDead };
+  return { place, power, kept, ended: result, struck, isDead };
 }
 
 const sentenceShape = /^The disk (failed|is full): [^\n]+\.$/;
 
-/** A disk that fails ends a command with one sentence; one that takes half of a write is asked again, no more. */
-export function expectSaid({ flow }: Story, { ended, struck, isDead }: Left, kind: FaultKind, label: string): void {
+/** A failing disk ends a command with one error message; a short write is only repeated. */
+export function expectSaid(
+  { flow }: Story,
+  { ended: result, struck, isDead }: Left,
+  kind: FaultKind,
+  label: string,
+): void {
   if (isDead) return;
   const failed = struck !== null && kind !== 'short write';
-  const wanted = failed ? { exitCode: 1, error: expect.stringMatching(sentenceShape) } : { exitCode: 0, error: null };
-  if (flow.mayGoOn && ended.exitCode === 0) return;
-  expect(ended, label).toEqual(wanted);
+  const expected = failed ? { exitCode: 1, error: expect.stringMatching(sentenceShape) } : { exitCode: 0, error: null };
+  if (flow.mayGoOn && result.exitCode === 0) return;
+  expect(result, label).toEqual(expected);
 }
 
-/** What must hold of a place as it was left, whoever looks at it: a glob, and what was accepted. */
+/** Invariants of a place after the fault: the glob, and what was accepted. */
 export function expectKept(story: Story, place: string, kept: KeptAt, label: string): void {
-  const found = globbed(place);
-  for (const [path, hash] of found)
+  const globbedNow = globbed(place);
+  for (const [path, hash] of globbedNow)
     expect([story.old.get(path), story.next.get(path)], `${label}: ${path}`).toContain(hash);
-  expect([...found.keys()], label).toEqual(expect.arrayContaining([...story.old.keys()]));
+  expect([...globbedNow.keys()], label).toEqual(expect.arrayContaining([...story.old.keys()]));
   expect(kept, label).toMatchObject(keptIn(place));
 }
 
-/** Makes the leavings of this process those of one that is gone. */
+/** Makes the remains of this process look like those of a dead one. */
 export function pretendGone(place: string, power?: PowerModel): void {
   disown(archiveOf(place), deadPid);
   disownFiles(place, power?.calls.rename);
 }
 
-/** A new place, as a power cut leaves the one of the model; its databases sync themselves and are as they were. */
+/** A new place as a power loss leaves that of the model; databases sync themselves and stay as they are. */
 export function cutPower({ ground }: Story, power: PowerModel, loss: Loss, seed = 0): string {
   const place = ground.fresh();
   power.cut(place, loss, drawFrom(seed));
@@ -135,7 +154,7 @@ export function cutPower({ ground }: Story, power: PowerModel, loss: Loss, seed 
   return place;
 }
 
-/** The place is as if nothing had happened. */
+/** The place is as if there had been no fault. */
 export async function expectWhole(story: Story, place: string, label: string): Promise<void> {
   expect(await outcomeOf(place, story.runs), label).toEqual(story.wanted);
 }

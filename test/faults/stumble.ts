@@ -14,38 +14,38 @@ import {
   type Story,
 } from './story.ts';
 
-/** Faults in a row at most: each strikes the command that was to make good the one before. */
+/** Maximum faults in a row: each strikes the command that recovers from the previous one. */
 const faultsMax = 4;
 
-/** A flow that stumbles a few times on its way, each time over another fault, and gets there all the same. */
+/** A flow completes after several faults in a row, a different one each time. */
 export async function stumble(story: Story, draw: Draw): Promise<void> {
   let place = story.ground.fresh();
   copyTree(story.before, place);
   let power = powerModel(place);
-  const told: string[] = [];
-  const turns = 1 + draw.below(faultsMax);
-  for (let turn = 1; turn <= turns; turn++) {
+  const steps: string[] = [];
+  const rounds = 1 + draw.below(faultsMax);
+  for (let round = 1; round <= rounds; round++) {
     const planned = { at: 1 + draw.below(story.calls.length), kind: draw.one(faultKinds) };
-    const left = await runInto(story, place, planned, power, turn);
-    const { kept, struck, isDead } = left;
-    told.push(`${planned.kind} at ${planned.at} (${struck ?? 'none'})`);
-    expectSaid(story, left, planned.kind, told.join(', '));
+    const state = await runInto(story, place, planned, power, round);
+    const { kept, struck, isDead } = state;
+    steps.push(`${planned.kind} at ${planned.at} (${struck ?? 'none'})`);
+    expectSaid(story, state, planned.kind, steps.join(', '));
     if (isDead && draw.chance(0.7)) {
       const loss = draw.one(['vanished', 'names', 'some'] as const);
-      told.push(`power cut: ${loss}`);
+      steps.push(`power loss: ${loss}`);
       const after = cutPower(story, power, loss, draw.below(2 ** 31));
       story.ground.drop(place);
       place = after;
       power = powerModel(after);
     }
-    expectKept(story, place, kept, told.join(', '));
+    expectKept(story, place, kept, steps.join(', '));
     pretendGone(place, power);
   }
-  const label = `${story.flow.name}: ${told.join(', ')}`;
+  const label = `${story.flow.name}: ${steps.join(', ')}`;
   await expectDone(runAgain(story.flow, place, power), label);
   await expectWhole(story, place, label);
   const durable = cutPower(story, power, 'vanished');
-  await expectWhole(story, durable, `${label}, then once more and a power cut`);
+  await expectWhole(story, durable, `${label}, then once more and a power loss`);
   story.ground.drop(place);
   story.ground.drop(durable);
 }

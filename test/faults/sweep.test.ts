@@ -9,17 +9,17 @@ import { sweep } from './sweep.ts';
 const ground = startGround();
 afterAll(() => ground.clear());
 
-describe('after any one fault, at any call that changes something, one more run makes the archive whole', () => {
+describe('one more run completes the archive after any single fault at any changing call', () => {
   test.each(flows)('$name', { timeout: searchMsMax }, async (flow) => {
     const story = await tellStory(flow, ground);
     const { faults, reopened } = await sweep(story);
-    console.log(`${flow.name}: ${story.calls.length} points, ${faults} faults, ${reopened} different leavings`);
-    // To every call at least a crash and an error.
+    console.log(`${flow.name}: ${story.calls.length} fault points, ${faults} faults, ${reopened} distinct states`);
+    // At least one crash and one error at every call.
     expect(faults).toBeGreaterThanOrEqual(2 * story.calls.length);
   });
 });
 
-test('after faults in a row, one more run makes the archive whole', { timeout: searchMsMax }, async () => {
+test('one more run completes the archive after faults in a row', { timeout: searchMsMax }, async () => {
   const stories = new Map<string, Story>();
   await search({ name: 'faults in a row', least: 100, share: 0.1 }, async (seed) => {
     const draw = drawFrom(seed);

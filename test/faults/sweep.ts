@@ -19,22 +19,22 @@ import {
 } from './story.ts';
 
 export interface Swept {
-  /** Faults that came to pass. */
+  /** Faults that happened. */
   readonly faults: number;
-  /** Different leavings of them that were opened anew. */
+  /** Distinct states after faults that were reopened. */
   readonly reopened: number;
 }
 
-/** Lets every kind of fault strike every call of a flow, and looks at what each leaves. */
+/** Lets every kind of fault strike every call of a flow, and checks the resulting state. */
 export async function sweep(story: Story): Promise<Swept> {
   const seen = new Set<string>();
   let faults = 0;
   const points = story.calls.length;
   for (let at = 1; at <= points; at++) {
     for (const kind of faultKinds) {
-      // Dying after a call is dying before the next.
+      // Dying after a call equals dying before the next.
       if (kind === 'crash after' && at < points) continue;
-      // Left to the faults in a row: it is what EIO does, said in other words.
+      // Left to the faults in a row: it has the effect of EIO with another message.
       if (kind === 'ENOSPC once') continue;
       if (await strike(story, at, kind, seen)) faults++;
     }
@@ -42,24 +42,24 @@ export async function sweep(story: Story): Promise<Swept> {
   return { faults, reopened: seen.size };
 }
 
-/** False where this fault does not fit this call. */
+/** False if this fault does not apply to this call. */
 async function strike(story: Story, at: number, kind: FaultKind, seen: Set<string>): Promise<boolean> {
   const place = story.ground.fresh();
   copyTree(story.before, place);
   const power = powerModel(place);
-  const left = await runInto(story, place, { at, kind }, power);
-  const { kept, struck, isDead } = left;
+  const state = await runInto(story, place, { at, kind }, power);
+  const { kept, struck, isDead } = state;
   const label = `${story.flow.name}: ${kind} at ${at} (${struck})`;
   try {
     if (struck === null) return false;
     if (isDead) {
       for (const loss of ['vanished', 'names', 'some'] as const) {
         const after = cutPower(story, power, loss, at);
-        await lookAfter(story, seen, powerModel(after), kept, `${label}, power cut: ${loss}`);
+        await lookAfter(story, seen, powerModel(after), kept, `${label}, power loss: ${loss}`);
         story.ground.drop(after);
       }
     }
-    expectSaid(story, left, kind, label);
+    expectSaid(story, state, kind, label);
     await lookAfter(story, seen, power, kept, label);
     return true;
   } finally {
@@ -67,7 +67,7 @@ async function strike(story: Story, at: number, kind: FaultKind, seen: Set<strin
   }
 }
 
-/** What must hold of a place as it was left, after the next command, and when then the power is cut. */
+/** Invariants of a place after the fault, after the next command, and after a power loss then. */
 async function lookAfter(
   story: Story,
   seen: Set<string>,
@@ -84,12 +84,12 @@ async function lookAfter(
   await expectDone(runAgain(story.flow, place, power), label);
   await expectWhole(story, place, label);
   const durable = cutPower(story, power, 'vanished');
-  expect(filesFor(durable), `${label}, then once more and a power cut`).toEqual(filesFor(place));
+  expect(filesFor(durable), `${label}, then once more and a power loss`).toEqual(filesFor(place));
   expect(existsSync(privateOf(durable)), label).toBe(true);
   story.ground.drop(durable);
 }
 
-/** sha256 by path of what must not be lost, other than databases. */
+/** sha256 by path of what must not be lost, except databases. */
 const filesFor = (place: string): Record<string, string> =>
   Object.fromEntries(
     filesBelow(place)
@@ -97,12 +97,12 @@ const filesFor = (place: string): Record<string, string> =>
       .map((path) => [path, hashOf(join(place, path))]),
   );
 
-/** The same for what is the same to whoever opens it, now or after a power cut. */
+/** Equal keys for states that behave equally now or after a power loss. */
 function leavings({ ground }: Story, power: PowerModel, kept: KeptAt): string {
   const hash = createHash('sha256').update(JSON.stringify(kept));
   const add = (root: string): void => {
     for (const path of filesBelow(root)) {
-      // What is in the state follows from how often it has changed.
+      // The content of the state depends only on the number of its changes.
       if (!path.includes('.sqlite')) hash.update(`${path} ${hashOf(join(root, path))}\n`);
     }
   };

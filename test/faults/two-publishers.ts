@@ -19,8 +19,8 @@ import {
   stopper,
 } from './second-publisher.ts';
 
-// Two publishers of one archive, the lock of the first having been removed under it: whatever the first was about to do,
-// the second comes in between.
+// Two publishers of one archive, after the lock of the first was removed: the second runs in between, at any call of
+// the first.
 
 type Tick = readonly [symbol: string, t: number, p: number];
 
@@ -42,13 +42,13 @@ const ofSecond: readonly Tick[] = [
 const all = [...published, ...ofFirst, ...ofSecond].map((tick) => tick.join(' ')).sort();
 
 export interface TwoPublishers {
-  /** Calls of the first by itself. */
+  /** Calls of the first alone. */
   readonly calls: number;
-  /** Calls of the second by itself, from opening the archive on. */
+  /** Calls of the second alone, from opening the archive on. */
   readonly secondCalls: number;
   /**
-   * Stops the first before one of its calls and lets the second publish; where `pauseAt` is given, the second only up to
-   * that call of its own, and the rest of it once the first is through. Resolves to what is wrong then.
+   * Stops the first before one of its calls and lets the second publish. With `pauseAt` the second stops before that
+   * call of its own, and finishes after the first. Resolves to the errors.
    */
   interleave(at: number, pauseAt?: number): Promise<string[]>;
   close(): Promise<void>;
@@ -111,7 +111,7 @@ export async function twoPublishers(folder: string): Promise<TwoPublishers> {
         begin(jobOf(pauseAt ?? null), shared);
         seen.push(generationAt(place));
       }).catch((error: unknown) => {
-        // It may end early, in a sentence.
+        // It may end early with an error.
         if ((error as { exitCode?: number }).exitCode !== 5) wrong.push(`the first: ${(error as Error).stack}`);
       });
       seen.push(generationAt(place));
@@ -164,7 +164,7 @@ function generationAt(root: string): number {
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as { generation: number }).generation : 0;
 }
 
-/** What is wrong with the archive once a publisher whom nobody disturbs has been at it. */
+/** Errors of the archive after an undisturbed publisher. */
 async function faultsAfter(root: string): Promise<string[]> {
   const archive = openArchive(
     { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 3_600_000 },
@@ -173,22 +173,22 @@ async function faultsAfter(root: string): Promise<string[]> {
   try {
     const { db } = archive.state;
     await publish(archive, publishOptions('third', now + 2));
-    const found = await verifyArchive(archive, null);
+    const verified = await verifyArchive(archive, null);
     const ticks = publishedTicks(root).sort();
-    const wanted = all.filter((tick) => ticks.includes(tick) || wasAppended(archive, tick));
+    const expected = all.filter((tick) => ticks.includes(tick) || wasAppended(archive, tick));
     const waiting = db.one<{ n: number }>('select count(*) as n from journal')!.n;
     return [
-      ...found.findings.map(({ path, kind }) => `${path}: ${kind}`),
-      ...(found.state === null ? [] : [found.state]),
-      ...(JSON.stringify(ticks) === JSON.stringify(wanted) ? [] : [`published: ${ticks.join(', ')}`]),
-      ...(waiting === 0 ? [] : [`${waiting} records wait in the journal`]),
+      ...verified.findings.map(({ path, what }) => `${path}: ${what}`),
+      ...(verified.state === null ? [] : [verified.state]),
+      ...(JSON.stringify(ticks) === JSON.stringify(expected) ? [] : [`published: ${ticks.join(', ')}`]),
+      ...(waiting === 0 ? [] : [`${waiting} records are still journaled`]),
     ];
   } finally {
     archive.close();
   }
 }
 
-/** The second may have been refused before it journaled anything: its ticks are then nowhere. */
+/** The second may have been refused before it journaled anything: its ticks are nowhere then. */
 function wasAppended(archive: ReturnType<typeof openArchive>, tick: string): boolean {
   const isOfSecond = ofSecond.some((one) => one.join(' ') === tick);
   return !isOfSecond || archive.state.db.one("select 1 from runs where run_id = 'second'") !== undefined;

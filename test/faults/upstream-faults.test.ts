@@ -31,9 +31,9 @@ const nasty: Partial<SandboxOptions> = {
 };
 
 describe.each(['earliest', 'latest'] as const)(
-  'a service that cuts answers to the %s ticks and fails one time in ten',
+  'a service that keeps the %s ticks of a page and fails one time in ten',
   (truncate) => {
-    test('leaves exactly the truth in the archive after two runs, and counts that add up', async () => {
+    test('leaves exactly its ticks in the archive after two runs, with counts that add up', async () => {
       const output = folder();
       const firstNow = Date.now() - 45 * minuteMs;
       const box = await sandbox({ ...nasty, truncate, nowMs: firstNow });
@@ -43,7 +43,7 @@ describe.each(['earliest', 'latest'] as const)(
       expect(totalTicks(output)).toBe(first.summary.ticks.accepted);
       expect(untruths(output, box)).toEqual([]);
 
-      // Late ticks have come by now, and prices changed.
+      // Late ticks have arrived by now, and prices changed.
       box.set({ nowMs: firstNow + 30 * minuteMs });
       const second = await job('nightly', box.url, output, ...settings);
       expect([0, 4], second.stderr).toContain(second.code);
@@ -53,7 +53,7 @@ describe.each(['earliest', 'latest'] as const)(
       expect(second.summary.ticks.conflicts).toBeGreaterThan(0);
       expect(untruths(output, box)).toEqual([]);
 
-      // What still failed is asked for once more, by a service that is well again.
+      // Failed windows are fetched again from a healthy service.
       box.set({ faultShare: 0 });
       const third = await job('nightly', box.url, output, ...settings);
       expect(third.code, third.stdout).toBe(0);
@@ -67,7 +67,7 @@ describe.each(['earliest', 'latest'] as const)(
   },
 );
 
-test('never asks faster than allowed, nor before the time a service named', async () => {
+test('never exceeds the allowed rate and respects Retry-After', async () => {
   const output = folder();
   const flags = ['--market-count', '30', '--ticks-per-day', '200', '--cap', '300', '--fault-share', '0.1'];
   const box = await sandboxProcess(['--seed', String(seed), '--rate', '40', ...flags]);

@@ -7,7 +7,7 @@ import { dayMs, firstNight, startNights } from '../collector/run/nights.ts';
 import { manifestOf, untruths } from '../e2e/lake.ts';
 import { limitMs } from '../harness/limits.ts';
 
-/** Nights that are run; NIGHTS=365 for the year. */
+/** Number of nights; NIGHTS=365 for the year. */
 const count = Number(process.env.NIGHTS ?? 24);
 const seed = Number(process.env.SEED || 11);
 
@@ -20,7 +20,7 @@ interface Listed {
 const megabytes = (path: string): string => `${(statSync(path).size / 1e6).toFixed(2)} MB`;
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-test('a night asks in proportion to the live symbols, not to all ever known, however many nights went before', {
+test('a night requests in proportion to the live symbols, however many nights went before', {
   timeout: limitMs + count * 20_000,
 }, async () => {
   const nights = await startNights({ seed, markets: 60, lifeDaysMax: 10, ticksPerDay: 60 });
@@ -34,7 +34,7 @@ test('a night asks in proportion to the live symbols, not to all ever known, how
     seconds.push((systemClock.monotonicMs() - begun) / 1000);
     expect(summary, JSON.stringify(summary)).toMatchObject({ exit_code: 0, failures: [], error: null });
     const listed = await symbolsListed(nights.box().url);
-    // What is asked for is on the list, or left it since the last night.
+    // Requested symbols are on the lists, or left them since the last night.
     expect(summary.symbols.planned, `night ${n}`).toBeLessThanOrEqual(1.25 * listed);
     requests.push(summary.requests);
     perSymbol.push(summary.requests / summary.symbols.planned);
@@ -48,22 +48,22 @@ test('a night asks in proportion to the live symbols, not to all ever known, how
   const files = Object.values(datasets).reduce((sum, dataset) => sum + dataset.files.length, 0);
   console.info(
     `${count} nights, seed ${seed}: ${known} symbols known, ${early.toFixed(0)} requests a night early and ${late.toFixed(0)} late, ` +
-      `at most ${Math.max(...perSymbol.slice(1)).toFixed(2)} a planned symbol; ${seconds.at(1)!.toFixed(2)} s the second night and ` +
+      `maximum ${Math.max(...perSymbol.slice(1)).toFixed(2)} per planned symbol; ${seconds.at(1)!.toFixed(2)} s the second night and ` +
       `${seconds.at(-1)!.toFixed(2)} s the last; ${files} files, manifest ${megabytes(join(nights.output, 'manifest.json'))}, ` +
       `state ${megabytes(join(nights.output, '.oddslake/state.sqlite'))}`,
   );
-  // The lists name about as many markets late as early, and as many requests are made.
+  // The lists contain about as many markets late as early, and the number of requests is about the same.
   expect(late).toBeLessThan(1.5 * early);
   expect(Math.max(...perSymbol.slice(1))).toBeLessThan(2);
-  const whole = Object.values(days).filter(isDayWhole).length;
-  expect(whole).toBeGreaterThanOrEqual(Object.keys(days).length - 9);
+  const completeDays = Object.values(days).filter(isDayWhole).length;
+  expect(completeDays).toBeGreaterThanOrEqual(Object.keys(days).length - 9);
   expect(untruths(nights.output, nights.box())).toEqual([]);
 });
 
-/** Symbols of the markets that the lists name now. */
+/** Symbols of the markets on the lists now. */
 async function symbolsListed(url: string): Promise<number> {
   const headers = { authorization: 'Bearer sandbox-key' };
-  const answer = await fetch(`${url}/api/v1/markets?view=matched&limit=100000`, { headers });
-  const { markets } = (await answer.json()) as { markets: Listed[] };
+  const response = await fetch(`${url}/api/v1/markets?view=matched&limit=100000`, { headers });
+  const { markets } = (await response.json()) as { markets: Listed[] };
   return markets.reduce((sum, market) => sum + (market.venues?.length ?? 1), 0);
 }

@@ -10,12 +10,12 @@ import { requireNode } from './node-version.ts';
 import setup, { runFolders, runVariable } from './run-folder.ts';
 import { scratchRoot } from './scratch-root.ts';
 
-test('waiting ends with what is seen, or names what was not', async () => {
+test('waiting returns the result, or names what did not happen', async () => {
   let looks = 0;
   expect(await until(() => (++looks < 3 ? undefined : 0), 'a third look')).toBe(0);
-  const late = await until(() => false, 'the word', 10).catch((error: Error) => error);
-  expect(late).toBeInstanceOf(MachineTooSlow);
-  expect((late as Error).message).toMatch(/^machine too slow, or a hang: the word was not seen within 0\.01 s$/);
+  const timeout = await until(() => false, 'the word', 10).catch((error: Error) => error);
+  expect(timeout).toBeInstanceOf(MachineTooSlow);
+  expect((timeout as Error).message).toMatch(/^machine too slow, or a hang: the word was not seen within 0\.01 s$/);
 });
 
 test.each([
@@ -28,7 +28,7 @@ test.each([
   expect(isTimeLimit(message)).toBe(is);
 });
 
-test('what a test needs is looked for, and named where it is missing', () => {
+test('a missing requirement of a test is named', () => {
   expect(skippedFor(null)).toEqual({});
   expect(needsCommands('sh')).toEqual({});
   expect(needsCommands('sh', 'no-such-command')).toEqual({
@@ -39,11 +39,11 @@ test('what a test needs is looked for, and named where it is missing', () => {
   expect(needsPath('/no/such/path', 'no such path')).toMatchObject({ meta: { missing: 'no such path' } });
 });
 
-test.each(['v20.20.2', 'v22.0.0', 'v8.1.0'])('Node %s is refused with what to do', (version) => {
+test.each(['v20.20.2', 'v22.0.0', 'v8.1.0'])('Node %s is rejected with advice', (version) => {
   expect(() => requireNode(version)).toThrow(/need Node 24 or newer; this is v\d.*make test.*\.node\/bin/);
 });
 
-test('Node 24 and newer are taken', () => {
+test('Node 24 and newer are accepted', () => {
   for (const version of ['v24.0.0', 'v25.1.0', process.version]) requireNode(version);
 });
 
@@ -53,7 +53,7 @@ test('temporary files of a run are in its own folders', () => {
   expect(mkdtempSync(join(tmpdir(), 'x-'))).toContain(disk);
 });
 
-/** How many processes name a text in their arguments. */
+/** Number of processes with a text in their arguments. */
 const procs = (text: string): number =>
   globSync('/proc/[0-9]*/cmdline').filter((path) => {
     try {
@@ -63,24 +63,24 @@ const procs = (text: string): number =>
     }
   }).length;
 
-test('what a run that was killed has left is removed by the next, its processes first; other runs stay', async () => {
-  // The process ID of one that has ended.
+test('the next run removes the processes and folders of a killed run and keeps those of others', async () => {
+  // The process ID of a finished process.
   const { pid: dead } = spawnSync('true');
   const folders = Object.values(runFolders(dead));
   for (const path of folders) {
     mkdirSync(join(path, 'archive'), { recursive: true });
     writeFileSync(join(path, 'archive/part'), 'x');
   }
-  // Each is a child of the shell that waits for it: what this process has started itself is left to it.
+  // Each is a child of a shell that waits for it, because the cleanup skips direct children of this process.
   const waiting = (command: string, env: Record<string, string> = {}) =>
     spawn('sh', ['-c', `${command} & wait`], { stdio: 'ignore', env: { ...process.env, ...env } });
   const marked = waiting('sleep 600', { [runVariable]: `${dead}` });
   const inFolder = waiting(`sh -c 'sleep 600; :' ${folders[0]}/archive`);
   const other = waiting('sleep 600');
-  const ended = Promise.all([once(marked, 'exit'), once(inFolder, 'exit')]);
+  const exits = Promise.all([once(marked, 'exit'), once(inFolder, 'exit')]);
   if (existsSync('/proc/self')) await until(() => procs(folders[0]!) > 1, 'the process that names the folder');
   const teardown = setup();
-  if (existsSync('/proc/self')) await ended;
+  if (existsSync('/proc/self')) await exits;
   expect(folders.filter((path) => existsSync(path))).toEqual([]);
   expect([other.exitCode, other.signalCode]).toEqual([null, null]);
   expect(Object.values(runFolders(process.env[runVariable]!)).every((path) => existsSync(path))).toBe(true);

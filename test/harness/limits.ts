@@ -1,10 +1,10 @@
-// The only clock that may end a test. Time limits are there for tests that hang: they are generous, so that ten busy
-// processes on two cores do not reach them, and what reaches one fails as "machine too slow", never as a wrong result.
+// Time limits of the tests. They only catch tests that hang: they are generous enough for ten busy processes on two
+// cores, and a test that exceeds one fails as "machine too slow", never as a wrong result.
 
 /** For one test, its hooks, or one process that a test starts, in ms. */
 export const limitMs = 600_000;
 
-/** A time limit was reached: the machine is too slow, or something hangs. No wrong result was seen. */
+/** A time limit was exceeded: the machine is too slow, or something hangs. No wrong result was seen. */
 export class MachineTooSlow extends Error {
   override readonly name = 'MachineTooSlow';
   constructor(waitedFor: string, ms: number) {
@@ -12,13 +12,13 @@ export class MachineTooSlow extends Error {
   }
 }
 
-/** How the errors of all time limits read, vitest's own among them: the reporter counts these apart. */
+/** Messages of all time limits, vitest's own included: the reporter counts them separately. */
 export const isTimeLimit = (message: string): boolean =>
   message.includes('machine too slow, or a hang') || /\b(?:Test|Hook) timed out in \d+ms\b/.test(message);
 
 /**
- * Resolves with what `look` gives as soon as that is neither undefined nor false. `look` has to find what stays once it
- * is there (a log line, a counter, a file): a state that passes may be over before anybody looks.
+ * Resolves with the result of `look` as soon as it is neither undefined nor false. `look` has to check something
+ * permanent (a log line, a counter, a file), because a temporary state may pass unseen.
  * @throws MachineTooSlow naming `waitedFor`
  */
 export async function until<T>(

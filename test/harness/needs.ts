@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
-// What some tests need of the machine. Where it is missing they are skipped, and the end of the run says why
+// Requirements of tests on the machine. A test without its requirement is skipped, and the end of the run says why
 // (test/harness/reporter.ts); in CI a skipped test fails the run.
 
 declare module 'vitest' {
@@ -11,7 +11,7 @@ declare module 'vitest' {
   }
 }
 
-/** Options of a test or a describe that is skipped with this reason; null runs it. */
+/** Options of a test or a describe block that is skipped with this reason; null runs it. */
 export const skippedFor = (missing: string | null): { skip?: true; meta?: { missing: string } } =>
   missing === null ? {} : { skip: true, meta: { missing } };
 

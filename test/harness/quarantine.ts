@@ -2,11 +2,11 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 
-/** Paths below the root of what an archive has quarantined, oldest first. */
+/** Paths of an archive's quarantined files below the root, oldest first. */
 export const quarantineFiles = (root: string): string[] =>
   globSync('.oddslake/quarantine/generation-*.ndjson.gz', { cwd: root }).sort();
 
-/** The lines of all of it, in the order of its publishes. */
+/** The lines of all quarantined files, in the order of their publishes. */
 export const quarantineLines = (root: string): string[] =>
   quarantineFiles(root).flatMap((path) => {
     const text = gunzipSync(readFileSync(join(root, path))).toString();

@@ -4,14 +4,14 @@ import { expect, test } from 'vitest';
 const folder = new URL('ends', import.meta.url).pathname;
 const vitest = new URL('../../node_modules/vitest/vitest.mjs', import.meta.url).pathname;
 
-/** A run of its own over test/harness/ends. */
+/** A separate run of the tests in test/harness/ends. */
 function play(args: readonly string[], env: Record<string, string> = {}) {
   const { CI: _, ...outside } = process.env;
   const all = [vitest, 'run', '--root', folder, ...args];
   return spawnSync(process.execPath, all, { cwd: folder, encoding: 'utf8', env: { ...outside, ...env } });
 }
 
-test('the end of a run lists skipped tests by reason, and the failures of time limits apart from wrong results', () => {
+test('the end of a run lists skipped tests by reason, and exceeded time limits apart from wrong results', () => {
   const { stdout, status } = play([]);
   expect(status).toBe(1);
   expect(stdout.trim()).toBe(
@@ -27,7 +27,7 @@ Of 3 failed tests, 2 reached a time limit and saw no wrong result: the machine i
   );
 });
 
-test('a skipped test fails the run in CI, and only there', () => {
+test('a skipped test fails the run in CI only', () => {
   const alone = play(['-t', 'a group|passes']);
   expect([alone.status, alone.stdout]).toEqual([0, expect.stringContaining('no such browser: 2 tests')]);
   const inCi = play(['-t', 'a group|passes'], { CI: 'true' });

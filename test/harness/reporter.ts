@@ -2,9 +2,9 @@ import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node';
 import { isTimeLimit } from './limits.ts';
 import './needs.ts';
 
-// The end of a run: which tests were skipped and why, and which failures are of a time limit alone.
+// The end of a run: which tests were skipped and why, and which failures only exceeded a time limit.
 
-/** In CI nothing may be skipped: what a test needs is installed there. */
+/** In CI no test may be skipped: all requirements are installed there. */
 const isStrict = process.env.CI !== undefined;
 
 export default class EndOfRun implements Reporter {

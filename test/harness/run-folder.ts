@@ -2,15 +2,14 @@ import { existsSync, globSync, mkdirSync, readFileSync, rmSync, statfsSync } fro
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-// Everything that one run of the tests leaves on disk is below two folders of its own: one in memory, one on disk. The
-// run removes them at its end and ends the processes that still use them. A run that was killed could not: the next one
-// does it in its place.
+// A run of the tests writes only below two folders of its own: one in memory, one on disk. At its end it removes them
+// and ends the processes that still use them. If a run was killed, the next one cleans up after it.
 
-/** The environment variable by which threads and child processes find the folders of their run. */
+/** Environment variable with which threads and child processes find the folders of their run. */
 export const runVariable = 'TEST_RUN';
 
 const memory = '/dev/shm';
-/** What the tests of two processes hold at one time, with room, in bytes. A container may have 64 MB there. */
+/** Maximum space that the tests of two processes need, in bytes, with a margin. A container may have 64 MB there. */
 const bytesMin = 2 ** 31;
 
 function hasRoom(): boolean {
@@ -23,16 +22,16 @@ const prefix = 'oddslake-tests-';
 const disk = process.env.TEST_DISK ?? tmpdir();
 const bases = [...new Set([hasRoom() ? memory : disk, disk])];
 
-/** The folders of a run, by the process ID of its main process: in memory where it has room, and on disk. */
+/** The folders of a run, by the process ID of its main process: in memory if there is space, and on disk. */
 export const runFolders = (pid: number | string): { readonly memory: string; readonly disk: string } => ({
   memory: join(bases[0]!, `${prefix}${pid}`),
   disk: join(disk, `${prefix}${pid}`),
 });
 
-/** Where Node keeps compiled code from run to run: threads and processes of tests start in two thirds of the time. */
+/** Compile cache of Node, shared between runs: threads and processes of tests start in two thirds of the time. */
 export const compileCache: string = new URL('../../node_modules/.cache/oddslake-tests', import.meta.url).pathname;
 
-/** The environment of a run's tests: temporary files go into its folder, and what they start carries its name. */
+/** Environment of a run's tests: temporary files go into its folder, and child processes inherit its name. */
 export const runEnvironment = (pid: number): Record<string, string> => ({
   [runVariable]: `${pid}`,
   TEST_DISK: disk,
@@ -47,13 +46,13 @@ export default function setup(): () => void {
   return () => removeRun(process.pid);
 }
 
-/** Process IDs of the runs whose folders are there. */
+/** Process IDs of the runs that have folders. */
 function otherRuns(): number[] {
   const names = bases.flatMap((base) => globSync(`${prefix}*`, { cwd: base })).map((path) => basename(path));
   return [...new Set(names.map((name) => Number(name.slice(prefix.length))))].filter((pid) => pid > 0);
 }
 
-/** Whether a process of this ID runs tests now. Where that cannot be seen, any process of this ID counts. */
+/** Whether a process with this ID runs tests now. If that cannot be determined, any process with this ID counts. */
 function isTestRun(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -64,8 +63,8 @@ function isTestRun(pid: number): boolean {
 }
 
 /**
- * Ends what a run has left running (on Linux, where it can be told by its environment and arguments), removes its folders.
- * Vitest ends its own workers, which are children of this process and wait to be asked.
+ * Ends the processes that a run left behind (on Linux, where environment and arguments identify them) and removes its
+ * folders. Vitest ends its own workers, which are direct children of this process.
  */
 function removeRun(pid: number): void {
   const folders = Object.values(runFolders(pid));
@@ -79,18 +78,18 @@ function removeRun(pid: number): void {
   for (const path of folders) rmSync(path, { recursive: true, force: true, maxRetries: 3 });
 }
 
-/** The process ID of the parent: the second field behind the name, which stands in brackets and may hold any others. */
+/** The parent's process ID: the second field after the name, which is in brackets and may contain any characters. */
 const parentOf = (pid: number): number => Number(/.*\) \S (\d+)/s.exec(readProc(pid, 'stat') ?? '')?.[1]);
 
 function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // Already exited.
   }
 }
 
-/** Null where the process has ended, or belongs to somebody else. */
+/** Null if the process has exited or belongs to another user. */
 function readProc(pid: number, name: string): string | null {
   try {
     return readFileSync(`/proc/${pid}/${name}`, 'utf8');

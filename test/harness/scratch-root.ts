@@ -3,5 +3,8 @@ import { runFolders, runVariable } from './run-folder.ts';
 
 const run = process.env[runVariable];
 
-/** Where tests keep archives: in memory where it has room, for syncs are free there, and no test here cuts the power. */
+/**
+ * Root folder of test archives: in memory if there is space, because syncs are free there and no test here simulates a
+ * power loss.
+ */
 export const scratchRoot: string = run === undefined ? tmpdir() : runFolders(run).memory;

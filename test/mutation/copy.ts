@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, unlinkSync, wri
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-// A copy of the project in which one line at a time is changed, and the tests that have to see it.
+// Mutation testing in a copy of the project: one change at a time, and the tests that have to fail.
 
 export interface Mutant {
   readonly file: string;
@@ -13,12 +13,19 @@ export interface Mutant {
   readonly after: string;
 }
 
+/** A rule of the source broken on purpose. */
+export interface SourceBreak {
+  readonly name: string;
+  /** `before` occurs exactly once in `file`. */
+  readonly edits: readonly (readonly [file: string, before: string, after: string])[];
+}
+
 export const root = new URL('../..', import.meta.url).pathname;
 
-/** Several times what the longest of the commands takes. */
+/** Several times the duration of the longest command. */
 const secondsMax = 1800;
 
-/** Calls `work` with a copy of the project, which is removed afterwards. */
+/** Calls `work` with a copy of the project and removes the copy afterwards. */
 export async function withCopy<T>(work: (copy: string) => Promise<T> | T): Promise<T> {
   const copy = mkdtempSync(join(tmpdir(), 'oddslake-mutants-'));
   try {
@@ -32,7 +39,7 @@ export async function withCopy<T>(work: (copy: string) => Promise<T> | T): Promi
   }
 }
 
-/** Which of the calls of vitest fails first with this line changed, and by which test; null where all pass. */
+/** The first vitest call that fails with the mutated line: its index and the failing test. Null if all calls pass. */
 export function caughtBy(mutant: Mutant, copy: string, calls: readonly (readonly string[])[]): [number, string] | null {
   const path = join(copy, mutant.file);
   const text = readFileSync(path, 'utf8');
@@ -42,7 +49,7 @@ export function caughtBy(mutant: Mutant, copy: string, calls: readonly (readonly
   try {
     for (const [at, args] of calls.entries()) {
       const env = { ...process.env, SEED: process.env.SEED || '20261120' };
-      // A mutant may go round for ever; timeout(1) ends the workers of vitest too, which would outlive it.
+      // A mutant may loop forever. timeout(1) also ends the vitest workers, which would otherwise keep running.
       const bounded = [
         '--kill-after=5',
         String(secondsMax),
@@ -50,11 +57,32 @@ export function caughtBy(mutant: Mutant, copy: string, calls: readonly (readonly
         ...args,
         '--bail=1',
       ];
-      const ended = spawnSync('timeout', bounded, { cwd: copy, encoding: 'utf8', env, maxBuffer: 2 ** 28 });
-      if (ended.status !== 0) return [at, /FAIL\s+(.*)/.exec(ended.stdout + ended.stderr)?.[1] ?? 'the run itself'];
+      const result = spawnSync('timeout', bounded, { cwd: copy, encoding: 'utf8', env, maxBuffer: 2 ** 28 });
+      if (result.status !== 0) return [at, /FAIL\s+(.*)/.exec(result.stdout + result.stderr)?.[1] ?? 'the run itself'];
     }
     return null;
   } finally {
     writeFileSync(path, text);
+  }
+}
+
+/** Calls `work` while the break is applied to the copy. */
+export function withBreak<T>({ edits }: SourceBreak, copy: string, work: () => T): T {
+  const originals = new Map<string, string>();
+  try {
+    for (const [file, before, after] of edits) {
+      const path = join(copy, file);
+      const text = readFileSync(path, 'utf8');
+      const occurrences = text.split(before).length - 1;
+      if (occurrences !== 1) throw new Error(`${file} contains ${occurrences} times, not once: ${before}`);
+      if (!originals.has(path)) originals.set(path, text);
+      writeFileSync(
+        path,
+        text.replace(before, () => after),
+      );
+    }
+    return work();
+  } finally {
+    for (const [path, text] of originals) writeFileSync(path, text);
   }
 }

@@ -1,7 +1,8 @@
 /**
- * Puts faults into src at random places, one at a time, and reports which tests see each: those of `make test`, or only
- * the rest of `make check` (without torture and readers). Of both it runs the files that import the changed one, and the
- * end-to-end path. Run: node test/mutation/drawn-faults.ts; DRAW=1 and FAULTS=20 draw them, LIST=1 only lists them.
+ * Applies mutations to random places in src, one at a time, and reports which tests detect each: those of `make test`,
+ * or only the rest of `make check` (without torture and readers). Of both it runs the files that import the mutated
+ * one, and the end-to-end path. Run: node test/mutation/drawn-faults.ts; DRAW=1 is the seed, FAULTS=20 the number,
+ * LIST=1 only lists them.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
@@ -12,7 +13,7 @@ import { caughtBy, type Mutant, root, withCopy } from './copy.ts';
 const seed = Number(process.env.DRAW || 1);
 const count = Number(process.env.FAULTS || 20);
 
-/** What is written in place of what; `$1` and so on as in String.replace. */
+/** Replacements; `$1` and so on as in String.replace. */
 const changes: readonly (readonly [RegExp, string])[] = [
   ...([
     [/ === /, ' !== '],
@@ -44,7 +45,7 @@ const changes: readonly (readonly [RegExp, string])[] = [
   [/^\s*(?:await |void )?[\w.]+\(.*\);$/, ''],
 ];
 
-/** Whether a place in a line is code: neither in a comment nor in a string, as far as a line shows. */
+/** Whether a position in a line is code: neither a comment nor a string, as far as one line shows. */
 const isCode = (line: string, at: number): boolean =>
   !/^\s*(\/?\*|\/\/|import\b|export (type|interface)|readonly )/.test(line) &&
   !line.slice(0, at).includes('// ') &&
@@ -55,11 +56,11 @@ function mutantsOf(file: string): Mutant[] {
   const lines = text.split('\n');
   const plain = stripTypeScriptTypes(text).split('\n');
   return lines.flatMap((before, i) =>
-    changes.flatMap(([what, by]): Mutant[] => {
-      const at = before.search(what);
-      // What stripping takes out is types alone.
-      if (at < 0 || !isCode(before, at) || plain[i]!.search(what) !== at) return [];
-      const after = before.replace(what, by);
+    changes.flatMap(([pattern, replacement]): Mutant[] => {
+      const at = before.search(pattern);
+      // Type stripping removes only types.
+      if (at < 0 || !isCode(before, at) || plain[i]!.search(pattern) !== at) return [];
+      const after = before.replace(pattern, replacement);
       return isProgram(lines.with(i, after).join('\n')) ? [{ file, line: i + 1, before, after }] : [];
     }),
   );
@@ -76,9 +77,9 @@ function isProgram(text: string): boolean {
 
 const draw = drawFrom(seed);
 const files = globSync('{src,jobs}/**/*.ts', { cwd: root })
-  .filter((file) => !file.includes('/client/'))
+  .filter((file) => !file.includes('/web/client/'))
   .sort();
-// By lines of source, not by files: a long file has more to be wrong.
+// Weighted by lines, because a longer file has more places for faults.
 const weighted = files.flatMap(
   (file) => Array(readFileSync(join(root, file), 'utf8').split('\n').length).fill(file) as string[],
 );
@@ -98,10 +99,10 @@ else
     const seen = new Map<string, number>();
     for (const [n, mutant] of mutants.entries()) {
       const related = (project: string): string[] => ['related', '--run', mutant.file, '--project', project];
-      const by = caughtBy(mutant, copy, [related('quick'), ['run', 'test/e2e/path.test.ts'], related('long')]);
-      const verdict = by === null ? 'not seen' : names[by[0]]!;
+      const caught = caughtBy(mutant, copy, [related('quick'), ['run', 'test/e2e/path.test.ts'], related('long')]);
+      const verdict = caught === null ? 'not detected' : names[caught[0]]!;
       seen.set(verdict, (seen.get(verdict) ?? 0) + 1);
-      console.log(`${n + 1}/${count} ${told(mutant)}\n    ${verdict}${by === null ? '' : `: ${by[1]}`}`);
+      console.log(`${n + 1}/${count} ${told(mutant)}\n    ${verdict}${caught === null ? '' : `: ${caught[1]}`}`);
     }
     console.log([...seen].map(([verdict, times]) => `${times} ${verdict}`).join(', '));
   });

@@ -1,20 +1,20 @@
 import { globSync, readFileSync } from 'node:fs';
 import { drawFrom } from '../faults/draw.ts';
 
-// Mutation testing of ROOM, one of those that must not be wrong, by the tests of the same room alone: SEED and LINES draw
-// the lines that are changed; LINES=0 takes all, ONLY=merge those of files named so. See docs/RELIABILITY.md.
+// Mutation testing of one folder, ROOM, with the tests of the same folder only. SEED and LINES select the mutated
+// lines; LINES=0 takes all, ONLY=merge those of files with that name. See docs/RELIABILITY.md.
 
-// As in vitest.config.ts; its threads have the zone of the process that starts them.
+// As in vitest.config.ts; threads have the time zone of the process that starts them.
 process.env.TZ = 'America/St_Johns';
 
-const room = process.env.ROOM || 'core';
+const room = process.env.ROOM || 'base';
 const lines = Number(process.env.LINES || 60);
 const seed = Number(process.env.SEED || 1);
 
 const files = globSync(`src/${room}/**/*.ts`)
   .filter((file) => file.includes(process.env.ONLY || ''))
   .sort();
-/** Lines that may do something: no comment, import, type or bracket alone. */
+/** Lines that may have an effect: no comments, imports, types or lone brackets. */
 const live = files.flatMap((file) =>
   readFileSync(file, 'utf8')
     .split('\n')
@@ -35,9 +35,9 @@ export default {
   mutate: [...new Set(drawn)].sort(),
   coverageAnalysis: 'perTest',
   concurrency: Number(process.env.WORKERS || 2),
-  // Our compiler writes nothing: there is nothing to look up in its settings.
+  // The compiler writes no output, so its settings do not matter.
   tsconfigFile: 'none.json',
-  // What a message says is not judged here.
+  // Texts of messages are not mutated.
   mutator: { excludedMutations: ['StringLiteral', 'Regex'] },
   timeoutMS: 20_000,
   dryRunTimeoutMinutes: 20,

@@ -1,4 +1,4 @@
-"""Archives to read, made by the real program. Each is made once, into a folder that is new."""
+"""Test archives, built by the real program. Each is built once, into a new folder."""
 
 import json
 import os
@@ -35,12 +35,12 @@ class Archive:
 
 
 def oddslake(*args: str) -> str:
-    """Runs the program with none of the user's settings; what it says. Exit code 4 tells of what the upstream lost."""
+    """Runs the program without the user's settings; returns its output. Exit code 4 means that the upstream lost data."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("ODDSLAKE_")}
     command = [ROOT / "bin" / "oddslake", *args]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     if done.returncode not in (0, 4):
-        raise RuntimeError(f"oddslake {' '.join(args)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+        raise RuntimeError(f"oddslake {' '.join(args)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout
 
 
@@ -51,12 +51,12 @@ def make_nights(root: Path) -> Archive:
 
 
 def make_demo(root: Path) -> Archive:
-    """What `make run` leaves."""
+    """The archive of `make run`."""
     oddslake("demo", "--output", str(root), "--no-progress")
     return Archive(root)
 
 
-# Names that need quotes, that sort otherwise by UTF-16, that are long, that look like numbers.
+# Names that need quotes, sort differently by UTF-16, are long, or look like numbers.
 ODD_SYMBOLS = [
     *("γ 😀", "\ufb01 high", 'b,"eta"', "KX.DOT-26?", "7" * 78),
     *("0123", " ends with a space ", "it's", "NULL"),
@@ -74,7 +74,7 @@ def odd_ticks() -> list[tuple[str, int, float]]:
 
 
 def add_odd(published: Archive, root: Path) -> Archive:
-    """A copy, and another publish into one of its days: symbols with odd names, one of them in two markets."""
+    """A copy with another publish into one of its days: symbols with odd names, one of them in two markets."""
     shutil.copytree(published.root, root)
     archive, work = Archive(root), root.parent
     ticks = [json.dumps({"symbol": s, "t": t, "p": p}) for s, t, p in odd_ticks()]
@@ -82,28 +82,28 @@ def add_odd(published: Archive, root: Path) -> Archive:
     covers = f"{ODD_DAY}..{ODD_DAY + DAY_MS}"
     output = ("--output", str(archive.root), "--no-progress", "--set", OUR_NAME)
     oddslake("import", str(work / "odd.ndjson"), "--covers", covers, *output)
-    doubted = {"symbol": ODD_SYMBOLS[0], "question": "Two at once? 😀", "category": "weather"}
+    ambiguous = {"symbol": ODD_SYMBOLS[0], "question": "Two at once? 😀", "category": "weather"}
     markets = [
-        {**doubted, "canonical_id": "odd-a", "confidence": 0.4},
-        {**doubted, "canonical_id": "odd-b", "confidence": 0.9},
+        {**ambiguous, "canonical_id": "odd-a", "confidence": 0.4},
+        {**ambiguous, "canonical_id": "odd-b", "confidence": 0.9},
         {"symbol": ODD_SYMBOLS[2], "canonical_id": "odd-c", "question": 'He said "no"\nand left'},
     ]
     (work / "markets.ndjson").write_text("".join(f"{json.dumps(market)}\n" for market in markets))
-    # It is known from the moment that the file was written.
+    # The modification time is the observation time.
     os.utime(work / "markets.ndjson", (ODD_DAY / 1000 + 7200, ODD_DAY / 1000 + 7200))
     oddslake("import", str(work / "markets.ndjson"), "--dataset", "markets", *output)
     return Archive(root)
 
 
 def recording() -> tuple[Path, Path] | None:
-    """The recording beside the project, where it is."""
+    """The recording next to the project, if there is one."""
     folder = ROOT.parent / "shared" / "data"
     found = [next(folder.glob(f"*-{kind}.parquet"), None) for kind in ("ticks", "markets")]
     return (found[0], found[1]) if all(found) else None
 
 
 def make_recording(root: Path) -> Archive:
-    """Four million real ticks, and their markets."""
+    """Four million real ticks and their markets."""
     ticks, markets = recording()
     output = ("--output", str(root), "--no-progress", "--set", "source.name=recording")
     oddslake("import", str(ticks), "--tz", "UTC", "--covers", "2026-07-11..2026-07-12T03:58:48Z", *output)
@@ -113,9 +113,9 @@ def make_recording(root: Path) -> Archive:
 
 
 def only_day(archive: Archive, day: str, root: Path) -> Archive:
-    """A copy in which every file of ticks of another day is unreadable: whoever opens one fails."""
+    """A copy in which the tick files of all other days are unreadable, so that opening one fails."""
     shutil.copytree(archive.root, root, ignore=shutil.ignore_patterns(".oddslake"))
     for file in archive.files("ticks"):
         if file["date"] != day:
-            (root / file["path"]).write_bytes(b"nothing that any reader takes for Parquet")
+            (root / file["path"]).write_bytes(b"not a Parquet file")
     return Archive(root)

@@ -1,4 +1,4 @@
-"""One form for what five tools read, so that it can be compared: rows in the order of their key, times as numbers."""
+"""A canonical form of tables from five tools, to compare them: rows in key order, times as numbers."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,18 +18,18 @@ TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 def milliseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times of any unit as milliseconds since 1970; loses nothing or fails. One without a zone is refused."""
+    """Converts times of any unit to milliseconds since 1970, without loss. Rejects times without a zone."""
     if column.type.tz is None:
         raise TypeError(f"a time without a zone: {column.type}")
     return column.cast(pa.timestamp("ms", "UTC"), safe=True).cast(pa.int64())
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column without the tool's own dress: dictionaries, large strings, units."""
+    """Removes tool-specific types from a column: dictionaries, large strings, time units."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if column.null_count == len(column):
-        return pa.chunked_array([pa.nulls(len(column))])  # what it would be of, tools tell in different ways
+        return pa.chunked_array([pa.nulls(len(column))])  # tools give different types to it
     if pa.types.is_timestamp(column.type):
         return milliseconds(column)
     if pa.types.is_date(column.type):
@@ -46,32 +46,32 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def without_nan(column: pa.ChunkedArray, to: float | None) -> pa.ChunkedArray:
-    """NaN is not equal to itself. pandas has no other sign for nothing, so it is that where a column may be null."""
+    """Replaces NaN, which is not equal to itself. pandas uses NaN for nulls, so it becomes null in nullable columns."""
     return pc.if_else(pc.fill_null(pc.is_nan(column), False), pa.scalar(to, pa.float64()), column)
 
 
 def canonical(table: pa.Table, dataset: str) -> pa.Table:
-    """All columns of a dataset and `date`, in the order of its key, then of date. Fails where a column is missing."""
-    told = DATASETS[dataset]
+    """All columns of a dataset and `date`, in key order, then by date. Fails if a column is missing."""
+    schema = DATASETS[dataset]
     columns = {}
-    for name, kind, may_be_null in told.columns:
+    for name, kind, may_be_null in schema.columns:
         column = plain(table[name])
         if kind.startswith("int") and may_be_null and pa.types.is_floating(column.type):
-            # pandas holds whole numbers of which some are missing as doubles, NaN where one is.
+            # pandas stores integers with nulls as doubles, with NaN for null.
             column = without_nan(column, None)
         column = column.cast(ARROW[kind])
         columns[name] = without_nan(column, None if may_be_null else -9.0) if kind == "double" else column
-    if told.has_days:
+    if schema.has_days:
         columns["date"] = plain(table["date"])
-    return in_order(pa.table(columns), told)
+    return in_order(pa.table(columns), schema)
 
 
-def in_order(table: pa.Table, told: Dataset) -> pa.Table:
-    return table.sort_by([(name, "ascending") for name in told.key]).combine_chunks()
+def in_order(table: pa.Table, schema: Dataset) -> pa.Table:
+    return table.sort_by([(name, "ascending") for name in schema.key]).combine_chunks()
 
 
 def loose(table: pa.Table) -> pa.Table:
-    """A result of any columns: by name, rows in the order of its key, doubles to 12 digits, as sums may differ."""
+    """A table with any columns: by name, rows in key order, doubles to 12 digits, as sums may differ."""
     columns = {name: plain(table[name]) for name in sorted(table.column_names)}
     for name, column in columns.items():
         if pa.types.is_floating(column.type):
@@ -81,7 +81,7 @@ def loose(table: pa.Table) -> pa.Table:
 
 
 def differences(ours: pa.Table, theirs: pa.Table) -> list[str]:
-    """What differs of two tables, in words: nothing where they hold the same."""
+    """Describes the differences between two tables; empty if they are equal."""
     if ours.column_names != theirs.column_names:
         return [f"columns {ours.column_names} and {theirs.column_names}"]
     if ours.num_rows != theirs.num_rows:

@@ -1,4 +1,4 @@
-"""What the tests share: archives, made once, and the tools."""
+"""Shared fixtures: archives, built once, and the tools."""
 
 import os
 import shutil
@@ -20,21 +20,21 @@ TOOLS = {
 
 
 def java_missing() -> str | None:
-    """Why Spark cannot run here, in a sentence; None where it can."""
+    """Why Spark cannot run here; None if it can."""
     java = f"{os.environ['JAVA_HOME']}/bin/java" if os.environ.get("JAVA_HOME") else shutil.which("java")
     if java is None:
-        return "Spark needs Java 17 or newer, and there is no java here (Debian: apt-get install default-jre-headless)"
+        return "Spark needs Java 17 or newer, and java is not installed (Debian: apt-get install default-jre-headless)"
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60).stderr
-        version = int(told.split('"')[1].split(".")[0])
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60).stderr
+        version = int(output.split('"')[1].split(".")[0])
     except (OSError, IndexError, ValueError) as error:
-        return f"Spark needs Java 17 or newer, and {java} does not say its version: {error}"
+        return f"Spark needs Java 17 or newer, and {java} does not print its version: {error}"
     return None if version >= 17 else f"Spark needs Java 17 or newer, and {java} is {version}"
 
 
 @pytest.fixture(scope="session")
 def spark():
-    """Spark on two workers. Without Java this is a failure in CI, and a reason to leave its tests out elsewhere."""
+    """Spark on two workers. Without Java its tests fail in CI and are skipped elsewhere."""
     missing = java_missing()
     if missing is not None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
@@ -45,7 +45,7 @@ def spark():
 
 @pytest.fixture(params=TOOLS)
 def tool(request):
-    """Each of the five in its turn."""
+    """Each of the five tools."""
     if request.param == "spark":
         request.getfixturevalue("spark")
     return TOOLS[request.param]
@@ -53,7 +53,7 @@ def tool(request):
 
 @pytest.fixture(scope="session")
 def work(tmp_path_factory) -> Path:
-    """Where archives are made; READERS_ARCHIVES names a folder that keeps them, for who works on the tests."""
+    """Folder of the test archives; READERS_ARCHIVES names one that is kept between runs."""
     kept = os.environ.get("READERS_ARCHIVES")
     return Path(kept).resolve() if kept else tmp_path_factory.mktemp("archives")
 
@@ -69,7 +69,7 @@ def nights(work) -> Archive:
 
 @pytest.fixture(scope="session")
 def lake(work, nights) -> Archive:
-    """The nights, and a second publish into one of their days: symbols with odd names."""
+    """The nights with a second publish into one of their days: symbols with odd names."""
     return made(work / "lake", lambda root: archives.add_odd(nights, root))
 
 
@@ -81,11 +81,11 @@ def demo(work) -> Archive:
 @pytest.fixture(scope="session")
 def recorded(work) -> Archive:
     if archives.recording() is None:
-        pytest.skip("there is no recording beside the project: ../shared/data/*-ticks.parquet")
+        pytest.skip("no recording next to the project: ../shared/data/*-ticks.parquet")
     return made(work / "recorded", archives.make_recording)
 
 
 @pytest.fixture(params=["lake", "demo", "recorded"])
 def archive(request) -> Archive:
-    """Each archive in its turn."""
+    """Each of the archives."""
     return request.getfixturevalue(request.param)

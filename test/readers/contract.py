@@ -1,4 +1,4 @@
-"""What the archive promises of its files: columns, types, keys. Written down a second time, so that a change shows."""
+"""The documented columns, types and keys of the archive's files. An independent copy, so that changes are noticed."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ CANDLES = "symbol:string t:timestamp open:double high:double low:double close:do
 
 @dataclass(frozen=True)
 class Dataset:
-    """Columns as (name, type, may be null), and which of them tell the first and the last moment of a row.
+    """Columns as (name, type, may be null), and the columns with the first and the last time of a row.
 
-    `shift` is added to the last, in milliseconds, where that is an end that is excluded.
+    `shift`, in milliseconds, is added to the last time: -1 if that column is an excluded end.
     """
 
     columns: tuple[tuple[str, str, bool], ...]
@@ -26,8 +26,8 @@ class Dataset:
 
 def dataset(columns: str, key: str, first: str, last: str, shift: int = 0, has_days: bool = True) -> Dataset:
     parsed = (column.split(":") for column in columns.split())
-    told = tuple((name, kind.rstrip("?"), kind.endswith("?")) for name, kind in parsed)
-    return Dataset(told, tuple(key.split()), first, last, shift, has_days)
+    typed = tuple((name, kind.rstrip("?"), kind.endswith("?")) for name, kind in parsed)
+    return Dataset(typed, tuple(key.split()), first, last, shift, has_days)
 
 
 DATASETS = {

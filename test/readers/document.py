@@ -1,4 +1,4 @@
-"""docs/for-data-scientists.md as programs: its blocks of Python, by tool, in their order."""
+"""The Python blocks of docs/for-data-scientists.md as programs, by tool and in order."""
 
 import re
 
@@ -9,7 +9,7 @@ TOOLS = ("pandas", "polars", "DuckDB", "PyArrow", "Spark")
 
 
 def blocks() -> list[tuple[str, str, str]]:
-    """(section, tool, code); the tool stands in the first line."""
+    """(section, tool, code); the first line of a block names the tool."""
     found, section = [], ""
     pattern = re.compile(r"^## ([^\n]*)$|^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
     for heading, code in pattern.findall(PATH.read_text()):
@@ -21,14 +21,14 @@ def blocks() -> list[tuple[str, str, str]]:
 
 
 def program(tool: str) -> list[tuple[str, str]]:
-    """(section, code) of one tool, with what is for every tool."""
+    """(section, code) of one tool, with the blocks for every tool."""
     return [(section, code) for section, named, code in blocks() if named in (tool, "every tool")]
 
 
 def run(tool: str) -> dict:
-    """Runs all blocks of a tool one after the other, in the present folder, an archive's; the names that they leave."""
+    """Runs all blocks of a tool in order, in the current folder, which is an archive; returns their variables."""
     names: dict = {}
     for section, code in program(tool):
-        # Names the section where it fails.
+        # A traceback names the section.
         exec(compile(code, f"{PATH.name}: {section or 'start'}, {tool}", "exec"), names)
     return names

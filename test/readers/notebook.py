@@ -1,7 +1,7 @@
-"""The notebook, run on an archive. As a program it keeps the outputs: .venv/bin/python notebook.py ARCHIVE
+"""Runs the notebook on an archive. As a program it stores the outputs: .venv/bin/python notebook.py ARCHIVE
 
-An archive of docs/notebooks/nights is the same each time, and so is what is printed: the tests can tell whether
-the outputs that are kept are those of the cells.
+An archive of docs/notebooks/nights is always the same, and so are the outputs: the tests compare the stored outputs
+with those of a run.
 """
 
 import os
@@ -23,23 +23,23 @@ def read() -> nbformat.NotebookNode:
 
 
 def execute(archive) -> nbformat.NotebookNode:
-    """Every cell in turn, in a kernel of this environment; fails at the first that does."""
+    """Runs every cell in a kernel of this environment; fails at the first error."""
     notebook = read()
     os.environ["ODDSLAKE_OUTPUT"] = str(archive)
     folder = {"metadata": {"path": str(PATH.parent)}}
     NotebookClient(notebook, timeout=600, record_timing=False, resources=folder).execute()
-    # The kernel adds what this machine's Python is.
+    # The kernel adds the Python version of this machine.
     notebook.metadata = METADATA
     for cell in notebook.cells:
         cell.metadata = {}
         if cell.cell_type == "code":
-            # What libraries tell about themselves and the machine.
+            # Messages of libraries about themselves and the machine.
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
     return notebook
 
 
 def printed(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
-    """(code, what it says as text), cell by cell."""
+    """(code, text output) of each cell."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return [(cell.source, "".join(text(output) for output in cell.outputs)) for cell in cells]
 

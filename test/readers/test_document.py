@@ -1,4 +1,4 @@
-"""docs/for-data-scientists.md: every block runs, and all tools return the same rows."""
+"""docs/for-data-scientists.md: every block runs, and all tools give the same results."""
 
 import bisect
 import csv
@@ -19,7 +19,7 @@ RESULTS = ("one_day", "joined", "returns", "days", "candles", "curve")
 
 
 def arrow(result) -> pa.Table:
-    """Converts the table of any tool."""
+    """Converts a table of any tool."""
     if isinstance(result, pa.Table):
         return result
     for name in ("to_arrow", "to_arrow_table", "toArrow"):
@@ -32,7 +32,7 @@ _results: dict = {}
 
 
 def results(tool: str, archive, request) -> dict[str, pa.Table]:
-    """What the blocks of a tool give on an archive; run once."""
+    """The results of a tool's blocks on an archive; run once."""
     at = (tool, archive.root)
     if at not in _results:
         if tool == "Spark":
@@ -64,7 +64,7 @@ def test_each_section_has_a_block_for_each_tool():
 
 @pytest.mark.parametrize("result", RESULTS)
 @pytest.mark.parametrize("tool", document.TOOLS)
-def test_every_tool_gives_the_same(archive, tool, result, request):
+def test_all_tools_give_the_same_result(archive, tool, result, request):
     ours = results("pandas", archive, request)[result]
     theirs = results(tool, archive, request)[result]
     assert ours.num_rows > 0 or archive.root.name == "demo"
@@ -72,15 +72,15 @@ def test_every_tool_gives_the_same(archive, tool, result, request):
 
 
 @pytest.mark.parametrize("tool", document.TOOLS)
-def test_the_asof_join_neither_loses_nor_multiplies_a_tick(archive, tool, request):
+def test_the_asof_join_keeps_every_tick_once(archive, tool, request):
     joined = results(tool, archive, request)["joined"]
     assert joined.num_rows == archive.rows("ticks")
     keys = joined.group_by(["symbol", "t"]).aggregate([([], "count_all")])
     assert keys.num_rows == archive.rows("ticks")
 
 
-def test_the_asof_join_takes_the_latest_state_by_the_time_of_the_tick(lake, request):
-    """Found by hand, for the first of the tools; the others give the same."""
+def test_the_asof_join_takes_the_latest_state_at_the_time_of_the_tick(lake, request):
+    """Computed independently, for the first tool; the others give the same result."""
     states = states_of(lake)
     names = ("canonical_id", "is_active", "confidence", "first_seen", "last_seen", "outcome")
     joined = results("pandas", lake, request)["joined"]
@@ -92,13 +92,13 @@ def test_the_asof_join_takes_the_latest_state_by_the_time_of_the_tick(lake, requ
         assert found == expected, (symbol, t)
         known += at >= 0
         between += at >= 0 and t > rows[at]["last_seen"]
-    # Both happen: ticks from before the first poll, kept with nulls, and ticks between two polls.
+    # There are ticks before the first poll, kept with nulls, and ticks between two polls.
     assert 0.2 < known / joined.num_rows < 0.95
     assert between > 0.1 * joined.num_rows
 
 
 def states_of(archive) -> dict:
-    """By hand: the states of each symbol in the order of time, one market a day."""
+    """The states of each symbol by time, one market a day, computed independently."""
     rows = loose(ds.dataset(archive.folder("markets"), partitioning="hive").to_table()).to_pylist()
     best: dict = {}
     for row in rows:
@@ -114,15 +114,15 @@ def states_of(archive) -> dict:
     return {symbol: ([row["first_seen"] for row in known], known) for symbol, known in by_symbol.items()}
 
 
-def test_a_symbol_in_two_markets_has_the_one_of_the_greater_confidence(lake, request):
+def test_a_symbol_in_two_markets_gets_the_one_with_higher_confidence(lake, request):
     for tool in document.TOOLS:
         joined = results(tool, lake, request)["joined"]
         odd = joined.filter(pc.equal(joined["symbol"], archives.ODD_SYMBOLS[0]))
         assert odd["canonical_id"].to_pylist() == [None] * 2 + ["odd-b"] * 5, tool
 
 
-def test_what_is_wrong_with_the_other_joins_is_as_the_page_says(lake):
-    """On the symbol alone ticks multiply, and between first_seen and last_seen they are lost."""
+def test_the_other_joins_fail_as_the_page_says(lake):
+    """A join on the symbol alone multiplies ticks; one between first_seen and last_seen loses ticks."""
 
     def count(condition: str) -> int:
         ((rows,),) = sql(lake, f"SELECT count(*) FROM ticks AS k JOIN markets AS m ON {condition}")
@@ -134,25 +134,25 @@ def test_what_is_wrong_with_the_other_joins_is_as_the_page_says(lake):
 
 
 def sql(archive, query: str) -> list[list[str]]:
-    """Rows of the program's own SQL."""
-    told = archives.oddslake("sql", "--output", str(archive.root), "--format", "csv", query)
-    return list(csv.reader(io.StringIO(told)))[1:]
+    """Rows of `oddslake sql`."""
+    output = archives.oddslake("sql", "--output", str(archive.root), "--format", "csv", query)
+    return list(csv.reader(io.StringIO(output)))[1:]
 
 
-def test_duckdbs_own_writing_of_a_view_gives_what_the_view_gives(lake, monkeypatch):
+def test_duckdb_queries_without_views_give_the_results_of_the_views(lake, monkeypatch):
     monkeypatch.chdir(lake.root)
     names = document.run("DuckDB")
     assert differences(loose(arrow(names["same"])), loose(arrow(names["joined"]))) == []
     assert differences(loose(arrow(names["by_hand"])), loose(arrow(names["candles"]))) == []
 
 
-def test_candles_from_ticks_are_those_that_are_published(archive, request):
-    wanted = ["symbol", "t", "open", "high", "low", "close", "ticks"]
-    published = ds.dataset(archive.folder("candles_1h"), partitioning="hive").to_table(columns=wanted)
+def test_candles_from_ticks_equal_the_published_ones(archive, request):
+    columns = ["symbol", "t", "open", "high", "low", "close", "ticks"]
+    published = ds.dataset(archive.folder("candles_1h"), partitioning="hive").to_table(columns=columns)
     assert differences(results("pandas", archive, request)["candles"], loose(published)) == []
 
 
-def test_gaps_are_where_the_program_lists_gaps(lake, request):
+def test_holes_are_the_gaps_of_the_program(lake, request):
     gaps = defaultdict(list)
     for symbol, start, end in sql(lake, "SELECT symbol, epoch_ms(t_from), epoch_ms(t_to) FROM gaps"):
         gaps[symbol].append((int(start), int(end)))
@@ -168,7 +168,7 @@ def test_gaps_are_where_the_program_lists_gaps(lake, request):
     assert max(kinds["quiet"]) == 0
 
 
-def test_a_return_is_what_the_outcome_pays_less_the_price(lake, request):
+def test_a_return_is_the_outcome_minus_the_price(lake, request):
     returns = results("pandas", lake, request)["returns"].to_pylist()
     assert {row["outcome"] for row in returns} == {0.0, 1.0}
     assert all(abs(row["pnl"] - (row["outcome"] - row["close"])) < 1e-9 for row in returns)

@@ -1,4 +1,4 @@
-"""Every published file by itself, as PyArrow reads it: the ground that the tools are compared on."""
+"""Every published file alone, read by PyArrow: the reference for the tools."""
 
 import hashlib
 from datetime import date, timedelta
@@ -23,7 +23,7 @@ WORDS = {
 
 
 def word(kind: pa.DataType) -> str:
-    """A dictionary is none of the words: who reads plain strings must get plain strings."""
+    """The name of a type. A dictionary has none: strings must be plain strings."""
     return "strings" if pa.types.is_list(kind) and kind.value_type == pa.string() else WORDS.get(kind, str(kind))
 
 
@@ -37,14 +37,14 @@ def test_files_have_the_columns_and_types_of_the_contract(archive, dataset):
 def test_times_are_utc_milliseconds_in_the_file_itself(archive, dataset):
     for file in archive.files(dataset):
         schema = pq.ParquetFile(archive.root / file["path"]).schema
-        told = {schema.column(i).path: str(schema.column(i).logical_type) for i in range(len(schema))}
+        logical = {schema.column(i).path: str(schema.column(i).logical_type) for i in range(len(schema))}
         for name, kind, _ in DATASETS[dataset].columns:
             if kind == "timestamp":
-                assert "isAdjustedToUTC=true" in told[name], (file["path"], name, told)
-                assert "timeUnit=milliseconds" in told[name], (file["path"], name, told)
+                assert "isAdjustedToUTC=true" in logical[name], (file["path"], name, logical)
+                assert "timeUnit=milliseconds" in logical[name], (file["path"], name, logical)
 
 
-def test_files_are_byte_for_byte_those_of_the_manifest(archive, dataset):
+def test_files_match_the_manifest_byte_for_byte(archive, dataset):
     for file in archive.files(dataset):
         content = (archive.root / file["path"]).read_bytes()
         assert (len(content), hashlib.sha256(content).hexdigest()) == (file["bytes"], file["sha256"]), file["path"]
@@ -52,14 +52,14 @@ def test_files_are_byte_for_byte_those_of_the_manifest(archive, dataset):
     assert there == {file["path"] for file in archive.files(dataset)}
 
 
-def test_rows_stand_in_the_order_of_their_key_by_utf8_bytes(archive, dataset):
+def test_rows_are_in_key_order_by_utf8_bytes(archive, dataset):
     for file in archive.files(dataset):
         table = pq.ParquetFile(archive.root / file["path"]).read(columns=list(DATASETS[dataset].key))
         order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in DATASETS[dataset].key])
         assert order.equals(pa.array(range(table.num_rows), pa.uint64())), file["path"]
 
 
-def test_only_columns_that_may_be_null_have_nulls(archive, dataset):
+def test_only_nullable_columns_have_nulls(archive, dataset):
     for file in archive.files(dataset):
         table = pq.ParquetFile(archive.root / file["path"]).read()
         empty = {name for name in table.column_names if table[name].null_count > 0}

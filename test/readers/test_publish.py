@@ -1,4 +1,4 @@
-"""A publish replaces files under names that a program has read before: a fresh scan finds what is new."""
+"""A publish replaces files that a process has read before: a new scan finds the new rows."""
 
 import shutil
 
@@ -23,7 +23,7 @@ def publish(archive: Archive, tmp_path) -> None:
     archives.oddslake("import", str(tmp_path / "more.csv"), *output)
 
 
-def test_a_second_scan_in_the_same_program_sees_what_was_published_in_between(growing, tmp_path, tool):
+def test_a_second_scan_in_the_same_process_sees_a_publish(growing, tmp_path, tool):
     before = canonical(tool.table(growing.folder("ticks")), "ticks")
     publish(growing, tmp_path)
     after = canonical(tool.table(growing.folder("ticks")), "ticks")

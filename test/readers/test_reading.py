@@ -14,7 +14,7 @@ by_dataset = pytest.mark.parametrize("dataset", DATASETS)
 
 @pytest.fixture(autouse=True)
 def spark_is_slow(request):
-    """The demo has nothing for Spark that the other archives do not have."""
+    """The demo adds no case for Spark."""
     values = getattr(request.node, "callspec", None)
     if values and values.params.get("archive") == "demo" and values.params.get("tool") == "spark":
         pytest.skip("Spark reads the other archives")
@@ -26,8 +26,8 @@ def skip_without(archive, dataset):
 
 
 @cache
-def ground(archive, dataset) -> pa.Table:
-    """All rows, by the files that the manifest names, one by one."""
+def expected_rows(archive, dataset) -> pa.Table:
+    """All rows, read file by file from the manifest."""
     tables = []
     for file in archive.files(dataset):
         table = pq.ParquetFile(archive.root / file["path"]).read()
@@ -37,7 +37,7 @@ def ground(archive, dataset) -> pa.Table:
     return canonical(pa.concat_tables(tables), dataset)
 
 
-def test_every_dataset_is_in_the_archive_that_was_polled(lake):
+def test_the_polled_archive_has_every_dataset(lake):
     assert [name for name in DATASETS if lake.rows(name) == 0] == []
 
 
@@ -51,32 +51,32 @@ def test_files_were_replaced_by_later_publishes(lake):
 @by_dataset
 def test_columns_come_in_order_with_their_types(archive, tool, dataset):
     skip_without(archive, dataset)
-    told = [(name, kind) for name, kind, _ in DATASETS[dataset].columns]
+    expected = [(name, kind) for name, kind, _ in DATASETS[dataset].columns]
     date = [("date", "date")] if DATASETS[dataset].has_days else []
     found = tool.types(archive.folder(dataset))
     is_pandas = tool.__name__.endswith("pandas")
-    empty = nothing_but_null(archive, dataset) if is_pandas else set()
+    empty = only_null(archive, dataset) if is_pandas else set()
     if is_pandas:
-        told = [(name, "double" if name in integers_with_null(archive, dataset) else kind) for name, kind in told]
-    assert [(n, k) for n, k in found if n not in empty] == [(n, k) for n, k in told + date if n not in empty]
+        expected = [(name, "double" if name in integers_with_null(archive, dataset) else kind) for name, kind in expected]
+    assert [(n, k) for n, k in found if n not in empty] == [(n, k) for n, k in expected + date if n not in empty]
 
 
-def nothing_but_null(archive, dataset) -> set[str]:
-    """pandas cannot tell the type of a column of objects that are all missing."""
-    table = ground(archive, dataset)
+def only_null(archive, dataset) -> set[str]:
+    """pandas has no type for an object column of nulls only."""
+    table = expected_rows(archive, dataset)
     booleans = [name for name, kind, _ in DATASETS[dataset].columns if kind == "boolean"]
     return {name for name in booleans if table[name].null_count == len(table)}
 
 
 def integers_with_null(archive, dataset) -> set[str]:
-    """pandas reads whole numbers of which some are missing as doubles."""
-    table = ground(archive, dataset)
+    """pandas reads integers with nulls as doubles."""
+    table = expected_rows(archive, dataset)
     integers = [name for name, kind, _ in DATASETS[dataset].columns if kind.startswith("int")]
     return {name for name in integers if table[name].null_count > 0}
 
 
 @by_dataset
-def test_rows_times_and_symbols_of_each_file_are_those_of_the_manifest(archive, tool, dataset):
+def test_rows_times_and_symbols_of_each_file_match_the_manifest(archive, tool, dataset):
     skip_without(archive, dataset)
     files = archive.files(dataset)
     found = tool.by_file(str(archive.root), [file["path"] for file in files], DATASETS[dataset])
@@ -84,20 +84,20 @@ def test_rows_times_and_symbols_of_each_file_are_those_of_the_manifest(archive, 
 
 
 @by_dataset
-def test_no_key_is_there_twice(archive, tool, dataset):
+def test_no_key_is_duplicate(archive, tool, dataset):
     skip_without(archive, dataset)
     assert tool.repeated(archive.folder(dataset), DATASETS[dataset].key) == 0
 
 
 @by_dataset
-def test_every_value_is_the_one_in_the_files(archive, tool, dataset):
+def test_every_value_matches_the_files(archive, tool, dataset):
     skip_without(archive, dataset)
     found = canonical(tool.table(archive.folder(dataset)), dataset)
     assert found.num_rows == archive.rows(dataset)
-    assert differences(found, ground(archive, dataset)) == []
+    assert differences(found, expected_rows(archive, dataset)) == []
 
 
-def test_odd_symbols_and_prices_arrive_as_they_were_sent(lake, tool):
+def test_odd_symbols_and_prices_are_unchanged(lake, tool):
     table = canonical(tool.table(lake.folder("ticks")), "ticks").to_pydict()
     odd = set(archives.ODD_SYMBOLS)
     found = {(s, t, p) for s, t, p in zip(table["symbol"], table["t"], table["p"]) if s in odd}

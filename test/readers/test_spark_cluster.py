@@ -1,4 +1,4 @@
-"""Spark with two workers, each a process of its own, as on a cluster."""
+"""Spark with two workers in separate processes, as on a cluster."""
 
 import time
 
@@ -7,7 +7,7 @@ from tools import with_spark
 
 def test_both_workers_read_files(lake, spark):
     assert spark.sparkContext.master == with_spark.MASTER
-    # Both must have come up before the work is dealt out.
+    # Both must be running before tasks are scheduled.
     executors = wait_for_workers()
     assert len(executors) == with_spark.WORKERS
     with_spark.rows(lake.folder("ticks")).repartition(8).groupBy("symbol").count().collect()
@@ -25,7 +25,7 @@ def wait_for_workers() -> dict[str, int]:
     return found
 
 
-def test_days_and_hours_are_those_of_utc_whatever_the_machine_says(lake, spark):
+def test_days_and_hours_are_utc_on_any_machine(lake, spark):
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     rows = with_spark.rows(lake.folder("ticks"))
     assert rows.where("to_date(t) <> date").count() == 0

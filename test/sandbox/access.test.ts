@@ -6,7 +6,7 @@ import { createVirtualClock } from '../client/virtual-clock.ts';
 import { limitMs, until as untilSeen } from '../harness/limits.ts';
 import { ask, busiest, markets, noon, page, sandbox } from './asking.ts';
 
-test('wants the key, and refuses it once it is revoked or forbidden', async () => {
+test('requires the key, and rejects it once it is revoked or forbidden', async () => {
   const box = await sandbox({ key: 'k1' });
   const refused = await fetch(`${box.url}/api/v1/markets`);
   expect(refused.status).toBe(401);
@@ -20,7 +20,7 @@ test('wants the key, and refuses it once it is revoked or forbidden', async () =
   expect((await ask(box, 'markets', {}, 'k1')).status).toBe(401);
 });
 
-test('answers rubbish with a problem and stays up', async () => {
+test('answers malformed requests with a problem and keeps running', async () => {
   const box = await sandbox();
   const { symbol } = busiest(box);
   const cases: [string, Record<string, string | number>, number][] = [
@@ -41,21 +41,21 @@ test('answers rubbish with a problem and stays up', async () => {
     ['ticks', { symbol, from: 0, to: '999999999999999' }, 200],
   ];
   for (const [resource, query, status] of cases) {
-    const answer = await ask(box, resource, query);
-    expect([resource, query, answer.status]).toEqual([resource, query, status]);
-    expect(answer.headers.get('content-type')).toBe(status === 200 ? 'application/json' : 'application/problem+json');
-    await answer.arrayBuffer();
+    const response = await ask(box, resource, query);
+    expect([resource, query, response.status]).toEqual([resource, query, status]);
+    expect(response.headers.get('content-type')).toBe(status === 200 ? 'application/json' : 'application/problem+json');
+    await response.arrayBuffer();
   }
   expect((await fetch(`${box.url}/api/v1/ticks?symbol=%E0%A4%A&&=&from`)).status).toBe(401);
   expect((await fetch(`${box.url}//`, { method: 'POST', body: 'x' })).status).toBe(404);
 });
 
-test('lets no more than the rate through in any second, and says when to come back', async () => {
+test('limits the rate per second and sends Retry-After', async () => {
   let monotonicMs = 0;
   const clock = { ...systemClock, monotonicMs: () => monotonicMs };
   const box = await sandbox({ requestsPerSecond: 5 }, { clock });
-  const answers = await Promise.all(Array.from({ length: 12 }, () => ask(box, 'markets', { limit: 1 })));
-  const refused = answers.filter(({ status }) => status === 429);
+  const responses = await Promise.all(Array.from({ length: 12 }, () => ask(box, 'markets', { limit: 1 })));
+  const refused = responses.filter(({ status }) => status === 429);
   expect(refused.length).toBe(7);
   expect(refused.every(({ headers }) => headers.get('retry-after') === '1')).toBe(true);
   expect(box.stats()).toMatchObject({ requests: 12, perSecondMost: 12, earlyRequests: 0 });
@@ -71,7 +71,7 @@ test('lets no more than the rate through in any second, and says when to come ba
   });
 });
 
-test('tells Retry-After as a date, or not at all', async () => {
+test('sends Retry-After as a date or not at all', async () => {
   const clock = { ...systemClock, nowMs: () => noon, monotonicMs: () => 0 };
   const box = await sandbox({ requestsPerSecond: 0.2, retryAfter: 'date' }, { clock });
   await ask(box, 'markets');
@@ -82,20 +82,20 @@ test('tells Retry-After as a date, or not at all', async () => {
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, null]);
 });
 
-test('waits the latency before each answer, and counts who waits at once', async () => {
+test('delays each response by the latency and counts concurrent requests', async () => {
   const clock = createVirtualClock();
   const box = await sandbox({ latencyMs: 80 }, { clock });
-  let answers = 0;
-  const asked = [1, 2, 3].map(() => markets(box).then(() => answers++));
+  let responses = 0;
+  const requests = [1, 2, 3].map(() => markets(box).then(() => responses++));
   await untilSeen(() => box.stats().inFlightMost === 3, 'three requests at once');
   await clock.pass(79);
-  expect([answers, box.stats().byPath]).toEqual([0, {}]);
+  expect([responses, box.stats().byPath]).toEqual([0, {}]);
   await clock.pass(1);
-  await Promise.all(asked);
+  await Promise.all(requests);
   expect(box.stats().inFlightMost).toBe(3);
 });
 
-test('counts what it was asked and what it served', async () => {
+test('counts requests and ticks', async () => {
   const box = await sandbox({}, { clock: { ...systemClock, monotonicMs: () => 0 } });
   const { symbol, from, to } = busiest(box);
   const one = await page(box, { symbol, from, to, limit: 10 });
@@ -125,23 +125,23 @@ test('counts what it was asked and what it served', async () => {
   });
 });
 
-test('refuses options that mean nothing, at the start and while it runs', async () => {
+test('rejects invalid options at the start and at run time', async () => {
   const start = (options: object) => startSandbox(options, { clock: systemClock });
   await expect(start({ cap: 0 })).rejects.toThrow('cap is 0, expected a whole number from 1 to 1000000');
   await expect(start({ faults: ['flood'] })).rejects.toThrow('expected a list of 429-seconds');
-  await expect(start({ colour: 1 })).rejects.toThrow('there is no option colour');
+  await expect(start({ colour: 1 })).rejects.toThrow('unknown option colour');
   const box = await sandbox();
   expect(() => box.set({ truncate: 'middle' as 'latest' })).toThrow('expected one of earliest, latest');
   expect(() => box.set({ seed: 2 } as object)).toThrow('seed cannot change while it runs');
   expect(() => box.readTruth('none', { from: 0, to: 1 })).toThrow('unknown symbol none');
 });
 
-test('stops at once, amid an answer too', async () => {
-  // Nothing but the end of the sandbox ends the wait for this answer.
+test('stops immediately, even during a response', async () => {
+  // Only stopping the sandbox ends this response.
   const box = await sandbox({ latencyMs: 2 * limitMs });
-  const asked = ask(box, 'markets').catch((error: Error) => error);
+  const requests = ask(box, 'markets').catch((error: Error) => error);
   await untilSeen(() => box.stats().requests === 1, 'the request');
   await box.stop();
   await box.stop();
-  expect(await asked).toBeInstanceOf(Error);
+  expect(await requests).toBeInstanceOf(Error);
 });

@@ -5,7 +5,7 @@ import type { SandboxMarket } from '../../src/sandbox/data-source.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, type SandboxDeps, startSandbox } from '../../src/sandbox/sandbox.ts';
 
-/** The moment it is in the sandboxes of these tests, unless a test moves it. */
+/** Current time of the sandboxes in these tests, unless a test changes it. */
 export const noon = Date.UTC(2026, 10, 19, 12);
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
@@ -61,9 +61,9 @@ export function symbolsOf(market: SandboxMarket): string[] {
   return market.venues?.map(({ ticker }) => ticker) ?? [market.symbol!];
 }
 
-/** The symbol with most ticks in the window (by default the last day), and that window. */
+/** The symbol with the most ticks in the window (by default the last day), and that window. */
 export function busiest(box: Sandbox, window = { from: noon - dayMs, to: noon }) {
   const counted = box.symbols().map((symbol) => ({ symbol, rows: box.readTruth(symbol, window).t.length }));
-  const most = counted.reduce((a, b) => (b.rows > a.rows ? b : a));
-  return { symbol: most.symbol, ...window, rows: most.rows };
+  const top = counted.reduce((a, b) => (b.rows > a.rows ? b : a));
+  return { symbol: top.symbol, ...window, rows: top.rows };
 }

@@ -6,7 +6,7 @@ import { createVirtualClock } from '../client/virtual-clock.ts';
 import { until } from '../harness/limits.ts';
 import { ask, busiest, type Page, page, sandbox } from './asking.ts';
 
-/** One request as bytes on the wire, until the connection ends. */
+/** Sends one request and returns the bytes received until the connection ends. */
 function wire(box: Sandbox, path: string): Promise<{ text: string; code: string | undefined }> {
   const { hostname, port } = new URL(box.url);
   return new Promise((resolve) => {
@@ -25,7 +25,7 @@ function wire(box: Sandbox, path: string): Promise<{ text: string; code: string 
   });
 }
 
-/** What the wire shows of each kind; `whole` is the length of the right body. */
+/** The bytes received for each kind; `whole` is the length of the correct body. */
 const signs: Record<
   FaultKind,
   (seen: { text: string; code: string | undefined; body: string; whole: number }) => boolean
@@ -79,32 +79,32 @@ test.each(faultKinds)('shows the fault %s on the wire', async (kind) => {
   expect(box.stats()).toMatchObject({ faults: { [kind]: 1 }, tickRows: unusable });
 });
 
-test('counts a client that does not wait for a stalled answer as gone', async () => {
+test('counts a client that disconnects during a stalled response as gone', async () => {
   const clock = createVirtualClock();
   const box = await sandbox({ faultShare: 1, faults: ['stall'], stallMs: 150 }, { clock });
   const headers = { authorization: 'Bearer sandbox-key' };
   const patience = new AbortController();
-  const asked = fetch(`${box.url}/api/v1/markets`, { headers, signal: patience.signal });
-  asked.catch(() => {});
+  const request = fetch(`${box.url}/api/v1/markets`, { headers, signal: patience.signal });
+  request.catch(() => {});
   await until(() => box.stats().faults.stall === 1, 'the stalled request');
   patience.abort();
-  await expect(asked).rejects.toThrow();
-  // Exchanges after it, so that the sandbox has seen the connection end.
+  await expect(request).rejects.toThrow();
+  // Further requests, so that the sandbox has noticed the end of the connection.
   for (let n = 0; n < 20; n++) await (await fetch(`${box.url}/sandbox/stats`)).arrayBuffer();
   expect(box.stats().byPath).toEqual({});
   await clock.pass(150);
   expect(box.stats().byPath).toEqual({ '/api/v1/markets': { gone: 1 } });
 });
 
-test('deals out the faults in the asked share, alike for a seed', async () => {
+test('injects faults in the configured share, determined by the seed', async () => {
   const run = async (seed: number) => {
     const box = await sandbox({ seed, faultShare: 0.3, faults: ['500', '502', '504'] });
     const symbol = box.symbols()[0]!;
     const statuses: number[] = [];
     for (let i = 0; i < 150; i++) {
-      const answer = await ask(box, 'ticks', { symbol });
-      statuses.push(answer.status);
-      await answer.arrayBuffer();
+      const response = await ask(box, 'ticks', { symbol });
+      statuses.push(response.status);
+      await response.arrayBuffer();
     }
     const { faults } = box.stats();
     expect(Object.keys(faults).sort()).toEqual(['500', '502', '504']);
@@ -121,14 +121,14 @@ test('deals out the faults in the asked share, alike for a seed', async () => {
   expect(share).toBeLessThan(0.4);
 });
 
-test('keeps faults from those without the key', async () => {
+test('injects no faults into requests without the key', async () => {
   const box = await sandbox({ faultShare: 1, faults: ['reset'] });
   expect((await ask(box, 'markets', {}, 'bad key')).status).toBe(401);
   await expect(ask(box, 'markets')).rejects.toThrow();
   expect(box.stats().byPath).toEqual({ '/api/v1/markets': { 401: 1, reset: 1 } });
 });
 
-test('fails always for the symbols it is told, and for no other', async () => {
+test('fails always for the configured symbols and for no others', async () => {
   const box = await sandbox();
   const [gone, broken, well] = box.symbols().slice(-3) as [string, string, string];
   box.set({ faultSymbols: { [gone]: 404, [broken]: 500 } });

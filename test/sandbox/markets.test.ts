@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ask, dayMs, markets, noon, page, sandbox, symbolsOf } from './asking.ts';
 
-test('names matched markets with a ticker of each venue, and markets of one venue with a symbol', async () => {
+test('gives matched markets a ticker per venue, and markets of one venue a symbol', async () => {
   const box = await sandbox();
   const list = await markets(box, { view: 'matched' });
   expect(list).toMatchObject({
@@ -21,7 +21,7 @@ test('names matched markets with a ticker of each venue, and markets of one venu
   expect(new Set(list.markets.flatMap(symbolsOf)).size).toBe(list.markets.flatMap(symbolsOf).length);
 });
 
-test('honours source and limit, and says how many there are in all', async () => {
+test('respects source and limit and states the total', async () => {
   const box = await sandbox();
   const all = await markets(box);
   const some = await markets(box, { limit: 3 });
@@ -35,7 +35,7 @@ test('honours source and limit, and says how many there are in all', async () =>
   expect(await markets(box)).toMatchObject({ count: 2, total: all.total });
 });
 
-test('opens a market, lets it go inactive, resolves it, and drops it from the list two days after', async () => {
+test('opens, deactivates and resolves a market and drops it from the list two days later', async () => {
   const box = await sandbox();
   const seen = (await markets(box)).markets.find(({ is_active }) => is_active)!;
   const at = async (nowMs: number) => {
@@ -60,7 +60,7 @@ test('opens a market, lets it go inactive, resolves it, and drops it from the li
   expect((await page(box, { symbol, from: seen.opens_at!, to: noon })).symbol).toBe(symbol);
 });
 
-test('narrows the resolving view to what closes within a day or waits for its outcome', async () => {
+test('limits the resolving view to markets that close within a day or await their outcome', async () => {
   const box = await sandbox();
   const { markets: list, view, total } = await markets(box, { view: 'resolving' });
   expect(view).toBe('resolving');
@@ -72,7 +72,7 @@ test('narrows the resolving view to what closes within a day or waits for its ou
   }
 });
 
-test('shows an order book around the last price, and an empty one once the market is resolved', async () => {
+test('returns an order book around the last price, and an empty one after the resolution', async () => {
   const box = await sandbox({ ticksPerDay: 3_000 });
   const list = (await markets(box)).markets;
   const open = list.find(({ is_active, opens_at }) => is_active && opens_at! < noon - dayMs)!;

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { type PageLayout, pageLayouts } from '../../src/sandbox/tick-page.ts';
 import { ask, busiest, columns, dayMs, hourMs, noon, type Page, page, sandbox } from './asking.ts';
 
-test('brings the whole truth by pages from the earliest on', async () => {
+test('returns all ticks by pages from the earliest on', async () => {
   const box = await sandbox({ cap: 100, echoWindow: 'tightened' });
   const { symbol, from, to, rows } = busiest(box);
   const ticks: Page['ticks'][number][] = [];
@@ -18,7 +18,7 @@ test('brings the whole truth by pages from the earliest on', async () => {
   expect(columns(ticks)).toEqual(box.readTruth(symbol, { from, to }));
 });
 
-test('brings the whole truth by pages from the latest back', async () => {
+test('returns all ticks by pages from the latest back', async () => {
   const box = await sandbox({ cap: 100, truncate: 'latest', echoWindow: 'tightened' });
   const { symbol, from, to } = busiest(box);
   const ticks: Page['ticks'][number][] = [];
@@ -31,7 +31,7 @@ test('brings the whole truth by pages from the latest back', async () => {
   expect(columns(ticks)).toEqual(box.readTruth(symbol, { from, to }));
 });
 
-test('caps a page silently: the window is echoed as it was asked', async () => {
+test('truncates a page silently and echoes the requested window', async () => {
   const box = await sandbox({ cap: 50 });
   const { symbol, from, to } = busiest(box);
   expect(await page(box, { symbol, from, to, limit: 500 })).toMatchObject({ count: 50, from, to, generated_at: noon });
@@ -42,7 +42,7 @@ test('caps a page silently: the window is echoed as it was asked', async () => {
   expect(Object.keys(await page(box, { symbol, from, to }))).toEqual(['symbol', 'ticks', 'count', 'generated_at']);
 });
 
-test('sends the documented keys in the documented order without a space', async () => {
+test('sends the documented keys in the documented order without spaces', async () => {
   const box = await sandbox({ cap: 2 });
   const { symbol, from, to } = busiest(box);
   const { t, p } = box.readTruth(symbol, { from, to });
@@ -68,7 +68,7 @@ test('writes the same page in every layout', async () => {
   expect(texts.size).toBe(pageLayouts.length);
 });
 
-test('turns and shuffles a page without losing a tick', async () => {
+test('reverses and shuffles a page without losing a tick', async () => {
   const box = await sandbox({ cap: 200 });
   const { symbol, from, to } = busiest(box);
   const { ticks } = await page(box, { symbol, from, to });
@@ -80,7 +80,7 @@ test('turns and shuffles a page without losing a tick', async () => {
   expect(shuffled.toSorted((a, b) => a.t - b.t)).toEqual(ticks);
 });
 
-test('repeats ticks inside a page, counts them, and keeps to the cap with them', async () => {
+test('repeats ticks inside a page and counts them toward the cap', async () => {
   const box = await sandbox({ cap: 100, repeatShare: 0.5 });
   const { symbol, from, to } = busiest(box);
   const full = await page(box, { symbol, from, to });
@@ -92,22 +92,22 @@ test('repeats ticks inside a page, counts them, and keeps to the cap with them',
   expect((await page(box, { symbol, from, to, limit: 1 })).count).toBe(1);
 });
 
-test('takes either end of a window as part of it or not', async () => {
+test('includes or excludes either end of a window', async () => {
   const box = await sandbox();
   const { symbol, from: start, to: end } = busiest(box);
   const { t } = box.readTruth(symbol, { from: start, to: end });
   const [from, to] = [t[5]!, t[9]!];
-  const answered = async (fromInclusive: boolean, toInclusive: boolean) => {
+  const timesOf = async (fromInclusive: boolean, toInclusive: boolean) => {
     box.set({ fromInclusive, toInclusive });
     return (await page(box, { symbol, from, to })).ticks.map((tick) => t.indexOf(tick.t));
   };
-  expect(await answered(true, false)).toEqual([5, 6, 7, 8]);
-  expect(await answered(true, true)).toEqual([5, 6, 7, 8, 9]);
-  expect(await answered(false, false)).toEqual([6, 7, 8]);
-  expect(await answered(false, true)).toEqual([6, 7, 8, 9]);
+  expect(await timesOf(true, false)).toEqual([5, 6, 7, 8]);
+  expect(await timesOf(true, true)).toEqual([5, 6, 7, 8, 9]);
+  expect(await timesOf(false, false)).toEqual([6, 7, 8]);
+  expect(await timesOf(false, true)).toEqual([6, 7, 8, 9]);
 });
 
-test('cuts windows at now and where retention ends, and says so', async () => {
+test('limits windows to now and to the retention, and states it', async () => {
   const box = await sandbox();
   const { symbol } = busiest(box);
   expect(await page(box, { symbol, from: noon - hourMs, to: noon + hourMs })).toMatchObject({
@@ -128,23 +128,23 @@ test('cuts windows at now and where retention ends, and says so', async () => {
   });
 });
 
-test('shows late ticks only after their delay, and every one in the end', async () => {
+test('shows late ticks after their delay only, and all of them in the end', async () => {
   const box = await sandbox({ lateShare: 0.3, lateDelayMsMax: 2 * hourMs });
   const window = { from: noon - hourMs, to: noon };
   const { symbol } = busiest(box, window);
-  const truth = box.readTruth(symbol, window, noon + dayMs);
+  const ticks = box.readTruth(symbol, window, noon + dayMs);
   const first = columns((await page(box, { symbol, ...window })).ticks);
   expect(first).toEqual(box.readTruth(symbol, window));
-  expect(first.t.length).toBeLessThan(truth.t.length);
+  expect(first.t.length).toBeLessThan(ticks.t.length);
   box.set({ nowMs: noon + hourMs });
   const second = columns((await page(box, { symbol, ...window })).ticks);
   expect(second.t.length).toBeGreaterThan(first.t.length);
-  expect(box.readTruth(symbol, { from: 0, to: Number.MAX_SAFE_INTEGER }).t.length).toBeGreaterThan(truth.t.length);
+  expect(box.readTruth(symbol, { from: 0, to: Number.MAX_SAFE_INTEGER }).t.length).toBeGreaterThan(ticks.t.length);
   box.set({ nowMs: noon + 3 * hourMs });
-  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(truth);
+  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(ticks);
 });
 
-test('changes the price of some ticks once, some time after them', async () => {
+test('revises the price of some ticks once, some time after them', async () => {
   const box = await sandbox({ reviseShare: 0.3, reviseAfterMs: 2 * hourMs });
   const window = { from: noon - hourMs, to: noon };
   const { symbol } = busiest(box, window);
@@ -159,23 +159,23 @@ test('changes the price of some ticks once, some time after them', async () => {
   expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(final);
 });
 
-test('thins out what is old, the same ticks for everybody, and keeps what is young', async () => {
+test('thins out old ticks, always the same ones, and keeps recent ones', async () => {
   const box = await sandbox({ ticksPerDay: 400 });
   const window = { from: noon - 12 * hourMs, to: noon };
   const { symbol } = busiest(box, window);
-  const whole = box.readTruth(symbol, window);
+  const allTicks = box.readTruth(symbol, window);
   box.set({ thinShare: 0.5, thinAfterMs: 6 * hourMs });
-  const left = columns((await page(box, { symbol, ...window })).ticks);
-  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(left);
-  const young = whole.t.filter((t) => t >= noon - 6 * hourMs);
-  expect([...left.t].filter((t) => t >= noon - 6 * hourMs)).toEqual([...young]);
-  const [before, after] = [whole.t.length - young.length, left.t.length - young.length];
+  const remaining = columns((await page(box, { symbol, ...window })).ticks);
+  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(remaining);
+  const young = allTicks.t.filter((t) => t >= noon - 6 * hourMs);
+  expect([...remaining.t].filter((t) => t >= noon - 6 * hourMs)).toEqual([...young]);
+  const [before, after] = [allTicks.t.length - young.length, remaining.t.length - young.length];
   expect(after).toBeGreaterThan(before * 0.3);
   expect(after).toBeLessThan(before * 0.7);
-  expect([...left.t].every((t) => whole.t.includes(t))).toBe(true);
+  expect([...remaining.t].every((t) => allTicks.t.includes(t))).toBe(true);
 });
 
-test('compresses pages for those who take it, when it is on', async () => {
+test('compresses pages for clients that accept it, if enabled', async () => {
   const box = await sandbox({ cap: 500 });
   const { symbol, from, to } = busiest(box);
   expect((await ask(box, 'ticks', { symbol, from, to })).headers.get('content-encoding')).toBe('gzip');

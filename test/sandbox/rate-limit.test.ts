@@ -3,7 +3,7 @@ import { systemClock } from '../../src/base/system.ts';
 import { createRateLimit, formatRateHeaders, type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts';
 import { ask, sandbox } from './asking.ts';
 
-/** Moments at which a limit of 4 a second lets a request through that comes every 50 ms for 3 s. */
+/** Times at which a limit of 4 per second allows a request, with one request every 50 ms for 3 s. */
 function passedAt(kind: LimiterKind): number[] {
   const limit = createRateLimit();
   return Array.from({ length: 60 }, (_, i) => 10_300 + i * 50).filter((at) => limit.take(at, 4, kind).waitMs === 0);
@@ -18,7 +18,7 @@ describe('a limit of four a second', () => {
     ).toEqual([0, 50, 100, 150, 1000, 1050, 1100, 1150, 2000]);
   });
 
-  test('begins anew with each second, so that two spells may meet', () => {
+  test('resets each second, so that two bursts can be adjacent', () => {
     expect(
       passedAt('fixed')
         .slice(0, 9)
@@ -26,7 +26,7 @@ describe('a limit of four a second', () => {
     ).toEqual([0, 50, 100, 150, 700, 750, 800, 850, 1700]);
   });
 
-  test('is a bucket that fills steadily', () => {
+  test('is a bucket that refills steadily', () => {
     expect(
       passedAt('bucket')
         .slice(0, 9)
@@ -34,7 +34,7 @@ describe('a limit of four a second', () => {
     ).toEqual([0, 50, 100, 150, 250, 500, 750, 1000, 1250]);
   });
 
-  test.each(limiterKinds)('says when to come back and what is left, %s', (kind) => {
+  test.each(limiterKinds)('states the wait and the remaining requests, %s', (kind) => {
     const limit = createRateLimit();
     const verdicts = Array.from({ length: 5 }, () => limit.take(10_300, 4, kind));
     expect(verdicts.map(({ remaining }) => remaining)).toEqual([3, 2, 1, 0, 0]);
@@ -44,21 +44,21 @@ describe('a limit of four a second', () => {
   });
 });
 
-test('tells of its limit in every form, on answers and refusals', async () => {
+test('sends the limit in every header form, with responses and refusals', async () => {
   const clock = { ...systemClock, monotonicMs: () => 10_300 };
   const box = await sandbox({ requestsPerSecond: 2, limiter: 'fixed', rateHeaders: 'draft' }, { clock });
-  const told = async (...names: string[]) => {
+  const headersOf = async (...names: string[]) => {
     const { headers, status } = await ask(box, 'markets', { limit: 1 });
     return [status, ...names.map((name) => headers.get(name))];
   };
   const draft = ['ratelimit-policy', 'ratelimit'];
-  expect(await told(...draft)).toEqual([200, '"default";q=2;w=1', '"default";r=1;t=1']);
+  expect(await headersOf(...draft)).toEqual([200, '"default";q=2;w=1', '"default";r=1;t=1']);
   box.set({ rateHeaders: 'old' });
   const old = ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset', 'ratelimit-policy'];
-  expect(await told(...old)).toEqual([200, '2', '0', '1', '2;w=1']);
-  expect(await told(...old)).toEqual([429, '2', '0', '1', '2;w=1']);
+  expect(await headersOf(...old)).toEqual([200, '2', '0', '1', '2;w=1']);
+  expect(await headersOf(...old)).toEqual([429, '2', '0', '1', '2;w=1']);
   box.set({ rateHeaders: 'none' });
-  expect(await told(...draft, ...old)).toEqual([429, null, null, null, null, null, null]);
+  expect(await headersOf(...draft, ...old)).toEqual([429, null, null, null, null, null, null]);
   const verdict = { waitMs: 0, quota: 2, spanMs: 1000, remaining: 1, resetMs: 700 };
   expect(formatRateHeaders(verdict, 'x', 5_000_400)).toMatchObject({
     'x-ratelimit-reset': '5002',

@@ -16,7 +16,7 @@ const recording: Recording = {
   ],
 };
 
-test('plays a recording at its own dates and names all of its symbols', async () => {
+test('replays a recording at its own dates with all its symbols', async () => {
   const box = await sandbox({}, { feed: createRecordedFeed(recording, { shift: 'own', nowMs: noon }) });
   const { ticks } = await page(box, { symbol: 'first one?', from: start, to: minute(10) });
   expect(columns(ticks)).toEqual({ t: recording.t.slice(0, 3), p: recording.p.slice(0, 3) });
@@ -58,7 +58,7 @@ test('shows no tick before its time and keeps a market active until its last one
   expect((await markets(box)).markets[0]).toMatchObject({ is_active: true });
 });
 
-test('refuses columns that do not fit one another', () => {
+test('rejects columns that do not match', () => {
   const broken = { ...recording, offsets: [0, 3, 5] };
-  expect(() => createRecordedFeed(broken, { shift: 'own', nowMs: noon })).toThrow('do not fit one another');
+  expect(() => createRecordedFeed(broken, { shift: 'own', nowMs: noon })).toThrow('do not match');
 });

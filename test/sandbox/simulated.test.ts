@@ -7,7 +7,7 @@ import { busiest, columns, dayMs, hourMs, noon, page, sandbox } from './asking.t
 const feedOf = (seed: number, ticksPerDay = 400) => createSimulatedFeed(checkSandboxOptions({ seed, ticksPerDay }));
 const lastDay = { from: noon - dayMs, to: noon };
 
-test('gives the same ticks when a window is asked again, whole or in pieces, by another sandbox of the seed', async () => {
+test('returns the same ticks for any split of a window and for any sandbox of the seed', async () => {
   const one = await sandbox({ seed: 7, ticksPerDay: 400 });
   const other = await sandbox({ seed: 7, ticksPerDay: 400 });
   const { symbol, from, to, rows } = busiest(one);
@@ -21,11 +21,11 @@ test('gives the same ticks when a window is asked again, whole or in pieces, by 
   expect(columns(whole.ticks)).toEqual(one.readTruth(symbol, { from, to }));
 });
 
-test('gives other markets and ticks to another seed', () => {
+test('returns other markets and ticks for another seed', () => {
   expect(feedOf(1).symbols(noon)).not.toEqual(feedOf(2).symbols(noon));
 });
 
-test('keeps times whole, rising and inside the window, prices on the grid and between 0 and 1 while open', () => {
+test('keeps times whole, ascending and inside the window, and prices on the grid inside (0, 1) while open', () => {
   const feed = feedOf(3);
   const open = feed.markets(noon).filter((market) => market.is_active);
   expect(open.length).toBeGreaterThan(25);
@@ -44,7 +44,7 @@ test('keeps times whole, rising and inside the window, prices on the grid and be
   expect([...grids].sort()).toEqual([100, 1000]);
 });
 
-test('moves like a probability: most steps are small, and a day brings change', () => {
+test('moves like a probability: small steps, and change within a day', () => {
   const feed = feedOf(4);
   const steps: number[] = [];
   const spans: number[] = [];
@@ -58,7 +58,7 @@ test('moves like a probability: most steps are small, and a day brings change', 
   expect(Math.max(...spans)).toBeGreaterThan(0.1);
 });
 
-test('has busy and quiet symbols, bursts and quiet hours, and about the mean that was asked for', () => {
+test('has busy and quiet symbols, bursts and quiet hours, and about the configured mean', () => {
   const feed = feedOf(5, 2_000);
   const active = feed.markets(noon).filter(({ is_active, opens_at }) => is_active && opens_at! < lastDay.from);
   const daily = active
@@ -76,7 +76,7 @@ test('has busy and quiet symbols, bursts and quiet hours, and about the mean tha
   expect(Math.max(...hourly)).toBeGreaterThan(10 * Math.max(1, Math.min(...hourly)));
 });
 
-test('lets two venues of a market go the same way by different ticks', () => {
+test('moves two venues of a market together with different ticks', () => {
   const feed = feedOf(6, 2_000);
   const pair = feed
     .markets(noon)

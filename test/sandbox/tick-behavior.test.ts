@@ -3,14 +3,14 @@ import type { ChangeableOptions } from '../../src/sandbox/options.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { busiest, columns, dayMs, hourMs, noon, type Page, page, sandbox } from './asking.ts';
 
-// Each way to page, over HTTP: what comes back of a window whose truth is known.
+// Each paging behaviour over HTTP: the response for a window whose ticks are known.
 
 interface Asking {
   readonly box: Sandbox;
   readonly symbol: string;
   readonly from: number;
   readonly to: number;
-  /** Times of the truth in the window. */
+  /** Times of all ticks in the window. */
   readonly truth: number[];
   /** The page of this window, or of another. */
   get(window?: { readonly from: number; readonly to: number }): Promise<Page>;
@@ -25,8 +25,8 @@ async function asking(options: ChangeableOptions & { readonly seed?: number }): 
 
 const times = ({ ticks }: Pick<Page, 'ticks'>): number[] => ticks.map(({ t }) => t);
 
-describe('the room of a page', () => {
-  test('varies by the share that is asked for, alike for a seed', async () => {
+describe('the page cap', () => {
+  test('varies by the configured share, determined by the seed', async () => {
     const counts = async (seed: number): Promise<number[]> => {
       const { get } = await asking({ cap: 200, capVariation: 0.1, seed });
       return Promise.all(Array.from({ length: 12 }, get.bind(null, undefined))).then((pages) =>
@@ -41,7 +41,7 @@ describe('the room of a page', () => {
     expect(await counts(2)).not.toEqual(first);
   });
 
-  test('is of text where it counts bytes', async () => {
+  test('counts text if its unit is bytes', async () => {
     const { get } = await asking({ cap: 100, capUnit: 'bytes' });
     const { ticks, count } = await get();
     const bytes = ticks.reduce((sum, tick) => sum + JSON.stringify(tick).length, 0);
@@ -50,7 +50,7 @@ describe('the room of a page', () => {
     expect(bytes).toBeGreaterThan(3200 - 40);
   });
 
-  test('differs from symbol to symbol', async () => {
+  test('differs between symbols', async () => {
     const { box, from, to } = await asking({ cap: 60, capBySymbol: true });
     const busy = box.symbols().filter((symbol) => box.readTruth(symbol, { from, to }).t.length > 60);
     const counts = await Promise.all(busy.map(async (symbol) => (await page(box, { symbol, from, to })).count));
@@ -60,26 +60,26 @@ describe('the room of a page', () => {
     );
   });
 
-  test('falls after so many requests of a symbol', async () => {
+  test('falls after a number of requests of a symbol', async () => {
     const { get } = await asking({ cap: 100, capFallsAfter: 2 });
     const counts = [await get(), await get(), await get()].map(({ count }) => count);
     expect(counts).toEqual([100, 100, 60]);
   });
 
-  test('is kept of one side and the other by turns', async () => {
+  test('alternates its truncation side', async () => {
     const { get, truth } = await asking({ cap: 50, truncate: 'alternating' });
     expect(times(await get())).toEqual(truth.slice(-50));
     expect(times(await get())).toEqual(truth.slice(0, 50));
   });
 
-  test('is for old ticks alone where live ones are put on top', async () => {
+  test('applies only to old ticks if live ones are added on top', async () => {
     const { get, truth } = await asking({ cap: 50, liveOnTopMs: 2 * hourMs });
     const live = truth.filter((t) => t >= noon - 2 * hourMs);
     expect(live.length).toBeGreaterThan(0);
     expect(times(await get())).toEqual([...truth.slice(0, 50), ...live]);
   });
 
-  test('is filled by an even sample of a window with more ticks, and by all of one with fewer', async () => {
+  test('samples a window with more ticks evenly, and returns a smaller one in full', async () => {
     const { get, truth, from } = await asking({ sample: 40 });
     const sampled = times(await get());
     const step = truth.length / 40;
@@ -89,27 +89,27 @@ describe('the room of a page', () => {
   });
 });
 
-describe('of the window', () => {
+describe('the window', () => {
   test.each([
     ['window', 20, 40],
     ['end', 0, 40],
     ['nothing', 0, Number.POSITIVE_INFINITY],
-  ] as const)('%s is heeded', async (heeds, first, end) => {
+  ] as const)('respects %s', async (heeds, first, end) => {
     const { box, symbol, get, truth } = await asking({ heeds, cap: 1_000_000, defaultLimit: 1_000_000 });
     const all = [...box.readTruth(symbol, { from: 0, to: noon }).t];
     const offset = all.indexOf(truth[0]!);
-    const answered = times(await get({ from: truth[20]!, to: truth[40]! }));
-    expect(answered).toEqual(all.slice(first === 0 ? 0 : offset + first, offset + end));
+    const returned = times(await get({ from: truth[20]!, to: truth[40]! }));
+    expect(returned).toEqual(all.slice(first === 0 ? 0 : offset + first, offset + end));
   });
 
-  test('whole hours are answered', async () => {
+  test('is widened to whole hours', async () => {
     const { get, truth } = await asking({ heeds: 'hours' });
     const from = truth[20]!;
     const [low, high] = [from - (from % hourMs), from - (from % hourMs) + hourMs];
     expect(times(await get({ from, to: from + 1 }))).toEqual(truth.filter((t) => low <= t && t < high));
   });
 
-  test('the last tick before it comes along, always or in a share of the answers', async () => {
+  test('brings the last tick before it, always or in a share of the responses', async () => {
     const { box, get, truth } = await asking({ carryInShare: 1 });
     const window = { from: truth[20]! + 1, to: truth[30]! };
     expect(times(await get(window))).toEqual(truth.slice(20, 30));
@@ -120,7 +120,7 @@ describe('of the window', () => {
   });
 });
 
-describe('the ends that are stated', () => {
+describe('the stated ends', () => {
   const later = noon + dayMs;
   test.each([
     ['asked', ({ from }: Asking) => [from, noon]],
@@ -137,7 +137,7 @@ describe('the ends that are stated', () => {
     expect([from, to]).toEqual(ends(box));
   });
 
-  test('tightened at the start, of a page that keeps the latest and takes from as excluded', async () => {
+  test('tightened at the start, on a page that keeps the latest and excludes from', async () => {
     const { get, truth } = await asking({ cap: 50, truncate: 'latest', echoWindow: 'tightened', fromInclusive: false });
     expect((await get()).from).toBe(truth.at(-50)! - 1);
     expect(times(await get({ from: truth.at(-50)! - 1, to: noon }))).toEqual(truth.slice(-50));
@@ -146,15 +146,15 @@ describe('the ends that are stated', () => {
   test.each([
     ['cut', ({ from, to }: Asking) => [from, to]],
     ['span', ({ truth }: Asking) => [truth[0], truth.at(-1)]],
-  ] as const)('of a whole page: %s', async (echoWindow, ends) => {
+  ] as const)('of a full page: %s', async (echoWindow, ends) => {
     const box = await asking({ echoWindow });
     const { from, to } = await box.get();
     expect([from, to]).toEqual(ends(box));
   });
 });
 
-describe('among the elements', () => {
-  test('are unusable ones, the same in every answer', async () => {
+describe('the elements', () => {
+  test('include unusable ones, the same in every response', async () => {
     const { box, get, truth } = await asking({ unusableShare: 0.1 });
     const isText = ({ p }: { p: unknown }): boolean => p === '?';
     for (const layout of ['spaced', 'compact'] as const) {
@@ -171,7 +171,7 @@ describe('among the elements', () => {
     expect(box.stats().tickRows).toBe(4 * (count - unusable.length));
   });
 
-  test('are some that are no ticks, which count and take room', async () => {
+  test('include foreign ones, which count toward the cap', async () => {
     const { get, truth } = await asking({ cap: 100, foreignShare: 0.25 });
     const { ticks, count } = await get();
     expect([ticks.length, count]).toEqual([100, 100]);
@@ -182,7 +182,7 @@ describe('among the elements', () => {
     expect(times({ ticks: ticks.filter((tick) => 't' in tick) })).toEqual(truth.slice(0, 100 - foreign.length));
   });
 
-  test('are crowds in one millisecond, the tick itself at the greatest price', async () => {
+  test('include crowded milliseconds with the original tick at the highest price', async () => {
     const { box, symbol, from, to, get, truth } = await asking({ crowd: 7, cap: 20_000, defaultLimit: 20_000 });
     const { ticks } = await get();
     const byTime = Map.groupBy(ticks, ({ t }) => t);
@@ -196,7 +196,7 @@ describe('among the elements', () => {
   });
 });
 
-describe('the moment of an answer', () => {
+describe('generated_at', () => {
   test('is behind, in steps, or not stated', async () => {
     const { box, get } = await asking({ generatedBehindMs: 700 });
     expect((await get()).generated_at).toBe(noon - 700);
@@ -215,20 +215,20 @@ describe('the moment of an answer', () => {
   });
 });
 
-test('windows without ticks are named, as far as they were asked for', async () => {
+test('states windows without ticks within the requested window', async () => {
   const [first, second] = [
     { from: noon - 6 * hourMs, to: noon - 5 * hourMs },
     { from: noon - 3 * dayMs, to: noon - 22 * hourMs },
   ];
   const { box, get, truth, from } = await asking({ gaps: [first, second] });
-  const answer = await get();
-  expect(answer).toMatchObject({ gaps: [{ from, to: second.to }, first] });
-  expect(times(answer)).toEqual(truth.filter((t) => t >= second.to && !(first.from <= t && t < first.to)));
+  const response = await get();
+  expect(response).toMatchObject({ gaps: [{ from, to: second.to }, first] });
+  expect(times(response)).toEqual(truth.filter((t) => t >= second.to && !(first.from <= t && t < first.to)));
   box.set({ cap: 50, carryInShare: 1 });
   const after = { from: first.from + hourMs / 2, to: noon };
-  const beside = truth.filter((t) => t < first.from || t >= first.to);
-  const next = beside.findIndex((t) => t >= first.to);
-  expect(times(await get(after))).toEqual(beside.slice(next - 1, next + 49));
+  const outside = truth.filter((t) => t < first.from || t >= first.to);
+  const next = outside.findIndex((t) => t >= first.to);
+  expect(times(await get(after))).toEqual(outside.slice(next - 1, next + 49));
   box.set({ gaps: [] });
   expect(await get()).not.toHaveProperty('gaps');
 });

@@ -4,11 +4,11 @@ import type { Surfaces } from './surfaces.ts';
 import type { FileRows, Missing } from './truth.ts';
 import { dayMs } from './world.ts';
 
-// Green implies whole: what is wrong with what the surfaces say of an archive that lacks these ticks.
+// Checks that a green state means a complete archive: compares the surfaces with the ticks that the archive lacks.
 
 export interface Night {
   readonly summary: Summary;
-  /** Whether it ran up to the moment of the surfaces, so that its exit code is about it. */
+  /** Whether the run ended at the time of the surfaces, so that its exit code applies to them. */
   readonly isNightly: boolean;
   readonly surfaces: Surfaces;
   readonly missing: readonly Missing[];
@@ -18,7 +18,9 @@ export interface Night {
 
 const isoDay = (t: number): string => new Date(t).toISOString().slice(0, 10);
 
-/** What the archive says is excepted of a symbol: lost, accepted and expired windows, and that it is suspended. */
+/**
+ * Whether the archive reports a tick as an exception: in a lost, accepted or expired window, or of a suspended symbol.
+ */
 function exceptionsOf({ surfaces }: Night): (missing: Missing) => boolean {
   const { gaps } = surfaces.gaps;
   const isOne = ({ reason }: { reason: string }): boolean =>
@@ -27,17 +29,17 @@ function exceptionsOf({ surfaces }: Night): (missing: Missing) => boolean {
   return ({ symbol, t }) => (bySymbol.get(symbol) ?? []).some((window) => isWithin(t, window));
 }
 
-/** Every sentence is a breach. */
+/** Every sentence is a violation. */
 export function breaches(night: Night): string[] {
   return [...lies(night), ...inference(night), ...disagreements(night)];
 }
 
-/** Where a tick is absent no surface says complete, no watermark passes it, and gaps lists it. */
+/** If a tick is absent, no surface says complete, no watermark passes it, and gaps lists it. */
 function* lies(night: Night): Generator<string> {
   const { surfaces, summary, isNightly, nowMs } = night;
   const { manifest, status, gaps, metrics, health } = surfaces;
   const isExcepted = exceptionsOf(night);
-  // Watermarks leave out suspended symbols, whatever is missing of them.
+  // Watermarks ignore suspended symbols.
   const suspended = new Set(gaps.gaps.filter(({ reason }) => reason === 'suspended').map(({ symbol }) => symbol));
   const metric = (name: string, label = ''): number | undefined =>
     metrics.find(
@@ -51,7 +53,7 @@ function* lies(night: Night): Generator<string> {
     const isDamaged = surfaces.status.damaged_count > 0;
     const isOver = Date.parse(isoDay(t)) + dayMs <= nowMs;
     const day = manifest.days[isoDay(t)]?.state;
-    // What was found after the last publish is in no manifest yet.
+    // A finding after the last publish is in no manifest yet.
     const isTold = isDamaged && manifest.verdict?.damaged.files !== surfaces.status.damaged_count;
     if (day === 'complete' && !isTold) yield `manifest: ${at}, and the day is complete`;
     if (day === 'empty') yield `manifest: ${at}, and the day is empty`;
@@ -59,7 +61,7 @@ function* lies(night: Night): Generator<string> {
       yield `manifest: ${at}, and the day is provisional`;
     if (day === 'complete_with_exceptions' && !excepted && !isTold) yield `manifest: ${at}, and the day is ${day}`;
     if (!isOver && !isListed) continue;
-    const words: [string, string | null | undefined][] = [
+    const states: [string, string | null | undefined][] = [
       ['status', status.verdict.state],
       ['status text', /^ {2}state +([^:\n]+)/m.exec(surfaces.statusText)?.[1]],
       ['summary', summary.verdict?.state],
@@ -71,10 +73,10 @@ function* lies(night: Night): Generator<string> {
         surfaces.report.startsWith('No problems\n') || surfaces.report === 'No problems' ? 'complete' : 'other',
       ],
     ];
-    for (const [name, word] of words) {
-      if (word === undefined || word === null) continue;
-      if (word === 'complete' || word === 'empty') yield `${name}: ${at}, and it says ${word}`;
-      if (word === 'provisional' && !isInferred && !excepted) yield `${name}: ${at}, and it says provisional`;
+    for (const [name, state] of states) {
+      if (state === undefined || state === null) continue;
+      if (state === 'complete' || state === 'empty') yield `${name}: ${at}, and it says ${state}`;
+      if (state === 'provisional' && !isInferred && !excepted) yield `${name}: ${at}, and it says provisional`;
     }
     if (!isListed) continue;
     for (const [name, moment] of [
@@ -98,21 +100,21 @@ function* lies(night: Night): Generator<string> {
   }
 }
 
-/** Where only inference speaks for a window, all of them say so, or something graver. */
+/** If a window is only inferred, every surface says so, or something worse. */
 function* inference({ surfaces, summary, files }: Night): Generator<string> {
   const { status, gaps, health } = surfaces;
-  // Windows of the lifetimes that the program knows; what is damaged hides them.
+  // Windows of known lifetimes; damage hides them.
   const any = [...files.inferred.values()].some((windows) => windows.length > 0);
   if (!any || status.damaged_count > 0) return;
   const may = new Set(['provisional', 'incomplete', 'damaged']);
-  for (const [name, word] of [
+  for (const [name, stateShown] of [
     ['status', status.verdict.state],
     ['summary', summary.verdict?.state],
     ['health', health.verdict],
     ['doctor', surfaces.doctor.verdict?.found.split(':')[0]],
   ] as const)
-    if (word !== undefined && word !== null && !may.has(word))
-      yield `${name}: a window is inferred, and it says ${word}`;
+    if (stateShown !== undefined && stateShown !== null && !may.has(stateShown))
+      yield `${name}: a window is inferred, and it says ${stateShown}`;
   if (gaps.provisional.windows === 0) yield 'gaps: a window is inferred, and it says nothing of it';
   if (!/provisional/.test(surfaces.gapsText)) yield 'gaps: a window is inferred, and its text does not say so';
   if (!/provisional/.test(surfaces.statusText)) yield 'status: a window is inferred, and its text does not say so';
@@ -125,7 +127,7 @@ function* inference({ surfaces, summary, files }: Night): Generator<string> {
   }
 }
 
-/** What one state is judged as is the same everywhere. */
+/** All surfaces agree on the state. */
 function* disagreements({ surfaces, summary, isNightly, files, nowMs }: Night): Generator<string> {
   const { manifest, status, gaps, metrics, health } = surfaces;
   const of = (name: string) => metrics.filter((one) => one.name === `oddslake_${name}`);
@@ -136,29 +138,30 @@ function* disagreements({ surfaces, summary, isNightly, files, nowMs }: Night): 
     summary: summary.verdict?.state ?? state,
     health: health.verdict,
     metrics: of('archive_state').find(({ value }) => value === 1)?.labels.state,
-    // It hashes some files itself, and may be the first to find one damaged.
+    // The doctor hashes some files itself and may be the first to find damage.
     doctor: isFoundByDoctor ? state : surfaces.doctor.verdict?.found.split(':')[0]?.replaceAll(' ', '_'),
   };
-  for (const [name, word] of Object.entries(states)) if (word !== state) yield `${name} says ${word}, status ${state}`;
-  const told = manifest.verdict;
-  // What is journaled and refused is in no manifest yet.
-  if (!files.isWaiting && told !== undefined && told.damaged.files === status.damaged_count) {
+  for (const [name, stateShown] of Object.entries(states))
+    if (stateShown !== state) yield `${name} says ${stateShown}, status ${state}`;
+  const verdictPublished = manifest.verdict;
+  // Journaled responses that cannot be published are in no manifest yet.
+  if (!files.isWaiting && verdictPublished !== undefined && verdictPublished.damaged.files === status.damaged_count) {
     if (manifest.watermark !== status.watermark) yield `watermark: ${manifest.watermark}, status ${status.watermark}`;
     if (manifest.reached !== status.reached) yield `reached: ${manifest.reached}, status ${status.reached}`;
-    // A day that has ended since the last publish is in no manifest yet.
+    // A day that ended after the last publish is in no manifest yet.
     const isToday = isoDay(manifest.created_at) === isoDay(nowMs);
-    const all = [...(isToday ? [told] : []), status.verdict, summary.verdict ?? status.verdict];
+    const all = [...(isToday ? [verdictPublished] : []), status.verdict, summary.verdict ?? status.verdict];
     const figures = all.map((verdict) => JSON.stringify(verdict));
     if (new Set(figures).size > 1) yield `verdicts differ: ${figures.join(' ')}`;
-    const over = Object.entries(manifest.days).filter(([date]) => Date.parse(date) + dayMs <= nowMs);
-    for (const [date, { state: word }] of over)
-      if (status.verdict.days[word] === 0) yield `status knows no ${word} day, and ${date} is one`;
+    const pastDays = Object.entries(manifest.days).filter(([date]) => Date.parse(date) + dayMs <= nowMs);
+    for (const [date, { state: stateShown }] of pastDays)
+      if (status.verdict.days[stateShown] === 0) yield `status counts no ${stateShown} day, but ${date} is one`;
   }
   const gapCount = Object.values(status.verdict.gaps).reduce((sum, count) => sum + count, 0);
   if (gapCount !== gaps.count || status.gaps.windows !== gaps.count)
     yield `gaps lists ${gaps.count}, status counts ${gapCount} and ${status.gaps.windows}`;
-  // Figures of the port are of the last publish: of damage that a verify found since it knows the files alone.
-  const isPublished = told?.damaged.files === status.damaged_count && !files.isWaiting;
+  // The metrics are of the last publish: of damage that a verify found later they know only the files.
+  const isPublished = verdictPublished?.damaged.files === status.damaged_count && !files.isWaiting;
   const ofMetrics = of('gaps').reduce((sum, { value }) => sum + value, 0);
   if (isPublished && ofMetrics !== gaps.count) yield `gaps lists ${gaps.count}, metrics count ${ofMetrics}`;
   if (status.damaged_count > 0) {

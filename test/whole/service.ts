@@ -4,13 +4,13 @@ import { type Asked, type MarketsBody, type Reply, startScripted } from '../coll
 import type { Draw } from '../faults/draw.ts';
 import type { WorldSymbol } from './world.ts';
 
-// A service of that world with faults, which remembers what it delivered.
+// A simulated service with faults that records what it delivered.
 
-/** What a symbol gets as answers in one night. */
+/** The behaviour of the service toward a symbol in one night. */
 export type Mood = 'well' | '500' | '404' | 'reset' | 'unreadable' | 'breaks off';
 export type ListMood = 'well' | 'cut' | '500' | 'one view cut';
 
-/** A response: of which moment it was, and the ticks of what window it had. */
+/** A response: its time, and the window and ticks in it. */
 export interface Delivered {
   readonly symbol: string;
   readonly from: number;
@@ -23,10 +23,10 @@ export interface WholeService {
   readonly delivered: readonly Delivered[];
   /** When lists first named each symbol to the collector. */
   readonly listedAt: ReadonlyMap<string, number>;
-  /** UTC midnights of the days within which every list was delivered whole. */
+  /** UTC midnights of the days in which every list was delivered completely. */
   readonly listedWhole: ReadonlySet<number>;
   nowMs(): number;
-  /** Sets the moment and the moods of a night; symbols without one are well. */
+  /** Sets the time and the moods of a night; symbols without one are well. */
   begin(nowMs: number, moods: ReadonlyMap<string, Mood>, lists: ListMood): void;
   stop(): Promise<void>;
 }
@@ -45,37 +45,37 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
   const listedWhole = new Set<number>();
   let moods: ReadonlyMap<string, Mood> = new Map();
   let lists: ListMood = 'well';
-  const asks = new Map<string, number>();
-  // How it pages: a cap that cuts pages often or never, which side it keeps, and what it says of it.
+  const requestCounts = new Map<string, number>();
+  // Paging: a cap that truncates often or never, the truncation side, and the stated ends.
   const cap = draw.one([4, 7, 20, 500]);
   const keeps = draw.one(['earliest', 'earliest', 'latest'] as const);
-  const says = draw.one(['stated', 'echo', 'echo'] as const);
+  const echo = draw.one(['stated', 'echo', 'echo'] as const);
   const stepMs = draw.one([0, 1, 40]);
-  const told = (symbol: string, from: number, to: number) =>
+  const visibleTicks = (symbol: string, from: number, to: number) =>
     bySymbol
       .get(symbol)!
       .ticks.filter(({ t, visibleAt }) => from <= t && t < Math.min(to, box.nowMs) && visibleAt <= box.nowMs)
       .map(({ t, p }) => ({ t, p }));
-  box.truth = told;
+  box.truth = visibleTicks;
 
-  function ticks(asked: Asked): Reply {
+  function ticks(request: Asked): Reply {
     box.nowMs += stepMs;
-    const { symbol, from, to } = asked;
-    const n = asks.get(symbol) ?? 0;
-    asks.set(symbol, n + 1);
-    const mood = moods.get(symbol) ?? 'well';
-    if (mood === '500' || (mood === 'breaks off' && n > 0)) return fail(500);
-    if (mood === '404') return fail(404);
-    if (mood === 'reset') return reset;
-    if (mood === 'unreadable') return '{"ticks": [1, 2';
-    const all = told(symbol, from, to);
-    const limit = Math.min(cap, asked.limit);
+    const { symbol, from, to } = request;
+    const n = requestCounts.get(symbol) ?? 0;
+    requestCounts.set(symbol, n + 1);
+    const behavior = moods.get(symbol) ?? 'well';
+    if (behavior === '500' || (behavior === 'breaks off' && n > 0)) return fail(500);
+    if (behavior === '404') return fail(404);
+    if (behavior === 'reset') return reset;
+    if (behavior === 'unreadable') return '{"ticks": [1, 2';
+    const all = visibleTicks(symbol, from, to);
+    const limit = Math.min(cap, request.limit);
     const page = keeps === 'earliest' ? all.slice(0, limit) : all.slice(-limit);
     const isCut = page.length < all.length;
     const low = isCut && keeps === 'latest' ? page[0]!.t : from;
     const high = isCut && keeps === 'earliest' ? page.at(-1)!.t + 1 : Math.min(to, box.nowMs);
     delivered.push({ symbol, from: low, to: high, at: box.nowMs });
-    const ends = says === 'stated' ? { from: low, to: high } : { from, to };
+    const ends = echo === 'stated' ? { from: low, to: high } : { from, to };
     return { symbol, ticks: page, count: page.length, ...ends, generated_at: box.nowMs };
   }
 
@@ -89,13 +89,19 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
         return opensAt === null ? market : { ...market, opens_at: opensAt };
       });
     const isCut = lists === 'cut' || (lists === 'one view cut' && honest.view === 'matched');
-    const shown = isCut ? all.slice(0, Math.max(1, all.length - 2)) : all;
-    for (const { symbol } of shown) if (!listedAt.has(symbol)) listedAt.set(symbol, box.nowMs);
+    const listedSymbols = isCut ? all.slice(0, Math.max(1, all.length - 2)) : all;
+    for (const { symbol } of listedSymbols) if (!listedAt.has(symbol)) listedAt.set(symbol, box.nowMs);
     if (lists === 'well') listedWhole.add(floorToDay(box.nowMs));
-    return { ...honest, markets: shown, count: shown.length, total: all.length, generated_at: box.nowMs };
+    return {
+      ...honest,
+      markets: listedSymbols,
+      count: listedSymbols.length,
+      total: all.length,
+      generated_at: box.nowMs,
+    };
   }
 
-  box.script = { ticks: (_, asked) => ticks(asked), markets: (honest) => markets(honest) };
+  box.script = { ticks: (_, request) => ticks(request), markets: (honest) => markets(honest) };
   return {
     url: box.url,
     delivered,
@@ -106,7 +112,7 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
       box.nowMs = at;
       moods = now;
       lists = ofLists;
-      asks.clear();
+      requestCounts.clear();
     },
     stop: () => box.stop(),
   };

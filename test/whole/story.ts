@@ -18,22 +18,25 @@ import { readSurfaces } from './surfaces.ts';
 import { type Decoded, findMissing, readFiles } from './truth.ts';
 import { dayMs, drawWorld, epoch, hourMs } from './world.ts';
 
-/** What a story came to. */
+/** The result of a story. */
 export interface Told {
   readonly breaches: readonly string[];
   readonly nights: number;
-  /** Absent ticks that surfaces were checked against; those of them covered by inference, and those hidden by damage that nobody found yet. */
+  /**
+   * Absent ticks that were checked against the surfaces; those among them covered by inference, and those hidden by
+   * damage not found yet.
+   */
   readonly missing: number;
   readonly inferred: number;
   readonly hidden: number;
-  /** How often `status` said what. */
+  /** How often `status` reported each state. */
   readonly states: Readonly<Record<string, number>>;
   readonly exitCodes: Readonly<Record<string, number>>;
 }
 
 const lookbackDays = 3;
 
-/** Plays some nights, and stops at the first breach. `trace` is given a line a step. */
+/** Plays several nights and stops at the first violation. Calls `trace` with one line per step. */
 export async function playStory(seed: number, trace: (line: string) => void = () => {}): Promise<Told> {
   const draw = drawFrom(seed);
   const nights = 3 + draw.below(4);
@@ -41,7 +44,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   const service = await startService(draw, world, epoch);
   const { output, remove } = archiveFolder();
   const decoded: Decoded = new Map();
-  /** Up to where ticks were last polled. */
+  /** End of the last poll. */
   let lastPoll = 0;
   const set = [
     'archive.candles=[]',
@@ -57,22 +60,22 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   const sums = { nights: 0, missing: 0, inferred: 0, hidden: 0, states: count(), exitCodes: count() };
   try {
     for (let n = 0; n < nights; n++) {
-      const at = epoch + n * dayMs + 3.3 * hourMs;
+      const nightAt = epoch + n * dayMs + 3.3 * hourMs;
       const { moods, lists } = drawMoods(
         draw,
         world.map(({ symbol }) => symbol),
       );
-      service.begin(at, moods, lists);
+      service.begin(nightAt, moods, lists);
       trace(`night ${n}: ${lists}; ${[...moods].map(([symbol, mood]) => `${symbol} ${mood}`).join(', ')}`);
       const summary = await nightly.run(await context(), { day: null });
       sums.exitCodes[summary.exit_code] = (sums.exitCodes[summary.exit_code] ?? 0) + 1;
-      const found = await look(summary, true);
-      if (found.length > 0) return { ...sums, breaches: found };
+      const violations = await look(summary, true);
+      if (violations.length > 0) return { ...sums, breaches: violations };
       for (const next of drawSteps(draw)) {
-        const ended = await step(next, n);
-        if (ended === null) continue;
-        const wrong = await look(ended, false);
-        if (wrong.length > 0) return { ...sums, breaches: wrong.map((one) => `after ${next}: ${one}`) };
+        const runSummary = await step(next, n);
+        if (runSummary === null) continue;
+        const found = await look(runSummary, false);
+        if (found.length > 0) return { ...sums, breaches: found.map((one) => `after ${next}: ${one}`) };
       }
     }
     return { ...sums, breaches: [] };
@@ -107,7 +110,7 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   async function step(name: Step, n: number): Promise<Summary | null> {
     const manifest = manifestIn(output);
     if (manifest === null) return null;
-    // What a repair cannot have again stays lost.
+    // A repair cannot restore everything.
     const isDown = name === 'repair' && draw.chance(0.5);
     const moods = new Map(isDown ? world.map(({ symbol }) => [symbol, '500' as const]) : []);
     service.begin(Math.max(service.nowMs(), epoch + n * dayMs + 9 * hourMs), moods, 'well');
@@ -162,22 +165,22 @@ function manifestIn(root: string): Manifest | null {
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Manifest) : null;
 }
 
-/** Damages a published file, most often one of ticks. */
+/** Damages a published file, usually a tick file. */
 function damage(draw: Draw, root: string, manifest: Manifest): string {
   const { ticks: ofTicks, ...others } = manifest.datasets;
   const rest = Object.values(others).flatMap(({ files }) => files);
   const from = ofTicks.files.length > 0 && draw.chance(0.75) ? ofTicks.files : rest;
   if (from.length === 0) return 'nothing to damage';
   const { path } = draw.one(from);
-  const at = join(root, path);
-  if (!existsSync(at)) return `${path} is gone already`;
+  const nightAt = join(root, path);
+  if (!existsSync(nightAt)) return `${path} is gone already`;
   const kind = draw.one(['delete', 'flip', 'flip', 'truncate']);
-  if (kind === 'delete') rmSync(at);
-  else if (kind === 'truncate') truncateSync(at, Math.floor(statSync(at).size / 2));
+  if (kind === 'delete') rmSync(nightAt);
+  else if (kind === 'truncate') truncateSync(nightAt, Math.floor(statSync(nightAt).size / 2));
   else {
-    const bytes = readFileSync(at);
+    const bytes = readFileSync(nightAt);
     bytes[draw.below(bytes.length)]! ^= 1 << draw.below(8);
-    writeFileSync(at, bytes);
+    writeFileSync(nightAt, bytes);
   }
   return `${kind} ${path}`;
 }
@@ -186,8 +189,8 @@ async function acceptOne(context: Context): Promise<void> {
   const archive = openConfiguredArchive(context, false);
   try {
     const nowMs = context.clock.nowMs();
-    const asked = { from: null, to: null, symbols: [] };
-    const gap = listGaps(archive, asked, toCompletenessRules(context.settings), nowMs).gaps.find(
+    const selection = { from: null, to: null, symbols: [] };
+    const gap = listGaps(archive, selection, toCompletenessRules(context.settings), nowMs).gaps.find(
       ({ reason }) => reason === 'failed',
     );
     if (gap === undefined) return;

@@ -15,7 +15,7 @@ import { readReportData } from '../../src/report/data/report-data.ts';
 import { assessHealth, computeGrowth } from '../../src/report/health-status.ts';
 import { dayMs } from './world.ts';
 
-/** What every surface says of an archive at one moment. */
+/** The state of an archive on every surface at one time. */
 export interface Surfaces {
   readonly manifest: Manifest;
   readonly status: ReturnType<typeof readStatus>;
@@ -24,12 +24,12 @@ export interface Surfaces {
   readonly gapsText: string;
   /** Headline and findings of the report. */
   readonly report: string;
-  /** The findings of the doctor on the archive, by check. */
+  /** The doctor's findings on the archive, by check. */
   readonly doctor: Readonly<Record<string, { readonly level: string; readonly found: string }>>;
-  /** Of the port of a schedule. */
+  /** From the port of a schedule. */
   readonly metrics: readonly Sample[];
   readonly health: { readonly status: number; readonly verdict: string | null };
-  /** Paths that are known to be damaged. */
+  /** Paths known to be damaged. */
   readonly damaged: ReadonlySet<string>;
 }
 
@@ -44,12 +44,12 @@ export async function readSurfaces(context: Context): Promise<Surfaces> {
 
 async function read(context: Context, archive: Archive): Promise<Surfaces> {
   const nowMs = context.clock.nowMs();
-  const by = toCompletenessRules(context.settings);
-  const status = readStatus(archive, by, nowMs);
-  const gaps = listGaps(archive, { from: null, to: null, symbols: [] }, by, nowMs);
+  const completenessRules = toCompletenessRules(context.settings);
+  const status = readStatus(archive, completenessRules, nowMs);
+  const gaps = listGaps(archive, { from: null, to: null, symbols: [] }, completenessRules, nowMs);
   const { overlapMinutes, overlapMinutesMax } = context.settings.poll;
   const overlaps = { overlapMs: overlapMinutes * 60_000, overlapMsMax: overlapMinutesMax * 60_000 };
-  const rules = { judged: by, days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5, ...overlaps };
+  const rules = { judged: completenessRules, days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5, ...overlaps };
   const gathered = await readReportData(archive, rules, { nowMs, random: context.random });
   const { shown, days } = gathered;
   const growth = computeGrowth(days, null, { nowMs, shownFrom: shown.from, shownTo: shown.to });

@@ -10,9 +10,9 @@ import { floorToDay, isWithin, type Window } from '../../src/base/window.ts';
 import type { WholeService } from './service.ts';
 import type { WorldSymbol } from './world.ts';
 
-// What the archive lacks, by the truth and by the files alone: nothing here asks the program.
+// What the archive lacks, determined from the service's data and the files only, without the program.
 
-/** A tick that the service had, and that no published file of the archive has intact. */
+/** A tick that the service had and that no intact published file contains. */
 export interface Missing {
   readonly symbol: string;
   readonly t: number;
@@ -20,9 +20,12 @@ export interface Missing {
   readonly isListed: boolean;
   /** Whether published coverage claims it by inference. */
   readonly isInferred: boolean;
-  /** Whether it waits in the journal, as a damaged file of its day is not merged into: it is accepted, and will be published. */
+  /**
+   * Whether it is in the journal because a damaged file of its day blocks the merge: it is accepted and will be
+   * published.
+   */
   readonly isJournaled: boolean;
-  /** The file that had it, where its damage is not found yet; null elsewhere. */
+  /** The file that contained it, if its damage is not found yet; else null. */
   readonly hiddenBy: string | null;
 }
 
@@ -30,15 +33,15 @@ export interface FileRows {
   readonly ticks: ReadonlyMap<string, ReadonlySet<number>>;
   /** Inferred windows, by symbol. */
   readonly inferred: ReadonlyMap<string, readonly Window[]>;
-  /** Whether responses wait in the journal: those of a day that has a damaged file are not merged. */
+  /** Whether responses stay in the journal: those of a day with a damaged file are not merged. */
   readonly isWaiting: boolean;
-  /** Ticks that are journaled. */
+  /** Journaled ticks. */
   readonly journaled: ReadonlyMap<string, ReadonlySet<number>>;
-  /** Paths that are not as published, found or not. */
+  /** Paths of files that are not as published, found or not. */
   readonly damaged: ReadonlySet<string>;
 }
 
-/** Rows of published files, by hash: most files are those of the night before. */
+/** Rows of published files, by hash: most files do not change between nights. */
 export type Decoded = Map<string, readonly CellValue[][]>;
 
 export function readFiles(root: string, manifest: Manifest, decoded: Decoded): FileRows {
@@ -46,15 +49,15 @@ export function readFiles(root: string, manifest: Manifest, decoded: Decoded): F
   const inferred = new Map<string, Window[]>();
   const damaged = new Set<string>();
   const rowsOf = (name: DatasetName): CellValue[][] =>
-    manifest.datasets[name].files.flatMap(({ path, sha256: wanted }) => {
+    manifest.datasets[name].files.flatMap(({ path, sha256: sha256Expected }) => {
       const at = join(root, path);
       const bytes = existsSync(at) ? readFileSync(at) : null;
-      if (bytes === null || sha256(bytes) !== wanted) {
+      if (bytes === null || sha256(bytes) !== sha256Expected) {
         damaged.add(path);
         return [];
       }
-      const rows = decoded.get(wanted) ?? decodeRows(datasets[name], bytes);
-      decoded.set(wanted, rows as CellValue[][]);
+      const rows = decoded.get(sha256Expected) ?? decodeRows(datasets[name], bytes);
+      decoded.set(sha256Expected, rows as CellValue[][]);
       return rows as CellValue[][];
     });
   for (const [symbol, t] of rowsOf('ticks') as [string, number][]) {
@@ -85,9 +88,9 @@ function readJournal(root: string): Pick<FileRows, 'journaled' | 'isWaiting'> {
 }
 
 /**
- * What is missing: of the ticks that were in a response, and those that no response was of, though the service has them.
- * One that appeared after every response that had its time is late. Before its opening, or before its first sight less
- * `lookbackMs`, nothing of a symbol is expected.
+ * Missing ticks: those that were in a response, and those that the service has but no response contained. A tick is
+ * late if it appeared after every response that covered its time. Nothing is expected of a symbol before its opening,
+ * or before its first sighting less `lookbackMs`.
  */
 export function findMissing(
   world: readonly WorldSymbol[],
@@ -102,12 +105,12 @@ export function findMissing(
     const first = listedAt.get(symbol);
     if (first === undefined && listedFrom > rules.until) return [];
     const from = opensAt ?? (first ?? rules.until) - rules.lookbackMs;
-    const had = files.ticks.get(symbol);
+    const rows = files.ticks.get(symbol);
     const responses = delivered.filter((one) => one.symbol === symbol);
     const inferred = files.inferred.get(symbol) ?? [];
     return ticks.flatMap(({ t, visibleAt }): Missing[] => {
-      if (t < from || t >= rules.until || visibleAt > nowMs || had?.has(t)) return [];
-      // The lists of that day named it to nobody, and were whole: whoever is named later is expected from then on.
+      if (t < from || t >= rules.until || visibleAt > nowMs || rows?.has(t)) return [];
+      // The complete lists of that day did not name it: a symbol that is named later is expected from then on.
       if (first === undefined && service.listedWhole.has(floorToDay(t))) return [];
       const of = responses.filter((window) => isWithin(t, window));
       if (of.length > 0 && of.every(({ at }) => at < visibleAt)) return [];

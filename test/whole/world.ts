@@ -1,6 +1,6 @@
 import type { Draw } from '../faults/draw.ts';
 
-// What there is to know, whether anybody asks or not. Times are epoch ms.
+// The world behind the service: its symbols and ticks. Times are epoch ms.
 
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
@@ -11,15 +11,15 @@ export const epoch = Date.UTC(2025, 5, 10);
 export interface WorldTick {
   readonly t: number;
   readonly p: number;
-  /** From when on the service has it. */
+  /** When the service first has it. */
   readonly visibleAt: number;
 }
 
 export interface WorldSymbol {
   readonly symbol: string;
-  /** From when on the lists name it. */
+  /** When the lists first name it. */
   readonly listedFrom: number;
-  /** When it opened, where the lists tell so. */
+  /** When it opened, if the lists state it. */
   readonly opensAt: number | null;
   /** In order. */
   readonly ticks: readonly WorldTick[];

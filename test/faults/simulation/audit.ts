@@ -17,15 +17,15 @@ import { startRowsAudit } from './rows-audit.ts';
 import { beyond } from './spans.ts';
 
 export interface Audit {
-  /** What is wrong with an archive that nobody writes to; sentences. */
+  /** Errors of an archive without concurrent writers, as sentences. */
   findings(nowMs: number): string[];
-  /** What is published as covered, by symbol; as the files have it. */
+  /** Published coverage by symbol, as in the files. */
   coverage(): Map<string, CoveredWindow[]>;
-  /** sha256 of every file that readers see, by path. */
+  /** sha256 of every published file, by path. */
   hashes(): Map<string, string>;
-  /** So many published ticks are lost, and whatever the damaged files of these datasets lack now. */
+  /** This many published ticks are lost, and those that the damaged files of these datasets lack now. */
   noteLost(ticks: number, damaged: ReadonlySet<DatasetName>): void;
-  /** The state was lost: its sums begin anew. */
+  /** The state was lost: its counts start again. */
   beginAnew(): void;
 }
 
@@ -38,13 +38,13 @@ export function startAudit(
   reader: Reader,
   rules: { readonly settleMs: number; readonly lookbackMs: number },
 ): Audit {
-  // Most files are those of the audit before.
+  // Most files do not change between audits.
   const decoded = new Map<string, Rows>();
   const wrongCandles = startCandlesAudit(root, reader);
   const rowsAudit = startRowsAudit(oracle, heard);
-  /** Whether the state has stood in for a file of coverage. */
+  /** Whether a coverage file was restored from the state. */
   let isRefilled = false;
-  /** Rows that were published when the sums of the state began. */
+  /** Published rows when the counts of the state started. */
   let baseRows = 0;
 
   const manifestOf = (): Manifest | null => {
@@ -88,10 +88,10 @@ export function startAudit(
   }
 
   function* files(manifest: Manifest): Generator<string> {
-    const found = hashes();
+    const currentHashes = hashes();
     const listed = Object.values(manifest.datasets).flatMap(({ files: list }) => list);
     for (const file of listed) {
-      const sha256 = found.get(file.path);
+      const sha256 = currentHashes.get(file.path);
       if (sha256 === undefined) yield `files: ${file.path} is missing`;
       else if (sha256 !== file.sha256) yield `files: ${file.path} differs from the manifest`;
       const ticks = file.path.startsWith('ticks/') ? reader.file(file.path) : undefined;
@@ -99,15 +99,15 @@ export function startAudit(
       if (rows !== undefined && rows !== file.rows) yield `files: ${file.path} has ${rows} rows, not ${file.rows}`;
     }
     const known = new Set(listed.map(({ path }) => path));
-    for (const path of found.keys())
+    for (const path of currentHashes.keys())
       if (path.endsWith('.parquet') && !known.has(path)) yield `files: ${path} is in no manifest`;
-    const sums = readFileSync(join(root, 'SHA256SUMS'), 'utf8').trimEnd().split('\n');
-    const wanted = listed.map(({ path, sha256 }) => `${sha256}  ${path}`);
+    const lines = readFileSync(join(root, 'SHA256SUMS'), 'utf8').trimEnd().split('\n');
+    const expected = listed.map(({ path, sha256 }) => `${sha256}  ${path}`);
     if (
-      sums
+      lines
         .filter((line) => line !== '')
         .sort()
-        .join() !== wanted.sort().join()
+        .join() !== expected.sort().join()
     )
       yield 'files: SHA256SUMS differs from the manifest';
   }
@@ -144,8 +144,8 @@ export function startAudit(
       ),
       ({ symbol }) => symbol,
     );
-    // What a run took back and did not publish is in the files until the next publish.
-    const takenBack = Map.groupBy(
+    // A withdrawal that is not published yet stays in the files until the next publish.
+    const withdrawnRows = Map.groupBy(
       db.all<{ symbol: string; from: number; to: number }>(
         'select symbol, t_from as "from", t_to as "to" from journal_withdrawn',
       ),
@@ -153,27 +153,27 @@ export function startAudit(
     );
     for (const [symbol, list] of published) {
       const claims = oracle.covers.get(symbol) ?? [];
-      const withdrawn = takenBack.get(symbol) ?? [];
+      const withdrawn = withdrawnRows.get(symbol) ?? [];
       for (const w of beyond(list, [...claims, ...withdrawn]))
-        yield `coverage: ${symbol} [${w.from}, ${w.to}) was never answered`;
+        yield `coverage: ${symbol} [${w.from}, ${w.to}) was never fetched`;
       const lost = manifest.lost?.filter((window) => window.symbol === symbol) ?? [];
       for (const w of beyond(claims, [...list, ...lost, ...(journaled.get(symbol) ?? [])]))
-        yield `coverage: ${symbol} [${w.from}, ${w.to}) was answered and is not covered`;
+        yield `coverage: ${symbol} [${w.from}, ${w.to}) was fetched and is not covered`;
       const times = [...(all.get(symbol)?.keys() ?? [])];
       let last = Number.NEGATIVE_INFINITY;
       for (const { from, to, ticks: counted, fetchedAt } of list) {
-        const there = times.filter((t) => from <= t && t < to).length;
-        if (there !== counted)
-          yield `counts: ${symbol} [${from}, ${to}) has ${there} ticks, coverage counts ${counted}`;
+        const publishedCount = times.filter((t) => from <= t && t < to).length;
+        if (publishedCount !== counted)
+          yield `counts: ${symbol} [${from}, ${to}) has ${publishedCount} ticks, coverage counts ${counted}`;
         if (from < last || to <= from || floorToDay(to - 1) !== floorToDay(from))
           yield `coverage: ${symbol} [${from}, ${to}) overlaps or spans days`;
-        // What the state has joined of several days is known to have been answered once it had settled.
+        // Joined windows of several days are final, because all of them had settled.
         const isSettledBy = (claim: CoveredWindow): boolean =>
           claim.from < to && from < claim.to && fetchedAt <= Math.min(claim.fetchedAt, to + rules.settleMs);
         const isAnswered = claims.some((claim) => claim.fetchedAt === fetchedAt || (isRefilled && isSettledBy(claim)));
         if (!isAnswered && beyond([{ from, to }], withdrawn).length > 0)
-          yield `coverage: ${symbol} [${from}, ${to}) is of no answer of ${fetchedAt}`;
-        if (fetchedAt > nowMs + 3_600_000) yield `coverage: ${symbol} was answered in the future`;
+          yield `coverage: ${symbol} [${from}, ${to}) matches no response of ${fetchedAt}`;
+        if (fetchedAt > nowMs + 3_600_000) yield `coverage: ${symbol} has a response from the future`;
         last = to;
       }
     }
@@ -185,10 +185,10 @@ export function startAudit(
     for (const row of rows) {
       const times = [...(all.get(row[0] as string)?.keys() ?? [])];
       const [first, last, count] = [row[12], row[13], row[14]];
-      const span = [times.length === 0 ? null : Math.min(...times), times.length === 0 ? null : Math.max(...times)];
+      const ends = [times.length === 0 ? null : Math.min(...times), times.length === 0 ? null : Math.max(...times)];
       if (count !== times.length) yield `counts: ${row[0]} has ${times.length} ticks, symbols says ${count}`;
-      if (first !== span[0] || last !== span[1])
-        yield `counts: ${row[0]} has ticks from ${span}, symbols says ${[first, last]}`;
+      if (first !== ends[0] || last !== ends[1])
+        yield `counts: ${row[0]} has ticks from ${ends}, symbols says ${[first, last]}`;
     }
     const named = new Set(rows.map((row) => row[0]));
     for (const symbol of all.keys()) if (!named.has(symbol)) yield `counts: ${symbol} is missing in symbols`;
@@ -220,8 +220,8 @@ export function startAudit(
     const known = db.all(
       'select dataset, symbol, t_from as "from", t_to as "to", ticks from lost order by dataset, symbol, t_from',
     );
-    const [told, noted] = [manifest.lost ?? [], known].map((windows) => JSON.stringify(windows));
-    if (told !== noted) yield `lost: the manifest tells of ${told}, the state of ${noted}`;
+    const [told, recorded] = [manifest.lost ?? [], known].map((windows) => JSON.stringify(windows));
+    if (told !== recorded) yield `lost: the manifest lists ${told}, the state ${recorded}`;
   }
 
   function withState<T>(work: (manifest: Manifest, db: Database) => T): T | undefined {

@@ -4,53 +4,54 @@ import type { Lake, Started } from './lake.ts';
 import { beyond, endOf } from './spans.ts';
 import { dayMs, type Hole, hourMs, toldHoles, toldPrices, toldTicks } from './world.ts';
 
-// What must be so once the faults have stopped.
+// Invariants after the faults have stopped.
 
 /** Nights without faults at the end of a story. */
 export const calmNights = 5;
 
 /**
- * After calm nights, which began at `nightsMs`, every live symbol is covered as far back as a poll looks, but for what
- * the service lacked whenever one of them asked for it.
+ * After calm nights, which began at `nightsMs`, every live symbol is covered as far back as a poll reaches, except for
+ * what the service lacked at every request.
  */
 export function requireCovered({ world, audit, timeline, settings, skewMs }: Lake, nightsMs: readonly number[]): void {
   const covered = audit.coverage();
   const end = timeline.nowMs() - hourMs;
   const lookbackMs = settings.source.firstLookbackDays * dayMs;
-  // What was younger than that when the calm nights began has been asked for.
+  // Anything younger than that when the calm nights began was requested.
   const from = nightsMs[0]! - lookbackMs;
-  // No poll asks for a hole that is older than it looks back: one that is found again later stays one.
-  const isFilled = (hole: Hole): boolean =>
-    nightsMs.some((nowMs) => hole.until <= nowMs + skewMs && hole.to > nowMs - lookbackMs);
+  // No poll requests a gap that is older than its lookback: if the data reappears later, the gap stays.
+  const isFilled = (gap: Hole): boolean =>
+    nightsMs.some((nowMs) => gap.until <= nowMs + skewMs && gap.to > nowMs - lookbackMs);
   for (const market of world.markets) {
     const { symbol, opensAt, closesAt, holes, tellsOpening } = market;
     if (closesAt < end || opensAt > end - dayMs || !tellsOpening) continue;
-    const life = { from: Math.max(from, opensAt), to: end };
-    const told = [...(covered.get(symbol) ?? []), ...holes.filter((hole) => !isFilled(hole))];
-    const lacking = beyond([life], told);
+    const lifetime = { from: Math.max(from, opensAt), to: end };
+    const expected = [...(covered.get(symbol) ?? []), ...holes.filter((gap) => !isFilled(gap))];
+    const lacking = beyond([lifetime], expected);
     if (lacking.length > 0) {
-      const reach = new Date(endOf(covered.get(symbol) ?? [], life.from)).toISOString();
+      const reach = new Date(endOf(covered.get(symbol) ?? [], lifetime.from)).toISOString();
       throw new Error(`calm: ${symbol} lacks ${JSON.stringify(lacking)}; it is covered up to ${reach}`);
     }
   }
 }
 
 /**
- * Once the service was asked for what is lost, nothing is that it has. One tick is lost where ticks and coverage of a day
- * were damaged together: which of the part's symbols had any then is known no more, and a quiet day is not proven.
+ * After the service was asked for all lost windows, nothing that it has stays lost. A tick is lost if ticks and
+ * coverage of a day were damaged together: it is unknown then which symbols of the part file had ticks, and a day
+ * without ticks is not proven.
  */
 export function requireHealed({ world, timeline, skewMs }: Lake, lost: readonly LostWindow[]): void {
   for (const window of lost) {
     const market = world.markets.find(({ symbol }) => symbol === window.symbol)!;
-    const told = toldTicks(market, window, timeline.nowMs() + skewMs).length;
-    if (told >= window.ticks || window.ticks > 1)
-      throw new Error(`calm: ${JSON.stringify(window)} is lost, and the service has ${told} ticks of it`);
+    const expected = toldTicks(market, window, timeline.nowMs() + skewMs).length;
+    if (expected >= window.ticks || window.ticks > 1)
+      throw new Error(`calm: ${JSON.stringify(window)} is lost, and the service has ${expected} ticks in it`);
   }
 }
 
 const daysAsked = 7;
 
-/** Asks for the last days of every symbol once more. */
+/** Backfills the last days of every symbol again. */
 export function startCalmBackfill(lake: Lake): Started {
   const to = lake.timeline.nowMs();
   const window = { from: to - daysAsked * dayMs, to };
@@ -59,8 +60,8 @@ export function startCalmBackfill(lake: Lake): Started {
 }
 
 /**
- * After that backfill, asked for at `askedMs`, the archive has exactly what the world had to tell; a price that changed
- * while it ran may be either.
+ * After that backfill, started at `askedMs`, the archive equals the world's data; a price that changed during it may be
+ * either.
  */
 export function requireTruth({ world, timeline, reader, oracle, skewMs }: Lake, askedMs: number): void {
   const window = { from: askedMs - daysAsked * dayMs, to: askedMs + Math.min(0, skewMs) };
@@ -71,10 +72,10 @@ export function requireTruth({ world, timeline, reader, oracle, skewMs }: Lake, 
     const holes = toldHoles(market, window, moments[0]);
     for (const tick of toldTicks(market, window, moments[0])) {
       const { t } = tick;
-      if (holes.some((hole) => hole.from <= t && t < hole.to)) continue;
+      if (holes.some((gap) => gap.from <= t && t < gap.to)) continue;
       const p = published.get(symbol)?.get(t);
       if (p === undefined) throw new Error(`truth: ${symbol} at ${t} is missing`);
-      // An import that was preferred wins over what is told now.
+      // A preferred import wins over the current data.
       if (
         oracle.seen
           .get(symbol)
@@ -83,7 +84,7 @@ export function requireTruth({ world, timeline, reader, oracle, skewMs }: Lake, 
       )
         continue;
       const prices = moments.flatMap((atMs) => toldPrices(tick, atMs));
-      if (!prices.includes(p)) throw new Error(`truth: ${symbol} at ${t} is ${p}, and ${prices} is told`);
+      if (!prices.includes(p)) throw new Error(`truth: ${symbol} at ${t} is ${p}, and the service has ${prices}`);
     }
   }
 }

@@ -11,10 +11,10 @@ const intervals = { candles_1h: hourMs, candles_1d: dayMs } as const;
 
 type Row = readonly [...[string, number, number, number, number, number, number, number]];
 
-/** What is wrong with published candles: each part's are to be what its ticks and the day's coverage make of them. */
+/** Errors of published candles: each part file must match the ticks and the coverage of its day. */
 export function startCandlesAudit(root: string, reader: Reader) {
-  // By the hashes of all that they depend on: most files are those of the audit before.
-  const right = new Set<string>();
+  // By the hashes of all inputs: most files do not change between audits.
+  const correct = new Set<string>();
 
   return function* wrongCandles(
     manifest: Manifest,
@@ -30,12 +30,12 @@ export function startCandlesAudit(root: string, reader: Reader) {
         const covered = manifest.datasets.coverage.files.find(({ date }) => date === ticks.date);
         const key = `${path} ${file?.sha256} ${ticks.sha256} ${covered?.sha256}`;
         if (file === undefined) yield `candles: ${path} is missing`;
-        if (file === undefined || right.has(key)) continue;
-        const found = decodeRows(datasets[name], readFileSync(join(root, path))) as unknown as Row[];
-        const wanted = candlesOf(reader.file(ticks.path) ?? new Map(), coverage, intervalMs);
-        const texts = found.map((row) => JSON.stringify(row)).sort();
-        if (texts.join('\n') === wanted.sort().join('\n')) right.add(key);
-        else yield `candles: ${path} is not what its ticks make: ${texts.find((text) => !wanted.includes(text))}`;
+        if (file === undefined || correct.has(key)) continue;
+        const published = decodeRows(datasets[name], readFileSync(join(root, path))) as unknown as Row[];
+        const expected = candlesOf(reader.file(ticks.path) ?? new Map(), coverage, intervalMs);
+        const texts = published.map((row) => JSON.stringify(row)).sort();
+        if (texts.join('\n') === expected.sort().join('\n')) correct.add(key);
+        else yield `candles: ${path} does not match its ticks: ${texts.find((text) => !expected.includes(text))}`;
       }
     }
   };

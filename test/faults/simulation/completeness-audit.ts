@@ -21,7 +21,7 @@ interface Expired {
   readonly t_to: number;
 }
 
-/** What is wrong with watermark and days of a manifest. `rows`: those of its symbols. */
+/** Errors in the watermark and days of a manifest. `rows`: those of its symbols. */
 export function* wrongCompleteness(
   manifest: Manifest,
   covered: ReadonlyMap<string, readonly CoveredWindow[]>,
@@ -31,7 +31,7 @@ export function* wrongCompleteness(
   { settleMs, lookbackMs }: { settleMs: number; lookbackMs: number },
 ): Generator<string> {
   const { watermark, reached, days } = manifest;
-  // Lists that were heard before it was published may have been entered after it: what it knew of is in its symbols.
+  // Lists fetched before the publish may have been recorded after it: the manifest's symbols show what it knew.
   const listed = new Set(rows.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0]));
   const known = db.all<Known & Record<string, number>>(
     `select symbol, served_from, first_seen, opens_at, first_tick, listed = 1 and inactive_since is null
@@ -39,18 +39,20 @@ export function* wrongCompleteness(
     manifest.created_at,
   );
   const live = known.filter((symbol) => symbol.live === 1 && listed.has(symbol.symbol));
-  const lost = (manifest.lost ?? []).filter(({ dataset }) => dataset === 'ticks');
+  const lostWindows = (manifest.lost ?? []).filter(({ dataset }) => dataset === 'ticks');
   const expired = db
     .all<Expired & Record<string, never>>("select symbol, t_from, t_to from owed where kind = 'expired'")
     .map(({ symbol, t_from, t_to }) => ({ symbol, from: t_from, to: t_to }));
-  const excepted = [...lost, ...expired, ...(manifest.accepted ?? [])];
-  // What a run took back and did not publish was covered when the manifest was written.
+  const excepted = [...lostWindows, ...expired, ...(manifest.accepted ?? [])];
+  // A withdrawal that is not published yet was covered when the manifest was written.
   const takenBack = db
     .all<Expired & Record<string, never>>('select symbol, t_from, t_to from journal_withdrawn')
     .map(({ symbol, t_from, t_to }) => ({ symbol, from: t_from, to: t_to }));
-  /** Where its lifetime begins, and where it may have begun by what was known of it when this was published. */
+  /** Beginning of its lifetime, and where it may have begun by what was known at this publish. */
   const startsOf = ({ symbol, served_from, first_seen, opens_at, first_tick }: Known): [number, ...number[]] => {
-    const had = [...(covered.get(symbol) ?? []), ...lost.filter((w) => w.symbol === symbol)].map(({ from }) => from);
+    const had = [...(covered.get(symbol) ?? []), ...lostWindows.filter((w) => w.symbol === symbol)].map(
+      ({ from }) => from,
+    );
     const seen = Math.min(first_tick ?? Number.POSITIVE_INFINITY, ...had);
     const starts = [opens_at, first_seen - lookbackMs, seen].filter((from) => from !== null);
     const opened = opens_at ?? Math.min(...starts);
@@ -61,26 +63,26 @@ export function* wrongCompleteness(
     ['watermark', watermark, isProven],
     ['reached', reached, () => true],
   ] as const) {
-    // What is lost, expired or accepted holds back neither.
+    // Lost, expired and accepted windows do not hold back either.
     const windowsOf = (symbol: string) =>
       union([...(covered.get(symbol) ?? []).filter(isCounted), ...excepted.filter((w) => w.symbol === symbol)]);
     for (const known of live) {
       const { symbol } = known;
       const end = endOf(windowsOf(symbol), startsOf(known)[0]);
-      // Nothing is covered before something is.
+      // Nothing is covered before the first coverage.
       if (moment === null && !live.some((one) => (covered.get(one.symbol) ?? []).some(isCounted))) continue;
       if (moment === null || moment > end) yield `${name}: ${moment}, and ${symbol} is covered up to ${end}`;
     }
-    // Whoever it is that holds it back, it is where he is covered up to.
+    // The watermark equals the end of coverage of the symbol that holds it back.
     const ends = known.flatMap((one) => startsOf(one).map((from) => endOf(windowsOf(one.symbol), from)));
     if (moment !== null && moment !== manifest.created_at && !ends.includes(moment))
-      yield `${name}: ${moment}, and nobody is covered up to there`;
+      yield `${name}: ${moment}, and no symbol is covered up to there`;
   }
   for (const [date, { state, expected, covered: had, missing, exceptions }] of Object.entries(days)) {
     if (missing.length !== Math.min(20, expected - had))
-      yield `${state}: ${date} expects ${expected} and has ${had} symbols, and misses ${missing}`;
+      yield `${state}: ${date} expects ${expected} and has ${had} symbols, and lists ${missing} as missing`;
     if (state === 'incomplete' || state === 'empty') continue;
-    // Inferred windows make it provisional, whatever is excepted besides.
+    // Inferred windows make it provisional, even with exceptions.
     if ((state === 'complete_with_exceptions') !== exceptions > 0 && state !== 'provisional')
       yield `${state}: ${date} has ${exceptions} exceptions`;
     if (had !== expected && exceptions === 0) yield `${state}: ${date}, and it has ${had} of ${expected} symbols`;
@@ -92,9 +94,10 @@ export function* wrongCompleteness(
       if (opens_at === null) continue;
       const claims = (oracle.covers.get(symbol) ?? []).filter((w) => state === 'provisional' || isProven(w));
       const final = claims.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - settleMs) }));
-      const excepted = [...lost, ...takenBack].filter((w) => w.symbol === symbol);
+      const excepted = [...lostWindows, ...takenBack].filter((w) => w.symbol === symbol);
       const holes = beyond([{ from: Math.max(from, opens_at), to: from + dayMs }], [...final, ...excepted]);
-      if (holes.length > 0) yield `${state}: ${date}, and ${symbol} lacks a final answer for ${JSON.stringify(holes)}`;
+      if (holes.length > 0)
+        yield `${state}: ${date}, and ${symbol} lacks a final response for ${JSON.stringify(holes)}`;
     }
   }
 }

@@ -6,17 +6,17 @@ import type { Manifest } from '../../../src/archive/format/manifest.ts';
 import { kindsOfFile } from '../damages.ts';
 import type { Lake, Started } from './lake.ts';
 
-// Published files that are not as they were published any more, and their repair.
+// Damage to published files, and its repair.
 
 type Ticks = ReadonlyMap<string, ReadonlyMap<number, number>>;
 
-/** A tick that was published and is no more. */
+/** A tick that was published and is gone. */
 export interface LostTick {
   readonly symbol: string;
   readonly t: number;
 }
 
-/** A repair that asks nobody: what it leaves is what it found intact. */
+/** A repair without an upstream: it keeps only what it found intact. */
 export const startMending = (lake: Lake): Started =>
   lake.start(
     'mend',
@@ -35,13 +35,13 @@ const manifestIn = (root: string): Manifest | null => {
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Manifest) : null;
 };
 
-/** Windows that the archive says are lost. */
+/** Windows that the archive reports as lost. */
 export const lostIn = (root: string): readonly LostWindow[] => manifestIn(root)?.lost ?? [];
 
-// The model of the power knows no links.
+// The power-loss model does not support links.
 const kinds = Object.keys(kindsOfFile).filter((kind) => !kind.includes('link'));
 
-/** Damages a published file, most often one of ticks, or two of them, and gives their paths; none where there is none. */
+/** Damages one or two published files, usually of ticks, and returns their paths; empty if there are no files. */
 export function damageSome({ root, draw, machine, trace }: Lake): string[] {
   const manifest = manifestIn(root);
   if (manifest === null) return [];
@@ -58,8 +58,8 @@ export function damageSome({ root, draw, machine, trace }: Lake): string[] {
 }
 
 /**
- * What a repair without anybody to ask took from readers, `before` being all that was published. Nothing it leaves may
- * differ, and nothing it took may still be claimed.
+ * Errors of a repair without an upstream; `before` is everything published. No remaining row may differ, and no removed
+ * row may still be covered.
  */
 export function lostBy({ reader, audit }: Lake, before: Ticks): LostTick[] {
   const now = reader.ticks();
@@ -68,11 +68,11 @@ export function lostBy({ reader, audit }: Lake, before: Ticks): LostTick[] {
   for (const [symbol, prices] of before) {
     const claims = covered.get(symbol) ?? [];
     for (const [t, p] of prices) {
-      const left = now.get(symbol)?.get(t);
-      if (left === p) continue;
-      if (left !== undefined) throw new Error(`repair: ${symbol} at ${t} was ${p} and is ${left}`);
+      const remaining = now.get(symbol)?.get(t);
+      if (remaining === p) continue;
+      if (remaining !== undefined) throw new Error(`repair: ${symbol} at ${t} was ${p} and is ${remaining}`);
       if (claims.some(({ from, to }) => from <= t && t < to))
-        throw new Error(`repair: ${symbol} at ${t} is gone, and covered`);
+        throw new Error(`repair: ${symbol} at ${t} is gone and covered`);
       lost.push({ symbol, t });
     }
   }

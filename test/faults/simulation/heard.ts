@@ -4,7 +4,7 @@ import type { Database } from '../../../src/archive/journal/database.ts';
 import { toDoubles } from '../../../src/archive/journal/journal.ts';
 import { floorToDay } from '../../../src/base/window.ts';
 
-/** What one poll of the lists said of a market; `record`: the journal's, 0 once the state that had it is lost. */
+/** A market in one poll of the lists; `record`: its journal record, 0 once the state with it is lost. */
 export interface Listing {
   readonly record: number;
   readonly observedAt: number;
@@ -17,20 +17,20 @@ export interface Book {
   readonly text: string;
 }
 
-/** What was accepted besides ticks. Like the oracle, it hears of every transaction of the state. */
+/** Accepted rows other than ticks. Like the oracle, it sees every transaction of the state. */
 export interface Heard {
   /** By UTC midnight, then by canonical id and symbol. */
   readonly listings: ReadonlyMap<number, ReadonlyMap<string, readonly Listing[]>>;
-  /** By symbol and moment. */
+  /** By symbol and time. */
   readonly books: ReadonlyMap<string, readonly Book[]>;
   heed(db: Database): void;
-  /** The state is lost; nothing was waiting in it. */
+  /** The state is lost; its journal was empty. */
   forget(): void;
 }
 
 export const keyOf = (...parts: readonly (string | number | null)[]): string => parts.join('\n');
 
-/** A book as one text; bids first, best first. */
+/** An order book as one text; bids first, best first. */
 export const bookText = (bids: readonly number[][], asks: readonly number[][]): string => JSON.stringify([bids, asks]);
 
 export function startHearing(): Heard {
@@ -49,10 +49,10 @@ export function startHearing(): Heard {
       listings.set(day, ofDay);
       for (const facts of JSON.parse(zstdDecompressSync(payload).toString()) as MarketFacts[]) {
         const { canonicalId, symbol, isActive, closesAt, resolvedAt, outcome } = facts;
-        const told = { isActive, closesAt, resolvedAt, outcome };
+        const values = { isActive, closesAt, resolvedAt, outcome };
         const list = ofDay.get(keyOf(canonicalId, symbol)) ?? [];
         ofDay.set(keyOf(canonicalId, symbol), list);
-        list.push({ record, observedAt, told });
+        list.push({ record, observedAt, told: values });
       }
     }
   }

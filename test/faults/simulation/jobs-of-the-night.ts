@@ -8,32 +8,32 @@ import { job as repair } from '../../../jobs/repair.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
 import { floorToDay } from '../../../src/base/window.ts';
 import { defaultRowRules } from '../../../src/collector/import/import-rows.ts';
-// Loaded when first needed: that takes real time.
+// Loaded on first use, which takes real time.
 import '../../../src/client/client.ts';
 import type { Lake, Started } from './lake.ts';
 import type { Strike } from './machine.ts';
 import { dayMs } from './world.ts';
 
-/** A strike hits within so many changes; a night makes some hundred of them. */
+/** A strike hits within this many changes; a night makes several hundred. */
 const changesMax = 600;
 
 export function drawStrike({ draw }: Lake): Strike {
   return {
-    // Small numbers as often as large ones: a run's beginning is short.
+    // Prefers neither small nor large numbers: the beginning of a run is short.
     at: Math.ceil(changesMax ** draw()) + draw.below(50),
     kind: draw.one(['kill', 'kill', 'crash', 'power', 'power', 'EIO', 'ENOSPC']),
     when: draw.one(['before', 'after', 'torn']),
   };
 }
 
-/** Starts something after a while of this time. */
+/** Starts something after a delay in simulated time. */
 function later<Flags>(lake: Lake, name: string, run: Parameters<typeof lake.start<Flags>>[1], flags: Flags): Started {
   const waitMs = lake.draw.below(lake.draw.one([300, 3000, 20_000]));
   return lake.start<Flags>(
     name,
-    async (context, given) => {
+    async (context, signal) => {
       await context.clock.sleep(waitMs);
-      return await run(context, given);
+      return await run(context, signal);
     },
     flags,
   );
@@ -43,12 +43,12 @@ export const startPublish = (lake: Lake): Started => lake.start('publish', publi
 
 export const startNightly = (lake: Lake): Started => lake.start('nightly', nightly.run, { day: null });
 
-/** A nightly up to the end of the day before. */
+/** A nightly run up to the end of the previous day. */
 export function startDated(lake: Lake): Started {
   return lake.start('nightly', nightly.run, { day: floorToDay(lake.timeline.nowMs()) - dayMs });
 }
 
-/** Any job that may run beside another. */
+/** Any job that may run concurrently with another. */
 export function startOther(lake: Lake): Started {
   const { draw, timeline, world } = lake;
   const nowMs = timeline.nowMs();
@@ -70,8 +70,8 @@ export function startOther(lake: Lake): Started {
     case 'backfill': {
       const from = Math.floor(nowMs - (1 + draw() * 8) * dayMs);
       const window = { from, to: draw.chance(0.5) ? nowMs : Math.floor(from + draw() * (nowMs - from)) + 1 };
-      const how = { force: draw.chance(0.5), allKnown: draw.chance(0.2), showPlan: null };
-      return later(lake, 'backfill', backfill.run, { window, symbols: some(), ...how });
+      const options = { force: draw.chance(0.5), allKnown: draw.chance(0.2), showPlan: null };
+      return later(lake, 'backfill', backfill.run, { window, symbols: some(), ...options });
     }
     case 'ticks':
       return later(lake, 'ticks', ticks.run, { symbols: [] });
@@ -90,7 +90,7 @@ export function startOther(lake: Lake): Started {
   }
 }
 
-/** Pages that were saved some time ago: of days, or of the minute of a tick while its price was another one. */
+/** Pages saved earlier: of days, or of the minute of a tick while its price was different. */
 export function startImport(lake: Lake): Started {
   const { draw, world, service, timeline, skewMs } = lake;
   const nowMs = timeline.nowMs() + skewMs;
@@ -99,14 +99,14 @@ export function startImport(lake: Lake): Started {
       .filter(({ t, prices }) => t > nowMs - 6 * dayMs && prices.length > 1 && prices[1]!.at <= nowMs)
       .map((tick) => ({ market, tick })),
   );
-  const found = revised.length > 0 && draw.chance(0.7) ? draw.one(revised) : null;
+  const revisedTick = revised.length > 0 && draw.chance(0.7) ? draw.one(revised) : null;
   const page = (): string => {
-    if (found !== null) {
-      const { t, visibleAt, prices } = found.tick;
+    if (revisedTick !== null) {
+      const { t, visibleAt, prices } = revisedTick.tick;
       const until = draw.one(prices.slice(1)).at;
       const atMs = Math.max(visibleAt, t + 1, Math.min(nowMs, draw.chance(0.7) ? until - 1 : until));
-      const span = draw.below(60_000);
-      return service.page(found.market, t - draw.below(span + 1), Math.min(t + 1 + span, atMs), atMs);
+      const lengthMs = draw.below(60_000);
+      return service.page(revisedTick.market, t - draw.below(lengthMs + 1), Math.min(t + 1 + lengthMs, atMs), atMs);
     }
     const atMs = Math.floor(nowMs - draw() * 6 * dayMs);
     const from = Math.floor(atMs - draw() * 4 * dayMs);

@@ -20,7 +20,7 @@ import { makeManners, type Service, startService } from './service.ts';
 import { startTimeline, type Timeline } from './timeline.ts';
 import { dayMs, hourMs, makeWorld, type World } from './world.ts';
 
-/** A world, a service that tells of it, a machine with an archive on it, and those who watch. */
+/** A world, a service over it, a machine with an archive, and the observers. */
 export interface Lake {
   readonly root: string;
   readonly draw: Draw;
@@ -36,11 +36,11 @@ export interface Lake {
   readonly reader: Reader;
   readonly audit: Audit;
   readonly skewMs: number;
-  /** Enters a line into the trace. */
+  /** Adds a line to the trace. */
   trace(line: string): void;
   /** sha256 of the trace so far. */
   traceHash(): string;
-  /** Writes a page for an import, as of now, and gives its path. */
+  /** Writes a page for an import, with the current data, and returns its path. */
   recording(text: string): string;
   start<Flags>(name: string, run: (context: Context, flags: Flags) => Promise<Summary>, flags: Flags): Started;
   close(): void;
@@ -49,7 +49,7 @@ export interface Lake {
 export interface Started {
   readonly name: string;
   readonly process: Process;
-  /** Null where it was stopped before there was a run. */
+  /** Null if it was stopped before a run began. */
   readonly summary: Promise<Summary | null>;
 }
 
@@ -59,7 +59,7 @@ export const day0 = Date.UTC(2026, 2, 20);
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const scratch = scratchRoot;
 
-/** @param tell is given every line of the trace, for whoever looks into a failure */
+/** @param tell receives every line of the trace, to investigate a failure */
 export async function openLake(seed: number, nights: number, tell: (line: string) => void): Promise<Lake> {
   const draw = drawFrom(seed);
   const top = mkdtempSync(join(scratch, 'oddslake-simulation-'));
@@ -74,8 +74,8 @@ export async function openLake(seed: number, nights: number, tell: (line: string
   const manners = makeManners(draw);
   const service = startService(world, manners, drawFrom(seed + 1));
   const network = startNetwork(service, drawFrom(seed + 2), trace);
-  const turns = drawFrom(seed + 3);
-  const timeline = startTimeline(day0 + 3 * hourMs, () => (turns.chance(0.5) ? 0 : turns() * 100));
+  const turnDraw = drawFrom(seed + 3);
+  const timeline = startTimeline(day0 + 3 * hourMs, () => (turnDraw.chance(0.5) ? 0 : turnDraw() * 100));
   const settings = await drawSettings(draw, root);
   const oracle = startOracle(world, manners.tellsMoment ? 0 : hourMs);
   const heard = startHearing();
@@ -92,7 +92,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
       heard.heed(db);
     },
   });
-  /** What imports read, by the names of their processes. */
+  /** Input files of imports, by process name. */
   const saved = new Map<string, Saved>();
   let processes = 0;
   let recordings = 0;
@@ -174,7 +174,7 @@ async function drawSettings(draw: Draw, output: string): Promise<Settings> {
       `publish.journal_ticks_max=${draw.one([100, 5_000_000])}`,
       `source.first_lookback_days=${draw.one([3, 7])}`,
       `orderbooks.all_live=${draw.chance(0.2)}`,
-      // They are packed in threads, which keep another time.
+      // Threads compress them, and they do not use simulated time.
       'raw.keep_days=0',
     ],
   });

@@ -8,20 +8,20 @@ import { type Loss, type PowerModel, powerModel } from '../power-loss.ts';
 import type { Draw } from '../seeds.ts';
 import { watched } from './watched-database.ts';
 
-// The machine that the jobs run on: processes that can be killed, a disk that can fail, and the power that can go.
+// The machine that the jobs run on: processes that can be killed, a disk that can fail, and power that can be lost.
 
-/** Thrown by whatever a process does after it died. */
+/** Thrown by everything that a process does after it died. */
 export class Killed extends Error {}
 
 /**
  * What strikes at the n-th change of disk or state from now on.
- * - `kill`: the process that makes it dies · `crash`: all of them do · `power`: and what was not synced is gone
- * - `EIO`, `ENOSPC`: the call fails, once; databases are spared
+ * - `kill`: the process that makes it dies · `crash`: all processes die · `power`: and what was not synced is lost
+ * - `EIO`, `ENOSPC`: the call fails once; databases are spared
  */
 export interface Strike {
   readonly at: number;
   readonly kind: 'kill' | 'crash' | 'power' | 'EIO' | 'ENOSPC';
-  /** Where in the call, for those that die; torn: a write that takes half of its bytes. */
+  /** Where in the call the process dies; torn: after half of a write. */
   readonly when: 'before' | 'after' | 'torn';
 }
 
@@ -30,33 +30,33 @@ export interface Process {
   readonly openDatabase: OpenDatabase;
   readonly signal: AbortSignal;
   isDead(): boolean;
-  /** As SIGTERM does, `reason` being what the signal's handler would say. */
+  /** Like SIGTERM; `reason` is that of the signal handler. */
   stop(reason: Error): void;
 }
 
 export interface Machine {
   startProcess(name: string): Process;
   strikeWith(strike: Strike): void;
-  /** What has struck since the last time it was started anew; null: nothing. */
+  /** What struck since the last restart; null: nothing. */
   struck(): Strike['kind'] | null;
-  /** Once all processes are over: leaves disk and state as the strike left them, and takes back what is planned. */
+  /** After all processes have ended: restores disk and state as the strike left them, and cancels the plan. */
   startAnew(draw: Draw): void;
-  /** Files were changed behind its back: what is there now is durable. */
+  /** Files were changed outside of the model: their current content is durable. */
   heedDisk(): void;
-  /** The private folder is lost, state and all. */
+  /** The private folder is lost, with the state. */
   losePrivate(): void;
 }
 
 export interface MachineEvents {
-  /** Told of every change, before it is made. */
+  /** Called before every change. */
   onChange(line: string): void;
-  /** A name below the root has changed: a reader may look. */
+  /** A name below the root has changed: a reader may read. */
   onName(path: string): void;
-  /** A transaction of the state is through, of the process of this name. */
+  /** A process with this name committed a transaction of the state. */
   onCommit(db: Database, name: string): void;
 }
 
-/** No process has this number: systems count no further than to 2^22. */
+/** No process has this ID: systems count no further than 2^22. */
 const deadPid = 2 ** 22 + 1;
 
 export function startMachine(root: string, events: MachineEvents): Machine {
@@ -66,7 +66,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
   let strike: Strike | null = null;
   let struck: Strike['kind'] | null = null;
   let changes = 0;
-  let left: Map<string, Buffer> | null = null;
+  let stateFiles: Map<string, Buffer> | null = null;
   let living: { die(): void }[] = [];
 
   function strikeDown(kind: Strike['kind'], one: { die(): void }): void {
@@ -74,47 +74,47 @@ export function startMachine(root: string, events: MachineEvents): Machine {
       one.die();
       return;
     }
-    left = new Map();
-    for (const end of ['', '-wal']) if (existsSync(stateAt + end)) left.set(end, readFileSync(stateAt + end));
+    stateFiles = new Map();
+    for (const end of ['', '-wal']) if (existsSync(stateAt + end)) stateFiles.set(end, readFileSync(stateAt + end));
     for (const process of living) process.die();
   }
 
-  /** Makes a change, unless the strike says otherwise. `half`: the change half done. */
+  /** Makes a change unless the strike prevents it. `half`: half of the change. */
   function change<T>(one: { die(): void }, line: string, work: () => T, isDisk: boolean, half?: () => T): T {
     changes++;
-    const due = strike !== null && changes >= strike.at ? strike : null;
-    if (due === null || (due.kind.startsWith('E') && !isDisk)) {
+    const dueStrike = strike !== null && changes >= strike.at ? strike : null;
+    if (dueStrike === null || (dueStrike.kind.startsWith('E') && !isDisk)) {
       events.onChange(line);
       return work();
     }
     strike = null;
-    struck = due.kind;
-    events.onChange(`${line} ${due.kind} ${due.when}`);
-    if (due.kind === 'EIO' || due.kind === 'ENOSPC') throw systemError(due.kind, line);
-    if (due.when === 'after') work();
-    if (due.when === 'torn') half?.();
-    strikeDown(due.kind, one);
+    struck = dueStrike.kind;
+    events.onChange(`${line} ${dueStrike.kind} ${dueStrike.when}`);
+    if (dueStrike.kind === 'EIO' || dueStrike.kind === 'ENOSPC') throw systemError(dueStrike.kind, line);
+    if (dueStrike.when === 'after') work();
+    if (dueStrike.when === 'torn') half?.();
+    strikeDown(dueStrike.kind, one);
     throw new Killed(line);
   }
 
   function startProcess(name: string): Process {
     const controller = new AbortController();
     let dead = false;
-    const own = {
+    const processCalls = {
       die(): void {
         dead = true;
         controller.abort(new Killed(`${name} is dead`));
       },
     };
-    living.push(own);
-    // A machine that is down starts nothing.
-    if (left !== null) own.die();
-    const alive = (): void => {
+    living.push(processCalls);
+    // A machine without power starts nothing.
+    if (stateFiles !== null) processCalls.die();
+    const checkAlive = (): void => {
       if (dead) throw new Killed(`${name} is dead`);
     };
-    const does = <T>(what: string, work: () => T, half?: () => T): T => {
-      alive();
-      return change(own, `${name} ${what}`, work, true, half);
+    const does = <T>(description: string, work: () => T, half?: () => T): T => {
+      checkAlive();
+      return change(processCalls, `${name} ${description}`, work, true, half);
     };
     const short = (path: string): string => relative(root, path).replaceAll(String(process.pid), 'pid');
     const named = (path: string): void => events.onName(path);
@@ -128,7 +128,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
           () => calls.write(file, bytes.subarray(0, bytes.length >> 1)),
         ),
       openFolder: (path) => {
-        alive();
+        checkAlive();
         return calls.openFolder(path);
       },
       sync: (file) => does('sync', () => calls.sync(file)),
@@ -149,12 +149,12 @@ export function startMachine(root: string, events: MachineEvents): Machine {
       removeFolder: (path) => does(`rmdir ${short(path)}`, () => calls.removeFolder(path)),
     };
     const open: OpenDatabase = (path, busyMsMax) => {
-      alive();
+      checkAlive();
       const db = openDatabase(path, busyMsMax);
       return watched(
         db,
-        alive,
-        (what, work) => change(own, `${name} ${what}`, work, false),
+        checkAlive,
+        (description, work) => change(processCalls, `${name} ${description}`, work, false),
         (done) => events.onCommit(done, name),
       );
     };
@@ -177,21 +177,21 @@ export function startMachine(root: string, events: MachineEvents): Machine {
     startAnew(draw) {
       if (struck === 'power') {
         const loss: Loss = draw.one(['vanished', 'names', 'some']);
-        const kept = `${root}.kept`;
-        model.cut(kept, loss, draw);
+        const backup = `${root}.kept`;
+        model.cut(backup, loss, draw);
         rmSync(root, { recursive: true });
-        renameSync(kept, root);
+        renameSync(backup, root);
       }
-      if (left !== null) {
+      if (stateFiles !== null) {
         mkdirSync(join(root, '.oddslake'), { recursive: true });
         for (const end of ['', '-wal', '-shm']) rmSync(stateAt + end, { force: true });
-        for (const [end, bytes] of left) writeFileSync(stateAt + end, bytes);
+        for (const [end, bytes] of stateFiles) writeFileSync(stateAt + end, bytes);
       }
       if (struck !== null && existsSync(stateAt)) forgetLiving(stateAt);
       if (struck === 'power') model = powerModel(root, unsynced);
       strike = null;
       struck = null;
-      left = null;
+      stateFiles = null;
       living = [];
     },
     heedDisk() {
@@ -204,7 +204,7 @@ export function startMachine(root: string, events: MachineEvents): Machine {
   };
 }
 
-/** Their numbers are ours, and we go on: to the next run they are to be those of the dead. */
+/** Their process IDs are ours, and this process continues: the next run must take them for dead. */
 function forgetLiving(path: string): void {
   const db = openDatabase(path, 0);
   try {

@@ -5,21 +5,21 @@ import type { Draw } from '../seeds.ts';
 import type { Service } from './service.ts';
 import { hourMs } from './world.ts';
 
-/** What the way to the service is like for a while. Times are epoch ms of the collector's clock. */
+/** The state of the network for some time. Times are epoch ms of the collector's clock. */
 export interface Weather {
-  /** Share of requests that fail in one of the ways. */
+  /** Share of requests that fail. */
   readonly faults: number;
-  /** Share of answers that take seconds. */
+  /** Share of responses that take seconds. */
   readonly slow: number;
-  /** When nothing answers at all. */
+  /** Outage. */
   readonly outages: readonly Window[];
-  /** Requests until the credential is refused, once; null: never. */
+  /** Requests until the credential is refused once; null: never. */
   readonly refusedIn: number | null;
 }
 
 export const fairWeather: Weather = { faults: 0, slow: 0, outages: [], refusedIn: null };
 
-/** The weather of a night that begins at `nowMs`. */
+/** The network of a night that begins at `nowMs`. */
 export function drawWeather(draw: Draw, nowMs: number): Weather {
   if (draw.chance(0.4)) return fairWeather;
   const from = nowMs + draw.below(120_000);
@@ -34,7 +34,7 @@ export function drawWeather(draw: Draw, nowMs: number): Weather {
 
 export interface Network {
   weather: Weather;
-  /** Requests that were made of the tick route. */
+  /** Number of requests to the tick route. */
   tickRequests: number;
   openWire(isDead: () => boolean): OpenTransport;
 }
@@ -42,7 +42,7 @@ export interface Network {
 const faultKinds = ['429', '429', '500', '503', '502', 'reset', 'half', 'html', 'timeout', 'empty'] as const;
 const codeError = (code: string): AttemptError => classifyConnectionError(Object.assign(new Error(code), { code }))!;
 
-/** A way to the service in this process. `onExchange` is told of every request and what came of it. */
+/** A connection to the service in this process. Calls `onExchange` with every request and its result. */
 export function startNetwork(service: Service, draw: Draw, onExchange: (line: string) => void): Network {
   const network: Network = {
     weather: fairWeather,
@@ -50,28 +50,28 @@ export function startNetwork(service: Service, draw: Draw, onExchange: (line: st
     openWire: (isDead) => (options, clock) => ({
       async get(path, signal, onHead) {
         signal.throwIfAborted();
-        if (isDead()) throw new Error('a dead process asks');
+        if (isDead()) throw new Error('a dead process sends a request');
         if (path.includes('/ticks')) network.tickRequests++;
         const fate = fateOf(network, draw, clock.nowMs());
-        const told = (what: string): void => onExchange(`${clock.nowMs()} ${path} ${what}`);
+        const report = (outcome: string): void => onExchange(`${clock.nowMs()} ${path} ${outcome}`);
         const wayMs = 1 + draw.below(40);
         await clock.sleep(wayMs, signal);
         if (fate === 'unreachable') {
-          told(fate);
+          report(fate);
           throw codeError('ECONNREFUSED');
         }
         if (fate === 'timeout') {
           await clock.sleep(options.requestDeadlineMs, signal);
-          told(fate);
+          report(fate);
           throw new AttemptError('transient', `no complete response within ${options.requestDeadlineMs / 1000} s`);
         }
-        const answer = service.answer(path, clock.nowMs());
+        const reply = service.answer(path, clock.nowMs());
         await clock.sleep(fate === 'slow' ? draw() * options.requestDeadlineMs * 0.9 : wayMs, signal);
-        told(
-          fate === 'fine' || fate === 'slow' ? `${fate} ${typeof answer === 'number' ? answer : answer.length}` : fate,
+        report(
+          fate === 'fine' || fate === 'slow' ? `${fate} ${typeof reply === 'number' ? reply : reply.length}` : fate,
         );
         if (fate === 'reset') throw codeError('ECONNRESET');
-        const [status, text] = bodyOf(fate, answer, draw);
+        const [status, text] = bodyOf(fate, reply, draw);
         const retryAfter = (status === 429 || status === 503) && draw.chance(0.5) ? String(draw.below(20)) : undefined;
         const head = { status, headers: { 'content-type': 'application/json', 'retry-after': retryAfter } };
         onHead(head);
@@ -97,10 +97,10 @@ function fateOf(network: Network, draw: Draw, nowMs: number): Fate {
   return weather.slow > 0 && draw.chance(weather.slow) ? 'slow' : 'fine';
 }
 
-function bodyOf(fate: Fate, answer: string | number, draw: Draw): [status: number, text: string] {
-  if (fate === 'half' && typeof answer === 'string') return [200, answer.slice(0, draw.below(answer.length))];
+function bodyOf(fate: Fate, reply: string | number, draw: Draw): [status: number, text: string] {
+  if (fate === 'half' && typeof reply === 'string') return [200, reply.slice(0, draw.below(reply.length))];
   if (fate === 'html') return [200, '<html><body>Just a moment</body></html>'];
   if (fate === 'empty') return [200, ''];
   if (/^\d/.test(fate)) return [Number(fate), '{"error":"not now"}'];
-  return typeof answer === 'number' ? [answer, '{"error":"no such symbol"}'] : [200, answer];
+  return typeof reply === 'number' ? [reply, '{"error":"no such symbol"}'] : [200, reply];
 }

@@ -6,7 +6,7 @@ import type { LostTick } from './damage.ts';
 import type { Saved } from './saved.ts';
 import { toldTicks, type World } from './world.ts';
 
-/** One accepted tick: a price that some answer told, durable since its transaction. */
+/** One accepted tick: a price from a response, durable since its transaction. */
 export interface Observation {
   readonly rank: number;
   readonly observedAt: number;
@@ -15,24 +15,24 @@ export interface Observation {
 }
 
 /**
- * What may be in the archive, and what must: a plain map of (symbol, t) to what was accepted. It hears of every
- * transaction of the state, and of what an import has read, which is accepted with the import's commit.
+ * The possible and required content of the archive: a map from (symbol, t) to accepted prices. It sees every
+ * transaction of the state, and the input of imports, which is accepted with the import's commit.
  */
 export interface Oracle {
   readonly seen: ReadonlyMap<string, ReadonlyMap<number, readonly Observation[]>>;
-  /** Whatever was accepted of a key, if only before its state or its tick was lost. */
+  /** All accepted prices of a key, also those before its state or tick was lost. */
   ever(symbol: string, t: number): readonly Observation[];
-  /** What was ever claimed to be covered, answer by answer. */
+  /** All coverage ever claimed, by response. */
   readonly covers: ReadonlyMap<string, readonly CoveredWindow[]>;
-  /** What was found to be wrong; the first is the one to look at. */
+  /** Errors; the first is the most relevant. */
   readonly wrongs: string[];
-  /** Keys whose standing is known no more, as the state was lost: the price of any observation may win. */
+  /** Keys whose precedence is unknown because the state was lost: the price of any observation may win. */
   isLoose(symbol: string, t: number): boolean;
-  /** @param saved what the process has read whose transaction it was */
+  /** @param saved the input that the process of the transaction has read */
   heed(db: Database, saved?: Saved): void;
-  /** These were published, and are lost: whoever tells of them next is the first. */
+  /** These were published and are lost: their next observation counts as the first. */
   lose(ticks: readonly LostTick[]): void;
-  /** The state is lost: what was journaled, which `isPublished` tells, is nobody's any more. */
+  /** The state is lost with the journal; `isPublished` tells which rows were in it. */
   forget(
     published: ReadonlyMap<string, ReadonlyMap<number, number>>,
     covered: ReadonlyMap<string, CoveredWindow[]>,
@@ -57,7 +57,9 @@ interface CoverRow {
   evidence: CoveredWindow['evidence'];
 }
 
-/** @param generatedMsMax how long after the moment that is entered an answer may have been generated: where it does not say */
+/**
+ * @param generatedMsMax how long after the recorded time a response may have been generated, if it does not state it
+ */
 export function startOracle(world: World, generatedMsMax: number): Oracle {
   let seen = new Map<string, Map<number, Observation[]>>();
   let covers = new Map<string, CoveredWindow[]>();
@@ -76,7 +78,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     if (committed && saved !== undefined) accept(saved, journaled);
   }
 
-  /** What a commit took in of an import: all but what it journaled in place of that. */
+  /** What a commit accepted from an import, without what it journaled instead. */
   function accept({ rank, pages }: Saved, journaled: ReadonlySet<string>): void {
     for (const { symbol, observedAt, ticks } of pages) {
       for (const { t, p } of ticks)
@@ -102,7 +104,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     else all.push(observation);
   }
 
-  /** The symbols and days of which something new is journaled. */
+  /** The symbols and days with new journal records. */
   function heedJournal(db: Database): Set<string> {
     const days = new Set<string>();
     const { id } = db.one<{ id: number | null }>('select max(id) as id from journal')!;
@@ -129,9 +131,10 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     );
     const takenBack = Map.groupBy(withdrawn, (row) => row.record_id);
     for (const row of claims) {
-      // What a record takes back is what was claimed before it.
+      // A record withdraws only windows claimed before it.
       while (withdrawn.length > 0 && withdrawn[0]!.record_id <= row.record_id) takeBack(withdrawn.shift()!);
-      // A window that is taken back and inferred in one record counted for more: it keeps the time of its oldest response.
+      // A window that is withdrawn and inferred in one record had better evidence before: it keeps the time of its
+      // oldest response.
       const isDemoted =
         row.evidence === 'inferred' &&
         (takenBack.get(row.record_id) ?? []).some((w) => w.t_from <= row.t_from && row.t_to <= w.t_to);
@@ -144,15 +147,15 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   }
 
   function takeBack({ symbol, t_from: from, t_to: to }: { symbol: string; t_from: number; t_to: number }): void {
-    const left = (covers.get(symbol) ?? []).flatMap((covered) =>
+    const uncovered = (covers.get(symbol) ?? []).flatMap((covered) =>
       subtract([covered], [{ from, to }]).map((window) => ({ ...covered, ...window })),
     );
-    covers.set(symbol, left);
+    covers.set(symbol, uncovered);
   }
 
   /**
-   * A claim is true where all that was told of its window at its moment has been accepted. An inferred one promises no more
-   * than that nothing spoke against it.
+   * A claim is correct if all data of its window at its time has been accepted. An inferred claim only promises that
+   * nothing contradicted it.
    */
   function claim(
     { symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin, evidence }: CoverRow,
@@ -163,16 +166,18 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     list.push({ from, to, fetchedAt, origin, evidence });
     const market = world.bySymbol.get(symbol);
     if (market === undefined) return;
-    const had = seen.get(symbol);
+    const observations = seen.get(symbol);
     for (const { t } of toldTicks(market, { from, to }, fetchedAt)) {
-      if (evidence === 'inferred' || had?.has(t)) continue;
-      wrongs.push(`coverage: ${symbol} [${from}, ${to}) as of ${fetchedAt} is ${evidence}, without its tick at ${t}`);
+      if (evidence === 'inferred' || observations?.has(t)) continue;
+      wrongs.push(`coverage: ${symbol} [${from}, ${to}) at ${fetchedAt} is ${evidence}, without its tick at ${t}`);
     }
     if (to > fetchedAt && !isDemoted)
-      wrongs.push(`coverage: ${symbol} [${from}, ${to}) is claimed beyond its answer of ${fetchedAt}`);
-    const holes = market.holes.filter((hole) => fetchedAt + generatedMsMax < hole.until && hole.from < fetchedAt);
-    for (const hole of holes.filter((w) => w.from < to && from < w.to))
-      wrongs.push(`coverage: ${symbol} [${hole.from}, ${hole.to}) is claimed though it was lacking at ${fetchedAt}`);
+      wrongs.push(`coverage: ${symbol} [${from}, ${to}) is claimed beyond its response of ${fetchedAt}`);
+    const holes = market.holes.filter((gap) => fetchedAt + generatedMsMax < gap.until && gap.from < fetchedAt);
+    for (const gap of holes.filter((w) => w.from < to && from < w.to))
+      wrongs.push(
+        `coverage: ${symbol} [${gap.from}, ${gap.to}) is claimed though the service lacked it at ${fetchedAt}`,
+      );
   }
 
   return {
@@ -195,7 +200,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     forget(published, covered) {
       last = 0;
       generation = undefined;
-      const kept = new Map<string, Map<number, Observation[]>>();
+      const retained = new Map<string, Map<number, Observation[]>>();
       loose = new Set();
       for (const [symbol, ticks] of published) {
         const before = seen.get(symbol);
@@ -209,10 +214,10 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
           );
           if (list.length > 1) loose.add(`${symbol}\n${t}`);
         }
-        kept.set(symbol, of);
+        retained.set(symbol, of);
       }
-      seen = kept;
-      // Rows that were joined have the earliest time: when their windows were answered is known from before.
+      seen = retained;
+      // Joined rows have the earliest time; the response times of their windows are known from before.
       covers = new Map(
         [...covered].map(([symbol, rows]) => {
           const before = (covers.get(symbol) ?? []).flatMap((claim) =>
@@ -225,7 +230,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   };
 }
 
-/** The price that is to be published, by the contract: the greatest (rank, time of observation, price). */
+/** The price to publish by the contract: the greatest (rank, observation time, price). */
 export function winnerOf(observations: readonly Observation[]): number {
   return observations.reduce((a, b) =>
     (b.rank !== a.rank ? b.rank > a.rank : b.observedAt !== a.observedAt ? b.observedAt > a.observedAt : b.p > a.p)

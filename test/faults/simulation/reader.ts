@@ -8,8 +8,8 @@ type Prices = ReadonlyMap<number, number>;
 type FileTicks = ReadonlyMap<string, Prices>;
 
 /**
- * A reader who globs `ticks/date=*\/*.parquet` whenever a name there has changed. It decodes what changed, and what it
- * sees must always be one tick a key, and never fewer than before.
+ * A reader that globs `ticks/date=*\/*.parquet` whenever a name there changes. It decodes changed files; it must always
+ * see one tick per key and never fewer ticks than before.
  */
 export interface Reader {
   readonly wrongs: string[];
@@ -19,20 +19,20 @@ export interface Reader {
   ticks(): Map<string, Map<number, number>>;
   /** The ticks of one file. */
   file(path: string): FileTicks | undefined;
-  /** From here on until all is looked at anew: files are damaged or mended, and ticks may be gone. */
+  /** Suspends the checks until everything is read again: files are damaged or repaired, and ticks may be lost. */
   lookAway(): void;
-  /** Globs everything anew, as after a restart. `mayShrink`: whether the loss of ticks is expected. */
+  /** Reads everything again, as after a restart. `mayShrink`: whether lost ticks are expected. */
   lookAtAll(mayShrink: boolean): void;
 }
 
 export function startReader(root: string): Reader {
   const files = new Map<string, FileTicks>();
   const wrongs: string[] = [];
-  let away = false;
-  const home = join(root, 'ticks');
+  let suspended = false;
+  const fileOf = join(root, 'ticks');
 
   function look(day: string): void {
-    const folder = join(home, day);
+    const folder = join(fileOf, day);
     const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.parquet')) : [];
     for (const path of files.keys()) {
       const [, its, name] = path.split('/');
@@ -46,7 +46,7 @@ export function startReader(root: string): Reader {
       const path = `ticks/${day}/${name}`;
       if (!files.has(path)) take(path);
       for (const symbol of files.get(path)?.keys() ?? []) {
-        if (owners.has(symbol)) wrongs.push(`glob: ${symbol} stands in ${owners.get(symbol)} and in ${path}`);
+        if (owners.has(symbol)) wrongs.push(`glob: ${symbol} is in ${owners.get(symbol)} and in ${path}`);
         owners.set(symbol, path);
       }
     }
@@ -90,7 +90,7 @@ export function startReader(root: string): Reader {
   return {
     wrongs,
     onName(path) {
-      if (away) return;
+      if (suspended) return;
       const [top, day, name] = relative(root, path).split(sep);
       if (top !== 'ticks' || day === undefined) return;
       if (name?.endsWith('.parquet') && existsSync(path)) take(`${top}/${day}/${name}`);
@@ -109,12 +109,12 @@ export function startReader(root: string): Reader {
     },
     file: (path) => files.get(path),
     lookAway() {
-      away = true;
+      suspended = true;
     },
     lookAtAll(mayShrink) {
-      away = false;
+      suspended = false;
       if (mayShrink) files.clear();
-      const days = existsSync(home) ? readdirSync(home) : [];
+      const days = existsSync(fileOf) ? readdirSync(fileOf) : [];
       for (const path of files.keys()) if (existsSync(join(root, path))) take(path);
       for (const day of new Set([...days, ...[...files.keys()].map((path) => path.split('/')[1]!)])) look(day);
     },

@@ -8,7 +8,7 @@ import type { Oracle } from './oracle.ts';
 export type RowsOf = (name: DatasetName) => readonly (readonly CellValue[])[];
 type Prices = ReadonlyMap<string, ReadonlyMap<number, number>>;
 
-/** What is wrong with a row, or lacks one; `key` is the same from audit to audit. */
+/** An incorrect or missing row; `key` is the same in every audit. */
 interface Wrong {
   readonly dataset: DatasetName;
   readonly key: string;
@@ -16,9 +16,9 @@ interface Wrong {
 }
 
 export interface RowsAudit {
-  /** What is wrong with markets, order books and conflicts; sentences. */
+  /** Errors in markets, order books and conflicts, as sentences. */
   wrongs(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<string>;
-  /** Rows of these were damaged: what they lack now is lost, and no fault. */
+  /** Rows of these datasets were damaged: missing rows are lost and not an error. */
   forgive(damaged: ReadonlySet<DatasetName>, rowsOf: RowsOf, ticks: Prices, db: Database): void;
 }
 
@@ -28,12 +28,12 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
   const waitingIn = (db: Database, table: string): Set<number> =>
     new Set(db.all<{ id: number }>(`select record_id as id from ${table}`).map(({ id }) => id));
 
-  /** The last poll of a day that named a market is what its last row of that day says. */
+  /** The last row of a day for a market is from the last poll of the day that named it. */
   function* markets(rowsOf: RowsOf, db: Database): Generator<Wrong> {
-    const lasts = new Map<string, readonly CellValue[]>();
+    const lastRows = new Map<string, readonly CellValue[]>();
     for (const row of rowsOf('markets')) {
       const key = keyOf(floorToDay(row[11] as number), row[0] as string, row[1] as string);
-      if ((lasts.get(key)?.[12] ?? 0) < row[12]!) lasts.set(key, row);
+      if ((lastRows.get(key)?.[12] ?? 0) < row[12]!) lastRows.set(key, row);
     }
     const waiting = waitingIn(db, 'journal_markets');
     for (const [day, ofDay] of heard.listings) {
@@ -42,13 +42,16 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
         if (merged.length === 0) continue;
         const observedAt = Math.max(...merged.map((one) => one.observedAt));
         const key = keyOf(day, market);
-        const row = lasts.get(key);
-        const said = row && JSON.stringify([row[6], row[8], row[9], row[10]]);
-        const right = merged
+        const row = lastRows.get(key);
+        const lastRow = row && JSON.stringify([row[6], row[8], row[9], row[10]]);
+        const correct = merged
           .filter((one) => one.observedAt === observedAt)
-          .some(({ told }) => said === JSON.stringify([told.isActive, told.closesAt, told.resolvedAt, told.outcome]));
-        if (row?.[12] === observedAt && right) continue;
-        const sentence = `markets: ${JSON.stringify(key)} was last told at ${observedAt}, and the day has ${row}`;
+          .some(
+            ({ told: observed }) =>
+              lastRow === JSON.stringify([observed.isActive, observed.closesAt, observed.resolvedAt, observed.outcome]),
+          );
+        if (row?.[12] === observedAt && correct) continue;
+        const sentence = `markets: ${JSON.stringify(key)} was last observed at ${observedAt}, and the day has ${row}`;
         yield { dataset: 'markets', key, sentence };
       }
     }
@@ -76,7 +79,7 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
         yield { dataset: 'orderbooks', key, sentence: `orderbooks: ${JSON.stringify(key)} was never accepted` };
   }
 
-  /** Each price that was observed is the published one, or stands among the conflicts. */
+  /** Each observed price is published or is in the conflicts. */
   function* conflicts(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<Wrong> {
     const dataset = 'conflicts';
     const dropped = new Map<string, Set<number>>();
@@ -84,10 +87,10 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
       const [symbol, t, kept, p, seenAt] = row as [string, number, number, number, number];
       const key = keyOf(symbol, t);
       dropped.set(key, (dropped.get(key) ?? new Set()).add(p));
-      const told = oracle.ever(symbol, t);
-      const isTold = [kept, p].every((price) => told.some((one) => one.p === price));
-      if (kept === p || !isTold || !told.some(({ observedAt }) => observedAt === seenAt))
-        yield { dataset, key: keyOf(key, p), sentence: `conflicts: ${row}, of ${JSON.stringify(told)}` };
+      const observed = oracle.ever(symbol, t);
+      const isTold = [kept, p].every((price) => observed.some((one) => one.p === price));
+      if (kept === p || !isTold || !observed.some(({ observedAt }) => observedAt === seenAt))
+        yield { dataset, key: keyOf(key, p), sentence: `conflicts: ${row}, of ${JSON.stringify(observed)}` };
     }
     const waiting = new Set(
       db
@@ -101,7 +104,7 @@ export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
         for (const one of observations) {
           if (one.p === p || dropped.get(keyOf(symbol, t))?.has(one.p)) continue;
           if (waiting.has(keyOf(one.record, symbol, floorToDay(t)))) continue;
-          const sentence = `conflicts: ${symbol} at ${t} is ${p}, and nothing tells of ${JSON.stringify(one)}`;
+          const sentence = `conflicts: ${symbol} at ${t} is ${p}, and no conflict has ${JSON.stringify(one)}`;
           yield { dataset, key: keyOf(symbol, t, one.p), sentence };
         }
       }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { subtract, type Window } from '../../../src/base/window.ts';
 
-/** What the pages hold that one import takes in, as they say it themselves. */
+/** The data of the pages of one import, parsed independently. */
 export interface Saved {
   readonly rank: number;
   readonly pages: readonly SavedPage[];
@@ -15,7 +15,7 @@ export interface SavedPage {
   readonly covered: readonly Window[];
 }
 
-/** The pages that the flags of an import name; undefined for the flags of any other job. */
+/** The pages in the flags of an import; undefined for any other job. */
 export function savedIn(flags: unknown): Saved | undefined {
   const { paths, preferred } = (flags ?? {}) as { paths?: readonly string[]; preferred?: boolean };
   if (paths === undefined) return undefined;
@@ -32,7 +32,7 @@ function pageAt(path: string): SavedPage {
     gaps?: Window[];
   };
   const { symbol, ticks, from, to, generated_at: observedAt } = page;
-  // Ends around ticks may be an echo of the request: they say nothing.
+  // Ends wider than the ticks may be an echo of the request and prove nothing.
   const times = page.ticks.map(({ t }) => t);
   const isCutStated = from === Math.min(...times) && to - 1 === Math.max(...times);
   const stated = times.length === 0 || isCutStated ? [{ from, to: Math.min(to, observedAt) }] : [];

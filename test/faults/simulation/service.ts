@@ -16,11 +16,11 @@ import {
   type WorldTick,
 } from './world.ts';
 
-/** How the simulated service tells what it knows; it never tells what is not so, and each page is one run of its ticks. */
+/** How the simulated service presents its data. Its data is always true, and each page is contiguous. */
 export interface Manners {
-  /** How it pages, by the sandbox's own code. */
+  /** Its paging, with the sandbox's own code. */
   readonly paging: TickBehavior;
-  /** Whether answers say when they were generated. */
+  /** Whether responses state generated_at. */
   readonly tellsMoment: boolean;
   /** How far its clock is ahead of the collector's, in ms. */
   readonly skewMs: number;
@@ -44,13 +44,13 @@ export function makeManners(draw: Draw): Manners {
   return { paging, tellsMoment, skewMs: tellsMoment && draw.chance(0.4) ? draw.below(120_000) - 60_000 : 0 };
 }
 
-/** Elements that every page has room for: a millisecond may have two prices, each of them twice. */
+/** Elements that fit on every page: a millisecond may have two prices, each of them twice. */
 const capMin = 5;
 
 export interface Service {
-  /** The body of the answer to a path with its query, or the status of a refusal; `nowMs`: of the collector's clock. */
+  /** The response body for a path with its query, or the status of a refusal; `nowMs`: of the collector's clock. */
   answer(path: string, nowMs: number): string | number;
-  /** The body of a tick page of a whole window as it was told at a moment of the service's clock: a recording. */
+  /** A page of a full window as of a time of the service's clock: a recording. */
   page(market: WorldMarket, from: number, to: number, atMs: number): string;
 }
 
@@ -62,14 +62,14 @@ export function startService(world: World, manners: Manners, draw: Draw): Servic
     const market = world.bySymbol.get(query.get('symbol') ?? '');
     if (market === undefined) return 404;
     const [from, to, limit] = ['from', 'to', 'limit'].map((name) => Number(query.get(name)));
-    const asked = { from: from!, to: to! };
-    const window = computeMatchedWindow(asked, paging);
-    const rowsOf = (told: readonly WorldTick[]) =>
-      told.flatMap((tick) => toldPrices(tick, atMs).map((p) => ({ t: tick.t, p })));
+    const requested = { from: from!, to: to! };
+    const window = computeMatchedWindow(requested, paging);
+    const rowsOf = (visible: readonly WorldTick[]) =>
+      visible.flatMap((tick) => toldPrices(tick, atMs).map((p) => ({ t: tick.t, p })));
     const before = rowsOf(toldTicks(market, { from: 0, to: window.from }, atMs)).slice(-1);
-    const request = { window: asked, limit: limit!, n: ++requests, rank: 0, nowMs: atMs, oldestMs: 0, draw };
+    const request = { window: requested, limit: limit!, n: ++requests, rank: 0, nowMs: atMs, oldestMs: 0, draw };
     const page = composePage(before, rowsOf(toldTicks(market, window, atMs)), request, paging, capMin);
-    const gaps = toldHoles(market, { from: asked.from, to: window.to }, atMs);
+    const gaps = toldHoles(market, { from: requested.from, to: window.to }, atMs);
     return JSON.stringify({
       symbol: market.symbol,
       ticks: page.elements,
@@ -115,11 +115,11 @@ export function startService(world: World, manners: Manners, draw: Draw): Servic
         toldPrices(tick, atMs).map((p) => ({ t: tick.t, p })),
       );
       const gaps = toldHoles(market, { from, to }, atMs);
-      // A recording of a service that states where it cut, or of one that echoes the request.
+      // A recording of a service that states where it truncated, or of one that echoes the request.
       const saysCut = rows.length > 0 && draw.chance(0.5);
       const ends = saysCut ? { from: rows[0]!.t, to: rows.at(-1)!.t + 1 } : { from, to };
-      const around = { count: rows.length, ...ends, generated_at: atMs, ...(gaps.length > 0 ? { gaps } : {}) };
-      return JSON.stringify({ symbol: market.symbol, ticks: rows, ...around });
+      const envelope = { count: rows.length, ...ends, generated_at: atMs, ...(gaps.length > 0 ? { gaps } : {}) };
+      return JSON.stringify({ symbol: market.symbol, ticks: rows, ...envelope });
     },
   };
 }

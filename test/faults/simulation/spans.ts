@@ -1,8 +1,8 @@
 import type { Window } from '../../../src/base/window.ts';
 
-// Windows for those who watch: not by the product's own arithmetic, which may be what is wrong.
+// Window arithmetic for the checks, independent of the product's own, which may be wrong.
 
-/** What of `windows` is in none of `others`, piece by piece. */
+/** The parts of `windows` that are in none of `others`. */
 export function beyond(windows: readonly Window[], others: readonly Window[]): Window[] {
   const sorted = others.toSorted((a, b) => a.from - b.from);
   return windows.flatMap((window) => {
@@ -18,7 +18,7 @@ export function beyond(windows: readonly Window[], others: readonly Window[]): W
   });
 }
 
-/** Up to where there is no hole from `start` on. */
+/** The contiguous end from `start` on. */
 export function endOf(windows: readonly Window[], start: number): number {
   let end = start;
   for (const { from, to } of windows.toSorted((a, b) => a.from - b.from)) if (from <= end && to > end) end = to;

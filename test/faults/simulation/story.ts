@@ -8,7 +8,7 @@ import { day0, openLake, type Started } from './lake.ts';
 import { drawWeather, fairWeather } from './network.ts';
 import { dayMs, hourMs } from './world.ts';
 
-/** What a simulation came to. */
+/** The result of a simulation. */
 export interface Told {
   readonly traceHash: string;
   readonly runs: number;
@@ -16,7 +16,7 @@ export interface Told {
   readonly ticks: number;
 }
 
-/** Share of nights that each of these happens to. */
+/** Share of nights with each of these events. */
 const chances = {
   strike: 0.3,
   lostPrivate: 0.02,
@@ -30,7 +30,7 @@ const chances = {
 
 /**
  * Thirty nights on one machine, then some calm ones.
- * @throws Error with what was wrong first, and in which night
+ * @throws Error with the first error and its night
  */
 export async function simulate(seed: number, nights = 30, tell: (line: string) => void = () => {}): Promise<Told> {
   const lake = await openLake(seed, nights, tell);
@@ -38,14 +38,14 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
   const strikes: Record<string, number> = {};
   let runs = 0;
   let night = 0;
-  /** Whether something has struck that the next run is to get over. */
-  let isHurt = false;
-  /** Whether files are damaged, which no reader is to look at. */
-  let isMending = false;
+  /** Whether a strike left something for the next run to recover. */
+  let needsRecovery = false;
+  /** Whether files are damaged, so that no reader may read. */
+  let isRepairing = false;
 
   function check(): void {
-    const wrong = [...oracle.wrongs, ...reader.wrongs, ...chain.wrongs];
-    if (wrong.length > 0) throw new Error(`night ${night}, ${new Date(timeline.nowMs()).toISOString()}: ${wrong[0]}`);
+    const errors = [...oracle.wrongs, ...reader.wrongs, ...chain.wrongs];
+    if (errors.length > 0) throw new Error(`night ${night}, ${new Date(timeline.nowMs()).toISOString()}: ${errors[0]}`);
   }
 
   async function session(jobs: readonly Started[], mayFail: boolean): Promise<(Summary | null)[]> {
@@ -54,7 +54,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     const struck = machine.struck();
     jobs.forEach(({ name, process }, i) => {
       const summary = summaries[i]!;
-      // What to do next names the archive, which lies elsewhere each time.
+      // Suggested actions contain the archive's path, which differs each time.
       trace(`${name} ${process.isDead() ? 'dead' : JSON.stringify(summary).replaceAll(lake.root, 'lake')}`);
       if (process.isDead() || summary === null) return;
       const { exit_code: code, error, ticks: sum, failures } = summary;
@@ -63,15 +63,15 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
         throw new Error(`night ${night}: counts: ${name} says ${JSON.stringify(sum)}`);
       if (code === 6 || (code === 1 && struck === null) || (code !== 0 && !mayFail))
         throw new Error(
-          `night ${night}: exit: ${name} ended with ${code}: ${error} ${JSON.stringify(failures.slice(0, 2))}`,
+          `night ${night}: exit: ${name} exited with ${code}: ${error} ${JSON.stringify(failures.slice(0, 2))}`,
         );
     });
     if (struck !== null) {
       strikes[struck] = (strikes[struck] ?? 0) + 1;
-      isHurt = true;
+      needsRecovery = true;
       machine.startAnew(draw);
       if (struck === 'power') chain.beginAnew();
-      if (!isMending) {
+      if (!isRepairing) {
         reader.lookAtAll(struck === 'power');
         check();
       }
@@ -80,29 +80,31 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
   }
 
   function examine(): void {
-    const found = audit.findings(timeline.nowMs());
-    if (found.length > 0)
-      throw new Error(`night ${night}: ${found[0]}${found.length > 1 ? ` (and ${found.length - 1} more)` : ''}`);
+    const findings = audit.findings(timeline.nowMs());
+    if (findings.length > 0)
+      throw new Error(
+        `night ${night}: ${findings[0]}${findings.length > 1 ? ` (and ${findings.length - 1} more)` : ''}`,
+      );
   }
 
   /** Nothing new to publish: no byte may change. */
-  async function again(what: string, start: () => Started, ignored: RegExp): Promise<void> {
+  async function again(label: string, start: () => Started, ignored: RegExp): Promise<void> {
     const before = audit.hashes();
     const requests = lake.network.tickRequests;
     await session([start()], false);
     const after = audit.hashes();
     for (const path of new Set([...before.keys(), ...after.keys()])) {
       if (!ignored.test(path) && before.get(path) !== after.get(path))
-        throw new Error(`night ${night}: again: ${what} changed ${path}`);
+        throw new Error(`night ${night}: again: ${label} changed ${path}`);
     }
-    if (lake.network.tickRequests !== requests) throw new Error(`night ${night}: again: ${what} asked for ticks`);
+    if (lake.network.tickRequests !== requests) throw new Error(`night ${night}: again: ${label} requested ticks`);
   }
 
   const publishing = (): Started => startPublish(lake);
 
   async function recovered(): Promise<void> {
     await session([publishing()], false);
-    isHurt = false;
+    needsRecovery = false;
     examine();
   }
 
@@ -118,8 +120,8 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     await session(jobs, true);
     lake.network.weather = fairWeather;
     machine.startAnew(draw);
-    if (isHurt && draw.chance(0.5)) return;
-    if (isHurt) await recovered();
+    if (needsRecovery && draw.chance(0.5)) return;
+    if (needsRecovery) await recovered();
     else examine();
     if (!draw.chance(chances.again)) return;
     await session([publishing()], false);
@@ -131,31 +133,31 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     await session([startOther(lake), ...(draw.chance(0.4) ? [startOther(lake)] : [])], true);
   }
 
-  /** A file is damaged, and mended by what is there: nothing is covered that is not there. */
+  /** A file is damaged and repaired from local data: nothing missing is covered. */
   async function damaged(): Promise<void> {
     await recovered();
     const before = reader.ticks();
     const damagedPaths = damageSome(lake);
     if (damagedPaths.length === 0) return;
     reader.lookAway();
-    isMending = true;
+    isRepairing = true;
     if (draw.chance(chances.strike)) {
       machine.strikeWith(drawStrike(lake));
       await session([startMending(lake)], true);
       machine.startAnew(draw);
     }
     await session([startMending(lake)], true);
-    [isHurt, isMending] = [false, false];
+    [needsRecovery, isRepairing] = [false, false];
     reader.lookAtAll(true);
     check();
-    const lost = lostBy(lake, before);
-    trace(`lost ${lost.length}`);
-    oracle.lose(lost);
-    audit.noteLost(lost.length, new Set(damagedPaths.map((path) => path.split('/')[0] as DatasetName)));
+    const lostTicks = lostBy(lake, before);
+    trace(`lost ${lostTicks.length}`);
+    oracle.lose(lostTicks);
+    audit.noteLost(lostTicks.length, new Set(damagedPaths.map((path) => path.split('/')[0] as DatasetName)));
     examine();
     strikes.damage = (strikes.damage ?? 0) + 1;
-    strikes.lost = (strikes.lost ?? 0) + lost.length;
-    // What is lost is to outlive the state.
+    strikes.lost = (strikes.lost ?? 0) + lostTicks.length;
+    // The record of losses must outlive the state.
     if (draw.chance(0.15)) await losePrivate();
   }
 
@@ -172,7 +174,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     for (; night < nights; night++) {
       const nowMs = day0 + night * dayMs + 3 * hourMs + draw.below(2 * hourMs);
       if (night > 0 && draw.chance(chances.noNight)) continue;
-      // A night of retries may reach into the next one.
+      // A night of retries may extend into the next one.
       timeline.moveTo(Math.max(nowMs, timeline.nowMs() + 60_000));
       if (night > 2 && draw.chance(chances.lostPrivate)) await losePrivate();
       if (night > 2 && draw.chance(chances.damage)) await damaged();
@@ -190,7 +192,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     examine();
     requireHealed(lake, lostIn(lake.root));
     requireCovered(lake, nightsMs);
-    // All of this is asked for once more: what was observed when is to be known of each price.
+    // All of this is fetched again: the observation time of each price must be known.
     await session([startImport(lake), startImport(lake), startImport(lake)], true);
     examine();
     const askedMs = timeline.nowMs();

@@ -1,16 +1,16 @@
 import type { Clock } from '../../../src/base/ports.ts';
 
-/** Time that passes only when everybody waits: what is due next happens next, and nothing happens meanwhile. */
+/** Simulated time that passes only when everything waits: the next due event happens next, with nothing in between. */
 export interface Timeline {
   /** Epoch ms. */
   nowMs(): number;
-  /** Moves on to a moment at which nothing was due before. */
+  /** Advances to a time before the next due event. */
   moveTo(nowMs: number): void;
-  /** A clock whose sleeps are events; `isOver` tells when its owner is dead, who sleeps no more. */
+  /** A clock whose sleeps are events; `isOver` returns whether its owner is dead and no longer sleeps. */
   clock(isOver: () => boolean): Clock;
-  /** Does `work` after `ms`; the function returned takes it back. */
+  /** Calls `work` after `ms`; the returned function cancels it. */
   after(ms: number, work: () => void): () => void;
-  /** Lets time pass until `work` has come to its end. `onStep` is called after every event. */
+  /** Lets time pass until `work` has settled. Calls `onStep` after every event. */
   run<T>(work: Promise<T>, onStep: () => void): Promise<T>;
 }
 
@@ -19,19 +19,19 @@ interface Event {
   readonly work: () => void;
 }
 
-/** Events that one run may take: more is a run that goes round in a circle. */
+/** Maximum events of one run: more means an endless loop. */
 const eventsMax = 500_000;
 
-/** Fine enough for anybody's pace, and such that every moment is one of its own: rounded sleeps would never end. */
+/** Fine enough for any rate, and such that all times are multiples of it: rounded sleeps would never end. */
 const grainMs = 1 / 1024;
 
 const realImmediate = setImmediate;
 
-/** @param turnMs how long one who gives way to others waits for his next turn, in ms */
+/** @param turnMs how long a task that yields waits for its next turn, in ms */
 export function startTimeline(startMs: number, turnMs: () => number): Timeline {
   /** Since the start, in ms; a multiple of `grainMs`. */
   let now = 0;
-  // In order; what is due at one moment happens in the order in which it was asked for.
+  // Sorted by time; events at the same time happen in the order of their scheduling.
   const events: Event[] = [];
 
   function after(ms: number, work: () => void): () => void {
@@ -40,8 +40,8 @@ export function startTimeline(startMs: number, turnMs: () => number): Timeline {
     while (at > 0 && events[at - 1]!.atMs > event.atMs) at--;
     events.splice(at, 0, event);
     return () => {
-      const found = events.indexOf(event);
-      if (found >= 0) events.splice(found, 1);
+      const index = events.indexOf(event);
+      if (index >= 0) events.splice(index, 1);
     };
   }
 
@@ -51,7 +51,7 @@ export function startTimeline(startMs: number, turnMs: () => number): Timeline {
     sleep: (ms, signal) =>
       new Promise((resolve, reject) => {
         signal?.throwIfAborted();
-        // What a dead process does next reaches nothing any more: it is to find that out soon.
+        // A dead process no longer has any effect: it should notice soon.
         const take = after(isOver() ? 0 : ms, () => {
           signal?.removeEventListener('abort', stop);
           resolve();
@@ -67,38 +67,38 @@ export function startTimeline(startMs: number, turnMs: () => number): Timeline {
   return {
     nowMs: () => startMs + Math.floor(now),
     moveTo(nowMs) {
-      if (events.length > 0) throw new Error(`${events.length} events are still to come`);
+      if (events.length > 0) throw new Error(`${events.length} events are still pending`);
       now = Math.max(now, nowMs - startMs);
     },
     clock,
     after,
     async run(work, onStep) {
-      let over = false;
+      let isOver = false;
       work.then(
         () => {
-          over = true;
+          isOver = true;
         },
         () => {
-          over = true;
+          isOver = true;
         },
       );
       const immediate = globalThis.setImmediate;
-      // Whoever gives way to others does so for a while of this time: what takes long is not over in an instant.
+      // Yielding takes simulated time, so that long work takes longer than an instant.
       globalThis.setImmediate = ((given: (...args: unknown[]) => void, ...args: unknown[]) => {
         after(turnMs(), () => given(...args));
       }) as unknown as typeof setImmediate;
       try {
         await settled();
-        for (let steps = 0; !over; steps++) {
-          if (steps > eventsMax) throw new Error(`a run that goes on for ${eventsMax} events`);
+        for (let steps = 0; !isOver; steps++) {
+          if (steps > eventsMax) throw new Error(`a run of more than ${eventsMax} events`);
           const next = events.shift();
-          if (next === undefined) throw new Error('everybody waits, and for nothing');
+          if (next === undefined) throw new Error('everything waits, and no event is due');
           now = next.atMs;
           next.work();
           await settled();
           onStep();
         }
-        // What was left behind, a deadline of a request that is over, is over too.
+        // Remaining events, such as the deadline of a finished request, are dropped.
         events.length = 0;
       } finally {
         globalThis.setImmediate = immediate;
@@ -108,7 +108,7 @@ export function startTimeline(startMs: number, turnMs: () => number): Timeline {
   };
 }
 
-/** Resolves when nobody can go on: promises are through, and files that are being read are. */
+/** Resolves when nothing can continue: promises have settled and file reads are done. */
 async function settled(): Promise<void> {
   do await new Promise<void>((resolve) => realImmediate(resolve));
   while (process.getActiveResourcesInfo().some((name) => /^FSReq|^CloseReq$/.test(name)));

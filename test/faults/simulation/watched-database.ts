@@ -1,25 +1,30 @@
 import type { Database } from '../../../src/archive/journal/database.ts';
 
-/** Makes a change of the machine's, or dies in it. */
-type Changing = <T>(what: string, work: () => T) => T;
+/** Makes a change on the machine, or dies in it. */
+type Changing = <T>(description: string, work: () => T) => T;
 
 /**
- * A database whose transactions are changes of the machine's. `alive` throws once its process is dead; `onCommit` looks
- * at what a transaction leaves before anybody else can.
+ * A database whose transactions are changes on the machine. `alive` throws once its process is dead; `onCommit` sees
+ * the result of a transaction before anything else.
  */
-export function watched(db: Database, alive: () => void, change: Changing, onCommit: (db: Database) => void): Database {
+export function watched(
+  db: Database,
+  checkAlive: () => void,
+  change: Changing,
+  onCommit: (db: Database) => void,
+): Database {
   let depth = 0;
-  const outermost = <T>(what: string, work: () => T): T => {
-    alive();
+  const outermost = <T>(description: string, work: () => T): T => {
+    checkAlive();
     if (depth > 0) return work();
     depth++;
     try {
-      const done = change(what, () => {
+      const outcome = change(description, () => {
         const result = work();
         onCommit(db);
         return result;
       });
-      return done;
+      return outcome;
     } finally {
       depth--;
     }
@@ -29,19 +34,19 @@ export function watched(db: Database, alive: () => void, change: Changing, onCom
     script: (sql) => outermost('script', () => db.script(sql)),
     transaction: (work) => outermost('commit', () => db.transaction(work)),
     all(sql, ...values) {
-      alive();
+      checkAlive();
       return db.all(sql, ...values);
     },
     one(sql, ...values) {
-      alive();
+      checkAlive();
       return db.one(sql, ...values);
     },
     iterate(sql, ...values) {
-      alive();
+      checkAlive();
       return db.iterate(sql, ...values);
     },
     snapshot(work) {
-      alive();
+      checkAlive();
       return db.snapshot(work);
     },
     close: () => db.close(),

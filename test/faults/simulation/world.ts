@@ -1,23 +1,23 @@
 import type { Window } from '../../../src/base/window.ts';
 import type { Draw } from '../seeds.ts';
 
-// What there is to know, whether anybody asks or not: markets that open, burst, close and are resolved, ticks that come
-// late, prices that are revised, stretches that the service lost. Times are of the service's clock, epoch ms.
+// The world behind the service: markets that open, burst, close and resolve, late ticks, revised prices, and windows
+// that the service lost. Times are of the service's clock, epoch ms.
 
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
 
 export interface WorldTick {
   readonly t: number;
-  /** From when on it is told; infinite: never. */
+  /** When it becomes visible; infinite: never. */
   readonly visibleAt: number;
-  /** Its prices, each from a moment on; the first from the beginning. */
+  /** Its prices, each with its start time; the first from the beginning. */
   readonly prices: readonly { readonly at: number; readonly p: number }[];
-  /** Another price that is told for the same moment, always. */
+  /** A second price that is always returned for the same time. */
   readonly twin: number | null;
 }
 
-/** A stretch that the service says it lacks, until it has found it again. */
+/** A window that the service states as a gap, until it has the data again. */
 export interface Hole extends Window {
   readonly until: number;
 }
@@ -28,9 +28,9 @@ export interface WorldMarket {
   readonly opensAt: number;
   readonly closesAt: number;
   readonly resolvedAt: number;
-  /** When it is gone from the lists. */
+  /** When the lists drop it. */
   readonly goneAt: number;
-  /** Whether its records say when it opens. */
+  /** Whether its records state when it opens. */
   readonly tellsOpening: boolean;
   /** In order of time. */
   readonly ticks: readonly WorldTick[];
@@ -44,19 +44,19 @@ export interface World {
 
 const odd = ['A/B', 'Ünï 🚀', 'X.Y-1', 'a b?c'];
 
-/** A world between two moments. */
+/** A world between two times. */
 export function makeWorld(draw: Draw, { from, to }: Window): World {
   const count = 5 + draw.below(8);
-  const calm = draw.chance(0.2);
+  const isCalm = draw.chance(0.2);
   const withHoles = draw.chance(0.5);
-  const markets = Array.from({ length: count }, (_, i) => makeMarket(draw, i, { from, to }, calm, withHoles));
+  const markets = Array.from({ length: count }, (_, i) => makeMarket(draw, i, { from, to }, isCalm, withHoles));
   return { markets, bySymbol: new Map(markets.map((market) => [market.symbol, market])) };
 }
 
-function makeMarket(draw: Draw, index: number, { from, to }: Window, calm: boolean, withHoles: boolean): WorldMarket {
+function makeMarket(draw: Draw, index: number, { from, to }: Window, isCalm: boolean, withHoles: boolean): WorldMarket {
   const symbol = draw.chance(0.2) ? `${odd[index % odd.length]}${index}` : `KX-${index}`;
-  const span = to - from;
-  const opensAt = Math.floor(from - 3 * dayMs + (draw.chance(0.5) ? 0 : draw() * span * 0.8));
+  const lengthMs = to - from;
+  const opensAt = Math.floor(from - 3 * dayMs + (draw.chance(0.5) ? 0 : draw() * lengthMs * 0.8));
   const closesAt = draw.chance(0.3) ? to + 90 * dayMs : Math.floor(opensAt + (1 + draw() * 20) * dayMs);
   const resolvedAt = closesAt + Math.floor(draw() * 12 * hourMs);
   const end = Math.min(resolvedAt, to);
@@ -68,12 +68,12 @@ function makeMarket(draw: Draw, index: number, { from, to }: Window, calm: boole
     let t = Math.floor(opensAt + draw() * (end - opensAt));
     for (let n = 10 + draw.below(50); n > 0 && t < end; n--, t += 1 + draw.below(draw.one([3, 60_000]))) times.add(t);
   }
-  // Midnight is where days are cut.
+  // Days are split at midnight.
   if (draw.chance(0.5)) {
     const midnight = Math.ceil((opensAt + draw() * (end - opensAt)) / dayMs) * dayMs;
     for (const t of [midnight - 1, midnight]) if (t > opensAt && t < end) times.add(t);
   }
-  const ticks = [...times].sort((a, b) => a - b).map((t) => makeTick(draw, t, calm, holes));
+  const ticks = [...times].sort((a, b) => a - b).map((t) => makeTick(draw, t, isCalm, holes));
   return {
     symbol,
     canonicalId: `id-${index}`,
@@ -89,16 +89,16 @@ function makeMarket(draw: Draw, index: number, { from, to }: Window, calm: boole
 
 const cents = (draw: Draw): number => (1 + draw.below(99)) / 100;
 
-function makeTick(draw: Draw, t: number, calm: boolean, holes: readonly Hole[]): WorldTick {
-  const hole = holes.find((w) => w.from <= t && t < w.to);
-  const lateMs = calm || draw.chance(0.85) ? 0 : draw.chance(0.6) ? draw() * 50 * 60_000 : draw() * 2 * dayMs;
-  const visibleAt = hole === undefined ? t + Math.floor(lateMs) : Math.max(hole.until, t);
+function makeTick(draw: Draw, t: number, isCalm: boolean, holes: readonly Hole[]): WorldTick {
+  const gap = holes.find((w) => w.from <= t && t < w.to);
+  const lateMs = isCalm || draw.chance(0.85) ? 0 : draw.chance(0.6) ? draw() * 50 * 60_000 : draw() * 2 * dayMs;
+  const visibleAt = gap === undefined ? t + Math.floor(lateMs) : Math.max(gap.until, t);
   const prices = [{ at: Number.NEGATIVE_INFINITY, p: cents(draw) }];
-  for (let at = visibleAt; !calm && Number.isFinite(at) && draw.chance(0.08); ) {
+  for (let at = visibleAt; !isCalm && Number.isFinite(at) && draw.chance(0.08); ) {
     at += Math.floor(draw() * (draw.chance(0.7) ? hourMs : 3 * dayMs));
     prices.push({ at, p: cents(draw) });
   }
-  return { t, visibleAt, prices, twin: !calm && draw.chance(0.02) ? cents(draw) : null };
+  return { t, visibleAt, prices, twin: !isCalm && draw.chance(0.02) ? cents(draw) : null };
 }
 
 function makeHoles(draw: Draw, { from, to }: Window): Hole[] {
@@ -109,7 +109,7 @@ function makeHoles(draw: Draw, { from, to }: Window): Hole[] {
   ];
 }
 
-/** The ticks of [from, to) that are told at a moment. */
+/** The ticks of [from, to) visible at a time. */
 export function toldTicks(market: WorldMarket, { from, to }: Window, atMs: number): WorldTick[] {
   const { ticks } = market;
   let low = 0;
@@ -123,14 +123,14 @@ export function toldTicks(market: WorldMarket, { from, to }: Window, atMs: numbe
   return out;
 }
 
-/** What is told for a tick at a moment: one price, or two. */
+/** The visible prices of a tick at a time: one, or two. */
 export function toldPrices({ prices, twin }: WorldTick, atMs: number): number[] {
   const p = prices.findLast(({ at }) => at <= atMs)!.p;
   return twin === null || twin === p ? [p] : [p, twin];
 }
 
-/** What is lacking of a window at a moment. */
+/** The gaps in a window at a time. */
 export const toldHoles = (market: WorldMarket, { from, to }: Window, atMs: number): Window[] =>
   market.holes
-    .filter((hole) => atMs < hole.until && hole.from < to && from < hole.to && hole.from < atMs)
-    .map((hole) => ({ from: Math.max(hole.from, from), to: Math.min(hole.to, to) }));
+    .filter((gap) => atMs < gap.until && gap.from < to && from < gap.to && gap.from < atMs)
+    .map((gap) => ({ from: Math.max(gap.from, from), to: Math.min(gap.to, to) }));

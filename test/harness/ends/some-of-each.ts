@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { until } from '../limits.ts';
 import { skippedFor } from '../needs.ts';
 
-// Played by test/harness/reporter.test.ts.
+// Run by test/harness/reporter.test.ts.
 
 test('passes', () => {});
 test('lacks a tool', skippedFor('no such tool'), () => {});

@@ -22,23 +22,23 @@ def connected() -> duckdb.DuckDBPyConnection:
 
 
 def source(folder: str) -> str:
-    """All files of a dataset; a folder without days has no `date`."""
+    """All files of a dataset; a dataset without days has no `date`."""
     path = folder.replace("'", "''")
     return f"read_parquet('{path}/**/*.parquet', hive_partitioning = true, filename = true)"
 
 
 def types(folder: str) -> list[tuple[str, str]]:
-    told = connected().execute(f"DESCRIBE SELECT * EXCLUDE (filename) FROM {source(folder)}").fetchall()
-    return [(name, WORDS.get(kind, kind)) for name, kind, *_ in told]
+    columns = connected().execute(f"DESCRIBE SELECT * EXCLUDE (filename) FROM {source(folder)}").fetchall()
+    return [(name, WORDS.get(kind, kind)) for name, kind, *_ in columns]
 
 
 def table(folder: str) -> pa.Table:
     return connected().sql(f"SELECT * EXCLUDE (filename) FROM {source(folder)}").to_arrow_table()
 
 
-def by_file(root: str, files: list[str], told) -> dict:
+def by_file(root: str, files: list[str], schema) -> dict:
     facts = connected().execute(f"""
-        SELECT filename, count(*), epoch_ms(min({told.first})), epoch_ms(max({told.last})) + {told.shift},
+        SELECT filename, count(*), epoch_ms(min({schema.first})), epoch_ms(max({schema.last})) + {schema.shift},
                count(DISTINCT symbol) + max(CAST(symbol IS NULL AS INTEGER))
         FROM {source(f"{root}/{files[0].split('/')[0]}")} GROUP BY filename""")
     return {file.removeprefix(f"{root}/"): tuple(rest) for file, *rest in facts.fetchall()}
@@ -51,7 +51,7 @@ def repeated(folder: str, key: tuple[str, ...]) -> int:
 
 
 def one_day(folder: str, day: str) -> tuple[pa.Table, int]:
-    """Its own count of the files that a query of the day read."""
+    """With DuckDB's own count of the files that the query read."""
     connection = connected()
     query = f"SELECT * EXCLUDE (filename) FROM {source(folder)} WHERE date = CAST('{day}' AS DATE)"
     plan = json.loads(connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchone()[1])
@@ -59,6 +59,6 @@ def one_day(folder: str, day: str) -> tuple[pa.Table, int]:
 
 
 def files_read(node: dict) -> int:
-    told = node.get("extra_info") or {}
-    own = int(told["Total Files Read"]) if "Total Files Read" in told else 0
+    info = node.get("extra_info") or {}
+    own = int(info["Total Files Read"]) if "Total Files Read" in info else 0
     return own + sum(files_read(child) for child in node.get("operator", []) + node.get("children", []))

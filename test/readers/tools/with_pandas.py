@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-# pandas has no type for a column of lists, nor for truth values that may be missing: they are objects.
+# pandas stores lists and nullable booleans as objects.
 WORDS = {
     "str": "string",
     "datetime64[ms, UTC]": "timestamp",
@@ -27,7 +27,7 @@ def types(folder: str) -> list[tuple[str, str]]:
 
 
 def arrow(frame: pd.DataFrame) -> pa.Table:
-    """NaN stays NaN: an empty book has it as its price."""
+    """NaN stays NaN: the price of an empty order book is NaN."""
     others = pa.Table.from_pandas(frame.select_dtypes(exclude="float64"), preserve_index=False)
     for name, column in frame.select_dtypes("float64").items():
         others = others.append_column(name, pa.array(column.to_numpy(), from_pandas=False))
@@ -38,12 +38,12 @@ def table(folder: str) -> pa.Table:
     return arrow(pd.read_parquet(folder))
 
 
-def by_file(root: str, files: list[str], told) -> dict:
+def by_file(root: str, files: list[str], schema) -> dict:
     found = {}
     for path in files:
         frame = pd.read_parquet(f"{root}/{path}")
-        last = frame[told.last].max() + pd.Timedelta(milliseconds=told.shift)
-        ends = (int(moment.timestamp() * 1000 + 0.5) for moment in (frame[told.first].min(), last))
+        last = frame[schema.last].max() + pd.Timedelta(milliseconds=schema.shift)
+        ends = (int(moment.timestamp() * 1000 + 0.5) for moment in (frame[schema.first].min(), last))
         found[path] = (len(frame), *ends, frame["symbol"].nunique(dropna=False))
     return found
 

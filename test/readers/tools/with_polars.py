@@ -22,13 +22,13 @@ def table(folder: str) -> pa.Table:
     return pl.read_parquet(folder, hive_partitioning=True).to_arrow()
 
 
-def by_file(root: str, files: list[str], told) -> dict:
+def by_file(root: str, files: list[str], schema) -> dict:
     dataset = files[0].split("/")[0]
     rows = pl.scan_parquet(f"{root}/{dataset}", hive_partitioning=True, include_file_paths="file")
     facts = rows.group_by("file").agg(
         pl.len().alias("rows"),
-        pl.col(told.first).min().dt.epoch("ms").alias("first"),
-        (pl.col(told.last).max().dt.epoch("ms") + told.shift).alias("last"),
+        pl.col(schema.first).min().dt.epoch("ms").alias("first"),
+        (pl.col(schema.last).max().dt.epoch("ms") + schema.shift).alias("last"),
         pl.col("symbol").n_unique().alias("symbols"),
     )
     return {file.removeprefix(f"{root}/"): tuple(rest) for file, *rest in facts.collect().iter_rows()}

@@ -21,7 +21,7 @@ def opened(folder: str) -> ds.Dataset:
 
 
 def types(folder: str) -> list[tuple[str, str]]:
-    """A day is a text to PyArrow."""
+    """PyArrow reads a day as text."""
     return [(field.name, "date" if field.name == "date" else word(field.type)) for field in opened(folder).schema]
 
 
@@ -29,12 +29,12 @@ def table(folder: str) -> pa.Table:
     return opened(folder).to_table()
 
 
-def by_file(root: str, files: list[str], told) -> dict:
+def by_file(root: str, files: list[str], schema) -> dict:
     found = {}
     for fragment in opened(f"{root}/{files[0].split('/')[0]}").get_fragments():
         rows = fragment.to_table()
-        first = pc.min(rows[told.first]).cast(pa.int64()).as_py()
-        last = pc.max(rows[told.last]).cast(pa.int64()).as_py() + told.shift
+        first = pc.min(rows[schema.first]).cast(pa.int64()).as_py()
+        last = pc.max(rows[schema.last]).cast(pa.int64()).as_py() + schema.shift
         symbols = pc.count_distinct(rows["symbol"], mode="all").as_py()
         found[fragment.path.removeprefix(f"{root}/")] = (rows.num_rows, first, last, symbols)
     return found
@@ -46,6 +46,6 @@ def repeated(folder: str, key: tuple[str, ...]) -> int:
 
 
 def one_day(folder: str, day: str) -> tuple[pa.Table, int]:
-    """The fragments that it keeps are the files that it reads."""
-    wanted = ds.field("date") == day
-    return opened(folder).to_table(filter=wanted), len(list(opened(folder).get_fragments(filter=wanted)))
+    """The remaining fragments are the files that it reads."""
+    chosen = ds.field("date") == day
+    return opened(folder).to_table(filter=chosen), len(list(opened(folder).get_fragments(filter=chosen)))

@@ -19,15 +19,15 @@ WORDS = {
 }
 
 WORKERS = 2
-# Workers are processes of their own, started by Spark's scripts as a cluster's are, with a core and 1 GiB each.
+# Workers are separate processes, started by Spark's scripts as on a cluster, with one core and 1 GiB each.
 MASTER = f"local-cluster[{WORKERS},1,1024]"
 HOME = os.path.dirname(pyspark.__file__)
-# For many short queries: compiled at once and plainly, half of the processor's time.
+# For many short queries: fast compilation halves the CPU time.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def start() -> SparkSession:
-    # Everything stays on this machine's own address, whatever its name means to the network.
+    # Binds everything to loopback, whatever the machine's name resolves to.
     os.environ.update(SPARK_HOME=HOME, SPARK_LOCAL_IP="127.0.0.1", SPARK_LOCAL_HOSTNAME="localhost")
     builder = SparkSession.builder.master(MASTER).appName("oddslake readers")
     settings = {
@@ -38,7 +38,7 @@ def start() -> SparkSession:
         "spark.executor.memory": "640m",
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": "2",
-        # Data sets here are small: a plan that is made over again after each shuffle costs more than it saves.
+        # Datasets here are small: replanning after each shuffle costs more than it saves.
         "spark.sql.adaptive.enabled": "false",
         "spark.log.level": "ERROR",
     }
@@ -49,7 +49,7 @@ def start() -> SparkSession:
 
 def stop(spark: SparkSession) -> None:
     spark.stop()
-    # The workers' logs: they are kept in Spark's own folder.
+    # The workers' logs, in Spark's own folder.
     shutil.rmtree(os.path.join(HOME, "work"), ignore_errors=True)
 
 
@@ -58,16 +58,16 @@ def session() -> SparkSession:
 
 
 def start_in(folder: str) -> None:
-    """Makes relative paths start at the folder, as they do for a program that was started there."""
+    """Resolves relative paths against the folder, as for a program started there."""
     jvm, context = session()._jvm, session().sparkContext._jsc
     system = jvm.org.apache.hadoop.fs.FileSystem.get(context.hadoopConfiguration())
     system.setWorkingDirectory(jvm.org.apache.hadoop.fs.Path(str(folder)))
 
 
 def executors() -> dict[str, int]:
-    """Who has worked, besides the driver, and the tasks that each has done."""
-    told = session().sparkContext._jsc.sc().statusStore().executorList(True)
-    all_of_them = (told.apply(i) for i in range(told.size()))
+    """Completed tasks of each executor, without the driver."""
+    listed = session().sparkContext._jsc.sc().statusStore().executorList(True)
+    all_of_them = (listed.apply(i) for i in range(listed.size()))
     return {one.id(): one.completedTasks() for one in all_of_them if one.id() != "driver"}
 
 
@@ -83,11 +83,11 @@ def table(folder: str) -> pa.Table:
     return rows(folder).toArrow()
 
 
-def by_file(root: str, files: list[str], told) -> dict:
+def by_file(root: str, files: list[str], schema) -> dict:
     facts = rows(f"{root}/{files[0].split('/')[0]}").groupBy(F.input_file_name().alias("file")).agg(
         F.count("*"),
-        F.unix_millis(F.min(told.first)),
-        F.unix_millis(F.max(told.last)) + told.shift,
+        F.unix_millis(F.min(schema.first)),
+        F.unix_millis(F.max(schema.last)) + schema.shift,
         F.count_distinct("symbol") + F.max(F.col("symbol").isNull().cast("int")),
     )
     return {unquote(urlparse(file).path).removeprefix(f"{root}/"): tuple(rest) for file, *rest in facts.collect()}
@@ -98,8 +98,8 @@ def repeated(folder: str, key: tuple[str, ...]) -> int:
 
 
 def one_day(folder: str, day: str) -> tuple[pa.Table, int]:
-    """It does not say how many files it reads; the plan says that the day is a matter of folders."""
-    wanted = rows(folder).where(F.col("date") == day)
-    plan = wanted._jdf.queryExecution().executedPlan()
+    """Spark does not report the number of files read; the plan shows that the day is a partition filter."""
+    chosen = rows(folder).where(F.col("date") == day)
+    plan = chosen._jdf.queryExecution().executedPlan()
     assert "PartitionFilters: [isnotnull(date" in plan.toString(), plan.toString()
-    return wanted.toArrow(), None
+    return chosen.toArrow(), None
