@@ -115,7 +115,7 @@ export async function verified(archive: string): Promise<string[]> {
     const { findings, files } = await verifyArchive(opened, null);
     const listed = listManifestFiles(opened.readManifest()).length;
     return [
-      ...findings.map(({ path, what }) => `verify: ${path} ${what}`),
+      ...findings.map(({ path, kind }) => `verify: ${path} ${kind}`),
       ...(files === listed ? [] : [`verify checked ${files} of ${listed} files`]),
     ];
   } finally {

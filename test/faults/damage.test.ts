@@ -170,14 +170,14 @@ async function judge(root: string, archive: Archive): Promise<void> {
   const changed = Object.keys({ ...was, ...is }).filter((path) => was[path] !== is[path]);
   const repaired = await repairNow(archive);
   // No loss is silent and none is invented.
-  expect(repaired.mended.map(({ path }) => path).sort()).toEqual(changed.sort());
+  expect(repaired.repaired.map(({ path }) => path).sort()).toEqual(changed.sort());
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
   expectTicks(root, archive, repaired, changed);
   for (const name of others) {
     const remaining = publishedRows(root, name).map((row) => JSON.stringify(row));
     const known = new Set(truth.rows.get(name));
     expect(remaining.filter((row) => !known.has(row))).toEqual([]);
-    const gone = repaired.gone.filter(({ dataset }) => dataset === name).reduce((sum, { rows }) => sum + rows, 0);
+    const gone = repaired.unrecoverable.filter(({ dataset }) => dataset === name).reduce((sum, { rows }) => sum + rows, 0);
     expect(known.size - remaining.length, name).toBe(gone);
   }
   await refetch(root, archive);
@@ -185,7 +185,7 @@ async function judge(root: string, archive: Archive): Promise<void> {
 
 const sum = (counts: readonly number[]): number => counts.reduce((a, b) => a + b, 0);
 
-function expectTicks(root: string, archive: Archive, { lost, gone }: RepairReport, changed: readonly string[]): void {
+function expectTicks(root: string, archive: Archive, { lost, unrecoverable }: RepairReport, changed: readonly string[]): void {
   const remaining = publishedTicks(root);
   const remainingSet = new Set(remaining);
   expect(remainingSet.size).toBe(remaining.length);

@@ -178,7 +178,7 @@ async function faultsAfter(root: string): Promise<string[]> {
     const expected = all.filter((tick) => ticks.includes(tick) || wasAppended(archive, tick));
     const waiting = db.one<{ n: number }>('select count(*) as n from journal')!.n;
     return [
-      ...verified.findings.map(({ path, what }) => `${path}: ${what}`),
+      ...verified.findings.map(({ path, kind }) => `${path}: ${kind}`),
       ...(verified.state === null ? [] : [verified.state]),
       ...(JSON.stringify(ticks) === JSON.stringify(expected) ? [] : [`published: ${ticks.join(', ')}`]),
       ...(waiting === 0 ? [] : [`${waiting} records are still journaled`]),
