@@ -21,13 +21,13 @@ import {
 import { repairNow } from './damaged.ts';
 import { answer, append, day0, publishNow, scratchFolder } from './scratch.ts';
 
-/** All that is to work with an archive whose folder is elsewhere. */
+/** Every operation that must work with an archive folder on another file system. */
 async function expectAllWorks(root: string, disk: Disk): Promise<void> {
-  const whole = await expected();
+  const tree = await expected();
   const archive = start(root, disk);
   append(archive, ...second);
   await publishNow(archive);
-  expect(filesOf(root)).toEqual(whole);
+  expect(filesOf(root)).toEqual(tree);
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 
   const { query, close } = await openArchiveQuery(archive, 'select count(*) as n from ticks', () => 0.5);
@@ -35,7 +35,7 @@ async function expectAllWorks(root: string, disk: Disk): Promise<void> {
   await close();
   const snapshot = join(scratchFolder(), 'snap');
   await takeSnapshot(archive, snapshot, { id: 'a' });
-  expect(filesOf(snapshot)).toEqual(whole);
+  expect(filesOf(snapshot)).toEqual(tree);
 
   writeFileSync(join(root, part()), 'no file of Parquet');
   writeFileSync(join(root, dayFolder, 'copy.parquet'), 'PAR1');
@@ -49,12 +49,12 @@ async function expectAllWorks(root: string, disk: Disk): Promise<void> {
   append(archive, answer('AAA', [...first[0]!.ticks.t].map((t) => [t, 0.5]) as [number, number][]));
   append(archive, answer('AAA', [[day0 + 1, 0.6]]));
   await publishNow(archive);
-  expect(filesOf(root, ['ticks'])).toEqual(ticksOf(whole));
+  expect(filesOf(root, ['ticks'])).toEqual(ticksOf(tree));
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 }
 
-describe('an archive with folders on another file system is published, read, copied and mended', () => {
-  test('a dataset, on a real one', async () => {
+describe('an archive with folders on another file system is published, read, copied and repaired', () => {
+  test('a dataset, on a real file system', async () => {
     const place = elsewhere();
     if (place === null) {
       console.warn('SKIPPED: /dev/shm is no other file system than the temporary folder here.');
@@ -63,13 +63,13 @@ describe('an archive with folders on another file system is published, read, cop
     await expectAllWorks(await movedApart(join(place, 'moved'), 'ticks'), systemDisk);
   });
 
-  test.each([dayFolder, '.oddslake'])('%s, as a disk says it', async (folder) => {
+  test.each([dayFolder, '.oddslake'])('%s, on a simulated one', async (folder) => {
     const root = await movedApart(join(scratchFolder(), 'moved'), folder);
     await expectAllWorks(root, apartDisk([join(root, folder)]));
   });
 });
 
-test('what is no file, and on another file system, is left where it is with a sentence that says what to do', async () => {
+test('an invalid file on another file system is left in place, with advice', async () => {
   const root = await movedApart(join(scratchFolder(), 'moved'), dayFolder);
   mkdirSync(join(root, dayFolder, 'sub.parquet'));
   const archive = start(root, apartDisk([join(root, dayFolder)]));
@@ -82,35 +82,35 @@ test('what is no file, and on another file system, is left where it is with a se
   expect((await repairNow(archive)).repaired).toEqual([]);
 });
 
-test('a publish into a link whose disk is gone says so, and is finished once it is back', async () => {
+test('a publish into a link without a target reports it, and finishes once it is back', async () => {
   const root = await movedApart(join(scratchFolder(), 'moved'), dayFolder);
   const archive = start(root, systemDisk);
-  const gone = join(root, 'ticks/date=2026-06-03');
-  symlinkSync(join(root, 'later'), gone);
+  const target = join(root, 'ticks/date=2026-06-03');
+  symlinkSync(join(root, 'later'), target);
   append(archive, ...second);
   await expect(publishNow(archive)).rejects.toMatchObject({
     exitCode: 1,
-    message: expect.stringContaining(`${gone} is a link to a place that is not there.`),
+    message: expect.stringContaining(`${target} is a link to a place that is not there.`),
   });
   mkdirSync(join(root, 'later'));
   await publishNow(archive);
   expect(filesOf(root, ['ticks'])).toEqual(ticksOf(await expected()));
 });
 
-test.each(['ticks', dayFolder])('a repair gives up nothing of %s, a link whose disk is gone', async (folder) => {
-  const [place, away] = [join(scratchFolder(), 'moved'), join(scratchFolder(), 'away')];
+test.each(['ticks', dayFolder])('a repair removes nothing of %s, a link without a target', async (folder) => {
+  const [place, movedTo] = [join(scratchFolder(), 'moved'), join(scratchFolder(), 'away')];
   const root = await movedApart(place, folder);
   const before = filesOf(root);
   const archive = start(root, systemDisk);
-  renameSync(place, away);
+  renameSync(place, movedTo);
   await expect(repairNow(archive)).rejects.toMatchObject({
     exitCode: 6,
     message: expect.stringContaining(`${join(root, folder)} is a link to a place that is not there.`),
   });
-  renameSync(away, place);
-  expect(await repairNow(archive)).toMatchObject({ repaired: [], lost: [] });
+  renameSync(movedTo, place);
+  expect(await repairNow(archive)).toMatchObject({ mended: [], lost: [] });
   expect(filesOf(root)).toEqual(before);
-  // Whoever removes the link means to give it up.
+  // A user who removes the link gives up its contents.
   rmSync(join(root, folder));
   expect((await repairNow(archive)).lost.length).toBeGreaterThan(0);
 });

@@ -23,7 +23,7 @@ const failing = (code: string) => (): never => {
 };
 const over = (calls: Partial<FileSystemCalls>) => createDisk({ ...systemCalls, ...calls });
 
-/** The system's calls, and which of them were made. */
+/** The system calls, with a record of those that were made. */
 function noted(): { calls: FileSystemCalls; made: string[] } {
   const made: string[] = [];
   const calls = Object.fromEntries(
@@ -31,7 +31,7 @@ function noted(): { calls: FileSystemCalls; made: string[] } {
       name,
       (...args: never[]) => {
         made.push(name);
-        return (call as (...given: never[]) => unknown)(...args);
+        return (call as (...written: never[]) => unknown)(...args);
       },
     ]),
   ) as unknown as FileSystemCalls;
@@ -43,7 +43,7 @@ async function* later(...pieces: Uint8Array[]) {
 }
 
 describe('a file', () => {
-  test('is written whole, though the system takes few bytes at a time', async () => {
+  test('is written completely if the system accepts few bytes at a time', async () => {
     const root = scratchFolder();
     const disk = over({ write: (file, piece) => systemCalls.write(file, piece.subarray(0, 3)) });
     disk.write(join(root, 'a'), bytes);
@@ -53,7 +53,7 @@ describe('a file', () => {
     expect(['a', 'b', 'c'].map((name) => readFileSync(join(root, name)))).toEqual([bytes, twice, twice]);
   });
 
-  test('is synced after its last piece and then closed, and closed where that fails', async () => {
+  test('is synced after its last chunk and closed, also after a failure', async () => {
     const root = scratchFolder();
     const { calls, made } = noted();
     const order = ['create', 'write', 'write', 'sync', 'close'];
@@ -69,17 +69,17 @@ describe('a file', () => {
     expect(made).toEqual(['openFolder', 'close']);
   });
 
-  test('comes back whole and in pieces', async () => {
+  test('reads completely and in chunks', async () => {
     const path = join(scratchFolder(), 'a');
-    const long = Buffer.alloc(1_200_000, 'x');
-    systemDisk.write(path, long);
+    const text = Buffer.alloc(1_200_000, 'x');
+    systemDisk.write(path, text);
     const sizes: number[] = [];
     for await (const piece of systemDisk.readStream(path)) sizes.push(piece.length);
     expect(sizes).toEqual([524_288, 524_288, 151_424]);
-    expect(Buffer.compare(systemDisk.read(path), long)).toBe(0);
+    expect(Buffer.compare(systemDisk.read(path), text)).toBe(0);
   });
 
-  test('has a stamp that changes with its bytes, its time and its place, and with nothing else', () => {
+  test('has a stamp that changes only with its bytes, time or place', () => {
     const root = scratchFolder();
     const path = join(root, 'a');
     const stamps = new Set<string | null>();
@@ -101,7 +101,7 @@ describe('a file', () => {
   });
 });
 
-test('what is there is told for what it is, links by what they lead to', () => {
+test('has its kind reported, for links that of the target', () => {
   const root = scratchFolder();
   mkdirSync(join(root, 'folder/b'), { recursive: true });
   writeFileSync(join(root, 'folder/a'), bytes);
@@ -109,23 +109,23 @@ test('what is there is told for what it is, links by what they lead to', () => {
   symlinkSync(join(root, 'folder/a'), join(root, 'to file'));
   symlinkSync(join(root, 'nowhere'), join(root, 'to nowhere'));
   symlinkSync(join(root, 'round'), join(root, 'round'));
-  const told = (name: string) => {
+  const reported = (name: string) => {
     const path = join(root, name);
     return [systemDisk.isFolder(path), systemDisk.isFile(path), systemDisk.isLink(path), systemDisk.list(path)];
   };
-  expect(told('folder')).toEqual([true, false, false, ['a', 'b']]);
-  expect(told('folder/a')).toEqual([false, true, false, []]);
-  expect(told('to folder')).toEqual([true, false, true, ['a', 'b']]);
-  expect(told('to file')).toEqual([false, true, true, []]);
+  expect(reported('folder')).toEqual([true, false, false, ['a', 'b']]);
+  expect(reported('folder/a')).toEqual([false, true, false, []]);
+  expect(reported('to folder')).toEqual([true, false, true, ['a', 'b']]);
+  expect(reported('to file')).toEqual([false, true, true, []]);
   for (const name of ['to nowhere', 'round']) {
-    expect(told(name)).toEqual([false, false, true, []]);
+    expect(reported(name)).toEqual([false, false, true, []]);
     expect([systemDisk.size(join(root, name)), systemDisk.stamp(join(root, name))]).toEqual([null, null]);
   }
-  expect(told('none')).toEqual([false, false, false, []]);
+  expect(reported('none')).toEqual([false, false, false, []]);
   expect(systemDisk.size(join(root, 'to file'))).toBe(bytes.length);
 });
 
-test('a path is without links as far as it is there, and the rest as it was said', () => {
+test('has its path resolved as far as it exists', () => {
   const root = realpathSync(scratchFolder());
   mkdirSync(join(root, 'real/deep'), { recursive: true });
   symlinkSync(join(root, 'real'), join(root, 'link'));
@@ -134,11 +134,11 @@ test('a path is without links as far as it is there, and the rest as it was said
 });
 
 describe('a folder', () => {
-  test('is made with those above it, each synced into its parent; a scratch folder is not synced', () => {
+  test('is made with its parents, each synced into its parent, unless it is volatile', () => {
     const root = scratchFolder();
     const { calls, made } = noted();
     createDisk(calls).makeFolder(join(root, 'a/b'));
-    // The scratch folder itself was found empty: its own name is synced first.
+    // The volatile folder itself was found empty, so its own name is synced first.
     const synced = ['openFolder', 'sync', 'close'];
     expect(made.splice(0)).toEqual([...synced, 'makeFolder', ...synced, 'makeFolder', ...synced]);
     createDisk(calls).makeVolatileFolder(join(root, 'c/d'));
@@ -149,20 +149,20 @@ describe('a folder', () => {
   });
 
   test.each(['makeFolder', 'makeVolatileFolder'] as const)(
-    'that another process was quicker to make serves %s',
+    'that another process made first is accepted by %s',
     (make) => {
       const root = scratchFolder();
-      const quicker = (path: string): void => {
+      const createFirst = (path: string): void => {
         mkdirSync(path);
         throw failure('EEXIST');
       };
-      over({ makeFolder: quicker })[make](join(root, 'a/b'));
+      over({ makeFolder: createFirst })[make](join(root, 'a/b'));
       expect(existsSync(join(root, 'a/b'))).toBe(true);
       expect(() => over({ makeFolder: failing('ENOSPC') })[make](join(root, 'c'))).toThrow('The disk is full');
     },
   );
 
-  test('that is empty, below one that may not be opened, is taken as it is; no other failure is passed over', () => {
+  test('that is empty below an unreadable folder is accepted, but no other failure', () => {
     const root = scratchFolder();
     over({ openFolder: failing('EACCES') }).makeFolder(root);
     expect(() => over({ openFolder: failing('EIO') }).makeFolder(root)).toThrow('The disk failed: could not make');
@@ -170,7 +170,7 @@ describe('a folder', () => {
 });
 
 describe('removing', () => {
-  test('takes a folder with all that is in it, a link and not what it leads to, and nothing where nothing is', () => {
+  test('removes a folder with its contents, a link but not its target, and ignores a missing path', () => {
     const root = scratchFolder();
     mkdirSync(join(root, 'a/b'), { recursive: true });
     writeFileSync(join(root, 'a/b/file'), bytes);
@@ -182,18 +182,18 @@ describe('removing', () => {
     expect([readdirSync(root), readdirSync(join(root, 'kept'))]).toEqual([['kept'], ['file']]);
   });
 
-  test('goes on where another process has removed the same, and fails where it cannot', () => {
+  test('continues if another process removed the same, and otherwise fails', () => {
     const root = scratchFolder();
     const fill = () => {
       mkdirSync(join(root, 'a'));
       for (const name of ['x', 'y']) writeFileSync(join(root, 'a', name), bytes);
     };
     fill();
-    const quicker = (path: string): void => {
+    const createFirst = (path: string): void => {
       rmSync(path);
       throw failure('ENOENT');
     };
-    over({ unlink: quicker }).remove(join(root, 'a'));
+    over({ unlink: createFirst }).remove(join(root, 'a'));
     expect(readdirSync(root)).toEqual([]);
     fill();
     expect(() => over({ unlink: failing('EBUSY') }).remove(join(root, 'a'))).toThrow('EBUSY');
@@ -201,32 +201,32 @@ describe('removing', () => {
   });
 });
 
-describe('what the system refuses', () => {
+describe('a system error', () => {
   const sentences: [string, RegExp][] = [
     ...['ENOSPC', 'EDQUOT'].map((code): [string, RegExp] => [code, /^The disk is full: could not /]),
     ['EIO', /^The disk failed: could not /],
     ...['EACCES', 'EPERM', 'EROFS'].map((code): [string, RegExp] => [code, /^Not allowed to /]),
   ];
 
-  test.each(sentences)('with %s is told in one sentence that names what was done and to what', (code, sentence) => {
+  test.each(sentences)('%s is reported in one sentence with the operation and the path', (code, sentence) => {
     const root = scratchFolder();
     const [from, to] = [join(root, 'from'), join(root, 'to')];
     const refused = failing(code);
     const disk = over({ rename: refused, link: refused, create: refused, openFolder: refused, makeFolder: refused });
-    const told = (doing: string, path: string) =>
+    const reported = (operation: string, path: string) =>
       expect.objectContaining({
         exitCode: 1,
-        message: expect.stringMatching(new RegExp(`${sentence.source}${doing} ${path}\\.`)),
+        message: expect.stringMatching(new RegExp(`${sentence.source}${operation} ${path}\\.`)),
         cause: expect.objectContaining({ code }),
       });
-    expect(() => disk.rename(from, to)).toThrow(told('rename', from));
-    expect(() => disk.link(from, to)).toThrow(told('link', from));
-    expect(() => disk.write(from, bytes)).toThrow(told('write', from));
-    expect(() => disk.syncFolder(root)).toThrow(told('sync', root));
-    expect(() => disk.makeVolatileFolder(from)).toThrow(told('make', from));
+    expect(() => disk.rename(from, to)).toThrow(reported('rename', from));
+    expect(() => disk.link(from, to)).toThrow(reported('link', from));
+    expect(() => disk.write(from, bytes)).toThrow(reported('write', from));
+    expect(() => disk.syncFolder(root)).toThrow(reported('sync', root));
+    expect(() => disk.makeVolatileFolder(from)).toThrow(reported('make', from));
   });
 
-  test('with anything else is passed on as it is', () => {
+  test('of another kind is rethrown unchanged', () => {
     const root = scratchFolder();
     expect(() => systemDisk.rename(join(root, 'a'), join(root, 'b'))).toThrow(
       expect.objectContaining({ code: 'ENOENT' }),

@@ -2,7 +2,7 @@ import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 
 export class PowerCut extends Error {}
 
-/** The real disk, until it has changed something `changes` times: from then on every change fails. */
+/** The real disk until it has made `changes` changes. From then on every change fails. */
 export function dyingDisk(changes: number): Disk & { readonly made: () => number } {
   let made = 0;
   const dying =
@@ -12,7 +12,7 @@ export function dyingDisk(changes: number): Disk & { readonly made: () => number
       made++;
       work(...args);
     };
-  // A write that dies leaves half of its bytes.
+  // A failing write leaves half of its bytes.
   const write = (path: string, given: Uint8Array | Iterable<Uint8Array>): void => {
     const bytes = given instanceof Uint8Array ? given : Buffer.concat([...given]);
     if (made >= changes) systemDisk.write(path, bytes.subarray(0, bytes.length >> 1));

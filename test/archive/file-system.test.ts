@@ -11,7 +11,7 @@ import { powerModel } from '../faults/power-loss.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 
 describe('a folder', () => {
-  test('that a killed process made and did not sync is durable before anything is put into it', () => {
+  test('that a killed process left unsynced is durable before anything is put into it', () => {
     const root = scratchFolder();
     const power = powerModel(root);
     power.calls.makeFolder(join(root, 'day'));
@@ -24,7 +24,7 @@ describe('a folder', () => {
     expect(existsSync(join(after, 'day/part'))).toBe(true);
   });
 
-  test('with something in it is not synced again', () => {
+  test('with contents is not synced again', () => {
     const root = scratchFolder();
     mkdirSync(join(root, 'day/part'), { recursive: true });
     const faults = startFaults();
@@ -36,18 +36,18 @@ describe('a folder', () => {
   });
 });
 
-describe('a disk that fails', () => {
+describe('a failing disk', () => {
   test.each([
-    ['EIO', /^The disk failed: could not write .*file\. Check the disk and run again; nothing .* is lost\.$/],
-    ['ENOSPC', /^The disk is full: could not write .*file\. Free some space and run again; nothing .* is lost\.$/],
-  ] as const)('with %s is told as such', (kind, sentence) => {
+    ['EIO', /^The disk failed: could not write .*file\. Check the disk and run again; no .* is lost\.$/],
+    ['ENOSPC', /^The disk is full: could not write .*file\. Free some space and run again; no .* is lost\.$/],
+  ] as const)('with %s is reported as such', (kind, sentence) => {
     const root = scratchFolder();
     const disk = createDisk(faultCalls(startFaults({ at: 2, kind }), powerModel(root).calls));
     const write = () => disk.write(join(root, 'file'), Buffer.from('ticks'));
     expect(write).toThrow(expect.objectContaining({ exitCode: 1, message: expect.stringMatching(sentence) }));
   });
 
-  test('below the state database is told as such', () => {
+  test('is reported below the state database', () => {
     const path = join(scratchFolder(), 'state.sqlite');
     openDatabase(path, 1000).close();
     const db = faultDatabase(startFaults({ at: 3, kind: 'EIO' }))(path, 1000);
@@ -56,21 +56,21 @@ describe('a disk that fails', () => {
     db.close();
   });
 
-  test('at the very end of a snapshot leaves nothing of it', async () => {
+  test('at the end of a snapshot leaves nothing of it', async () => {
     const archive = opened();
     append(archive, answer('AAA', [[day0, 0.5]]));
     await publishNow(archive);
-    const beside = scratchFolder();
-    const counted = startFaults();
-    const calls = powerModel(beside).calls;
-    const take = (faults: typeof counted, name: string) =>
-      takeSnapshot({ ...archive, disk: createDisk(faultCalls(faults, calls)) }, join(beside, name), { id: name });
+    const outside = scratchFolder();
+    const counting = startFaults();
+    const calls = powerModel(outside).calls;
+    const take = (faults: typeof counting, name: string) =>
+      takeSnapshot({ ...archive, disk: createDisk(faultCalls(faults, calls)) }, join(outside, name), { id: name });
     // The first one makes folders that the next ones find.
     await take(startFaults(), 'first');
-    await take(counted, 'whole');
-    const at = counted.calls.lastIndexOf(`fsync ${basename(beside)}`) + 1;
+    await take(counting, 'whole');
+    const at = counting.calls.lastIndexOf(`fsync ${basename(outside)}`) + 1;
     await expect(take(startFaults({ at, kind: 'EIO' }), 'broken')).rejects.toThrow('The disk failed');
-    expect(existsSync(join(beside, 'whole/manifest.json'))).toBe(true);
-    expect(existsSync(join(beside, 'broken'))).toBe(false);
+    expect(existsSync(join(outside, 'whole/manifest.json'))).toBe(true);
+    expect(existsSync(join(outside, 'broken'))).toBe(false);
   });
 });

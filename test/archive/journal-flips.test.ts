@@ -3,20 +3,20 @@ import { drawFrom } from '../faults/draw.ts';
 import { type FlipOutcome, flipLake } from '../faults/journal-flips.ts';
 import { scratchFolder } from './scratch.ts';
 
-/** How many bits are flipped; FLIPS=2000 for the long search. */
+/** The number of flipped bits; FLIPS=2000 for the long search. */
 const flips = Number(process.env.FLIPS || 200);
 
-test('a bit of the journal that flips is never published', async () => {
-  const lake = await flipLake(scratchFolder());
+test('a flipped bit of the journal is never published', async () => {
+  const archive = await flipLake(scratchFolder());
   const draw = drawFrom(18);
   const outcomes: Record<FlipOutcome, number> = { whole: 0, quarantined: 0, refused: 0 };
-  const wrong: string[] = [];
+  const failures: string[] = [];
   for (let n = 0; n < flips; n++) {
-    const flipped = await (n % 2 === 0 ? lake.flipPage(draw) : lake.flipValue(draw));
+    const flipped = await (n % 2 === 0 ? archive.flipPage(draw) : archive.flipValue(draw));
     outcomes[flipped.outcome]++;
-    wrong.push(...flipped.wrong.map((fault) => `${flipped.what}: ${fault}`));
+    failures.push(...flipped.wrong.map((fault) => `${flipped.what}: ${fault}`));
   }
-  expect(wrong).toEqual([]);
+  expect(failures).toEqual([]);
   expect(outcomes.quarantined).toBeGreaterThan(flips / 4);
   if (flips > 200) console.info(outcomes);
 });

@@ -66,7 +66,10 @@ describe('manifest.json', () => {
 
   test('that is no JSON is damaged', () => {
     expect(() => parseManifest('{"format', 'at/manifest.json')).toThrow(
-      expect.objectContaining({ exitCode: 6, message: expect.stringMatching(/^at\/manifest\.json .* not JSON\. Run/) }),
+      expect.objectContaining({
+        exitCode: 6,
+        message: expect.stringMatching(/^at\/manifest\.json .* not valid JSON\. Run/),
+      }),
     );
   });
 
@@ -90,15 +93,15 @@ describe('manifest.json', () => {
     ['with a file without its bytes', listing([{ ...file('a'), bytes: undefined }, file('b')])],
   ])('%s is no manifest', (_, value) => {
     expect(() => parseManifest(JSON.stringify(value), 'manifest.json')).toThrow(
-      expect.objectContaining({ exitCode: 6, message: expect.stringContaining('it is not a manifest') }),
+      expect.objectContaining({ exitCode: 6, message: expect.stringContaining('not a valid manifest') }),
     );
   });
 
   test('of a newer format is refused before anything else of it is believed, one of this format is not', () => {
     const of = (format: unknown) => () => parseManifest(JSON.stringify({ format_version: format }), 'manifest.json');
     expect(of(formatVersion + 1)).toThrow(expect.objectContaining({ exitCode: 2 }));
-    expect(of(formatVersion)).toThrow('it is not a manifest');
-    expect(of(`${formatVersion + 1}`)).toThrow('it is not a manifest');
+    expect(of(formatVersion)).toThrow('not a valid manifest');
+    expect(of(`${formatVersion + 1}`)).toThrow('not a valid manifest');
   });
 
   test('names what is lost, and nothing where nothing is', () => {

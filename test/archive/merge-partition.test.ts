@@ -179,5 +179,5 @@ test('a tick of another day is written to no part', () => {
     lost: new Map(),
     withdrawn: new Map(),
   });
-  expect(() => mergePartition(task, nothing)).toThrow('refused before anything was written');
+  expect(() => mergePartition(task, nothing)).toThrow('Invalid part rows, nothing was written');
 });

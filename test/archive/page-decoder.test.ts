@@ -10,7 +10,7 @@ import {
 } from '../../src/archive/parquet/page-decoder.ts';
 import { encodings } from '../../src/archive/parquet/thrift.ts';
 
-// Pages are made here by the format's own description: widths, runs and blocks that our writer happens not to write too.
+// Pages are built from the format's description, with widths, runs and blocks that our writer does not produce too.
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`page-values: SEED=${seed}`);
@@ -32,7 +32,7 @@ function packed(values: readonly number[], width: number): number[] {
   return bytes;
 }
 
-/** A run of equal indexes, or of eight, sixteen, … of their own. */
+/** A run of equal indexes, or of eight, sixteen, … bit-packed ones. */
 type Run = { readonly index: number; readonly count: number } | { readonly indexes: readonly number[] };
 
 const indexPage = (width: number, runs: readonly Run[]): Uint8Array =>
@@ -45,7 +45,7 @@ const indexPage = (width: number, runs: readonly Run[]): Uint8Array =>
     ),
   ]);
 
-/** Whole numbers as differences, in blocks of `miniblocks` times `size` values. */
+/** Integers as deltas, in blocks of `miniblocks` times `size` values. */
 function deltaPage(values: readonly number[], miniblocks: number, size: number): Uint8Array {
   const out = [...varint(miniblocks * size), ...varint(miniblocks), ...varint(values.length), ...zigzag(values[0]!)];
   const deltas = values.slice(1).map((value, i) => value - values[i]!);
@@ -71,7 +71,7 @@ interface Made {
   readonly dictionary?: DataPage['dictionary'];
 }
 
-/** A file of these pages and a dictionary before them, and where they are in it. */
+/** A file of these pages after a dictionary, and their positions in it. */
 function fileOf(made: readonly Made[], dictionary: Float64Array | BigInt64Array = new Float64Array()) {
   const bodies = [new Uint8Array(dictionary.buffer), ...made.map((page) => page.plain)];
   const stored = bodies.map((body) => zstdCompressSync(body));
@@ -92,7 +92,7 @@ function fileOf(made: readonly Made[], dictionary: Float64Array | BigInt64Array 
   return { file: Buffer.concat([Buffer.alloc(7), ...stored]), pages, rows: first };
 }
 
-/** Fails unless each of these ranges of rows reads as that part of `values`. */
+/** Fails unless each of these row ranges reads as that part of `values`. */
 function expectRanges(
   { file, pages }: ReturnType<typeof fileOf>,
   type: 'double' | 'int64',
@@ -107,8 +107,8 @@ function expectRanges(
 
 const anyRanges = fc.array(fc.tuple(fc.nat(90), fc.nat(90)), { maxLength: 6 });
 
-describe('values of pages', () => {
-  test('stored as differences of any width come back, whatever part is asked for', () => {
+describe('page values', () => {
+  test('decode from deltas of any width, for any range', () => {
     const values = fc.tuple(fc.constantFrom(0, 1, 3, 8, 20, 24, 25, 26, 33, 49), fc.nat(90)).chain(([width, more]) =>
       fc.array(fc.nat(2 ** width), { minLength: 1, maxLength: 1 + more }).map((deltas) => {
         let value = 1_780_272_000_000;
@@ -124,7 +124,7 @@ describe('values of pages', () => {
     );
   });
 
-  test('stored as indexes of a dictionary come back, in runs and one by one, whatever part is asked for', () => {
+  test('decode from dictionary indexes, in runs and bit-packed, for any range', () => {
     const pageOf = fc.integer({ min: 1, max: 12 }).chain((width) => {
       const index = fc.nat(2 ** width - 1);
       const own = fc
@@ -150,12 +150,12 @@ describe('values of pages', () => {
     );
   });
 
-  test('stored plainly come back as the doubles and the times that they are', () => {
+  test('decode from PLAIN as doubles and times', () => {
     const doubles = [0.1, -0, 1e300, Number.MIN_VALUE, 0.5];
     const plain = new Uint8Array(Float64Array.from(doubles).buffer);
-    const twice = fileOf(Array<Made>(2).fill({ plain, rows: 5, encoding: 0 }));
+    const shared = fileOf(Array<Made>(2).fill({ plain, rows: 5, encoding: 0 }));
     expectRanges(
-      twice,
+      shared,
       'double',
       [...doubles, ...doubles],
       [
@@ -169,7 +169,7 @@ describe('values of pages', () => {
     expectRanges(fileOf([{ plain: stored, rows: 7, encoding: 0 }]), 'int64', times, [[2, 6]]);
   });
 
-  test('of a dictionary of times, and of one too large to be kept, are those of the dictionary', () => {
+  test('decode from a dictionary of times, and from one too large to cache', () => {
     const times = BigInt64Array.from({ length: 5000 }, (_, i) => 1_780_272_000_000n + BigInt(i));
     expect(times.byteLength).toBeGreaterThan(cachedDictionaryBytesMax);
     const plain = indexPage(13, [{ index: 4999, count: 9 }]);
@@ -177,8 +177,8 @@ describe('values of pages', () => {
   });
 });
 
-test('a small dictionary is unpacked once for as long as its pages are held, a large one each time', () => {
-  for (const [values, kept] of [
+test('decompress a small dictionary once while its pages are held, a large one each time', () => {
+  for (const [values, small] of [
     [cachedDictionaryBytesMax / 8, true],
     [cachedDictionaryBytesMax / 8 + 1, false],
   ] as const) {
@@ -189,114 +189,114 @@ test('a small dictionary is unpacked once for as long as its pages are held, a l
     readColumnValues(file, pages, 'double', 0, 4);
     file.fill(0, pages[0]!.dictionary!.offset, pages[0]!.offset);
     const again = () => [...readColumnValues(file, pages, 'double', 0, 4)];
-    if (kept) expect(again()).toEqual([1, 1, 1, 1]);
+    if (small) expect(again()).toEqual([1, 1, 1, 1]);
     else expect(again).toThrow();
   }
 });
 
 describe('indexes', () => {
-  const visited = (bytes: Uint8Array, to: number, from = 0) => {
+  const visitAll = (bytes: Uint8Array, to: number, from = 0) => {
     const out: [number, number][] = [];
     visitIndexes(bytes, from, to, (index, count) => out.push([index, count]));
     return out;
   };
 
-  test('of a run are told at once, and only those that are asked for', () => {
+  test('of a run are visited at once, and only those in the range', () => {
     const page = indexPage(3, [{ index: 5, count: 10 }, { indexes: [0, 1, 2, 3, 4, 5, 6, 7] }, { index: 2, count: 5 }]);
-    expect(visited(page, 12, 4)).toEqual([
+    expect(visitAll(page, 12, 4)).toEqual([
       [5, 6],
       [0, 1],
       [1, 1],
     ]);
-    expect(visited(page, 20, 17)).toEqual([
+    expect(visitAll(page, 20, 17)).toEqual([
       [7, 1],
       [2, 2],
     ]);
-    expect(visited(page, 11, 10)).toEqual([[0, 1]]);
-    // The last eight of a page are filled up with what is no row.
-    expect(visited(page, 15)).toEqual([[5, 10], ...[0, 1, 2, 3, 4].map((index) => [index, 1])]);
+    expect(visitAll(page, 11, 10)).toEqual([[0, 1]]);
+    // The last eight of a page are padded.
+    expect(visitAll(page, 15)).toEqual([[5, 10], ...[0, 1, 2, 3, 4].map((index) => [index, 1])]);
   });
 
-  test('of one value take no bits', () => {
-    expect(visited(indexPage(0, [{ index: 0, count: 7 }, { indexes: Array(8).fill(0) }]), 15)).toEqual([
+  test('of a single value take no bits', () => {
+    expect(visitAll(indexPage(0, [{ index: 0, count: 7 }, { indexes: Array(8).fill(0) }]), 15)).toEqual([
       [0, 7],
       ...Array(8).fill([0, 1]),
     ]);
   });
 
-  test('may be as wide as 32 bits, and no wider', () => {
+  test('may be up to 32 bits wide', () => {
     const wide = [2 ** 32 - 1, 0, 2 ** 31, 1, 2 ** 25, 2 ** 26 + 1, 7, 8];
-    expect(visited(indexPage(32, [{ indexes: wide }]), 8).map(([index]) => index)).toEqual(wide);
-    expect(() => visited(indexPage(33, [{ index: 1, count: 8 }]), 8)).toThrow('an unknown width');
-    expect(() => visited(new Uint8Array(), 1)).toThrow('an unknown width');
+    expect(visitAll(indexPage(32, [{ indexes: wide }]), 8).map(([index]) => index)).toEqual(wide);
+    expect(() => visitAll(indexPage(33, [{ index: 1, count: 8 }]), 8)).toThrow('an invalid width');
+    expect(() => visitAll(new Uint8Array(), 1)).toThrow('an invalid width');
   });
 
-  test('that end too early, or never go on, are refused', () => {
+  test('are rejected if truncated or endless', () => {
     const page = indexPage(9, [{ index: 300, count: 4 }, { indexes: [1, 2, 3, 4, 5, 6, 7, 8] }]);
     for (let length = 1; length < page.length; length++)
-      expect(() => visited(page.subarray(0, length), 12), `${length}`).toThrow('ends too early');
-    expect(() => visited(Uint8Array.of(1, 0, 0, 0), 3)).toThrow('an empty run');
-    expect(() => visited(Uint8Array.of(1, 8 + 128, ...Array(7).fill(128), 0, 1), 3)).toThrow('too long');
-    expect(visited(Uint8Array.of(1, 8 + 128, ...Array(6).fill(128), 0, 1), 4)).toEqual([[1, 4]]);
+      expect(() => visitAll(page.subarray(0, length), 12), `${length}`).toThrow('a page is truncated');
+    expect(() => visitAll(Uint8Array.of(1, 0, 0, 0), 3)).toThrow('an empty run');
+    expect(() => visitAll(Uint8Array.of(1, 8 + 128, ...Array(7).fill(128), 0, 1), 3)).toThrow('too long');
+    expect(visitAll(Uint8Array.of(1, 8 + 128, ...Array(6).fill(128), 0, 1), 4)).toEqual([[1, 4]]);
   });
 });
 
 describe('a damaged page', () => {
   const times = [5, 9, 4];
-  const good = { plain: deltaPage(times, 4, 8), rows: 3, encoding: 5 };
+  const valid = { plain: deltaPage(times, 4, 8), rows: 3, encoding: 5 };
   const readAll = ({ file, pages, rows }: ReturnType<typeof fileOf>, type: 'double' | 'int64' = 'int64') =>
     readColumnValues(file, pages, type, 0, rows);
 
-  test('that ends after its file, or is longer or shorter than its header says, is refused', () => {
-    const { file, pages } = fileOf([good]);
+  test('is rejected if truncated, or longer or shorter than its header says', () => {
+    const { file, pages } = fileOf([valid]);
     const [page] = pages;
-    expect(() => decompressPage(file.subarray(0, file.length - 1), page!)).toThrow('ends after its file');
+    expect(() => decompressPage(file.subarray(0, file.length - 1), page!)).toThrow('past the end of its file');
     expect(() => decompressPage(file, { ...page!, uncompressedBytes: page!.uncompressedBytes + 1 })).toThrow(
-      'another length',
+      'differs from its header',
     );
     expect(() => decompressPage(file, { ...page!, uncompressedBytes: page!.uncompressedBytes - 1 })).toThrow(
-      // It is not unpacked first: it may be a hundred times as long.
+      // Rejected before decompression: it may be a hundred times as long.
       expect.objectContaining({ code: 'ERR_BUFFER_TOO_LARGE' }),
     );
   });
 
-  test('of nothing at all is nothing', () => {
+  test('decodes to nothing from nothing', () => {
     const { file, pages } = fileOf([{ plain: new Uint8Array(), rows: 0, encoding: 0 }]);
     expect(decompressPage(file, pages[0]!)).toHaveLength(0);
   });
 
-  test('with fewer values than its header says is refused', () => {
-    expect(() => readAll(fileOf([{ ...good, rows: 4 }]))).toThrow('lacks values');
-    expect(() => readAll(fileOf([{ ...good, plain: Uint8Array.of(8, 0, 3, 0) }]))).toThrow('lacks values');
-    expect(() => readAll(fileOf([{ ...good, plain: Uint8Array.of(8, 3, 3, 0) }]))).toThrow('lacks values');
-    expect(() => readAll(fileOf([{ plain: new Uint8Array(23), rows: 3, encoding: 0 }]))).toThrow('ends too early');
+  test('is rejected with fewer values than its header says', () => {
+    expect(() => readAll(fileOf([{ ...valid, rows: 4 }]))).toThrow('too few values');
+    expect(() => readAll(fileOf([{ ...valid, plain: Uint8Array.of(8, 0, 3, 0) }]))).toThrow('too few values');
+    expect(() => readAll(fileOf([{ ...valid, plain: Uint8Array.of(8, 3, 3, 0) }]))).toThrow('too few values');
+    expect(() => readAll(fileOf([{ plain: new Uint8Array(23), rows: 3, encoding: 0 }]))).toThrow('a page is truncated');
   });
 
-  test('with differences of more than fifty bits is refused', () => {
+  test('is rejected with deltas of more than fifty bits', () => {
     const page = (width: number) => Uint8Array.from([8, 1, 2, 0, 0, width, ...Array(60).fill(0)]);
     expect([...readAll(fileOf([{ plain: page(50), rows: 2, encoding: 5 }]))]).toEqual([0, 0]);
     expect(() => readAll(fileOf([{ plain: page(51), rows: 2, encoding: 5 }]))).toThrow('too wide');
     expect(() => readAll(fileOf([{ plain: page(0).subarray(0, 5), rows: 2, encoding: 5 }]))).toThrow('too wide');
   });
 
-  test('is no matter where nothing of it is asked for, nor are the widths of blocks that hold no value', () => {
-    const { file, pages } = fileOf([good, good, good]);
+  test('is ignored outside the range, as are the widths of empty blocks', () => {
+    const { file, pages } = fileOf([valid, valid, valid]);
     for (const { offset } of [pages[0]!, pages[2]!]) file.fill(0, offset, offset + 4);
     expect([...readColumnValues(file, pages, 'int64', 3, 6)]).toEqual(times);
     const unused = Uint8Array.of(16, 2, 2, ...zigzag(7), ...zigzag(1), 1, 255, 1);
     expect([...readAll(fileOf([{ plain: unused, rows: 2, encoding: 5 }]))]).toEqual([7, 9]);
   });
 
-  test('that names what its dictionary lacks is refused, and one of an encoding that nobody knows', () => {
+  test('is rejected with an index outside its dictionary, or an unknown encoding', () => {
     const indexed = { plain: indexPage(2, [{ index: 3, count: 3 }]), rows: 3, encoding: 8 };
-    expect(() => readAll(fileOf([indexed], Float64Array.of(1, 2, 3)), 'double')).toThrow('its dictionary lacks');
-    expect(() => readAll(fileOf([{ ...good, encoding: 6 }]))).toThrow('unknown encoding 6');
-    // Differences are of whole numbers.
-    expect(() => readAll(fileOf([good]), 'double')).toThrow('unknown encoding 5');
+    expect(() => readAll(fileOf([indexed], Float64Array.of(1, 2, 3)), 'double')).toThrow('outside its dictionary');
+    expect(() => readAll(fileOf([{ ...valid, encoding: 6 }]))).toThrow('unknown encoding 6');
+    // Delta encoding is for integers.
+    expect(() => readAll(fileOf([valid]), 'double')).toThrow('unknown encoding 5');
   });
 
-  test('that is not there is missed', () => {
-    const { file, pages } = fileOf([good, good, good]);
+  test('is detected if it is missing', () => {
+    const { file, pages } = fileOf([valid, valid, valid]);
     expect(() => readColumnValues(file, pages, 'int64', 0, 10)).toThrow('pages are missing');
     expect(() => readColumnValues(file, [pages[0]!, pages[2]!], 'int64', 1, 8)).toThrow('pages are missing');
   });

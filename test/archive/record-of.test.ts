@@ -11,7 +11,7 @@ import { encodeRows } from '../../src/archive/parquet/rows.ts';
 import { magic } from '../../src/archive/parquet/thrift.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 
-// Footers are written here by hand, of files that our writer would not write.
+// Footers are written by hand, for files that our writer does not produce.
 
 interface Chunk {
   readonly data?: number;
@@ -54,7 +54,7 @@ const recorded = (bodyBytes: number, groups: readonly number[][]) =>
   createFileRecord('path', fileOf(bodyBytes, [...list(4, groups), 0]), 'hash', keyAt);
 
 describe('the record of a file', () => {
-  test('has row groups from the first byte of any of their columns to the last', () => {
+  test('has row groups from the first byte of any column to the last', () => {
     const bytes = fileOf(30, [
       ...list(4, [
         groupOf(5, [
@@ -74,7 +74,7 @@ describe('the record of a file', () => {
     expect([...footer]).toEqual([...bytes.subarray(34)]);
   });
 
-  test('is of a view on other bytes too', () => {
+  test('works on a view of other bytes', () => {
     const bytes = encodeTicks({
       symbols: ['A'],
       offsets: Float64Array.of(0, 3),
@@ -92,38 +92,38 @@ describe('the record of a file', () => {
   test.each([
     ['before the first', [groupOf(1, [{ data: 5, size: 5 }])]],
     ['between two', [groupOf(1, [{ data: 4, size: 5 }]), groupOf(1, [{ data: 10, size: 5 }])]],
-    ['that two share', [groupOf(1, [{ data: 4, size: 5 }]), groupOf(1, [{ data: 8, size: 5 }])]],
-  ])('is refused where there are bytes %s row groups', (_, groups) => {
-    expect(() => recorded(20, groups)).toThrow('path is not stored as row groups one after another');
+    ['shared by two', [groupOf(1, [{ data: 4, size: 5 }]), groupOf(1, [{ data: 8, size: 5 }])]],
+  ])('is rejected if there are bytes %s row groups', (_, groups) => {
+    expect(() => recorded(20, groups)).toThrow('the row groups of path are not adjacent');
   });
 
-  test('is refused where the footer lacks what is looked for', () => {
-    expect(() => createFileRecord('path', fileOf(9, [0]), 'hash', keyAt)).toThrow('lacks a list');
-    expect(() => createFileRecord('path', fileOf(9, [0x46, 2, 0]), 'hash', keyAt)).toThrow('lacks a list');
-    expect(() => recorded(9, [[...i64(3, 5), 0]])).toThrow('lacks a list');
-    expect(() => recorded(9, [groupOf(undefined, [{ data: 4, size: 9 }])])).toThrow('lacks a number');
-    expect(() => recorded(9, [groupOf(1, [{ size: 9 }])])).toThrow('lacks a number');
-    expect(() => recorded(9, [groupOf(1, [{ data: 4 }])])).toThrow('lacks a number');
+  test('is rejected if the footer has missing fields', () => {
+    expect(() => createFileRecord('path', fileOf(9, [0]), 'hash', keyAt)).toThrow('a list is missing');
+    expect(() => createFileRecord('path', fileOf(9, [0x46, 2, 0]), 'hash', keyAt)).toThrow('a list is missing');
+    expect(() => recorded(9, [[...i64(3, 5), 0]])).toThrow('a list is missing');
+    expect(() => recorded(9, [groupOf(undefined, [{ data: 4, size: 9 }])])).toThrow('a number is missing');
+    expect(() => recorded(9, [groupOf(1, [{ size: 9 }])])).toThrow('a number is missing');
+    expect(() => recorded(9, [groupOf(1, [{ data: 4 }])])).toThrow('a number is missing');
   });
 });
 
-describe('the keys of rows', () => {
-  test('are told by the columns that a dataset is sorted by, from rows as from the file', () => {
+describe('sort keys of rows', () => {
+  test('are the sort columns of the dataset, from rows as from the file', () => {
     const rows = [
       ['m', null, null, [], null, null, null, null, null, null, null, 3, 4, null],
       ['m', 'A', null, [], null, null, null, null, null, null, null, 5, 6, null],
     ];
-    const wanted = [
+    const expected = [
       ['m', null, 3],
       ['m', 'A', 5],
     ];
-    expect([0, 1].map(createRowKeyReader('markets', rows))).toEqual(wanted);
-    expect([0, 1].map(readFileKeys('markets', encodeRows(datasets.markets, rows)))).toEqual(wanted);
+    expect([0, 1].map(createRowKeyReader('markets', rows))).toEqual(expected);
+    expect([0, 1].map(readFileKeys('markets', encodeRows(datasets.markets, rows)))).toEqual(expected);
     const without: Column[] = datasets.conflicts.filter(({ name }) => name !== 'seen_at');
     expect(() => readFileKeys('conflicts', encodeRows(without, [['A', 1, 2, 3]]))).toThrow('column seen_at is missing');
   });
 
-  test('of rows kept together by symbol name the symbol that holds each', () => {
+  test('of rows grouped by symbol name the symbol of each', () => {
     const sizes = [3, 1, 4, 1, 5];
     const offsets = Float64Array.from([0, 3, 4, 8, 9, 14]);
     const at = createSymbolKeyReader({ symbols: ['A', 'B', 'C', 'D', 'E'], offsets }, (row) => [row * 2]);

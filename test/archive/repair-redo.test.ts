@@ -99,11 +99,11 @@ test('a repair that another run holds up says what became of the damage, a publi
   await expect(repairNow(archive)).rejects.toMatchObject({
     exitCode: 5,
     message: expect.stringMatching(
-      /^Another run is writing .* What is damaged is as it was; run oddslake verify --repair again/,
+      /^Another run is still writing .* What is damaged is as it was; run oddslake verify --repair again/,
     ),
   });
   append(archive, answer('AAA', [[day0, 0.5]]));
-  const journaled = /^Another run is writing .* What was collected is journaled; the next publish takes it in\.$/;
+  const journaled = /^Another run is still writing .* What was collected is journaled; the next publish takes it in\.$/;
   await expect(publishNow(archive)).rejects.toThrow(journaled);
   await expect(publishNow(archive, now, 'run', { upgrades: true })).rejects.toThrow(/ Nothing was changed; run again/);
   lock.release();

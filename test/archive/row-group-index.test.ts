@@ -16,7 +16,7 @@ import { drawFrom } from '../faults/seeds.ts';
 import { day0 } from './scratch.ts';
 
 const half = 150_000;
-/** Two symbols of as many ticks, half a second apart: three row groups as they are published. */
+/** Two symbols with equally many ticks, half a second apart: three row groups as published. */
 const part = {
   symbols: ['A', 'B 🚀'],
   offsets: Float64Array.of(0, half, 2 * half),
@@ -63,69 +63,63 @@ const recorded = (dataset: DatasetName, bytes: Uint8Array) =>
   createFileRecord('path', bytes, sha256(bytes), readFileKeys(dataset, bytes));
 
 describe('the record of a file', () => {
-  test.each(files)(
-    'of %s holds every byte of it once, and the keys where row groups begin and end',
-    (dataset, bytes) => {
-      const { groups, footer } = recorded(dataset, bytes);
-      expect(groups.length).toBeGreaterThan(2);
-      expect(groups[0]!.start).toBe(4);
-      groups.forEach((group, i) => {
-        expect(group.end).toBe(groups[i + 1]?.start ?? bytes.length - footer.length);
-        expect(sha256(bytes.subarray(group.start, group.end))).toBe(group.sha256);
-      });
-      expect(Buffer.compare(footer, bytes.subarray(bytes.length - footer.length))).toBe(0);
-      const rows = decodeRows(datasets[dataset], bytes);
-      const keyAt = createRowKeyReader(dataset, rows);
-      let row = 0;
-      for (const group of groups) {
-        expect(group.first).toEqual(keyAt(row));
-        row += group.rows;
-        expect(group.last).toEqual(keyAt(row - 1));
-      }
-      expect(row).toBe(rows.length);
-    },
-  );
+  test.each(files)('of %s contains every byte once, and the first and last key of each row group', (dataset, bytes) => {
+    const { groups, footer } = recorded(dataset, bytes);
+    expect(groups.length).toBeGreaterThan(2);
+    expect(groups[0]!.start).toBe(4);
+    groups.forEach((group, i) => {
+      expect(group.end).toBe(groups[i + 1]?.start ?? bytes.length - footer.length);
+      expect(sha256(bytes.subarray(group.start, group.end))).toBe(group.sha256);
+    });
+    expect(Buffer.compare(footer, bytes.subarray(bytes.length - footer.length))).toBe(0);
+    const rows = decodeRows(datasets[dataset], bytes);
+    const keyAt = createRowKeyReader(dataset, rows);
+    let row = 0;
+    for (const group of groups) {
+      expect(group.first).toEqual(keyAt(row));
+      row += group.rows;
+      expect(group.last).toEqual(keyAt(row - 1));
+    }
+    expect(row).toBe(rows.length);
+  });
 
-  test('of a part of the usual size has row groups of the usual size', () => {
+  test('of a part of usual size has row groups of usual size', () => {
     const { groups } = recorded('ticks', encodeTicks(part));
     expect(groups.map((group) => group.rows)).toEqual([rowGroupRows, rowGroupRows, 2 * half - 2 * rowGroupRows]);
   });
 });
 
-describe('what is salvaged of a damaged file', () => {
-  test.each(files)(
-    'of %s is every row group but the one with the flipped bit, and the rows are those',
-    (dataset, bytes) => {
-      const record = recorded(dataset, bytes);
-      const rows = decodeRows(datasets[dataset], bytes);
-      const draw = drawFrom(7);
-      for (let n = 0; n < 40; n++) {
-        const at = draw.below(bytes.length);
-        const bad = bytes.slice();
-        bad[at]! ^= 1 << draw.below(8);
-        const hit = record.groups.findIndex((group) => group.start <= at && at < group.end);
-        const { wholeFile, intactGroups, readableFile, lostRanges } = salvageRowGroups(bad, record, rows.length);
-        if (hit < 0) {
-          expect(sha256(wholeFile!)).toBe(record.sha256);
-          continue;
-        }
-        expect([wholeFile, intactGroups.length, intactGroups.includes(hit)]).toEqual([
-          null,
-          record.groups.length - 1,
-          false,
-        ]);
-        const { first, last, rows: gone } = record.groups[hit]!;
-        expect(lostRanges).toEqual([{ keys: { first, last }, rows: gone }]);
-        const before = record.groups.slice(0, hit).reduce((sum, group) => sum + group.rows, 0);
-        expect(decodeRows(datasets[dataset], readableFile!, intactGroups)).toEqual([
-          ...rows.slice(0, before),
-          ...rows.slice(before + gone),
-        ]);
+describe('salvage of a damaged file', () => {
+  test.each(files)('of %s keeps every row group except that with the flipped bit', (dataset, bytes) => {
+    const record = recorded(dataset, bytes);
+    const rows = decodeRows(datasets[dataset], bytes);
+    const draw = drawFrom(7);
+    for (let n = 0; n < 40; n++) {
+      const at = draw.below(bytes.length);
+      const bad = bytes.slice();
+      bad[at]! ^= 1 << draw.below(8);
+      const damagedGroup = record.groups.findIndex((group) => group.start <= at && at < group.end);
+      const { wholeFile, intactGroups, readableFile, lostRanges } = salvageRowGroups(bad, record, rows.length);
+      if (damagedGroup < 0) {
+        expect(sha256(wholeFile!)).toBe(record.sha256);
+        continue;
       }
-    },
-  );
+      expect([wholeFile, intactGroups.length, intactGroups.includes(damagedGroup)]).toEqual([
+        null,
+        record.groups.length - 1,
+        false,
+      ]);
+      const { first, last, rows: lostRows } = record.groups[damagedGroup]!;
+      expect(lostRanges).toEqual([{ keys: { first, last }, rows: lostRows }]);
+      const before = record.groups.slice(0, damagedGroup).reduce((sum, group) => sum + group.rows, 0);
+      expect(decodeRows(datasets[dataset], readableFile!, intactGroups)).toEqual([
+        ...rows.slice(0, before),
+        ...rows.slice(before + lostRows),
+      ]);
+    }
+  });
 
-  test('that is cut at any length is what lies before the cut, to the row', () => {
+  test('keeps the rows before a truncation at any length', () => {
     const [, bytes] = files[0]!;
     const record = recorded('ticks', bytes);
     for (let length = 0; length <= bytes.length; length++) {
@@ -136,17 +130,17 @@ describe('what is salvaged of a damaged file', () => {
     }
   });
 
-  test('that has bytes too many or too few in one place is all but the row group of that place', () => {
+  test('loses only the row group with added or missing bytes', () => {
     const [, bytes] = files[0]!;
     const record = recorded('ticks', bytes);
     const draw = drawFrom(9);
     for (let n = 0; n < 200; n++) {
       const at = draw.below(bytes.length);
       const added = Buffer.alloc(draw.below(9), 7);
-      const taken = draw.below(9);
-      const bad = Buffer.concat([bytes.subarray(0, at), added, bytes.subarray(Math.min(bytes.length, at + taken))]);
+      const removed = draw.below(9);
+      const bad = Buffer.concat([bytes.subarray(0, at), added, bytes.subarray(Math.min(bytes.length, at + removed))]);
       const { intactGroups } = salvageRowGroups(bad, record, 200);
-      const touched = record.groups.filter((group) => group.start <= at + taken && at <= group.end).length;
+      const touched = record.groups.filter((group) => group.start <= at + removed && at <= group.end).length;
       expect(intactGroups.length).toBeGreaterThanOrEqual(record.groups.length - touched);
       for (const i of intactGroups)
         expect(decodeTicks(salvageRowGroups(bad, record, 200).readableFile!, [i]).t.length).toBe(
@@ -155,7 +149,7 @@ describe('what is salvaged of a damaged file', () => {
     }
   });
 
-  test('without a record of it is nothing: what cannot be proven is not kept', () => {
+  test('keeps nothing without a record, since nothing can be proven', () => {
     const [, bytes] = files[0]!;
     expect(salvageRowGroups(bytes, undefined, 200)).toEqual({
       wholeFile: null,

@@ -13,7 +13,7 @@ import { drawFrom } from '../faults/seeds.ts';
 import { share } from '../harness/share.ts';
 import { day0 } from './scratch.ts';
 
-// Rows read from pages, proved against Arrow and parquet-wasm.
+// Rows decoded from pages, tested against Arrow and parquet-wasm.
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`row-pages: SEED=${seed}`);
@@ -43,7 +43,7 @@ const made = fc.record({
 });
 
 describe('rows without nulls', () => {
-  test('are read from pages as they went in, in whole or by row groups, some columns or all', () => {
+  test('decode as written, completely or by row groups, some columns or all', () => {
     fc.assert(
       fc.property(made, fc.subarray([...columns], { minLength: 1 }), (of, some) => {
         const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
@@ -58,7 +58,7 @@ describe('rows without nulls', () => {
     );
   });
 
-  test('that parquet-wasm wrote come out the same, from pages or the plain way', () => {
+  test('from parquet-wasm decode to the same values', () => {
     fc.assert(
       fc.property(made, (of) => {
         const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
@@ -68,7 +68,7 @@ describe('rows without nulls', () => {
     );
   });
 
-  test('come back from more than a page', () => {
+  test('decode from more than one page', () => {
     for (const distinct of share === 1 ? [50, 100_000] : [50]) {
       const rows = rowsOf(45_000, distinct, false, seed);
       expect(decodeFlatRows(columns, encodeRows(columns, rows, 40_960))).toEqual(rows);
@@ -76,28 +76,28 @@ describe('rows without nulls', () => {
   });
 });
 
-describe('what is not stored so goes the plain way', () => {
+describe('files that Arrow has to read', () => {
   const rows = rowsOf(20, 9, false, seed);
   const bytes = encodeRows(columns, rows, 50);
-  const as = (change: Partial<Column>): Column[] =>
+  const withColumn = (change: Partial<Column>): Column[] =>
     columns.map((column, i) => (i === 1 ? { ...column, ...change } : column));
 
-  test('columns that may be null', () => {
-    const nullable = as({ nullable: true });
+  test('nullable columns', () => {
+    const nullable = withColumn({ nullable: true });
     const withNull = rows.map((row, i) => row.map((value, c) => (c === 1 && i % 2 === 0 ? null : value)));
     const file = encodeRows(nullable, withNull, 50);
-    for (const asked of [nullable, columns]) expect(() => decodeFlatRows(asked, file)).toThrow('may be null');
+    for (const requested of [nullable, columns]) expect(() => decodeFlatRows(requested, file)).toThrow('is nullable');
     expect(decodeRows(nullable, file)).toEqual(withNull);
   });
 
-  test('columns of other types, and such as are not there', () => {
-    expect(() => decodeFlatRows(as({ type: 'double' }), bytes)).toThrow('another type');
-    expect(() => decodeFlatRows(as({ name: 'b' }), bytes)).toThrow('missing');
-    expect(() => decodeRows(as({ name: 'b' }), bytes)).toThrow('column b is missing');
-    expect(decodeRows(as({ name: 'b', nullable: true }), bytes)).toEqual(rows.map((row) => row.with(1, null)));
+  test('columns of other types, and missing columns', () => {
+    expect(() => decodeFlatRows(withColumn({ type: 'double' }), bytes)).toThrow('another physical type');
+    expect(() => decodeFlatRows(withColumn({ name: 'b' }), bytes)).toThrow('missing');
+    expect(() => decodeRows(withColumn({ name: 'b' }), bytes)).toThrow('column b is missing');
+    expect(decodeRows(withColumn({ name: 'b', nullable: true }), bytes)).toEqual(rows.map((row) => row.with(1, null)));
   });
 
-  test('files that are cut off, which cannot be read that way either', () => {
+  test('truncated files, which Arrow cannot read either', () => {
     for (const end of [0, 3, 8, bytes.length - 20, bytes.length - 1]) {
       expect(() => decodeFlatRows(columns, bytes.subarray(0, end))).toThrow();
       expect(() => decodeRows(columns, bytes.subarray(0, end))).toThrow();
@@ -105,7 +105,7 @@ describe('what is not stored so goes the plain way', () => {
   });
 });
 
-test('a day of coverage needs no plain way', () => {
+test('a day of coverage needs no Arrow', () => {
   const rows: CellValue[][] = Array.from({ length: 3000 }, (_, i) => [
     'ticks',
     `S${String(i).padStart(5, '0')}`,

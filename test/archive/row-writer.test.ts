@@ -10,13 +10,13 @@ import { drawFrom } from '../faults/seeds.ts';
 import { share } from '../harness/share.ts';
 import { day0, scratchFolder } from './scratch.ts';
 
-// Rows by our own writer, proved against parquet-wasm and DuckDB.
+// Rows of our own writer, tested against parquet-wasm and DuckDB.
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`row-file: SEED=${seed}`);
 
 const types = ['string', 'timestamp', 'double', 'int32', 'int64', 'boolean'] as const satisfies readonly ColumnType[];
-/** A column of each type that may be null, and one that may not. */
+/** A nullable and a required column of each type. */
 const columns: readonly Column[] = types.flatMap((type) =>
   [false, true].map((nullable) => ({
     name: `${type}_${nullable ? 'or_null' : 'always'}`,
@@ -26,7 +26,7 @@ const columns: readonly Column[] = types.flatMap((type) =>
   })),
 );
 
-/** How much of a file is null and how much comes again. */
+/** The shares of nulls and of repeated values. */
 interface Kind {
   readonly nulls: 'none' | 'some' | 'all';
   readonly distinct: number;
@@ -35,7 +35,7 @@ interface Kind {
 
 function rowsOf(count: number, { nulls, distinct, wide }: Kind, from: number): CellValue[][] {
   const draw = drawFrom(from);
-  const drawnOf = (type: ColumnType): CellValue => {
+  const drawFor = (type: ColumnType): CellValue => {
     const n = draw.below(distinct);
     if (type === 'string') return ['', '🚀', 'é', `${n}`, 'A.B C?', 'x'.repeat(n % 300)][n % 6]!;
     if (type === 'boolean') return n % 2 === 0;
@@ -47,7 +47,7 @@ function rowsOf(count: number, { nulls, distinct, wide }: Kind, from: number): C
   return Array.from({ length: count }, () =>
     columns.map(({ type, nullable }): CellValue => {
       if (nullable && (nulls === 'all' || (nulls === 'some' && draw.below(3) === 0))) return null;
-      return drawnOf(type);
+      return drawFor(type);
     }),
   );
 }
@@ -61,7 +61,7 @@ const counts = fc.constantFrom(0, 1, 7, 8, 9, 15, 16, 17, 100, 101);
 const groupRows = fc.constantFrom(8, 50, 1000);
 
 describe('rows of every type but lists', () => {
-  test('come back through parquet-wasm as they went in, nulls too', () => {
+  test('decode with parquet-wasm as written, including nulls', () => {
     fc.assert(
       fc.property(kind, counts, groupRows, fc.nat(), (made, count, group, from) => {
         const rows = rowsOf(count, made, from);
@@ -73,43 +73,45 @@ describe('rows of every type but lists', () => {
     );
   });
 
-  test.each(share === 1 ? [20_480, 20_481] : [20_481])('come back from more than a page: %i', (count) => {
+  test.each(share === 1 ? [20_480, 20_481] : [20_481])('decode from more than one page: %i', (count) => {
     for (const nulls of share === 1 ? (['none', 'some', 'all'] as const) : (['some'] as const)) {
       const rows = rowsOf(count, { nulls, distinct: nulls === 'some' ? 100_000 : 50, wide: false }, seed);
       expect(decodeRows(columns, encodeRows(columns, rows, 40_960))).toEqual(rows);
     }
   });
 
-  test('come back from pages that are all null beside others', () => {
+  test('decode from pages of nulls beside others', () => {
     const rows = rowsOf(42_100, { nulls: 'none', distinct: 50, wide: false }, seed).map((row, i) =>
       row.map((value, c) => (columns[c]!.nullable && i >= 20_000 && i < 42_000 ? null : value)),
     );
     expect(decodeRows(columns, encodeRows(columns, rows))).toEqual(rows);
   });
 
-  test('are to DuckDB what they are by the plain way, and so are their bounds', async () => {
+  test('are the same in DuckDB as by parquet-wasm, with correct bounds', async () => {
     const folder = scratchFolder();
     const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
-    const told = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
+    const described = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
     let file = 0;
     await fc.assert(
       fc.asyncProperty(kind, counts, groupRows, fc.nat(), async (made, count, group, from) => {
         const rows = rowsOf(count, made, from);
-        const [own, plain] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
-        writeFileSync(own, encodeRows(columns, rows, group));
-        writeFileSync(plain, encodeRowsWithArrow(columns, rows, group));
+        const [native, reference] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
+        writeFileSync(native, encodeRows(columns, rows, group));
+        writeFileSync(reference, encodeRowsWithArrow(columns, rows, group));
         for (const query of [
           `describe from '%'`,
           `from '%'`,
           `select name, type, repetition_type, converted_type, logical_type from parquet_schema('%') offset 1`,
           `select row_group_id, path_in_schema, stats_null_count, num_values from parquet_metadata('%') order by all`,
         ])
-          expect(await told(query.replace('%', own)), query).toEqual(await told(query.replace('%', plain)));
+          expect(await described(query.replace('%', native)), query).toEqual(
+            await described(query.replace('%', reference)),
+          );
         for (const { name } of columns) {
           const query = `select min(${name}), max(${name}), count(${name}) from '%'`;
-          // Of 0 and -0, which are equal, either is the least: JSON has one zero.
-          const text = async (path: string) => JSON.stringify(await told(query.replace('%', path)));
-          expect(await text(own), query).toBe(await text(plain));
+          // 0 and -0 are equal, so either may be the minimum. JSON has one zero.
+          const text = async (path: string) => JSON.stringify(await described(query.replace('%', path)));
+          expect(await text(native), query).toBe(await text(reference));
         }
       }),
       { seed, numRuns: Math.ceil(share * 15) },
@@ -117,12 +119,12 @@ describe('rows of every type but lists', () => {
     duckdb.closeSync();
   });
 
-  test('are refused with a null where none may be', () => {
-    expect(() => encodeRows(datasets.conflicts, [['A', day0, null, 0.5, day0]])).toThrow('never null has a null');
+  test('with a null in a required column are rejected', () => {
+    expect(() => encodeRows(datasets.conflicts, [['A', day0, null, 0.5, day0]])).toThrow('not nullable has a null');
   });
 });
 
-test('candles come back as they went in, whatever row groups cut them', () => {
+test('candles decode as written in any row groups', () => {
   const draw = drawFrom(seed);
   const length = 150;
   const doubles = (of: number): Float64Array => Float64Array.from({ length }, () => draw.below(of) / of);

@@ -19,7 +19,7 @@ import { day0, dayMs, scratchFolder } from './scratch.ts';
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`parquet: SEED=${seed}`);
 
-/** Text as venues have it: dots, spaces, quotes, beyond the basic plane, empty. */
+/** Text as venues have it: dots, spaces, quotes, characters beyond the basic plane, empty. */
 const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', '🚀', 'é', 'a\'b"c', '\u0000x', 'A.B-C?'));
 /** The years 2000 to 2100 in epoch ms. */
 const time = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2100, 0) });
@@ -36,45 +36,39 @@ const rowOf = (columns: readonly Column[]): fc.Arbitrary<CellValue[]> =>
   fc.tuple(...columns.map((c) => (c.nullable ? fc.option(values[c.type]) : values[c.type])));
 
 describe('every dataset', () => {
-  test.each(datasetNames)(
-    '%s comes back from Parquet as it went in, nulls, emoji and lists too',
-    (name: DatasetName) => {
-      const columns: readonly Column[] = datasets[name];
-      fc.assert(
-        fc.property(fc.array(rowOf(columns), { minLength: 1, maxLength: 12 }), (rows) => {
-          const bytes = encodeRows(columns, rows);
-          expect(decodeRows(columns, bytes)).toEqual(rows);
-          expect(Buffer.compare(bytes, encodeRows(columns, rows))).toBe(0);
-        }),
-        { seed, numRuns: 25 },
-      );
-    },
-  );
+  test.each(datasetNames)('%s decodes from Parquet as written, with nulls, emoji and lists', (name: DatasetName) => {
+    const columns: readonly Column[] = datasets[name];
+    fc.assert(
+      fc.property(fc.array(rowOf(columns), { minLength: 1, maxLength: 12 }), (rows) => {
+        const bytes = encodeRows(columns, rows);
+        expect(decodeRows(columns, bytes)).toEqual(rows);
+        expect(Buffer.compare(bytes, encodeRows(columns, rows))).toBe(0);
+      }),
+      { seed, numRuns: 25 },
+    );
+  });
 
-  test.each(datasetNames)(
-    '%s has its columns in the types that the contract names, as DuckDB sees them',
-    async (name) => {
-      const types = {
-        string: 'VARCHAR',
-        timestamp: 'TIMESTAMP WITH TIME ZONE',
-        double: 'DOUBLE',
-        int32: 'INTEGER',
-        int64: 'BIGINT',
-        boolean: 'BOOLEAN',
-        strings: 'VARCHAR[]',
-      };
-      const columns: readonly Column[] = datasets[name];
-      const [row] = fc.sample(rowOf(columns), { numRuns: 1, seed });
-      const path = join(scratchFolder(), 'x.parquet');
-      writeFileSync(path, encodeRows(columns, [row!]));
-      const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
-      const described = await duckdb.runAndReadAll(`describe from '${path}'`);
-      expect(described.getRows().map(([column, type]) => [column, type])).toEqual(
-        columns.map((c) => [c.name, types[c.type]]),
-      );
-      duckdb.closeSync();
-    },
-  );
+  test.each(datasetNames)('%s has the column types of the contract in DuckDB', async (name) => {
+    const types = {
+      string: 'VARCHAR',
+      timestamp: 'TIMESTAMP WITH TIME ZONE',
+      double: 'DOUBLE',
+      int32: 'INTEGER',
+      int64: 'BIGINT',
+      boolean: 'BOOLEAN',
+      strings: 'VARCHAR[]',
+    };
+    const columns: readonly Column[] = datasets[name];
+    const [row] = fc.sample(rowOf(columns), { numRuns: 1, seed });
+    const path = join(scratchFolder(), 'x.parquet');
+    writeFileSync(path, encodeRows(columns, [row!]));
+    const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
+    const described = await duckdb.runAndReadAll(`describe from '${path}'`);
+    expect(described.getRows().map(([column, type]) => [column, type])).toEqual(
+      columns.map((c) => [c.name, types[c.type]]),
+    );
+    duckdb.closeSync();
+  });
 });
 
 /** A part of some symbols with `rows` ticks each. */
@@ -94,30 +88,30 @@ const bits = (values: Float64Array): Buffer => Buffer.from(values.buffer, values
 
 function expectSame(part: PartColumns, groupRows = rowGroupRows): void {
   const bytes = encodeTicks(part, groupRows);
-  const back = decodeTicks(bytes);
-  expect(back.symbols).toEqual(part.symbols);
-  expect([...back.offsets]).toEqual([...part.offsets]);
-  expect(bits(back.t).equals(bits(part.t))).toBe(true);
-  expect(bits(back.p).equals(bits(part.p))).toBe(true);
-  expect(Buffer.compare(encodeTicks(back, groupRows), bytes)).toBe(0);
+  const decoded = decodeTicks(bytes);
+  expect(decoded.symbols).toEqual(part.symbols);
+  expect([...decoded.offsets]).toEqual([...part.offsets]);
+  expect(bits(decoded.t).equals(bits(part.t))).toBe(true);
+  expect(bits(decoded.p).equals(bits(part.p))).toBe(true);
+  expect(Buffer.compare(encodeTicks(decoded, groupRows), bytes)).toBe(0);
 }
 
 describe('a part of ticks', () => {
-  test('comes back bit for bit, whatever the doubles, and wherever row groups and batches of them cut it', () => {
+  test('decodes bit for bit for any doubles, row groups and batches', () => {
     const symbol = fc.uniqueArray(text, { minLength: 1, maxLength: 5 });
     const ticks = fc.array(fc.tuple(fc.nat({ max: dayMs - 1 }), fc.double({ noNaN: true })), {
       minLength: 1,
       maxLength: 40,
     });
     fc.assert(
-      fc.property(symbol, ticks, fc.integer({ min: 1, max: 12 }), (symbols, drawn, groupRows) => {
-        const times = [...new Set(drawn.map(([t]) => t))].sort((a, b) => a - b);
+      fc.property(symbol, ticks, fc.integer({ min: 1, max: 12 }), (symbols, partArbitrary, groupRows) => {
+        const times = [...new Set(partArbitrary.map(([t]) => t))].sort((a, b) => a - b);
         expectSame(
           partOf(
             symbols,
             times.length,
             (i) => day0 + times[i]!,
-            (i) => drawn[i % drawn.length]![1],
+            (i) => partArbitrary[i % partArbitrary.length]![1],
           ),
           groupRows,
         );
@@ -127,10 +121,10 @@ describe('a part of ticks', () => {
   });
 
   test.each([
-    ['every two seconds for all symbols alike: times repeat', 43_200, (i: number) => day0 + i * 2_000],
-    ['at moments that hardly repeat: differences', 40_000, (i: number) => day0 + i * 661 + (i % 7)],
+    ['every two seconds for all symbols, with repeated times', 43_200, (i: number) => day0 + i * 2_000],
+    ['at times that hardly repeat, with deltas', 40_000, (i: number) => day0 + i * 661 + (i % 7)],
   ])(
-    'comes back from several row groups, with ticks %s',
+    'decodes from several row groups, with ticks %s',
     (_, rows, timeOf) => {
       const part = partOf(['AAA', '🚀', 'Ünï', '￿'], rows, timeOf, (i) => (i % 1_001) / 1_000);
       expect(part.t.length).toBeGreaterThan(rowGroupRows);
@@ -139,7 +133,7 @@ describe('a part of ticks', () => {
     30_000,
   );
 
-  test('keeps its times at both ends of what is taken, and before 2^32 ms', () => {
+  test('keeps times at both ends of the valid range, and below 2^32 ms', () => {
     const times = [0, 2 ** 31, 2 ** 32 - 1, 2 ** 32, Date.UTC(2000, 0), Date.UTC(2100, 0) - 1];
     expectSame(
       partOf(
@@ -151,7 +145,7 @@ describe('a part of ticks', () => {
     );
   });
 
-  test('that is cut short cannot be read', () => {
+  test('cannot be read if truncated', () => {
     const bytes = encodeTicks(
       partOf(
         ['A'],
@@ -163,7 +157,7 @@ describe('a part of ticks', () => {
     for (const length of [0, 4, 50, bytes.length - 1]) expect(() => decodeTicks(bytes.subarray(0, length))).toThrow();
   });
 
-  test('without one of the columns cannot be read', () => {
+  test('cannot be read without one of its columns', () => {
     const columns = [{ name: 'symbol', type: 'string', nullable: false, meaning: '' }] as const;
     expect(() => decodeTicks(encodeRows(columns, [['A']]))).toThrow(/column t is missing/);
   });

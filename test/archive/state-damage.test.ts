@@ -8,7 +8,7 @@ import type { Archive } from '../../src/archive/open-archive.ts';
 import { repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder } from './scratch.ts';
 
-// The state is damaged, and the published files are not.
+// The state is damaged and the published files are intact.
 
 const symbols = ['AAA', 'BBB', 'CCC'];
 
@@ -32,15 +32,15 @@ function removeState({ layout }: Archive): void {
 }
 
 test.each([
-  ['an end of a window', "update segments set t_to = t_to - 8192 where symbol = 'BBB' and origin = 'poll'", 'BBB'],
-  ['a start of a window', "update segments set t_from = t_from + 64 where symbol = 'CCC'", 'CCC'],
+  ['the end of a window', "update segments set t_to = t_to - 8192 where symbol = 'BBB' and origin = 'poll'", 'BBB'],
+  ['the start of a window', "update segments set t_from = t_from + 64 where symbol = 'CCC'", 'CCC'],
   ['a symbol', "update segments set symbol = 'CCB' where symbol = 'CCC'", 'CC[BC]'],
-  ['a window less', "delete from segments where symbol = 'AAA'", 'AAA'],
-])('verify notices %s that is not as published, and what it says to do makes it good', async (_, spoil, symbol) => {
+  ['a missing window', "delete from segments where symbol = 'AAA'", 'AAA'],
+])('verify detects %s that differs from the published files, and its advice repairs it', async (_, damage, symbol) => {
   const root = scratchFolder();
   const archive = await filled(root);
   expect(await stateOf(archive)).toBeNull();
-  archive.state.db.script(spoil);
+  archive.state.db.script(damage);
   expect(await stateOf(archive)).toMatch(
     new RegExp(
       `state\\.sqlite does not know the coverage of ${symbol} as it is published\\. .* move .*state\\.sqlite away`,
@@ -51,7 +51,7 @@ test.each([
   expect(await stateOf(opened({ root, parts: 1 }))).toBeNull();
 });
 
-test('a verification that is stopped while it looks at the state tells nothing', async () => {
+test('a verification that is stopped while it checks the state reports nothing', async () => {
   const archive = await filled(scratchFolder());
   const stop = new AbortController();
   const onProgress = (done: number, total: number): void => {
@@ -60,7 +60,7 @@ test('a verification that is stopped while it looks at the state tells nothing',
   await expect(verifyArchive(archive, null, onProgress, stop.signal)).rejects.toThrow('stopped');
 });
 
-test('verify notices what is broken in the file of the state itself', async () => {
+test('verify detects damage in the state file itself', async () => {
   const root = scratchFolder();
   const archive = await filled(root);
   archive.state.db.script('pragma wal_checkpoint(truncate)');
@@ -72,7 +72,7 @@ test('verify notices what is broken in the file of the state itself', async () =
   expect(await stateOf(opened({ root, parts: 1 }))).toMatch(/state\.sqlite is damaged: .+\. Publish what is journaled/);
 });
 
-test('a damaged file of coverage is no fault of the state, and a repair mends what it can before it tells of the state', async () => {
+test('a repair restores a damaged coverage file before it reports damage of the state', async () => {
   const root = scratchFolder();
   const archive = await filled(root);
   const path = toDayPath('coverage', day0, 0);

@@ -42,7 +42,7 @@ describe('verify', () => {
   ])('refuses a manifest %s in a sentence', async (_, from, to) => {
     const { archive, at } = await published();
     writeFileSync(at('manifest.json'), readFileSync(at('manifest.json'), 'utf8').replace(from, to));
-    await expect(findings(archive)).rejects.toMatchObject({ exitCode: 6, message: /it is not a manifest/ });
+    await expect(findings(archive)).rejects.toMatchObject({ exitCode: 6, message: /not a valid manifest/ });
   });
 
   test.each([

@@ -39,12 +39,12 @@ const rowOf = fc.tuple(
   ...everyType.map(({ type, nullable }) => (nullable ? fc.option(values[type], { freq: 3 }) : values[type])),
 );
 
-/** Rows as text, counts of 64 bits included. */
+/** Rows as text, including 64-bit counts. */
 const told = (table: Table): string[] =>
   table.toArray().map((row) => JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? String(value) : value)));
 
-describe('a file written piece by piece', () => {
-  test('holds every value of every type, nulls included, in Parquet and Arrow', async () => {
+describe('a streamed file', () => {
+  test('holds every value of every type, with nulls, in Parquet and Arrow', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(rowOf, { maxLength: 70 }), fc.integer({ min: 1, max: 30 }), async (rows, size) => {
         const parquet = await whole(streamParquet(everyType, chunked(everyType, rows, size), noDelta));
@@ -59,7 +59,7 @@ describe('a file written piece by piece', () => {
     );
   });
 
-  test.each(Object.entries(datasets))('of no rows has the schema of %s', async (_, columns) => {
+  test.each(Object.entries(datasets))('without rows has the schema of %s', async (_, columns) => {
     const none = () => chunked(columns, [], 1);
     expect(decodeRows(columns, await whole(streamParquet(columns, none(), noDelta)))).toEqual([]);
     const { schema, numRows } = tableFromIPC(await whole(streamArrow(columns, none())));
@@ -69,14 +69,14 @@ describe('a file written piece by piece', () => {
     );
   });
 
-  test('comes a row group at a time, before the last rows are known', async () => {
+  test('is written a row group at a time, before the last rows are known', async () => {
     const chunk: RowChunk = [Array(2048).fill('AAA'), Array.from({ length: 2048 }, (_, i) => i), Array(2048).fill(0.5)];
-    let given = 0;
+    let produced = 0;
     let isEnded = false;
     async function* endless() {
       try {
         for (;;) {
-          given += 2048;
+          produced += 2048;
           yield chunk;
         }
       } finally {
@@ -86,20 +86,23 @@ describe('a file written piece by piece', () => {
     const pieces = streamParquet(datasets.ticks, endless(), noDelta);
     let bytes = 0;
     while (bytes < 100_000) bytes += (await pieces.next()).value!.length;
-    expect(given).toBeGreaterThan(rowGroupRows);
-    expect(given).toBeLessThan(20 * rowGroupRows);
+    expect(produced).toBeGreaterThan(rowGroupRows);
+    expect(produced).toBeLessThan(20 * rowGroupRows);
     await pieces.return();
-    // A generator that has ended gives nothing more.
+    // A generator that has ended returns nothing more.
     expect(isEnded).toBe(true);
   });
 
-  test.each([0, 1, 40, 200])('fails as its source does after %i chunks, and is no shorter file', async (good) => {
-    const chunk: RowChunk = [Array(2048).fill('AAA'), Array(2048).fill(1), Array(2048).fill(0.5)];
-    async function* breaking() {
-      for (let i = 0; i < good; i++) yield chunk;
-      throw new Error('the disk is gone');
-    }
-    await expect(whole(streamParquet(datasets.ticks, breaking(), noDelta))).rejects.toThrow('the disk is gone');
-    await expect(whole(streamArrow(datasets.ticks, breaking()))).rejects.toThrow('the disk is gone');
-  });
+  test.each([0, 1, 40, 200])(
+    'fails if its source fails after %i chunks, instead of being shorter',
+    async (chunkCount) => {
+      const chunk: RowChunk = [Array(2048).fill('AAA'), Array(2048).fill(1), Array(2048).fill(0.5)];
+      async function* breaking() {
+        for (let i = 0; i < chunkCount; i++) yield chunk;
+        throw new Error('the disk is gone');
+      }
+      await expect(whole(streamParquet(datasets.ticks, breaking(), noDelta))).rejects.toThrow('the disk is gone');
+      await expect(whole(streamArrow(datasets.ticks, breaking()))).rejects.toThrow('the disk is gone');
+    },
+  );
 });

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { binary, bool, i16, i32, i64, list, readThriftStruct, struct, text } from '../../src/archive/parquet/thrift.ts';
 
-// Written by hand after the protocol's own description, so that what is read is not what this project would write.
+// Written by hand from the protocol's description, independently of this project's writer.
 
 const types = { yes: 1, no: 2, byte: 3, i16: 4, i32: 5, i64: 6, double: 7, binary: 8, list: 9, set: 10, struct: 12 };
 const read = (...bytes: number[]) => readThriftStruct(Uint8Array.from(bytes), 0);
-/** The head of a field `delta` numbers after the one before it. */
+/** The header of a field whose ID is `delta` above the one before it. */
 const head = (delta: number, type: number): number => (delta << 4) | type;
 const stop = 0;
 
@@ -15,7 +15,7 @@ function varint(value: number): number[] {
 }
 const zigzag = (value: number): number[] => varint(value < 0 ? -2 * value - 1 : 2 * value);
 
-/** Structs in structs, the innermost with a field `depth` structs down. */
+/** Nested structs, the innermost with a field, `depth` levels down. */
 const nested = (depth: number): number[] => [
   ...Array<number>(depth).fill(head(1, types.struct)),
   head(1, types.yes),
@@ -24,7 +24,7 @@ const nested = (depth: number): number[] => [
 ];
 
 describe('a struct', () => {
-  test('has its fields by their numbers, counted on from the one before or told in full', () => {
+  test('has fields with short and long IDs', () => {
     const { value, end } = read(
       head(2, types.yes),
       head(1, types.no),
@@ -42,17 +42,17 @@ describe('a struct', () => {
     expect(end).toBe(10);
   });
 
-  test.each([types.i16, types.i32, types.i64])('has whole numbers of type %i with their signs', (type) => {
+  test.each([types.i16, types.i32, types.i64])('has signed integers of type %i', (type) => {
     for (const n of [0, 1, -1, 63, -64, 64, 8191, -8192, 2 ** 31, -(2 ** 31), 2 ** 45 + 3, -(2 ** 51)])
       expect(read(head(1, type), ...zigzag(n), stop).value).toEqual([undefined, n]);
   });
 
-  test('is read from where it begins, over doubles, which are of no use here', () => {
+  test('is read from its offset, over ignored doubles', () => {
     const bytes = Uint8Array.of(255, 255, head(1, types.double), 1, 2, 3, 4, 5, 6, 7, 8, head(1, types.byte), 9, stop);
     expect(readThriftStruct(bytes, 2)).toEqual({ value: [undefined, 0, 9], end: bytes.length });
   });
 
-  test('has texts as their bytes, and structs in it', () => {
+  test('has strings as bytes, and nested structs', () => {
     const { value } = read(
       head(1, types.binary),
       3,
@@ -68,7 +68,7 @@ describe('a struct', () => {
     expect(value).toEqual([undefined, Uint8Array.of(65, 66, 67), [undefined, new Uint8Array()]]);
   });
 
-  test.each([types.list, types.set])('has lists of type %i, short ones and of fifteen or more', (type) => {
+  test.each([types.list, types.set])('has lists of type %i, of any length', (type) => {
     const bytes = (n: number) => Array.from({ length: n }, (_, i) => i);
     expect(read(head(1, type), head(14, types.byte), ...bytes(14), stop).value).toEqual([undefined, bytes(14)]);
     expect(read(head(1, type), head(15, types.byte), ...varint(300), ...bytes(300), stop).value).toEqual([
@@ -78,18 +78,18 @@ describe('a struct', () => {
     expect(read(head(1, type), head(0, types.i32), stop).value).toEqual([undefined, []]);
   });
 
-  test.each([types.yes, types.no])('has truth in a list as a byte each, whichever type, %i, the list is of', (type) => {
+  test.each([types.yes, types.no])('has booleans in a list as a byte each, for element type %i', (type) => {
     expect(read(head(1, types.list), head(3, type), 1, 2, 1, stop).value).toEqual([undefined, [true, false, true]]);
   });
 });
 
-describe('what is no struct of ours', () => {
-  test.each([0, 11, 13, 14, 15])('is refused with a field of type %i', (type) => {
-    // In a struct type 0 is its end; in a list it is as unknown as the others.
-    expect(() => read(head(1, types.list), head(1, type), 0, stop)).toThrow(`the unknown type ${type}`);
+describe('an invalid struct', () => {
+  test.each([0, 11, 13, 14, 15])('is rejected with a field of type %i', (type) => {
+    // In a struct type 0 is the end. In a list it is as unknown as the others.
+    expect(() => read(head(1, types.list), head(1, type), 0, stop)).toThrow(`unknown type ${type}`);
   });
 
-  test('is refused where it ends too early, wherever that is', () => {
+  test('is rejected if truncated anywhere', () => {
     const whole = Uint8Array.of(
       head(1, types.binary),
       3,
@@ -107,19 +107,19 @@ describe('what is no struct of ours', () => {
     );
     expect(readThriftStruct(whole, 0).end).toBe(whole.length);
     for (let length = 0; length < whole.length; length++)
-      expect(() => readThriftStruct(whole.subarray(0, length), 0), `${length} bytes`).toThrow(/ends too early/);
+      expect(() => readThriftStruct(whole.subarray(0, length), 0), `${length} bytes`).toThrow(/is truncated/);
   });
 
-  test('is refused with a field numbered below 0 or above 1000', () => {
+  test('is rejected with a field ID below 0 or above 1000', () => {
     const numbered = (n: number) => read(head(0, types.yes), ...zigzag(n), stop).value;
     expect([numbered(0).length, numbered(1000).length]).toEqual([1, 1001]);
-    expect(() => numbered(-1)).toThrow('numbered -1');
-    expect(() => numbered(1001)).toThrow('numbered 1001');
+    expect(() => numbered(-1)).toThrow('the invalid field ID -1');
+    expect(() => numbered(1001)).toThrow('the invalid field ID 1001');
   });
 
-  test('is refused where it nests deeper than sixteen, in structs or lists', () => {
+  test('is rejected if structs or lists nest deeper than sixteen', () => {
     expect(JSON.stringify(read(...nested(16)).value)).toBe(`${'[null,'.repeat(17)}true${']'.repeat(17)}`);
-    expect(() => read(...nested(17))).toThrow('nests too deep');
+    expect(() => read(...nested(17))).toThrow('nested too deeply');
     const lists = (depth: number) => [
       head(1, types.list),
       ...Array<number>(depth - 1).fill(head(1, types.list)),
@@ -128,21 +128,21 @@ describe('what is no struct of ours', () => {
       stop,
     ];
     expect(read(...lists(16)).value.flat(20)).toEqual([5]);
-    expect(() => read(...lists(17))).toThrow('nests too deep');
+    expect(() => read(...lists(17))).toThrow('nested too deeply');
   });
 
-  test('is refused with a number or a list that would take for ever', () => {
+  test('is rejected with an endless number or list', () => {
     const long = (n: number) => read(head(1, types.i64), ...Array<number>(n).fill(128), 0, stop).value;
     expect(long(8)).toEqual([undefined, 0]);
     expect(() => long(9)).toThrow('a number in a header is too long');
     const listed = (n: number) => read(head(1, types.list), head(15, types.byte), ...varint(n), stop);
-    expect(() => listed(10_000_000)).toThrow('ends too early');
+    expect(() => listed(10_000_000)).toThrow('is truncated');
     expect(() => listed(10_000_001)).toThrow('a list in a header is too long');
   });
 });
 
-describe('what is written', () => {
-  test('is read as it was: numbers with their signs, truths, texts, lists and structs, fields left out', () => {
+describe('the writer', () => {
+  test('is the inverse of the reader', () => {
     const many = Array.from({ length: 300 }, (_, i) => i - 150);
     const written = struct({
       1: i16(-3),
@@ -154,7 +154,7 @@ describe('what is written', () => {
       7: text('🚀'),
       8: list(many.map(i32)),
       9: list([struct({ 2: binary(new Uint8Array(200).fill(7)) }), struct({})]),
-      // As far from the one before as a head can tell.
+      // The largest ID difference of a short header.
       24: list([]),
     });
     expect(readThriftStruct(Uint8Array.from([9, ...written.bytes]), 1)).toEqual({
@@ -176,7 +176,7 @@ describe('what is written', () => {
     });
   });
 
-  test('ends as the protocol says: a head of four bits for the number and four for the type, a zero after the last', () => {
+  test('writes short field headers and a final zero', () => {
     expect(struct({ 1: i32(-1), 3: text('A') }).bytes).toEqual([
       head(1, types.i32),
       1,

@@ -20,14 +20,14 @@ console.log(`ticks-index: SEED=${seed}`);
 
 interface Drawn {
   readonly sizes: readonly number[];
-  /** Between ticks, in ms, at most. */
+  /** The longest time between ticks, in ms. */
   readonly step: number;
-  /** Prices that there are; 0: each is another. */
+  /** The number of distinct prices; 0: all differ. */
   readonly prices: number;
   readonly start: number;
 }
 
-/** A part as drawn; `random` from 0 to 1. */
+/** A random part; `random` is from 0 to 1. */
 function partOf({ sizes, step, prices, start }: Drawn, random: () => number): PartColumns {
   const symbols = sizes.map((_, i) => `${['S', 'é', '🚀'][i % 3]} ${i}`).sort(compareUtf8);
   const offsets = new Float64Array(sizes.length + 1);
@@ -45,7 +45,7 @@ function partOf({ sizes, step, prices, start }: Drawn, random: () => number): Pa
   return { symbols, offsets, t, p };
 }
 
-/** Numerical Recipes' linear congruence: the same draws for the same seed. */
+/** The linear congruential generator of Numerical Recipes: the same draws for the same seed. */
 function draws(from: number): () => number {
   let state = from >>> 0;
   return () => {
@@ -61,15 +61,15 @@ function expectSame(part: PartColumns): void {
   expect([...index.symbolIndexes.keys()]).toEqual(plain.symbols);
   plain.symbols.forEach((symbol, i) => {
     const [from, to] = [plain.offsets[i]!, plain.offsets[i + 1]!];
-    const wanted = { t: plain.t.subarray(from, to), p: plain.p.subarray(from, to) };
-    const found = readSymbolTicks(file, index, symbol)!;
-    expect(Buffer.from(found.t.buffer).equals(Buffer.from(wanted.t.slice().buffer))).toBe(true);
-    expect(Buffer.from(found.p.buffer).equals(Buffer.from(wanted.p.slice().buffer))).toBe(true);
+    const expected = { t: plain.t.subarray(from, to), p: plain.p.subarray(from, to) };
+    const actual = readSymbolTicks(file, index, symbol)!;
+    expect(Buffer.from(actual.t.buffer).equals(Buffer.from(expected.t.slice().buffer))).toBe(true);
+    expect(Buffer.from(actual.p.buffer).equals(Buffer.from(expected.p.slice().buffer))).toBe(true);
   });
   expect(readSymbolTicks(file, index, 'none')).toBeUndefined();
 }
 
-test('the pages of a symbol give what decoding the whole part gives', () => {
+test("reading a symbol's pages equals decoding the whole part", () => {
   const drawn = fc.record({
     sizes: fc.array(fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 3000 })), {
       minLength: 1,
@@ -86,7 +86,7 @@ test('the pages of a symbol give what decoding the whole part gives', () => {
   );
 });
 
-test('so they do over many pages and row groups, with dictionaries that are given up halfway', () => {
+test('it does over many pages and row groups, with dictionaries abandoned halfway', () => {
   const sizes = [1, 19_999, 20_001, 5, 80_000, 40_000, 1];
   for (const prices of [0, 500]) {
     for (const step of [1, 40_000])
@@ -94,22 +94,24 @@ test('so they do over many pages and row groups, with dictionaries that are give
   }
 });
 
-test('a file cut short or changed anywhere is an error or some ticks, and never goes on for ever', () => {
+test('a truncated or changed file is an error or some ticks, and never hangs', () => {
   const file = encodeTicks(partOf({ sizes: [30, 200, 7], step: 1000, prices: 50, start: 1_780_272_000_000 }, draws(1)));
   const random = draws(seed);
-  for (let round = 0; round < 2000; round++) {
-    const bad = Uint8Array.from(file.subarray(0, round % 2 === 0 ? file.length : Math.floor(random() * file.length)));
-    if (bad.length > 0) bad[Math.floor(random() * bad.length)]! ^= 1 << Math.floor(random() * 8);
+  for (let iteration = 0; iteration < 2000; iteration++) {
+    const damaged = Uint8Array.from(
+      file.subarray(0, iteration % 2 === 0 ? file.length : Math.floor(random() * file.length)),
+    );
+    if (damaged.length > 0) damaged[Math.floor(random() * damaged.length)]! ^= 1 << Math.floor(random() * 8);
     try {
-      const index = indexTickFile(bad);
-      for (const symbol of index.symbolIndexes.keys()) readSymbolTicks(bad, index, symbol);
+      const index = indexTickFile(damaged);
+      for (const symbol of index.symbolIndexes.keys()) readSymbolTicks(damaged, index, symbol);
     } catch (error) {
       expect(error).toBeInstanceOf(Error);
     }
   }
 });
 
-/** A file of these rows of ticks, stored as the properties say. */
+/** A file of these tick rows with the given writer properties. */
 function storedAs(
   rows: readonly (readonly [string, number, number])[],
   properties: (builder: WriterPropertiesBuilder) => WriterPropertiesBuilder,
@@ -126,14 +128,14 @@ function storedAs(
   return writeParquet(table, properties(new WriterPropertiesBuilder().setCompression(Compression.ZSTD)).build());
 }
 
-describe('a file that is stored as our writer stores none', () => {
+describe("a file stored differently from our writer's", () => {
   const rows = [
     ['A', 1, 0.5],
     ['B', 1, 0.25],
   ] as const;
   const usual = (builder: WriterPropertiesBuilder) => builder;
 
-  test('is read where that makes no difference', () => {
+  test('is read if the difference does not matter', () => {
     const file = storedAs(rows, (builder) =>
       builder.setDictionaryEnabled(false).setColumnDictionaryEnabled('symbol', true),
     );
@@ -142,38 +144,42 @@ describe('a file that is stored as our writer stores none', () => {
     expect(index.memoryBytes).toBe(2 * 200 + 2 * 150);
   });
 
-  test('says what it holds in memory: its pages, its symbols, and the dictionaries that are kept', () => {
+  test('reports the memory of pages, symbols and cached dictionaries', () => {
     const index = indexTickFile(storedAs(rows, usual));
     // Two pages of times and prices, two symbols, one time and two prices of eight bytes.
     expect(index.memoryBytes).toBe(2 * 200 + 2 * 150 + 3 * 8);
   });
 
   test.each<[string, Uint8Array, string]>([
-    ['without zstd', storedAs(rows, (b) => b.setCompression(Compression.SNAPPY)), 'not stored with zstd'],
-    ['with pages of version 2', storedAs(rows, (b) => b.setWriterVersion(WriterVersion.V2)), 'an unknown type'],
-    ['with symbols one by one', storedAs(rows, (b) => b.setDictionaryEnabled(false)), 'not stored by a dictionary'],
-    ['with symbols that come again', storedAs([...rows, rows[0]], usual), 'symbols are not sorted'],
+    ['without zstd', storedAs(rows, (b) => b.setCompression(Compression.SNAPPY)), 'not compressed with zstd'],
+    ['with pages of version 2', storedAs(rows, (b) => b.setWriterVersion(WriterVersion.V2)), 'a page of unknown type'],
+    ['with PLAIN symbols', storedAs(rows, (b) => b.setDictionaryEnabled(false)), 'not dictionary-encoded'],
+    ['with unsorted symbols', storedAs([...rows, rows[0]], usual), 'symbols are not sorted'],
     [
-      'with a column that may be null',
+      'with a nullable column',
       storedAs(
         rows,
         usual,
         datasets.ticks.map((column) => ({ ...column, nullable: column.name === 'p' })),
       ),
-      'a column may be null',
+      'a column is nullable',
     ],
-    ['of other columns', encodeRows(datasets.conflicts, [['A', 1, 0.5, 0.25, 2]]), 'other columns than ticks have'],
-    ['of nothing', new Uint8Array(7), ''],
-  ])('%s is refused', (_, file, sentence) => {
+    [
+      'with other columns',
+      encodeRows(datasets.conflicts, [['A', 1, 0.5, 0.25, 2]]),
+      'does not have the columns of ticks',
+    ],
+    ['without content', new Uint8Array(7), ''],
+  ])('%s is rejected', (_, file, sentence) => {
     expect(() => indexTickFile(file)).toThrow(sentence);
   });
 });
 
-test('the plain way finds a symbol too, or none', () => {
+test('Arrow finds a symbol too, or none', () => {
   const part = partOf({ sizes: [3, 4], step: 10, prices: 5, start: 1_780_272_000_000 }, draws(seed));
   const file = encodeTicks(part);
-  const found = decodeSymbolTicks(file, part.symbols[1]!)!;
-  expect([...found.t]).toEqual([...part.t.subarray(3, 7)]);
-  expect([...found.p]).toEqual([...part.p.subarray(3, 7)]);
+  const actual = decodeSymbolTicks(file, part.symbols[1]!)!;
+  expect([...actual.t]).toEqual([...part.t.subarray(3, 7)]);
+  expect([...actual.p]).toEqual([...part.p.subarray(3, 7)]);
   expect(decodeSymbolTicks(file, 'none')).toBeUndefined();
 });

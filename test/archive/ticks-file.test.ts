@@ -16,14 +16,14 @@ import { compareUtf8 } from '../../src/base/symbol-name.ts';
 import { share } from '../harness/share.ts';
 import { scratchFolder } from './scratch.ts';
 
-// Our own writer and reader of ticks, proved against parquet-wasm's and DuckDB's.
+// Our own writer and reader of ticks, tested against parquet-wasm and DuckDB.
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`ticks-file: SEED=${seed}`);
 
 const [first, last] = [Date.UTC(2000, 0), Date.UTC(2100, 0) - 1];
 
-/** How times follow each other, and prices. `distinct` 0: each is another. */
+/** How times and prices follow each other. `distinct` 0: all differ. */
 interface Drawn {
   readonly sizes: readonly number[];
   readonly names: readonly string[];
@@ -31,7 +31,7 @@ interface Drawn {
   readonly distinct: number;
 }
 
-/** Numerical Recipes' linear congruence, from 0 to 1: the same draws for the same seed. */
+/** The linear congruential generator of Numerical Recipes, from 0 to 1: the same draws for the same seed. */
 function draws(from: number): () => number {
   let state = from >>> 0;
   return () => {
@@ -51,7 +51,7 @@ function partOf({ sizes, names, times, distinct }: Drawn, random: () => number):
   const jitter = shared.map(() => Math.floor(random() * 1000));
   const t = new Float64Array(rows);
   sizes.forEach((size, s) => {
-    // As many moments as there are ticks, the first and the last at both ends of what is taken.
+    // As many times as ticks, the first and the last at both ends of the valid range.
     const step = times === 'whole range' ? Math.floor((last - first) / Math.max(1, size - 1)) : 661;
     for (let i = 0; i < size; i++) {
       const at = offsets[s]! + i;
@@ -69,14 +69,14 @@ function partOf({ sizes, names, times, distinct }: Drawn, random: () => number):
 
 const bits = ({ buffer, byteOffset, byteLength }: Float64Array): Buffer => Buffer.from(buffer, byteOffset, byteLength);
 
-function expectEqual(found: PartColumns, wanted: PartColumns): void {
-  expect(found.symbols).toEqual(wanted.symbols);
-  expect([...found.offsets]).toEqual([...wanted.offsets]);
-  expect(bits(found.t).equals(bits(wanted.t))).toBe(true);
-  expect(bits(found.p).equals(bits(wanted.p))).toBe(true);
+function expectEqual(actual: PartColumns, expected: PartColumns): void {
+  expect(actual.symbols).toEqual(expected.symbols);
+  expect([...actual.offsets]).toEqual([...expected.offsets]);
+  expect(bits(actual.t).equals(bits(expected.t))).toBe(true);
+  expect(bits(actual.p).equals(bits(expected.p))).toBe(true);
 }
 
-/** Every reader of ours gives back what went in, and the next writing the same bytes. */
+/** Every reader of ours returns what was written, and writing it again gives the same bytes. */
 function expectSame(part: PartColumns, groupRows?: number): Uint8Array {
   const bytes = encodeTicks(part, groupRows);
   expectEqual(decodeTicksWithArrow(bytes), part);
@@ -110,7 +110,7 @@ const drawn = fc.record({
 });
 
 describe('a part of ticks', () => {
-  test('comes back by every reader of ours, wherever row groups cut it', () => {
+  test('decodes with every reader in any row groups', () => {
     fc.assert(
       fc.property(drawn, groupRows, fc.nat(), (part, rows, from) => {
         expectSame(partOf(part, draws(from)), rows);
@@ -119,14 +119,14 @@ describe('a part of ticks', () => {
     );
   });
 
-  test('comes back from row groups of one row each', () => {
+  test('decodes from row groups of one row each', () => {
     expectSame(partOf({ sizes: [3, 1, 5], names: ['A'], times: 'random', distinct: 2 }, draws(seed)), 1);
   });
 
-  test('with prices that stay for long comes back, whatever length they stay', () => {
+  test('decodes with runs of equal prices of any length', () => {
     fc.assert(
-      fc.property(fc.array(fc.tuple(fc.nat(300), fc.nat(500)), { minLength: 1, maxLength: 30 }), (stays) => {
-        const p = Float64Array.from(stays.flatMap(([rows, price]) => Array<number>(rows + 1).fill(price / 500)));
+      fc.property(fc.array(fc.tuple(fc.nat(300), fc.nat(500)), { minLength: 1, maxLength: 30 }), (runLength) => {
+        const p = Float64Array.from(runLength.flatMap(([rows, price]) => Array<number>(rows + 1).fill(price / 500)));
         const t = p.map((_, i) => first + i * 1000);
         expectSame({ symbols: ['A'], offsets: Float64Array.of(0, p.length), t, p }, 1000);
       }),
@@ -134,30 +134,33 @@ describe('a part of ticks', () => {
     );
   });
 
-  test('is stored from any place in larger columns as it is alone', () => {
+  test('is encoded from a view of larger columns as it is alone', () => {
     const part = partOf({ sizes: [100, 50], names: ['A'], times: 'random', distinct: 9 }, draws(seed));
     const [t, p] = [new Float64Array(151), new Float64Array(151)];
     t.set(part.t, 1);
     p.set(part.p, 1);
-    const within = encodeTicks({ ...part, t: t.subarray(1), p: p.subarray(1) });
-    expect(Buffer.compare(within, encodeTicks(part))).toBe(0);
+    const larger = encodeTicks({ ...part, t: t.subarray(1), p: p.subarray(1) });
+    expect(Buffer.compare(larger, encodeTicks(part))).toBe(0);
   });
 
   const parts: [string, Drawn][] = [
     ['one tick', { sizes: [1], names: ['A'], times: 'random', distinct: 1 }],
-    ['pages to the row', { sizes: [20_480, 20_480, 40_960], names: ['A'], times: 'shared', distinct: 500 }],
-    ['pages and a row', { sizes: [20_481, 10_239, 1, 10_240, 20_479], names: ['B'], times: 'random', distinct: 300 }],
-    ['a row group to the row', { sizes: [122_880], names: ['C'], times: 'equal steps', distinct: 256 }],
-    ['a row group and a row', { sizes: [122_879, 2], names: ['D'], times: 'random', distinct: 257 }],
-    ['a price a tick', { sizes: [60_000, 70_000], names: ['E'], times: 'random', distinct: 0 }],
+    ['exactly full pages', { sizes: [20_480, 20_480, 40_960], names: ['A'], times: 'shared', distinct: 500 }],
+    [
+      'full pages and one row',
+      { sizes: [20_481, 10_239, 1, 10_240, 20_479], names: ['B'], times: 'random', distinct: 300 },
+    ],
+    ['one exactly full row group', { sizes: [122_880], names: ['C'], times: 'equal steps', distinct: 256 }],
+    ['one row group and one row', { sizes: [122_879, 2], names: ['D'], times: 'random', distinct: 257 }],
+    ['distinct prices', { sizes: [60_000, 70_000], names: ['E'], times: 'random', distinct: 0 }],
     ['as many prices as indexes', { sizes: [240_000], names: ['F'], times: 'whole range', distinct: 65_536 }],
-    ['times that are shared', { sizes: Array(400).fill(700), names: ['G 🚀', ''], times: 'shared', distinct: 1001 }],
+    ['shared times', { sizes: Array(400).fill(700), names: ['G 🚀', ''], times: 'shared', distinct: 1001 }],
   ];
-  test.each(share === 1 ? parts : parts.filter((_, i) => i < 3 || i === 4))('of %s comes back', (_, part) => {
+  test.each(share === 1 ? parts : parts.filter((_, i) => i < 3 || i === 4))('of %s decodes', (_, part) => {
     expectSame(partOf(part, draws(seed)));
   });
 
-  test('of more distinct prices than indexes tell apart comes back, and of exactly as many', () => {
+  test('decodes with as many distinct prices as indexes, and with more', () => {
     for (const distinct of share === 1 ? [65_536, 65_537] : [65_537]) {
       const rows = 2 * distinct + 2;
       const part = partOf({ sizes: [rows], names: ['A'], times: 'random', distinct: 1 }, draws(seed));
@@ -168,7 +171,7 @@ describe('a part of ticks', () => {
     }
   });
 
-  test('takes less than by parquet-wasm, whether times differ or are shared', () => {
+  test('is smaller than by parquet-wasm, whether times differ or are shared', () => {
     for (const times of ['random', 'shared'] as const) {
       const part = partOf({ sizes: Array(300).fill(700), names: ['A'], times, distinct: 500 }, draws(seed));
       expect(encodeTicks(part).length).toBeLessThan(encodeTicksWithArrow(part).length);
@@ -176,7 +179,7 @@ describe('a part of ticks', () => {
   });
 });
 
-test('DuckDB reads the rows and the types of the plain way, and its bounds leave out no row', async () => {
+test('has the same rows and types in DuckDB, and bounds that skip no row', async () => {
   const folder = scratchFolder();
   const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
   const rowsOf = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
@@ -184,22 +187,22 @@ test('DuckDB reads the rows and the types of the plain way, and its bounds leave
   await fc.assert(
     fc.asyncProperty(drawn, groupRows, fc.nat(), async (made, rows, from) => {
       const part = partOf(made, draws(from));
-      const [own, plain] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
-      writeFileSync(own, encodeTicks(part, rows));
-      writeFileSync(plain, encodeTicksWithArrow(part, rows));
-      expect(await rowsOf(`describe from '${own}'`)).toEqual(await rowsOf(`describe from '${plain}'`));
-      expect(await rowsOf(`from '${own}'`)).toEqual(await rowsOf(`from '${plain}'`));
+      const [native, reference] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
+      writeFileSync(native, encodeTicks(part, rows));
+      writeFileSync(reference, encodeTicksWithArrow(part, rows));
+      expect(await rowsOf(`describe from '${native}'`)).toEqual(await rowsOf(`describe from '${reference}'`));
+      expect(await rowsOf(`from '${native}'`)).toEqual(await rowsOf(`from '${reference}'`));
       const row = Math.floor(part.t.length / 2);
       for (const where of [`t = make_timestamptz(${part.t[row]! * 1000})`, `p = ${part.p[row]}`, `symbol >= '🚀'`]) {
         const count = (path: string) => rowsOf(`select count(*) from '${path}' where ${where}`);
-        expect(await count(own)).toEqual(await count(plain));
+        expect(await count(native)).toEqual(await count(reference));
       }
       const bounds = (path: string) =>
         rowsOf(
           `select row_group_id, path_in_schema, stats_min_value, stats_max_value, stats_null_count, num_values
            from parquet_metadata('${path}') order by all`,
         );
-      expect(await bounds(own)).toEqual(await bounds(plain));
+      expect(await bounds(native)).toEqual(await bounds(reference));
     }),
     { seed, numRuns: Math.ceil(share * 20) },
   );

@@ -154,7 +154,7 @@ test('prints rechecks and their results only if there were any', () => {
 
 test('wraps lines to the terminal, except for longer words', () => {
   const reason =
-    'markets fell by 80 %: the lists name 12, and 60 in the median of the last 7 nights (drops.markets_share_max is 0.5)';
+    'markets fell by 80 %: the lists name 12, the median of the last 7 nights is 60 (drops.markets_share_max is 0.5)';
   const long = night({ failures: [{ symbol: null, from: null, to: null, reason }, window(1)], warnings: [reason] });
   const late = {
     ...long,

@@ -133,7 +133,7 @@ describe('a run that cannot publish', () => {
     mkdirSync(join(output, '.oddslake'));
     const lock = await takeWriteLock(join(output, '.oddslake', 'lock.sqlite'), 0, systemClock);
     const ended = await job('nightly', box.url, output, '--date', fixedDay, '--wait', '1');
-    expectSentence(ended, 5, /Another run is writing/);
+    expectSentence(ended, 5, /Another run is still writing/);
     expect(ended.summary.finished_at - ended.summary.started_at).toBeGreaterThanOrEqual(1000);
     expect(addsUp(ended.summary)).toBe(true);
     lock.release();

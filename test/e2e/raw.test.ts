@@ -28,7 +28,7 @@ test('a nightly run keeps raw responses, and their import gives the same archive
   box.set({ reshape: { 'markets:markets/*/question': 'gone' } });
   const next = await job('nightly', box.url, output, '--date', fixedDay, ...briefly);
   expect(next.code, next.stderr).toBe(0);
-  expect(next.summary.warnings.join()).toContain('changed their shape (markets): question is gone');
+  expect(next.summary.warnings.join()).toContain('responses changed (markets): question is missing');
   const question = { resource: 'markets', field: 'question', change: 'vanished', before: ['string'], now: [] };
   expect(next.summary.schema_drift).toEqual([question]);
 });

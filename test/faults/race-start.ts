@@ -76,4 +76,4 @@ export function some<T>(draw: Draw, of: readonly T[], n: number): T[] {
 /** A writer that was stopped during its commit holds the state itself, and no other can begin a run. */
 export const held = /Another process holds .* for too long/;
 
-export const busy = /^Another run is writing this archive and .* s of waiting are over/;
+export const busy = /^Another run is still writing this archive after .* s/;

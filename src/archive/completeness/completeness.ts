@@ -15,58 +15,64 @@ import {
 } from './symbol-completeness.ts';
 import { isActive, type LingerRules } from './symbol-lifetime.ts';
 
-// The one judge of how whole an archive is. Manifest, status, gaps, report, exit code, metrics and health say what it
-// says; contract/completeness-counts.ts brings a published verdict up to a later moment.
+// The only place that decides how complete an archive is. Manifest, status, gaps, report, exit code, metrics and health
+// use its result. contract/completeness-counts.ts updates a published result to a later time.
 
-/** By what an archive is judged, wherever that is done: see settings/settings.ts. */
+/** Rules for every completeness computation; see settings/settings.ts. */
 export interface CompletenessRules {
-  /** Symbols named by hand, the only ones that are polled; null where the market lists decide. */
+  /** Symbols named by hand, the only ones that are polled; null if the market lists decide. */
   readonly namedSymbols: ReadonlySet<string> | null;
   readonly lifetimeRules: LingerRules;
-  /** The market lists that are polled: a day is complete only if each was had whole within it. None: no list decides. */
+  /**
+   * The polled market lists. A day is complete only if each was fetched completely within it. If empty, no list
+   * decides.
+   */
   readonly views: readonly string[];
 }
 
 type BySymbol<Mark> = ReadonlyMap<string, readonly Mark[]>;
 
-/** One state of an archive: all that its verdict rests on. Times are epoch milliseconds. */
+/** One state of an archive: all input of the computation. Times are epoch milliseconds. */
 export interface CompletenessInput {
   readonly symbols: readonly SymbolFacts[];
-  /** Less what is lost. */
+  /** Coverage without lost windows. */
   readonly coverage: BySymbol<CoveredWindow>;
   readonly namedSymbols: ReadonlySet<string> | null;
-  /** Windows of ticks that were published once and are gone: a symbol was alive in them, whatever is left to tell so. */
+  /** Windows whose published ticks were lost. The symbol existed in them, whatever else is known of its lifetime. */
   readonly lost?: readonly (LostWindow & { readonly lostAt?: number })[];
   readonly accepted?: BySymbol<SymbolWindows['accepted'][number]>;
   readonly owed?: BySymbol<SymbolWindows['owed'][number]>;
   readonly damage?: KnownDamage;
-  /** Whether each market list was had whole within a UTC day; all were where it is not given, or no list decides. */
+  /**
+   * Whether every market list was fetched completely within a UTC day. If not given, or if no list decides, all days
+   * count as fetched.
+   */
   readonly hasWholeLists?: ((day: number) => boolean) | undefined;
-  /** UTC midnight of the last day on which the lists were asked for. */
+  /** UTC midnight of the last day on which the lists were requested. */
   readonly lastListedDay?: number | null;
   readonly nowMs: number;
   readonly lifetimeRules: LingerRules;
 }
 
-/** Published files that are known not to be as published. */
+/** Published files known to be damaged or missing. */
 export interface KnownDamage {
   readonly files: number;
-  /** UTC midnights of days whose ticks or coverage are damaged. */
+  /** UTC midnights of the days with damaged ticks or coverage. */
   readonly days: ReadonlySet<number>;
-  /** The days of a symbol whose file of ticks is damaged. */
+  /** The days of a symbol whose tick file is damaged. */
   getWindows(symbol: string): readonly Window[];
 }
 
-/** What is asked of a state. */
+/** What to compute for a state. */
 export interface CompletenessQuery {
-  /** UTC midnights of the days to judge, in any order. */
+  /** UTC midnights of the days to compute, in any order. */
   readonly days?: readonly number[];
-  /** Inside which window gaps are looked for; none where it is null. */
+  /** The window in which gaps are listed; null to list none. */
   readonly window?: Window | null;
   /** See SymbolCompletenessQuery. */
   readonly isStartExplicit?: boolean;
   readonly isEndOpen?: boolean;
-  /** Whether the symbols were asked for by name. */
+  /** Whether the symbols were requested by name. */
   readonly isRequestedByName?: boolean;
 }
 
@@ -74,22 +80,22 @@ export interface Gap extends GapWindow {
   readonly symbol: string;
 }
 
-/** How whole an archive is. */
+/** How complete an archive is. */
 export interface Completeness {
   readonly days: Map<number, DayState>;
   /**
-   * Up to where every live symbol is covered without a gap by proven windows, excepted ones aside; null: no live symbol,
-   * or nothing covered.
+   * Every live symbol is covered up to here by proven windows, without a gap except the excepted ones; null if no
+   * symbol is live or nothing is covered.
    */
   readonly watermark: number | null;
-  /** The same with inferred windows: how far collecting has come. */
+  /** The same, with inferred windows: how far collecting has come. */
   readonly reached: number | null;
   /** The live symbols, and how far each is covered. */
   readonly live: readonly (CoverageReach & { readonly symbol: string })[];
   readonly gaps: readonly Gap[];
-  /** Windows that are covered by inference alone. */
+  /** Windows covered only by inference. */
   readonly provisional: { readonly windows: number; readonly symbols: number };
-  /** How many symbols the state knows. */
+  /** The number of symbols in the state. */
   readonly known: number;
   readonly counts: CompletenessCounts;
 }
@@ -97,24 +103,24 @@ export interface Completeness {
 const emptyWindow: Window = { from: 0, to: 0 };
 const missingMax = 20;
 
-/** Judges a state: the one function that says what is missing, what is provisional, and how far all is covered. */
-export function computeCompleteness(state: CompletenessInput, asked: CompletenessQuery = {}): Completeness {
+/** Computes what is missing, what is provisional, and up to when everything is covered. Nothing else decides this. */
+export function computeCompleteness(state: CompletenessInput, query: CompletenessQuery = {}): Completeness {
   const { coverage, namedSymbols, nowMs, lifetimeRules, damage } = state;
-  const tallies = createDayTallies(state, asked.days ?? []);
+  const tallies = createDayTallies(state, query.days ?? []);
   const newest = findNewestCoveredMs(state);
   const live: Completeness['live'][number][] = [];
   const gaps: Gap[] = [];
   const provisional = { windows: 0, symbols: 0 };
   let suspended = 0;
   const lost = Map.groupBy(state.lost ?? [], ({ symbol }) => symbol);
-  const by = {
+  const symbolQuery = {
     namedSymbols,
     nowMs,
     lifetimeRules,
-    window: asked.window ?? emptyWindow,
-    isStartExplicit: asked.isStartExplicit === true,
-    isEndOpen: asked.isEndOpen === true,
-    isRequestedByName: asked.isRequestedByName === true,
+    window: query.window ?? emptyWindow,
+    isStartExplicit: query.isStartExplicit === true,
+    isEndOpen: query.isEndOpen === true,
+    isRequestedByName: query.isRequestedByName === true,
   };
   for (const facts of state.symbols) {
     const { symbol } = facts;
@@ -126,30 +132,30 @@ export function computeCompleteness(state: CompletenessInput, asked: Completenes
       owed: state.owed?.get(symbol) ?? emptyList,
       damaged: damage?.getWindows(symbol) ?? emptyList,
     };
-    const judged = computeSymbolCompleteness(facts, known, by);
-    if (judged === null) continue;
-    if (judged.reach !== null) live.push({ symbol, ...judged.reach });
-    for (const gap of judged.gaps) gaps.push({ symbol, ...gap });
-    provisional.windows += judged.provisional.length;
-    if (judged.provisional.length > 0) provisional.symbols++;
-    tallies.add(judged, newest ?? nowMs);
+    const symbolResult = computeSymbolCompleteness(facts, known, symbolQuery);
+    if (symbolResult === null) continue;
+    if (symbolResult.reach !== null) live.push({ symbol, ...symbolResult.reach });
+    for (const gap of symbolResult.gaps) gaps.push({ symbol, ...gap });
+    provisional.windows += symbolResult.provisional.length;
+    if (symbolResult.provisional.length > 0) provisional.symbols++;
+    tallies.add(symbolResult, newest ?? nowMs);
   }
-  const least = (of: (reach: CoverageReach) => number): number | null =>
-    // Nothing is covered before something is; a run whose clock was ahead may have claimed what is still to come.
-    newest === null || live.length === 0 ? null : live.reduce((min, reach) => Math.min(min, of(reach)), nowMs);
-  const found = {
+  const computeMinimum = (getTime: (reach: CoverageReach) => number): number | null =>
+    // Without coverage there is no watermark. A run whose clock was ahead may have recorded coverage of the future.
+    newest === null || live.length === 0 ? null : live.reduce((min, reach) => Math.min(min, getTime(reach)), nowMs);
+  const result = {
     days: tallies.computeDayStates(),
-    watermark: least(({ watermark }) => watermark),
-    reached: least(({ reached }) => reached),
+    watermark: computeMinimum(({ watermark }) => watermark),
+    reached: computeMinimum(({ reached }) => reached),
     live,
     gaps,
     provisional,
     known: state.symbols.length,
   };
   return {
-    ...found,
+    ...result,
     counts: countCompleteness({
-      ...found,
+      ...result,
       suspended,
       listed: hasWholeListsOfLastDay(state),
       nowMs,
@@ -160,17 +166,17 @@ export function computeCompleteness(state: CompletenessInput, asked: Completenes
 
 const emptyList: readonly never[] = [];
 
-/** The last moment of which anything is covered, or was; null where nothing is. */
+/** Finds the latest time that is or was covered; null if nothing is. */
 function findNewestCoveredMs({ coverage, lost = [] }: CompletenessInput): number | null {
   let newest = Number.NEGATIVE_INFINITY;
-  // Of two layers the last window need not be the one that ends last.
+  // With two layers, the last window need not be the one that ends last.
   for (const list of coverage.values()) for (const { to } of list) newest = Math.max(newest, to);
   if (!Number.isFinite(newest)) return null;
   for (const { to } of lost) newest = Math.max(newest, to);
   return newest;
 }
 
-/** Whether the market lists of the last day that they were asked for were had whole. */
+/** Whether the market lists were fetched completely on the last day that they were requested. */
 const hasWholeListsOfLastDay = ({ namedSymbols, lastListedDay = null, hasWholeLists }: CompletenessInput): boolean =>
   namedSymbols !== null || lastListedDay === null || hasWholeLists?.(lastListedDay) !== false;
 
@@ -184,18 +190,21 @@ interface DayTally extends Omit<DayState, 'state' | 'missing'> {
   exceptions: number;
 }
 
-/** What the days of a verdict come to, symbol by symbol. */
+/** Accumulates the day states, symbol by symbol. */
 interface DayTallies {
-  add(judged: SymbolCompleteness, newest: number): void;
+  add(symbolResult: SymbolCompleteness, newest: number): void;
   computeDayStates(): Map<number, DayState>;
 }
 
 function createDayTallies(state: CompletenessInput, days: readonly number[]): DayTallies {
   const tallies = [...new Set(days)].sort((a, b) => a - b).map((day) => createDayTally(state, day));
-  /** The difference that each day makes to the number of symbols that are proven whole: most are, for most of their days. */
-  const whole = new Int32Array(tallies.length + 1);
-  /** The index of the first day at or after a moment. */
-  const firstFrom = (t: number): number => {
+  /**
+   * The change, at each day, in the number of symbols that are completely proven. A difference array, since most
+   * symbols are proven on most of their days.
+   */
+  const provenChange = new Int32Array(tallies.length + 1);
+  /** The index of the first day at or after `t`. */
+  const findFirstDayAt = (t: number): number => {
     let [low, high] = [0, tallies.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -204,36 +213,36 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]): Da
     }
     return low;
   };
-  const firstOver = (t: number): number => firstFrom(t - dayMs + 1);
+  const findFirstDayOverlapping = (t: number): number => findFirstDayAt(t - dayMs + 1);
   return {
-    add(judged, newest) {
-      const { expected, provenFinal } = judged;
+    add(symbolResult, newest) {
+      const { expected, provenFinal } = symbolResult;
       if (tallies.length === 0 || expected.length === 0) return;
-      const beside = addExceptions(judged, newest);
+      const withExceptions = addExceptions(symbolResult, newest);
       if (expected.length > 1) {
-        for (const tally of tallies) addToDayTally(tally, beside);
+        for (const tally of tallies) addToDayTally(tally, withExceptions);
         return;
       }
       const { from, to } = expected[0]!;
-      let [next, end] = [firstOver(from), firstFrom(to)];
+      let [next, end] = [findFirstDayOverlapping(from), findFirstDayAt(to)];
       for (const proven of provenFinal) {
         if (proven.to <= from) continue;
         if (proven.from >= to) break;
-        const first = proven.from <= from ? next : Math.max(next, firstFrom(proven.from));
-        const last = proven.to >= to ? end : Math.min(end, firstOver(proven.to));
+        const first = proven.from <= from ? next : Math.max(next, findFirstDayAt(proven.from));
+        const last = proven.to >= to ? end : Math.min(end, findFirstDayOverlapping(proven.to));
         if (first >= last) continue;
-        whole[first]!++;
-        whole[last]!--;
-        for (; next < first; next++) addToDayTally(tallies[next]!, beside);
+        provenChange[first]!++;
+        provenChange[last]!--;
+        for (; next < first; next++) addToDayTally(tallies[next]!, withExceptions);
         next = last;
       }
-      for (; next < end; next++) addToDayTally(tallies[next]!, beside);
+      for (; next < end; next++) addToDayTally(tallies[next]!, withExceptions);
     },
     computeDayStates() {
       let proven = 0;
       return new Map(
         tallies.map((tally, i) => {
-          proven += whole[i]!;
+          proven += provenChange[i]!;
           return [
             tally.day,
             toDayState({ ...tally, expected: tally.expected + proven, covered: tally.covered + proven }),
@@ -245,48 +254,55 @@ function createDayTallies(state: CompletenessInput, days: readonly number[]): Da
 }
 
 function createDayTally({ namedSymbols, nowMs, hasWholeLists, damage }: CompletenessInput, day: number): DayTally {
-  // Of a day without whole lists nobody knows whom it should have.
-  const isListedWhole = namedSymbols !== null || hasWholeLists?.(day) !== false;
-  const isIncomplete = day + dayMs > nowMs || !isListedWhole || damage?.days.has(day) === true;
+  // Without complete lists, the expected symbols of a day are unknown.
+  const hasCompleteLists = namedSymbols !== null || hasWholeLists?.(day) !== false;
+  const isIncomplete = day + dayMs > nowMs || !hasCompleteLists || damage?.days.has(day) === true;
   return { day, isIncomplete, isProvisional: false, expected: 0, covered: 0, missing: [], exceptions: 0 };
 }
 
 interface SymbolWithExceptions extends SymbolCompleteness {
-  /** Final windows and excepted ones; and the proven of them. */
+  /** Final windows and excepted ones; and the same with proven windows only. */
   readonly finalOrExcepted: readonly Window[];
   readonly provenOrExcepted: readonly Window[];
-  /** Of a day that is not over as much is expected as is known of any symbol, up to here. */
+  /** On a day that is not over, coverage is expected only up to here: as far as any symbol is covered. */
   readonly expectedTo: number;
 }
 
-function addExceptions(judged: SymbolCompleteness, newest: number): SymbolWithExceptions {
-  const { final, provenFinal, excepted, isUnrequested, owedTo } = judged;
-  const beside = (windows: readonly Window[]): readonly Window[] =>
+function addExceptions(symbolResult: SymbolCompleteness, newest: number): SymbolWithExceptions {
+  const { final, provenFinal, excepted, isUnrequested, owedTo } = symbolResult;
+  const withExceptions = (windows: readonly Window[]): readonly Window[] =>
     excepted.length === 0 ? windows : union([...windows, ...excepted]);
-  const cutTo = isUnrequested ? Number.POSITIVE_INFINITY : Math.max(newest, owedTo);
-  return { ...judged, finalOrExcepted: beside(final), provenOrExcepted: beside(provenFinal), expectedTo: cutTo };
+  const expectedTo = isUnrequested ? Number.POSITIVE_INFINITY : Math.max(newest, owedTo);
+  return {
+    ...symbolResult,
+    finalOrExcepted: withExceptions(final),
+    provenOrExcepted: withExceptions(provenFinal),
+    expectedTo,
+  };
 }
 
-/** Adds what is there of one symbol to a day. */
-function addToDayTally(tally: DayTally, judged: SymbolWithExceptions): void {
-  const { expected, covered, final, provenFinal, excepted } = judged;
+/** Adds one symbol to a day. */
+function addToDayTally(tally: DayTally, symbolResult: SymbolWithExceptions): void {
+  const { expected, covered, final, provenFinal, excepted } = symbolResult;
   const day = { from: tally.day, to: tally.day + dayMs };
-  const alive = expected.map((window) => intersectTwo(window, day)).filter((window) => !isEmpty(window));
-  if (alive.length === 0) return;
+  const lifetimes = expected.map((window) => intersectTwo(window, day)).filter((window) => !isEmpty(window));
+  if (lifetimes.length === 0) return;
   tally.expected++;
-  if (alive.every(({ from, to }) => hasWindowCovering(covered, { from, to: Math.min(to, judged.expectedTo) })))
+  if (
+    lifetimes.every(({ from, to }) => hasWindowCovering(covered, { from, to: Math.min(to, symbolResult.expectedTo) }))
+  )
     tally.covered++;
-  else if (tally.missing.length < missingMax) tally.missing.push(judged.symbol);
-  if (coversEach(provenFinal, alive)) return;
-  if (coversEach(final, alive)) {
+  else if (tally.missing.length < missingMax) tally.missing.push(symbolResult.symbol);
+  if (coversEach(provenFinal, lifetimes)) return;
+  if (coversEach(final, lifetimes)) {
     tally.isProvisional = true;
-  } else if (coversEach(judged.finalOrExcepted, alive)) {
-    tally.exceptions += excepted.filter((w) => subtract(intersect([w], alive), final).length > 0).length;
-    if (!coversEach(judged.provenOrExcepted, alive)) tally.isProvisional = true;
-  } else if (judged.isSuspended) {
+  } else if (coversEach(symbolResult.finalOrExcepted, lifetimes)) {
+    tally.exceptions += excepted.filter((w) => subtract(intersect([w], lifetimes), final).length > 0).length;
+    if (!coversEach(symbolResult.provenOrExcepted, lifetimes)) tally.isProvisional = true;
+  } else if (symbolResult.isSuspended) {
     tally.exceptions++;
-    // Whatever else is covered of it is as provisional as of any other symbol.
-    if (subtract(intersect(final, alive), provenFinal).length > 0) tally.isProvisional = true;
+    // The rest of its coverage is as provisional as that of any other symbol.
+    if (subtract(intersect(final, lifetimes), provenFinal).length > 0) tally.isProvisional = true;
   } else tally.isIncomplete = true;
 }
 
@@ -307,7 +323,7 @@ function toDayState({ isIncomplete, isProvisional, expected, covered, missing, e
 const coversEach = (windows: readonly Window[], all: readonly Window[]): boolean =>
   all.every((w) => hasWindowCovering(windows, w));
 
-/** Whether one of the sorted, disjoint windows holds all of `w`; by bisection, since there are many days to ask for. */
+/** Whether one of the sorted, disjoint windows contains all of `w`. Uses binary search, since there are many days. */
 function hasWindowCovering(windows: readonly Window[], w: Window): boolean {
   if (isEmpty(w)) return true;
   let low = 0;

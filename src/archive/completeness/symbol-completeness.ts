@@ -4,107 +4,107 @@ import { type CoveredWindow, computeSettledWindows, isProven } from '../format/c
 import type { SymbolFacts } from '../format/market.ts';
 import { computeCursor, computeLifetime, isLive, type LingerRules } from './symbol-lifetime.ts';
 
-/** What is known of the windows of one symbol. Times are epoch milliseconds; windows are in any order. */
+/** What is known of the windows of one symbol. Times are epoch milliseconds; windows may be in any order. */
 export interface SymbolWindows {
-  /** What is covered of it, less what is lost. */
+  /** Coverage without lost windows. */
   readonly coverage: readonly CoveredWindow[];
-  /** Windows whose ticks were published once and are gone. */
+  /** Windows whose published ticks were lost. */
   readonly lost: readonly (Window & { readonly ticks: number; readonly lostAt?: number })[];
-  /** Gaps that somebody accepted. */
+  /** Gaps that a user accepted. */
   readonly accepted: readonly (Window & { readonly reason: string; readonly acceptedAt: number })[];
-  /** Windows that were asked for in vain. */
+  /** Windows that were requested without success. */
   readonly owed: readonly (Window & {
     readonly kind: 'failed' | 'expired';
     readonly reason: string;
     readonly since: number;
   })[];
-  /** Days whose file of it is known not to be as published: whatever covers them, their ticks cannot be read. */
+  /** Days whose tick file is damaged or missing. Their ticks cannot be read, whatever the coverage says. */
   readonly damaged: readonly Window[];
 }
 
-/** By what one symbol is judged. */
+/** Query and rules for one symbol. */
 export interface SymbolCompletenessQuery {
-  /** Symbols named by hand, the only ones that are polled; null where the market lists decide. */
+  /** Symbols named by hand, the only ones that are polled; null if the market lists decide. */
   readonly namedSymbols: ReadonlySet<string> | null;
   readonly nowMs: number;
   readonly lifetimeRules: LingerRules;
-  /** Inside which window gaps are looked for. */
+  /** The window in which gaps are listed. */
   readonly window: Window;
-  /** Whether the start of `asked` was named: an unknown opening bounds nothing then. */
+  /** Whether the start of `window` was given explicitly. An unknown opening then does not bound it. */
   readonly isStartExplicit: boolean;
-  /** Whether `asked` ends where polling does, and not at a moment that somebody named. */
+  /** Whether `window` ends where polling does, not at an explicit time. */
   readonly isEndOpen: boolean;
-  /** Whether the symbol was asked for by name, so that it is judged whether polls are for it or not. */
+  /** Whether the symbol was requested by name. It is then computed even if it is not polled. */
   readonly isRequestedByName: boolean;
 }
 
-/** How whole one symbol is. All windows are sorted and disjoint, but for `excepted`. */
+/** How complete one symbol is. All windows except `excepted` are sorted and disjoint. */
 export interface SymbolCompleteness {
   readonly symbol: string;
-  /** What should be there: its lifetime, what was lost of it, and what was asked for in vain. */
+  /** Windows that should be covered: the lifetime, lost windows, and windows that were requested without success. */
   readonly expected: readonly Window[];
   readonly covered: readonly Window[];
-  /** What of it was answered long enough after its time, and the part of that which is proven. */
+  /** The part of `covered` that was fetched at least settleMs after its time, and its proven part. */
   readonly final: readonly Window[];
   readonly provenFinal: readonly Window[];
   /** Lost, accepted and expired windows. */
   readonly excepted: readonly Window[];
   readonly isSuspended: boolean;
-  /** Whether nobody polls it and nothing is said to cover it: rows of a file. */
+  /** Whether it is not polled and has no coverage: its rows come from a file. */
   readonly isUnrequested: boolean;
-  /** The end of the last window of it that was asked for in vain. */
+  /** The end of the last window that was requested without success. */
   readonly owedTo: number;
-  /** How far it is covered, where it is one that polls are for; null where it is not. */
+  /** How far it is covered; null if it is not polled. */
   readonly reach: CoverageReach | null;
-  /** What of `expected` is not covered, inside the window asked for, each with its reason. */
+  /** The uncovered part of `expected` inside the query window, each gap with its reason. */
   readonly gaps: readonly GapWindow[];
-  /** What of `expected` is covered by inference alone, inside the window asked for. */
+  /** The part of `expected` inside the query window that is covered only by inference. */
   readonly provisional: readonly Window[];
 }
 
 export interface CoverageReach {
   /** The contiguous end of coverage. */
   readonly cursor: number;
-  /** The same past lost, accepted and expired windows; `watermark` by proven windows alone. */
+  /** The same, continued past lost, accepted and expired windows; `watermark` uses proven windows only. */
   readonly watermark: number;
   readonly reached: number;
 }
 
-/** A service whose clock is behind answers up to its own moment: less than this at the end is no gap, in ms. */
+/** A server whose clock is behind responds up to its own time. A shorter gap at the end is ignored, in ms. */
 const clockTailMsMax = 3_600_000;
 
-/** Judges one symbol; null where nothing is expected of it. */
+/** Computes one symbol; null if nothing is expected of it. */
 export function computeSymbolCompleteness(
   facts: SymbolFacts,
   known: SymbolWindows,
-  by: SymbolCompletenessQuery,
+  query: SymbolCompletenessQuery,
 ): SymbolCompleteness | null {
-  const { namedSymbols, nowMs, lifetimeRules } = by;
-  const isWanted = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
-  const isUnasked = known.coverage.length === 0 && !isWanted;
-  const isKnown = facts.ticks > 0 || known.owed.length > 0 || known.lost.length > 0 || by.isRequestedByName;
-  if (isUnasked && !isKnown) return null;
-  const answers = subtractDamage(known.coverage, known.damaged);
-  const covered = union(answers);
-  const proven = answers.filter(isProven);
-  const isAllProven = proven.length === answers.length;
-  const final = union(computeSettledWindows(answers, lifetimeRules.settleMs));
+  const { namedSymbols, nowMs, lifetimeRules } = query;
+  const isRequested = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
+  const isUnrequested = known.coverage.length === 0 && !isRequested;
+  const isKnown = facts.ticks > 0 || known.owed.length > 0 || known.lost.length > 0 || query.isRequestedByName;
+  if (isUnrequested && !isKnown) return null;
+  const responses = subtractDamage(known.coverage, known.damaged);
+  const covered = union(responses);
+  const proven = responses.filter(isProven);
+  const isAllProven = proven.length === responses.length;
+  const final = union(computeSettledWindows(responses, lifetimeRules.settleMs));
   const provenFinal = isAllProven ? final : union(computeSettledWindows(proven, lifetimeRules.settleMs));
-  // What was covered once tells of its lifetime, be it lost or damaged since.
+  // Past coverage counts towards the lifetime even if it was lost or damaged since.
   const isIntact = known.lost.length === 0 && known.damaged.length === 0;
   const everCovered = isIntact ? covered : union([...known.coverage, ...known.lost]);
-  const life = computeLifetime(facts, everCovered, lifetimeRules);
+  const lifetime = computeLifetime(facts, everCovered, lifetimeRules);
   const cursor = computeCursor(facts, covered, lifetimeRules, everCovered);
   const isSuspended = facts.suspendedAt !== null;
-  const isPolled = namedSymbols === null ? isLive(facts, cursor, nowMs, lifetimeRules) : isWanted && !isSuspended;
+  const isPolled = namedSymbols === null ? isLive(facts, cursor, nowMs, lifetimeRules) : isRequested && !isSuspended;
   const expired = known.owed.filter(({ kind }) => kind === 'expired');
   const settledGaps: Window[] = [...known.lost, ...expired, ...known.accepted];
-  // What is damaged is there for a repair to bring back, whoever accepted that something stays a gap.
+  // A repair can restore damaged windows, so they do not count as excepted even if accepted as a gap.
   const excepted =
     known.damaged.length === 0 ? settledGaps : settledGaps.flatMap((window) => subtract([window], known.damaged));
-  const expected = computeExpectedWindows(facts, life, known, by);
-  const asked = isEmpty(by.window) ? [] : intersect(expected, [by.window]);
-  const missing = asked.length === 0 ? [] : subtract(asked, covered);
+  const expected = computeExpectedWindows(facts, lifetime, known, query);
+  const queried = isEmpty(query.window) ? [] : intersect(expected, [query.window]);
+  const missing = queried.length === 0 ? [] : subtract(queried, covered);
   const gaps = missing.length === 0 ? [] : splitByReason(missing, listGapReasons(facts, known));
   const cursorWith = (windows: readonly Window[]): number =>
     computeCursor(
@@ -121,7 +121,7 @@ export function computeSymbolCompleteness(
     provenFinal,
     excepted,
     isSuspended,
-    isUnrequested: isUnasked,
+    isUnrequested,
     owedTo: known.owed.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY),
     reach: isPolled
       ? {
@@ -130,37 +130,37 @@ export function computeSymbolCompleteness(
           reached: excepted.length === 0 ? cursor : cursorWith(covered),
         }
       : null,
-    gaps: by.isEndOpen ? gaps.filter((gap) => !isClockTail(gap, covered, by.window.to)) : gaps,
-    provisional: isAllProven || asked.length === 0 ? [] : intersect(subtract(covered, proven), asked),
+    gaps: query.isEndOpen ? gaps.filter((gap) => !isClockTail(gap, covered, query.window.to)) : gaps,
+    provisional: isAllProven || queried.length === 0 ? [] : intersect(subtract(covered, proven), queried),
   };
 }
 
-const subtractDamage = (answers: readonly CoveredWindow[], damaged: readonly Window[]): readonly CoveredWindow[] =>
+const subtractDamage = (responses: readonly CoveredWindow[], damaged: readonly Window[]): readonly CoveredWindow[] =>
   damaged.length === 0
-    ? answers
-    : answers.flatMap((covered) => subtract([covered], damaged).map((left) => ({ ...covered, ...left })));
+    ? responses
+    : responses.flatMap((covered) => subtract([covered], damaged).map((left) => ({ ...covered, ...left })));
 
 function computeExpectedWindows(
   { opensAt, servedFrom }: SymbolFacts,
-  life: Window,
+  knownLifetime: Window,
   { lost, owed }: SymbolWindows,
   { isStartExplicit }: SymbolCompletenessQuery,
 ): Window[] {
   const isUnbounded = isStartExplicit && opensAt === null && servedFrom === null;
-  const lifetime = isUnbounded ? { from: Number.NEGATIVE_INFINITY, to: life.to } : life;
+  const lifetime = isUnbounded ? { from: Number.NEGATIVE_INFINITY, to: knownLifetime.to } : knownLifetime;
   if (owed.length === 0 && lost.length === 0) return isEmpty(lifetime) ? [] : [lifetime];
-  // What was asked for in vain is owed, be it before what is known of its lifetime.
-  const earliest = { from: opensAt ?? Number.NEGATIVE_INFINITY, to: life.to };
+  // A failed request is owed even before the known start of the lifetime.
+  const earliest = { from: opensAt ?? Number.NEGATIVE_INFINITY, to: knownLifetime.to };
   return union([lifetime, ...intersect(owed, [earliest]), ...lost]);
 }
 
-/** Whether a gap is what a service whose clock is behind leaves at the end of a poll. */
+/** Whether a gap is the end of a poll of a server whose clock is behind. */
 const isClockTail = ({ from, to, reason }: GapWindow, covered: readonly Window[], end: number): boolean =>
   reason === 'never asked' && to >= end && to - from < clockTailMsMax && covered.at(-1)?.to === from;
 
 function listGapReasons(facts: SymbolFacts, { lost, accepted, owed, damaged }: SymbolWindows): GapWindow[] {
   const { suspendedAt, unknownSince } = facts;
-  const always = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
+  const allTime = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
   return [
     ...damaged.map(({ from, to }): GapWindow => ({ from, to, reason: 'damaged' })),
     ...lost.map(
@@ -181,7 +181,7 @@ function listGapReasons(facts: SymbolFacts, { lost, accepted, owed, damaged }: S
         since: acceptedAt,
       }),
     ),
-    ...(suspendedAt === null ? [] : [{ ...always, reason: 'suspended' as const, since: unknownSince ?? suspendedAt }]),
+    ...(suspendedAt === null ? [] : [{ ...allTime, reason: 'suspended' as const, since: unknownSince ?? suspendedAt }]),
     ...owed.map(({ from, to, kind, reason, since }): GapWindow => ({ from, to, reason: kind, detail: reason, since })),
   ];
 }

@@ -2,26 +2,27 @@ import { findContiguousEnd, floorToDay, type Window } from '../../base/window.ts
 import type { SymbolFacts } from '../format/market.ts';
 
 /**
- * When it was resolved, null where it was not: a moment that lay ahead when the lists were last seen is a plan, unless
- * the outcome came with it.
+ * When the symbol was resolved; null if it was not. A time that was in the future when the lists last named it is only
+ * planned, unless the outcome is known.
  */
 const findResolutionTime = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): number | null =>
   outcome !== null || (resolvedAt ?? Number.POSITIVE_INFINITY) <= lastSeen ? resolvedAt : null;
 
 export interface LifetimeRules {
-  /** How long before its first sight a symbol of unknown opening is expected to have begun, in ms. */
+  /** How long before its first appearance a symbol of unknown opening is expected to have begun, in ms. */
   readonly lookbackMs: number;
 }
 
-/** When it closed, as far as the lists tell: a close that still lay ahead when it turned inactive is a plan. */
+/** When it closed, as far as the lists show. A close after the symbol turned inactive was only planned. */
 const findCloseTime = ({ closesAt, inactiveSince }: SymbolFacts): number | null =>
   closesAt === null || inactiveSince === null ? null : Math.min(closesAt, inactiveSince);
 
 /**
- * A symbol's lifetime: from its opening (unknown: the earliest of its first tick, its first sight less the look back, and
- * the start of its coverage), or from where the service goes back to, as far as that is known; without end while it is
- * active and polled, after that to the last of last listing, close and last tick.
- * @param coverage what is covered of it, in order
+ * Computes a symbol's lifetime. It starts at the opening. If that is unknown, it starts at the earliest of first tick,
+ * first appearance less the lookback, and start of coverage. It does not start before the history that the server
+ * keeps. It has no end while the symbol is active and polled; later it ends at the last of last active listing, close
+ * and last tick.
+ * @param coverage covered windows, sorted
  */
 export function computeLifetime(
   facts: SymbolFacts,
@@ -32,61 +33,61 @@ export function computeLifetime(
   const opened = facts.opensAt ?? Math.min(seenFrom, facts.firstSeen - lookbackMs);
   const from = facts.servedFrom === null ? opened : Math.max(opened, Math.min(seenFrom, facts.servedFrom));
   const resolvedAt = findResolutionTime(facts);
-  // Known by files or backfills alone, it is nobody's to follow: what came of it is all there is to be expected.
+  // A symbol known only from files or backfills is not polled. What was stored of it is all that is expected.
   const isPast = !facts.listed && facts.polledFrom === null && facts.lastTick !== null;
   if (!isPast && facts.inactiveSince === null && resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
-  const signs = [
+  const candidates = [
     resolvedAt,
     facts.lastActive,
     findCloseTime(facts),
     facts.lastTick === null ? null : facts.lastTick + 1,
   ];
-  const to = Math.max(...signs.map((sign) => sign ?? Number.NEGATIVE_INFINITY));
+  const to = Math.max(...candidates.map((candidate) => candidate ?? Number.NEGATIVE_INFINITY));
   return { from, to: Number.isFinite(to) ? Math.max(from, to) : Math.max(from, facts.lastSeen) };
 }
 
 export interface LingerRules extends LifetimeRules {
-  /** How long an inactive symbol that is not resolved is polled on, in ms. */
+  /** How long an inactive, unresolved symbol continues to be polled, in ms. */
   readonly lingerMs: number;
-  /** How far beyond its end a resolved symbol must be covered before it is left alone, in ms. */
+  /** How far beyond its end a resolved symbol must be covered before polling stops, in ms. */
   readonly settleMs: number;
 }
 
-/** Whether a listed symbol is still to be polled at `nowMs`, `cursor` being the contiguous end of its coverage. */
+/** Whether to poll a listed symbol at `nowMs`. `cursor` is the contiguous end of its coverage. */
 export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules: LingerRules): boolean {
   if (facts.suspendedAt !== null || !facts.listed) return false;
   const resolvedAt = findResolutionTime(facts);
   if (facts.inactiveSince === null && resolvedAt === null) return true;
-  // What it did between the last poll and its end is still to be fetched, however long ago that was.
+  // Ticks between the last poll and the end still have to be fetched, however long ago that was.
   const end = Math.max(resolvedAt ?? 0, facts.lastActive ?? 0, findCloseTime(facts) ?? 0);
   if (cursor < end + rules.settleMs) return nowMs < Math.max(end, facts.inactiveSince ?? 0) + rules.lingerMs;
   return resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
 }
 
-/** Whether it may still be to be polled, whatever of it is covered: most that an archive knows never will. */
+/** Whether `isLive` can hold for any coverage. It never does for most symbols of an archive. */
 export const canBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
   isLive(facts, Number.NEGATIVE_INFINITY, nowMs, rules) || isLive(facts, Number.POSITIVE_INFINITY, nowMs, rules);
 
-/** Whether a symbol is one that polls are for: the lists name it as active, or it is among those named by hand. */
-export const isActive = (facts: SymbolFacts, named: ReadonlySet<string> | null): boolean =>
-  named === null
+/** Whether a symbol counts as polled: the lists name it as active, or it is named by hand. */
+export const isActive = (facts: SymbolFacts, namedSymbols: ReadonlySet<string> | null): boolean =>
+  namedSymbols === null
     ? facts.listed && facts.inactiveSince === null && findResolutionTime(facts) === null
-    : named.has(facts.symbol);
+    : namedSymbols.has(facts.symbol);
 
-/** Whether a symbol may be asked for: it is not suspended, or was not asked for since on this UTC day. */
+/** Whether a symbol may be requested: it is not suspended, or it has not been requested on this UTC day. */
 export const isRequestDue = ({ suspendedAt, triedAt }: SymbolFacts, nowMs: number): boolean =>
   suspendedAt === null || triedAt === null || floorToDay(nowMs) !== floorToDay(triedAt);
 
-/** The share of the active symbols that may be suspended before that is no matter of single symbols, 0 to 1. */
+/** Above this share of suspended symbols among the active ones, 0 to 1, a general problem is assumed. */
 const suspendedShareMax = 0.01;
 
-/** Whether so many suspended symbols of all `active` ones, the suspended included, are more than may be. */
+/** Whether too many of the `active` symbols, which include the suspended ones, are suspended. */
 export const hasTooManySuspended = (suspended: number, active: number): boolean =>
   suspended > 0 && suspended > active * suspendedShareMax;
 
 /**
- * The contiguous end of a symbol's coverage, from the start of its lifetime on; that start where nothing covers it.
- * @param known what was ever covered, where some of it was lost: its lifetime begins there all the same
+ * Computes the contiguous end of a symbol's coverage from the start of its lifetime; that start if nothing covers it.
+ * @param known coverage including what was lost since, which still determines the start of the lifetime
  */
 export const computeCursor = (
   facts: SymbolFacts,

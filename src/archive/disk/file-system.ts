@@ -13,42 +13,42 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import { type FileSystemCalls, systemCalls } from './syscalls.ts';
 
-/** Everything the archive does to a file system. What it writes is durable when a call returns, unless said otherwise. */
+/** All file system operations of the archive. Writes are durable when a call returns, unless stated otherwise. */
 export interface Disk {
   read(path: string): Uint8Array;
-  /** Null where there is no such file. */
+  /** Size in bytes; null if there is no such file. */
   size(path: string): number | null;
-  /** Differs once a file at this path is another one, or was written to; null where there is none. */
+  /** Changes when the file at this path is replaced or written; null if there is none. */
   stamp(path: string): string | null;
-  /** A file from its beginning to its end, some hundred kilobytes at a time. */
+  /** Reads a file from start to end, in chunks of some hundred kilobytes. */
   readStream(path: string): AsyncIterable<Uint8Array>;
   isFolder(path: string): boolean;
-  /** A regular file, that is: no folder, device or pipe. */
+  /** Whether it is a regular file, not a folder, device or pipe. */
   isFile(path: string): boolean;
-  /** Names in a folder, sorted; none where it is missing, or no folder. */
+  /** Names in a folder, sorted; empty if it is missing or not a folder. */
   list(path: string): string[];
   isLink(path: string): boolean;
-  /** Creates or replaces a file, whole or piece by piece, and syncs it; not its folder. */
+  /** Creates or replaces a file and syncs it, but not its folder. */
   write(path: string, bytes: Uint8Array | Iterable<Uint8Array>): void;
-  /** The same for pieces that come as they are ready. */
+  /** The same for chunks that arrive asynchronously. */
   writeStream(path: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
-  /** Makes a folder and those above it, each synced into its parent. */
+  /** Makes a folder and its parents, each synced into its parent. */
   makeFolder(path: string): void;
-  /** Makes a folder that need not outlive a crash. */
+  /** Makes a folder that may be lost in a crash. */
   makeVolatileFolder(path: string): void;
-  /** Replaces `to` at once; durable only after `syncFolder` of both folders. */
+  /** Replaces `to` atomically. Durable only after `syncFolder` of both folders. */
   rename(from: string, to: string): void;
   link(from: string, to: string): void;
-  /** The path without symbolic links in it, as far as it is there; absolute. */
+  /** The absolute path with symbolic links resolved, as far as it exists. */
   realPath(path: string): string;
   syncFolder(path: string): void;
-  /** Removes a file or a folder with all that is in it; nothing where it is missing. */
+  /** Removes a file, or a folder with its contents. Does nothing if it is missing. */
   remove(path: string): void;
 }
 
 const readStreamBytes = 512 * 1024;
 
-/** A disk whose every change is one of these calls, in the order in which it is made. */
+/** Creates a disk that makes every change by one of these calls, in order. */
 export function createDisk(calls: FileSystemCalls): Disk {
   const syncFolder = (path: string): void => {
     const folder = calls.openFolder(path);
@@ -61,13 +61,15 @@ export function createDisk(calls: FileSystemCalls): Disk {
   function writeWhole(file: number, piece: Uint8Array): void {
     for (let at = 0; at < piece.length; ) at += calls.write(file, piece.subarray(at));
   }
-  /** An empty one may be what a killed process made and did not sync: nothing is put into one before its name is durable. */
+  /**
+   * An empty folder may be left unsynced by a killed process: its name is always synced before anything is put into it.
+   */
   function syncEmpty(path: string): void {
     if (readdirSync(path).length > 0) return;
     try {
       syncFolder(dirname(path));
     } catch (error) {
-      // Where we may not even look, we have made nothing.
+      // A parent that this user cannot open was not made by this program.
       if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
     }
   }
@@ -80,7 +82,7 @@ export function createDisk(calls: FileSystemCalls): Disk {
     try {
       calls.makeFolder(path);
     } catch (error) {
-      // Another process may have been quicker.
+      // Another process may have made it first.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
       requireLinkTarget(path);
     }
@@ -95,12 +97,12 @@ export function createDisk(calls: FileSystemCalls): Disk {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
   }
-  /** Another process may remove the same at the same time. */
+  /** Another process may remove the same path concurrently. */
   function remove(path: string): void {
-    const found = lstatSync(path, { throwIfNoEntry: false });
-    if (found === undefined) return;
+    const stats = lstatSync(path, { throwIfNoEntry: false });
+    if (stats === undefined) return;
     try {
-      if (found.isDirectory()) {
+      if (stats.isDirectory()) {
         for (const name of readdirSync(path).sort()) remove(join(path, name));
         calls.removeFolder(path);
       } else calls.unlink(path);
@@ -146,8 +148,8 @@ const diskReads: Pick<Disk, DiskReadMethod> = {
   stamp: (path) =>
     explainDiskErrors('look at', path, () => {
       if (statIfExists(path) === undefined) return null;
-      const found = statSync(path, { throwIfNoEntry: false, bigint: true });
-      return found === undefined ? null : `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}`;
+      const stats = statSync(path, { throwIfNoEntry: false, bigint: true });
+      return stats === undefined ? null : `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeNs}`;
     }),
   readStream: (path) => createReadStream(path, { highWaterMark: readStreamBytes }),
   isFolder: (path) => explainDiskErrors('look at', path, () => statIfExists(path)?.isDirectory() ?? false),
@@ -159,7 +161,7 @@ const diskReads: Pick<Disk, DiskReadMethod> = {
   realPath,
 };
 
-/** Undefined also for a link that leads round in a circle: there is nothing. */
+/** Also undefined for a cycle of symbolic links. */
 function statIfExists(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
@@ -169,16 +171,16 @@ function statIfExists(path: string): Stats | undefined {
   }
 }
 
-/** A folder that is there and cannot be looked into is a link to what is not there, a disk that is not mounted perhaps. */
+/** Throws if `path` is a symbolic link to a missing place, for example on a disk that is not mounted. */
 function requireLinkTarget(path: string): void {
   if (statIfExists(path) !== undefined || lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
   throw new OddslakeError(
     exitCodes.unexpected,
-    `${path} is a link to a place that is not there. Put that place back (is its disk mounted?), and run again; nothing that was accepted is lost.`,
+    `${path} is a link to a place that is not there. Restore that place (is its disk mounted?) and run again; no accepted data is lost.`,
   );
 }
 
-/** The machine's own. */
+/** The file system of this machine. */
 export const systemDisk: Disk = createDisk(systemCalls);
 
 function realPath(path: string): string {
@@ -187,28 +189,28 @@ function realPath(path: string): string {
   return join(realPath(dirname(absolute)), basename(absolute));
 }
 
-function explainDiskErrors<T>(doing: string, path: string, work: () => T): T {
+function explainDiskErrors<T>(operation: string, path: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOSPC' || code === 'EDQUOT') {
       throw new DiskFullError(
-        `The disk is full: could not ${doing} ${path}. Free some space and run again; nothing that was accepted is lost.`,
+        `The disk is full: could not ${operation} ${path}. Free some space and run again; no accepted data is lost.`,
         { cause: error },
       );
     }
     if (code === 'EIO') {
       throw new OddslakeError(
         exitCodes.unexpected,
-        `The disk failed: could not ${doing} ${path}. Check the disk and run again; nothing that was accepted is lost.`,
+        `The disk failed: could not ${operation} ${path}. Check the disk and run again; no accepted data is lost.`,
         { cause: error },
       );
     }
     if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
       throw new OddslakeError(
         exitCodes.unexpected,
-        `Not allowed to ${doing} ${path}. Check its owner and permissions.`,
+        `Not allowed to ${operation} ${path}. Check its owner and permissions.`,
         {
           cause: error,
         },
@@ -218,18 +220,21 @@ function explainDiskErrors<T>(doing: string, path: string, work: () => T): T {
   }
 }
 
-/** In hexadecimal, as manifest and SHA256SUMS have it. */
+/** SHA-256 in lowercase hexadecimal, as in the manifest and SHA256SUMS. */
 export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
-// A folder of the archive may be a link to where there is room. Where that is another file system, nothing of the archive
-// can be renamed or linked to it: what was committed has to get there all the same, or no run could ever finish it.
+// A folder of the archive may be a link into another file system. Files cannot be renamed or hard-linked across file
+// systems, so they are copied there; otherwise a committed publish could never finish.
 
-/** Where a file that comes from another file system is made: beside its place, under a name that no reader's glob finds. */
+/**
+ * Path of the temporary copy of a file that comes from another file system. It lies in the target's folder, under a
+ * name that no reader's glob matches.
+ */
 export const toDraftPath = (path: string): string => join(dirname(path), `.${basename(path)}.next`);
 
 /**
- * Puts a file into the place of `to` at once; durable only after `syncFolder` of that folder. Where it has to be copied,
- * `from` stays, for whoever reads it there: it may be done again, any number of times.
+ * Moves a file to `to`, replacing it atomically. Durable only after `syncFolder` of that folder. If the file has to be
+ * copied, `from` stays for its readers. May be repeated.
  */
 export function moveFile(disk: Disk, from: string, to: string): void {
   try {
@@ -240,21 +245,23 @@ export function moveFile(disk: Disk, from: string, to: string): void {
     try {
       disk.write(draft, disk.read(from));
       disk.rename(draft, to);
-    } catch (failed) {
+    } catch (copyError) {
       disk.remove(draft);
-      throw failed;
+      throw copyError;
     }
   }
 }
 
-/** Links a file, or copies it where that cannot be: false then. The copy is synced, its folder is not. */
+/**
+ * Links a file, or copies it if that is not possible, and then returns false. The copy is synced, its folder is not.
+ */
 export function linkOrCopy(disk: Disk, from: string, to: string): boolean {
   if (tryLink(disk, from, to)) return true;
   disk.write(to, disk.read(from));
   return false;
 }
 
-/** False where the two places share no file system, it knows no hard links, or the file has as many as it may. */
+/** Returns false if the paths are on different file systems, hard links are not supported, or the file has too many. */
 export function tryLink(disk: Disk, from: string, to: string): boolean {
   try {
     disk.link(from, to);
@@ -265,7 +272,7 @@ export function tryLink(disk: Disk, from: string, to: string): boolean {
   }
 }
 
-/** Whether a rename or a link failed because it leads from one file system to another. */
+/** Whether a rename or link failed because it crosses file systems. */
 export const isCrossDeviceError = (error: unknown): boolean => toErrorCode(error) === 'EXDEV';
 
 const linkFallbackCodes = new Set(['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK']);
@@ -273,13 +280,15 @@ const linkFallbackCodes = new Set(['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK']);
 const toErrorCode = (error: unknown): string =>
   (((error as Error).cause ?? error) as NodeJS.ErrnoException | undefined)?.code ?? '';
 
-/** Bytes of a file system: those that we may still write, and all of them. */
+/** Bytes of a file system: the bytes that this user may still write, and the total. */
 export interface DiskSpace {
   readonly freeBytes: number;
   readonly totalBytes: number;
 }
 
-/** The file system that a path is on; null where it does not tell, as some network ones. */
+/**
+ * Reads the space of the file system that holds a path; null if it does not report any, as some network file systems.
+ */
 export function readDiskSpace(path: string): DiskSpace | null {
   try {
     const { bavail, blocks, bsize } = statfsSync(path);

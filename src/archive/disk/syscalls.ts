@@ -11,13 +11,13 @@ import {
 } from 'node:fs';
 
 /**
- * The calls by which anything of an archive changes on a disk, one for one those of the operating system. Nothing is
- * durable before `sync` of its file, and no name before `sync` of its folder. What they throw has the system's `code`.
+ * The system calls that change an archive on disk. File contents are durable only after `sync` of the file, a name only
+ * after `sync` of its folder. Errors have the system's `code`.
  */
 export interface FileSystemCalls {
-  /** Creates or empties a file. */
+  /** Creates or truncates a file. */
   create(path: string): number;
-  /** Appends, and tells how many bytes were taken: at least one. */
+  /** Appends and returns the number of bytes written, at least one. */
   write(file: number, bytes: Uint8Array): number;
   openFolder(path: string): number;
   sync(file: number): void;
@@ -26,7 +26,7 @@ export interface FileSystemCalls {
   link(from: string, to: string): void;
   unlink(path: string): void;
   makeFolder(path: string): void;
-  /** Of an empty one. */
+  /** Removes an empty folder. */
   removeFolder(path: string): void;
 }
 

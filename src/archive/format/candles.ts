@@ -1,7 +1,7 @@
 import { dayMs, intersectTwo, type Window } from '../../base/window.ts';
 import { type PartColumns, seek } from './tick-columns.ts';
 
-/** The intervals that the archive publishes candles of, in ms. Each divides a UTC day, so none stands in two days. */
+/** The published candle intervals, in ms. Each divides a UTC day, so no candle spans two days. */
 export const candleIntervals = { '1h': 3_600_000, '1d': dayMs } as const;
 
 export type CandleInterval = keyof typeof candleIntervals;
@@ -22,8 +22,8 @@ export interface CandleColumns {
 }
 
 /**
- * The candles of a part's ticks: one for each interval of `intervalMs` that has ticks, none for another, and nothing is
- * carried over. `coverage` is what of each symbol's time was asked and answered, sorted and disjoint.
+ * Computes the candles of a part's ticks. An interval without ticks has no candle, and no price is carried over.
+ * `coverage` holds the covered windows of each symbol, sorted and disjoint.
  */
 export function computeCandles(
   part: PartColumns,
@@ -57,37 +57,40 @@ export function computeCandles(
 }
 
 /**
- * The candles of a longer interval from those of a shorter one that divides it: the same as of the ticks themselves, a
- * thousandth of the work.
+ * Computes the candles of a longer interval from those of a shorter one that divides it. The result equals that of
+ * computeCandles, at a thousandth of the work.
  */
 export function aggregateCandles(
-  fine: CandleColumns,
+  shorter: CandleColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalMs: number,
 ): CandleColumns {
-  const { offsets, ends } = findIntervals(fine, intervalMs);
+  const { offsets, ends } = findIntervals(shorter, intervalMs);
   const { ticks, ...out } = allocateCandles(ends.length);
   let from = 0;
   for (let row = 0; row < ends.length; row++) {
     const end = ends[row]!;
-    out.t[row] = floorToInterval(fine.t[from]!, intervalMs);
-    out.open[row] = fine.open[from]!;
-    out.high[row] = fine.high[from]!;
-    out.low[row] = fine.low[from]!;
-    out.close[row] = fine.close[end - 1]!;
+    out.t[row] = floorToInterval(shorter.t[from]!, intervalMs);
+    out.open[row] = shorter.open[from]!;
+    out.high[row] = shorter.high[from]!;
+    out.low[row] = shorter.low[from]!;
+    out.close[row] = shorter.close[end - 1]!;
     for (let i = from; i < end; i++) {
-      if (fine.high[i]! > out.high[row]!) out.high[row] = fine.high[i]!;
-      if (fine.low[i]! < out.low[row]!) out.low[row] = fine.low[i]!;
-      ticks[row]! += fine.ticks[i]!;
+      if (shorter.high[i]! > out.high[row]!) out.high[row] = shorter.high[i]!;
+      if (shorter.low[i]! < out.low[row]!) out.low[row] = shorter.low[i]!;
+      ticks[row]! += shorter.ticks[i]!;
     }
     from = end;
   }
-  for (const [s, symbol] of fine.symbols.entries())
+  for (const [s, symbol] of shorter.symbols.entries())
     fillCovered(out, offsets[s]!, offsets[s + 1]!, coverage.get(symbol) ?? [], intervalMs);
-  return { symbols: fine.symbols, offsets, ...out, ticks };
+  return { symbols: shorter.symbols, offsets, ...out, ticks };
 }
 
-/** The candles of several intervals, in their order: of the ticks for the shortest, of its candles for those it divides. */
+/**
+ * Computes the candles of several intervals, in their order. The shortest is computed from the ticks; its multiples are
+ * aggregated from it.
+ */
 export function computeAllCandles(
   part: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
@@ -95,14 +98,14 @@ export function computeAllCandles(
 ): CandleColumns[] {
   const shortest = Math.min(...intervalsMs);
   if (intervalsMs.length === 0) return [];
-  const fine = computeCandles(part, coverage, shortest);
+  const shorter = computeCandles(part, coverage, shortest);
   return intervalsMs.map((ms) => {
-    if (ms === shortest) return fine;
-    return ms % shortest === 0 ? aggregateCandles(fine, coverage, ms) : computeCandles(part, coverage, ms);
+    if (ms === shortest) return shorter;
+    return ms % shortest === 0 ? aggregateCandles(shorter, coverage, ms) : computeCandles(part, coverage, ms);
   });
 }
 
-/** Columns of so many candles, all zero. */
+/** Allocates the columns of `length` candles, all zero. */
 function allocateCandles(length: number): Omit<CandleColumns, 'symbols' | 'offsets'> {
   const doubles = (): Float64Array => new Float64Array(length);
   const prices = { open: doubles(), high: doubles(), low: doubles(), close: doubles() };
@@ -111,7 +114,7 @@ function allocateCandles(length: number): Omit<CandleColumns, 'symbols' | 'offse
 
 const floorToInterval = (t: number, intervalMs: number): number => Math.floor(t / intervalMs) * intervalMs;
 
-/** Where each symbol's candles begin, and before which row of what is given each candle ends. */
+/** Finds the offset of each symbol's first candle, and for each candle the input row after its last. */
 function findIntervals(
   part: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
   intervalMs: number,
@@ -129,7 +132,7 @@ function findIntervals(
   return { offsets, ends };
 }
 
-/** One pass over one symbol's candles and windows, both in order of time. Whole milliseconds add up exactly. */
+/** Makes one pass over a symbol's candles and windows, both sorted by time. Sums of whole milliseconds are exact. */
 function fillCovered(
   out: { readonly t: Float64Array; readonly covered: Float64Array },
   from: number,
@@ -143,29 +146,29 @@ function fillCovered(
     while (next < windows.length && windows[next]!.to <= interval.from) next++;
     let ms = 0;
     for (let w = next; w < windows.length && windows[w]!.from < interval.to; w++) {
-      const shared = intersectTwo(interval, windows[w]!);
-      ms += shared.to - shared.from;
+      const overlap = intersectTwo(interval, windows[w]!);
+      ms += overlap.to - overlap.from;
     }
     out.covered[row] = ms / intervalMs;
   }
 }
 
-/** Candles of several lots of symbols, each lot's symbols after those of the one before. */
-export function concatCandles(lots: readonly CandleColumns[]): CandleColumns {
-  if (lots.length === 1) return lots[0]!;
-  const rows = lots.reduce((sum, { t }) => sum + t.length, 0);
-  const symbols = lots.flatMap((lot) => lot.symbols);
+/** Concatenates candles. The symbols of each element come after those of the element before. */
+export function concatCandles(parts: readonly CandleColumns[]): CandleColumns {
+  if (parts.length === 1) return parts[0]!;
+  const rows = parts.reduce((sum, { t }) => sum + t.length, 0);
+  const symbols = parts.flatMap((part) => part.symbols);
   const offsets = new Float64Array(symbols.length + 1);
   const doubles = (): Float64Array => new Float64Array(rows);
   const out = { t: doubles(), open: doubles(), high: doubles(), low: doubles(), close: doubles(), covered: doubles() };
   const ticks = new Int32Array(rows);
   let row = 0;
   let symbol = 0;
-  for (const lot of lots) {
-    for (const name of Object.keys(out) as (keyof typeof out)[]) out[name].set(lot[name], row);
-    ticks.set(lot.ticks, row);
-    for (let i = 0; i < lot.symbols.length; i++) offsets[++symbol] = row + lot.offsets[i + 1]!;
-    row += lot.t.length;
+  for (const part of parts) {
+    for (const name of Object.keys(out) as (keyof typeof out)[]) out[name].set(part[name], row);
+    ticks.set(part.ticks, row);
+    for (let i = 0; i < part.symbols.length; i++) offsets[++symbol] = row + part.offsets[i + 1]!;
+    row += part.t.length;
   }
   return { symbols, offsets, ...out, ticks };
 }

@@ -12,8 +12,8 @@ import {
 import type { Origin } from '../../contract/raw-page.ts';
 
 /**
- * Why a window counts as covered: the response stated the ends at which it was cut, a second request agreed with the
- * first, the user declared it, or nothing speaks against it.
+ * Why a window counts as covered: the response stated the ends of its window, a second request confirmed the first, the
+ * user declared it, or it is only inferred.
  */
 export const evidenceKinds = ['stated', 'confirmed', 'declared', 'inferred'] as const;
 export type Evidence = (typeof evidenceKinds)[number];
@@ -31,7 +31,10 @@ export const isProven = ({ evidence }: { readonly evidence: Evidence }): boolean
 const hasSameEvidence = (a: CoveredWindow, b: CoveredWindow): boolean =>
   a.origin === b.origin && a.evidence === b.evidence;
 
-/** Proven windows come before inferred ones, then the later response; the rest only makes the order total. */
+/**
+ * Proven windows come before inferred ones, then later responses before earlier ones. The last line only makes the
+ * order total.
+ */
 function takesPrecedence(a: CoveredWindow, b: CoveredWindow): boolean {
   if (isProven(a) !== isProven(b)) return isProven(a);
   if (a.fetchedAt !== b.fetchedAt) return a.fetchedAt > b.fetchedAt;
@@ -39,15 +42,16 @@ function takesPrecedence(a: CoveredWindow, b: CoveredWindow): boolean {
 }
 
 /**
- * Lays windows over each other, one window for each moment, as coverage is published: a proven window before an inferred
- * one, and of two that are alike the later response. The result is sorted and disjoint; neighbours of one response are
- * joined. The input may be in any order; an upstream that names many gaps may produce many windows.
+ * Overlays windows so that each moment has one, as coverage is published. A proven window wins over an inferred one;
+ * otherwise the later response wins. The result is sorted and disjoint, and adjacent windows of one response are
+ * joined. The input may be in any order. An upstream that states many gaps can produce many windows, so this avoids a
+ * quadratic scan.
  */
 export function overlayCoverage(windows: readonly CoveredWindow[]): CoveredWindow[] {
   const latestFirst = joinResponses(windows).sort((a, b) => (takesPrecedence(a, b) ? -1 : 1));
   const out: CoveredWindow[] = [];
   for (const next of latestFirst) {
-    // What later answers leave of it goes between them.
+    // Insert the remainder of this window between those that take precedence.
     let { from } = next;
     for (let at = findFirstEndingAfter(out, from); from < next.to; at++) {
       const to = Math.min(next.to, out[at]?.from ?? next.to);
@@ -58,45 +62,45 @@ export function overlayCoverage(windows: readonly CoveredWindow[]): CoveredWindo
   return out;
 }
 
-/** Of sorted, disjoint stretches the index of the first that ends after a moment; by bisection. */
+/** Finds the index of the first of sorted, disjoint windows that ends after `t`, by binary search. */
 function findFirstEndingAfter(sorted: readonly Window[], t: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]!.to <= t) low = middle + 1;
-    else high = middle;
+    const mid = (low + high) >> 1;
+    if (sorted[mid]!.to <= t) low = mid + 1;
+    else high = mid;
   }
   return low;
 }
 
 /**
- * The same in two layers, as the state keeps it: the proven windows, and the inferred ones. One window for each moment
- * would lose knowledge: a proven window that was answered before its day had settled must not hide the later inferred
- * answer, which settles it provisionally. An inferred moment is dropped only if a proven window answered it as late.
- * Sorted by start; windows overlap only across the two layers.
+ * Overlays windows in two layers, as the state stores them: proven windows and inferred ones. With one window for each
+ * moment, a proven window fetched before its day settled would hide a later inferred response, which settles it
+ * provisionally. An inferred window is dropped only where a proven window was fetched no earlier. The result is sorted
+ * by start; windows overlap only across the layers.
  */
 export function overlayLayers(windows: readonly CoveredWindow[]): CoveredWindow[] {
   const proven = overlayCoverage(windows.filter(isProven));
   const inferred = overlayCoverage(windows.filter((w) => !isProven(w)));
   if (inferred.length === 0 || proven.length === 0) return proven.length === 0 ? inferred : proven;
-  const left: CoveredWindow[] = [];
+  const remainder: CoveredWindow[] = [];
   for (const w of inferred) {
     let { from } = w;
     for (let at = findFirstEndingAfter(proven, from); at < proven.length && proven[at]!.from < w.to; at++) {
-      const over = proven[at]!;
-      if (over.fetchedAt < w.fetchedAt) continue;
-      if (from < over.from) left.push({ ...w, from, to: over.from });
-      from = Math.max(from, over.to);
+      const overlapping = proven[at]!;
+      if (overlapping.fetchedAt < w.fetchedAt) continue;
+      if (from < overlapping.from) remainder.push({ ...w, from, to: overlapping.from });
+      from = Math.max(from, overlapping.to);
     }
-    if (from < w.to) left.push({ ...w, from });
+    if (from < w.to) remainder.push({ ...w, from });
   }
-  return [...proven, ...left].sort(compareLayered);
+  return [...proven, ...remainder].sort(compareLayered);
 }
 
 const compareLayered = (a: CoveredWindow, b: CoveredWindow): number =>
   a.from - b.from || Number(isProven(b)) - Number(isProven(a));
 
-/** Lays new windows over layers that `overlayLayers` made; looks only at what they touch. */
+/** Overlays new windows on layers from `overlayLayers`. Reads only the windows that the new ones touch. */
 export function overlayLayersOnto(sorted: readonly CoveredWindow[], added: readonly CoveredWindow[]): CoveredWindow[] {
   const fresh = added.filter((w) => !isEmpty(w));
   if (fresh.length === 0) return [...sorted];
@@ -107,41 +111,41 @@ export function overlayLayersOnto(sorted: readonly CoveredWindow[], added: reado
   return [...sorted.filter(isFar), ...overlayLayers([...near, ...fresh])].sort(compareLayered);
 }
 
-/** Joins the windows of each response: a long window comes cut by days. */
+/** Joins the windows of each response; long windows are stored split by day. */
 function joinResponses(windows: readonly CoveredWindow[]): CoveredWindow[] {
   const byResponse = Map.groupBy(windows, ({ origin, fetchedAt, evidence }) => `${fetchedAt} ${origin} ${evidence}`);
-  return [...byResponse.values()].flatMap((pieces) => {
-    const { origin, fetchedAt, evidence } = pieces[0]!;
-    return union(pieces).map((w) => ({ ...w, fetchedAt, origin, evidence }));
+  return [...byResponse.values()].flatMap((responseWindows) => {
+    const { origin, fetchedAt, evidence } = responseWindows[0]!;
+    return union(responseWindows).map((w) => ({ ...w, fetchedAt, origin, evidence }));
   });
 }
 
-/** Takes windows out of coverage. */
+/** Removes windows from coverage. */
 export const withdrawCoverage = (windows: readonly CoveredWindow[], withdrawn: readonly Window[]): CoveredWindow[] =>
   withdrawn.length === 0
     ? [...windows]
-    : windows.flatMap((covered) => subtract([covered], withdrawn).map((left) => ({ ...covered, ...left })));
+    : windows.flatMap((covered) => subtract([covered], withdrawn).map((remainder) => ({ ...covered, ...remainder })));
 
-/** What of a stretch lies outside of `taken`. */
-export function subtractWindow(piece: CoveredWindow, taken: Window): CoveredWindow[] {
-  if (isEmpty(intersectTwo(piece, taken))) return [piece];
-  const left = { ...piece, to: taken.from };
-  const right = { ...piece, from: taken.to };
-  return [left, right].filter((w) => !isEmpty(w));
+/** Returns the parts of `piece` outside `removed`. */
+export function subtractWindow(piece: CoveredWindow, removed: Window): CoveredWindow[] {
+  if (isEmpty(intersectTwo(piece, removed))) return [piece];
+  const remainder = { ...piece, to: removed.from };
+  const right = { ...piece, from: removed.to };
+  return [remainder, right].filter((w) => !isEmpty(w));
 }
 
 /**
- * As published: adjoining windows of one origin and evidence become one, with the earliest `fetchedAt`, so that nothing
- * claims to have been answered later than it was. Never joins over midnight.
+ * Joins adjacent windows of one origin and evidence, as they are published. `fetchedAt` is the earliest of them, so
+ * that no window claims a later fetch than it had. Windows are never joined across midnight.
  */
 export const joinForPublishing = (sorted: readonly CoveredWindow[]): CoveredWindow[] =>
   joinNeighbors(sorted, (a, b) => hasSameEvidence(a, b) && floorToDay(a.from) === floorToDay(b.from), Math.min);
 
 /**
- * Joins neighbours of one origin and evidence that are final and end before `fetchedBeforeMs`, so that what is kept of a symbol
- * does not grow with every night. `fetchedAt` is the latest: the whole was answered `settleMs` after its end, as each
- * piece was. Inferred windows among them are dropped if a final proven window holds them: they settle nothing more.
- * Takes and returns the layers of `overlayLayers`.
+ * Joins adjacent windows of one origin and evidence that are final and end by `beforeMs`, so that the stored coverage
+ * of a symbol does not grow every night. `fetchedAt` is the latest: every piece was fetched at least `settleMs` after
+ * its end, so the joined window was too. An inferred window inside a final proven one is dropped, since it adds
+ * nothing. Takes and returns the layers of `overlayLayers`.
  */
 export function joinFinalWindows(
   sorted: readonly CoveredWindow[],
@@ -155,8 +159,8 @@ export function joinFinalWindows(
   const inferred = sorted.filter((w) => !isProven(w));
   if (inferred.length === 0 || proven.length === 0) return proven.length === 0 ? joined(inferred) : proven;
   const final = proven.filter(isFinal);
-  const left = joined(inferred.filter((w) => !isFinal(w) || !covers(final, w)));
-  return [...proven, ...left].sort(compareLayered);
+  const remainder = joined(inferred.filter((w) => !isFinal(w) || !covers(final, w)));
+  return [...proven, ...remainder].sort(compareLayered);
 }
 
 function joinNeighbors(
@@ -174,16 +178,19 @@ function joinNeighbors(
   return out;
 }
 
-/** The final part: what was answered at least `settleMs` after it. Of windows in any order, in one layer or two. */
+/**
+ * Computes the final part of each window: the part fetched at least `settleMs` after it ended. Windows may be in any
+ * order, in one layer or two.
+ */
 export function computeSettledWindows(windows: readonly CoveredWindow[], settleMs: number): Window[] {
   return windows.map((s) => ({ from: s.from, to: Math.min(s.to, s.fetchedAt - settleMs) })).filter((w) => !isEmpty(w));
 }
 
-/** A window whose coverage was taken back because its ticks were damaged; it lies within one UTC day. */
+/** A window whose coverage was withdrawn because its ticks were damaged. It lies within one UTC day. */
 export interface LostWindow extends Window {
   readonly dataset: string;
   readonly symbol: string;
-  /** How many ticks were published in it while it was whole. */
+  /** Published ticks in the window before the loss. */
   readonly ticks: number;
 }
 
@@ -192,55 +199,58 @@ export const compareLostWindows = (a: LostWindow, b: LostWindow): number =>
   compareUtf8(a.dataset, b.dataset) || compareUtf8(a.symbol, b.symbol) || a.from - b.from;
 
 export interface LossAssessment {
-  /** What may be claimed of the answers: they keep their order, cut around what stays lost. */
+  /** Coverage of the responses without the windows that stay lost, in the order of the responses. */
   readonly covered: readonly CoveredWindow[];
   readonly restored: readonly LostWindow[];
-  /** Those that were answered wholly, and with fewer ticks than were once had. */
+  /** Windows that were fetched completely, with fewer ticks than were published before. */
   readonly stillLost: readonly LostWindow[];
 }
 
 /**
- * Judges answers that came for a symbol with lost windows. A window is had again where they cover it wholly and at
- * least as many ticks are in it as once were; of any other, nothing is claimed: an upstream that has thinned its past
- * would make a quiet day of it. Nothing here depends on how the answers are cut, or in which order they came.
- * @param count how many ticks are in a window once these answers are merged
+ * Decides which lost windows new responses restore. A window is restored if the responses cover it completely and it
+ * holds at least as many ticks as before the loss. No coverage is recorded for any other lost window: if the upstream
+ * has thinned its history, the day would wrongly look quiet. The result does not depend on how the responses are split
+ * or ordered.
+ * @param count the number of ticks in a window after these responses are merged
  */
 export function assessLostWindows(
-  answers: readonly CoveredWindow[],
+  responses: readonly CoveredWindow[],
   lost: readonly LostWindow[],
   count: (window: Window) => number,
 ): LossAssessment {
   const restored: LostWindow[] = [];
-  const lacking: LostWindow[] = [];
-  let claimed = [...answers];
+  const stillLost: LostWindow[] = [];
+  let covered = [...responses];
   for (const window of lost) {
-    const whole = covers(answers, window);
-    if (whole && count(window) >= window.ticks) {
+    const isCovered = covers(responses, window);
+    if (isCovered && count(window) >= window.ticks) {
       restored.push(window);
       continue;
     }
-    if (whole) lacking.push(window);
-    claimed = claimed.flatMap((answer) => subtractWindow(answer, window));
+    if (isCovered) stillLost.push(window);
+    covered = covered.flatMap((response) => subtractWindow(response, window));
   }
-  return { covered: claimed, restored, stillLost: lacking };
+  return { covered, restored, stillLost };
 }
 
-/** Windows of one symbol cut where lost ones begin and end; `loss` is the lost window that a piece lies in. */
+/**
+ * Splits the windows of one symbol where lost windows begin and end. `loss` is the lost window that contains a piece.
+ */
 export function splitAtLostWindows<L extends Window>(
   windows: readonly Window[],
   lost: readonly L[],
 ): (Window & { readonly loss: L | null })[] {
   const rest = subtract(windows, lost).map((w) => ({ ...w, loss: null }));
-  const pieces = lost.flatMap((loss) => intersect(windows, [loss]).map((w) => ({ ...w, loss })));
-  return [...rest, ...pieces].sort((a, b) => a.from - b.from);
+  const responseWindows = lost.flatMap((loss) => intersect(windows, [loss]).map((w) => ({ ...w, loss })));
+  return [...rest, ...responseWindows].sort((a, b) => a.from - b.from);
 }
 
-/** A window of one symbol's ticks that somebody accepted as a gap; times are epoch milliseconds. */
+/** A window of one symbol's ticks that a user accepted as a gap. Times are epoch milliseconds. */
 export interface AcceptedWindow extends Window {
   readonly symbol: string;
-  /** Why, in the words of whoever accepted it. */
+  /** The reason that the user gave. */
   readonly reason: string;
   readonly acceptedAt: number;
-  /** When a run ended with 4 because of it; null while none did. */
+  /** When a run first ended with exit code 4 because of it; null before. */
   readonly reportedAt: number | null;
 }

@@ -1,5 +1,5 @@
 import type { CandleInterval } from './candles.ts';
-/** Parquet types of the archive. `timestamp` is milliseconds, UTC; `strings` a list of strings. */
+/** Parquet types in the archive. `timestamp` is milliseconds, UTC; `strings` is a list of strings. */
 export type ColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
 
 export interface Column {
@@ -7,7 +7,7 @@ export interface Column {
   readonly type: ColumnType;
   readonly nullable: boolean;
   readonly meaning: string;
-  /** The value in files of an older format, which lack the column. */
+  /** The value for files of an older format, which do not have the column. */
   readonly absent?: string;
 }
 
@@ -25,7 +25,7 @@ const defineCandleColumns = (interval: string): readonly Column[] => [
   column('covered', 'double', `share of the ${interval} that coverage holds`),
 ];
 
-/** Every dataset that is published, with its columns in the order of the file (CONTRACT, section 3). */
+/** Every published dataset, with its columns in file order (CONTRACT, section 3). */
 export const datasets = {
   ticks: [
     column('symbol', 'string', 'market ticker at its venue'),
@@ -102,14 +102,14 @@ export const datasets = {
   ],
 } as const satisfies Record<string, readonly Column[]>;
 
-/** The columns of coverage that are read: `grain_ms` is never set, and a column with nulls takes the slow decoder. */
+/** The columns of coverage that are read. `grain_ms` is never set, and a column with nulls needs the slow decoder. */
 export const readCoverageColumns: readonly Column[] = datasets.coverage.filter(({ name }) => name !== 'grain_ms');
 
 export type DatasetName = keyof typeof datasets;
 
 export const datasetNames = Object.keys(datasets) as DatasetName[];
 
-/** Where the candles of an interval are. */
+/** The dataset that holds the candles of each interval. */
 export const candleDatasets = {
   '1h': 'candles_1h',
   '1d': 'candles_1d',

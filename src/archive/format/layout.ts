@@ -3,7 +3,7 @@ import { formatDay } from '../../base/time.ts';
 import type { Disk } from '../disk/file-system.ts';
 import type { DatasetName } from './datasets.ts';
 
-/** Where things are, all below one root; published paths are relative to it, with forward slashes. */
+/** Paths of an archive, all below one root. Published paths are relative to it, with forward slashes. */
 export interface ArchiveLayout {
   readonly root: string;
   readonly manifestPath: string;
@@ -12,7 +12,7 @@ export interface ArchiveLayout {
   readonly lockPath: string;
 }
 
-/** Where everything of the archive at `root` is; absolute where that is. */
+/** Builds the paths of the archive at `root`. They are absolute if `root` is. */
 export function createLayout(root: string): ArchiveLayout {
   const hidden = join(root, '.oddslake');
   return {
@@ -30,15 +30,15 @@ export const toDayPath = (dataset: DatasetName, day: number, part: number): stri
 
 export const symbolsPath = 'symbols/part-00.parquet';
 
-/** Where damaged rows of the journal are kept, that the publish of this generation met. */
+/** The file that keeps the damaged journal rows found by the publish of this generation. */
 export const toDamagedJournalPath = (generation: number, id: string): string =>
   `.oddslake/quarantine/journal-${String(generation).padStart(6, '0')}-${id.slice(0, 8)}.ndjson`;
 
-/** Where a generation's publish put what it set aside; relative to the root. */
+/** The quarantine file of a generation, relative to the root. */
 export const toQuarantinePath = (generation: number): string =>
   `.oddslake/quarantine/generation-${String(generation).padStart(6, '0')}.ndjson.gz`;
 
-/** What the quarantine has of each generation, below the archive's root, oldest first; older versions did not compress it. */
+/** Lists the quarantine files, relative to the root, oldest generation first. Older versions did not compress them. */
 export const listQuarantineFiles = ({ disk, layout }: { disk: Disk; layout: ArchiveLayout }): string[] =>
   disk
     .list(join(layout.privateFolder, 'quarantine'))

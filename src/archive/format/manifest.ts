@@ -5,8 +5,8 @@ import type { AcceptedWindow, LostWindow } from './coverage.ts';
 import { type DatasetName, datasetNames } from './datasets.ts';
 
 /**
- * The version of the archive's layout that this program writes: 2 added order books, candles and views.sql, 3 the
- * evidence of coverage and the states of days.
+ * The archive format that this program writes. Format 2 added order books, candles and views.sql; format 3 added the
+ * evidence of coverage and day states.
  */
 export const formatVersion = 3;
 
@@ -14,30 +14,30 @@ export const formatVersion = 3;
 export interface PublishedFile {
   /** Relative to the archive's root, with forward slashes. */
   readonly path: string;
-  /** UTC day, or null where the dataset has no days. */
+  /** UTC day; null for a dataset without days. */
   readonly date: string | null;
   readonly rows: number;
   readonly bytes: number;
   readonly sha256: string;
   readonly t_min: number | null;
   readonly t_max: number | null;
-  /** How many symbols it holds. */
+  /** The number of symbols in the file. */
   readonly symbols: number;
   /** The generation that wrote it. */
   readonly generation: number;
 }
 
-/** Rows and bytes of files together. */
+/** Sums the rows and bytes of files. */
 export function sumFileTotals(files: readonly Pick<PublishedFile, 'rows' | 'bytes'>[]): {
   rows: number;
   bytes: number;
 } {
-  const add = (of: (file: Pick<PublishedFile, 'rows' | 'bytes'>) => number): number =>
-    files.reduce((sum, file) => sum + of(file), 0);
+  const add = (getValue: (file: Pick<PublishedFile, 'rows' | 'bytes'>) => number): number =>
+    files.reduce((sum, file) => sum + getValue(file), 0);
   return { rows: add((file) => file.rows), bytes: add((file) => file.bytes) };
 }
 
-/** manifest.json: what is published, one generation. */
+/** manifest.json: the published files of one generation. */
 export interface Manifest {
   readonly format_version: number;
   readonly generation: number;
@@ -45,48 +45,54 @@ export interface Manifest {
   readonly writer: string;
   readonly upstream: string;
   readonly parts: number;
-  /** sha256 of the manifest before this one; null for the first. */
+  /** SHA-256 of the previous manifest; null for the first. */
   readonly previous_sha256: string | null;
-  /** Up to where every live symbol is covered by proven windows, epoch ms; null where no symbol is live. */
+  /** Every live symbol is covered by proven windows up to here, epoch ms; null if no symbol is live. */
   readonly watermark: number | null;
-  /** The same with inferred windows. */
+  /** The same, with inferred windows. */
   readonly reached: number | null;
-  /** Since when every published byte has been hashed, or written; null where some never were, absent in older manifests. */
+  /**
+   * Every published byte was hashed or written at or after this time, epoch ms; null if some were never hashed, absent
+   * in older manifests.
+   */
   readonly verified_through?: number | null;
-  /** The ID of the commit that wrote it; absent from what older versions wrote. */
+  /** ID of the commit that wrote it; absent in manifests of older versions. */
   readonly commit_id?: string;
   readonly days: Readonly<Record<string, DayState>>;
-  /** How whole the generation is, as it was judged when it was published; absent from what older versions wrote. */
+  /** Completeness of the generation when it was published; absent in manifests of older versions. */
   readonly verdict?: CompletenessCounts;
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
-  /** Windows whose ticks were published once and were lost, so that a state filled from here knows; absent where none is. */
+  /** Windows whose published ticks were lost, so that a rebuilt state knows them; absent if there are none. */
   readonly lost?: readonly LostWindow[];
-  /** Gaps that somebody accepted, so that a state filled from here knows; absent where none is. */
+  /** Accepted gaps, so that a rebuilt state knows them; absent if there are none. */
   readonly accepted?: readonly AcceptedGap[];
-  /** Files that a repair had to take out, nothing of them being left, for copies that follow; absent where none was. */
+  /**
+   * Files that a repair removed because nothing in them could be saved, so that copies remove them too; absent if there
+   * are none.
+   */
   readonly removed?: readonly RemovedFile[];
 }
 
-/** A window of a symbol's ticks that somebody accepted as a gap, and why. */
+/** A window of a symbol's ticks that a user accepted as a gap, with the reason. */
 export interface AcceptedGap extends Window {
   readonly symbol: string;
   readonly reason: string;
   readonly accepted_at: number;
 }
 
-/** A path that was published and is no more, and the first generation without it. */
+/** A path that is no longer published, and the first generation without it. */
 export interface RemovedFile {
   readonly path: string;
   readonly generation: number;
 }
 
-/** What a manifest says of lost windows: nothing where there are none. */
+/** Lost windows as the manifest stores them; no member if there are none. */
 export const toManifestLost = (lost: readonly LostWindow[]): Pick<Manifest, 'lost'> =>
   lost.length === 0
     ? {}
     : { lost: lost.map(({ dataset, symbol, from, to, ticks }) => ({ dataset, symbol, from, to, ticks })) };
 
-/** What a manifest says of accepted gaps: nothing where there are none. */
+/** Accepted gaps as the manifest stores them; no member if there are none. */
 export const toManifestAccepted = (accepted: readonly AcceptedWindow[]): Pick<Manifest, 'accepted'> =>
   accepted.length === 0
     ? {}
@@ -100,7 +106,7 @@ export const toManifestAccepted = (accepted: readonly AcceptedWindow[]): Pick<Ma
         })),
       };
 
-/** Generation 0: what an archive is before its first publish. */
+/** Generation 0: an archive before its first publish. */
 export const createEmptyManifest = (writer: string, upstream: string, parts: number): Manifest => ({
   format_version: formatVersion,
   generation: 0,
@@ -118,22 +124,25 @@ export const createEmptyManifest = (writer: string, upstream: string, parts: num
 const createEmptyDatasets = (): Manifest['datasets'] =>
   Object.fromEntries(datasetNames.map((name) => [name, { files: [] }])) as unknown as Manifest['datasets'];
 
-/** The text of a manifest.json: what is hashed and compared is this, to the byte. */
+/** Formats manifest.json. Hashes and comparisons are of these exact bytes. */
 export const formatManifest = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 1)}\n`;
 
-/** Reads manifest.json; `path` is for the error. A newer format is refused before anything else is believed. */
+/**
+ * Parses manifest.json. `path` appears in errors. A newer format is rejected before anything else is read.
+ * @throws OddslakeError if the text is not a manifest, UsageError if its format is newer
+ */
 export function parseManifest(text: string, path: string): Manifest {
   let parsed: Partial<Manifest>;
   try {
     parsed = JSON.parse(text) as Partial<Manifest>;
   } catch (error) {
-    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not JSON. Run oddslake verify --repair.`, {
+    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: not valid JSON. Run oddslake verify --repair.`, {
       cause: error,
     });
   }
   if (typeof parsed?.format_version === 'number' && parsed.format_version > formatVersion) {
     throw new UsageError(
-      `${path} was written by a newer oddslake (format ${parsed.format_version}, this one knows ${formatVersion}). Upgrade oddslake.`,
+      `${path} was written by a newer oddslake (format ${parsed.format_version}, this version supports up to ${formatVersion}). Upgrade oddslake.`,
     );
   }
   const { generation, upstream, parts, datasets } = parsed ?? {};
@@ -141,16 +150,16 @@ export function parseManifest(text: string, path: string): Manifest {
   if (!isComplete || !datasets || !Object.values(datasets).every(isFileListing)) {
     throw new OddslakeError(
       exitCodes.damaged,
-      `${path} is damaged: it is not a manifest. Run oddslake verify --repair.`,
+      `${path} is damaged: not a valid manifest. Run oddslake verify --repair.`,
     );
   }
-  // An older format lacks the datasets that came later, and evidence.
+  // Older formats do not have the newer datasets, nor evidence.
   const days = Object.fromEntries(Object.entries(parsed.days ?? {}).map(([day, state]) => [day, parseDayState(state)]));
   const { watermark = null, reached = watermark } = parsed;
   return { ...(parsed as Manifest), reached, days, datasets: { ...createEmptyDatasets(), ...datasets } };
 }
 
-/** The state of a day as a manifest has it; what an older format called complete rests on inferred windows. */
+/** Parses the state of a day. A complete day of an older format rests on inferred windows. */
 function parseDayState(day: DayState | LegacyDayState): DayState {
   if (!('complete' in day)) return day;
   const { complete, ...rest } = day;
@@ -158,12 +167,12 @@ function parseDayState(day: DayState | LegacyDayState): DayState {
   return { state, ...rest, exceptions: 0 };
 }
 
-/** A day of formats 1 and 2. */
+/** A day in formats 1 and 2. */
 interface LegacyDayState extends Omit<DayState, 'state' | 'exceptions'> {
   readonly complete: boolean;
 }
 
-/** Whether it is a list of files that can be looked for. */
+/** Whether a dataset has a valid list of files. */
 function isFileListing(dataset: unknown): boolean {
   const { files } = (dataset ?? {}) as { files?: unknown };
   if (!Array.isArray(files)) return false;
@@ -175,11 +184,11 @@ function isFileListing(dataset: unknown): boolean {
 export const listManifestFiles = (manifest: Manifest): PublishedFile[] =>
   Object.values(manifest.datasets).flatMap((dataset) => [...dataset.files]);
 
-/** What the manifest says of a file, by its path from the root; undefined where it lists none there. */
+/** Finds a published file by its path from the root. */
 export const findManifestFile = (manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined =>
   manifest.datasets[dataset]?.files.find((file) => file.path === path);
 
-/** SHA256SUMS, as `sha256sum -c` reads it. */
+/** SHA256SUMS, in the format of `sha256sum -c`. */
 export const formatChecksums = (manifest: Manifest): string =>
   listManifestFiles(manifest)
     .map((file) => `${file.sha256}  ${file.path}\n`)

@@ -1,9 +1,9 @@
-/** One market under one of its symbols, as a poll of the lists showed it. Times are epoch milliseconds. */
+/** One market under one of its symbols, as observed in a poll of the market lists. Times are epoch milliseconds. */
 export interface MarketFacts {
   readonly canonicalId: string;
   readonly symbol: string;
   readonly source: string | null;
-  /** The views that named it, sorted. */
+  /** The market lists that name it, sorted. */
   readonly views: readonly string[];
   readonly category: string | null;
   readonly confidence: number | null;
@@ -14,17 +14,17 @@ export interface MarketFacts {
   readonly resolvedAt: number | null;
   /** 1, 0, or between. */
   readonly outcome: number | null;
-  /** JSON of every field of the record that has no column. */
+  /** JSON of the record's fields without a column. */
   readonly extra: string | null;
 }
 
-/** A row of the markets dataset: a state of a market and the span of one day's polls that showed it. */
+/** A row of the markets dataset: one state of a market, and the first and last poll of a day that showed it. */
 export interface MarketRow extends MarketFacts {
   readonly firstSeen: number;
   readonly lastSeen: number;
 }
 
-/** A change in one of these begins a new row; the rest follows the latest poll. */
+/** A change in one of these fields starts a new row. The other fields follow the latest poll. */
 const hasSameState = (a: MarketFacts, b: MarketFacts): boolean =>
   a.source === b.source &&
   a.category === b.category &&
@@ -37,8 +37,8 @@ const hasSameState = (a: MarketFacts, b: MarketFacts): boolean =>
 const toMarketKey = (m: MarketFacts): string => JSON.stringify([m.canonicalId, m.symbol]);
 
 /**
- * Lays polls of one day over that day's rows; polls in order of time. A market that one poll names twice under one
- * key counts once, the later record winning.
+ * Merges the polls of one day, sorted by time, into the rows of that day. If a poll lists a market twice under one key,
+ * the later record wins.
  */
 export function mergeMarkets(
   rows: readonly MarketRow[],
@@ -59,18 +59,18 @@ export function mergeMarkets(
   return [...byKey.values()].flat();
 }
 
-/** Lays one observation over a market's rows, which are sorted and disjoint; neighbours never share a state. */
+/** Merges one observation into a market's rows, which are sorted and disjoint. Adjacent rows never share a state. */
 function addObservation(list: readonly MarketRow[], facts: MarketFacts, observedAt: number): MarketRow[] {
   const fresh = { ...facts, firstSeen: observedAt, lastSeen: observedAt };
-  // Polls of two processes may be published out of order: each goes to the row that was valid at its time.
+  // Polls of two processes can be published out of order. Each belongs to the row that was valid at its time.
   const at = list.findLastIndex((row) => row.firstSeen <= observedAt);
   const row = list[at];
   if (row !== undefined && hasSameState(row, facts)) {
     return observedAt <= row.lastSeen ? [...list] : list.with(at, { ...fresh, firstSeen: row.firstSeen });
   }
-  const around = row === undefined ? [fresh] : splitMarketRow(row, fresh);
+  const replacement = row === undefined ? [fresh] : splitMarketRow(row, fresh);
   const out: MarketRow[] = [];
-  for (const next of [...list.slice(0, Math.max(at, 0)), ...around, ...list.slice(at + 1)]) {
+  for (const next of [...list.slice(0, Math.max(at, 0)), ...replacement, ...list.slice(at + 1)]) {
     const last = out.at(-1);
     if (last !== undefined && hasSameState(last, next)) out[out.length - 1] = { ...next, firstSeen: last.firstSeen };
     else out.push(next);
@@ -78,7 +78,10 @@ function addObservation(list: readonly MarketRow[], facts: MarketFacts, observed
   return out;
 }
 
-/** A row that another state turns up in the midst of: of the polls that showed it, only the ends are known. */
+/**
+ * Splits a row where a poll shows another state inside it. Of the polls that showed the row, only the first and last
+ * are known.
+ */
 function splitMarketRow(row: MarketRow, fresh: MarketRow): MarketRow[] {
   const at = fresh.firstSeen;
   const before = { ...row, lastSeen: row.lastSeen < at ? row.lastSeen : row.firstSeen };
@@ -86,7 +89,7 @@ function splitMarketRow(row: MarketRow, fresh: MarketRow): MarketRow[] {
   return [...(row.firstSeen < at ? [before] : []), fresh, ...(row.lastSeen > at ? [after] : [])];
 }
 
-/** What is known of a symbol, over all polls. Times are epoch milliseconds. */
+/** What the archive knows of a symbol, over all polls. Times are epoch milliseconds. */
 export interface SymbolFacts {
   readonly symbol: string;
   readonly canonicalId: string | null;
@@ -100,29 +103,29 @@ export interface SymbolFacts {
   readonly outcome: number | null;
   readonly firstSeen: number;
   readonly lastSeen: number;
-  /** The last poll that showed it active; null where none did. */
+  /** The last poll that listed it as active; null if none did. */
   readonly lastActive: number | null;
-  /** When it was first seen inactive, or missing from a complete list; null while it is neither. */
+  /** When it was first seen inactive or missing from a complete list; null while neither is so. */
   readonly inactiveSince: number | null;
-  /** True where market lists name it, or named it. */
+  /** Whether a market list names it, or has named it. */
   readonly listed: boolean;
-  /** Start of the first window that a poll asked for; null before. */
+  /** Start of the first polled window; null before the first poll. */
   readonly polledFrom: number | null;
-  /** Where the service starts that said that it goes back no further; null where none said so. */
+  /** Start of the history that the server says it keeps; null if it has not said so. */
   readonly servedFrom: number | null;
   readonly firstTick: number | null;
   readonly lastTick: number | null;
   /** Published ticks. */
   readonly ticks: number;
-  /** Since when the service says that it does not know it; null where it said so never, or has answered since. */
+  /** Since when the server has reported it as unknown; null if never, or if it has responded since. */
   readonly unknownSince: number | null;
-  /** Since when it is suspended; null where it is not. */
+  /** Since when it has been suspended; null if it is not. */
   readonly suspendedAt: number | null;
-  /** When it was last asked for in vain while it was suspended; null to ask at once. */
+  /** When it was last requested while suspended; null if it may be requested at once. */
   readonly triedAt: number | null;
 }
 
-/** A symbol that is named by hand and nothing else is known of. */
+/** Creates the facts of a symbol that is named by hand and otherwise unknown. */
 export const createUnknownSymbol = (symbol: string, nowMs: number): SymbolFacts => ({
   symbol,
   canonicalId: null,

@@ -1,12 +1,12 @@
 import type { TickColumns } from '../../base/ticks.ts';
 import { seek } from './tick-columns.ts';
 
-/** Ticks of one symbol from several sources in one set of columns; `source[i]` says whose tick i is. */
+/** Ticks of one symbol from several sources in one set of columns. `source[i]` is the source of tick i. */
 export interface SourcedTicks extends TickColumns {
   readonly source: Uint32Array;
 }
 
-/** Room for ticks that have to step aside while two runs are merged: made when it is needed, and used again. */
+/** Reusable buffer for the ticks that are moved while two runs are merged. It grows on demand. */
 export interface MergeScratch {
   ticks: SourcedTicks;
 }
@@ -14,20 +14,20 @@ export interface MergeScratch {
 export const createMergeScratch = (): MergeScratch => ({ ticks: allocateTicks(0) });
 
 /**
- * Puts ticks in order of time, in place; ties keep their order. They are merged run by run, as they came: whoever is
- * sorted already is only looked at, and of pages that overlap only the overlap is moved.
+ * Sorts ticks by time, in place and stable. Input that is already sorted is only scanned. Of overlapping pages, only
+ * the overlap is moved.
  *
- * This is a natural merge sort, runs merged pairwise, bottom-up (D. E. Knuth, The Art of Computer Programming, vol. 3,
- * 5.2.4), with the ends that are in place left out, as in T. Peters' timsort.
+ * This is a natural merge sort: runs are merged pairwise, bottom-up (D. E. Knuth, The Art of Computer Programming, vol.
+ * 3, 5.2.4). Ends already in place are left out, as in T. Peters' timsort.
  */
-export function sortTicksInPlace(ticks: SourcedTicks, aside: MergeScratch): void {
+export function sortTicksInPlace(ticks: SourcedTicks, scratch: MergeScratch): void {
   if (isSorted(ticks.t)) return;
   let starts = findRuns(ticks);
   while (starts.length > 2) {
     const next: number[] = [];
     let i = 0;
     for (; i + 2 < starts.length; i += 2) {
-      mergeRuns(ticks, starts[i]!, starts[i + 1]!, starts[i + 2]!, aside);
+      mergeRuns(ticks, starts[i]!, starts[i + 1]!, starts[i + 2]!, scratch);
       next.push(starts[i]!);
     }
     for (; i < starts.length; i++) next.push(starts[i]!);
@@ -40,7 +40,7 @@ export function isSorted(t: Float64Array): boolean {
   return true;
 }
 
-/** Where each run that does not fall begins, and the end; runs that fall from tick to tick are turned round first. */
+/** Finds the start of each non-decreasing run, and the end of the last. Strictly decreasing runs are reversed first. */
 function findRuns(ticks: SourcedTicks): number[] {
   const { t } = ticks;
   const starts: number[] = [];
@@ -57,57 +57,57 @@ function findRuns(ticks: SourcedTicks): number[] {
   return starts;
 }
 
-/** Merges `from` to `middle` with `middle` to `end`, each sorted. */
-function mergeRuns(ticks: SourcedTicks, from: number, middle: number, end: number, aside: MergeScratch): void {
+/** Merges the sorted runs [from, middle) and [middle, end). */
+function mergeRuns(ticks: SourcedTicks, from: number, middle: number, end: number, scratch: MergeScratch): void {
   const { t, p, source } = ticks;
   if (t[middle - 1]! <= t[middle]!) return;
   const first = findFirstAfter(t, from, middle, t[middle]!);
   const last = seek(t, middle, end, t[middle - 1]!);
   const length = middle - first;
-  if (aside.ticks.t.length < length) aside.ticks = allocateTicks(2 * length);
-  const left = aside.ticks;
+  if (scratch.ticks.t.length < length) scratch.ticks = allocateTicks(2 * length);
+  const left = scratch.ticks;
   copyTicks(ticks, first, middle, left, 0);
-  let into = first;
+  let target = first;
   let l = 0;
-  for (let r = middle; r < last; into++) {
-    // The left run never ends first: its last tick is after all of these.
+  for (let r = middle; r < last; target++) {
+    // The left run never ends first: its last tick is later than every tick in this range.
     if (left.t[l]! <= t[r]!) {
-      t[into] = left.t[l]!;
-      p[into] = left.p[l]!;
-      source[into] = left.source[l++]!;
+      t[target] = left.t[l]!;
+      p[target] = left.p[l]!;
+      source[target] = left.source[l++]!;
     } else {
-      t[into] = t[r]!;
-      p[into] = p[r]!;
-      source[into] = source[r++]!;
+      t[target] = t[r]!;
+      p[target] = p[r]!;
+      source[target] = source[r++]!;
     }
   }
-  copyTicks(left, l, length, ticks, into);
+  copyTicks(left, l, length, ticks, target);
 }
 
-/** Below this many a loop is done before a view of them is made. */
+/** Below this length a loop is faster than a subarray view. */
 const viewMin = 32;
 
-function copyTicks(of: SourcedTicks, from: number, to: number, into: SourcedTicks, at: number): void {
+function copyTicks(source: SourcedTicks, from: number, to: number, target: SourcedTicks, at: number): void {
   if (to - from >= viewMin) {
-    into.t.set(of.t.subarray(from, to), at);
-    into.p.set(of.p.subarray(from, to), at);
-    into.source.set(of.source.subarray(from, to), at);
+    target.t.set(source.t.subarray(from, to), at);
+    target.p.set(source.p.subarray(from, to), at);
+    target.source.set(source.source.subarray(from, to), at);
     return;
   }
   for (let i = from, k = at; i < to; i++, k++) {
-    into.t[k] = of.t[i]!;
-    into.p[k] = of.p[i]!;
-    into.source[k] = of.source[i]!;
+    target.t[k] = source.t[i]!;
+    target.p[k] = source.p[i]!;
+    target.source[k] = source.source[i]!;
   }
 }
 
-/** The first index from `from` to `to` of sorted values that is after `moment`; `to` where none is. */
-function findFirstAfter(sorted: Float64Array, from: number, to: number, moment: number): number {
+/** Finds the first index in [from, to) whose value is greater than `time`; `to` if there is none. */
+function findFirstAfter(sorted: Float64Array, from: number, to: number, time: number): number {
   let low = from;
   let high = to;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sorted[middle]! <= moment) low = middle + 1;
+    if (sorted[middle]! <= time) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -12,41 +12,41 @@ import { type Conflict, emptyPart, type PartColumns, type RunTally, seek, type T
 
 export interface MergedPart {
   readonly columns: PartColumns;
-  /** False where the columns are the old ones, row for row. */
+  /** False if the columns equal the old ones, row for row. */
   readonly isChanged: boolean;
   readonly conflicts: readonly Conflict[];
-  /** Standings that the published keys have now and had not before: of all of them that lie in a window. */
+  /** Precedence windows that changed. Each gives the precedence of every published key inside it. */
   readonly precedence: readonly PrecedenceWindow[];
   readonly tallies: ReadonlyMap<string, RunTally>;
   /** Rows added, by symbol. */
   readonly added: ReadonlyMap<string, number>;
 }
 
-/** Room for columns, made when it is needed; new one has to be cleared, and had from the system page by page. */
+/** Reusable output buffers. They grow on demand; reuse avoids zeroing and page faults for every part. */
 export interface MergeBuffers {
   t: Float64Array;
   p: Float64Array;
 }
 
 /**
- * Merges new chunks into a part. Pure: the same observations give the same columns in whatever order and grouping
- * they come. `accepted` counts the rows added, `conflicts` the ticks whose key is held at another price.
- * @param room where the columns are made, if their room is to be used again: they hold until it is handed over once more
+ * Merges new chunks into a part. Pure: the same observations give the same columns, in any order and grouping. In the
+ * tallies, `accepted` counts the rows added and `conflicts` the ticks whose key has another price.
+ * @param buffers buffers for the output columns, which stay valid until the buffers are passed in again
  */
 export function mergePart(
   old: PartColumns,
   chunks: readonly TickChunk[],
   known: KnownPrecedence,
-  room: MergeBuffers = { t: emptyPart.t, p: emptyPart.p },
+  buffers: MergeBuffers = { t: emptyPart.t, p: emptyPart.p },
 ): MergedPart {
   const bySymbol = groupChunksBySymbol(chunks);
-  const brought = [...bySymbol.keys()].sort(compareUtf8);
+  const newSymbols = [...bySymbol.keys()].sort(compareUtf8);
   const capacity = old.t.length + chunks.reduce((sum, c) => sum + c.t.length, 0);
-  if (room.t.length < capacity) room.t = new Float64Array(capacity);
-  if (room.p.length < capacity) room.p = new Float64Array(capacity);
+  if (buffers.t.length < capacity) buffers.t = new Float64Array(capacity);
+  if (buffers.p.length < capacity) buffers.p = new Float64Array(capacity);
   const out: MergeOutput = {
-    t: room.t,
-    p: room.p,
+    t: buffers.t,
+    p: buffers.p,
     length: 0,
     source: new Uint32Array(0),
     scratch: createMergeScratch(),
@@ -57,37 +57,37 @@ export function mergePart(
     knownPrecedence: known,
   };
   const symbols: string[] = [];
-  const offsets = new Float64Array(old.symbols.length + brought.length + 1);
+  const offsets = new Float64Array(old.symbols.length + newSymbols.length + 1);
   const added = new Map<string, number>();
   let s = 0;
-  /** Up to here the old rows are dealt with: symbols that nothing came for are copied together. */
-  let done = old.offsets[0]!;
-  /** Enters the old symbols before `end` as they are. */
-  const keep = (end: number): void => {
-    const from = done;
-    // What is copied lands this much further on than it lay.
+  /** Old rows before this one are processed. Runs of symbols without new ticks are copied together. */
+  let copiedTo = old.offsets[0]!;
+  /** Copies the old symbols before index `end` unchanged. */
+  const copyUnchanged = (end: number): void => {
+    const from = copiedTo;
+    // Offset between the old and the new position of the copied rows.
     const shift = out.length - from;
     for (; s < end; s++) {
       symbols.push(old.symbols[s]!);
-      done = old.offsets[s + 1]!;
-      offsets[symbols.length] = done + shift;
+      copiedTo = old.offsets[s + 1]!;
+      offsets[symbols.length] = copiedTo + shift;
     }
-    copyRows(out, old, from, done);
+    copyRows(out, old, from, copiedTo);
   };
-  for (const symbol of brought) {
+  for (const symbol of newSymbols) {
     let at = s;
     while (at < old.symbols.length && compareUtf8(old.symbols[at]!, symbol) < 0) at++;
-    keep(at);
+    copyUnchanged(at);
     if (old.symbols[s] === symbol) s++;
-    const [from, to] = [done, old.offsets[s]!];
+    const [from, to] = [copiedTo, old.offsets[s]!];
     const before = out.length;
     mergeSymbol(out, symbol, old, from, to, bySymbol.get(symbol)!);
-    done = to;
+    copiedTo = to;
     symbols.push(symbol);
     offsets[symbols.length] = out.length;
     added.set(symbol, out.length - before - (to - from));
   }
-  keep(old.symbols.length);
+  copyUnchanged(old.symbols.length);
   return {
     columns: {
       symbols,
@@ -103,7 +103,7 @@ export function mergePart(
   };
 }
 
-/** Those with ticks, in the order they came. */
+/** Groups the chunks that hold ticks, in their order. */
 function groupChunksBySymbol(chunks: readonly TickChunk[]): Map<string, TickChunk[]> {
   const bySymbol = new Map<string, TickChunk[]>();
   for (const chunk of chunks) {
@@ -116,10 +116,10 @@ function groupChunksBySymbol(chunks: readonly TickChunk[]): Map<string, TickChun
 }
 
 /**
- * Merges the chunks of one symbol, at least one and each with ticks, with its old rows `from` to `to`.
+ * Merges the chunks of one symbol with its old rows `from` to `to`. There is at least one chunk, and each holds ticks.
  *
- * What nobody contests is taken in whole runs. Ticks are put in order where they will be, behind room for the old rows:
- * no row is ever written that is yet to be read, and where nothing was there before, none is moved.
+ * Keys without a conflict are appended in runs. New ticks are sorted inside the output buffer, after space for the old
+ * rows, so that no unread row is overwritten. If there are no old rows, no tick moves.
  */
 export function mergeSymbol(
   out: MergeOutput,
@@ -131,43 +131,43 @@ export function mergeSymbol(
 ): void {
   const fresh = gatherTicks(out, symbol, chunks, out.length + to - from);
   const { t } = fresh;
-  const stretches = out.knownPrecedence.getWindows(symbol);
+  const knownWindows = out.knownPrecedence.getWindows(symbol);
   let s = 0;
-  let o = from;
+  let oldRow = from;
   out.precedence.begin(symbol);
   for (let i = 0; i < t.length; ) {
     const time = t[i]!;
-    const kept = o;
-    o = seek(old.t, o, to, time);
-    if (o > kept) {
+    const copyFrom = oldRow;
+    oldRow = seek(old.t, oldRow, to, time);
+    if (oldRow > copyFrom) {
       out.precedence.pause();
-      copyRows(out, old, kept, o);
+      copyRows(out, old, copyFrom, oldRow);
     }
-    while (s < stretches.length && stretches[s]!.to <= time) s++;
-    const next = stretches[s];
-    const around = next !== undefined && next.from <= time ? next : undefined;
-    /** Up to here `around` holds. */
-    const edge = around?.to ?? next?.from ?? Number.POSITIVE_INFINITY;
-    const held = o < to ? old.t[o]! : Number.POSITIVE_INFINITY;
-    const isHeld = held === time;
+    while (s < knownWindows.length && knownWindows[s]!.to <= time) s++;
+    const next = knownWindows[s];
+    const knownWindow = next !== undefined && next.from <= time ? next : undefined;
+    /** The end of `knownWindow`, or the start of the next window. */
+    const windowEnd = knownWindow?.to ?? next?.from ?? Number.POSITIVE_INFINITY;
+    const oldTime = oldRow < to ? old.t[oldRow]! : Number.POSITIVE_INFINITY;
+    const isHeld = oldTime === time;
     const run = isHeld
-      ? appendDuplicateRun(out, fresh, i, edge, old, o, to, around)
-      : appendNewRun(out, fresh, i, Math.min(held, edge), around);
+      ? appendDuplicateRun(out, fresh, i, windowEnd, old, oldRow, to, knownWindow)
+      : appendNewRun(out, fresh, i, Math.min(oldTime, windowEnd), knownWindow);
     if (run > 0) {
       i += run;
-      if (isHeld) o += run;
+      if (isHeld) oldRow += run;
       continue;
     }
     let end = i + 1;
     while (end < t.length && t[end] === time) end++;
-    resolveKey(out, fresh, i, end, old, isHeld ? o++ : -1, around);
+    resolveKey(out, fresh, i, end, old, isHeld ? oldRow++ : -1, knownWindow);
     i = end;
   }
   out.precedence.pause();
-  copyRows(out, old, o, to);
+  copyRows(out, old, oldRow, to);
 }
 
-/** Copies old rows behind those that are there. */
+/** Appends rows of the old part to the output. */
 export function copyRows(out: MergeOutput, old: PartColumns, from: number, to: number): void {
   if (to - from < viewMin) {
     for (let i = from, k = out.length; i < to; i++, k++) {
@@ -181,7 +181,7 @@ export function copyRows(out: MergeOutput, old: PartColumns, from: number, to: n
   out.length += to - from;
 }
 
-/** Below this many rows a loop is done before a view of them is made. */
+/** Below this length a loop is faster than a subarray view. */
 const viewMin = 32;
 
 function gatherTicks(out: MergeOutput, symbol: string, chunks: readonly TickChunk[], start: number): FreshTicks {
@@ -197,7 +197,7 @@ function gatherTicks(out: MergeOutput, symbol: string, chunks: readonly TickChun
     const end = at + chunk.t.length;
     t.set(chunk.t, at);
     source.fill(index, at, end);
-    // -0 is 0: the one price that is not kept to the bit.
+    // -0 becomes 0, the only price that is not kept bit for bit.
     for (let i = 0; at < end; i++, at++) p[at] = chunk.p[i]! + 0;
   }
   const ticks = { t, p, source };
@@ -206,22 +206,23 @@ function gatherTicks(out: MergeOutput, symbol: string, chunks: readonly TickChun
 }
 
 /**
- * Takes the new keys from tick `i` on that are before `limit` and of which one chunk brought one tick each; returns how many.
- * `around`: the stretch of known standing that holds all of them.
+ * Appends new keys from tick `i` on that are before `limit` and have exactly one tick, all of one chunk. Returns their
+ * number.
+ * `knownWindow` is the known precedence window that contains them all.
  */
 function appendNewRun(
   out: MergeOutput,
   fresh: FreshTicks,
   i: number,
   limit: number,
-  around: PrecedenceWindow | undefined,
+  knownWindow: PrecedenceWindow | undefined,
 ): number {
   const end = findRunEnd(fresh, i, limit);
   if (end === i) return 0;
   const { t, source, chunks, tallies, start } = fresh;
   const chunk = chunks[source[i]!]!;
   tallies[source[i]!]!.accepted += end - i;
-  out.precedence.recordRun(t[i]!, t[end - 1]!, chunk, !hasSamePrecedence(around, chunk));
+  out.precedence.recordRun(t[i]!, t[end - 1]!, chunk, !hasSamePrecedence(knownWindow, chunk));
   if (out.length < start + i) {
     out.t.copyWithin(out.length, start + i, start + end);
     out.p.copyWithin(out.length, start + i, start + end);
@@ -231,23 +232,23 @@ function appendNewRun(
   return end - i;
 }
 
-/** Where the run of keys from tick `i` ends that are before `limit`, and of which one chunk brought one tick each. */
+/** Finds the end of the run from tick `i` of keys before `limit` that have exactly one tick, all of one chunk. */
 function findRunEnd({ t, source }: SourcedTicks, i: number, limit: number): number {
-  const whose = source[i]!;
+  const chunkIndex = source[i]!;
   const last = t.length - 1;
   let time = t[i]!;
   let k = i;
   for (; k < last; k++) {
     const next = t[k + 1]!;
-    if (time >= limit || next === time || source[k] !== whose) return k;
+    if (time >= limit || next === time || source[k] !== chunkIndex) return k;
     time = next;
   }
-  return time < limit && source[k] === whose ? k + 1 : k;
+  return time < limit && source[k] === chunkIndex ? k + 1 : k;
 }
 
 /**
- * Takes the keys from tick `i` on that are the old rows from `o` on again, price and all, are before `limit`, and of which
- * one chunk brought one tick each; returns how many. None where no stretch holds them.
+ * Appends keys from tick `i` on that repeat the old rows from `oldRow` on with the same price, are before `limit`, and
+ * have exactly one tick, all of one chunk. Returns their number: 0 if no precedence window contains them.
  */
 function appendDuplicateRun(
   out: MergeOutput,
@@ -255,27 +256,28 @@ function appendDuplicateRun(
   i: number,
   limit: number,
   old: PartColumns,
-  o: number,
+  oldRow: number,
   to: number,
-  around: PrecedenceWindow | undefined,
+  knownWindow: PrecedenceWindow | undefined,
 ): number {
   const { t, p, source, chunks, tallies } = fresh;
-  const whose = source[i]!;
-  const chunk = chunks[whose]!;
-  // Where no stretch says it, each key's standing is looked up by itself.
-  if (around === undefined) return 0;
-  const most = Math.min(t.length - i, to - o);
+  const chunkIndex = source[i]!;
+  const chunk = chunks[chunkIndex]!;
+  // Without a precedence window, the precedence of each key is looked up on its own.
+  if (knownWindow === undefined) return 0;
+  const lengthMax = Math.min(t.length - i, to - oldRow);
   let n = 0;
-  for (; n < most; n++) {
+  for (; n < lengthMax; n++) {
     const time = t[i + n]!;
-    if (time !== old.t[o + n] || p[i + n] !== old.p[o + n] || time >= limit || source[i + n] !== whose) break;
+    if (time !== old.t[oldRow + n] || p[i + n] !== old.p[oldRow + n] || time >= limit || source[i + n] !== chunkIndex)
+      break;
     if (i + n + 1 < t.length && t[i + n + 1] === time) break;
   }
   if (n === 0) return 0;
-  tallies[whose]!.duplicates += n;
-  const winner = hasPrecedence(chunk, 0, around, 0) ? chunk : around;
-  out.precedence.recordRun(t[i]!, t[i + n - 1]!, winner, !hasSamePrecedence(around, winner));
-  copyRows(out, old, o, o + n);
+  tallies[chunkIndex]!.duplicates += n;
+  const winner = hasPrecedence(chunk, 0, knownWindow, 0) ? chunk : knownWindow;
+  out.precedence.recordRun(t[i]!, t[i + n - 1]!, winner, !hasSamePrecedence(knownWindow, winner));
+  copyRows(out, old, oldRow, oldRow + n);
   return n;
 }
 
@@ -288,13 +290,13 @@ function getRunTally(tallies: Map<string, RunTally>, runId: string): RunTally {
   return tally;
 }
 
-/** What a merge has made so far, and what it works with. */
+/** Output and working state of a merge. */
 export interface MergeOutput {
-  /** Have room for all old rows and all that came. Rows up to `length` are final. */
+  /** Large enough for all old and new rows. Rows before `length` are final. */
   readonly t: Float64Array;
   readonly p: Float64Array;
   length: number;
-  /** Room for whose each of a symbol's ticks are; grows with them. */
+  /** Buffer for the chunk index of each of a symbol's ticks. It grows on demand. */
   source: Uint32Array;
   readonly scratch: MergeScratch;
   isChanged: boolean;
@@ -304,19 +306,19 @@ export interface MergeOutput {
   readonly knownPrecedence: KnownPrecedence;
 }
 
-/** What came of one symbol, in order of time. `source` counts in `chunks`. */
+/** The new ticks of one symbol, sorted by time. `source` is an index into `chunks`. */
 export interface FreshTicks extends SourcedTicks {
   readonly symbol: string;
   readonly chunks: readonly TickChunk[];
-  /** Of each chunk, its run's. */
+  /** The tally of each chunk's run. */
   readonly tallies: readonly RunTally[];
-  /** Where its first tick lies in the output. */
+  /** Index of its first tick in the output. */
   readonly start: number;
 }
 
 /**
- * Decides one key between the published price, if any, and the observations i to end. `heldAt`: the old row of the key, or
- * -1. `around`: the stretch of known standing that holds its moment.
+ * Decides one key between the published price, if any, and the observations i to end. `heldAt` is the old row of the
+ * key, or -1. `knownWindow` is the known precedence window that contains its time.
  */
 export function resolveKey(
   out: MergeOutput,
@@ -325,7 +327,7 @@ export function resolveKey(
   end: number,
   old: PartColumns,
   heldAt: number,
-  around: PrecedenceWindow | undefined,
+  knownWindow: PrecedenceWindow | undefined,
 ): void {
   const { symbol, p, source, chunks, tallies } = fresh;
   const time = fresh.t[i]!;
@@ -334,7 +336,7 @@ export function resolveKey(
   const before = isHeld ? old.p[heldAt]! : p[i]!;
   let differs = false;
   for (let k = i; k < end; k++) if (p[k] !== before) differs = true;
-  let winner: Precedence = isHeld ? (around ?? out.knownPrecedence.inferPrecedence(symbol, time)) : first;
+  let winner: Precedence = isHeld ? (knownWindow ?? out.knownPrecedence.inferPrecedence(symbol, time)) : first;
   let price = before;
   for (let k = i; k < end; k++) {
     const chunk = chunks[source[k]!]!;
@@ -342,7 +344,8 @@ export function resolveKey(
     winner = chunk;
     price = p[k]!;
   }
-  // The first observation is the accepted one, whichever price wins: so the counts do not depend on what is published together.
+  // The first observation is the accepted one, whichever price wins, so that counts do not depend on what is published
+  // together.
   let accepted = isHeld;
   for (let k = i; k < end; k++) {
     const tally = tallies[source[k]!]!;
@@ -354,38 +357,38 @@ export function resolveKey(
     }
   }
   if (differs) recordConflicts(out, fresh, i, end, isHeld ? before : undefined, winner, price);
-  // Of a published price that nothing is known of there is nothing to remember.
-  if (Number.isFinite(winner.observedAt)) out.precedence.record(time, winner, !hasSamePrecedence(around, winner));
+  // Without a known observation time there is no precedence to store.
+  if (Number.isFinite(winner.observedAt)) out.precedence.record(time, winner, !hasSamePrecedence(knownWindow, winner));
   else out.precedence.pause();
   if (!isHeld || price !== before) out.isChanged = true;
   out.t[out.length] = time;
   out.p[out.length++] = price;
 }
 
-/** Whether an observation wins over another one of its key. */
+/** Whether observation `a` wins over observation `b` of the same key. */
 export const hasPrecedence = (a: Precedence, aPrice: number, b: Precedence, bPrice: number): boolean =>
   a.rank !== b.rank ? a.rank > b.rank : a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : aPrice > bPrice;
 
-/** Names the prices of one key that lost, each (price, moment) once. */
+/** Records the losing prices of one key, each (price, time) once. */
 function recordConflicts(
   out: MergeOutput,
   { symbol, t, p, source, chunks }: FreshTicks,
   i: number,
   end: number,
-  held: number | undefined,
+  oldTime: number | undefined,
   { observedAt }: Precedence,
-  kept: number,
+  keptPrice: number,
 ): void {
-  const named = new Set<string>();
+  const seen = new Set<string>();
   const add = (dropped: number, seenAt: number): void => {
     const name = `${seenAt} ${dropped}`;
-    if (dropped === kept || named.has(name)) return;
-    named.add(name);
-    out.conflicts.push({ symbol, t: t[i]!, kept, dropped, seenAt });
+    if (dropped === keptPrice || seen.has(name)) return;
+    seen.add(name);
+    out.conflicts.push({ symbol, t: t[i]!, kept: keptPrice, dropped, seenAt });
   };
   for (let k = i; k < end; k++) {
     const seenAt = chunks[source[k]!]!.observedAt;
-    add(p[k]!, held === undefined ? Math.max(seenAt, observedAt) : seenAt);
+    add(p[k]!, oldTime === undefined ? Math.max(seenAt, observedAt) : seenAt);
   }
-  if (held !== undefined) add(held, observedAt);
+  if (oldTime !== undefined) add(oldTime, observedAt);
 }

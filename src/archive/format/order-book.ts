@@ -3,13 +3,13 @@ import type { Window } from '../../base/window.ts';
 import type { Origin } from '../../contract/raw-page.ts';
 import type { Evidence } from './coverage.ts';
 
-/** Levels of one side of an order book, best first; columns of equal length. */
+/** Levels of one side of an order book, best first, as columns of equal length. */
 export interface BookSide {
   readonly prices: Float64Array;
   readonly quantities: Float64Array;
 }
 
-/** The order book of a symbol at one moment, `t` in epoch milliseconds; empty where neither side has a level. */
+/** The order book of a symbol at time `t`, epoch milliseconds. It is empty if neither side has a level. */
 export interface OrderBookSnapshot {
   readonly t: number;
   readonly bids: BookSide;
@@ -22,14 +22,14 @@ export interface PriceLevel {
 }
 
 /**
- * Levels in any order as a side: best price first, the greater quantity first among those of one price. Levels of one
- * price are kept apart: a venue that lists single orders is not summed up, and no order of adding can show.
+ * Builds a side from levels in any order: best price first, and at one price the greater quantity first. Levels at one
+ * price are not summed, because a venue may list single orders and a sum would depend on the order of addition.
  */
 export function toBookSide(levels: readonly PriceLevel[], best: 'highest' | 'lowest'): BookSide {
   const sign = best === 'highest' ? -1 : 1;
   const sorted = [...levels].sort((a, b) => sign * (a.price - b.price) || b.quantity - a.quantity);
   return {
-    // -0 is 0, as in ticks.
+    // -0 becomes 0, as in ticks.
     prices: Float64Array.from(sorted, ({ price }) => price + 0),
     quantities: Float64Array.from(sorted, ({ quantity }) => quantity + 0),
   };
@@ -37,7 +37,7 @@ export function toBookSide(levels: readonly PriceLevel[], best: 'highest' | 'low
 
 export const countLevels = ({ bids, asks }: OrderBookSnapshot): number => bids.prices.length + asks.prices.length;
 
-/** Orders snapshots of one moment by what is in them; 0 where they are the same. */
+/** Orders snapshots of one moment by their content; 0 if they are equal. */
 export function compareSnapshots(a: OrderBookSnapshot, b: OrderBookSnapshot): number {
   return (
     compareColumns(a.bids.prices, b.bids.prices) ||
@@ -53,15 +53,15 @@ function compareColumns(a: Float64Array, b: Float64Array): number {
   return a.length - b.length;
 }
 
-/** A snapshot and when it was observed, epoch ms: when its answer was generated. */
+/** A snapshot with its observation time, epoch ms: when the response was generated. */
 export interface ObservedSnapshot extends OrderBookSnapshot {
   readonly symbol: string;
   readonly observedAt: number;
 }
 
 /**
- * Order books of many symbols, one row a level: symbol i holds rows offsets[i] to offsets[i + 1], sorted by t, side
- * (asks first, as the words sort) and level. Symbols in UTF-8 order.
+ * Order books of many symbols, one row per level. Symbol i holds rows offsets[i] to offsets[i + 1], sorted by t, side
+ * (ask before bid) and level. Symbols are in UTF-8 order.
  */
 export interface BookColumns {
   readonly symbols: readonly string[];
@@ -69,7 +69,7 @@ export interface BookColumns {
   readonly t: Float64Array;
   /** 0 for an ask, 1 for a bid. */
   readonly side: Uint8Array;
-  /** From 0; -1 in the one row of an empty book, whose price is NaN and quantity 0. */
+  /** Starts at 0. -1 in the only row of an empty book, which has price NaN and quantity 0. */
   readonly level: Int32Array;
   readonly price: Float64Array;
   readonly quantity: Float64Array;
@@ -89,10 +89,12 @@ const allocateBookColumns = (symbols: readonly string[], rows: number): BookColu
 
 export const emptyBooks: BookColumns = allocateBookColumns([], 0);
 
-/** When the published snapshot of a symbol's moment was observed, epoch ms; undefined where that is not known. */
+/**
+ * Returns when the published snapshot of a symbol at time `t` was observed, epoch ms; undefined if that is not known.
+ */
 export type BookObservedAtLookup = (symbol: string, t: number) => number | undefined;
 
-/** A published snapshot and when it was observed, epoch ms. */
+/** A published snapshot's key and observation time, epoch ms. */
 export interface BookObservation {
   readonly symbol: string;
   readonly t: number;
@@ -102,14 +104,14 @@ export interface BookObservation {
 export interface MergedBooks {
   readonly columns: BookColumns;
   readonly isChanged: boolean;
-  /** Of each snapshot that came, the one of its moment that is in the columns now. */
+  /** For each new snapshot's moment, the snapshot that is now in the columns. */
   readonly observed: readonly BookObservation[];
 }
 
 /**
- * Merges new snapshots into a part. Of the snapshots of one moment, new or published, the later observed wins, then what is
- * in them decides, so that their order and grouping do not matter; a published one of which it is not known when it was
- * observed is replaced.
+ * Merges new snapshots into a part. Of several snapshots of one moment, new or published, the one observed later wins;
+ * content breaks ties, so the result does not depend on order and grouping. A published snapshot without a known
+ * observation time is replaced.
  */
 export function mergeBooks(
   old: BookColumns,
@@ -138,12 +140,12 @@ interface BookMergeOutput {
   readonly observed: BookObservation[];
 }
 
-/** The one snapshot of each moment, by symbol, in order of time. */
+/** Picks one snapshot for each moment, by symbol, sorted by time. */
 function pickWinners(fresh: readonly ObservedSnapshot[]): Map<string, ObservedSnapshot[]> {
   const out = new Map<string, ObservedSnapshot[]>();
-  for (const [symbol, mine] of Map.groupBy(fresh, (snapshot) => snapshot.symbol)) {
+  for (const [symbol, snapshots] of Map.groupBy(fresh, (snapshot) => snapshot.symbol)) {
     const byTime = new Map<number, ObservedSnapshot>();
-    for (const snapshot of mine) {
+    for (const snapshot of snapshots) {
       const held = byTime.get(snapshot.t);
       if (held === undefined || hasSnapshotPrecedence(snapshot, held)) byTime.set(snapshot.t, snapshot);
     }
@@ -155,7 +157,7 @@ function pickWinners(fresh: readonly ObservedSnapshot[]): Map<string, ObservedSn
   return out;
 }
 
-/** Which of two snapshots of one symbol and moment wins. */
+/** Whether snapshot `a` wins over snapshot `b` of the same symbol and moment. */
 export const hasSnapshotPrecedence = (a: ObservedSnapshot, b: ObservedSnapshot): boolean =>
   (a.observedAt - b.observedAt || compareSnapshots(a, b)) > 0;
 
@@ -177,10 +179,10 @@ function mergeSymbolBooks(
     const held = at;
     while (at < to && old.t[at] === snapshot.t) at++;
     const { symbol, t } = snapshot;
-    const heldSince = at > held ? observedAt(symbol, t) : undefined;
+    const heldObservedAt = at > held ? observedAt(symbol, t) : undefined;
     if (
-      heldSince !== undefined &&
-      hasSnapshotPrecedence(readPublishedSnapshot(old, held, at, { symbol, t, observedAt: heldSince }), snapshot)
+      heldObservedAt !== undefined &&
+      hasSnapshotPrecedence(readPublishedSnapshot(old, held, at, { symbol, t, observedAt: heldObservedAt }), snapshot)
     ) {
       copyBookRows(out, old, held, at);
       continue;
@@ -193,11 +195,11 @@ function mergeSymbolBooks(
   copyBookRows(out, old, at, to);
 }
 
-/** The snapshot in rows `from` to `to`, all of one moment. */
+/** Reads the snapshot in rows `from` to `to`, which share one moment. */
 function readPublishedSnapshot(old: BookColumns, from: number, to: number, key: BookObservation): ObservedSnapshot {
   let bids = from;
   while (bids < to && old.side[bids] === askSide) bids++;
-  // An empty book has one row, which is of no level.
+  // An empty book has one row, with level -1.
   const end = old.level[to - 1] === -1 ? bids : to;
   const side = (first: number, last: number): BookSide => ({
     prices: old.price.subarray(first, last),
@@ -236,7 +238,7 @@ function hasSameRows(a: BookColumns, from: number, to: number, b: BookColumns, s
   if (to - from !== end - start) return false;
   for (let i = 0; i < to - from; i++) {
     const [x, y] = [from + i, start + i];
-    // Levels follow from the sides. An empty book's price is NaN, which equals nothing.
+    // Levels follow from the sides. The price of an empty book is NaN, so Object.is compares it.
     if (a.side[x] !== b.side[y] || a.quantity[x] !== b.quantity[y] || !Object.is(a.price[x], b.price[y])) return false;
   }
   return true;
@@ -252,7 +254,7 @@ const truncateBookColumns = (columns: BookColumns, rows: number): BookColumns =>
   quantity: columns.quantity.subarray(0, rows),
 });
 
-/** A row of the coverage of order books: answers generated in these milliseconds, and the snapshots they brought. */
+/** A row of order book coverage: responses generated in this window, and the snapshots that they returned. */
 export interface BookCoverage extends Window {
   readonly ticks: number;
   readonly fetchedAt: number;
@@ -261,18 +263,18 @@ export interface BookCoverage extends Window {
 }
 
 /**
- * Lays answers, each of them covering its own millisecond, over a symbol's coverage of one day, which is sorted and
- * disjoint. A moment that is covered already stays as it is, but for an answer there that brought more. Adjoining
- * milliseconds of one origin and evidence are one row, `fetchedAt` being the earliest.
+ * Overlays responses on a symbol's coverage of one day, which is sorted and disjoint. Each response covers its own
+ * millisecond. A covered moment is unchanged, except that the larger snapshot count is kept. Adjacent milliseconds of
+ * one origin and evidence become one row with the earliest `fetchedAt`.
  */
 export function overlayBookCoverage(
   covered: readonly BookCoverage[],
-  answers: readonly { readonly at: number; readonly snapshots: number }[],
+  responses: readonly { readonly at: number; readonly snapshots: number }[],
 ): BookCoverage[] {
   const moments = new Map<number, number>();
-  for (const { at, snapshots } of answers) moments.set(at, Math.max(snapshots, moments.get(at) ?? 0));
-  const single = (w: Window): boolean => w.to === w.from + 1;
-  const kept = covered.map((w) => (single(w) ? { ...w, ticks: Math.max(w.ticks, moments.get(w.from) ?? 0) } : w));
+  for (const { at, snapshots } of responses) moments.set(at, Math.max(snapshots, moments.get(at) ?? 0));
+  const isSingle = (w: Window): boolean => w.to === w.from + 1;
+  const kept = covered.map((w) => (isSingle(w) ? { ...w, ticks: Math.max(w.ticks, moments.get(w.from) ?? 0) } : w));
   const fresh = [...moments]
     .filter(([at]) => !covered.some((w) => w.from <= at && at < w.to))
     .map(

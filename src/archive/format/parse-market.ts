@@ -2,7 +2,7 @@ import { isSymbolName } from '../../base/symbol-name.ts';
 import { timeEnd, timeMin } from '../../base/time.ts';
 import type { MarketFacts } from './market.ts';
 
-/** Where a market record's symbols and facts are looked for: `a/b` goes into objects, `*` over every member. */
+/** Paths of symbols and facts in a market record. `a/b` descends into objects; `*` matches every member. */
 export interface RecordPaths {
   readonly symbolPaths: readonly string[];
   readonly fieldPaths: {
@@ -19,12 +19,15 @@ export type MarketRecord = Readonly<Record<string, unknown>>;
 
 interface PathMatch {
   readonly value: unknown;
-  /** The member that each `*` stood for. */
+  /** The member that each `*` matched. */
   readonly stars: readonly string[];
   readonly path: string;
 }
 
-/** One market under each of its symbols; a reason where the record cannot be kept. `views` are those that named it. */
+/**
+ * Parses a record into one market for each of its symbols. Returns the reason if the record is rejected. `views` are
+ * the market lists that contain it.
+ */
 export function parseMarket(
   record: unknown,
   views: readonly string[],
@@ -39,15 +42,15 @@ export function parseMarket(
   if (![canonicalId, ...symbols.keys()].every(isSymbolName))
     return { reason: 'canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark' };
   if (symbols.size === 0) symbols.set(canonicalId, { value: canonicalId, stars: [], path: 'canonical_id' });
-  return [...symbols].map(([symbol, found]) => toMarketFacts(market, canonicalId, symbol, found, views, paths));
+  return [...symbols].map(([symbol, match]) => toMarketFacts(market, canonicalId, symbol, match, views, paths));
 }
 
-/** Every string that the paths yield, each once, with where it was found first. */
+/** Finds every string at the paths, each once, with its first match. */
 export function findSymbols(market: MarketRecord, paths: readonly string[]): Map<string, PathMatch> {
   const out = new Map<string, PathMatch>();
   for (const path of paths) {
-    for (const found of findAtPath(market, path)) {
-      if (typeof found.value === 'string' && found.value !== '' && !out.has(found.value)) out.set(found.value, found);
+    for (const match of findAtPath(market, path)) {
+      if (typeof match.value === 'string' && match.value !== '' && !out.has(match.value)) out.set(match.value, match);
     }
   }
   return out;
@@ -74,7 +77,7 @@ function toMarketFacts(
   views: readonly string[],
   { fieldPaths, symbolPaths }: RecordPaths,
 ): MarketFacts {
-  // Fields that became columns; what could not be read stays in `extra`.
+  // Fields that became columns. A field that could not be parsed stays in `extra`.
   const used = new Set(['canonical_id']);
   const pick = <T>(paths: readonly string[], read: (value: unknown) => T | null): T | null =>
     readFirstMatch(market, at, paths, read, (path) => used.add(path));
@@ -92,13 +95,13 @@ function toMarketFacts(
     outcome: pick(fieldPaths.outcome, parseOutcome),
   };
   for (const path of symbolPaths) if (!path.includes('/') && market[path] === symbol) used.add(path);
-  const rest = Object.entries(market).filter(([name]) => !used.has(name));
-  const extra = rest.length === 0 ? null : JSON.stringify(Object.fromEntries(rest));
-  // Markets have no column for their opening: it stays among the extra fields too.
+  const extraFields = Object.entries(market).filter(([name]) => !used.has(name));
+  const extra = extraFields.length === 0 ? null : JSON.stringify(Object.fromEntries(extraFields));
+  // The markets dataset has no column for the opening, so it also stays in `extra`.
   return { ...facts, opensAt: pick(fieldPaths.opensAt, parseInstantMs), extra };
 }
 
-/** The first value that can be read at the paths, for the symbol that was found at `at`. */
+/** Reads the first valid value at the paths for the symbol matched at `at`. */
 function readFirstMatch<T>(
   market: MarketRecord,
   at: PathMatch | undefined,
@@ -108,10 +111,10 @@ function readFirstMatch<T>(
 ): T | null {
   const star = at?.stars[0];
   for (const path of paths) {
-    for (const found of findAtPath(market, path)) {
-      // A member of a list speaks for the symbol of that member only.
-      if (found.stars.length > 0 && star !== undefined && found.stars[0] !== star) continue;
-      const value = read(found.value);
+    for (const match of findAtPath(market, path)) {
+      // A list member applies only to the symbol of the same member.
+      if (match.stars.length > 0 && star !== undefined && match.stars[0] !== star) continue;
+      const value = read(match.value);
       if (value === null) continue;
       onUsed(path);
       return value;
@@ -120,7 +123,7 @@ function readFirstMatch<T>(
   return null;
 }
 
-/** One fact of a record as `parseMarket` reads it by these paths, for the symbol that was found at `at`. */
+/** Reads one fact of a record as `parseMarket` does, for the symbol matched at `at`. */
 export const readFact = (
   fact: keyof typeof factParsers,
   market: MarketRecord,
@@ -132,14 +135,14 @@ const parseText = (value: unknown): string | null => (typeof value === 'string' 
 
 const parseFinite = (value: unknown): number | null => (Number.isFinite(value) ? (value as number) : null);
 
-/** Epoch milliseconds, or an ISO-8601 instant with a zone; anything else is not guessed at. */
+/** Parses epoch milliseconds or an ISO 8601 instant with a zone. Any other value is null. */
 function parseInstantMs(value: unknown): number | null {
-  const zoned = typeof value === 'string' && /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:?\d\d)$/.test(value);
-  const ms = zoned ? Date.parse(value) : value;
+  const isZoned = typeof value === 'string' && /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:?\d\d)$/.test(value);
+  const ms = isZoned ? Date.parse(value) : value;
   return typeof ms === 'number' && Number.isInteger(ms) && timeMin <= ms && ms < timeEnd ? ms : null;
 }
 
-/** A settlement between 0 and 1; yes and no are 1 and 0. */
+/** Parses a settlement between 0 and 1. Yes and no are 1 and 0. */
 function parseOutcome(value: unknown): number | null {
   if (typeof value === 'number') return value >= 0 && value <= 1 ? value : null;
   if (value === true || (typeof value === 'string' && /^yes$/i.test(value))) return 1;
@@ -155,19 +158,19 @@ const factParsers = {
   outcome: parseOutcome,
 } as const;
 
-/** A record as close to what was received as its rows allow, with what may be asked of it. */
+/** A record rebuilt from its rows, as close to the received one as they allow, with its filter values. */
 export interface RebuiltMarketRecord {
   readonly record: MarketRecord;
-  /** Of all of its rows. */
+  /** Union over its rows. */
   readonly views: ReadonlySet<string>;
   readonly sources: ReadonlySet<string>;
 }
 
 /**
- * The records that rows of one market (one canonical_id) in one poll are from: the inverse of `parseMarket`, which finds
- * the same rows again by `paths`. Several symbols of one record are one record. What a column took out of the record comes
- * back under the first plain name that the paths have for it; where the record was read by other paths, a symbol that
- * `paths` do not find comes back as a record of its own.
+ * Rebuilds the records from the rows of one market (one canonical_id) in one poll. This is the inverse of
+ * `parseMarket`, which parses the same rows again with `paths`. Several symbols of one record give one record. The
+ * value of a column returns under the first plain name that `paths` has for it. If the record was parsed with other
+ * paths, a symbol that `paths` do not find becomes a separate record.
  */
 export function rebuildMarketRecords(rows: readonly MarketFacts[], paths: RecordPaths): RebuiltMarketRecord[] {
   interface Group {
@@ -185,17 +188,17 @@ export function rebuildMarketRecords(rows: readonly MarketFacts[], paths: Record
     const weight = row.extra?.length ?? 0;
     const group = groups.get(key) ?? { record, weight, symbols: new Set(), views: new Set(), sources: new Set() };
     groups.set(key, group);
-    // The row whose extra fields are the most knows best in what order the record had them.
+    // The row with the longest extra fields preserves the field order best.
     if (weight > group.weight) Object.assign(group, { record, weight });
     group.symbols.add(row.symbol);
     for (const view of row.views) group.views.add(view);
     if (row.source !== null) group.sources.add(row.source);
   });
-  const given = [...groups.values()];
-  // Of records that bring a symbol twice the later one counts: the one that the row is from.
+  const rebuilt = [...groups.values()];
+  // If records share a symbol, the later one counts, so a record that also names other rows' symbols goes first.
   const isForeign = ({ record, symbols }: Group): boolean =>
     [...findSymbols(record, paths.symbolPaths).keys()].some((symbol) => !symbols.has(symbol));
-  const sorted = given.toSorted((a, b) => Number(isForeign(b)) - Number(isForeign(a)));
+  const sorted = rebuilt.toSorted((a, b) => Number(isForeign(b)) - Number(isForeign(a)));
   return sorted.map(({ record, views, sources }) => ({ record, views, sources }));
 }
 
@@ -213,21 +216,22 @@ function rebuildMarketRecord(
     return name !== undefined;
   };
   const record = (): MarketRecord => ({ ...added, ...extra });
-  // Under the other symbols of its record a symbol's own name is an extra field.
+  // In the rows of the record's other symbols, this symbol's own name is an extra field.
   for (const name of paths.symbolPaths)
     if (!name.includes('/') && siblings.some((other) => other[name] === row.symbol)) add([name], row.symbol);
-  const named = findSymbols(record(), paths.symbolPaths);
-  const isFound = named.size === 0 ? row.symbol === row.canonicalId : named.has(row.symbol);
+  const namedSymbols = findSymbols(record(), paths.symbolPaths);
+  const isFound = namedSymbols.size === 0 ? row.symbol === row.canonicalId : namedSymbols.has(row.symbol);
   if (!isFound) add(paths.symbolPaths, row.symbol);
   for (const fact of ['confidence', 'category', 'isActive'] as const)
     if (row[fact] !== null) add([columnNames[fact]], row[fact]);
-  const at = (isFound ? named : findSymbols(record(), paths.symbolPaths)).get(row.symbol);
+  const at = (isFound ? namedSymbols : findSymbols(record(), paths.symbolPaths)).get(row.symbol);
   for (const [fact, names] of listFactPaths(paths)) {
     if (row[fact] === null) continue;
-    // A plain name that is still there was not what the column came from, be it of the same value.
-    const nested = names.filter((path) => path.includes('/'));
-    if (readFact(fact, record(), at, nested) === row[fact]) continue;
-    // With no name left it came from the member of another symbol, as it does for one that has a plain name itself.
+    // A plain name that is still among the extra fields was not the column's source, even with the same value.
+    const nestedPaths = names.filter((path) => path.includes('/'));
+    if (readFact(fact, record(), at, nestedPaths) === row[fact]) continue;
+    // If no name is left, the value came from another symbol's member, as happens for a symbol that also has a plain
+    // name.
     if (!add(names, row[fact])) add(paths.symbolPaths, row.symbol);
   }
   return record();
@@ -244,7 +248,7 @@ const listFactPaths = ({ fieldPaths: { source, question, closesAt, resolvedAt, o
     ['outcome', outcome],
   ] as const;
 
-/** The extra fields of each row; rows of one record mostly have the same. */
+/** Parses the extra fields of each row. Rows of one record mostly share them, so each text is parsed once. */
 function parseExtras(rows: readonly MarketFacts[]): MarketRecord[] {
   const parsed = new Map<string | null, MarketRecord>();
   return rows.map(({ extra }) => {
@@ -254,7 +258,7 @@ function parseExtras(rows: readonly MarketFacts[]): MarketRecord[] {
   });
 }
 
-/** What an import brought as extra fields need not be an object. */
+/** Extra fields from an import may not be an object. */
 function parseExtra(extra: string | null): MarketRecord {
   try {
     const parsed: unknown = JSON.parse(extra ?? '{}');

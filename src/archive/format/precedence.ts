@@ -1,23 +1,23 @@
 import type { Window } from '../../base/window.ts';
 
-/** How far an observation is trusted: a filled-in import, what was polled, an import that was preferred. */
+/** Trust in an observation: an import that only fills gaps, a poll, an import with --prefer. */
 export const precedenceRanks = { import: 0, poll: 1, preferred: 2 } as const;
 
-/** The standing of one observation of a price. The greater (rank, observedAt, price) wins a key. */
+/** Precedence of one observation of a price. The greatest (rank, observedAt, price) wins a key. */
 export interface Precedence {
   readonly rank: number;
   /** Epoch milliseconds. */
   readonly observedAt: number;
 }
 
-/** Published ticks of one symbol, all those in the window, that share a standing. It lies within one UTC day. */
+/** A window of one symbol in which all published ticks share a precedence. It lies within one UTC day. */
 export interface PrecedenceWindow extends Window, Precedence {
   readonly symbol: string;
 }
 
 /**
- * What is known of published keys: the stretch that a key lies in; where there is none, as in a state that was lost or
- * was written by an older version, what coverage says of the moment (a stand-in).
+ * Known precedence of published keys. Keys outside of any window, as after the state was lost or with a state of an
+ * older version, get a precedence inferred from coverage.
  */
 export interface KnownPrecedence {
   /** Sorted and disjoint. */
@@ -25,90 +25,90 @@ export interface KnownPrecedence {
   inferPrecedence(symbol: string, t: number): Precedence;
 }
 
-/** Gathers the standings that have to be remembered, key after key in order of time: neighbours of one standing share a stretch. */
+/** Collects the precedence to store, key by key in order of time. Adjacent keys of one precedence share a window. */
 export interface PrecedenceRecorder {
-  /** Each takes the place of whatever was known of its window. */
+  /** Each replaces what was known of its window. */
   readonly windows: PrecedenceWindow[];
-  /** The standing of the next key; `isNews`: whether what was known before says otherwise. */
-  record(t: number, standing: Precedence, isNews: boolean): void;
-  /** As `note` for each of the keys from first to last. */
-  recordRun(first: number, last: number, standing: Precedence, isNews: boolean): void;
-  /** A published key comes by that nothing was observed of, or the symbol ends: no stretch reaches over it. */
+  /** Records the precedence of the next key. `isChanged` is true if it differs from the known one. */
+  record(t: number, precedence: Precedence, isChanged: boolean): void;
+  /** As `record`, for each of the keys from first to last. */
+  recordRun(first: number, last: number, precedence: Precedence, isChanged: boolean): void;
+  /** Ends the current window, at a published key without a known observation or at the end of a symbol. */
   pause(): void;
-  /** Begins with another symbol, the one before having ended. */
+  /** Starts a new symbol. The previous one must have ended with `pause`. */
   begin(symbol: string): void;
 }
 
 export function createPrecedenceRecorder(): PrecedenceRecorder {
-  const stretches: PrecedenceWindow[] = [];
+  const windows: PrecedenceWindow[] = [];
   let symbol = '';
   let isOpen = false;
-  let news = false;
+  let hasChange = false;
   let from = 0;
   let last = 0;
   let rank = 0;
   let observedAt = 0;
   const pause = (): void => {
-    if (news) stretches.push({ symbol, from, to: last + 1, rank, observedAt });
+    if (hasChange) windows.push({ symbol, from, to: last + 1, rank, observedAt });
     isOpen = false;
-    news = false;
+    hasChange = false;
   };
-  const noteRun = (first: number, end: number, standing: Precedence, isNews: boolean): void => {
-    if (standing.rank !== rank || standing.observedAt !== observedAt) pause();
+  const recordRun = (first: number, end: number, precedence: Precedence, isChanged: boolean): void => {
+    if (precedence.rank !== rank || precedence.observedAt !== observedAt) pause();
     if (!isOpen) {
       isOpen = true;
       from = first;
-      rank = standing.rank;
-      observedAt = standing.observedAt;
+      rank = precedence.rank;
+      observedAt = precedence.observedAt;
     }
     last = end;
-    news ||= isNews;
+    hasChange ||= isChanged;
   };
   return {
-    windows: stretches,
+    windows,
     pause,
-    record: (t, standing, isNews) => noteRun(t, t, standing, isNews),
-    recordRun: noteRun,
+    record: (t, precedence, isChanged) => recordRun(t, t, precedence, isChanged),
+    recordRun,
     begin(next) {
       symbol = next;
     },
   };
 }
 
-/** Lays stretches over those known of the same symbol, in whose place they come; both are sorted and disjoint. */
+/** Overlays new windows on the known windows of the same symbol, which they replace. Both are sorted and disjoint. */
 export function overlayPrecedence(
   known: readonly PrecedenceWindow[],
   fresh: readonly PrecedenceWindow[],
 ): PrecedenceWindow[] {
   const out: PrecedenceWindow[] = [];
-  /** Neighbours of one standing that touch become one. */
-  const add = (stretch: PrecedenceWindow): void => {
+  /** Adjacent windows of one precedence are joined. */
+  const add = (window: PrecedenceWindow): void => {
     const last = out.at(-1);
-    if (last !== undefined && last.to === stretch.from && hasSamePrecedence(last, stretch))
-      out[out.length - 1] = { ...last, to: stretch.to };
-    else out.push(stretch);
+    if (last !== undefined && last.to === window.from && hasSamePrecedence(last, window))
+      out[out.length - 1] = { ...last, to: window.to };
+    else out.push(window);
   };
   let k = 0;
-  /** What is left of the known stretch that is next. */
-  let rest = known[0];
+  /** The remainder of the next known window. */
+  let remainder = known[0];
   const advance = (): void => {
-    rest = known[++k];
+    remainder = known[++k];
   };
-  for (const stretch of fresh) {
-    while (rest !== undefined && rest.from < stretch.from) {
-      if (rest.to <= stretch.from) {
-        add(rest);
+  for (const window of fresh) {
+    while (remainder !== undefined && remainder.from < window.from) {
+      if (remainder.to <= window.from) {
+        add(remainder);
         advance();
       } else {
-        add({ ...rest, to: stretch.from });
-        rest = { ...rest, from: stretch.from };
+        add({ ...remainder, to: window.from });
+        remainder = { ...remainder, from: window.from };
       }
     }
-    while (rest !== undefined && rest.to <= stretch.to) advance();
-    if (rest !== undefined && rest.from < stretch.to) rest = { ...rest, from: stretch.to };
-    add(stretch);
+    while (remainder !== undefined && remainder.to <= window.to) advance();
+    if (remainder !== undefined && remainder.from < window.to) remainder = { ...remainder, from: window.to };
+    add(window);
   }
-  for (; rest !== undefined; advance()) add(rest);
+  for (; remainder !== undefined; advance()) add(remainder);
   return out;
 }
 

@@ -3,14 +3,14 @@ import type { TickColumns } from '../../base/ticks.ts';
 import type { Window } from '../../base/window.ts';
 import type { Precedence } from './precedence.ts';
 
-/** Ticks of one symbol from one answer, in any order, repeats included. */
+/** Ticks of one symbol from one response, in any order, possibly with duplicates. */
 export interface TickChunk extends TickColumns, Precedence {
   readonly symbol: string;
-  /** Whose count these ticks go to. */
+  /** The run that counts these ticks. */
   readonly runId: string;
 }
 
-/** Ticks of many symbols: symbol i holds rows offsets[i] to offsets[i + 1], sorted by t. Symbols in UTF-8 order. */
+/** Ticks of many symbols: symbol i holds rows offsets[i] to offsets[i + 1], sorted by t. Symbols are in UTF-8 order. */
 export interface PartColumns extends TickColumns {
   readonly symbols: readonly string[];
   readonly offsets: Float64Array;
@@ -37,7 +37,7 @@ export const emptyPart: PartColumns = {
   p: new Float64Array(0),
 };
 
-/** The times of a symbol's ticks, rising; none where it has none. */
+/** Returns a lookup of a symbol's tick times, ascending; empty for a symbol without ticks. */
 export function indexTickTimes({ symbols, offsets, t }: PartColumns): (symbol: string) => Float64Array {
   const index = new Map(symbols.map((symbol, i) => [symbol, i]));
   return (symbol) => {
@@ -46,29 +46,29 @@ export function indexTickTimes({ symbols, offsets, t }: PartColumns): (symbol: s
   };
 }
 
-/** How many of these times, which rise, are in a window, its end excluded. */
+/** Counts the ascending times inside a half-open window. */
 export const countTicksInWindow = (t: Float64Array, { from, to }: Window): number =>
   findFirstAtOrAfter(t, to) - findFirstAtOrAfter(t, from);
 
 /**
- * Checks what is about to be written as rows of a part: symbols in UTF-8 order, each once, and the ticks of each at rising
- * times within the part's day.
- * @param after the symbol written before these; undefined where there is none
- * @throws Error where a row breaks the order, repeats a key or lies outside of the day
+ * Checks rows before they are written to a part: symbols in UTF-8 order, each once, and strictly ascending times inside
+ * the part's day.
+ * @param after the symbol written before these; undefined if there is none
+ * @throws Error if a row is out of order, repeats a key or lies outside the day
  */
 export function assertPartOrder(
   { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
   { from, to }: Window,
   after?: string,
 ): void {
-  let before = after;
+  let previous = after;
   for (let s = 0; s < symbols.length; s++) {
     const symbol = symbols[s]!;
-    if (before !== undefined && compareUtf8(before, symbol) >= 0)
-      throw createPartOrderError(`${symbol} follows ${before}`);
-    before = symbol;
+    if (previous !== undefined && compareUtf8(previous, symbol) >= 0)
+      throw createPartOrderError(`${symbol} follows ${previous}`);
+    previous = symbol;
     const end = offsets[s + 1]!;
-    // Comparisons are negated, so that what is no number is refused.
+    // The comparisons are negated so that NaN is rejected.
     let last = from - 1;
     for (let i = offsets[s]!; i < end; i++) {
       const time = t[i]!;
@@ -79,36 +79,36 @@ export function assertPartOrder(
   }
 }
 
-const createPartOrderError = (what: string): Error =>
-  new Error(`Rows that may not be in a part were refused before anything was written: ${what}. This is a bug.`);
+const createPartOrderError = (detail: string): Error =>
+  new Error(`Invalid part rows, nothing was written: ${detail}. This is a bug.`);
 
-/** The first index of sorted values whose value is not before `moment`; their length where all are. */
-export function findFirstAtOrAfter(sorted: Float64Array, moment: number): number {
+/** Finds the first index of sorted values whose value is at or after `time`; their length if there is none. */
+export function findFirstAtOrAfter(sorted: Float64Array, time: number): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sorted[middle]! < moment) low = middle + 1;
+    if (sorted[middle]! < time) low = middle + 1;
     else high = middle;
   }
   return low;
 }
 
 /**
- * The first index from `from` to `to` of sorted values whose value is not before `moment`; `to` where all are. The nearer
- * it is to `from`, the sooner it is found: for walks that go on from where they are.
+ * Finds the first index in [from, to) of sorted values whose value is at or after `time`; `to` if there is none.
+ * Galloping search: the cost grows with the distance from `from`.
  */
-export function seek(sorted: Float64Array, from: number, to: number, moment: number): number {
+export function seek(sorted: Float64Array, from: number, to: number, time: number): number {
   let step = 1;
   let low = from;
-  while (low + step <= to && sorted[low + step - 1]! < moment) {
+  while (low + step <= to && sorted[low + step - 1]! < time) {
     low += step;
     step *= 2;
   }
   let high = Math.min(to, low + step - 1);
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sorted[middle]! < moment) low = middle + 1;
+    if (sorted[middle]! < time) low = middle + 1;
     else high = middle;
   }
   return low;

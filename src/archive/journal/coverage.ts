@@ -26,7 +26,7 @@ const toCoveredWindow = (row: SegmentRow): CoveredWindow => ({
   evidence: row.evidence,
 });
 
-/** A window of the state, its kind and the journal record that brought it (0: published). */
+/** A window in the state, its kind, and the journal record that it came with (0: published). */
 interface StateWindow extends Window {
   readonly symbol: string;
   readonly kind: 'published' | 'journaled' | 'withdrawn';
@@ -35,8 +35,8 @@ interface StateWindow extends Window {
 }
 
 /**
- * Selects what coverage is made of in one statement, so that no publish comes in between. `?1` is the latest
- * `fetched_at` that counts, in ms.
+ * Selects all input of coverage in one statement, so that no publish falls in between. `?1` is the latest `fetched_at`
+ * to include, in ms.
  */
 const selectStateWindows = (where: string): string => `
   select symbol, t_from as "from", t_to as "to", 'published' as kind, 0 as recordId, evidence
@@ -45,7 +45,7 @@ const selectStateWindows = (where: string): string => `
     from journal_cover where fetched_at <= ?1 and ${where}
   union all select symbol, t_from, t_to, 'withdrawn', record_id, null from journal_withdrawn where ${where}`;
 
-/** Computes what is covered: a withdrawal takes back what is published and what records before it journaled. */
+/** Computes the covered windows. A withdrawal removes published coverage and that of earlier records. */
 function applyWithdrawals(rows: readonly StateWindow[]): Window[] {
   const withdrawn = rows.filter(({ kind }) => kind === 'withdrawn');
   const covered = rows.filter(({ kind }) => kind !== 'withdrawn');
@@ -61,13 +61,13 @@ function applyWithdrawals(rows: readonly StateWindow[]): Window[] {
 }
 
 /**
- * Everything that is covered of one symbol, published or journaled.
- * @param believedMs responses of a later moment do not count: the clock of the run that had them was ahead
+ * Reads all coverage of one symbol, published or journaled.
+ * @param believedMs later responses are ignored, because the clock of their run was ahead
  */
 export const readSymbolCoverage = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
   applyWithdrawals(db.all<StateWindow & Record<string, never>>(selectStateWindows('symbol = ?2'), believedMs, symbol));
 
-/** The published coverage of one symbol, at the grain of single responses: the layers of `overlayLayers`. */
+/** Reads the published coverage of one symbol, one window per response, in the layers of `overlayLayers`. */
 export const readSegments = (db: Database, symbol: string): CoveredWindow[] =>
   db
     .all<SegmentRow & Record<string, number>>(
@@ -76,7 +76,10 @@ export const readSegments = (db: Database, symbol: string): CoveredWindow[] =>
     )
     .map(toCoveredWindow);
 
-/** The coverage of one symbol, published or journaled, at the grain of single responses; in the order of time, windows may overlap. */
+/**
+ * Reads the coverage of one symbol, published or journaled, one window per response, sorted by time. Windows may
+ * overlap.
+ */
 export function readResponses(db: Database, symbol: string): CoveredWindow[] {
   const withdrawn = db.all<{ from: number; to: number; record: number } & Record<string, never>>(
     'select t_from as "from", t_to as "to", record_id as record from journal_withdrawn where symbol = ?',
@@ -95,7 +98,7 @@ export function readResponses(db: Database, symbol: string): CoveredWindow[] {
     });
 }
 
-/** The published coverage of every symbol. */
+/** Reads the published coverage of every symbol. */
 export function readAllSegments(db: Database): Map<string, CoveredWindow[]> {
   const out = new Map<string, CoveredWindow[]>();
   for (const row of db.iterate<SegmentRow>('select * from segments order by symbol, t_from, evidence')) {
@@ -111,17 +114,17 @@ interface CurrentCoverageRow extends SegmentRow {
   recordId: number;
 }
 
-/** Selects what `readCurrentCoverage` is made of, in one statement, so that no publish comes in between. */
+/** Selects all input of `readCurrentCoverage` in one statement, so that no publish falls in between. */
 const selectCurrentCoverage = (where: string): string => `
   select symbol, t_from, t_to, fetched_at, origin, evidence, 'published' as kind, 0 as recordId from segments ${where}
   union all select symbol, t_from, t_to, fetched_at, origin, evidence, 'journaled', record_id from journal_cover ${where}
   union all select symbol, t_from, t_to, 0, '', '', 'withdrawn', record_id from journal_withdrawn ${where}`;
 
-/** The coverage of every symbol, published or journaled, with its evidence; windows of a symbol may overlap. */
+/** Reads the coverage of every symbol, published or journaled, with its evidence. Windows of a symbol may overlap. */
 export const readCurrentCoverage = (db: Database): Map<string, CoveredWindow[]> =>
   collectCurrentCoverage(db.iterate<CurrentCoverageRow>(selectCurrentCoverage('')));
 
-/** The same of these symbols. */
+/** The same for some symbols. */
 export const readCurrentCoverageOf = (db: Database, symbols: readonly string[]): Map<string, CoveredWindow[]> =>
   new Map(
     symbols.flatMap((symbol) => [
@@ -139,11 +142,11 @@ function collectCurrentCoverage(rows: Iterable<CurrentCoverageRow>): Map<string,
     else if (row.kind === 'published') pushTo(out, row.symbol, toCoveredWindow(row));
     else journaled.push(row);
   }
-  // A withdrawal takes back what is published and what records before it journaled.
+  // A withdrawal removes published coverage and that of earlier records.
   for (const [symbol, windows] of withdrawn) out.set(symbol, withdrawCoverage(out.get(symbol) ?? [], windows));
   for (const row of journaled) {
     const later = withdrawn.get(row.symbol)?.filter(({ record }) => record > row.recordId) ?? [];
-    for (const left of withdrawCoverage([toCoveredWindow(row)], later)) pushTo(out, row.symbol, left);
+    for (const remaining of withdrawCoverage([toCoveredWindow(row)], later)) pushTo(out, row.symbol, remaining);
   }
   return out;
 }
@@ -155,11 +158,11 @@ function pushTo<T>(lists: Map<string, T[]>, key: string, item: T): void {
 }
 
 /**
- * Of each symbol the windows that are only inferred and adjoin each other up to the last one, published or journaled;
- * sorted and disjoint. What was fetched before `sinceMs` (epoch ms) is left out, and so is what is before it.
+ * Finds, for each symbol, the contiguous inferred windows at the end of its coverage, published or journaled; sorted
+ * and disjoint. A window fetched before `sinceMs` (epoch ms) ends the series, and earlier windows are left out.
  */
 export function findInferredTails(db: Database, sinceMs: number): Map<string, CoveredWindow[]> {
-  // A window counts less what later records take back.
+  // Later withdrawals reduce a window.
   const rows = db.iterate<SegmentRow & { record_id: number }>(
     `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from segments where evidence = 'inferred'
      union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_cover
@@ -176,19 +179,19 @@ export function findInferredTails(db: Database, sinceMs: number): Map<string, Co
     const list = out.get(row.symbol) ?? [];
     const last = list.at(-1);
     const later = withdrawn.get(row.symbol)?.filter(({ record }) => record > row.record_id) ?? [];
-    const whole = toCoveredWindow(row);
-    const left = later.length === 0 ? whole : subtract([whole], later).at(-1);
-    if (left === undefined) continue;
-    const piece = { ...whole, from: left.from, to: left.to };
-    if (piece.fetchedAt < sinceMs || (last !== undefined && last.to < piece.from)) list.length = 0;
-    const from = Math.max(piece.from, list.at(-1)?.to ?? piece.from);
-    if (piece.fetchedAt >= sinceMs && from < piece.to) list.push({ ...piece, from });
+    const covered = toCoveredWindow(row);
+    const remaining = later.length === 0 ? covered : subtract([covered], later).at(-1);
+    if (remaining === undefined) continue;
+    const window = { ...covered, from: remaining.from, to: remaining.to };
+    if (window.fetchedAt < sinceMs || (last !== undefined && last.to < window.from)) list.length = 0;
+    const from = Math.max(window.from, list.at(-1)?.to ?? window.from);
+    if (window.fetchedAt >= sinceMs && from < window.to) list.push({ ...window, from });
     out.set(row.symbol, list);
   }
   return out;
 }
 
-/** The published coverage that reaches into a window, by symbol; as it is, not cut. */
+/** Reads the published coverage that overlaps a window, by symbol. Windows are not clipped. */
 export function readSegmentsIn(db: Database, { from, to }: Window): Map<string, CoveredWindow[]> {
   const rows = db.all<SegmentRow & Record<string, number>>(
     'select * from segments where t_from < ? and t_to > ? order by symbol, t_from, evidence',
@@ -200,7 +203,7 @@ export function readSegmentsIn(db: Database, { from, to }: Window): Map<string, 
   );
 }
 
-/** What of a window is covered, published or journaled, by symbol; as it is, not cut. */
+/** Reads the coverage that overlaps a window, published or journaled, by symbol. Windows are not clipped. */
 export const readCoverageIn = (db: Database, { from, to }: Window): Map<string, Window[]> =>
   new Map(
     [...readStateWindows(db, { from, to })].flatMap(([symbol, rows]): [string, Window[]][] => {
@@ -215,7 +218,7 @@ const readStateWindows = (db: Database, { from, to }: Window): Map<string, State
     ({ symbol }) => symbol,
   );
 
-/** Finds the windows, published or journaled, that only `inferred` evidence speaks for, by symbol; as they are, not cut. */
+/** Finds windows, published or journaled, with inferred evidence only, by symbol. Windows are not clipped. */
 export function findInferred(db: Database, window: Window): Map<string, Window[]> {
   const out = new Map<string, Window[]>();
   for (const [symbol, rows] of readStateWindows(db, window)) {
@@ -225,7 +228,7 @@ export function findInferred(db: Database, window: Window): Map<string, Window[]
   return out;
 }
 
-/** The same of one symbol. */
+/** The same for one symbol. */
 export const findInferredOf = (db: Database, symbol: string): Window[] =>
   computeInferred(
     db.all<StateWindow & Record<string, never>>(selectStateWindows('symbol = ?2'), Number.MAX_SAFE_INTEGER, symbol),
@@ -237,29 +240,29 @@ function computeInferred(rows: readonly StateWindow[]): Window[] {
   return subtract(applyWithdrawals(rows.filter(isInferred)), applyWithdrawals(rows.filter(isProof)));
 }
 
-/** Takes back what is covered of a symbol in some windows. Inside the transaction that publishes it. */
+/** Removes the coverage of a symbol in some windows. Must run inside the publish's transaction. */
 export function retractSegments(db: Database, symbol: string, windows: readonly Window[]): void {
   for (const segment of readSegments(db, symbol)) {
-    const left = subtract([segment], windows);
-    if (left.length === 1 && left[0]!.from === segment.from && left[0]!.to === segment.to) continue;
+    const remaining = subtract([segment], windows);
+    if (remaining.length === 1 && remaining[0]!.from === segment.from && remaining[0]!.to === segment.to) continue;
     dropSegment(db, symbol, segment);
     restoreSegments(
       db,
       symbol,
-      left.map((window) => ({ ...segment, ...window })),
+      remaining.map((window) => ({ ...segment, ...window })),
     );
   }
 }
 
-/** How long the answers of a symbol are told apart, in ms; older ones are joined once they are final. */
+/** How long the responses of a symbol stay separate, in ms. Older ones are joined once they are final. */
 const separateResponsesMs = 2 * dayMs;
 
-/** Lays what a publish took in over a symbol's segments. Inside the publish's transaction. */
+/** Overlays newly published coverage on a symbol's segments. Must run inside the publish's transaction. */
 export function addSegments(db: Database, symbol: string, added: readonly CoveredWindow[], settleMs: number): void {
   if (added.length === 0) return;
-  const from = added.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY);
-  const to = added.reduce((most, w) => Math.max(most, w.to), Number.NEGATIVE_INFINITY);
-  // The neighbours too, and those old enough by now to be joined with theirs.
+  const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
+  const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
+  // Includes the neighbours, and older segments that can be joined by now.
   const near = db
     .all<SegmentRow & Record<string, number>>(
       'select * from segments where symbol = ? and t_to >= ? and t_from <= ?',
@@ -272,18 +275,18 @@ export function addSegments(db: Database, symbol: string, added: readonly Covere
   restoreSegments(db, symbol, joinOldSegments(overlayLayers([...near, ...added]), settleMs));
 }
 
-/** Joins the windows of one symbol, in layers, that are final and no longer told apart. */
+/** Joins the windows of one symbol, in layers, that are final and old enough to be joined. */
 export const joinOldSegments = (sorted: readonly CoveredWindow[], settleMs: number): CoveredWindow[] =>
   joinFinalWindows(sorted, settleMs, findNewestResponse(sorted) - separateResponsesMs);
 
-/** When the last response about a symbol was observed, epoch ms. */
+/** Finds when the latest response for a symbol was fetched, epoch ms. */
 export const findNewestResponse = (segments: readonly CoveredWindow[]): number =>
   segments.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
 
-/** Whether a segment may have been joined with its neighbours, `newest` being the symbol's last response. */
+/** Whether a segment may have been joined with its neighbours. `newest` is the symbol's latest response. */
 export const canBeJoined = ({ to }: Window, newest: number): boolean => to <= newest - separateResponsesMs;
 
-/** Enters segments of a symbol where there are none. */
+/** Inserts segments of a symbol that has none in these windows. */
 export function restoreSegments(db: Database, symbol: string, segments: readonly CoveredWindow[]): void {
   for (const s of segments)
     db.run(
@@ -302,8 +305,8 @@ const dropSegment = (db: Database, symbol: string, { from, evidence }: CoveredWi
 };
 
 /**
- * From the first to the last moment of which anything is known, be it covered (published or journaled), a published
- * tick, lost, or owed; null where there is none.
+ * Finds the window from the first to the last known time: covered (published or journaled), a published tick, lost, or
+ * owed; null if there is none.
  */
 export function findKnownWindow(db: Database): Window | null {
   const row = db.one<{ t_from: number | null; t_to: number | null }>(
@@ -316,41 +319,50 @@ export function findKnownWindow(db: Database): Window | null {
   return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
 }
 
-// What is remembered from run to run to judge how far coverage is proven.
+// Facts kept between runs that decide how much coverage is proven.
 
-/** The oldest tick that the service ever showed, epoch ms; infinite before the first: an empty response about what is older proves nothing. */
+/**
+ * Reads the oldest tick that the server ever returned, epoch ms; infinite before the first. An empty response about
+ * older windows proves nothing.
+ */
 export const readOldestShown = (db: Database): number =>
   Number(getMeta(db, 'oldest_tick_shown') ?? Number.POSITIVE_INFINITY);
 
-/** Remembers the oldest tick of a run, epoch ms, where it is older than what is known. */
+/** Records the oldest tick of a run, epoch ms, if it is older than the known one. */
 export function recordOldestShown(db: Database, t: number): void {
   if (t < readOldestShown(db)) setMeta(db, 'oldest_tick_shown', String(t));
 }
 
-/** Windows that were fetched before this moment, epoch ms, are of an older format: a poll confirms nothing of them. */
+/**
+ * Reads the time, epoch ms, before which coverage has no usable evidence: it was fetched with an older format, so a
+ * poll cannot confirm it.
+ */
 export const readEvidenceSince = (db: Database): number => Number(getMeta(db, evidenceSinceKey) ?? 0);
 
-/** What the last run inferred of the sizes of pages; nothing where none did. */
+/** Reads the page caps that the last run inferred; empty if none did. */
 export function readKnownPages<Known extends object>(db: Database): Partial<Known> {
   const text = getMeta(db, 'known_pages');
   if (text === undefined) return {};
   return JSON.parse(text, (_, value) => (value === 'infinite' ? Number.POSITIVE_INFINITY : value)) as Partial<Known>;
 }
 
-/** Remembers what a run inferred of the sizes of pages; null forgets it. */
+/** Records the page caps that a run inferred; null clears them. */
 export function recordKnownPages(db: Database, known: object | null): void {
   const text = JSON.stringify(known ?? {}, (_, value) => (value === Number.POSITIVE_INFINITY ? 'infinite' : value));
   if (text !== getMeta(db, 'known_pages')) setMeta(db, 'known_pages', text);
 }
 
-/** What SQLite finds wrong with the file of the state, the first of it; null where nothing is. */
+/** Returns the first fault that SQLite finds in the state file; null if there is none. */
 export function findDatabaseFault(db: Database): string | null {
-  const found = db.one<Record<string, string>>('pragma integrity_check(1)');
-  const said = found === undefined ? 'no answer' : Object.values(found)[0]!;
-  return said === 'ok' ? null : said;
+  const row = db.one<Record<string, string>>('pragma integrity_check(1)');
+  const message = row === undefined ? 'no answer' : Object.values(row)[0]!;
+  return message === 'ok' ? null : message;
 }
 
-/** How much of a symbol's time is covered: windows, their lengths together, and their ends; epoch ms. */
+/**
+ * How much of a symbol's time is covered: the number of windows, their total length, and their start and end in epoch
+ * ms.
+ */
 export interface CoverageExtent {
   readonly windows: number;
   readonly ms: number;
@@ -358,18 +370,18 @@ export interface CoverageExtent {
   readonly to: number;
 }
 
-/** Computes what the state knows of the published coverage of each symbol. Its layers overlap; a moment counts once. */
+/** Computes the extent of each symbol's published coverage. Layers overlap; each moment counts once. */
 export function computeCoverageExtents(db: Database): Map<string, CoverageExtent> {
   const rows = db.iterate<{ symbol: string; t_from: number; t_to: number }>(
     'select symbol, t_from, t_to from segments order by symbol, t_from',
   );
   const out = new Map<string, CoverageExtent>();
   for (const { symbol, t_from, t_to } of rows) {
-    const was = out.get(symbol);
-    if (was === undefined) out.set(symbol, { windows: 1, ms: t_to - t_from, from: t_from, to: t_to });
+    const previous = out.get(symbol);
+    if (previous === undefined) out.set(symbol, { windows: 1, ms: t_to - t_from, from: t_from, to: t_to });
     else {
-      const ms = was.ms + Math.max(0, t_to - Math.max(t_from, was.to));
-      out.set(symbol, { windows: was.windows + 1, ms, from: was.from, to: Math.max(was.to, t_to) });
+      const ms = previous.ms + Math.max(0, t_to - Math.max(t_from, previous.to));
+      out.set(symbol, { windows: previous.windows + 1, ms, from: previous.from, to: Math.max(previous.to, t_to) });
     }
   }
   return out;

@@ -5,16 +5,16 @@ import { DiskFullError, exitCodes, OddslakeError } from '../../base/errors.ts';
 
 export type SqlRow = Record<string, SQLInputValue>;
 
-/** A thin face on node:sqlite: prepared statements by their text, one kind of transaction, errors said in words. */
+/** A thin wrapper of node:sqlite with cached statements, one kind of write transaction, and readable errors. */
 export interface Database {
   run(sql: string, ...values: SQLInputValue[]): { changes: number; id: number };
   all<R = SqlRow>(sql: string, ...values: SQLInputValue[]): R[];
   one<R = SqlRow>(sql: string, ...values: SQLInputValue[]): R | undefined;
   iterate<R = SqlRow>(sql: string, ...values: SQLInputValue[]): IterableIterator<R>;
   script(sql: string): void;
-  /** All or nothing, durable when it returns. Nested calls join the outer transaction. */
+  /** Atomic, and durable when it returns. Nested calls join the outer transaction. */
   transaction<T>(work: () => T): T;
-  /** Many reads that see one state. */
+  /** Runs several reads on one consistent state. */
   snapshot<T>(work: () => T): T;
   close(): void;
 }
@@ -22,8 +22,8 @@ export interface Database {
 export type OpenDatabase = (path: string, busyMsMax: number) => Database;
 
 /**
- * Opens a database in WAL mode with full sync; `inspectBusyMsMax` bounds the wait for another process's short write.
- * @param connect makes the connection; node:sqlite's own where it is not given
+ * Opens a database in WAL mode with full sync. `busyMsMax` bounds the wait for another process's write.
+ * @param connect opens the connection; defaults to node:sqlite
  */
 export function openDatabase(
   path: string,
@@ -45,7 +45,7 @@ export function openDatabase(
     return statement;
   };
   let depth = 0;
-  const bracket = <T>(begin: string, work: () => T): T => {
+  const runBracketed = <T>(begin: string, work: () => T): T => {
     if (depth > 0) return work();
     runExplained(path, () => db.exec(begin));
     depth++;
@@ -54,7 +54,7 @@ export function openDatabase(
       runExplained(path, () => db.exec('commit'));
       return result;
     } catch (error) {
-      // A full disk may have rolled the transaction back already.
+      // A full disk may already have rolled the transaction back.
       if (db.isTransaction) runExplained(path, () => db.exec('rollback'));
       throw error;
     } finally {
@@ -69,7 +69,7 @@ export function openDatabase(
     all: <R>(sql: string, ...values: SQLInputValue[]) => runExplained(path, () => prepare(sql).all(...values)) as R[],
     one: <R>(sql: string, ...values: SQLInputValue[]) =>
       runExplained(path, () => prepare(sql).get(...values)) as R | undefined,
-    // A statement of its own: one that is being walked must not be started again by a nested call.
+    // Not cached: a nested call must not restart a statement that is being iterated.
     *iterate<R>(sql: string, ...values: SQLInputValue[]) {
       const rows = runExplained(path, () => db.prepare(sql).iterate(...values));
       for (;;) {
@@ -79,8 +79,8 @@ export function openDatabase(
       }
     },
     script: (sql) => runExplained(path, () => db.exec(sql)),
-    transaction: (work) => bracket('begin immediate', work),
-    snapshot: (work) => bracket('begin', work),
+    transaction: (work) => runBracketed('begin immediate', work),
+    snapshot: (work) => runBracketed('begin', work),
     close: () => db.close(),
   };
 }
@@ -107,21 +107,21 @@ function runExplained<T>(path: string, work: () => T): T {
     if (code === ioCode) {
       throw new OddslakeError(
         exitCodes.unexpected,
-        `The disk failed: ${path} could not be read or written (${(error as Error).message}). Check the disk and run again; what was accepted before is kept.`,
+        `The disk failed: ${path} could not be read or written (${(error as Error).message}). Check the disk and run again; data accepted before is kept.`,
         { cause: error },
       );
     }
     if (code === readOnlyCode || code === cannotOpenCode) {
       throw new OddslakeError(
         exitCodes.unexpected,
-        `The state database ${path} cannot be opened for writing. Readers need that too: work on a copy of the archive, or check its owner and permissions.`,
+        `The state database ${path} cannot be opened for writing. Reading needs that too: check its owner and permissions, or work on a copy of the archive.`,
         { cause: error },
       );
     }
     if (corruptCodes.has(code)) {
       throw new OddslakeError(
         exitCodes.damaged,
-        `The state database ${path} is damaged: ${(error as Error).message}. Move it away, and the next run makes a new one of what is published; what was journaled only is gone with it.`,
+        `The state database ${path} is damaged: ${(error as Error).message}. Move it away, and the next run rebuilds it from the published files; data that was only journaled is lost.`,
         {
           cause: error,
         },
@@ -130,7 +130,7 @@ function runExplained<T>(path: string, work: () => T): T {
     if ((error as { code?: unknown }).code === 'ERR_OUT_OF_RANGE') {
       throw new OddslakeError(
         exitCodes.damaged,
-        `The state database ${path} is damaged: it holds a number that was never written. Run oddslake verify.`,
+        `The state database ${path} is damaged: it holds a number out of range. Run oddslake verify.`,
         { cause: error },
       );
     }
@@ -138,16 +138,19 @@ function runExplained<T>(path: string, work: () => T): T {
   }
 }
 
-/** What SQLite takes at a time for the index of its log, in bytes: with less, a write fails that finds some room left. */
+/** SQLite allocates the index of its log in blocks of this size, in bytes. With less free space a write fails. */
 const databaseBytesMin = 32 * 1024;
 
 type FileSystemCounts = Pick<StatsFs, 'blocks' | 'bavail' | 'bsize' | 'files' | 'ffree'>;
 
-/** Whether a file system has no room for a database, in bytes or in files. Some count neither: these are never full. */
+/**
+ * Whether a file system has no space for a database, in bytes or in files. A file system that reports neither is never
+ * full.
+ */
 export const isFull = ({ blocks, bavail, bsize, files, ffree }: FileSystemCounts): boolean =>
   (blocks > 0 && bavail * bsize < databaseBytesMin) || (files > 0 && ffree === 0);
 
-/** Whether the disk of a database is full at this moment: SQLite may call that an I/O error, or fail to open a file. */
+/** Whether the disk of a database is full now. SQLite may report that as an I/O error, or fail to open a file. */
 export function isOnFullDisk(path: string): boolean {
   try {
     return isFull(statfsSync(dirname(path)));
@@ -158,19 +161,19 @@ export function isOnFullDisk(path: string): boolean {
 
 export const createDiskFullError = (path: string, cause: unknown): DiskFullError =>
   new DiskFullError(
-    `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
+    `The disk is full: ${path} could not grow. Free some space and run again; data accepted before is kept.`,
     { cause },
   );
 
-/** How long the opening may wait for another process, in ms. */
+/** How long opening may wait for another process, in ms. */
 const busyMsMax = 10_000;
 
-/** Statements that are kept prepared: preparing one takes longer than most of what is asked. */
+/** The most cached statements. Preparing one takes longer than most queries. */
 const statementsMax = 100;
 
 /**
- * A connection to a SQLite database of one's own at `path`. Once it is open no statement waits for another process: the
- * whole of ours would stand still meanwhile.
+ * Opens a private SQLite database at `path`. Once it is open no statement waits for another process, because that would
+ * block this whole process.
  */
 export function openStatements(path: string) {
   const db = new DatabaseSync(path);
@@ -192,40 +195,40 @@ export function openStatements(path: string) {
       run: (parameters: readonly unknown[]) => statement.run(...values(parameters)),
     };
   };
-  const kept = new Map<string, ReturnType<typeof prepare>>();
+  const cache = new Map<string, ReturnType<typeof prepare>>();
   return {
     prepare(sql: string) {
-      const held = kept.get(sql);
-      if (held !== undefined) return held;
-      if (kept.size >= statementsMax) kept.clear();
-      const made = prepare(sql);
-      kept.set(sql, made);
-      return made;
+      const cached = cache.get(sql);
+      if (cached !== undefined) return cached;
+      if (cache.size >= statementsMax) cache.clear();
+      const created = prepare(sql);
+      cache.set(sql, created);
+      return created;
     },
-    /** Whether one is open: a full disk ends it before anybody says so. */
+    /** Whether a transaction is open. A full disk may end one without an error. */
     isTransaction: () => db.isTransaction,
     close: () => db.close(),
   };
 }
 
-// Single values that the state keeps, by key.
+// Single values in the state, by key.
 
-/** The ID of the last commit: see CommitState in intent.ts. */
+/** ID of the last commit; see CommitState in intent.ts. */
 export const commitIdKey = 'commit_id';
 
-/** sha256 of the manifest that the last publish wrote. */
+/** SHA-256 of the last published manifest. */
 export const manifestHashKey = 'manifest_sha256';
 
-/** Its text, so that it can be put back. */
+/** Text of the last published manifest, so that it can be restored. */
 export const manifestTextKey = 'manifest_text';
 
 /**
- * Epoch ms of the upgrade to format 3, or of the rebuild of a lost state. Responses of before are known by windows that
- * were joined without regard to evidence: a poll must not confirm them. Absent in an archive that began with format 3.
+ * Epoch ms of the upgrade to format 3, or of the rebuild of a lost state. Older windows were joined without regard to
+ * evidence, so a poll must not confirm them. Absent in an archive created with format 3.
  */
 export const evidenceSinceKey = 'evidence_since';
 
-/** JSON: the sha256 of each text at the root that follows from it, by name. */
+/** JSON: the SHA-256 of each generated text at the root, by name. */
 export const rootTextsKey = 'root_texts_sha256';
 
 export const getMeta = (db: Database, key: string): string | undefined =>

@@ -3,10 +3,10 @@ import type { AcceptedWindow, LostWindow } from '../format/coverage.ts';
 import { readSymbolCoverage } from './coverage.ts';
 import type { Database } from './database.ts';
 
-/** A lost window as the state knows it; times are epoch milliseconds. */
+/** A lost window in the state. Times are epoch milliseconds. */
 export interface RecordedLoss extends LostWindow {
   readonly lostAt: number;
-  /** When a run ended with 4 because of it; null while none did. */
+  /** When a run first ended with exit code 4 because of it; null before. */
   readonly reportedAt: number | null;
 }
 
@@ -31,8 +31,8 @@ const toRecordedLoss = (row: LostRow): RecordedLoss => ({
 });
 
 /**
- * Notes windows that are lost, each within one UTC day; inside the transaction that takes their coverage back. They
- * never overlap those known: a lost window is not covered, so that it cannot be lost again.
+ * Records lost windows, each within one UTC day, inside the transaction that withdraws their coverage. They never
+ * overlap known ones: a lost window is not covered, so it cannot be lost again.
  */
 export function recordLost(db: Database, windows: readonly LostWindow[], lostAtMs: number): void {
   for (const { dataset, symbol, from, to, ticks } of windows) {
@@ -49,7 +49,7 @@ export function recordLost(db: Database, windows: readonly LostWindow[], lostAtM
   }
 }
 
-/** The windows that are lost, of one symbol or of all, in the order of dataset, symbol and time. */
+/** Reads the lost windows of one symbol or of all, sorted by dataset, symbol and time. */
 export const readLostWindows = (db: Database, symbol?: string): RecordedLoss[] =>
   (symbol === undefined
     ? db.all<LostRow & Record<string, never>>('select * from lost order by dataset, symbol, t_from')
@@ -59,7 +59,7 @@ export const readLostWindows = (db: Database, symbol?: string): RecordedLoss[] =
       )
   ).map(toRecordedLoss);
 
-/** The lost windows of ticks that reach into `window`, by symbol. */
+/** Reads the lost tick windows that overlap `window`, by symbol. */
 export function readLostTicksIn(db: Database, { from, to }: Window): Map<string, RecordedLoss[]> {
   const rows = db.all<LostRow & Record<string, never>>(
     "select * from lost where dataset = 'ticks' and t_from < ? and t_to > ? order by symbol, t_from",
@@ -69,14 +69,14 @@ export function readLostTicksIn(db: Database, { from, to }: Window): Map<string,
   return Map.groupBy(rows.map(toRecordedLoss), (loss) => loss.symbol);
 }
 
-/** The lost windows of ticks, by symbol, in order: there are hardly ever any, and one look tells of all symbols. */
+/** Reads all lost tick windows by symbol, sorted. There are rarely any, so one query serves all symbols. */
 export const readAllLostTicks = (db: Database): Map<string, RecordedLoss[]> =>
   Map.groupBy(
     readLostWindows(db).filter(({ dataset }) => dataset === 'ticks'),
     ({ symbol }) => symbol,
   );
 
-/** The lost windows of one symbol's ticks, in order. */
+/** Reads the lost tick windows of one symbol, sorted. */
 export const readLostTicks = (db: Database, symbol: string): RecordedLoss[] =>
   db
     .all<LostRow & Record<string, never>>(
@@ -86,10 +86,10 @@ export const readLostTicks = (db: Database, symbol: string): RecordedLoss[] =>
     .map(toRecordedLoss);
 
 /**
- * What is asked and answered for one symbol, published or journaled, as far as it may be claimed: an answer that is
- * journaled for a lost window proves nothing before it is published.
- * @param believedMs see coverageOf
- * @param lost its lost windows, where they are known already
+ * Reads the coverage of one symbol, published or journaled, without its lost windows. A journaled response for a lost
+ * window proves nothing before it is published.
+ * @param believedMs see readSymbolCoverage
+ * @param lost its lost windows, if already read
  */
 export function readCoverageWithoutLost(
   db: Database,
@@ -101,19 +101,19 @@ export function readCoverageWithoutLost(
   return lost.length === 0 ? covered : subtract(covered, lost);
 }
 
-/** Drops windows that are whole again; inside the transaction that claims their coverage. */
+/** Deletes restored windows, inside the transaction that adds their coverage. */
 export function dropLost(db: Database, windows: readonly LostWindow[]): void {
   for (const { dataset, symbol, from } of windows)
     db.run('delete from lost where dataset = ? and symbol = ? and t_from = ?', dataset, symbol, from);
 }
 
-/** Notes that a run ended with 4 because of these. */
-export function markLostReported(db: Database, windows: readonly LostWindow[], toldAtMs: number): void {
+/** Records that a run ended with exit code 4 because of these windows. */
+export function markLostReported(db: Database, windows: readonly LostWindow[], reportedAtMs: number): void {
   db.transaction(() => {
     for (const { dataset, symbol, from } of windows)
       db.run(
         'update lost set told_at = ? where dataset = ? and symbol = ? and t_from = ? and told_at is null',
-        toldAtMs,
+        reportedAtMs,
         dataset,
         symbol,
         from,
@@ -139,14 +139,14 @@ const toAcceptedWindow = (row: AcceptedRow): AcceptedWindow => ({
   reportedAt: row.told_at,
 });
 
-/** The accepted windows of one symbol, or of all, in the order of symbol and time. They never overlap. */
+/** Reads the accepted windows of one symbol or of all, sorted by symbol and time. They never overlap. */
 export const readAcceptedWindows = (db: Database, symbol?: string): AcceptedWindow[] =>
   (symbol === undefined
     ? db.all<AcceptedRow & Record<string, never>>('select * from accepted order by symbol, t_from')
     : db.all<AcceptedRow & Record<string, never>>('select * from accepted where symbol = ? order by t_from', symbol)
   ).map(toAcceptedWindow);
 
-/** Accepts a window; what was accepted of it before is so for the new reason. */
+/** Accepts a window. The new reason replaces earlier ones inside it. */
 export function acceptWindow(db: Database, window: AcceptedWindow): void {
   db.transaction(() => {
     revokeAccepted(db, window.symbol, window);
@@ -154,15 +154,15 @@ export function acceptWindow(db: Database, window: AcceptedWindow): void {
   });
 }
 
-/** Takes back what was accepted of a symbol inside a window; returns what that was. */
+/** Revokes the acceptance of a symbol's gaps inside a window. Returns the revoked parts. */
 export function revokeAccepted(db: Database, symbol: string, window: Window): AcceptedWindow[] {
   return db.transaction(() => {
-    const touched = readAcceptedWindows(db, symbol).filter(({ from, to }) => from < window.to && window.from < to);
-    for (const accepted of touched) {
+    const overlapping = readAcceptedWindows(db, symbol).filter(({ from, to }) => from < window.to && window.from < to);
+    for (const accepted of overlapping) {
       db.run('delete from accepted where symbol = ? and t_from = ?', symbol, accepted.from);
       for (const rest of subtract([accepted], [window])) insertAccepted(db, { ...accepted, ...rest });
     }
-    return touched.map((accepted) => ({
+    return overlapping.map((accepted) => ({
       ...accepted,
       from: Math.max(accepted.from, window.from),
       to: Math.min(accepted.to, window.to),
@@ -170,13 +170,13 @@ export function revokeAccepted(db: Database, symbol: string, window: Window): Ac
   });
 }
 
-/** Notes that a run ended with 4 because of these. */
-export function markAcceptedReported(db: Database, windows: readonly AcceptedWindow[], toldAtMs: number): void {
+/** Records that a run ended with exit code 4 because of these windows. */
+export function markAcceptedReported(db: Database, windows: readonly AcceptedWindow[], reportedAtMs: number): void {
   db.transaction(() => {
     for (const { symbol, from } of windows)
       db.run(
         'update accepted set told_at = ? where symbol = ? and t_from = ? and told_at is null',
-        toldAtMs,
+        reportedAtMs,
         symbol,
         from,
       );
@@ -186,14 +186,14 @@ export function markAcceptedReported(db: Database, windows: readonly AcceptedWin
 const insertAccepted = (db: Database, { symbol, from, to, reason, acceptedAt, reportedAt }: AcceptedWindow): void =>
   void db.run('insert into accepted values (?, ?, ?, ?, ?, ?)', symbol, from, to, reason, acceptedAt, reportedAt);
 
-/** A window of one symbol's ticks that was asked for and is not had; times are epoch milliseconds. */
+/** A window of one symbol's ticks that was requested and is not covered. Times are epoch milliseconds. */
 export interface OwedWindow extends Window {
   readonly symbol: string;
-  /** `expired`: the service says that it goes back no further than its end. */
+  /** `expired`: the server says that its history starts after this window. */
   readonly kind: 'failed' | 'expired';
-  /** One clause: what came of the last request for it. */
+  /** Why the last request for it failed, one clause. */
   readonly reason: string;
-  /** When it was first asked for in vain. */
+  /** When a request for it first failed. */
   readonly since: number;
 }
 
@@ -215,53 +215,55 @@ const toOwedWindow = ({ symbol, t_from, t_to, kind, reason, since }: OwedRow): O
   since,
 });
 
-/** The windows that one symbol is owed, in order. What has come to be covered since may be among them. */
+/** Reads the owed windows of one symbol, sorted. Some may be covered by now. */
 export const readOwedWindows = (db: Database, symbol: string): OwedWindow[] =>
   db
     .all<OwedRow & Record<string, never>>('select * from owed where symbol = ? order by t_from', symbol)
     .map(toOwedWindow);
 
-/** The same of all symbols, by symbol. */
+/** The same for all symbols, by symbol. */
 export const readAllOwedWindows = (db: Database): Map<string, OwedWindow[]> =>
   Map.groupBy(
     db.all<OwedRow & Record<string, never>>('select * from owed order by symbol, t_from').map(toOwedWindow),
     ({ symbol }) => symbol,
   );
 
-/** The failures of one symbol in one run. */
+/** The failed windows of one symbol in one run. */
 export interface SymbolFailures {
   readonly symbol: string;
-  /** What is covered of it now. */
+  /** What is covered now. */
   readonly covered: readonly Window[];
   readonly failures: readonly (Window & Pick<OwedWindow, 'kind' | 'reason'>)[];
 }
 
-/** Enters what a run asked for in vain, and drops what is covered by now. What was owed before is owed since then. */
+/**
+ * Records failed requests and removes windows that are covered by now. A window that was owed before keeps its time.
+ */
 export function recordOwed(db: Database, symbols: readonly SymbolFailures[], nowMs: number): void {
   db.transaction(() => {
     for (const { symbol, covered, failures } of symbols) {
-      const before = readOwedWindows(db, symbol);
-      if (before.length === 0 && failures.length === 0) continue;
+      const owedBefore = readOwedWindows(db, symbol);
+      if (owedBefore.length === 0 && failures.length === 0) continue;
       db.run('delete from owed where symbol = ?', symbol);
-      // Of two failures of one window the earlier listed one counts: rows never overlap.
-      let taken: Window[] = [...covered];
-      const enter = (window: Window, { kind, reason, since }: Omit<OwedWindow, 'symbol' | 'from' | 'to'>): void => {
-        for (const { from, to } of subtract([window], taken))
+      // Of two failures of one window the first counts, so rows never overlap.
+      let recorded: Window[] = [...covered];
+      const insert = (window: Window, { kind, reason, since }: Omit<OwedWindow, 'symbol' | 'from' | 'to'>): void => {
+        for (const { from, to } of subtract([window], recorded))
           db.run('insert into owed values (?, ?, ?, ?, ?, ?)', symbol, from, to, kind, reason, since);
-        taken = union([...taken, window]);
+        recorded = union([...recorded, window]);
       };
       for (const failure of failures) {
-        const since = before.filter((w) => w.from < failure.to && failure.from < w.to).map((w) => w.since);
-        enter(failure, { kind: failure.kind, reason: failure.reason, since: Math.min(nowMs, ...since) });
+        const since = owedBefore.filter((w) => w.from < failure.to && failure.from < w.to).map((w) => w.since);
+        insert(failure, { kind: failure.kind, reason: failure.reason, since: Math.min(nowMs, ...since) });
       }
-      for (const window of before) enter(window, window);
+      for (const window of owedBefore) insert(window, window);
     }
   });
 }
 
 type SymbolWindow = Window & { readonly symbol: string };
 
-/** The windows of ticks, by symbol, that a poll asks for no more: accepted and expired ones; in no order. */
+/** Reads the tick windows that polls no longer request, by symbol: accepted and expired ones, unsorted. */
 export function readSettledGaps(db: Database): Map<string, Window[]> {
   const expired = [...readAllOwedWindows(db).values()].flat().filter(({ kind }) => kind === 'expired');
   return Map.groupBy<string, SymbolWindow>([...expired, ...readAcceptedWindows(db)], ({ symbol }) => symbol);

@@ -6,8 +6,8 @@ import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 
 /**
- * Takes in what a file says of markets, seen between `firstSeen` and `lastSeen` (epoch ms). Newer facts stay; older ones
- * fill in what is not known. No file is a complete list, and none makes a symbol one to be polled.
+ * Records the markets of an imported file, seen between `firstSeen` and `lastSeen` (epoch ms). Newer facts are kept;
+ * older ones fill in unknown fields. A file is never a complete list and never causes a symbol to be polled.
  */
 export function recordImportedMarkets(
   db: Database,
@@ -15,7 +15,7 @@ export function recordImportedMarkets(
   firstSeen: number,
   lastSeen: number,
 ): void {
-  const newest = (column: string): string =>
+  const preferNewest = (column: string): string =>
     `${column} = iif(excluded.last_seen >= last_seen, coalesce(excluded.${column}, ${column}), coalesce(${column}, excluded.${column}))`;
   const facts = ['canonical_id', 'source', 'question', 'category', 'is_active', 'opens_at', 'closes_at', 'resolved_at'];
   for (const m of markets) {
@@ -23,7 +23,7 @@ export function recordImportedMarkets(
       `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
          outcome, first_seen, last_seen, last_active, inactive_since, listed)
        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, iif(?6 is 1, ?12, null), iif(?6 is 0, ?12, null), 0)
-       on conflict do update set ${[...facts, 'outcome'].map(newest).join(', ')},
+       on conflict do update set ${[...facts, 'outcome'].map(preferNewest).join(', ')},
          inactive_since = iif(excluded.last_seen >= last_seen and excluded.is_active is not null,
            iif(excluded.is_active = 0, coalesce(inactive_since, excluded.inactive_since), null), inactive_since),
          last_active = coalesce(max(last_active, excluded.last_active), last_active, excluded.last_active),
@@ -44,17 +44,17 @@ export function recordImportedMarkets(
   }
 }
 
-/** Input that cannot be used, as received. */
+/** Rejected input, as received. */
 export interface QuarantinedInput extends RejectedInput {
-  /** Null where it names none. */
+  /** Null if the input names none. */
   readonly symbol: string | null;
   /** When it was observed, epoch ms. */
   readonly at: number;
 }
 
 /**
- * Journals input that is no tick of a known symbol: it is counted, and kept as received as far as the run's quarantine has
- * room. `dropped`: how many more there were that are only counted.
+ * Journals rejected input that belongs to no known symbol. It is counted, and kept as received up to the run's
+ * quarantine limit. `dropped` more inputs are only counted.
  */
 export function appendQuarantined({ db }: State, runId: string, items: readonly QuarantinedInput[], dropped = 0): void {
   const count = items.length + dropped;

@@ -1,45 +1,45 @@
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import { commitIdKey, type Database, getMeta, setMeta } from './database.ts';
 
-/** One staged file and where it belongs, both relative to the archive's root. */
+/** A staged file and its target, both relative to the archive's root. */
 export interface FileMove {
-  /** Null where nothing takes the place of the file that is there: it goes. */
+  /** Null if the target is deleted without a replacement. */
   readonly from: string | null;
   readonly to: string;
 }
 
-/** A publish past its commit point: these files become these, and this is the manifest. */
+/** A publish past its commit point: the file moves to finish, and the new manifest. */
 export interface PublishIntent {
   readonly generation: number;
-  /** The ID of this commit; null in an intent that an older version left open. */
+  /** ID of this commit; null in an intent left open by an older version. */
   readonly commitId: string | null;
   /** The text of manifest.json. */
   readonly manifest: string;
-  /** In the order to be done: ticks first, coverage last. */
+  /** In order of execution: ticks first, coverage last. */
   readonly moves: readonly FileMove[];
 }
 
-/** The last commit of an archive: what the next one is built on. */
+/** The last commit of an archive, on which the next one is built. */
 export interface CommitState {
   /** 0 before the first publish. */
   readonly generation: number;
-  /** Random, another one after every commit, a repair's included; null before the first. */
+  /** Random, new for every commit and every repair; null before the first. */
   readonly commitId: string | null;
 }
 
-/** A commit was refused, or broken off, since the archive has another last commit than the one it was built on. */
+/** A commit was rejected or aborted because another commit came in between. */
 export class SupersededError extends OddslakeError {
   constructor(options?: ErrorOptions) {
     super(
       exitCodes.busy,
-      'Another run published while this one did, so this one changed nothing. That cannot happen while both hold the lock: was .oddslake/lock.sqlite removed? What was collected is journaled; the next publish takes it in.',
+      'Another run published at the same time, so this one changed nothing. The lock prevents that: was .oddslake/lock.sqlite removed? The collected data is journaled; the next publish includes it.',
       options,
     );
     this.name = 'SupersededError';
   }
 }
 
-/** The last commit, as the state has it now. */
+/** Reads the last commit from the state. */
 export const readCommitState = (db: Database): CommitState => ({
   generation: Number(getMeta(db, 'generation')),
   commitId: getMeta(db, commitIdKey) ?? null,
@@ -51,7 +51,7 @@ export function isLastCommit(db: Database, { generation, commitId }: CommitState
 }
 
 export function readOpenIntent(db: Database): PublishIntent | undefined {
-  // A state that is only looked at may be of an older version, without the column of the ID.
+  // A state opened for inspection may be of an older version without the commit_id column.
   const row = db.one<{ generation: number; commit_id?: string | null; manifest: string; moves: string }>(
     'select * from intents',
   );
@@ -60,13 +60,13 @@ export function readOpenIntent(db: Database): PublishIntent | undefined {
   return { generation, commitId, manifest, moves: JSON.parse(moves) as FileMove[] };
 }
 
-/** Whether this very intent is open: another publish may have carried it out and closed it. */
+/** Whether this intent is open. Another publish may have finished and closed it. */
 export const isOpenIntent = (db: Database, { generation, commitId }: PublishIntent): boolean =>
   db.one('select 1 from intents where generation = ? and commit_id is ?', generation, commitId) !== undefined;
 
 /**
- * Decides the generation: a compare-and-set. Part of the publish's transaction.
- * @throws SupersededError where the last commit is not the one that this was built on, or is not carried out yet
+ * Commits the generation with a compare-and-set. Part of the publish's transaction.
+ * @throws SupersededError if this was not built on the last commit, or the last commit is not finished
  */
 export function declareIntent(db: Database, builtOn: CommitState, intent: PublishIntent): void {
   if (!isLastCommit(db, builtOn) || readOpenIntent(db) !== undefined) throw new SupersededError();

@@ -16,22 +16,22 @@ import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } fr
 import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 
-/** One answer of the order-book route, understood: what becomes durable in one transaction. */
+/** One parsed response of the order book route, written in one transaction. */
 export interface BookRecord {
   readonly runId: string;
   readonly symbol: string;
-  /** When the answer was generated, or asked for where it does not say; epoch ms. */
+  /** When the response was generated, or requested if it does not say; epoch ms. */
   readonly observedAt: number;
   readonly snapshots: readonly OrderBookSnapshot[];
   readonly rejected: readonly RejectedInput[];
-  /** Whether anything of the answer was understood, if only that there is no snapshot: only then does it cover its moment. */
+  /** Whether any of the response could be parsed, even to no snapshot. Only then does it cover its moment. */
   readonly understood: boolean;
 }
 
-/** What a snapshot, its coverage and an answer set aside weigh, beside levels, against a tick in what publishing takes. */
+/** The cost of publishing a snapshot, its coverage and a rejected input, without levels, in ticks. */
 const ticksPerSnapshot = 8;
 
-/** Appends answers of the order-book route; durable when it returns. */
+/** Appends order book responses; durable when it returns. */
 export function appendBooks(state: State, records: readonly BookRecord[]): void {
   state.db.transaction(() => {
     for (const record of records) appendBookRecord(state, record);
@@ -83,21 +83,21 @@ function joinSides(bids: Float64Array, asks: Float64Array): Uint8Array {
   return toBytes(both);
 }
 
-/** What publishing a record takes, in ticks. */
+/** The cost of publishing a record, in ticks. */
 export const computeBookLoad = ({ snapshots, rejected }: BookRecord): number =>
   snapshots.reduce((sum, snapshot) => sum + countLevels(snapshot), 0) +
   ticksPerSnapshot * (1 + snapshots.length + rejected.length);
 
-/** What publishing the journaled order books takes, in ticks; what was set aside is not counted here. */
+/** The cost of publishing the journaled order books, in ticks. Rejected input is not included. */
 export function readBookLoad(db: Database): number {
   const books = db.one<{ n: number; levels: number | null }>(
     'select count(*) as n, sum(n) as levels from journal_books',
   )!;
-  const answers = db.one<{ n: number }>('select count(*) as n from journal_book_cover')!.n;
-  return (books.levels ?? 0) + ticksPerSnapshot * (books.n + answers);
+  const responses = db.one<{ n: number }>('select count(*) as n from journal_book_cover')!.n;
+  return (books.levels ?? 0) + ticksPerSnapshot * (books.n + responses);
 }
 
-/** The (day, part) pairs that snapshots of records up to `end` touch, in order. */
+/** Lists the (day, part) pairs of snapshots in records up to `end`, sorted. */
 export const listBookBins = (db: Database, end: number): JournalBin[] =>
   db.all<JournalBin & Record<string, number>>(
     'select distinct day, part from journal_books where record_id <= ? order by day, part',
@@ -118,7 +118,7 @@ interface JournaledBookRow extends JoinedHeader {
 
 const bookColumns = `k.record_id, k.symbol, k.t, k.observed_at, k.bids, k.n, k.price, k.quantity, k.checksum, ${headerColumns}`;
 
-/** The snapshots of one bin, in the order they were accepted. @throws JournalDamageError */
+/** Reads the snapshots of one bin in the order of acceptance. @throws JournalDamageError */
 export function readBookBin(db: Database, { day, part }: JournalBin, end: number): ObservedSnapshot[] {
   const rows = db.iterate<JournaledBookRow>(
     `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
@@ -131,17 +131,17 @@ export function readBookBin(db: Database, { day, part }: JournalBin, end: number
 }
 
 function toObservedSnapshot(row: JournaledBookRow, day: number, part: number): ObservedSnapshot {
-  const { record_id, symbol, t, observed_at: observedAt, bids: cut, n, price, quantity } = row;
-  assertIntact('journal_books', row, [record_id, symbol, day, part, t, observedAt, cut, n, price, quantity]);
+  const { record_id, symbol, t, observed_at: observedAt, bids: bidLevels, n, price, quantity } = row;
+  assertIntact('journal_books', row, [record_id, symbol, day, part, t, observedAt, bidLevels, n, price, quantity]);
   const [prices, quantities] = [toDoubles(price), toDoubles(quantity)];
   const side = (from: number, to: number): BookSide => ({
     prices: prices.subarray(from, to),
     quantities: quantities.subarray(from, to),
   });
-  return { symbol, observedAt, t, bids: side(0, cut), asks: side(cut, prices.length) };
+  return { symbol, observedAt, t, bids: side(0, bidLevels), asks: side(bidLevels, prices.length) };
 }
 
-/** The snapshots of a symbol's latest journaled moment; none where it has none. */
+/** Reads the snapshots of a symbol's latest journaled moment; empty if there are none. */
 export function readLatestBooks({ db, identity }: State, symbol: string): ObservedSnapshot[] {
   const part = computePartNumber(symbol, identity.parts);
   let before = Number.MAX_SAFE_INTEGER;
@@ -161,14 +161,16 @@ export function readLatestBooks({ db, identity }: State, symbol: string): Observ
   }
 }
 
-/** When the latest journaled answer that brought a snapshot of a symbol was generated, epoch ms; null where there is none. */
+/**
+ * Reads when the latest journaled response with a snapshot of a symbol was generated, epoch ms; null if there is none.
+ */
 export const readLatestBookResponseMs = ({ db }: State, symbol: string): number | null =>
   db.one<{ at: number | null }>(
     'select max(at) as at from journal_book_cover where symbol = ? and snapshots > 0',
     symbol,
   )?.at ?? null;
 
-/** An answer of the order-book route that is not published yet. */
+/** An order book response that is not published yet. */
 export interface BookResponse {
   readonly id: number;
   readonly symbol: string;
@@ -178,15 +180,15 @@ export interface BookResponse {
 }
 
 /**
- * Answers up to `end`, but for those with a snapshot that is still journaled once `bins` are published.
+ * Reads the responses up to `end`, except those with a snapshot that stays journaled after `bins` are published.
  * @throws JournalDamageError
  */
 export function readBookResponses(db: Database, bins: readonly JournalBin[], end: number): BookResponse[] {
-  const open = listBookBins(db, end).filter(
+  const remainingBins = listBookBins(db, end).filter(
     (bin) => !bins.some(({ day, part }) => bin.day === day && bin.part === part),
   );
-  const waiting = new Set(
-    open.flatMap(({ day, part }) =>
+  const waitingRecords = new Set(
+    remainingBins.flatMap(({ day, part }) =>
       db
         .all<{ id: number }>(
           'select record_id as id from journal_books where day = ? and part = ? and record_id <= ?',
@@ -212,23 +214,23 @@ export function readBookResponses(db: Database, bins: readonly JournalBin[], end
   );
   for (const row of rows) assertIntact('journal_book_cover', row, [row.record_id, row.symbol, row.at, row.snapshots]);
   return rows
-    .filter((row) => !waiting.has(row.record_id))
+    .filter((row) => !waitingRecords.has(row.record_id))
     .map(({ id, symbol, at, snapshots }) => ({ id, symbol, at, snapshots }));
 }
 
-/** Drops what a publish took in, before the journal's own records are dropped. In its transaction. */
+/** Deletes published rows, inside the publish's transaction, before the journal's records are deleted. */
 export function consumeBooks(
   db: Database,
   bins: readonly JournalBin[],
-  answers: readonly BookResponse[],
+  responses: readonly BookResponse[],
   end: number,
 ): void {
   for (const { day, part } of bins)
     db.run('delete from journal_books where day = ? and part = ? and record_id <= ?', day, part, end);
-  for (const { id } of answers) db.run('delete from journal_book_cover where id = ?', id);
+  for (const { id } of responses) db.run('delete from journal_book_cover where id = ?', id);
 }
 
-/** What publishing the whole journal takes, in ticks. */
+/** The cost of publishing the whole journal, in ticks. */
 export function readJournalLoad(db: Database): number {
   const count = (table: string): number => db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n;
   return (

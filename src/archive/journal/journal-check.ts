@@ -3,10 +3,10 @@ import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Database } from './database.ts';
 import type { JournalBin } from './journal.ts';
 
-// What a publish may rely on of the journal, and what of it is damaged. Tables are read from end to end here, and not by
-// their indices: a bit that falls over in either hides a row from the other.
+// Checks the journal before a publish, and finds its damage. Tables are scanned in full, not by their indices, because
+// a flipped bit in either can hide a row from the other.
 
-/** Tables whose rows a header counts. */
+/** Tables whose rows are counted in the record header. */
 const countedTables = [
   'journal_ticks',
   'journal_cover',
@@ -15,32 +15,32 @@ const countedTables = [
   'journal_books',
   'journal_book_cover',
 ] as const;
-/** Tables whose rows are of one day and part. */
+/** Tables whose rows belong to one day and part. */
 const binnedTables = ['journal_ticks', 'journal_cover', 'journal_withdrawn', 'journal_books'] as const;
 type BinnedTable = (typeof binnedTables)[number];
 
-/** What is in the journal at one moment. */
+/** The contents of the journal at one moment. */
 export interface JournalIndex {
-  /** The last record; 0 where there is none. */
+  /** ID of the last record; 0 if there is none. */
   readonly end: number;
-  /** The (day, part) pairs that rows of a table are of, in order, with how many there are. */
+  /** The (day, part) pairs of each table, sorted, with their row counts. */
   readonly bins: ReadonlyMap<BinnedTable, readonly (JournalBin & { readonly rows: number })[]>;
 }
 
 /**
- * Looks whether each record has its rows and each row its record. What rows hold is compared when it is read.
+ * Checks that each record has its rows and each row its record. The contents of rows are checked when they are read.
  * @throws JournalDamageError
  */
 export function indexJournal(db: Database): JournalIndex {
   return db.snapshot(() => {
-    const rowsOf = new Map<number, number>();
+    const rowsLeft = new Map<number, number>();
     let end = 0;
     for (const { id, rows, checksum, ...header } of readHeaders(db)) {
       if (id <= end) throw new JournalDamageError('its records are out of order');
       end = id;
       if (computeHeaderChecksum(header) !== checksum)
-        throw new JournalDamageError(`record ${id} differs from its checksum`);
-      rowsOf.set(id, rows);
+        throw new JournalDamageError(`record ${id} does not match its checksum`);
+      rowsLeft.set(id, rows);
     }
     const bins = new Map<BinnedTable, (JournalBin & { rows: number })[]>();
     for (const table of countedTables) {
@@ -52,42 +52,43 @@ export function indexJournal(db: Database): JournalIndex {
       for (const { id, record, day, part } of db.iterate<{ id: number; record: number } & JournalBin>(
         `select ${idName} as id, record_id as record, ${columns} from ${table} not indexed`,
       )) {
-        const left = rowsOf.get(record);
-        if (left === undefined || id <= last) throw new JournalDamageError(`a row of ${table} has no record`);
+        const rowsLeftOfRecord = rowsLeft.get(record);
+        if (rowsLeftOfRecord === undefined || id <= last)
+          throw new JournalDamageError(`a row of ${table} has no record`);
         last = id;
-        rowsOf.set(record, left - 1);
+        rowsLeft.set(record, rowsLeftOfRecord - 1);
         const byPart = byDay.get(day) ?? new Map<number, number>();
         byDay.set(day, byPart);
         byPart.set(part, (byPart.get(part) ?? 0) + 1);
       }
       if (isBinned) bins.set(table as BinnedTable, toSortedBins(byDay));
     }
-    for (const [id, left] of rowsOf)
-      if (left !== 0)
-        throw new JournalDamageError(`record ${id} has ${left > 0 ? 'lost rows' : 'more rows than its own'}`);
+    for (const [id, rowsLeftOfRecord] of rowsLeft)
+      if (rowsLeftOfRecord !== 0)
+        throw new JournalDamageError(`record ${id} has too ${rowsLeftOfRecord > 0 ? 'few' : 'many'} rows`);
     return { end, bins };
   });
 }
 
-/** The (day, part) pairs that records touch, by ticks or by coverage; in order. */
+/** Lists the (day, part) pairs of all records with ticks, coverage or withdrawals, sorted. */
 export const listTickBins = ({ bins }: JournalIndex): JournalBin[] => {
   const both = [...bins.get('journal_ticks')!, ...bins.get('journal_cover')!, ...bins.get('journal_withdrawn')!];
   const byKey = new Map(both.map(({ day, part }) => [`${day} ${part}`, { day, part }]));
   return [...byKey.values()].sort((a, b) => a.day - b.day || a.part - b.part);
 };
 
-/** Of a publish that takes in nothing. */
+/** The index of a publish without journal records. */
 export const emptyIndex: JournalIndex = { end: 0, bins: new Map(binnedTables.map((table) => [table, []])) };
 
-/** @throws JournalDamageError where so many rows of a bin were read by an index, and not as many as there are */
+/** @throws JournalDamageError if the number of rows read by an index differs from the table's */
 export function assertRowCount(
   { bins }: JournalIndex,
   table: BinnedTable,
   { day, part }: JournalBin,
   rows: number,
 ): void {
-  const wanted = bins.get(table)!.find((bin) => bin.day === day && bin.part === part)?.rows ?? 0;
-  if (rows !== wanted) throw new JournalDamageError(`an index of ${table} differs from it`);
+  const expected = bins.get(table)!.find((bin) => bin.day === day && bin.part === part)?.rows ?? 0;
+  if (rows !== expected) throw new JournalDamageError(`an index of ${table} does not match the table`);
 }
 
 const toSortedBins = (byDay: ReadonlyMap<number, ReadonlyMap<number, number>>): (JournalBin & { rows: number })[] =>
@@ -95,7 +96,7 @@ const toSortedBins = (byDay: ReadonlyMap<number, ReadonlyMap<number, number>>): 
     .flatMap(([day, byPart]) => [...byPart].map(([part, rows]) => ({ day, part, rows })))
     .sort((a, b) => a.day - b.day || a.part - b.part);
 
-/** Columns to select: a damaged number may be greater than any that JavaScript has. */
+/** Selects columns, with null for integers outside JavaScript's safe range, which only damage can cause. */
 const selectSafely = (...columns: readonly string[]): string =>
   columns
     .map(
@@ -114,44 +115,46 @@ const readHeaders = (db: Database): IterableIterator<StoredHeader> =>
      from journal not indexed`,
   );
 
-/** A row, or a record's header, that is not as it was accepted. */
+/** A row or record header that does not match its checksum. */
 export interface DamagedRow {
   readonly table: JournalRowTable | 'journal';
   readonly id: number;
   readonly reason: string;
-  /** Its columns as they are. */
+  /** The column values as stored. */
   readonly values: Readonly<Record<string, JournalValue>>;
 }
 
 export interface JournalDamage {
   readonly rows: readonly DamagedRow[];
-  /** Symbols of which ticks or order books may be missing now, so that nothing journaled covers them; null: any symbol. */
+  /**
+   * Symbols whose ticks or order books may be missing, so that their journaled coverage is dropped; null: any symbol.
+   */
   readonly doubtfulSymbols: ReadonlySet<string> | null;
-  /** Ticks in damaged rows, by their run; those whose run is not certain are not counted. */
+  /** Ticks in damaged rows, by run; rows whose run is uncertain are not counted. */
   readonly ticksByRun: ReadonlyMap<string, number>;
 }
 
-/** Compares all of the journal with its checksums. */
+/** Compares the whole journal with its checksums. */
 export function findJournalDamage(db: Database): JournalDamage {
   const headers = new Map<number, StoredHeader & { isIntact: boolean; left: number }>();
   const rows: DamagedRow[] = [];
   const symbols = new Set<string>();
-  let isAny = false;
-  const doubt = (symbol: string | null): void => {
-    if (symbol === null) isAny = true;
+  let isAnySymbol = false;
+  const addDoubtful = (symbol: string | null): void => {
+    if (symbol === null) isAnySymbol = true;
     else symbols.add(symbol);
   };
   const ticksByRun = new Map<string, number>();
   for (const row of readHeaders(db)) {
-    const { id, rows: left, checksum, ...header } = row;
+    const { id, rows: rowsLeftOfRecord, checksum, ...header } = row;
     const isIntact = computeHeaderChecksum(header) === checksum;
-    if (!isIntact) rows.push({ table: 'journal', id, reason: 'it differs from its checksum', values: { ...row } });
-    // A damaged checksum may be none at all: no row begins with it then.
-    headers.set(id, { ...row, checksum: checksum >>> 0, isIntact, left });
+    if (!isIntact) rows.push({ table: 'journal', id, reason: 'it does not match its checksum', values: { ...row } });
+    // A damaged checksum may not be a number. No row continues it then.
+    headers.set(id, { ...row, checksum: checksum >>> 0, isIntact, left: rowsLeftOfRecord });
   }
   for (const [table, columns] of Object.entries(journalRowColumns) as [JournalRowTable, readonly string[]][]) {
     const idName = table === 'journal_markets' ? 'record_id' : 'id';
-    // The ID of a poll of the markets is its record's: it stands once among the columns.
+    // The ID of a market poll is its record_id, so it is among the columns already.
     const names = selectSafely(...new Set([idName, ...columns, 'checksum']));
     for (const row of db.iterate<Record<string, JournalValue>>(`select ${names} from ${table} not indexed`)) {
       const header = headers.get(row.record_id as number);
@@ -168,30 +171,31 @@ export function findJournalDamage(db: Database): JournalDamage {
           ? 'it has no record'
           : isOwn
             ? "its record's header is damaged"
-            : 'it differs from its checksum';
+            : 'it does not match its checksum';
       rows.push({ table, id: row[idName] as number, reason, values: row });
       if (table === 'journal_ticks' && header?.isIntact === true && typeof row.n === 'number')
         ticksByRun.set(header.run_id, (ticksByRun.get(header.run_id) ?? 0) + row.n);
       if (table === 'journal_rejected' || table === 'journal_markets') continue;
-      doubt(isOwn ? (row.symbol as string) : header?.isIntact === true ? header.symbol : null);
+      addDoubtful(isOwn ? (row.symbol as string) : header?.isIntact === true ? header.symbol : null);
     }
   }
-  for (const { left, isIntact, symbol } of headers.values()) if (left !== 0) doubt(isIntact ? symbol : null);
-  return { rows, doubtfulSymbols: isAny ? null : symbols, ticksByRun };
+  for (const { left: rowsLeftOfRecord, isIntact, symbol } of headers.values())
+    if (rowsLeftOfRecord !== 0) addDoubtful(isIntact ? symbol : null);
+  return { rows, doubtfulSymbols: isAnySymbol ? null : symbols, ticksByRun };
 }
 
 export const hasJournalDamage = ({ rows, doubtfulSymbols }: JournalDamage): boolean =>
   rows.length > 0 || doubtfulSymbols === null || doubtfulSymbols.size > 0;
 
-/** Makes the indices of the journal's tables new from what the tables hold. Joins the caller's transaction. */
+/** Rebuilds the indices of the journal's tables. Joins the caller's transaction. */
 export function rebuildJournalIndices(db: Database): void {
   for (const table of ['journal', ...Object.keys(journalRowColumns)]) db.script(`reindex ${table}`);
 }
 
 /**
- * Takes damaged rows out of the journal, and with them all journaled coverage of symbols whose ticks may have been in
- * them: it is asked for again. In the transaction of `findJournalDamage`, once the indices are sound.
- * @returns the windows that are journaled as covered no more
+ * Deletes damaged rows from the journal, and all journaled coverage of symbols whose ticks may have been in them, so
+ * that they are fetched again. Runs in the transaction of `findJournalDamage`, after the indices are rebuilt.
+ * @returns the number of windows that are no longer journaled as covered
  */
 export function dropJournalDamage(db: Database, { rows, doubtfulSymbols, ticksByRun }: JournalDamage): number {
   for (const { table, id } of rows) {
@@ -215,7 +219,7 @@ export function dropJournalDamage(db: Database, { rows, doubtfulSymbols, ticksBy
   return windows;
 }
 
-/** Gives the rows of a journal that an older version wrote their checksums. Joins the caller's transaction. */
+/** Adds checksums to the rows of a journal written by an older version. Joins the caller's transaction. */
 export function addJournalChecksums(db: Database): void {
   db.run(`update journal set rows = ${countRowsSql}`);
   const headers = new Map<number, number>();
@@ -241,30 +245,30 @@ export function addJournalChecksums(db: Database): void {
   }
 }
 
-// Each row of the journal has a CRC-32 from the moment it is accepted (gzip's polynomial, RFC 1952). That of a row
-// begins with the checksum of its record's header, so that a row proves which record it is of. `rows` of a header is not
-// in it, as a publish changes that: it is compared with the rows that are there.
+// Each row of the journal has a CRC-32 (gzip's polynomial, RFC 1952) from the moment it is accepted. A row's checksum
+// continues that of its record's header, which proves to which record it belongs. It excludes the header's `rows`,
+// which a publish changes; that number is compared with the rows that exist.
 
-/** What is wrong with a journaled row, found when it was read: nothing of it may be used. */
+/** A journaled row was found damaged when it was read. None of it may be used. */
 export class JournalDamageError extends OddslakeError {
   constructor(why: string, options?: ErrorOptions) {
     super(
       exitCodes.damaged,
-      `The journal in the state database is damaged: ${why}. The next publish quarantines what is damaged, and the next run asks for it again.`,
+      `The journal in the state database is damaged: ${why}. The next publish quarantines the damaged rows, and the next run fetches their data again.`,
       options,
     );
     this.name = 'JournalDamageError';
   }
 }
 
-/** Whether an error says that the journal is damaged; a number that no row ever had is a sign of it too. */
+/** Whether an error reports a damaged journal. An integer out of range is also a sign of damage. */
 export const isJournalDamage = (error: unknown): boolean =>
   error instanceof JournalDamageError || isOutOfRange(error) || isOutOfRange((error as Error | undefined)?.cause);
 
 const isOutOfRange = (error: unknown): boolean =>
   (error as { code?: unknown } | undefined)?.code === 'ERR_OUT_OF_RANGE';
 
-/** A record of the journal, without its ID: one answer of the upstream. */
+/** A record of the journal without its ID: one response of the upstream. */
 export interface JournalHeaderRow {
   readonly run_id: string;
   readonly kind: string;
@@ -276,7 +280,7 @@ export interface JournalHeaderRow {
   readonly rank: number;
 }
 
-/** The tables that hold the rows of records, and the columns that their checksum covers, in this order. */
+/** The tables with the rows of records, and the columns that their checksum covers, in this order. */
 export const journalRowColumns = {
   journal_ticks: ['record_id', 'symbol', 'day', 'part', 'n', 't', 'p'],
   journal_cover: ['record_id', 'symbol', 'day', 'part', 't_from', 't_to', 'fetched_at', 'origin', 'evidence'],
@@ -296,9 +300,9 @@ export function computeHeaderChecksum(row: JournalHeaderRow): number {
 }
 
 /**
- * The checksum of a row.
- * @param header that of its record
- * @param values of the columns of `journalRowColumns`, in that order; blobs last
+ * Computes the checksum of a row.
+ * @param header checksum of its record's header
+ * @param values values of the columns of `journalRowColumns`, in that order; blobs last
  */
 export function computeRowChecksum(header: number, values: readonly JournalValue[]): number {
   let text = '';
@@ -313,7 +317,7 @@ export function computeRowChecksum(header: number, values: readonly JournalValue
   return text === '' ? checksum : crc32(text, checksum);
 }
 
-/** The header of a row that is read with its record: columns of `journal` as `j`. Null where it has none. */
+/** Header columns of a row read with its record, from `journal` as `j`. Null if there is no record. */
 export const headerColumns = `j.run_id as head_run_id, j.kind as head_kind, j.symbol as head_symbol,
   j.asked_from as head_from, j.asked_to as head_to, j.observed_at as head_observed_at, j.origin as head_origin,
   j.rank as head_rank, j.checksum as head_checksum`;
@@ -330,7 +334,7 @@ export interface JoinedHeader {
   readonly head_checksum: number;
 }
 
-/** @throws JournalDamageError where a row read with its header, or the header, is not as it was accepted */
+/** @throws JournalDamageError if a row read with its header, or the header, does not match its checksum */
 export function assertIntact(
   table: JournalRowTable,
   row: JoinedHeader & { readonly checksum: number },
@@ -348,10 +352,13 @@ export function assertIntact(
     rank: row.head_rank,
   });
   if (header !== row.head_checksum || computeRowChecksum(header, values) !== row.checksum)
-    throw new JournalDamageError(`a row of ${table} differs from its checksum`);
+    throw new JournalDamageError(`a row of ${table} does not match its checksum`);
 }
 
-/** Drops what a publish took in: these bins and rejected input up to `end`, and these market polls. In its transaction. */
+/**
+ * Deletes published rows: these bins, rejected input up to `end`, and these market polls. Must run inside the publish's
+ * transaction.
+ */
 export function consumeJournal(db: Database, bins: readonly JournalBin[], end: number, polls: readonly number[]): void {
   for (const { day, part } of bins) {
     db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
@@ -370,11 +377,11 @@ export function consumeJournal(db: Database, bins: readonly JournalBin[], end: n
        and not exists (select 1 from journal_book_cover where record_id = journal.id)`,
     end,
   );
-  // A damaged part takes in nothing: what is kept for it has fewer rows now.
+  // A damaged part is not published, so records kept for it have fewer rows now.
   db.run(`update journal set rows = ${countRowsSql} where id <= ?`, end);
 }
 
-/** The rows of a record of `journal`, but for rejected input. */
+/** Counts the rows of a record of `journal`, without rejected input. */
 export const countRowsSql = `(select count(*) from journal_ticks where record_id = journal.id)
   + (select count(*) from journal_cover where record_id = journal.id)
   + (select count(*) from journal_withdrawn where record_id = journal.id)

@@ -2,22 +2,22 @@ import type { RejectedInput } from '../../base/ticks.ts';
 import type { Database } from './database.ts';
 import { assertIntact, computeRowChecksum, headerColumns, type JoinedHeader } from './journal-check.ts';
 
-/** The record that rejected input came with. */
+/** The record that rejected input belongs to. */
 export interface RejectedRecord {
   readonly id: number;
   readonly runId: string;
-  /** The checksum of its header. */
+  /** Checksum of the record's header. */
   readonly header: number;
 }
 
-/** Input that cannot be used, whose it is and when it was observed (epoch ms). */
+/** Rejected input with its symbol and observation time (epoch ms). */
 interface RejectedItem extends RejectedInput {
   readonly symbol: string | null;
   readonly at: number;
 }
 
 /**
- * Quarantines input as received, as long as its run has room for it: what is beyond is counted. Joins the caller's
+ * Stores rejected input as received, up to the run's limit. Input beyond it is only counted. Joins the caller's
  * transaction.
  */
 export function appendRejected(
@@ -78,7 +78,7 @@ export function* readRejected(db: Database, end: number): Generator<JournaledRej
   }
 }
 
-/** How often each reason stands among what is rejected and not yet published, since a moment (epoch ms). */
+/** Counts the unpublished rejected inputs since `sinceMs` (epoch ms) by reason. */
 export const countJournaledReasons = (
   db: Database,
   sinceMs: number,

@@ -21,22 +21,25 @@ import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 import { ensureSymbol } from './symbols.ts';
 
-/** One answer of the upstream, judged: what becomes durable in one transaction. */
+/** One validated response of the upstream, written in one transaction. */
 export interface TickRecord {
   readonly runId: string;
   readonly symbol: string;
   readonly requestedWindow: Window;
-  /** When the answer was generated, or fetched where it does not say; epoch ms. */
+  /** When the response was generated, or fetched if it does not say; epoch ms. */
   readonly observedAt: number;
   readonly origin: Origin;
   readonly rank: number;
   readonly ticks: TickColumns;
   readonly rejected: readonly RejectedInput[];
-  /** What it covers, with the moment it was generated; may speak for an earlier answer of this symbol too. */
+  /**
+   * Windows that it covers, with the time it was generated. May cover windows of an earlier response of this symbol
+   * too.
+   */
   readonly covered: readonly Omit<CoveredWindow, 'origin'>[];
   /**
-   * Windows of this symbol that no longer count as covered: whatever is published or was journaled before this record.
-   * What this record covers is laid over it.
+   * Windows of this symbol whose coverage is withdrawn: published coverage, and coverage journaled before this record.
+   * Coverage of this record is added on top.
    */
   readonly withdrawn?: readonly Window[];
 }
@@ -47,7 +50,7 @@ export interface MarketsRecord {
   readonly markets: readonly MarketFacts[];
 }
 
-/** Appends answers of the tick route, and notes the oldest tick that the service showed in them; durable when it returns. */
+/** Appends tick responses and records the oldest tick that the server returned; durable when it returns. */
 export function appendTicks(state: State, records: readonly TickRecord[]): void {
   const { db } = state;
   db.transaction(() => {
@@ -77,21 +80,27 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
 
 function appendTickRecord(db: Database, parts: number, record: TickRecord): void {
   const { symbol, runId, origin } = record;
-  // Nothing would ever consume it.
+  // No publish would ever consume an empty record.
   const { withdrawn = [] } = record;
   if (record.ticks.t.length + record.covered.length + record.rejected.length + withdrawn.length === 0) return;
   const part = computePartNumber(symbol, parts);
   const days = [...splitTicksByDay(record.ticks)];
-  const pieces = record.covered.flatMap(({ fetchedAt, evidence, ...w }) =>
+  const coverPieces = record.covered.flatMap(({ fetchedAt, evidence, ...w }) =>
     splitByDay(w).map((piece) => ({ ...piece, fetchedAt, evidence })),
   );
-  const gone = withdrawn.flatMap(splitByDay);
+  const withdrawnPieces = withdrawn.flatMap(splitByDay);
   const { observedAt, rank, requestedWindow } = record;
-  const head = { run_id: runId, kind: 'ticks', symbol, asked_from: requestedWindow.from, asked_to: requestedWindow.to };
+  const headerFields = {
+    run_id: runId,
+    kind: 'ticks',
+    symbol,
+    asked_from: requestedWindow.from,
+    asked_to: requestedWindow.to,
+  };
   const { id, header } = appendHeader(
     db,
-    { ...head, observed_at: observedAt, origin, rank },
-    days.length + pieces.length + gone.length,
+    { ...headerFields, observed_at: observedAt, origin, rank },
+    days.length + coverPieces.length + withdrawnPieces.length,
   );
   for (const { day, t, p } of days) {
     const values = [id, symbol, day, part, t.length, toBytes(t), toBytes(p)] as const;
@@ -101,7 +110,7 @@ function appendTickRecord(db: Database, parts: number, record: TickRecord): void
       computeRowChecksum(header, values),
     );
   }
-  for (const { from, to, fetchedAt, evidence } of pieces) {
+  for (const { from, to, fetchedAt, evidence } of coverPieces) {
     const values = [id, symbol, floorToDay(from), part, from, to, fetchedAt, origin, evidence] as const;
     db.run(
       'insert into journal_cover (record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
@@ -109,7 +118,7 @@ function appendTickRecord(db: Database, parts: number, record: TickRecord): void
       computeRowChecksum(header, values),
     );
   }
-  for (const { from, to } of gone) {
+  for (const { from, to } of withdrawnPieces) {
     const values = [id, symbol, floorToDay(from), part, from, to] as const;
     db.run(
       'insert into journal_withdrawn (record_id, symbol, day, part, t_from, t_to, checksum) values (?, ?, ?, ?, ?, ?, ?)',
@@ -125,9 +134,9 @@ function appendTickRecord(db: Database, parts: number, record: TickRecord): void
 }
 
 /**
- * Begins a record; joins the caller's transaction.
- * @param rows how many rows it has in other tables, those of rejected input not counted
- * @returns its ID, and the checksum that those of its rows begin with
+ * Appends a record header; joins the caller's transaction.
+ * @param rows its number of rows in other tables, without rejected input
+ * @returns its ID, and the checksum that its rows continue
  */
 export function appendHeader(db: Database, row: JournalHeaderRow, rows: number): { id: number; header: number } {
   const header = computeHeaderChecksum(row);
@@ -152,8 +161,8 @@ export function appendHeader(db: Database, row: JournalHeaderRow, rows: number):
 export function appendMarkets({ db }: State, record: MarketsRecord, rejected: readonly RejectedInput[]): void {
   db.transaction(() => {
     const { runId, observedAt } = record;
-    const head = { run_id: runId, kind: 'markets', symbol: null, asked_from: null, asked_to: null };
-    const { id, header } = appendHeader(db, { ...head, observed_at: observedAt, origin: 'poll', rank: 1 }, 1);
+    const headerFields = { run_id: runId, kind: 'markets', symbol: null, asked_from: null, asked_to: null };
+    const { id, header } = appendHeader(db, { ...headerFields, observed_at: observedAt, origin: 'poll', rank: 1 }, 1);
     const values = [id, observedAt, zstdCompressSync(JSON.stringify(record.markets))] as const;
     db.run(
       'insert into journal_markets (record_id, observed_at, payload, checksum) values (?, ?, ?, ?)',
@@ -175,7 +184,7 @@ function* splitTicksByDay(ticks: TickColumns): Generator<TickColumns & { day: nu
   }
 }
 
-/** The same ticks by time; those of one time keep their order. */
+/** Sorts ticks by time, stable. */
 export function sortTicksByTime(ticks: TickColumns): TickColumns {
   const { t, p } = ticks;
   if (isSorted(t)) return ticks;
@@ -187,22 +196,22 @@ export function sortTicksByTime(ticks: TickColumns): TickColumns {
 export const toBytes = (values: Float64Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
-/** Copies: SQLite's blob is not aligned for doubles. */
+/** Copied, because SQLite's blob is not aligned for doubles. */
 export const toDoubles = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
 
-/** The last record id there is: what a publish that starts now takes in. */
+/** The last record ID. A publish that starts now includes records up to it. */
 export const readJournalEnd = (db: Database): number =>
   db.one<{ id: number | null }>('select max(id) as id from journal')?.id ?? 0;
 
-/** Ticks accepted and not yet published. */
+/** Counts accepted ticks that are not published. */
 export const countJournaledTicks = (db: Database): number =>
   db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
 
-/** What a covered day, or an element set aside, weighs against a tick in what publishing it takes. */
+/** The cost of publishing a covered day, or a rejected input, in ticks. */
 export const ticksPerCoveredDay = 8;
 export const ticksPerRejected = 8;
 
-/** What publishing a record takes, in ticks. */
+/** The cost of publishing a record, in ticks. */
 export function computeTickLoad({ ticks, rejected, covered, withdrawn = [] }: TickRecord): number {
   const days = [...covered, ...withdrawn].reduce((sum, w) => sum + Math.ceil((w.to - floorToDay(w.from)) / dayMs), 0);
   return ticks.t.length + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
@@ -213,7 +222,7 @@ export interface JournalBin {
   readonly part: number;
 }
 
-/** The (day, part) pairs that records up to `end` touch, by ticks, coverage or withdrawals; in order. */
+/** Lists the (day, part) pairs of records up to `end` with ticks, coverage or withdrawals, sorted. */
 export const listJournalBins = (db: Database, end: number): JournalBin[] =>
   db.all<JournalBin & Record<string, number>>(
     `select day, part from journal_ticks where record_id <= ?1
@@ -222,7 +231,7 @@ export const listJournalBins = (db: Database, end: number): JournalBin[] =>
     end,
   );
 
-/** The ticks of one bin, in the order they were accepted. @throws JournalDamageError */
+/** Reads the ticks of one bin in the order of acceptance. @throws JournalDamageError */
 export function readBinTicks(db: Database, { day, part }: JournalBin, end: number): TickChunk[] {
   const rows = db.iterate<JournaledTickRow & { symbol: string }>(
     `select k.symbol, ${tickColumnsSql} from journal_ticks k left join journal j on j.id = k.record_id
@@ -244,10 +253,10 @@ export interface JournaledTickRow extends JoinedHeader {
   readonly checksum: number;
 }
 
-/** Columns of a row of ticks, as `k`, and its header's. */
+/** Columns of a tick row, as `k`, and of its header. */
 export const tickColumnsSql = `k.record_id, k.n, k.t, k.p, k.checksum, ${headerColumns}`;
 
-/** The ticks of a row of this symbol, day and part. @throws JournalDamageError where it is not one as it was accepted */
+/** Decodes a tick row of this symbol, day and part. @throws JournalDamageError if it does not match its checksum */
 export function toTickChunk(row: JournaledTickRow, symbol: string, day: number, part: number): TickChunk {
   assertIntact('journal_ticks', row, [row.record_id, symbol, day, part, row.n, row.t, row.p]);
   const { head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
@@ -255,8 +264,7 @@ export function toTickChunk(row: JournaledTickRow, symbol: string, day: number, 
 }
 
 /**
- * The coverage of one bin, by symbol, without what a later record up to `end` withdraws, and how many rows it was read
- * from.
+ * Reads the coverage of one bin by symbol, less later withdrawals up to `end`, and the number of rows read.
  * @throws JournalDamageError
  */
 export function readBinCoverage(
@@ -301,13 +309,13 @@ export function readBinCoverage(
   return { covered: bySymbol, rows: count };
 }
 
-/** A window of one day whose coverage a record takes back. */
+/** A window of one day whose coverage a record withdraws. */
 export interface Withdrawal extends Window {
   readonly recordId: number;
 }
 
 /**
- * The withdrawals of one bin, by symbol: to be applied to what is published before its coverage is laid over it.
+ * Reads the withdrawals of one bin by symbol. They apply to published coverage before the bin's coverage is added.
  * @throws JournalDamageError
  */
 export function readWithdrawals(db: Database, bin: JournalBin, end: number): Map<string, Withdrawal[]> {
@@ -344,7 +352,7 @@ export interface JournaledMarkets {
   readonly markets: readonly MarketFacts[];
 }
 
-/** Market polls up to `end`, oldest first. @throws JournalDamageError */
+/** Reads the market polls up to `end`, oldest first. @throws JournalDamageError */
 export function* readMarketPolls(db: Database, end: number): Generator<JournaledMarkets> {
   const ids = db.all<{ record_id: number }>(
     'select record_id from journal_markets where record_id <= ? order by observed_at, record_id',
@@ -353,7 +361,7 @@ export function* readMarketPolls(db: Database, end: number): Generator<Journaled
   for (const { record_id } of ids) yield readMarketPoll(db, record_id)!;
 }
 
-/** One poll; undefined where it was published meanwhile. @throws JournalDamageError */
+/** Reads one poll; undefined if it was published meanwhile. @throws JournalDamageError */
 export function readMarketPoll(db: Database, recordId: number): JournaledMarkets | undefined {
   const row = db.one<
     JoinedHeader & { observed_at: number; payload: Uint8Array; checksum: number } & Record<string, never>
@@ -368,7 +376,7 @@ export function readMarketPoll(db: Database, recordId: number): JournaledMarkets
   return { recordId, observedAt: row.observed_at, markets };
 }
 
-/** The bins in which ticks of a run wait, and how many. */
+/** Counts the journaled ticks of a run by bin. */
 export const countRunTicksByBin = (db: Database, runId: string): (JournalBin & { readonly ticks: number })[] =>
   db.all(
     `select k.day, k.part, sum(k.n) as ticks from journal_ticks k join journal j on j.id = k.record_id
@@ -376,11 +384,11 @@ export const countRunTicksByBin = (db: Database, runId: string): (JournalBin & {
     runId,
   );
 
-/** The last poll of the market lists that is not published yet. */
+/** The last poll of the market lists that is not published. */
 export interface JournaledMarketPoll {
   /** Epoch milliseconds. */
   readonly observedAt: number;
-  /** Its records: one, unless files brought it in pieces. Ascending. */
+  /** Its record IDs, ascending. More than one if it was imported from several files. */
   readonly records: readonly number[];
 }
 

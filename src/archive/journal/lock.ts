@@ -5,7 +5,7 @@ import { DamageError, exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import { createDiskFullError, isOnFullDisk } from './database.ts';
 
-/** A right that one process at a time has: the system frees it however the process ends. */
+/** An exclusive lock of one process. The system releases it however the process ends. */
 export interface WriteLock {
   release(): void;
 }
@@ -17,7 +17,7 @@ const busyCode = 5;
 const cannotOpenCode = 14;
 const notDatabaseCode = 26;
 
-/** A lock that this user may not take: somebody else made its file, or the folder that it is to be in. */
+/** This user has no permission for the lock file, or for its folder. */
 export class LockRefusedError extends OddslakeError {
   constructor(path: string) {
     super(exitCodes.unexpected, `Not allowed to take the lock ${path}. Check its owner and permissions.`);
@@ -26,18 +26,19 @@ export class LockRefusedError extends OddslakeError {
 }
 
 /**
- * Takes a lock, or null where somebody has it: an exclusive transaction on a small SQLite file at `path`, since such a
- * lock outlives SIGSTOP, is freed by SIGKILL, needs no takeover and knows no process numbers, which containers share.
- * @throws LockRefusedError where its file may not be made or written
+ * Tries to take a lock; null if another process holds it. The lock is an exclusive transaction on a small SQLite file
+ * at `path`: it survives SIGSTOP, is released by SIGKILL, needs no takeover, and does not depend on process IDs, which
+ * containers share.
+ * @throws LockRefusedError if the file cannot be created or written
  */
 export function tryLock(path: string): WriteLock | null {
   let db: DatabaseSync | undefined;
   try {
     const opened = new DatabaseSync(path);
     db = opened;
-    // Nothing is ever written: a journal would only need room, which a full disk has not.
+    // Nothing is written, so no journal file is needed, for which a full disk would have no space.
     opened.exec('pragma busy_timeout = 0; pragma journal_mode = memory; begin exclusive');
-    // Of a file that may only be read SQLite begins a reader's transaction, without a word: any number may have that.
+    // SQLite silently takes a shared lock on a read-only file, which many processes can hold at once.
     if (isWriteRefused(path)) throw new LockRefusedError(path);
     return { release: () => opened.close() };
   } catch (error) {
@@ -45,9 +46,9 @@ export function tryLock(path: string): WriteLock | null {
     if (error instanceof LockRefusedError) throw error;
     const code = Number((error as { errcode?: unknown }).errcode) & 0xff;
     if (code === busyCode) return null;
-    // Nobody can hold it: there is nothing in it that a lock could be taken on.
+    // The file is not a database, so no process can hold the lock.
     if (code === notDatabaseCode)
-      throw new DamageError(`The lock ${path} is damaged: it is no SQLite file. Remove it, and run again.`);
+      throw new DamageError(`The lock ${path} is damaged: it is not an SQLite file. Remove it and run again.`);
     if (isOnFullDisk(path)) throw createDiskFullError(path, error);
     if (code === cannotOpenCode && (isWriteRefused(path) || isWriteRefused(dirname(path))))
       throw new LockRefusedError(path);
@@ -55,7 +56,7 @@ export function tryLock(path: string): WriteLock | null {
   }
 }
 
-/** Whether this user may not write there; of what is gone nobody can say so. */
+/** Whether this user has no write permission. False if the file is missing. */
 function isWriteRefused(path: string): boolean {
   try {
     accessSync(path, constants.W_OK);
@@ -66,24 +67,25 @@ function isWriteRefused(path: string): boolean {
 }
 
 /**
- * Takes the archive's write lock, the right to change published files. Waits up to `waitMs`, then fails with exit code 5.
- * @param otherwise how things stand where it could not be had, and what to do: a sentence of whoever asks for it
+ * Takes the archive's write lock, the right to change published files. Waits up to `waitMs`, then fails with exit code
+ * 5.
+ * @param advice the end of the error message: the state of the archive and what to do
  */
 export async function takeWriteLock(
   path: string,
   waitMs: number,
   clock: Clock,
   signal?: AbortSignal,
-  otherwise = 'Nothing was changed; run again once it is done.',
+  advice = 'Nothing was changed; run again once it is done.',
 ): Promise<WriteLock> {
-  const giveUpAt = clock.monotonicMs() + waitMs;
+  const deadline = clock.monotonicMs() + waitMs;
   for (;;) {
     const lock = tryLock(path);
     if (lock !== null) return lock;
-    if (clock.monotonicMs() >= giveUpAt) {
+    if (clock.monotonicMs() >= deadline) {
       throw new OddslakeError(
         exitCodes.busy,
-        `Another run is writing this archive and ${Math.round(waitMs / 1000)} s of waiting are over (${path}). ${otherwise}`,
+        `Another run is still writing this archive after ${Math.round(waitMs / 1000)} s (${path}). ${advice}`,
       );
     }
     await clock.sleep(retryMs, signal);

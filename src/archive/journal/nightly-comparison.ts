@@ -1,10 +1,10 @@
 import { formatCount } from '../../base/format-quantity.ts';
 import { floorToDay, hourMs, intersect, subtract, type Window } from '../../base/window.ts';
 
-/** How many are named of a count. */
+/** The most names in a NamedCount. */
 const namesMax = 20;
 
-/** A count, and the first 20 of them by name. */
+/** A count and its first 20 names. */
 export interface NamedCount {
   readonly count: number;
   readonly names: readonly string[];
@@ -15,34 +15,34 @@ export const toNamedCount = (names: readonly string[]): NamedCount => ({
   names: names.slice(0, namesMax),
 });
 
-/** A count and the median of the last nights; null where there was none. */
+/** A count and the median of the last nights; null if there were none. */
 export interface CountComparison {
   readonly count: number;
   readonly median: number | null;
 }
 
-/** Compares with the nights that counted the same; `past` has a null for one that did not. */
+/** Compares a count with past nights. `past` has a null for a night without that count. */
 export function compareWithPast(count: number, past: readonly (number | null)[]): CountComparison {
   const known = past.flatMap((value) => value ?? []);
   return { count, median: known.length === 0 ? null : computeMedian(known) };
 }
 
-/** NaN where there are none. */
+/** Computes the median; NaN for an empty list. */
 export function computeMedian(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** What the market lists have told of a symbol, times in epoch ms. */
+/** A symbol as the market lists show it. Times are epoch ms. */
 export interface ListedState {
   readonly symbol: string;
-  /** When it was first heard of. */
+  /** When it was first seen. */
   readonly firstSeen: number;
-  /** Since when the lists call it inactive, or do not name it any more; null while it is active. */
+  /** Since when the lists show it as inactive or no longer name it; null while it is active. */
   readonly inactiveSince: number | null;
   readonly closesAt: number | null;
-  /** Whether it is resolved, by what was told; and when that was first told, null where nobody noted it. */
+  /** Whether the lists show it as resolved, and when they first did; null if not recorded. */
   readonly resolved: boolean;
   readonly resolutionSeen: number | null;
 }
@@ -55,9 +55,9 @@ export interface MarketChanges {
 }
 
 /**
- * How the markets changed after the moment `since`, each of them once at most among new, gone and resolved; and those that
- * are overdue at `nowMs`: still listed as active, past their close, and not resolved. The longest overdue come first,
- * the others in the order given.
+ * Computes the market changes after `since`. Each market is counted at most once among new, gone and resolved. Overdue
+ * markets are still listed as active, past their close at `nowMs`, and not resolved; the longest overdue come first.
+ * The other names keep the given order.
  */
 export function computeMarketChanges(states: readonly ListedState[], since: number, nowMs: number): MarketChanges {
   const out = { new: [] as string[], gone: [] as string[], resolved: [] as string[] };
@@ -78,28 +78,28 @@ export function computeMarketChanges(states: readonly ListedState[], since: numb
   };
 }
 
-/** A window of one symbol, with the life of that symbol, that was asked for and not had. */
+/** A window that was requested and is not covered, with the lifetime of its symbol. */
 export interface UncoveredWindow extends Window {
   readonly symbol: string;
   readonly lifetime: Window;
 }
 
 export interface NightCoverage {
-  /** Symbols of which all of the night is covered. */
+  /** Symbols that are covered for the whole night. */
   readonly symbols: number;
-  /** Minutes of symbols' lives in the night that nothing covers, summed over symbols and rounded up. */
+  /** Uncovered minutes of symbol lifetimes in the night, summed over symbols and rounded up. */
   readonly gap_minutes: number;
 }
 
-/** What of a night is covered, `polled` symbols having been asked for. */
+/** Computes the coverage of a night in which `polled` symbols were requested. */
 export function computeNightCoverage(
   polled: number,
-  lacking: readonly UncoveredWindow[],
+  uncovered: readonly UncoveredWindow[],
   night: Window,
 ): NightCoverage {
   let ms = 0;
   let symbols = 0;
-  for (const windows of Map.groupBy(lacking, ({ symbol }) => symbol).values()) {
+  for (const windows of Map.groupBy(uncovered, ({ symbol }) => symbol).values()) {
     const gaps = intersect(intersect(windows, [windows[0]!.lifetime]), [night]);
     if (gaps.length > 0) symbols++;
     for (const { from, to } of gaps) ms += to - from;
@@ -108,56 +108,56 @@ export function computeNightCoverage(
 }
 
 /**
- * Whether some day that a symbol is asked for now, and was not covered before, had ended so long ago at `fetchedAtMs`
- * that a service which thins its past after `thinsAfterMs` may have thinned it. `asked`: in order.
+ * Whether any requested day that was not covered before ended so long before `fetchedAtMs` that a server which thins
+ * its history after `thinsAfterMs` may have thinned it. `requested` is sorted.
  */
 export function isThinnedBeforeFetch(
-  asked: readonly Window[],
+  requested: readonly Window[],
   covered: readonly Window[],
   fetchedAtMs: number,
   thinsAfterMs: number,
 ): boolean {
-  const first = asked[0];
+  const first = requested[0];
   if (first === undefined || first.from >= fetchedAtMs - thinsAfterMs) return false;
   const thinned = { from: Number.NEGATIVE_INFINITY, to: floorToDay(fetchedAtMs - thinsAfterMs) };
-  const old = intersect(asked, [thinned]);
-  return old.length > 0 && subtract(old, covered).length > 0;
+  const thinnedRequests = intersect(requested, [thinned]);
+  return thinnedRequests.length > 0 && subtract(thinnedRequests, covered).length > 0;
 }
 
-/** What one night brought. */
+/** The volume of one night. */
 export interface NightVolume {
-  /** Up to where it polled, epoch milliseconds. */
+  /** End of the polled window, epoch milliseconds. */
   readonly polledTo: number;
-  /** How much time was polled that the night before had not, in ms. */
+  /** Newly polled time since the night before, in ms. */
   readonly polledMs: number;
-  /** Markets that the whole lists named; null where a list could not be had whole. */
+  /** Markets in the complete lists; null if a list was incomplete. */
   readonly markets: number | null;
-  /** Ticks that were new. */
+  /** New ticks. */
   readonly ticks: number;
 }
 
-/** The share, 0 to 1, by which each may fall against the last nights; 1 lets it fall to nothing. */
+/** The largest share, 0 to 1, by which each count may fall against the last nights; 1 allows a fall to nothing. */
 export interface VolumeDropRules {
   readonly marketsShareMax: number;
   readonly ticksShareMax: number;
 }
 
-/** Nights that tonight is compared with, the latest ones. */
+/** The number of latest nights to compare with. */
 export const comparedMax = 7;
 
-/** Fewer nights say nothing of what is usual. */
+/** With fewer nights, no usual level is known. */
 const comparedMin = 3;
 
-/** What is expected must be this much at least: of less, a good part may be missing by chance. */
+/** Smaller expected counts vary too much by chance. */
 const marketsMin = 5;
 const ticksMin = 20;
 
-/** Less new time than this is no night: a run that is repeated brings little, and that is as it should be. */
+/** A shorter night is not compared: a repeated run brings few ticks. */
 const nightMsMin = hourMs;
 
 /**
- * How much time a poll up to `polledTo` adds to the last night's; null where that is too little for a night. The first
- * night adds the look back of its first polls.
+ * Computes the time that a poll up to `polledTo` adds to the last night; null if that is too short for a night. The
+ * first night adds the lookback of its first polls.
  */
 export function computeNewlyPolledMs(
   last: NightVolume | undefined,
@@ -169,9 +169,9 @@ export function computeNewlyPolledMs(
 }
 
 /**
- * What fell sharply tonight against the median of the last nights, a sentence each. A fall that stays is the usual level
- * after some nights.
- * @param past the latest first
+ * Describes each sharp fall against the median of the last nights, one clause each. After some nights, a lower level
+ * becomes the usual one.
+ * @param past latest first
  */
 export function describeVolumeDrops(
   past: readonly NightVolume[],
@@ -203,9 +203,9 @@ export function describeVolumeDrops(
 }
 
 /**
- * Whether the market lists of a poll are suddenly short, as in an outage or under a key of another scope; one clause, or
- * null. Lists that name nothing after they named something say nothing, whatever fall is allowed.
- * @param past how many the lists of the last days named, the latest first
+ * Describes market lists that are suddenly short, as in an outage or with a key of another scope; one clause, or null.
+ * Empty lists after non-empty ones are always reported, whatever fall is allowed.
+ * @param past counts of the last days, latest first
  */
 export function describeShortLists(count: number, past: readonly number[], shareMax: number): string | null {
   const compared = past.slice(0, comparedMax);
@@ -214,13 +214,13 @@ export function describeShortLists(count: number, past: readonly number[], share
   const isEmptied = count === 0 && usual > 0;
   const hasFallen = compared.length >= comparedMin && usual >= marketsMin && 1 - count / usual > shareMax;
   if (!isEmptied && !hasFallen) return null;
-  return `the lists name ${count}, and ${formatRounded(usual)} in the median of the last ${formatCount(compared.length, 'day')}: nobody counts as gone for it`;
+  return `the lists name ${count}, the median of the last ${formatCount(compared.length, 'day')} is ${formatRounded(usual)}: no market is marked inactive because of it`;
 }
 
-/** New ticks an hour. */
+/** New ticks per hour. */
 const computeTickRate = ({ ticks, polledMs }: NightVolume): number => ticks / (polledMs / hourMs);
 
-/** Rounded down, so that it is 100 % only where nothing is left. */
+/** Rounds down, so that 100 % means that nothing is left. */
 const formatPercent = (share: number): string => `${Math.floor(share * 100)} %`;
 const formatRounded = (value: number): string =>
   value < 10 ? String(Math.round(value * 10) / 10) : String(Math.round(value));

@@ -6,16 +6,16 @@ import { compareShapes, type Drift, type FieldShape, type Shape } from './schema
 
 export interface RecordedNight extends NightVolume {
   readonly runId: string;
-  /** Counts as in `PolledCounts`; null of a night that an older oddslake remembered. */
+  /** Counts as in `PolledCounts`; null for a night recorded by an older version. */
   readonly late: number | null;
   readonly conflicts: number | null;
-  /** The moment of the market lists that it polled, epoch ms; null where none could be had. */
+  /** The time of its market lists, epoch ms; null if they could not be fetched. */
   readonly listedAt: number | null;
 }
 
 const nightsMax = 30;
 
-/** The nights remembered, the latest first; at most 30. */
+/** Reads the recorded nights, latest first, at most 30. */
 export const readLastNights = (db: Database): RecordedNight[] =>
   db.all<RecordedNight & Record<string, never>>(
     `select run_id as "runId", polled_to as "polledTo", polled_ms as "polledMs", markets, ticks, late, conflicts,
@@ -46,23 +46,23 @@ export function recordNight(db: Database, night: RecordedNight): void {
   });
 }
 
-/** What polls brought. */
+/** Tick counts of polls. */
 export interface PolledCounts {
-  /** Published ticks that were new; */
+  /** New published ticks. */
   readonly ticks: number;
-  /** those of them that came after their window was covered; */
+  /** New ticks that came after their window was covered. */
   readonly late: number;
-  /** and ticks that differ from a published price. */
+  /** Ticks that differ from a published price. */
   readonly conflicts: number;
 }
 
 /**
- * What a run brought and polls begun after another one and before it, whichever job polled: a job that polls every hour
- * leaves the night little, and what it begins beside a night is the next one's. What a backfill or an import brought is no
- * poll's.
+ * Counts the ticks of a run, and of the polls that began after run `after` and before this run, of any polling job: an
+ * hourly job leaves little for the night. Polls that begin during a night count for the next one. Backfills and imports
+ * do not count.
  */
 export function countPolled(db: Database, runId: string, after: string): PolledCounts {
-  // Names of runs sort by their time.
+  // Run IDs sort by start time.
   const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
     `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs
      where run_id = ?1 or (run_id > ?2 and run_id < ?1 and job in ('nightly', 'ticks'))`,
@@ -74,7 +74,7 @@ export function countPolled(db: Database, runId: string, after: string): PolledC
 
 const rechecksKey = 'rechecks';
 
-/** What is remembered of rechecks from night to night; nothing before the first. */
+/** Reads the recheck history; empty before the first night. */
 export function readRechecks(db: Database): RecheckMemory {
   const text = getMeta(db, rechecksKey);
   return text === undefined
@@ -82,7 +82,7 @@ export function readRechecks(db: Database): RecheckMemory {
     : { ...emptyRecheckMemory, ...(JSON.parse(text) as Partial<RecheckMemory>) };
 }
 
-/** Changes what is remembered, in one transaction: another process may note what it found. */
+/** Updates the recheck history in one transaction, since another process may update it too. */
 export function updateRechecks(db: Database, change: (memory: RecheckMemory) => RecheckMemory): void {
   db.transaction(() => {
     const before = readRechecks(db);
@@ -91,28 +91,28 @@ export function updateRechecks(db: Database, change: (memory: RecheckMemory) => 
   });
 }
 
-/** Stands for all views together. */
+/** The view name for all views together. */
 const allViews = '*';
 
-/** What became of asking for one market list. */
+/** The outcome of fetching one market list. */
 export interface MarketListing {
   readonly view: string;
-  /** The moment that it is of, epoch ms. */
+  /** Time of the list, epoch ms. */
   readonly at: number;
-  /** Markets that it named, and how many there are by what the service stated; null where it stated none. */
+  /** Markets in the list, and the total stated by the server; null if it stated none. */
   readonly named: number;
   readonly total: number | null;
-  /** Why it does not count as whole, one clause; null where it does. */
+  /** Why the list does not count as complete, one clause; null if it does. */
   readonly reason: string | null;
 }
 
-/** Keeps what became of the lists of one poll: of each day and view a whole list, if there was one, else the latest. */
+/** Records the lists of one poll. For each day and view, a complete list is kept if there is one, else the latest. */
 export function recordListings(
   db: Database,
   listings: readonly MarketListing[],
-  all: Omit<MarketListing, 'view' | 'total'>,
+  combined: Omit<MarketListing, 'view' | 'total'>,
 ): void {
-  for (const { view, at, named, total, reason } of [...listings, { view: allViews, total: null, ...all }]) {
+  for (const { view, at, named, total, reason } of [...listings, { view: allViews, total: null, ...combined }]) {
     db.run(
       `insert into listings (day, view, at, named, total, whole, reason) values (?, ?, ?, ?, ?, ?, ?)
        on conflict do update set at = excluded.at, named = excluded.named, total = excluded.total,
@@ -129,12 +129,12 @@ export function recordListings(
   }
 }
 
-/** The reason of lists that were whole by what the service stated, and suspiciously short. */
+/** The reason of lists that were complete according to the server, but suspiciously short. */
 export const shortListReason = 'short';
 
 /**
- * How many markets all lists named together on the last days before a moment (epoch ms) on which they were whole by what
- * the service stated, the latest first.
+ * Reads the market counts of the last days before `atMs` (epoch ms) whose lists were complete according to the server,
+ * latest first.
  */
 export const readNamedCountsBefore = (db: Database, atMs: number, daysMax: number): number[] =>
   db
@@ -147,20 +147,20 @@ export const readNamedCountsBefore = (db: Database, atMs: number, daysMax: numbe
     )
     .map(({ named }) => named);
 
-/** Notes days as wholly listed of which nothing else is known. */
+/** Records days as completely listed, unless something else is known of them. */
 export function restoreListings(db: Database, days: Iterable<number>): void {
   for (const day of days)
     db.run('insert or ignore into listings (day, view, at, named, whole) values (?, ?, ?, 0, 1)', day, allViews, day);
 }
 
-/** UTC midnight of the last day on which any market list was asked for; null where none was. */
+/** Reads the UTC midnight of the last day with a market list request; null if there was none. */
 export const findLastListedDay = (db: Database): number | null =>
   db.one<{ day: number | null }>('select max(day) as day from listings')?.day ?? null;
 
 /**
- * Whether each of these views was listed whole within a UTC day; reads all days at once. Days before the first on which
- * any list was asked for are those of backfills and imports: no list of theirs can be had any more, and a whole one of a
- * later day has to do.
+ * Returns whether every one of these views was fetched completely within a UTC day. Reads all days at once. Days before
+ * the first recorded list come from backfills and imports. Their lists can no longer be fetched, so any later day with
+ * complete lists is sufficient.
  */
 export function readWholeListings(db: Database, views: readonly string[]): (day: number) => boolean {
   const first = db.one<{ day: number | null }>('select min(day) as day from listings')?.day ?? null;
@@ -173,7 +173,7 @@ export function readWholeListings(db: Database, views: readonly string[]): (day:
   return (day) => (day < first ? isAnyWhole : isWhole(day));
 }
 
-/** What the records of a resource looked like when they were last seen; nothing where they never were. */
+/** Reads the recorded shape of a resource's records; empty if there is none. */
 export function readShape(db: Database, resource: string): Shape {
   const rows = db.all<{ field: string; types: string }>(
     'select field, types from shapes where resource = ? order by field',
@@ -182,9 +182,9 @@ export function readShape(db: Database, resource: string): Shape {
   return new Map(rows.map(({ field, types }) => [field, JSON.parse(types) as FieldShape]));
 }
 
-/** Compares what the records look like with what is known, which they are from now on. `atMs`: epoch ms. */
+/** Compares the shape of new records with the recorded one and replaces it. `atMs` is epoch ms. */
 export const replaceShape = (db: Database, resource: string, now: Shape, atMs: number): readonly Drift[] =>
-  // At once, so that of two runs only one tells of a drift.
+  // One transaction, so that only one of two runs reports a drift.
   db.transaction(() => {
     const { drifts, known } = compareShapes(readShape(db, resource), now);
     db.run('delete from shapes where resource = ?', resource);

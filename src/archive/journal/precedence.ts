@@ -9,58 +9,59 @@ import {
 import type { Database } from './database.ts';
 
 /**
- * What is known of the published ticks of one UTC day, `day` being its midnight. Reads what there is of a symbol at once
- * and keeps it until another is asked for: a merge goes through them one by one.
+ * Opens the known precedence of the published ticks of one UTC day; `day` is its midnight. Reads all windows of a
+ * symbol at once and caches one symbol, because a merge processes them one by one.
  */
 export function openDayPrecedence(db: Database, day: number): KnownPrecedence {
   const window = { from: day, to: day + dayMs };
   return createKnownPrecedence({
-    stretches: cacheLatest((symbol) => readPrecedenceWindows(db, symbol, day)),
-    answers: cacheLatest((symbol) => readResponsesIn(db, symbol, window)),
+    windows: cacheLatest((symbol) => readPrecedenceWindows(db, symbol, day)),
+    responses: cacheLatest((symbol) => readResponsesIn(db, symbol, window)),
   });
 }
 
-/** The same of some symbols as plain values, which a thread can be given. */
+/** The known precedence of some symbols as plain values, which can be sent to a worker thread. */
 export interface SymbolsPrecedence {
   readonly windows: ReadonlyMap<string, readonly PrecedenceWindow[]>;
   readonly responses: ReadonlyMap<string, readonly CoveringResponse[]>;
 }
 
-/** What is known of the published ticks of these symbols on one UTC day. */
+/** Reads the known precedence of the published ticks of these symbols on one UTC day. */
 export function readPrecedence(db: Database, day: number, symbols: Iterable<string>): SymbolsPrecedence {
   const window = { from: day, to: day + dayMs };
   const out = { windows: new Map<string, PrecedenceWindow[]>(), responses: new Map<string, CoveringResponse[]>() };
-  const enter = <T>(to: Map<string, T[]>, symbol: string, its: T[]): void => {
-    if (its.length > 0) to.set(symbol, its);
+  const add = <T>(to: Map<string, T[]>, symbol: string, windows: T[]): void => {
+    if (windows.length > 0) to.set(symbol, windows);
   };
   for (const symbol of symbols) {
-    enter(out.windows, symbol, readPrecedenceWindows(db, symbol, day));
-    enter(out.responses, symbol, readResponsesIn(db, symbol, window));
+    add(out.windows, symbol, readPrecedenceWindows(db, symbol, day));
+    add(out.responses, symbol, readResponsesIn(db, symbol, window));
   }
   return out;
 }
 
-/** Answers from the values. */
+/** Looks precedence up in the values. */
 export const toKnownPrecedence = ({ windows, responses }: SymbolsPrecedence): KnownPrecedence =>
   createKnownPrecedence({
-    stretches: (symbol) => windows.get(symbol) ?? [],
-    answers: (symbol) => responses.get(symbol) ?? [],
+    windows: (symbol) => windows.get(symbol) ?? [],
+    responses: (symbol) => responses.get(symbol) ?? [],
   });
 
-/** What an answer of the service covered, and when it was generated. */
+/** The window that a response covered, and when it was generated. */
 interface CoveringResponse extends Window {
   readonly fetchedAt: number;
 }
 
-const createKnownPrecedence = (of: {
-  stretches(symbol: string): readonly PrecedenceWindow[];
-  answers(symbol: string): readonly CoveringResponse[];
+const createKnownPrecedence = (lookups: {
+  windows(symbol: string): readonly PrecedenceWindow[];
+  responses(symbol: string): readonly CoveringResponse[];
 }): KnownPrecedence => ({
-  getWindows: of.stretches,
-  // Older versions noted imported ticks, so what is not noted is a poll's: when a file was written says nothing of it.
+  getWindows: lookups.windows,
+  // Older versions recorded imported ticks, so unrecorded ticks come from polls. When a file was written does not
+  // matter.
   inferPrecedence(symbol, t) {
-    const answer = of.answers(symbol).find(({ from, to }) => from <= t && t < to);
-    return { rank: precedenceRanks.poll, observedAt: answer?.fetchedAt ?? Number.NEGATIVE_INFINITY };
+    const response = lookups.responses(symbol).find(({ from, to }) => from <= t && t < to);
+    return { rank: precedenceRanks.poll, observedAt: response?.fetchedAt ?? Number.NEGATIVE_INFINITY };
   },
 });
 
@@ -73,18 +74,18 @@ const readResponsesIn = (db: Database, symbol: string, { from, to }: Window): Co
     to,
   );
 
-/** Notes what a merge found out. Inside the publish's transaction. */
-export function recordPrecedence(db: Database, found: readonly PrecedenceWindow[]): void {
-  const ofSymbols = Map.groupBy(found, ({ symbol }) => symbol);
-  for (const [symbol, stretches] of ofSymbols) {
-    for (const [day, ofDay] of Map.groupBy(stretches, ({ from }) => floorToDay(from)))
-      writePrecedence(db, symbol, day, overlayPrecedence(readPrecedenceWindows(db, symbol, day), ofDay));
+/** Records the precedence that a merge determined. Must run inside the publish's transaction. */
+export function recordPrecedence(db: Database, changes: readonly PrecedenceWindow[]): void {
+  const bySymbol = Map.groupBy(changes, ({ symbol }) => symbol);
+  for (const [symbol, windows] of bySymbol) {
+    for (const [day, dayWindows] of Map.groupBy(windows, ({ from }) => floorToDay(from)))
+      writePrecedence(db, symbol, day, overlayPrecedence(readPrecedenceWindows(db, symbol, day), dayWindows));
   }
 }
 
-/** Puts the stretches of a symbol and UTC day, sorted and disjoint, in the place of those that there are. */
-function writePrecedence(db: Database, symbol: string, day: number, stretches: readonly PrecedenceWindow[]): void {
-  db.run('insert or replace into standings values (?, ?, ?)', symbol, day, packPrecedence(stretches, day));
+/** Replaces the windows of a symbol and UTC day. They are sorted and disjoint. */
+function writePrecedence(db: Database, symbol: string, day: number, windows: readonly PrecedenceWindow[]): void {
+  db.run('insert or replace into standings values (?, ?, ?)', symbol, day, packPrecedence(windows, day));
 }
 
 function readPrecedenceWindows(db: Database, symbol: string, day: number): PrecedenceWindow[] {
@@ -93,10 +94,13 @@ function readPrecedenceWindows(db: Database, symbol: string, day: number): Prece
   return row === undefined ? [] : unpackPrecedence(row.stretches, symbol, day);
 }
 
-/** Takes over what older versions kept: stretches of imports, and single keys, which come first. In one transaction. */
+/**
+ * Migrates the tables of older versions: windows of imports, and single keys, which take precedence. In one
+ * transaction.
+ */
 export function migrateOlderPrecedence(db: Database): void {
   type Row = { symbol: string; t_from: number; t_to: number; rank: number; observed_at: number };
-  const stretchOf = (row: Row): PrecedenceWindow => ({
+  const toWindow = (row: Row): PrecedenceWindow => ({
     symbol: row.symbol,
     from: row.t_from,
     to: row.t_to,
@@ -107,11 +111,11 @@ export function migrateOlderPrecedence(db: Database): void {
     'select * from imported order by symbol, t_from',
     'select symbol, t as t_from, t + 1 as t_to, rank, observed_at from contested order by symbol, t',
   ])
-    recordPrecedence(db, db.all<Row>(sql).map(stretchOf));
+    recordPrecedence(db, db.all<Row>(sql).map(toWindow));
   db.script('drop table imported; drop table contested;');
 }
 
-/** Keeps the answer for the symbol that was asked for last. */
+/** Caches the value of the last symbol. */
 function cacheLatest<T>(read: (symbol: string) => T): (symbol: string) => T {
   let latest: { symbol: string; value: T } | undefined;
   return (symbol) => {
@@ -121,24 +125,25 @@ function cacheLatest<T>(read: (symbol: string) => T): (symbol: string) => T {
 }
 
 /**
- * The stretches of one symbol and UTC day as bytes, some seven a stretch. Sorted and disjoint, each is four LEB128 numbers:
- * milliseconds from the end of the one before (of the first: from the day) to its start, its length in milliseconds, its
- * rank, and by how many milliseconds it was observed after the one before (of the first: after the day), zigzag-coded.
+ * Packs the windows of one symbol and UTC day, about seven bytes each. Windows are sorted and disjoint. Each is four
+ * LEB128 numbers: milliseconds from the previous end to its start, its length in milliseconds, its rank, and the
+ * zigzag-coded difference of its observation time to the previous one. The first window counts from the day.
  * @param day the UTC midnight, epoch ms
  */
-export function packPrecedence(stretches: readonly PrecedenceWindow[], day: number): Uint8Array {
+export function packPrecedence(windows: readonly PrecedenceWindow[], day: number): Uint8Array {
   const bytes: number[] = [];
   let end = day;
-  let observed = day;
-  for (const { from, to, rank, observedAt } of stretches) {
-    for (const value of [from - end, to - from, rank, encodeZigzag(observedAt - observed)]) appendLeb128(bytes, value);
+  let previousObservedAt = day;
+  for (const { from, to, rank, observedAt } of windows) {
+    for (const value of [from - end, to - from, rank, encodeZigzag(observedAt - previousObservedAt)])
+      appendLeb128(bytes, value);
     end = to;
-    observed = observedAt;
+    previousObservedAt = observedAt;
   }
   return Uint8Array.from(bytes);
 }
 
-/** Reads what packPrecedence wrote. @throws Error where the bytes end amid a number */
+/** Unpacks the bytes of packPrecedence. @throws Error if they end inside a number */
 export function unpackPrecedence(bytes: Uint8Array, symbol: string, day: number): PrecedenceWindow[] {
   const out: PrecedenceWindow[] = [];
   let at = 0;
@@ -146,7 +151,7 @@ export function unpackPrecedence(bytes: Uint8Array, symbol: string, day: number)
     let value = 0;
     for (let scale = 1; ; scale *= 128) {
       const byte = bytes[at++];
-      if (byte === undefined) throw new Error(`The standings of ${symbol} end amid a number.`);
+      if (byte === undefined) throw new Error(`The precedence record of ${symbol} is truncated.`);
       value += (byte & 127) * scale;
       if (byte < 128) return value;
     }
@@ -163,7 +168,7 @@ export function unpackPrecedence(bytes: Uint8Array, symbol: string, day: number)
   return out;
 }
 
-/** Safe integers outgrow the bit operators: these are of arithmetic. */
+/** Uses arithmetic, because bit operators are limited to 32 bits. */
 function appendLeb128(bytes: number[], value: number): void {
   let rest = value;
   for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push(128 + (rest % 128));
@@ -173,15 +178,18 @@ function appendLeb128(bytes: number[], value: number): void {
 const encodeZigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);
 const decodeZigzag = (value: number): number => (value % 2 === 1 ? -(value + 1) / 2 : value / 2);
 
-/** When published snapshots were observed; not known of what an older version published, nor where the state was lost. */
+/**
+ * Looks up when published snapshots were observed. Unknown for snapshots that an older version published, or from
+ * before the state was rebuilt.
+ */
 export const createBookObservedAtLookup =
   (db: Database): BookObservedAtLookup =>
   (symbol, t) =>
     db.one<{ at: number }>('select observed_at as at from book_observed where symbol = ? and t = ?', symbol, t)?.at;
 
-/** Notes what a merge published. Inside the publish's transaction. */
-export function recordBooksObserved(db: Database, observed: readonly BookObservation[]): void {
-  for (const { symbol, t, observedAt } of observed) {
+/** Records the observation times of published snapshots. Must run inside the publish's transaction. */
+export function recordBooksObserved(db: Database, previousObservedAt: readonly BookObservation[]): void {
+  for (const { symbol, t, observedAt } of previousObservedAt) {
     db.run(
       'insert into book_observed values (?, ?, ?) on conflict do update set observed_at = excluded.observed_at',
       symbol,

@@ -1,14 +1,14 @@
 import type { FileRecord, RowGroup } from '../parquet/row-group-index.ts';
 import { type Database, getMeta, setMeta } from './database.ts';
 
-/** Keeps the records of files; each takes the place of what was known of its path. */
+/** Records the row groups of files. Each record replaces that of its path. */
 export function recordRowGroups(db: Database, records: Iterable<FileRecord>): void {
   for (const { path, sha256, footer, groups } of records) {
     db.run('insert or replace into row_groups values (?, ?, ?, ?)', path, sha256, footer, JSON.stringify(groups));
   }
 }
 
-/** What the file of this path and hash is made of; undefined where that was never noted. */
+/** Reads the row groups of the file with this path and hash; undefined if not recorded. */
 export function readRowGroups(db: Database, path: string, sha256: string): FileRecord | undefined {
   const row = db.one<{ footer: Uint8Array; groups: string }>(
     'select footer, groups from row_groups where path = ? and sha256 = ?',
@@ -19,30 +19,31 @@ export function readRowGroups(db: Database, path: string, sha256: string): FileR
   return { path, sha256, footer: row.footer, groups: JSON.parse(row.groups) as RowGroup[] };
 }
 
-/** Whether it is noted. */
+/** Whether the row groups of a file are recorded. */
 export const hasRowGroups = (db: Database, path: string, sha256: string): boolean =>
   db.one('select 1 from row_groups where path = ? and sha256 = ?', path, sha256) !== undefined;
 
-/** Forgets files that are gone. */
+/** Deletes the records of removed files. */
 export function dropRowGroups(db: Database, paths: Iterable<string>): void {
   for (const path of paths) db.run('delete from row_groups where path = ?', path);
 }
 
-/** The paths of which anything is noted. */
+/** Lists the paths with recorded row groups. */
 export const listRecordedPaths = (db: Database): string[] =>
   db.all<{ path: string }>('select path from row_groups order by path').map(({ path }) => path);
 
-// When each published file was last hashed and found as published, or written. Of another file at that path it says nothing.
+// When each published file was last written, or last hashed and matched its checksum. Applies only to the file with
+// that hash.
 
 export interface HashedFile {
   readonly path: string;
   readonly sha256: string;
 }
 
-/** When the file of a path and hash was last hashed, epoch ms; undefined where that is not known. */
+/** Returns when the file of a path and hash was last hashed, epoch ms; undefined if not known. */
 export type HashTimeLookup = (file: HashedFile) => number | undefined;
 
-/** Reads all of them at once. */
+/** Reads all hash times at once. */
 export function readHashTimes(db: Database): HashTimeLookup {
   const rows = db.all<{ path: string; sha256: string; hashed_at: number }>(
     'select path, sha256, hashed_at from hash_times',
@@ -54,13 +55,13 @@ export function readHashTimes(db: Database): HashTimeLookup {
   };
 }
 
-/** Notes that files were as published at a moment (epoch ms). */
+/** Records that files matched their checksums at `atMs` (epoch ms). */
 export function recordHashed(db: Database, files: Iterable<HashedFile>, atMs: number): void {
   for (const { path, sha256 } of files)
     db.run('insert or replace into hash_times (path, sha256, hashed_at) values (?, ?, ?)', path, sha256, atMs);
 }
 
-/** Forgets files that are published no more. */
+/** Deletes the hash times of files that are no longer published. */
 export function dropHashTimes(db: Database, isPublished: (path: string) => boolean): void {
   const paths = db.all<{ path: string }>('select path from hash_times').map(({ path }) => path);
   for (const path of paths) if (!isPublished(path)) db.run('delete from hash_times where path = ?', path);
@@ -68,7 +69,10 @@ export function dropHashTimes(db: Database, isPublished: (path: string) => boole
 
 const hashShareKey = 'share_hashed_to';
 
-/** Up to when the rolling share of files has been hashed, epoch ms: see `chooseHashShare`. Null before the first. */
+/**
+ * Reads up to when the rolling share of files has been hashed, epoch ms; see `chooseHashShare`. Null before the first
+ * share.
+ */
 export const readShareHashedTo = (db: Database): number | null => {
   const value = getMeta(db, hashShareKey);
   return value === undefined ? null : Number(value);
@@ -92,18 +96,18 @@ export interface RecordedDamage extends FileDamage {
   readonly runId: string;
 }
 
-/** What is remembered of damage, by path; nothing where the last verify or repair was clean. */
+/** Reads the recorded damage by path; empty if the last verify or repair was clean. */
 export const readRecordedDamage = (db: Database): RecordedDamage[] =>
   db.all<RecordedDamage & Record<string, never>>(
     `select path, case kind when 'size differs' then 'size mismatch' else kind end as kind, found_at as "foundAt", run_id as "runId"
      from damage order by path`,
   );
 
-/** Adds what a run has found. When a path was first found damaged stays. */
-export function recordDamage(db: Database, found: readonly FileDamage[], runId: string, nowMs: number): void {
-  if (found.length === 0) return;
+/** Adds the damage that a run found. The first time found of a path is kept. */
+export function recordDamage(db: Database, damage: readonly FileDamage[], runId: string, nowMs: number): void {
+  if (damage.length === 0) return;
   db.transaction(() => {
-    for (const { path, kind } of found) {
+    for (const { path, kind } of damage) {
       db.run(
         `insert into damage (path, kind, found_at, run_id) values (?, ?, ?, ?)
          on conflict do update set kind = excluded.kind where kind <> excluded.kind`,
@@ -116,13 +120,13 @@ export function recordDamage(db: Database, found: readonly FileDamage[], runId: 
   });
 }
 
-/** What a look at the whole archive has found takes the place of what was remembered. */
-export function replaceDamage(db: Database, found: readonly FileDamage[], runId: string, nowMs: number): void {
-  const paths = new Set(found.map(({ path }) => path));
-  const over = readRecordedDamage(db).filter(({ path }) => !paths.has(path));
-  if (found.length + over.length === 0) return;
+/** Replaces the recorded damage with the result of a check of the whole archive. */
+export function replaceDamage(db: Database, damage: readonly FileDamage[], runId: string, nowMs: number): void {
+  const paths = new Set(damage.map(({ path }) => path));
+  const repaired = readRecordedDamage(db).filter(({ path }) => !paths.has(path));
+  if (damage.length + repaired.length === 0) return;
   db.transaction(() => {
-    for (const { path } of over) db.run('delete from damage where path = ?', path);
-    recordDamage(db, found, runId, nowMs);
+    for (const { path } of repaired) db.run('delete from damage where path = ?', path);
+    recordDamage(db, damage, runId, nowMs);
   });
 }

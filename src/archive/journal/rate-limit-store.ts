@@ -12,15 +12,18 @@ import {
 import { createDiskFullError, isOnFullDisk } from './database.ts';
 import type { State } from './state.ts';
 
-/** A pace that all processes keep together which write one archive. */
+/** The rate limit shared by all processes that write one archive. */
 export interface SharedRateStore extends RateStateStore {
   close(): void;
 }
 
-/** Of the file's layout and of what is learned in it; another one's file is begun anew. */
+/** Version of the file's tables and of the server behavior stored in it. A file of another version is recreated. */
 const layoutVersion = 1;
 
-/** How long one may be held up by another process's turn of some tens of microseconds: that one was stopped in it. */
+/**
+ * How long to wait for another process's transaction, which normally takes some tens of microseconds. If it takes
+ * longer, that process was suspended.
+ */
 const busyMsUsual = 10_000;
 
 const layoutSql = `
@@ -35,13 +38,13 @@ create table starts (n integer primary key, at real not null, took real, let_thr
 export const toRateFilePath = (folder: string): string => join(folder, 'rate.sqlite');
 
 /**
- * Opens the pace in the archive's private `folder`, beside its state. It is no data of the archive: nothing is synced,
- * and a file that cannot be read is begun anew.
- * @throws OddslakeError with exit code 5, now or in any use, where another process was stopped amid its turn
+ * Opens the shared rate limit in the archive's private `folder`, beside the state. It is not archive data: nothing is
+ * synced, and an unreadable file is recreated.
+ * @throws OddslakeError with exit code 5, now or on use, if another process was suspended inside a transaction
  */
 export function openSharedRateStore(state: State, folder: string, busyMsMax = busyMsUsual): SharedRateStore {
   const path = toRateFilePath(folder);
-  // Under the state's lock, so that nobody throws away the file that another has just begun.
+  // Holds the state's lock, so that no process deletes a file that another has just created.
   const db = state.db.transaction(() => {
     try {
       return openRateDatabase(path, busyMsMax);
@@ -54,10 +57,7 @@ export function openSharedRateStore(state: State, folder: string, busyMsMax = bu
   return createRateStore(db, path);
 }
 
-/**
- * The pace in `folder` as its processes keep it, for one that only asks along: null where there is none yet, or it cannot
- * be used as it is.
- */
+/** Opens the shared rate limit of an archive without creating it; null if it does not exist or cannot be used. */
 export function joinSharedRateStore(folder: string, busyMsMax = busyMsUsual): SharedRateStore | null {
   const path = toRateFilePath(folder);
   if (!existsSync(path)) return null;
@@ -76,18 +76,19 @@ class OtherLayoutError extends Error {}
 
 function openRateDatabase(path: string, busyMsMax: number): DatabaseSync {
   const isNew = !existsSync(path);
-  // A log left behind would be played into the new file.
+  // SQLite would apply a leftover write-ahead log to the new file.
   if (isNew) removeFiles(path, ['-wal', '-shm']);
   const db = new DatabaseSync(path);
   try {
-    // A killed process leaves a write-ahead log that is whole; a power cut may not, and then all of it is begun anew.
+    // After a killed process the write-ahead log is intact. After a power failure it may not be, and then the file is
+    // recreated.
     db.exec(`pragma busy_timeout = ${busyMsMax}; pragma journal_mode = wal; pragma synchronous = off;
       pragma wal_autocheckpoint = 32;`);
     if (isNew) db.exec(`begin immediate; ${layoutSql} pragma user_version = ${layoutVersion}; commit`);
     const { user_version: version } = db.prepare('pragma user_version').get() as { user_version: number };
     if (version !== layoutVersion) throw new OtherLayoutError(`layout ${version}`);
-    const { quick_check: found } = db.prepare('pragma quick_check(1)').get() as { quick_check: string };
-    if (found !== 'ok') throw new OtherLayoutError(found);
+    const { quick_check: result } = db.prepare('pragma quick_check(1)').get() as { quick_check: string };
+    if (result !== 'ok') throw new OtherLayoutError(result);
     return db;
   } catch (error) {
     db.close();
@@ -98,7 +99,7 @@ function openRateDatabase(path: string, busyMsMax: number): DatabaseSync {
 const isUnreadableError = (error: unknown): boolean =>
   error instanceof OtherLayoutError || [11, 26].includes(toSqliteCode(error));
 
-/** SQLite's code; NaN for any other error, which is none of the file's. */
+/** Returns SQLite's result code; NaN for any other error. */
 function toSqliteCode(error: unknown): number {
   const { errcode } = error as { errcode?: unknown };
   return typeof errcode === 'number' ? errcode & 0xff : Number.NaN;
@@ -112,7 +113,7 @@ function explainError(path: string, error: unknown): unknown {
   if (code === busyCode) {
     return new OddslakeError(
       exitCodes.busy,
-      `Another process has held the shared request rate (${path}) for too long: it was stopped at a bad moment. Let it go on or end it, and run again.`,
+      `Another process has held the shared request rate (${path}) for too long: it was suspended at a bad moment. Resume or end it, and run again.`,
       { cause: error },
     );
   }
@@ -120,7 +121,7 @@ function explainError(path: string, error: unknown): unknown {
   if (code === fullCode || isOnFullDisk(path)) return createDiskFullError(path, error);
   return new OddslakeError(
     exitCodes.unexpected,
-    `The shared request rate in ${path} cannot be kept: ${(error as Error).message}. Run again; if it persists, remove that file.`,
+    `The shared request rate in ${path} cannot be stored: ${(error as Error).message}. Run again; if it persists, remove that file.`,
     { cause: error },
   );
 }
@@ -156,8 +157,8 @@ function readRateState(sql: PrepareSql): RateState {
   };
 }
 
-function writeRateState(sql: PrepareSql, pace: RateState): void {
-  const { count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned } = pace;
+function writeRateState(sql: PrepareSql, rateState: RateState): void {
+  const { count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned } = rateState;
   sql('insert or replace into pace values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
     count,
     slotMs,
@@ -178,9 +179,11 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
     statements.set(text, known);
     return known;
   };
-  /** While alone: what nobody else can change meanwhile, read once and written in the end. */
-  let held: { pace: RateState; isWritten: boolean; readonly starts: Map<number, RequestStart | undefined> } | undefined;
-  const startOf = (request: number): RequestStart | undefined => {
+  /** State cached inside a transaction, which no other process can change. Written once at its end. */
+  let cached:
+    | { pace: RateState; isWritten: boolean; readonly starts: Map<number, RequestStart | undefined> }
+    | undefined;
+  const readStart = (request: number): RequestStart | undefined => {
     const row = sql('select at, took from starts where n = ?').get(request) as
       | { at: number; took: number | null }
       | undefined;
@@ -188,49 +191,49 @@ function createRateStore(db: DatabaseSync, path: string): SharedRateStore {
   };
   return {
     runExclusive(work) {
-      if (held !== undefined) return work();
+      if (cached !== undefined) return work();
       try {
         sql('begin immediate').run();
-        held = { pace: readRateState(sql), isWritten: true, starts: new Map() };
+        cached = { pace: readRateState(sql), isWritten: true, starts: new Map() };
         const result = work();
-        if (!held.isWritten) writeRateState(sql, held.pace);
+        if (!cached.isWritten) writeRateState(sql, cached.pace);
         sql('commit').run();
         return result;
       } catch (error) {
         throw explainError(path, error);
       } finally {
-        held = undefined;
+        cached = undefined;
         if (db.isTransaction) db.exec('rollback');
       }
     },
-    read: () => held?.pace ?? readRateState(sql),
-    write(pace) {
-      if (held === undefined) writeRateState(sql, pace);
-      else Object.assign(held, { pace, isWritten: false });
+    read: () => cached?.pace ?? readRateState(sql),
+    write(rateState) {
+      if (cached === undefined) writeRateState(sql, rateState);
+      else Object.assign(cached, { pace: rateState, isWritten: false });
     },
     getStart(request) {
-      if (held === undefined) return startOf(request);
-      if (!held.starts.has(request)) held.starts.set(request, startOf(request));
-      return held.starts.get(request);
+      if (cached === undefined) return readStart(request);
+      if (!cached.starts.has(request)) cached.starts.set(request, readStart(request));
+      return cached.starts.get(request);
     },
     addStart(request, atMs) {
-      held?.starts.clear();
-      // Two for one: what a busy time left is cleared away later.
+      cached?.starts.clear();
+      // Delete two for each insert, so that a backlog shrinks.
       sql('delete from starts where n in (select n from starts order by n limit 2) and at < ?').run(
         atMs - startsRetentionMs,
       );
       sql('insert or replace into starts (n, at) values (?, ?)').run(request, atMs);
     },
-    endStart(request, tookMs, letThrough) {
-      held?.starts.clear();
-      sql('update starts set took = ?, let_through = ? where n = ?').run(tookMs, letThrough ? 1 : 0, request);
+    endStart(request, tookMs, isAccepted) {
+      cached?.starts.clear();
+      sql('update starts set took = ?, let_through = ? where n = ?').run(tookMs, isAccepted ? 1 : 0, request);
     },
     countAccepted(first, end, afterMs) {
       const text = 'select count(*) as k from starts where n >= ? and n < ? and at > ? and let_through = 1';
       return (sql(text).get(first, end, afterMs) as { k: number }).k;
     },
     clear() {
-      held?.starts.clear();
+      cached?.starts.clear();
       sql('delete from starts').run();
     },
     close: () => db.close(),

@@ -1,35 +1,35 @@
 import { dayMs, floorToDay, intersect, splitByDay, subtract, union, type Window } from '../../base/window.ts';
 import type { CoveredWindow } from '../format/coverage.ts';
 
-/** What the rechecks of one night found. Times are epoch ms. */
+/** Results of the rechecks of one night. Times are epoch ms. */
 export interface RecheckNight {
   readonly at: number;
-  /** Settled windows that were read again, and those of them that brought ticks which the archive should have had. */
+  /** Settled windows that were fetched again, and those of them with ticks that the archive should have had. */
   readonly windows: number;
   readonly contradicted: number;
-  /** Those of the contradicted windows whose new ticks are no late ones: the service left them out. */
+  /** Contradicted windows whose new ticks were not late: the server had left them out. */
   readonly leftOut: number;
-  /** Ticks in these windows that the service brought, and those of them that were new. */
+  /** Ticks of these windows in the responses, and those of them that were new. */
   readonly seen: number;
   readonly found: number;
 }
 
-/** The lateness that a day's runs measured: the greatest time, in ms, for which a tick was not there yet. */
+/** The greatest lateness measured on a day, in ms. */
 export interface DayLateness {
   readonly day: number;
   readonly ms: number;
 }
 
-/** What is remembered of rechecks from night to night. */
+/** The recheck history. */
 export interface RecheckMemory {
   /** Latest last; at most 30 each. */
   readonly nights: readonly RecheckNight[];
   readonly lateness: readonly DayLateness[];
-  /** When the service was caught leaving ticks out: what was fetched before is in doubt. Null: it was not. */
+  /** When the server was found to leave out ticks. Older coverage is in doubt. Null: never. */
   readonly caughtAt: number | null;
-  /** Windows that were rechecked since anything contradicted, the paging of polls included. */
+  /** Windows rechecked since the last contradiction, including contradictions between pages of polls. */
   readonly cleanWindows: number;
-  /** When lateness last grew: what was fetched before, and so shortly before, is in doubt. Null: never. */
+  /** When the lateness last grew. Coverage fetched before, too soon after its time, is in doubt. Null: never. */
   readonly lateAt: number | null;
 }
 
@@ -41,54 +41,57 @@ export const emptyRecheckMemory: RecheckMemory = {
   lateAt: null,
 };
 
-/** Nights, and days with lateness, that are remembered. */
+/** The most nights, and days with lateness, in the history. */
 export const recheckNightsMax = 30;
 
-/** Left-out windows of the remembered nights from which on the service counts as caught, where none is proven. */
+/** The server counts as leaving out ticks from this many such windows in the history, if none is proven. */
 const leftOutWindowsMin = 2;
-/** Windows without a contradiction after which a service that was caught is trusted again, once all was read again. */
+/**
+ * The server is trusted again after this many windows without a contradiction, once all coverage in doubt was fetched
+ * again.
+ */
 export const cleanWindowsMin = 100;
 
-/** How much longer than the measured lateness the overlap is. */
+/** Ratio of the overlap to the measured lateness. */
 const latenessMargin = 1.5;
 
-/** How long the responses of a symbol are told apart: older ones are joined, and no lateness can be read off them. */
+/** How long the responses of a symbol stay separate. Older ones are joined and do not show lateness any more. */
 export const separateResponsesMs = 2 * dayMs;
 
-/** The greatest lateness that is remembered, in ms; 0 where none was measured. */
+/** Computes the greatest lateness in the history, in ms; 0 if none was measured. */
 export const computeLatenessMs = ({ lateness }: RecheckMemory): number =>
   lateness.reduce((max, { ms }) => Math.max(max, ms), 0);
 
 /**
- * How far before its cursor a poll reads again, in ms: as configured, or half as much again as the measured lateness
- * where that is more, up to a bound.
- * @param boundMs at least 0; what is configured counts though it is more
+ * Computes the overlap of polls before the cursor, in ms: the configured one, or 1.5 times the measured lateness if
+ * that is more, up to a bound.
+ * @param boundMs at least 0; a larger configured overlap still applies
  */
 export const computeOverlapMs = (memory: RecheckMemory, configuredMs: number, boundMs: number): number =>
   Math.max(configuredMs, Math.min(boundMs, Math.ceil(latenessMargin * computeLatenessMs(memory))));
 
-/** Remembers a lateness of a day, `day` being its midnight; less than what is known changes nothing. */
+/** Records the lateness of a day; `day` is its midnight. Only an increase changes the history. */
 export function recordLateness(memory: RecheckMemory, day: number, ms: number, atMs: number): RecheckMemory {
   if (ms <= 0) return memory;
-  const before = memory.lateness.find((of) => of.day === day)?.ms ?? 0;
-  if (ms <= before) return memory;
-  const lateness = [...memory.lateness.filter((of) => of.day !== day), { day, ms }]
-    .filter((of) => of.day > day - recheckNightsMax * dayMs)
+  const knownMs = memory.lateness.find((entry) => entry.day === day)?.ms ?? 0;
+  if (ms <= knownMs) return memory;
+  const lateness = [...memory.lateness.filter((entry) => entry.day !== day), { day, ms }]
+    .filter((entry) => entry.day > day - recheckNightsMax * dayMs)
     .sort((a, b) => a.day - b.day);
   return { ...memory, lateness, lateAt: ms > computeLatenessMs(memory) ? atMs : memory.lateAt };
 }
 
-/** What the rechecks of one run came to. */
+/** The results of the rechecks of one run. */
 export interface RecheckOutcome extends RecheckNight {
-  /** Whether a wide response lacked ticks between its own that a narrow one brought. */
+  /** Whether a response for a wide window left out ticks, between its own, that a narrow one returned. */
   readonly isProven: boolean;
-  /** The greatest lateness that was measured, in ms; 0 where none was. */
+  /** The greatest measured lateness, in ms; 0 if none was measured. */
   readonly latenessMs: number;
   /** Whether responses contradicted each other while the run fetched. */
   readonly isPagingContradicted: boolean;
 }
 
-/** Remembers what a night's rechecks found. */
+/** Records the results of a night's rechecks. */
 export function recordRechecks(memory: RecheckMemory, outcome: RecheckOutcome): RecheckMemory {
   const { at, windows, contradicted, seen, found, leftOut, latenessMs, isProven, isPagingContradicted } = outcome;
   const known = recordLateness(memory, floorToDay(at), latenessMs, at);
@@ -106,9 +109,9 @@ export function recordRechecks(memory: RecheckMemory, outcome: RecheckOutcome): 
 }
 
 /**
- * What of a symbol's coverage is in doubt and is to be read again, the latest first and cut at UTC midnights: all that
- * was fetched before the service was caught; and what was fetched so shortly after its own time that late ticks may be
- * missing, before lateness was known.
+ * Finds the windows of a symbol's coverage that are in doubt and must be fetched again, latest first and split at UTC
+ * midnights: windows fetched before the server was found to leave out ticks; and windows fetched before the lateness
+ * was known, so soon after their time that late ticks may be missing.
  * @param overlapMs see `computeOverlapMs`
  */
 export function findDoubtfulWindows(
@@ -117,46 +120,48 @@ export function findDoubtfulWindows(
   overlapMs: number,
 ): Window[] {
   const polled = coverage.filter(({ origin }) => origin !== 'import');
-  const sure = (since: number): CoveredWindow[] => polled.filter(({ fetchedAt }) => fetchedAt >= since);
-  const left =
+  const getFetchedSince = (since: number): CoveredWindow[] => polled.filter(({ fetchedAt }) => fetchedAt >= since);
+  const leftOutWindows =
     caughtAt === null
       ? []
       : subtract(
           polled.filter(({ fetchedAt }) => fetchedAt < caughtAt),
-          sure(caughtAt),
+          getFetchedSince(caughtAt),
         );
-  const hasty = (w: CoveredWindow): Window => ({ from: Math.max(w.from, w.fetchedAt - overlapMs), to: w.to });
-  const late =
+  const toLatePart = (w: CoveredWindow): Window => ({ from: Math.max(w.from, w.fetchedAt - overlapMs), to: w.to });
+  const lateWindows =
     lateAt === null
       ? []
       : subtract(
-          polled.filter(({ fetchedAt }) => fetchedAt < lateAt && fetchedAt > lateAt - separateResponsesMs).map(hasty),
+          polled
+            .filter(({ fetchedAt }) => fetchedAt < lateAt && fetchedAt > lateAt - separateResponsesMs)
+            .map(toLatePart),
           polled.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - overlapMs) })),
         );
-  return intersect(union([...left, ...late]), union(polled))
+  return intersect(union([...leftOutWindows, ...lateWindows]), union(polled))
     .flatMap(splitByDay)
     .reverse();
 }
 
-/** What the rechecks of the remembered nights say together. */
+/** Totals of the rechecks in the history. */
 export interface RecheckFacts {
   readonly nights: number;
   readonly windows: number;
   readonly contradicted: number;
   readonly seen: number;
   readonly found: number;
-  /** The share of ticks that is expected to be missing from what was not rechecked; null: too few windows to say. */
+  /** The estimated share of ticks missing from windows that were not rechecked; null if there are too few windows. */
   readonly missingShare: number | null;
-  /** The greatest share of windows with something missing that the sample leaves likely, 95 of 100 times. */
+  /** Upper bound of the share of incomplete windows, at 95 % confidence. */
   readonly contradictedShareMax: number;
   readonly latenessMs: number;
   readonly isCaught: boolean;
 }
 
-/** Fewer windows than this say nothing of the whole. */
+/** With fewer windows there is no estimate. */
 const windowsMin = 30;
 
-/** Sums up the nights that are remembered. */
+/** Sums the nights in the history. */
 export function sumRechecks(memory: RecheckMemory): RecheckFacts {
   const sum = (name: 'windows' | 'contradicted' | 'seen' | 'found'): number =>
     memory.nights.reduce((total, night) => total + night[name], 0);
@@ -175,7 +180,7 @@ export function sumRechecks(memory: RecheckMemory): RecheckFacts {
 }
 
 /**
- * Upper end of the Wilson score interval (E. B. Wilson 1927), 95 % one-sided, of `hits` among `count`; 1 for none.
+ * Upper end of the one-sided 95 % Wilson score interval (E. B. Wilson 1927) of `hits` in `count`; 1 if `count` is 0.
  */
 function computeShareMax(hits: number, count: number): number {
   if (count === 0) return 1;

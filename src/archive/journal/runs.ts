@@ -8,7 +8,7 @@ export interface RunCounts {
   readonly duplicates: number;
   readonly conflicts: number;
   readonly recovered: number;
-  /** Ticks by which its generations, and those of broken runs that it took over, have more, and less, than before. */
+  /** Published ticks added and removed by its generations, including those of interrupted runs that it took over. */
   readonly added: number;
   readonly lost: number;
 }
@@ -21,13 +21,13 @@ export interface LastRun {
   readonly exitCode: number | null;
 }
 
-/** Runs of this process that are not finished. */
+/** Unfinished runs of this process. */
 const startedHere = new Set<string>();
 
-/** Bytes of rejected input that a run keeps as received unless it says otherwise. */
+/** Default limit of rejected input that a run keeps as received, in bytes. */
 export const rejectedBytesMaxDefault = 16 * 1024 * 1024;
 
-/** Opens a run; of the past, the newest `runsMax` and each job's last one are remembered. */
+/** Starts a run. Of past runs, the newest `runsMax` and the last of each job are kept. */
 export function startRun(
   db: Database,
   runId: string,
@@ -68,14 +68,14 @@ export function finishRun(db: Database, runId: string, nowMs: number, exitCode: 
   );
 }
 
-/** Whether a run's process is over: what it journaled is another run's to recover. */
+/** Whether a run's process has ended, so that another run can recover what it journaled. */
 export function isRunOver(db: Database, runId: string): boolean {
   const row = db.one<{ pid: number; finished_at: number | null }>(
     'select pid, finished_at from runs where run_id = ?',
     runId,
   );
   if (row === undefined || row.finished_at !== null) return true;
-  // In a container every run may have our number: ours are those begun here.
+  // In containers, runs may share a process ID. Runs of this process are those started here.
   if (row.pid === process.pid) return !startedHere.has(runId);
   try {
     process.kill(row.pid, 0);
@@ -95,19 +95,19 @@ export function addRunTally(db: Database, runId: string, tally: RunTally): void 
   );
 }
 
-/** Counts new ticks that came after their window was covered; in the publish's transaction. */
+/** Counts new ticks that came after their window was covered, in the publish's transaction. */
 export function addLateTickCount(db: Database, runId: string, ticks: number): void {
   db.run('update runs set late = late + ? where run_id = ?', ticks, runId);
 }
 
-/** Counts ticks that a publish takes in without their having been journaled; in its transaction. */
+/** Counts ticks that are published without having been journaled, in the publish's transaction. */
 export function addFetchedTicks(db: Database, runId: string, ticks: number): void {
   db.run('update runs set fetched = fetched + ? where run_id = ?', ticks, runId);
 }
 
 /**
- * Counts ticks of a broken run that `runId` publishes: the new ones are recovered, and none of them is the broken run's own
- * any more. So each tick is accepted by one run or recovered by one.
+ * Counts ticks of an interrupted run that `runId` publishes. New ones are recovered by `runId` and no longer counted by
+ * the interrupted run, so each tick is accepted by one run or recovered by one.
  */
 export function addRecoveredTicks(db: Database, runId: string, brokenId: string, tally: RunTally): void {
   const { accepted, duplicates, conflicts } = tally;
@@ -115,7 +115,7 @@ export function addRecoveredTicks(db: Database, runId: string, brokenId: string,
   db.run('update runs set fetched = fetched - ? where run_id = ?', accepted + duplicates + conflicts, brokenId);
 }
 
-/** Ticks by which a generation has more, and less, than the one before; in its transaction. */
+/** Counts the ticks that a generation adds and removes, in its transaction. */
 export function addPublishedTicks(db: Database, runId: string, { added, lost }: { added: number; lost: number }): void {
   db.run(
     'update runs set published_added = published_added + ?, published_lost = published_lost + ? where run_id = ?',
@@ -125,20 +125,20 @@ export function addPublishedTicks(db: Database, runId: string, { added, lost }: 
   );
 }
 
-/** Tells which runs are broken: over, without having told how they ended. `runId` is not. Each is looked up once. */
-export function createBrokenRunCheck(db: Database, runId: string): (other: string) => boolean {
+/** Returns a check for interrupted runs, which ended without a result. `runId` is not one. Results are cached. */
+export function createBrokenRunCheck(db: Database, runId: string): (otherId: string) => boolean {
   const known = new Map([[runId, false]]);
-  return (other) => {
-    const told = known.get(other);
-    if (told !== undefined) return told;
+  return (otherId) => {
+    const cached = known.get(otherId);
+    if (cached !== undefined) return cached;
     const hasEnded = 'select 1 from runs where run_id = ? and finished_at is not null';
-    const isBroken = isRunOver(db, other) && db.one(hasEnded, other) === undefined;
-    known.set(other, isBroken);
+    const isBroken = isRunOver(db, otherId) && db.one(hasEnded, otherId) === undefined;
+    known.set(otherId, isBroken);
     return isBroken;
   };
 }
 
-/** Takes over what broken runs had published and could tell nobody: it counts as recovered. */
+/** Takes over the published ticks of interrupted runs. They count as recovered. */
 function takeOverBrokenRuns(db: Database, runId: string): void {
   const unfinished = db.all<{ run_id: string }>(
     `select run_id from runs where finished_at is null and run_id <> ?
@@ -148,9 +148,9 @@ function takeOverBrokenRuns(db: Database, runId: string): void {
   for (const { run_id: brokenId } of unfinished) {
     if (!isRunOver(db, brokenId)) continue;
     const sums = ['accepted', 'recovered', 'published_added', 'published_lost'] as const;
-    const of = db.one<Record<(typeof sums)[number], number>>('select * from runs where run_id = ?', brokenId)!;
-    db.run('update runs set recovered = recovered + ? where run_id = ?', of.accepted + of.recovered, runId);
-    addPublishedTicks(db, runId, { added: of.published_added, lost: of.published_lost });
+    const counts = db.one<Record<(typeof sums)[number], number>>('select * from runs where run_id = ?', brokenId)!;
+    db.run('update runs set recovered = recovered + ? where run_id = ?', counts.accepted + counts.recovered, runId);
+    addPublishedTicks(db, runId, { added: counts.published_added, lost: counts.published_lost });
     db.run(
       `update runs set fetched = fetched - accepted - duplicates - conflicts, accepted = 0, duplicates = 0, conflicts = 0,
          recovered = 0, published_added = 0, published_lost = 0 where run_id = ?`,
@@ -159,52 +159,54 @@ function takeOverBrokenRuns(db: Database, runId: string): void {
   }
 }
 
-/** The counts of a run. `waiting`: what becomes of its ticks that wait in the journal; all of them accepted where it is not given. */
+/**
+ * Reads the counts of a run. `waiting` is the outcome of its journaled ticks; by default all of them count as accepted.
+ */
 export function readRunCounts(db: Database, runId: string, waiting?: RunTally): RunCounts {
   return db.snapshot(() => {
     const row = db.one<Record<string, number>>('select * from runs where run_id = ?', runId);
-    const more = waiting ?? { accepted: countWaitingTicks(db, runId), duplicates: 0, conflicts: 0 };
+    const waitingTally = waiting ?? { accepted: countWaitingTicks(db, runId), duplicates: 0, conflicts: 0 };
     const count = (name: string): number => row?.[name] ?? 0;
     return {
       fetched: count('fetched'),
       quarantined: count('quarantined'),
       recovered: count('recovered'),
-      accepted: count('accepted') + more.accepted,
-      duplicates: count('duplicates') + more.duplicates,
-      conflicts: count('conflicts') + more.conflicts,
+      accepted: count('accepted') + waitingTally.accepted,
+      duplicates: count('duplicates') + waitingTally.duplicates,
+      conflicts: count('conflicts') + waitingTally.conflicts,
       added: count('published_added'),
       lost: count('published_lost'),
     };
   });
 }
 
-/** Ticks of a run that are journaled and not published. */
+/** Counts the ticks of a run that are journaled and not published. */
 export const countWaitingTicks = (db: Database, runId: string): number =>
   db.one<{ n: number | null }>(
     'select sum(k.n) as n from journal_ticks k join journal j on j.id = k.record_id where j.run_id = ?',
     runId,
   )?.n ?? 0;
 
-/** Rejected rows of a run that were counted and not kept. */
+/** Counts the rejected inputs of a run that were not kept. */
 export const countDroppedRejects = (db: Database, runId: string): number =>
   db.one<{ n: number }>('select rejected_dropped as n from runs where run_id = ?', runId)?.n ?? 0;
 
-/** When a job last started, by the runs remembered; null where it never did. */
+/** Reads when a job last started, among the recorded runs; null if never. */
 export const readLastStart = (db: Database, job: string): number | null =>
   db.one<{ at: number | null }>('select max(started_at) as at from runs where job = ?', job)?.at ?? null;
 
-/** The last run of a job that has ended, as it was kept. */
+/** The last ended run of a job. */
 export interface EndedRun {
   readonly job: string;
   readonly startedAt: number;
   readonly exitCode: number | null;
-  /** The summary, as JSON. */
+  /** The summary as JSON. */
   readonly summary: string | null;
-  /** When the job last ended with 0, by the runs remembered; null where it never did. */
+  /** When the job last ended with exit code 0, among the recorded runs; null if never. */
   readonly succeededAt: number | null;
 }
 
-/** The last run of each job that has ended; one that ended after `untilMs` did so by a clock that was wrong. */
+/** Reads the last ended run of each job. An end after `untilMs` is ignored, because its clock was wrong. */
 export function readLastEndedRuns(db: Database, untilMs: number): EndedRun[] {
   return db.snapshot(() => {
     const succeeded = new Map(
@@ -215,7 +217,7 @@ export function readLastEndedRuns(db: Database, untilMs: number): EndedRun[] {
         )
         .map(({ job, at }) => [job, at]),
     );
-    // Beside max() stand the other columns of the row that has it: https://sqlite.org/lang_select.html#bareagg
+    // SQLite takes the bare columns from the row that has the max(): https://sqlite.org/lang_select.html#bareagg
     const rows = db.all<{ job: string; started_at: number; exit_code: number | null; summary: string | null }>(
       'select job, started_at, max(finished_at), exit_code, summary from runs where finished_at <= ? group by job',
       untilMs,
@@ -244,14 +246,14 @@ export function readLastRun(db: Database): LastRun | undefined {
 }
 
 export interface RecordedRun extends LastRun {
-  /** What its end said of it, JSON; null while it is under way, or where it was broken off. */
+  /** The summary as JSON; null while it is running, or if it was interrupted. */
   readonly summary: string | null;
 }
 
 const runColumnsSql = `run_id as "runId", job, started_at as "startedAt", finished_at as "finishedAt", exit_code as "exitCode",
   summary`;
 
-/** The newest runs that began by a moment (epoch ms), at most so many, the oldest of them first. */
+/** Reads the newest runs that started by `untilMs` (epoch ms), at most `countMax`, oldest first. */
 export const readLatestRuns = (db: Database, countMax: number, untilMs: number): RecordedRun[] =>
   db
     .all<RecordedRun & Record<string, never>>(
@@ -261,7 +263,7 @@ export const readLatestRuns = (db: Database, countMax: number, untilMs: number):
     )
     .reverse();
 
-/** The newest run of a job that is over, of those that began by a moment (epoch ms). */
+/** Reads the newest ended run of a job among those that started by `untilMs` (epoch ms). */
 export const readLatestEndedRun = (db: Database, job: string, untilMs: number): RecordedRun | undefined =>
   db.one<RecordedRun & Record<string, never>>(
     `select ${runColumnsSql} from runs where job = ? and finished_at is not null and started_at <= ?

@@ -1,55 +1,55 @@
-/** Types of JSON; whole numbers are numbers like others. */
+/** JSON types. Integers are numbers. */
 export const jsonTypes = ['null', 'boolean', 'number', 'string', 'array', 'object'] as const;
 
 export type JsonType = (typeof jsonTypes)[number];
 
-/** How often a field was met, and as what. */
+/** How often a field was seen, by type. */
 export interface FieldShape {
-  /** How many objects or lists there were that could have it. */
+  /** How many objects or lists could have had it. */
   readonly of: number;
-  /** Of them, how many had it as each type. One that stands there with 0 was met before. */
+  /** How many had it, by type. A type with 0 was seen earlier. */
   readonly types: Readonly<Partial<Record<JsonType, number>>>;
-  /** Whether its members have names of their own each, as an object by symbol has: they are no fields. */
+  /** Whether its members have individual names, as in an object keyed by symbol. They are not fields. */
   readonly isMap: boolean;
 }
 
-/** Fields by their paths: `` is the record itself, `a/b` a field of a field, `*` every element of a list. */
+/** Fields by path: `` is the record itself, `a/b` a nested field, `*` every element of a list. */
 export type Shape = ReadonlyMap<string, FieldShape>;
 
 export interface ShapeSample {
-  /** Takes one record: any JSON value. */
+  /** Adds one record: any JSON value. */
   add(record: unknown): void;
-  /** What was met; null where it was too much to say anything of it. */
+  /** Returns the shape; null if there were too many fields. */
   inferShape(): Shape | null;
 }
 
-/** Fields are looked for so many steps below the record. */
+/** The deepest level of fields below the record. */
 const depthMax = 5;
-/** An object with more different names than this is a map. */
+/** An object with more different names is a map. */
 const namesMax = 64;
 const fieldsMax = 2000;
 const nameCharsMax = 100;
-/** Elements of one list that are looked at, spread evenly over it. */
+/** The most elements sampled from one list, spread evenly. */
 const elementsMax = 16;
 
 interface FieldCounts {
   of: number;
   readonly types: Partial<Record<JsonType, number>>;
-  /** Fields below it. */
+  /** Names of its child fields. */
   readonly names: Set<string>;
   isMap: boolean;
 }
 
-/** Gathers what records look like: bounded in memory however many there are, and whatever they are. */
+/** Samples the shape of records. Memory is bounded for any number and kind of records. */
 export function createShapeSample(): ShapeSample {
   const fields = new Map<string, FieldCounts>();
-  let tooMany = false;
+  let isTooLarge = false;
 
   function countsOf(path: string): FieldCounts | undefined {
     const known = fields.get(path);
     if (known !== undefined) return known;
     if (fields.size >= fieldsMax) {
-      tooMany = true;
+      isTooLarge = true;
       return undefined;
     }
     const counts = { of: 0, types: {}, names: new Set<string>(), isMap: false };
@@ -86,7 +86,7 @@ export function createShapeSample(): ShapeSample {
   return {
     add: (record) => look(record, '', 0),
     inferShape() {
-      if (tooMany) return null;
+      if (isTooLarge) return null;
       const out = new Map<string, FieldShape>();
       for (const [path, { types, isMap }] of fields) {
         const parent = fields.get(toParentPath(path));
@@ -101,10 +101,10 @@ export function createShapeSample(): ShapeSample {
 export const sumTypeCounts = (types: FieldShape['types']): number =>
   Object.values(types).reduce((sum, count) => sum + count, 0);
 
-/** Whether a path stands for the elements of a list. */
+/** Whether a path means the elements of a list. */
 export const isElementPath = (path: string): boolean => path === '*' || path.endsWith('/*');
 
-/** The path of what holds a field; that of the record is its own. */
+/** The path of a field's parent. The record is its own parent. */
 export const toParentPath = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')));
 
 const toChildPath = (path: string, name: string): string => (path === '' ? name : `${path}/${name}`);
@@ -121,33 +121,33 @@ function sampleElements(list: readonly unknown[]): readonly unknown[] {
   return Array.from({ length: elementsMax }, (_, i) => list[Math.floor((i * (list.length - 1)) / (elementsMax - 1))]);
 }
 
-/** What became of a field from one poll to the next. */
+/** A change of a field between polls. */
 export interface Drift {
   readonly field: string;
   readonly change: 'vanished' | 'appeared' | 'retyped';
-  /** Types that it had; none where it was not there. */
+  /** Previous types; empty if the field did not exist. */
   readonly before: readonly JsonType[];
   readonly now: readonly JsonType[];
 }
 
-/** Fewer say nothing: what is missing of them may be missing by chance. */
+/** With fewer records, a field may be missing by chance. */
 export const recordsMin = 5;
-/** A field that so many have is one that all should have. */
+/** A field that at least this share of records has is expected in all. */
 const usualShareMin = 0.9;
-/** Values of another type than known are no odd ones any more when they are so many of all. */
+/** A new type counts as a change from this share of values on. */
 const newTypeShareMin = 0.1;
 
 export interface ShapeComparison {
   readonly drifts: readonly Drift[];
-  /** What is known from now on: each drift is told once. */
+  /** The shape known from now on. Each drift is reported once. */
   readonly known: Shape;
 }
 
 /**
- * Compares what records look like with what they looked like before. Ordinary data is no drift: a field that some records
- * lack, that is null now and then, or that few have yet. So a field has vanished only where none of at least
- * `recordsMin` records has it though nearly all had it before, and has appeared where it is the other way round;
- * one that is null everywhere has become null. A new type counts where a good part of the values have it.
+ * Compares the shape of records with the known one. Normal variation is not a drift: a field that some records do not
+ * have, that is sometimes null, or that few have yet. A field has vanished only if none of at least `recordsMin`
+ * records has it and nearly all had it before; it has appeared in the opposite case. A field that is now always null
+ * was retyped. A new type counts if at least a tenth of the values have it.
  */
 export function compareShapes(known: Shape, now: Shape): ShapeComparison {
   const drifts: Drift[] = [];
@@ -156,14 +156,14 @@ export function compareShapes(known: Shape, now: Shape): ShapeComparison {
     if (isInMap(field, known) || isInMap(field, now)) continue;
     const before = known.get(field) ?? createAbsentField(known, field);
     const after = now.get(field) ?? createAbsentField(now, field);
-    const found = field === '' ? detectRetype(before, after) : classifyChange(before, after);
-    if (found !== null) drifts.push({ field, change: found, before: listTypes(before), now: listTypes(after) });
-    next.set(field, after.of < recordsMin && known.has(field) ? before : updateKnownField(before, after, found));
+    const change = field === '' ? detectRetype(before, after) : classifyChange(before, after);
+    if (change !== null) drifts.push({ field, change, before: listTypes(before), now: listTypes(after) });
+    next.set(field, after.of < recordsMin && known.has(field) ? before : updateKnownField(before, after, change));
   }
   return { drifts, known: next };
 }
 
-/** A field that was not met where it could have been. */
+/** A field that was not seen, with the number of objects that could have had it. */
 const createAbsentField = (shape: Shape, field: string): FieldShape => ({
   of: isElementPath(field) ? 0 : (shape.get(toParentPath(field))?.types.object ?? 0),
   types: {},
@@ -178,9 +178,11 @@ function isInMap(field: string, shape: Shape): boolean {
 
 function classifyChange(before: FieldShape, after: FieldShape): Drift['change'] | null {
   if (before.of < recordsMin || after.of < recordsMin) return null;
-  const [had, has] = [countValues(before), countValues(after)];
-  if (had >= usualShareMin * before.of && has === 0) return sumTypeCounts(after.types) === 0 ? 'vanished' : 'retyped';
-  if (had === 0 && has >= usualShareMin * after.of) return sumTypeCounts(before.types) === 0 ? 'appeared' : 'retyped';
+  const [hadCount, hasCount] = [countValues(before), countValues(after)];
+  if (hadCount >= usualShareMin * before.of && hasCount === 0)
+    return sumTypeCounts(after.types) === 0 ? 'vanished' : 'retyped';
+  if (hadCount === 0 && hasCount >= usualShareMin * after.of)
+    return sumTypeCounts(before.types) === 0 ? 'appeared' : 'retyped';
   return detectRetype(before, after);
 }
 
@@ -189,25 +191,25 @@ function detectRetype(before: FieldShape, after: FieldShape): 'retyped' | null {
   return findNewTypes(before, after).length > 0 ? 'retyped' : null;
 }
 
-/** Types that a field never had and a good part of its values has now. */
+/** Finds types that a field never had and at least a tenth of its values has now. */
 const findNewTypes = (before: FieldShape, after: FieldShape): JsonType[] =>
   listValueTypes(after).filter(
     (type) => before.types[type] === undefined && after.types[type]! >= newTypeShareMin * countValues(after),
   );
 
 /**
- * What is known of a field afterwards: how often it was met now, and its types. A type that was too rare to be told of
- * is not learned where the others are well known, so that it is told of when it is rare no more.
+ * Updates what is known of a field: the latest counts and its types. A type too rare to be reported is not added to a
+ * well-known field, so that it is reported when it becomes common.
  */
-function updateKnownField(before: FieldShape, after: FieldShape, found: Drift['change'] | null): FieldShape {
+function updateKnownField(before: FieldShape, after: FieldShape, change: Drift['change'] | null): FieldShape {
   const isWellKnown = countValues(before) >= recordsMin;
-  const isNewAltogether = found !== null && listValueTypes(after).every((type) => before.types[type] === undefined);
+  const isNewAltogether = change !== null && listValueTypes(after).every((type) => before.types[type] === undefined);
   const types: Partial<Record<JsonType, number>> = {};
   for (const type of jsonTypes) {
-    const [had, has] = [before.types[type], after.types[type]];
-    const isRare = isWellKnown && had === undefined && !findNewTypes(before, after).includes(type);
-    if (type === 'null' ? has !== undefined : has !== undefined && !isRare) types[type] = has!;
-    else if (type !== 'null' && had !== undefined && !isNewAltogether) types[type] = 0;
+    const [hadCount, hasCount] = [before.types[type], after.types[type]];
+    const isRare = isWellKnown && hadCount === undefined && !findNewTypes(before, after).includes(type);
+    if (type === 'null' ? hasCount !== undefined : hasCount !== undefined && !isRare) types[type] = hasCount!;
+    else if (type !== 'null' && hadCount !== undefined && !isNewAltogether) types[type] = 0;
   }
   return { of: after.of, types, isMap: before.isMap || after.isMap };
 }
@@ -215,20 +217,20 @@ function updateKnownField(before: FieldShape, after: FieldShape, found: Drift['c
 const listValueTypes = ({ types }: FieldShape): JsonType[] =>
   jsonTypes.filter((type) => type !== 'null' && (types[type] ?? 0) > 0);
 
-/** Values that are not null. */
+/** Counts the values that are not null. */
 const countValues = ({ types }: FieldShape): number => sumTypeCounts(types) - (types.null ?? 0);
 
 const listTypes = ({ types }: FieldShape): JsonType[] => jsonTypes.filter((type) => (types[type] ?? 0) > 0);
 
-/** What became of the fields of a resource, in one sentence. */
+/** Describes the changed fields of a resource in one sentence. */
 export function formatDrift(resource: string, drifts: readonly Drift[]): string {
-  const named = drifts.slice(0, namedMax).map(({ field, change, before, now }) => {
-    if (change === 'vanished') return `${field} is gone`;
+  const descriptions = drifts.slice(0, namedMax).map(({ field, change, before, now }) => {
+    if (change === 'vanished') return `${field} is missing`;
     if (change === 'appeared') return `${field} is new (${now.join(' or ')})`;
-    return `${field === '' ? 'a whole record' : field} was ${before.join(' or ') || 'null'} and is ${now.join(' or ')}`;
+    return `${field === '' ? 'the record' : field} changed from ${before.join(' or ') || 'null'} to ${now.join(' or ')}`;
   });
-  const more = drifts.length > namedMax ? `, and ${drifts.length - namedMax} fields more` : '';
-  return `The service's answers changed their shape (${resource}): ${named.join(', ')}${more}.`;
+  const suffix = drifts.length > namedMax ? `, and ${drifts.length - namedMax} more fields` : '';
+  return `The upstream's responses changed (${resource}): ${descriptions.join(', ')}${suffix}.`;
 }
 
 const namedMax = 5;

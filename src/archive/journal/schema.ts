@@ -1,8 +1,8 @@
 /**
  * The state database, one SQLite file in WAL mode with full sync. Days are UTC midnights in epoch milliseconds.
  *
- * `journal*` hold what is accepted and not yet published; `segments`, `standings` and the tick counts of `symbols`
- * mirror what is published. Both sides change only inside one transaction, so they never disagree.
+ * The `journal*` tables hold accepted data that is not yet published. `segments`, `standings` and the tick counts of
+ * `symbols` describe what is published. Both change only in one transaction, so they are always consistent.
  */
 export const schemaVersion = 6;
 
@@ -17,12 +17,12 @@ create table runs (
   recovered integer not null default 0, summary text
 ) without rowid;
 
--- One row for one answer of the upstream.
+-- One row per response of the upstream.
 create table journal (
   id integer primary key autoincrement, run_id text not null, kind text not null, symbol text,
   asked_from integer, asked_to integer, observed_at integer not null, origin text not null, rank integer not null
 );
--- Its ticks, cut by day, so that a publish finds those of one part of one day.
+-- Its ticks, split by day, so that a publish finds those of one part of one day.
 create table journal_ticks (
   id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
   n integer not null, t blob not null, p blob not null
@@ -60,13 +60,13 @@ create table symbols (
   failures integer not null default 0, retired_at integer
 ) without rowid;
 
--- At most one row: a publish past its commit point whose files are not all in place yet.
+-- At most one row: a committed publish whose files are not all moved yet.
 create table intents (generation integer primary key, manifest text not null, moves text not null);
 `;
 
-/** What version 2 added: order books, imported ticks, and what is remembered of the nights. */
+/** Version 2 added order books, imported ticks and the history of nights. */
 const version2 = `
--- Snapshots of order books, one row a snapshot. Price and quantity of its n levels, the bids first, each side best first.
+-- Order book snapshots, one row each. Price and quantity of its n levels, bids first, each side best first.
 create table journal_books (
   id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
   t integer not null, observed_at integer not null, bids integer not null, n integer not null, price blob not null,
@@ -74,71 +74,70 @@ create table journal_books (
 );
 create index journal_books_bin on journal_books (day, part, id);
 create index journal_books_record on journal_books (record_id);
--- Answers of the order-book route: asked and answered at that moment, with so many snapshots.
+-- Responses of the order book route: each covers its moment and returned so many snapshots.
 create table journal_book_cover (
   id integer primary key, record_id integer not null, symbol text not null, at integer not null,
   snapshots integer not null
 );
 create index journal_book_cover_record on journal_book_cover (record_id);
 
--- Stretches of a symbol's published ticks that share a standing, as those of one import do, unless contested says
--- otherwise of a key. t_to is excluded; stretches of a symbol never overlap, and each lies within one UTC day.
+-- Windows of a symbol's published ticks that share a precedence, as those of one import do. A key in contested overrides
+-- them. t_to is excluded; windows of a symbol never overlap, and each lies within one UTC day.
 create table imported (
   symbol text not null, t_from integer not null, t_to integer not null, rank integer not null,
   observed_at integer not null, primary key (symbol, t_from)
 ) without rowid;
 
--- What the last nights brought, to notice a sharp fall; the newest few are kept.
+-- Volumes of the last nights, to detect a sharp fall. Only the newest are kept.
 create table nights (
   run_id text primary key, polled_to integer not null, polled_ms integer not null, markets integer, ticks integer not null
 ) without rowid;
 `;
 
-/** What version 3 added: the service reads what is journaled of one symbol. */
+/** Version 3 added an index to read the journaled ticks of one symbol. */
 const version3 = `
 create index if not exists journal_ticks_symbol on journal_ticks (symbol, day, record_id);
 `;
 
-/** What version 4 added: how a damaged file is mended, what stays lost, and what the upstream's answers look like. */
+/** Version 4 added row groups for repairs, lost windows, and the shapes of the upstream's responses. */
 const version4 = `
--- What a published file is made of, so that the intact groups of a damaged one can be told: see archive/parquet/row-group-index.ts.
+-- Row groups of published files, to find the intact ones of a damaged file: see archive/parquet/row-group-index.ts.
 create table row_groups (
   path text primary key, sha256 text not null, footer blob not null, groups text not null
 ) without rowid;
 
--- Windows whose ticks were published once and are damaged: so many were there. Coverage lacks them until as many are
--- there again. t_to is excluded; each lies within one UTC day. told_at: when a run ended with 4 because of it.
+-- Windows whose published ticks were lost, with their number. They are not covered until as many ticks are restored.
+-- t_to is excluded; each lies within one UTC day. told_at: when a run ended with exit code 4 because of it.
 create table lost (
   dataset text not null, symbol text not null, t_from integer not null, t_to integer not null, ticks integer not null,
   lost_at integer not null, told_at integer, primary key (dataset, symbol, t_from)
 ) without rowid;
 
--- The fields of the upstream's answers and the types that each had when it was last seen.
+-- The fields of the upstream's responses and the types that each had when it was last seen.
 create table shapes (
   resource text not null, field text not null, types text not null, last_seen integer not null,
   primary key (resource, field)
 ) without rowid;
 `;
 
-/** What version 5 added: what a night is compared with, and since when a market is known to be resolved. */
+/** Version 5 added the counts that nights are compared with, and when a market was first seen as resolved. */
 const version5 = `
--- New ticks older than what had been covered of their symbol, and conflicts: null of nights that nobody counted them of.
--- listed_at: the moment of the market lists that the night polled; null where none could be had. Of a night before, its
--- end: what it was told must not be told again.
+-- Late ticks and conflicts; null for nights that did not count them. listed_at: the time of the night's market lists;
+-- null if they could not be fetched. For earlier nights it is their end, so that changes are not reported twice.
 alter table nights add column late integer;
 alter table nights add column conflicts integer;
 alter table nights add column listed_at integer;
 update nights set listed_at = (select finished_at from runs where runs.run_id = nights.run_id);
 alter table runs add column late integer not null default 0;
--- When the lists first told that it is resolved.
+-- When the lists first showed it as resolved.
 alter table symbols add column resolution_seen integer;
 `;
 
-/** What version 6 added: format 3 of the archive. */
+/** Version 6 added format 3 of the archive. */
 const version6 = `
--- Evidence of coverage: 'stated', 'confirmed', 'declared' or 'inferred'. Whatever is known from before is inferred.
+-- Evidence of coverage: 'stated', 'confirmed', 'declared' or 'inferred'. Older coverage is inferred.
 alter table journal_cover add column evidence text not null default 'inferred';
--- Two layers, the proven windows and the inferred ones: windows of a symbol overlap only across them.
+-- Two layers, proven and inferred: windows of a symbol overlap only across the layers.
 create table segments_6 (
   symbol text not null, t_from integer not null, t_to integer not null, fetched_at integer not null,
   origin text not null, evidence text not null, primary key (symbol, t_from, evidence)
@@ -146,7 +145,7 @@ create table segments_6 (
 insert into segments_6 select symbol, t_from, t_to, fetched_at, origin, 'inferred' from segments;
 drop table segments;
 alter table segments_6 rename to segments;
--- Windows whose coverage is taken back, cut by day: of what is published, and of records before this one.
+-- Withdrawals, split by day. They remove published coverage and that of earlier records.
 create table journal_withdrawn (
   id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
   t_from integer not null, t_to integer not null, checksum integer not null default 0
@@ -155,16 +154,16 @@ create index journal_withdrawn_bin on journal_withdrawn (day, part, id);
 create index journal_withdrawn_record on journal_withdrawn (record_id);
 create index journal_withdrawn_symbol on journal_withdrawn (symbol);
 
--- Files that were found not as published, until a verify or a repair is clean.
+-- Damaged and missing files, until a verify or a repair is clean.
 create table damage (
   path text primary key, kind text not null, found_at integer not null, run_id text not null
 ) without rowid;
--- When a published file of this hash was last written, or hashed and found as published.
+-- When a published file of this hash was last written, or hashed and found intact.
 create table hash_times (path text primary key, sha256 text not null, hashed_at integer not null) without rowid;
 
--- The best poll of each market list within each UTC day: a whole one if there was any, else the latest. total: as the
--- service stated it. reason: why the list does not count as whole; null where it does. The view * stands for all of
--- them, on days of which only this is known.
+-- The best poll of each market list within each UTC day: a complete one if there is any, else the latest. total: as the
+-- server stated it. reason: why the list does not count as complete; null if it does. The view * means all views, for
+-- days without details.
 create table listings (
   day integer not null, view text not null, at integer not null, named integer not null, total integer,
   whole integer not null, reason text, primary key (day, view)
@@ -173,22 +172,22 @@ insert or ignore into listings (day, view, at, named, whole)
   select listed_at - listed_at % 86400000, '*', listed_at, markets, 1 from nights
   where listed_at is not null and markets is not null;
 
--- Rank and time of observation of published ticks, by symbol and UTC day, packed: see packed-stretches.ts. It takes the
--- place of imported and contested, which knew them of imports and of keys with two prices alone.
+-- Rank and observation time of published ticks, by symbol and UTC day, packed: see precedence.ts. Replaces imported and
+-- contested, which held only those of imports and of keys with two prices.
 create table standings (
   symbol text not null, day integer not null, stretches blob not null, primary key (symbol, day)
 ) without rowid;
 
--- Commits: which commit an open intent belongs to; a repair commits without a new generation. Null: of an older version.
+-- The commit of an open intent, since a repair commits without a new generation. Null: written by an older version.
 alter table intents add column commit_id text;
 
--- When each published snapshot of an order book was observed: of one moment the later observed wins.
+-- When each published order book snapshot was observed. Of one moment, the one observed later wins.
 create table book_observed (
   symbol text not null, t integer not null, observed_at integer not null, primary key (symbol, t)
 ) without rowid;
 
--- The journal: how many rows a record has in the other tables, those of rejected input not counted, and the checksum of
--- each row: see journal-checksum.ts. A state of an older version gets them as it is brought up.
+-- The number of a record's rows in the other tables, without rejected input, and the checksum of each row: see
+-- journal-check.ts. An upgrade computes them for an older state.
 alter table journal add column rows integer not null default 0;
 alter table journal add column checksum integer not null default 0;
 alter table journal_ticks add column checksum integer not null default 0;
@@ -198,36 +197,36 @@ alter table journal_markets add column checksum integer not null default 0;
 alter table journal_books add column checksum integer not null default 0;
 alter table journal_book_cover add column checksum integer not null default 0;
 
--- Quarantine: bytes of rejected input that a run may still keep as received, and how many rejected rows it only counted.
+-- Quarantine: bytes of rejected input that a run may still keep, and the number of rejected rows that it only counted.
 alter table runs add column rejected_bytes_left integer not null default 16777216;
 alter table runs add column rejected_dropped integer not null default 0;
--- Ticks by which the generations of a run have more, and less, than those before them.
+-- Ticks that the generations of a run added and removed.
 alter table runs add column published_added integer not null default 0;
 alter table runs add column published_lost integer not null default 0;
 
--- A symbol that the service does not know: since when, on how many UTC days and when last it said so while it answered for
--- others; since when the symbol is suspended, and when a suspended one was last asked for in vain. Failures of any kind
--- used to retire a symbol; they say nothing of it, so nobody stays retired.
+-- A symbol that the server reports as unknown while it responds for others: since when, on how many UTC days, and when
+-- last; since when it is suspended, and when a suspended one last failed. Older versions retired symbols after failures
+-- of any kind, which is no evidence, so no symbol stays retired.
 alter table symbols add column unknown_since integer;
 alter table symbols add column unknown_days integer not null default 0;
 alter table symbols add column unknown_at integer;
 alter table symbols add column suspended_at integer;
 alter table symbols add column tried_at integer;
--- Where the service starts that said that it goes back no further.
+-- Start of the history that the server says it keeps.
 alter table symbols add column served_from integer;
 alter table symbols drop column failures;
 alter table symbols drop column retired_at;
--- Windows of a symbol's ticks that were asked for in vain, disjoint, with what came of it; what is covered since is none.
+-- Windows of a symbol's ticks that were requested without success, disjoint, with the reason, unless covered since.
 create table owed (
   symbol text not null, t_from integer not null, t_to integer not null, kind text not null, reason text not null,
   since integer not null, primary key (symbol, t_from)
 ) without rowid;
--- Gaps that somebody accepted, disjoint. told_at: when a run ended with 4 because of one.
+-- Gaps that a user accepted, disjoint. told_at: when a run ended with exit code 4 because of one.
 create table accepted (
   symbol text not null, t_from integer not null, t_to integer not null, reason text not null,
   accepted_at integer not null, told_at integer, primary key (symbol, t_from)
 ) without rowid;
 `;
 
-/** The statements of each version, from 1: an older state is brought up by those it lacks. */
+/** The statements of each version, from 1. An older state is upgraded with those that it is missing. */
 export const schemaVersions: readonly string[] = [version1, version2, version3, version4, version5, version6];

@@ -12,39 +12,39 @@ import { type FileDamage, readRecordedDamage } from './published-files.ts';
 import { isRunOver, type LastRun, readLastRun } from './runs.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
 
-/** What an archive is, fixed when it is created. */
+/** Properties of an archive that are fixed when it is created. */
 export interface ArchiveIdentity {
-  /** The upstream it belongs to: `source.name`, else the origin of the URL. */
+  /** The upstream: `source.name`, else the origin of the URL. */
   readonly upstream: string;
   readonly parts: number;
 }
 
 export interface State {
   readonly db: Database;
-  /** As it is now: an archive that is still empty may be given another. */
+  /** The current identity. It can change while the archive is empty. */
   readonly identity: ArchiveIdentity;
-  /** The last generation past its commit point; 0 before the first. */
+  /** The last committed generation; 0 before the first. */
   generation(): number;
-  /** False once its file was removed or replaced: what is open here is nobody else's any more. */
+  /** False once the file was removed or replaced, so that no other process uses this one. */
   isFileCurrent(): boolean;
   close(): void;
 }
 
-/** The version of the schema in which the journal's rows have checksums. */
+/** The schema version that added checksums to the journal's rows. */
 const checksumsSince = 6;
 
-/** The version of the schema in which the standings of all ticks are kept. */
+/** The schema version that added the precedence of all ticks. */
 const precedenceSince = 6;
 
-/** How long a short write may wait for another process's short write, in ms, however long its run may wait. */
+/** How long a short write may wait for another process's short write, in ms, whatever the wait of its run. */
 const busyMsMin = 5_000;
 const busyMsMax = 60_000;
 
 export const toStateFilePath = (folder: string): string => join(folder, 'state.sqlite');
 
 /**
- * Opens the state in `folder`; creates it for `identity` where there is none.
- * @param waitMs how long to wait for another process's write, in ms; limited to 5 s at least and one minute at most
+ * Opens the state in `folder`, or creates it for `identity`.
+ * @param waitMs how long to wait for another process's write, in ms; limited to between 5 s and one minute
  */
 export function openState(
   folder: string,
@@ -55,23 +55,23 @@ export function openState(
   mkdirSync(folder, { recursive: true });
   const db = open(toStateFilePath(folder), Math.max(busyMsMin, Math.min(busyMsMax, waitMs)));
   try {
-    // A reader of a current state waits for no writer, be it one that was stopped amid a commit.
+    // Reading a current state must not wait for a writer, not even one suspended inside a commit.
     if (readSchemaVersion(db) < schemaVersion) upgradeSchema(db, identity);
     const version = Number(getMeta(db, 'schema_version'));
     if (version > schemaVersion) {
       throw new OddslakeError(
         exitCodes.usage,
-        `The state in ${folder} was written by a newer oddslake (schema ${version}, this one knows ${schemaVersion}). Upgrade oddslake.`,
+        `The state in ${folder} was written by a newer oddslake (schema ${version}, this version supports up to ${schemaVersion}). Upgrade oddslake.`,
       );
     }
-    const opened = readFileIdentity(folder);
+    const openedFile = readFileIdentity(folder);
     return {
       db,
       get identity() {
         return { upstream: getMeta(db, 'upstream')!, parts: Number(getMeta(db, 'parts')) };
       },
       generation: () => Number(getMeta(db, 'generation')),
-      isFileCurrent: () => opened !== null && readFileIdentity(folder) === opened,
+      isFileCurrent: () => openedFile !== null && readFileIdentity(folder) === openedFile,
       close: () => db.close(),
     };
   } catch (error) {
@@ -80,20 +80,20 @@ export function openState(
   }
 }
 
-/** The version of a state's schema; 0 where there is none yet. */
+/** Reads the schema version of a state; 0 if there is none yet. */
 const readSchemaVersion = (db: Database): number =>
   db.one("select 1 from sqlite_master where name = 'meta'") === undefined ? 0 : Number(getMeta(db, 'schema_version'));
 
-/** Creates the tables of a new state, or brings an older one up. */
+/** Creates the tables of a new state, or upgrades an older one. */
 function upgradeSchema(db: Database, identity: ArchiveIdentity): void {
   db.transaction(() => {
-    // Another process may have been quicker.
-    const had = readSchemaVersion(db);
-    if (had >= schemaVersion) return;
-    for (const script of schemaVersions.slice(had)) db.script(script);
-    const isNew = had === 0;
-    if (!isNew && had < checksumsSince) addJournalChecksums(db);
-    if (had < precedenceSince) migrateOlderPrecedence(db);
+    // Another process may have done it first.
+    const version = readSchemaVersion(db);
+    if (version >= schemaVersion) return;
+    for (const script of schemaVersions.slice(version)) db.script(script);
+    const isNew = version === 0;
+    if (!isNew && version < checksumsSince) addJournalChecksums(db);
+    if (version < precedenceSince) migrateOlderPrecedence(db);
     setMeta(db, 'schema_version', String(schemaVersion));
     if (!isNew) return;
     setMeta(db, 'upstream', identity.upstream);
@@ -102,13 +102,13 @@ function upgradeSchema(db: Database, identity: ArchiveIdentity): void {
   });
 }
 
-/** Which file is there at the moment; null where there is none. */
+/** Identifies the file that exists now; null if there is none. */
 function readFileIdentity(folder: string): string | null {
-  const found = statSync(toStateFilePath(folder), { bigint: true, throwIfNoEntry: false });
-  return found === undefined ? null : `${found.dev} ${found.ino}`;
+  const stats = statSync(toStateFilePath(folder), { bigint: true, throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.dev} ${stats.ino}`;
 }
 
-/** Gives a state another identity while nothing is journaled or published in it; otherwise leaves it as it is. */
+/** Changes the identity of a state while nothing is journaled or published; otherwise does nothing. */
 export function changeIdentity({ db }: State, { upstream, parts }: ArchiveIdentity): void {
   db.transaction(() => {
     if (getMeta(db, 'generation') !== '0' || db.one('select 1 from journal limit 1') !== undefined) return;
@@ -117,29 +117,29 @@ export function changeIdentity({ db }: State, { upstream, parts }: ArchiveIdenti
   });
 }
 
-/** What a state says of itself. */
+/** The result of inspecting a state. */
 export interface StateInspection {
   readonly schema: number;
   readonly upstream: string;
   readonly generation: number;
-  /** sha256 of the manifest that the last publish wrote. */
+  /** SHA-256 of the last published manifest. */
   readonly manifestSha256: string | null;
   readonly hasOpenIntent: boolean;
   readonly journaledTicks: number;
-  /** Files that are known not to be as published. */
+  /** Files known to be damaged. */
   readonly damaged: readonly FileDamage[];
   readonly lastRun: (LastRun & { readonly isOver: boolean }) | null;
-  /** The summary of the last run that asked the upstream for anything, as JSON. */
+  /** The summary of the last run that sent requests to the upstream, as JSON. */
   readonly lastRequestingSummary: string | null;
 }
 
-/** How long another process's short write is waited for, in ms. */
+/** How long to wait for another process's short write, in ms. */
 const inspectBusyMsMax = 5_000;
 
 /**
- * Reads the state in the archive's private `folder` as it is: nothing is created, brought up to date or repaired. Null
- * where there is none.
- * @throws OddslakeError where it cannot be read
+ * Reads the state in the archive's private `folder` without creating, upgrading or repairing anything. Null if there is
+ * none.
+ * @throws OddslakeError if it cannot be read
  */
 export function inspectState(folder: string): StateInspection | null {
   const path = toStateFilePath(folder);
@@ -147,11 +147,12 @@ export function inspectState(folder: string): StateInspection | null {
   return inspectDatabase(path, (db) =>
     db.snapshot(() => {
       const run = readLastRun(db);
-      const asking = db.one<{ summary: string }>(
+      const requestingRun = db.one<{ summary: string }>(
         "select summary from runs where json_extract(summary, '$.requests') > 0 order by started_at desc limit 1",
       );
       const schema = Number(getMeta(db, 'schema_version'));
-      if (!Number.isInteger(schema)) throw new OddslakeError(exitCodes.damaged, `${path} is no state of an archive.`);
+      if (!Number.isInteger(schema))
+        throw new OddslakeError(exitCodes.damaged, `${path} is not the state of an archive.`);
       return {
         schema,
         upstream: getMeta(db, 'upstream') ?? '',
@@ -159,32 +160,32 @@ export function inspectState(folder: string): StateInspection | null {
         manifestSha256: getMeta(db, manifestHashKey) ?? null,
         hasOpenIntent: readOpenIntent(db) !== undefined,
         journaledTicks: countJournaledTicks(db),
-        // An older state remembers none.
+        // Schemas before 6 have no damage table.
         damaged: schema < 6 ? [] : readRecordedDamage(db),
         lastRun: run === undefined ? null : { ...run, isOver: isRunOver(db, run.runId) },
-        lastRequestingSummary: asking?.summary ?? null,
+        lastRequestingSummary: requestingRun?.summary ?? null,
       };
     }),
   );
 }
 
 /**
- * Reads a database of this program as it is. One that nobody has open is opened as a file that does not change, as
- * SQLite makes the files of its log even for a reader.
+ * Reads a database of this program without changing it. If no process has it open, it is opened as immutable, because
+ * SQLite creates log files even for readers.
  */
-export function inspectDatabase<T>(path: string, look: (db: Database) => T): T {
+export function inspectDatabase<T>(path: string, read: (db: Database) => T): T {
   const isAtRest = !existsSync(`${path}-wal`);
   const at = isAtRest ? new URL(`${pathToFileURL(path)}?immutable=1`) : path;
   try {
     const db = openDatabase(path, inspectBusyMsMax, () => new DatabaseSync(at, { readOnly: true }));
     try {
-      return look(db);
+      return read(db);
     } finally {
       db.close();
     }
   } catch (error) {
-    // Somebody has begun to write to it meanwhile.
-    if (isAtRest && existsSync(`${path}-wal`)) return inspectDatabase(path, look);
+    // Another process has started writing meanwhile.
+    if (isAtRest && existsSync(`${path}-wal`)) return inspectDatabase(path, read);
     throw error;
   }
 }

@@ -3,15 +3,15 @@ import type { TickChunk } from '../format/tick-columns.ts';
 import type { Database } from './database.ts';
 import { type JournaledTickRow, tickColumnsSql, toTickChunk } from './journal.ts';
 
-// What the journal and the state hold of the ticks of a single symbol.
+// Ticks of a single symbol in the journal and the state.
 
-/** A UTC day of which ticks of a symbol are journaled, and the last record that brought some. */
+/** A UTC day with journaled ticks of a symbol, and the last record with such ticks. */
 export interface JournaledDayTicks {
   readonly day: number;
   readonly last: number;
 }
 
-/** The days of which ticks of a symbol are journaled by records up to `end`; in order. */
+/** Lists the days with journaled ticks of a symbol in records up to `end`, sorted. */
 export const listJournaledDays = (db: Database, symbol: string, end: number): JournaledDayTicks[] =>
   db.all<JournaledDayTicks & Record<string, number>>(
     `select day, max(record_id) as last from journal_ticks where symbol = ? and record_id <= ? group by day order by day`,
@@ -19,7 +19,7 @@ export const listJournaledDays = (db: Database, symbol: string, end: number): Jo
     end,
   );
 
-/** The journaled ticks of one symbol's day, in the order they were accepted. @throws JournalDamageError */
+/** Reads the journaled ticks of one symbol and day in the order of acceptance. @throws JournalDamageError */
 export const readSymbolDayTicks = (db: Database, symbol: string, day: number, end: number): TickChunk[] =>
   db
     .all<JournaledTickRow & { part: number } & Record<string, never>>(
@@ -31,7 +31,10 @@ export const readSymbolDayTicks = (db: Database, symbol: string, day: number, en
     )
     .map((row) => toTickChunk(row, symbol, day, row.part));
 
-/** From the first to the last published tick of a known symbol, null where it has none; undefined for an unknown one. */
+/**
+ * Finds the window from the first to the last published tick of a symbol: null if it has none, undefined if the symbol
+ * is unknown.
+ */
 export function findPublishedWindow(db: Database, symbol: string): Window | null | undefined {
   const sql = 'select first_tick, last_tick from symbols where symbol = ?';
   const row = db.one<{ first_tick: number | null; last_tick: number | null }>(sql, symbol);

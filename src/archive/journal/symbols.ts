@@ -55,13 +55,13 @@ const toSymbolFacts = (row: SymbolRow): SymbolFacts => ({
   triedAt: row.tried_at,
 });
 
-/** Every known symbol; SQLite's binary order is the order of UTF-8 bytes. */
+/** Reads every known symbol. SQLite's binary order is UTF-8 byte order. */
 export const readAllSymbols = (db: Database): SymbolFacts[] =>
   db.all<SymbolRow>('select * from symbols order by symbol').map(toSymbolFacts);
 
 /**
- * Listed symbols that were not seen inactive, or showed a sign of life after a moment (epoch ms); in order. All that may
- * be polled are among them, where that moment is as long ago as an inactive one is polled on: of an archive of years, few.
+ * Reads listed symbols that are active or showed activity after `afterMs` (epoch ms), sorted. If that is as long ago as
+ * inactive symbols are polled for, all symbols to poll are among them. They are few even in an archive of years.
  */
 export const readUnsettledSymbols = (db: Database, afterMs: number): SymbolFacts[] =>
   db
@@ -72,53 +72,56 @@ export const readUnsettledSymbols = (db: Database, afterMs: number): SymbolFacts
     )
     .map(toSymbolFacts);
 
-/** The suspended symbols, in order, whether they are active or not. */
+/** Reads the suspended symbols, active or not, sorted. */
 export const readSuspendedSymbols = (db: Database): SymbolFacts[] =>
   db.all<SymbolRow>('select * from symbols where suspended_at is not null order by symbol').map(toSymbolFacts);
 
-/** How many symbols the market lists name as active, as far as the lists alone tell. */
+/** Counts the active symbols according to the market lists. */
 export const countActiveSymbols = (db: Database): number =>
   db.one<{ n: number }>(
     `select count(*) as n from symbols where listed = 1 and inactive_since is null and not (resolved_at is not null and ${resolvedSql})`,
   )!.n;
 
-/** What is known of a symbol; nothing where it was never heard of. */
+/** Reads the facts of a symbol; undefined if it is unknown. */
 export const readSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
   const row = db.one<SymbolRow>('select * from symbols where symbol = ?', symbol);
   return row === undefined ? undefined : toSymbolFacts(row);
 };
 
-/** Makes sure that symbols named by hand are known. */
+/** Inserts symbols named by hand if they are unknown. */
 export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: number): void {
   db.transaction(() => {
     for (const symbol of symbols) ensureSymbol(db, symbol, nowMs);
   });
 }
 
-/** Dates the first sight of symbols; epoch ms. Those that are not known stay so. */
+/** Sets when symbols were first seen, epoch ms. Unknown symbols are ignored. */
 export function setFirstSeen(db: Database, symbols: readonly string[], atMs: number): void {
   for (const symbol of symbols) db.run('update symbols set first_seen = ? where symbol = ?', atMs, symbol);
 }
 
-/** Makes sure that a symbol is known, if only from now on that ticks of it were seen; joins the caller's transaction. */
+/** Inserts a symbol if it is unknown, first seen at `atMs`. Joins the caller's transaction. */
 export function ensureSymbol(db: Database, symbol: string, atMs: number): void {
   const known = 'insert into symbols (symbol, first_seen, last_seen) values (?1, ?2, ?2) on conflict do nothing';
   db.run(known, symbol, atMs);
 }
 
-/** A market that is told to be active, and of no resolution any more, was reopened: that it had one is past. */
+/** A market that is listed as active without a resolution was reopened, so a stored resolution is obsolete. */
 const reopenedSql = 'excluded.is_active is 1 and excluded.resolved_at is null and excluded.outcome is null';
 
-/** What was known of a symbol says that it is resolved: an outcome, or a moment that is no plan (see archive/completeness/symbol-lifetime.ts). */
+/**
+ * A symbol is resolved by an outcome, or by a resolution time that is not only planned; see
+ * archive/completeness/symbol-lifetime.ts.
+ */
 const resolvedSql = '(outcome is not null or coalesce(resolved_at <= last_seen, 0))';
 
 /**
- * Takes in one poll of the market lists. Where the lists are `complete`, a listed symbol that none of them names
- * counts as inactive from now on; a list that was cut off is no reason to think a market gone.
+ * Records one poll of the market lists. If the lists are `complete`, a listed symbol that they do not name becomes
+ * inactive. An incomplete list is no evidence that a market is gone.
  */
 export function recordMarkets(db: Database, markets: readonly MarketFacts[], atMs: number, complete: boolean): void {
   db.transaction(() => {
-    // A symbol of several markets is active where one of them is: that one is entered last.
+    // A symbol of several markets is active if one of them is, so active markets are written last.
     const activeLast = markets.toSorted((a, b) => Number(a.isActive !== false) - Number(b.isActive !== false));
     for (const m of activeLast) {
       const active = m.isActive === null ? null : Number(m.isActive);
@@ -163,20 +166,20 @@ export function recordMarkets(db: Database, markets: readonly MarketFacts[], atM
   });
 }
 
-/** What the service said of the symbols that a run asked for. */
+/** How the server recognized the symbols that a run requested. */
 export interface SymbolRecognition {
-  /** Symbols that it answered for, at least once. */
+  /** Symbols with at least one successful response. */
   readonly answered: readonly string[];
-  /** Symbols that it said it does not know. */
+  /** Symbols that the server reported as unknown. */
   readonly unknown: readonly string[];
-  /** Suspended or not, symbols that failed for whatever reason. */
+  /** Symbols that failed for any reason, suspended or not. */
   readonly failed: readonly string[];
 }
 
 /**
- * Notes which symbols the service knows, and suspends those that it said on `suspendAfterDays` UTC days that it does not
- * know. It counts only where it answered for others in the same run: a key of another scope knows none of them. An answer
- * ends a suspension. Returns the symbols suspended now.
+ * Records which symbols the server recognizes, and suspends those that it reported as unknown on `suspendAfterDays` UTC
+ * days. Reports count only if other symbols got responses in the same run: with a key of another scope, all symbols are
+ * unknown. A response ends a suspension. Returns the newly suspended symbols.
  */
 export function recordRecognition(
   db: Database,
@@ -198,14 +201,14 @@ export function recordRecognition(
 
 const recognizedSql = 'unknown_since = null, unknown_at = null, unknown_days = 0, suspended_at = null, tried_at = null';
 
-/** Returns whether the symbol is suspended by it. */
+/** Returns whether this suspends the symbol. */
 function recordUnknown(db: Database, symbol: string, suspendAfterDays: number, nowMs: number): boolean {
   const row = db.one<{ unknown_since: number | null; unknown_at: number | null; unknown_days: number }>(
     'select unknown_since, unknown_at, unknown_days from symbols where symbol = ?',
     symbol,
   );
   if (row === undefined) return false;
-  // What was noted days from now was so by a clock that was wrong: it counts from today.
+  // A record from the future was made with a wrong clock; counting restarts today.
   const isFirst = row.unknown_since === null || row.unknown_at === null || row.unknown_at > nowMs + dayMs;
   const days = isFirst ? 1 : row.unknown_days + Number(floorToDay(nowMs) > floorToDay(row.unknown_at!));
   db.run(
@@ -220,33 +223,33 @@ function recordUnknown(db: Database, symbol: string, suspendAfterDays: number, n
   return db.run(sql, nowMs, symbol).changes > 0;
 }
 
-/** From when on a symbol is polled: noted with its first poll, whatever came of it. */
+/** Records the start of a symbol's first polled window, even if that poll failed. */
 export function recordPolledFrom(db: Database, symbol: string, from: number): void {
   db.run('update symbols set polled_from = ? where symbol = ? and polled_from is null', from, symbol);
 }
 
-/** Notes that the service goes back no further than `from` for a symbol, or than it did before. */
+/** Records that the server's history of a symbol starts at `from`. */
 export function recordServedFrom(db: Database, symbol: string, from: number): void {
   db.run('update symbols set served_from = ? where symbol = ?', from, symbol);
 }
 
 /**
- * What the lists have told of the symbols that changed after a moment, and of those that are past their close at `nowMs`
- * and neither resolved nor inactive; in order. Of an archive of years, few.
+ * Reads the listed states of symbols that changed after `sinceMs`, and of those past their close at `nowMs` that are
+ * neither resolved nor inactive, sorted. They are few even in an archive of years.
  */
-export const readListedStates = (db: Database, since: number, nowMs: number): ListedState[] =>
+export const readListedStates = (db: Database, sinceMs: number, nowMs: number): ListedState[] =>
   db
     .all<Omit<ListedState, 'resolved'> & { readonly resolved: number }>(
       `select symbol, first_seen as "firstSeen", inactive_since as "inactiveSince", closes_at as "closesAt",
          ${resolvedSql} as resolved, resolution_seen as "resolutionSeen"
        from symbols where listed = 1 and (first_seen > ?1 or inactive_since > ?1 or resolution_seen > ?1
          or (inactive_since is null and closes_at < ?2 and not ${resolvedSql})) order by symbol`,
-      since,
+      sinceMs,
       nowMs,
     )
     .map((row) => ({ ...row, resolved: row.resolved !== 0 }));
 
-/** What a publish changed in a symbol's published ticks. */
+/** The change of a symbol's published ticks by a publish. */
 export interface TickDelta {
   readonly symbol: string;
   readonly added: number;
@@ -270,7 +273,7 @@ export function addTickDeltas(db: Database, deltas: readonly TickDelta[], nowMs:
   }
 }
 
-/** A symbol's published ticks, counted; times are epoch milliseconds, null where it has none. */
+/** The counted published ticks of a symbol. Times are epoch milliseconds, null if it has none. */
 export interface TickCount {
   readonly symbol: string;
   readonly ticks: number;
@@ -278,7 +281,7 @@ export interface TickCount {
   readonly lastTick: number | null;
 }
 
-/** Enters what was counted in place of what was thought. */
+/** Replaces the stored tick counts with counted ones. */
 export function setTickCounts(db: Database, counts: readonly TickCount[], nowMs: number): void {
   for (const { symbol, ticks, firstTick, lastTick } of counts) {
     db.run(
@@ -293,7 +296,7 @@ export function setTickCounts(db: Database, counts: readonly TickCount[], nowMs:
   }
 }
 
-/** Puts back a symbol from a row of the published symbols dataset, its columns in the file's order. */
+/** Restores a symbol from a row of the symbols dataset, in column order. */
 export function restoreSymbol(db: Database, row: readonly unknown[]): void {
   const [symbol, canonicalId, source, question, category, isActive, opensAt, closesAt, resolvedAt, outcome] = row;
   const [firstSeen, lastSeen, firstTick, lastTick, ticks] = row.slice(10);
@@ -308,15 +311,15 @@ export function restoreSymbol(db: Database, row: readonly unknown[]): void {
   );
 }
 
-/** When a restored symbol that is inactive was active last, and turned inactive, where that is known. */
+/** Restores when an inactive symbol was last active and when it turned inactive, if known. */
 export function restoreActivity(db: Database, symbol: string, lastActive: number, inactiveSince: number | null): void {
   const sql = 'update symbols set last_active = ?, inactive_since = coalesce(?, inactive_since) where symbol = ?';
   db.run(sql, lastActive, inactiveSince, symbol);
 }
 
 /**
- * From when on a symbol was polled; null where it never was. One that only coverage knows, as the symbols dataset is
- * damaged, is known from then on that it was first asked for.
+ * Restores when a symbol was first polled; null if never. A symbol known only from coverage, because the symbols
+ * dataset is damaged, counts as first seen at its first request.
  */
 export function restorePolledFrom(db: Database, symbol: string, firstAsked: number, polledFrom: number | null): void {
   ensureSymbols(db, [symbol], firstAsked);

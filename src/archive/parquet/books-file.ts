@@ -14,7 +14,7 @@ import {
   toTimestampData,
 } from './ticks-arrow.ts';
 
-/** Encodes the order books of one part; at least one row. The same columns give the same bytes. */
+/** Encodes the order books of one part, at least one row. Deterministic: the same columns give the same bytes. */
 export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8Array {
   const batches = splitIntoBatches(part.t.length, groupRows, (from, to) => [
     toSymbolData(part, from, to),
@@ -30,7 +30,7 @@ export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8A
 const sideNames: readonly Uint8Array[] = [Buffer.from('ask'), Buffer.from('bid')];
 const sideNameBytes = 3;
 
-/** The words of sides, all of them of one length. */
+/** Encodes the side names, which have equal length. */
 function toSideData(side: Uint8Array): Data {
   const data = new Uint8Array(sideNameBytes * side.length);
   side.forEach((value, i) => {
@@ -41,7 +41,7 @@ function toSideData(side: Uint8Array): Data {
   return makeData({ type: new Utf8(), length: side.length, nullCount: 0, valueOffsets, data });
 }
 
-/** Decodes a part that `encodeBooks` wrote, or some row groups of it; throws where it cannot be read. */
+/** Decodes a part written by `encodeBooks`, or some of its row groups. @throws Error if it cannot be read */
 export function decodeBooks(bytes: Uint8Array, groups?: RowGroupIndexes): BookColumns {
   const table = decodeArrowTable(bytes, groups);
   const rows = table.numRows;

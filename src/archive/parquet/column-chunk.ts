@@ -17,9 +17,9 @@ import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
 import { binary, bool, encodings, i32, i64, pageTypes, struct, type ThriftValue } from './thrift.ts';
 
 /**
- * Numbers by a dictionary where enough of them are the same, else plainly. Times are stored as differences, or by a
- * dictionary where that becomes smaller: polled at fixed moments the times of all symbols are the same, otherwise nearly
- * all differ.
+ * Encodes numbers with a dictionary if enough of them repeat, otherwise PLAIN. Times are delta-encoded, or use a
+ * dictionary if that is smaller: with polls at fixed times all symbols share their times, otherwise nearly all times
+ * differ.
  */
 export function encodeNumberChunk(
   values: Float64Array,
@@ -36,7 +36,7 @@ export function encodeNumberChunk(
       const statistics = statisticsFor(bounds);
       if (distinct === undefined) return encodeDeltaChunk(values, pages, statistics);
       const indexed = encodeDictionaryChunk(distinct, physical, pairPages(pages), statistics);
-      // One page's differences tell what all of them would take.
+      // The deltas of one page estimate the size of all of them.
       const sample = pages[pages.length >> 1]!;
       const deltaSize =
         (encodeDeltaChunk(values, [sample], statistics).compressedBytes * values.length) / (sample.to - sample.from);
@@ -49,11 +49,11 @@ export function encodeNumberChunk(
     : encodeDictionaryChunk(distinct, physical, pages, statisticsFor(computeBounds(distinct.values)));
 }
 
-/** One of `parts` rows, and what indexes can tell apart at most. */
+/** At most one distinct value per `parts` rows, and no more than the indexes can number. */
 const computeDistinctMax = (values: Float64Array, parts: number): number =>
   Math.min(dictionaryValuesMax, Math.ceil(values.length / parts));
 
-/** Two pages as one: indexes of times that all symbols share are small only where several symbols stand together. */
+/** Merges pages in pairs: indexes of shared times compress well only if a page holds several symbols. */
 function pairPages(pages: readonly PageRange[]): readonly PageRange[] {
   if (pages.some(({ definitionLevels }) => definitionLevels.length > 0)) return pages;
   return pages.flatMap((page, i) => {
@@ -72,7 +72,10 @@ function encodeDeltaChunk(values: Float64Array, pages: readonly PageRange[], sta
   return builder.finish(statistics);
 }
 
-/** A level that packs what does not come again as it is, where the other gains little: readers take it a fifth faster. */
+/**
+ * Chooses the level that stores incompressible data as it is, unless the other saves 3 %. Readers decode it a fifth
+ * faster.
+ */
 function chooseDeltaLevel(page: Uint8Array): number {
   const { deltas, rawDeltas } = zstdLevels;
   return compressZstd(page, deltas).length < 0.97 * compressZstd(page, rawDeltas).length ? deltas : rawDeltas;
@@ -107,7 +110,7 @@ function encodeDictionaryChunk(
   return addIndexPages(builder, indexes, values.length, pages, level).finish(statistics);
 }
 
-/** Adds the pages of indexes of a dictionary of `values` values. */
+/** Adds the index pages for a dictionary of `values` values. */
 export function addIndexPages(
   builder: ColumnChunkBuilder,
   indexes: Uint16Array,
@@ -128,18 +131,18 @@ export function addIndexPages(
 }
 
 /**
- * The width at which one page's indexes take least: `least`, whole bytes or half bytes. In those zstd finds what comes
- * again, a third and a quarter of the bytes of prices as they are; where nothing does it cannot make up for the bits. Whole
- * bytes are for pages of which runs leave little, and for times: of others a reader would unpack them for longer than what
- * others write.
+ * Chooses the index width that makes one page smallest: `least` bits, or that rounded up to whole bytes or half bytes.
+ * At a rounded width zstd finds repetitions, which saves a quarter to a third of the bytes of prices; without
+ * repetitions it cannot make up for the extra bits. Whole bytes are for times and for pages that are mostly runs: for
+ * other pages, readers take longer to unpack them.
  */
-function chooseIndexWidth(indexes: Uint16Array, least: number, level: number): number {
-  const whole = Math.ceil(least / 8) * 8;
-  const wide = level === zstdLevels.times || encodeIndexPage(indexes, whole).length < indexes.length;
-  const other = wide ? whole : Math.ceil(least / 4) * 4;
-  if (least === other) return other;
-  const sizeAt = (width: number): number => compressZstd(encodeIndexPage(indexes, width), level).length;
-  return sizeAt(least) < sizeAt(other) ? least : other;
+function chooseIndexWidth(indexes: Uint16Array, min: number, level: number): number {
+  const wholeBytes = Math.ceil(min / 8) * 8;
+  const needsWholeBytes = level === zstdLevels.times || encodeIndexPage(indexes, wholeBytes).length < indexes.length;
+  const rounded = needsWholeBytes ? wholeBytes : Math.ceil(min / 4) * 4;
+  if (min === rounded) return rounded;
+  const computeSize = (width: number): number => compressZstd(encodeIndexPage(indexes, width), level).length;
+  return computeSize(min) < computeSize(rounded) ? min : rounded;
 }
 
 interface NumberBounds {
@@ -147,54 +150,52 @@ interface NumberBounds {
   readonly max: number;
 }
 
-/** The least and the greatest, NaN aside; the least above the greatest where there is none. */
+/** Computes the minimum and maximum without NaN. The minimum exceeds the maximum if there is no value. */
 function computeBounds(values: Float64Array): NumberBounds {
-  let least = Number.POSITIVE_INFINITY;
-  let most = Number.NEGATIVE_INFINITY;
-  // Without a branch a value, which takes half the time.
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  // Branch-free, which takes half the time.
   for (let i = 0; i < values.length; i++) {
-    least = Math.min(least, values[i]!);
-    most = Math.max(most, values[i]!);
+    min = Math.min(min, values[i]!);
+    max = Math.max(max, values[i]!);
   }
-  return Number.isNaN(least)
-    ? computeBounds(values.filter((value) => !Number.isNaN(value)))
-    : { min: least, max: most };
+  return Number.isNaN(min) ? computeBounds(values.filter((value) => !Number.isNaN(value))) : { min, max };
 }
 
 function encodeNumberStatistics({ min, max }: NumberBounds, physical: PhysicalNumberType, nulls: number): ThriftValue {
   if (min > max) return encodeStatistics(nulls);
-  // Zeros of either sign are equal, so that bounds have to take in both.
+  // Both zeros compare equal, so the bounds must include both.
   const bounds = Float64Array.of(min === 0 ? -0 : min, max === 0 ? 0 : max);
   const bytes = encodePlainNumbers(bounds, physical);
   const half = bytes.length / 2;
   return encodeStatistics(nulls, { least: bytes.slice(0, half), most: bytes.slice(half) });
 }
 
-/** Texts by a dictionary where half of them or more are there already, else plainly. */
+/** Encodes strings with a dictionary if at least half of them repeat, otherwise PLAIN. */
 export function encodeStringChunk(values: readonly string[], pages: readonly PageRange[]): ColumnChunk {
   const nulls = countNulls(pages);
   const builder = new ColumnChunkBuilder();
-  const numbers = new Map<string, number>();
+  const indexByValue = new Map<string, number>();
   const indexes = new Uint16Array(values.length);
   values.forEach((value, i) => {
-    const index = numbers.get(value) ?? numbers.size;
-    if (index === numbers.size) numbers.set(value, index);
+    const index = indexByValue.get(value) ?? indexByValue.size;
+    if (index === indexByValue.size) indexByValue.set(value, index);
     indexes[i] = index;
   });
-  const texts = [...numbers.keys()].map((value) => Buffer.from(value, 'utf8'));
+  const texts = [...indexByValue.keys()].map((value) => Buffer.from(value, 'utf8'));
   const statistics = encodeStringStatistics(texts, nulls);
   if (texts.length > 0 && texts.length <= Math.min(dictionaryValuesMax, values.length / 2)) {
     builder.addDictionaryPage(encodePlainByteArrays(texts), zstdLevels.texts, texts.length);
     return addIndexPages(builder, indexes, texts.length, pages, zstdLevels.texts).finish(statistics);
   }
   for (const page of pages) {
-    const plain = values.slice(page.from, page.to).map((value) => Buffer.from(value, 'utf8'));
-    builder.addDataPage(encodePlainByteArrays(plain), page, zstdLevels.texts, encodings.plain);
+    const encoded = values.slice(page.from, page.to).map((value) => Buffer.from(value, 'utf8'));
+    builder.addDataPage(encodePlainByteArrays(encoded), page, zstdLevels.texts, encodings.plain);
   }
   return builder.finish(statistics);
 }
 
-/** Truths, one bit each. */
+/** Encodes booleans, one bit each. */
 export function encodeBooleanChunk(values: readonly boolean[], pages: readonly PageRange[]): ColumnChunk {
   const builder = new ColumnChunkBuilder();
   for (const page of pages)
@@ -210,19 +211,19 @@ export function encodeBooleanChunk(values: readonly boolean[], pages: readonly P
   );
 }
 
-/** Bounds of texts, which are ordered by their bytes. */
+/** Encodes the bounds of strings, in byte order. */
 export function encodeStringStatistics(texts: readonly Uint8Array[], nulls: number): ThriftValue {
   if (texts.length === 0) return encodeStatistics(nulls);
-  const least = texts.reduce((a, b) => (Buffer.compare(a, b) <= 0 ? a : b));
-  const most = texts.reduce((a, b) => (Buffer.compare(a, b) >= 0 ? a : b));
-  const short = Math.max(least.length, most.length) <= boundBytesMax;
-  return encodeStatistics(nulls, short ? { least, most } : undefined);
+  const min = texts.reduce((a, b) => (Buffer.compare(a, b) <= 0 ? a : b));
+  const max = texts.reduce((a, b) => (Buffer.compare(a, b) >= 0 ? a : b));
+  const isShort = Math.max(min.length, max.length) <= boundBytesMax;
+  return encodeStatistics(nulls, isShort ? { least: min, most: max } : undefined);
 }
 
-/** Bounds longer than this would make footers large and leave out little more. */
+/** Longer bounds would enlarge footers and let readers skip little more. */
 const boundBytesMax = 256;
 
-/** The symbols of rows `from` to `to`, which `pages` count from `from` on, by a dictionary and runs. */
+/** Encodes the symbols of rows `from` to `to` with a dictionary and runs. `pages` count from `from`. */
 export function encodeSymbolChunk(
   { symbols, offsets }: SymbolOffsets,
   from: number,
@@ -251,28 +252,28 @@ export function encodeSymbolChunk(
       encodings.rleDictionary,
     );
   }
-  // They should be sorted, but a reader would take it for certain.
+  // Bounds are computed from all symbols: readers rely on them even if the rows were not sorted.
   return builder.finish(encodeStringStatistics(texts, 0));
 }
 
-/** A row group's values of one column as they stand in a file: its pages, with their headers, one after another. */
+/** One column of a row group as stored: its pages with their headers, in sequence. */
 export interface ColumnChunk {
   readonly pieces: readonly Uint8Array[];
-  /** Bytes of the pieces, and of what they are once decompressed. */
+  /** Bytes of the pieces, compressed and uncompressed. */
   readonly compressedBytes: number;
   readonly uncompressedBytes: number;
-  /** Bytes of the dictionary page, which comes first; 0 where there is none. */
+  /** Bytes of the dictionary page, which comes first; 0 if there is none. */
   readonly dictionaryPageBytes: number;
   readonly encodings: readonly number[];
   readonly statistics: ThriftValue;
 }
 
-/** A page's values, `from` to `to` of those that a chunk is made of, and its rows: more than those where some are null. */
+/** A page: values `from` to `to` of the chunk, and its row count. Nulls have a row but no value. */
 export interface PageRange {
   readonly from: number;
   readonly to: number;
   readonly rows: number;
-  /** Definition levels, which say where values are missing; none where none can be. */
+  /** Definition levels, which mark nulls; empty for a column without nulls. */
   readonly definitionLevels: Uint8Array;
 }
 
@@ -281,7 +282,7 @@ export const noDefinitionLevels = new Uint8Array(0);
 export const countNulls = (pages: readonly PageRange[]): number =>
   pages.reduce((sum, { from, to, rows }) => sum + rows - (to - from), 0);
 
-/** zstd's levels, by measuring what a level more takes of time and saves of bytes. Below 0 only what comes again is packed. */
+/** zstd levels, chosen by measuring time against size. Negative levels compress only repetitions. */
 export const zstdLevels = { prices: 5, times: 6, deltas: 1, rawDeltas: -5, plain: 4, texts: 6 } as const;
 
 export class ColumnChunkBuilder {
@@ -309,10 +310,10 @@ export class ColumnChunkBuilder {
 
   private addPage(bytes: Uint8Array, level: number, type: number, header: Record<number, ThriftValue>): this {
     const packed = compressZstd(bytes, level);
-    const head = struct({ 1: i32(type), 2: i32(bytes.length), 3: i32(packed.length), ...header }).bytes;
-    this.pieces.push(Uint8Array.from(head), packed);
-    this.size += head.length + packed.length;
-    this.plainSize += head.length + bytes.length;
+    const headerBytes = struct({ 1: i32(type), 2: i32(bytes.length), 3: i32(packed.length), ...header }).bytes;
+    this.pieces.push(Uint8Array.from(headerBytes), packed);
+    this.size += headerBytes.length + packed.length;
+    this.plainSize += headerBytes.length + bytes.length;
     return this;
   }
 
@@ -329,16 +330,16 @@ export class ColumnChunkBuilder {
   }
 }
 
-/** The bytes packed with zstd. */
+/** Compresses bytes with zstd. */
 export function compressZstd(bytes: Uint8Array, level: number): Uint8Array {
-  // Room for what cannot be made smaller, so that it comes in one piece.
+  // Large enough for incompressible input, so that the output comes in one chunk.
   const chunkSize = bytes.length + (bytes.length >> 8) + 64;
   const packed = zstdCompressSync(bytes, { chunkSize, params: { [constants.ZSTD_c_compressionLevel]: level } });
-  // It is held until the file is made, and with it all of its room.
+  // The result is held until the file is finished, so do not keep a much larger buffer with it.
   return 2 * packed.length < packed.buffer.byteLength ? new Uint8Array(packed) : packed;
 }
 
-/** @param bounds the least and the greatest value as they are stored plainly; undefined where there is none */
+/** @param bounds the minimum and maximum in PLAIN encoding; undefined if there are none */
 export const encodeStatistics = (
   nulls: number,
   bounds?: { readonly least: Uint8Array; readonly most: Uint8Array } | undefined,

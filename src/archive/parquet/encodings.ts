@@ -1,9 +1,9 @@
 /*
- * Values as Parquet's pages hold them before they are compressed, of the encodings that our writer uses:
+ * Page values before compression, in the encodings that our writer uses:
  * https://github.com/apache/parquet-format/blob/master/Encodings.md
  */
 
-/** Bytes that are filled from their start, and kept from page to page. */
+/** An output buffer that is reused from page to page. */
 export interface OutputBuffer {
   readonly bytes: Uint8Array;
   readonly view: DataView;
@@ -16,35 +16,35 @@ function createOutputBuffer(size: number): OutputBuffer {
   return { bytes, view: new DataView(bytes.buffer) };
 }
 
-/** A scratch of at least `size` bytes; what was in the last one is gone. */
+/** Returns a buffer of at least `size` bytes. The contents of the previous one are overwritten. */
 function reserveOutput(size: number): OutputBuffer {
   if (outputBuffer.bytes.length < size) outputBuffer = createOutputBuffer(2 * size);
   return outputBuffer;
 }
 
-/** What a varint of a number up to 2^53 takes at most. */
+/** The longest varint of a number up to 2^53, in bytes. */
 const varintBytesMax = 8;
 
 function writeVarint(bytes: Uint8Array, at: number, value: number): number {
-  let place = at;
-  let rest = value;
-  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes[place++] = (rest % 128) | 128;
-  bytes[place++] = rest;
-  return place;
+  let position = at;
+  let remaining = value;
+  for (; remaining >= 128; remaining = Math.floor(remaining / 128)) bytes[position++] = (remaining % 128) | 128;
+  bytes[position++] = remaining;
+  return position;
 }
 
 function countVarintBytes(value: number): number {
   let size = 1;
-  for (let rest = value; rest >= 128; rest = Math.floor(rest / 128)) size++;
+  for (let remaining = value; remaining >= 128; remaining = Math.floor(remaining / 128)) size++;
   return size;
 }
 
 const toZigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);
 
-/** How a column's values are stored where they are stored plainly. */
+/** Physical types of number columns. */
 export type PhysicalNumberType = 'int32' | 'int64' | 'double';
 
-/** PLAIN: values one after another, little endian. Integers are whole numbers below 2^53. */
+/** PLAIN: values in sequence, little endian. Integers are below 2^53. */
 export function encodePlainNumbers(values: Float64Array, physical: PhysicalNumberType): Uint8Array {
   const size = values.length * (physical === 'int32' ? 4 : 8);
   const { bytes, view } = reserveOutput(size);
@@ -61,7 +61,7 @@ export function encodePlainNumbers(values: Float64Array, physical: PhysicalNumbe
   return bytes.subarray(0, size);
 }
 
-/** PLAIN of byte arrays: each after its length of four bytes. */
+/** PLAIN byte arrays: each is preceded by its length in four bytes. */
 export function encodePlainByteArrays(texts: readonly Uint8Array[]): Uint8Array {
   const size = texts.reduce((sum, text) => sum + 4 + text.length, 0);
   const { bytes, view } = reserveOutput(size);
@@ -74,7 +74,7 @@ export function encodePlainByteArrays(texts: readonly Uint8Array[]): Uint8Array 
   return bytes.subarray(0, size);
 }
 
-/** PLAIN of truths: a bit each, lowest first. */
+/** PLAIN booleans: one bit each, lowest first. */
 export function encodePlainBooleans(values: readonly boolean[]): Uint8Array {
   const bytes = new Uint8Array(Math.ceil(values.length / 8));
   values.forEach((value, i) => {
@@ -84,27 +84,28 @@ export function encodePlainBooleans(values: readonly boolean[]): Uint8Array {
 }
 
 /**
- * The definition levels of a page, RLE after their length in bytes: one packed run of bits, set where a value is there.
+ * Definition levels of a page: RLE preceded by its length in bytes. One bit-packed run; a bit is set if the value is
+ * not null.
  */
-export function encodeDefinitionLevels(present: readonly boolean[]): Uint8Array {
-  const bits = encodePlainBooleans(present);
+export function encodeDefinitionLevels(isPresent: readonly boolean[]): Uint8Array {
+  const bits = encodePlainBooleans(isPresent);
   const levels = new Uint8Array(4 + countVarintBytes(bits.length * 2 + 1) + bits.length);
   new DataView(levels.buffer).setUint32(0, levels.length - 4, true);
   levels.set(bits, writeVarint(levels, 4, bits.length * 2 + 1));
   return levels;
 }
 
-/** The bits that tell `values` things apart. */
+/** The number of bits needed to index `values` values. */
 export const computeBitWidth = (values: number): number => Math.max(1, 32 - Math.clz32(values - 1));
 
-/** Rows that are packed together. */
+/** Rows per bit-packed group. */
 const bitPackGroupRows = 8;
-/** Equal rows that are stored once; fewer of them zstd makes smaller than their ends are. */
+/** The shortest run of equal rows that is stored as one. zstd compresses shorter runs better than extra run headers. */
 const runRowsMin = 64;
 
 /**
- * RLE_DICTIONARY: indexes of `width` bits, 1 to 16, packed, and runs of equal ones. Either has a multiple of eight rows, so
- * that a reader that takes many rows at a time never begins amid a byte.
+ * RLE_DICTIONARY: indexes of `width` bits, 1 to 16, bit-packed or as runs of equal indexes. Every run has a multiple of
+ * eight rows, so that batch readers never start inside a byte.
  */
 export function encodeIndexPage(indexes: Uint16Array, width: number): Uint8Array {
   const rows = indexes.length;
@@ -112,7 +113,7 @@ export function encodeIndexPage(indexes: Uint16Array, width: number): Uint8Array
   const { bytes } = reserveOutput(1 + 2 * varintBytesMax + groups * (width + varintBytesMax));
   bytes[0] = width;
   let at = 1;
-  /** Rows from here on are still to be packed. */
+  /** Rows from here on are not packed yet. */
   let packed = 0;
   const packUpTo = (to: number): void => {
     if (to === packed) return;
@@ -133,10 +134,10 @@ export function encodeIndexPage(indexes: Uint16Array, width: number): Uint8Array
   return bytes.subarray(0, at);
 }
 
-/** Up to where rows are all as `row` is, in whole groups; `row` itself where its own group is not. */
+/** Finds the end of the rows equal to `row`, in whole groups; `row` itself if its own group is not uniform. */
 function findRunEnd(indexes: Uint16Array, row: number): number {
   const index = indexes[row]!;
-  // The last of a group is the likeliest to differ.
+  // The last row of a group is the likeliest to differ.
   let end = row;
   while (end + bitPackGroupRows <= indexes.length && indexes[end + bitPackGroupRows - 1] === index) {
     for (let i = end; i < end + bitPackGroupRows - 1; i++) if (indexes[i] !== index) return end;
@@ -145,7 +146,7 @@ function findRunEnd(indexes: Uint16Array, row: number): number {
   return end;
 }
 
-/** Packs rows `from` to `to`, filled up with zeros to a whole group; gives the place after them. */
+/** Packs rows `from` to `to`, padded with zeros to a whole group. Returns the offset after them. */
 function packIndexes(
   indexes: Uint16Array,
   from: number,
@@ -170,7 +171,7 @@ function packIndexes(
   return end;
 }
 
-/** RLE_DICTIONARY as runs of equal indexes of `width` bits; run i has counts[i] rows. */
+/** RLE_DICTIONARY as runs of equal indexes of `width` bits. Run i has counts[i] rows. */
 export function encodeIndexRuns(indexes: readonly number[], counts: readonly number[], width: number): Uint8Array {
   const { bytes } = reserveOutput(1 + indexes.length * (varintBytesMax + 4));
   bytes[0] = width;
@@ -182,19 +183,19 @@ export function encodeIndexRuns(indexes: readonly number[], counts: readonly num
   return bytes.subarray(0, at);
 }
 
-/** Blocks of differences, the least that the format allows: a jump from one symbol to the next makes one of them wide. */
+/** The smallest block that the format allows. A jump from one symbol to the next widens only one block. */
 const blockValues = 128;
 const miniblocksPerBlock = 4;
 const miniblockValues = blockValues / miniblocksPerBlock;
 
-/** Differences above this may not be exact. */
+/** Larger deltas may not be exact. */
 export const deltaSpanMax = 2 ** 48;
 
 const deltas = new Float64Array(blockValues);
-/** What deltas are above the least of their block, where that takes less than 32 bits. */
+/** Deltas less the minimum of their block, if they fit 32 bits. */
 const relativeDeltas = new Int32Array(blockValues);
 
-/** DELTA_BINARY_PACKED: whole numbers by their differences; the greatest and the least are at most `deltaSpanMax` apart. */
+/** DELTA_BINARY_PACKED: integers as deltas. The maximum and the minimum differ by at most `deltaSpanMax`. */
 export function encodeDeltaPage(values: Float64Array): Uint8Array {
   const length = values.length;
   const blocks = Math.ceil(length / blockValues);
@@ -204,31 +205,31 @@ export function encodeDeltaPage(values: Float64Array): Uint8Array {
   let at = writeVarint(bytes, 0, blockValues);
   at = writeVarint(bytes, at, miniblocksPerBlock);
   at = writeVarint(bytes, at, length);
-  // A page whose rows are all null has no value.
+  // A page of nulls has no value.
   let value = values[0] ?? 0;
   at = writeVarint(bytes, at, toZigzag(value));
   for (let row = 1; row < length; row += blockValues) {
     const count = Math.min(blockValues, length - row);
-    let least = Number.POSITIVE_INFINITY;
-    let most = Number.NEGATIVE_INFINITY;
+    let min = Number.POSITIVE_INFINITY;
+    let max = Number.NEGATIVE_INFINITY;
     for (let i = 0; i < count; i++) {
       const next = values[row + i]!;
       const delta = next - value;
       value = next;
       deltas[i] = delta;
-      if (delta < least) least = delta;
-      if (delta > most) most = delta;
+      if (delta < min) min = delta;
+      if (delta > max) max = delta;
     }
-    // What fills the last miniblock up is of no width.
-    deltas.fill(least, count);
-    at = writeVarint(bytes, at, toZigzag(least));
+    // The padding of the last miniblock has width 0.
+    deltas.fill(min, count);
+    at = writeVarint(bytes, at, toZigzag(min));
     const widths = at;
     at += miniblocksPerBlock;
     for (let mini = 0; mini < miniblocksPerBlock; mini++) {
       const from = mini * miniblockValues;
-      const width = most - least < 2 ** 31 ? computeNarrowWidth(from, least) : computeWideWidth(from, least);
+      const width = max - min < 2 ** 31 ? computeNarrowWidth(from, min) : computeWideWidth(from, min);
       bytes[widths + mini] = width;
-      // Miniblocks that hold no value are left out.
+      // Miniblocks without values are omitted.
       if (from < count && width > 0)
         at = width < 32 ? packMiniblock(view, at, from, width) : packWideMiniblock(view, at, from, width);
     }
@@ -236,29 +237,29 @@ export function encodeDeltaPage(values: Float64Array): Uint8Array {
   return bytes.subarray(0, at);
 }
 
-/** Takes `least` off a miniblock's differences, and gives the bits that the greatest then takes, up to 31. */
-function computeNarrowWidth(from: number, least: number): number {
+/** Subtracts `min` from the deltas of a miniblock and returns the bits that the largest result needs, up to 31. */
+function computeNarrowWidth(from: number, min: number): number {
   let all = 0;
   for (let i = from; i < from + miniblockValues; i++) {
-    const over = (deltas[i]! - least) | 0;
-    relativeDeltas[i] = over;
-    all |= over;
+    const relative = (deltas[i]! - min) | 0;
+    relativeDeltas[i] = relative;
+    all |= relative;
   }
   return 32 - Math.clz32(all);
 }
 
-/** The same where it may take more. */
-function computeWideWidth(from: number, least: number): number {
-  let most = 0;
+/** The same for results of more than 31 bits. */
+function computeWideWidth(from: number, min: number): number {
+  let max = 0;
   for (let i = from; i < from + miniblockValues; i++) {
-    deltas[i]! -= least;
+    deltas[i]! -= min;
     relativeDeltas[i] = deltas[i]!;
-    most = Math.max(most, deltas[i]!);
+    max = Math.max(max, deltas[i]!);
   }
-  return most < 2 ** 32 ? 32 - Math.clz32(most) : 64 - Math.clz32(Math.floor(most / 2 ** 32));
+  return max < 2 ** 32 ? 32 - Math.clz32(max) : 64 - Math.clz32(Math.floor(max / 2 ** 32));
 }
 
-/** Packs a miniblock's differences of `width` bits, 1 to 31, lowest first; gives the place after them. */
+/** Packs the deltas of a miniblock in `width` bits, 1 to 31, lowest first. Returns the offset after them. */
 function packMiniblock(view: DataView, start: number, from: number, width: number): number {
   let at = start;
   let word = 0;
@@ -283,11 +284,11 @@ function packWideMiniblock(view: DataView, start: number, from: number, width: n
   let word = 0;
   let filled = 0;
   for (let i = from; i < from + miniblockValues; i++) {
-    let rest = deltas[i]!;
+    let remaining = deltas[i]!;
     for (let left = width; left > 0; ) {
       const bits = Math.min(left, 8 - filled);
-      word |= (rest % 2 ** bits) << filled;
-      rest = Math.floor(rest / 2 ** bits);
+      word |= (remaining % 2 ** bits) << filled;
+      remaining = Math.floor(remaining / 2 ** bits);
       left -= bits;
       filled += bits;
       if (filled < 8) continue;
@@ -299,26 +300,26 @@ function packWideMiniblock(view: DataView, start: number, from: number, width: n
   return at;
 }
 
-/** Of a column's values, each once in the order of their first rows, and for each row the number of its value. */
+/** The distinct values of a column in order of first appearance, and the index of each row's value. */
 export interface Dictionary {
   readonly values: Float64Array;
   readonly indexes: Uint16Array;
 }
 
-/** Indexes are of 16 bits. */
+/** Indexes have 16 bits. */
 export const dictionaryValuesMax = 65_536;
 
-/** Slots of the table at first, for the prices that most parts have; four times as many whenever half are taken. */
+/** Initial hash table size, enough for the prices of most parts. The table grows fourfold when half full. */
 const slotsMin = 4096;
 
-// Kept from call to call, and grown to the largest row group: a call would spend most of its time on new ones.
+// Reused between calls and grown to the largest row group, since allocating them would take most of a call.
 let slots = new Int32Array(slotsMin);
 let slotValues = new Float64Array(slotsMin / 2);
 let indexes = new Uint16Array(0);
 
 /**
- * The distinct values of some rows, told apart by their bits; undefined where they are more than `max`, at most
- * `dictionaryValuesMax`. What is returned holds until the next call.
+ * Builds the dictionary of some rows, comparing values by their bits. Returns undefined if there are more than `max`
+ * distinct values, at most `dictionaryValuesMax`. The result is valid until the next call.
  */
 export function buildDictionary(values: Float64Array, max: number): Dictionary | undefined {
   const rows = values.length;
@@ -330,8 +331,7 @@ export function buildDictionary(values: Float64Array, max: number): Dictionary |
   let mask = slotsMin - 1;
   table.fill(0, 0, mask + 1);
   let count = 0;
-  // Nothing of a row is asked of the one before it: a branch on whether they are equal is a coin toss, and costs more than
-  // it saves.
+  // Rows are not compared with the row before: that branch is unpredictable and costs more than it saves.
   for (let row = 0; row < rows; row++) {
     const low = bits[2 * row]!;
     const high = bits[2 * row + 1]!;
@@ -359,20 +359,20 @@ export function buildDictionary(values: Float64Array, max: number): Dictionary |
   return { values: slotValues.subarray(0, count), indexes: out.subarray(0, rows) };
 }
 
-/** Where the search for a value begins: the halves of its bits mixed as in MurmurHash3's last step. */
+/** The first slot to probe: the halves of the bits, mixed as in the finalizer of MurmurHash3. */
 function hashToSlot(low: number, high: number, mask: number): number {
   let hash = Math.imul(low ^ Math.imul(high, 0x85ebca6b), 0xc2b2ae35);
   hash ^= hash >>> 15;
   return (Math.imul(hash, 0x27d4eb2f) >>> 12) & mask;
 }
 
-/** Puts the first `count` values into a table of `mask` + 1 slots. */
+/** Rehashes the first `count` values into a table of `mask` + 1 slots. */
 function growTable(count: number, mask: number): void {
   if (slots.length <= mask) {
     slots = new Int32Array(mask + 1);
-    const more = new Float64Array((mask + 1) / 2);
-    more.set(slotValues);
-    slotValues = more;
+    const grown = new Float64Array((mask + 1) / 2);
+    grown.set(slotValues);
+    slotValues = grown;
   } else slots.fill(0, 0, mask + 1);
   const bits = new Int32Array(slotValues.buffer);
   for (let index = 0; index < count; index++) {

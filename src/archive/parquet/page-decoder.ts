@@ -2,18 +2,18 @@ import { zstdDecompressSync } from 'node:zlib';
 import { encodings } from './thrift.ts';
 
 /*
- * Values of Parquet's data pages, of the encodings that our writer uses, without going through Arrow:
+ * Decodes data pages in the encodings that our writer uses, without Arrow:
  * https://parquet.apache.org/docs/file-format/data-pages/encodings/
  */
 
-/** A page's body in its file: `size` bytes from `at`, `uncompressedBytes` once they are decompressed. */
+/** The body of a page in its file. */
 export interface CompressedPage {
   readonly offset: number;
   readonly compressedBytes: number;
   readonly uncompressedBytes: number;
 }
 
-/** A page of `rows` values, the first of them row `first` of the file. `dictionary` where its values are indexes of one. */
+/** A page of `rows` values that starts at row `firstRow` of the file. `dictionary` is set if its values are indexes. */
 export interface DataPage extends CompressedPage {
   readonly firstRow: number;
   readonly rows: number;
@@ -21,69 +21,69 @@ export interface DataPage extends CompressedPage {
   readonly dictionary: (CompressedPage & { readonly values: number }) | null;
 }
 
-/** Bytes that decompressing takes at a time: zlib's own least, and enough for any page of ours. */
+/** Bounds of the decompression buffer, in bytes: zlib's minimum, and enough for any page of ours. */
 const decompressChunkBytesMin = 64;
 const decompressChunkBytesMax = 1 << 20;
 
-/** The bytes of a page packed with zstd. @throws Error where it is cut off, or not of the length that its header says */
+/** Decompresses a page. @throws Error if it is truncated or its length differs from the header */
 export function decompressPage(
   file: Uint8Array,
   { offset, compressedBytes, uncompressedBytes }: CompressedPage,
 ): Uint8Array {
-  if (offset + compressedBytes > file.length) throw new Error('a page ends after its file');
-  // By default every call takes a buffer of 128 KiB for what is mostly far less, and the collector runs all the time.
+  if (offset + compressedBytes > file.length) throw new Error('a page extends past the end of its file');
+  // The default buffer of 128 KiB is mostly far too large and keeps the garbage collector busy.
   const chunkSize = Math.min(decompressChunkBytesMax, Math.max(decompressChunkBytesMin, uncompressedBytes));
   const plain = zstdDecompressSync(file.subarray(offset, offset + compressedBytes), {
     maxOutputLength: Math.max(1, uncompressedBytes),
     chunkSize,
   });
-  if (plain.length !== uncompressedBytes) throw new Error('a page has another length than its header says');
+  if (plain.length !== uncompressedBytes) throw new Error('the length of a page differs from its header');
   return plain;
 }
 
-/** Reads values `from` to `to` of differences, at least one, into `out` from `outAt` on. */
+/** Decodes values `from` to `to` of a delta page, at least one, into `out` at `outAt`. */
 function decodeDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Array, outAt: number): void {
   const cursor = { bytes, at: 0 };
   const blockValues = readVarint(cursor);
   const miniblocks = readVarint(cursor);
-  const total = readVarint(cursor);
-  if (total < to || blockValues % miniblocks !== 0) throw new Error('a page lacks values');
+  const valueCount = readVarint(cursor);
+  if (valueCount < to || blockValues % miniblocks !== 0) throw new Error('a page has too few values');
   const miniValues = blockValues / miniblocks;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   /** Up to this bit, four bytes can be read at once. */
-  const safe = (bytes.length - 4) * 8;
+  const safeBits = (bytes.length - 4) * 8;
   let value = readZigzag(cursor);
-  // Where it is not asked for, the one that is comes over it.
+  // The first value. If it is not in the range, the first one in the range overwrites it.
   out[outAt] = value;
   for (let row = 1; row < to; ) {
-    const least = readZigzag(cursor);
+    const minDelta = readZigzag(cursor);
     const widths = cursor.at;
     cursor.at += miniblocks;
     for (let mini = 0; mini < miniblocks && row < to; mini++) {
       const width = bytes[widths + mini]!;
-      if (!(width <= 50)) throw new Error('a page has differences too wide');
+      if (!(width <= 50)) throw new Error('a page has deltas that are too wide');
       const end = Math.min(row + miniValues, to);
       let bit = cursor.at * 8;
-      // The same as `readBits`, without a call for each value: it is here that the time goes.
-      const inline = width > 0 && width <= 25 ? Math.min(end, row + Math.floor((safe - bit) / width)) : row;
+      // `readBits` inlined, since most of the time is spent here.
+      const inlineEnd = width > 0 && width <= 25 ? Math.min(end, row + Math.floor((safeBits - bit) / width)) : row;
       const mask = (1 << width) - 1;
-      for (; row < inline; row++, bit += width) {
-        value += least + ((view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask);
+      for (; row < inlineEnd; row++, bit += width) {
+        value += minDelta + ((view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask);
         if (row >= from) out[outAt + row - from] = value;
       }
       for (; row < end; row++, bit += width) {
-        value += least + (width === 0 ? 0 : readBits(bytes, bit, width));
+        value += minDelta + (width === 0 ? 0 : readBits(bytes, bit, width));
         if (row >= from) out[outAt + row - from] = value;
       }
       cursor.at += (miniValues * width) / 8;
-      if (cursor.at > bytes.length) throw new Error('a page ends too early');
+      if (cursor.at > bytes.length) throw new Error('a page is truncated');
     }
   }
 }
 
-/** The doubles, or the 64-bit integers as doubles, stored plainly from value `from` to `to`. */
+/** Decodes PLAIN doubles or 64-bit integers from value `from` to `to`, as doubles. */
 function decodePlainNumbers(bytes: Uint8Array, type: 'double' | 'int64', from: number, to: number): Float64Array {
-  if (to * 8 > bytes.length) throw new Error('a page ends too early');
+  if (to * 8 > bytes.length) throw new Error('a page is truncated');
   const aligned = new Uint8Array(bytes.subarray(from * 8, to * 8)).buffer;
   if (type === 'double') return new Float64Array(aligned);
   const halves = new Int32Array(aligned);
@@ -92,10 +92,10 @@ function decodePlainNumbers(bytes: Uint8Array, type: 'double' | 'int64', from: n
   return values;
 }
 
-/** The values of dictionaries that are small, for as long as somebody holds their pages. */
+/** Decoded values of small dictionaries, cached as long as their pages are referenced. */
 const cachedDictionaries = new WeakMap<CompressedPage, Float64Array>();
 
-/** Bytes up to which a dictionary, decompressed, is kept with its page. */
+/** The largest dictionary that is cached, in bytes after decompression. */
 export const cachedDictionaryBytesMax = 32_768;
 
 function readDictionary(
@@ -110,7 +110,7 @@ function readDictionary(
   return values;
 }
 
-/** The values of a column's rows `from` to `to`, `pages` being those of the column in order. */
+/** Reads rows `from` to `to` of a column. `pages` are all pages of the column, in order. */
 export function readColumnValues(
   file: Uint8Array,
   pages: readonly DataPage[],
@@ -136,24 +136,24 @@ export function readColumnValues(
         dictionary = { of: page.dictionary, values: readDictionary(file, page.dictionary, type) };
       const { values } = dictionary;
       decodeIndexedValues(bytes, a, b, values, out, at);
-    } else throw new Error(`a page has values of the unknown encoding ${page.encoding}`);
+    } else throw new Error(`a page has the unknown encoding ${page.encoding}`);
     filled += b - a;
   }
   if (filled !== to - from) throw new Error('pages are missing');
   return out;
 }
 
-// Numbers in a page that are not of whole bytes, or of as many as they need.
+// Numbers of partial bytes, and of variable length.
 
-/** The `width` bits, 0 to 50, from bit `at` on, lowest first. What lies after the end counts as zero. */
+/** Reads `width` bits, 0 to 50, from bit `at`, lowest first. Bits past the end are zero. */
 export function readBits(bytes: Uint8Array, at: number, width: number): number {
   if (width > 25) return readBits(bytes, at, 25) + readBits(bytes, at + 25, width - 25) * 2 ** 25;
   const i = at >>> 3;
-  const four = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
-  return (four >>> (at & 7)) & ((1 << width) - 1);
+  const word = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
+  return (word >>> (at & 7)) & ((1 << width) - 1);
 }
 
-/** A reader of variable-length integers; `at` moves. */
+/** A position in bytes, advanced by the readers below. */
 export interface ByteCursor {
   readonly bytes: Uint8Array;
   at: number;
@@ -163,7 +163,7 @@ export function readVarint(cursor: ByteCursor): number {
   let value = 0;
   for (let scale = 1; scale <= Number.MAX_SAFE_INTEGER; scale *= 128) {
     const next = cursor.bytes[cursor.at++];
-    if (next === undefined) throw new Error('a page ends too early');
+    if (next === undefined) throw new Error('a page is truncated');
     value += (next & 127) * scale;
     if (next < 128) return value;
   }
@@ -176,13 +176,13 @@ export function readZigzag(cursor: ByteCursor): number {
 }
 
 /*
- * Indexes of a dictionary, stored as runs of equal ones and of packed ones:
+ * Dictionary indexes, stored as runs of equal and of bit-packed ones:
  * https://github.com/apache/parquet-format/blob/master/Encodings.md#RLE
  */
 
 /**
- * Calls `visit` with the indexes of a dictionary page's values `from` to `to`, runs of equal ones at once
- * where they are stored so.
+ * Calls `visit` with the indexes of values `from` to `to` of a dictionary page. A stored run of equal indexes is one
+ * call.
  */
 export function visitIndexes(
   bytes: Uint8Array,
@@ -196,7 +196,7 @@ export function visitIndexes(
   });
 }
 
-/** Reads into `out` from `outAt` on the `values` that a page's indexes `from` to `to` name. */
+/** Decodes values `from` to `to` of a dictionary page into `out` at `outAt`. */
 export function decodeIndexedValues(
   bytes: Uint8Array,
   from: number,
@@ -219,10 +219,10 @@ export function decodeIndexedValues(
 }
 
 function requireDictionaryIndex(index: number, values: Float64Array): void {
-  if (index >= values.length) throw new Error('a page names what its dictionary lacks');
+  if (index >= values.length) throw new Error('a page has an index outside its dictionary');
 }
 
-/** Those of two bytes: as our writer stores times that repeat. */
+/** Decodes indexes of two bytes, as our writer stores repeated times. */
 function decodeShortIndexes(
   bytes: Uint8Array,
   start: number,
@@ -231,7 +231,7 @@ function decodeShortIndexes(
   out: Float64Array,
   outAt: number,
 ): void {
-  // A copy, as they begin at an odd place.
+  // Copied because they are not aligned.
   const indexes = new Uint16Array(new Uint8Array(bytes.subarray(start, start + 2 * count)).buffer);
   for (let i = 0; i < count; i++) {
     const index = indexes[i]!;
@@ -249,17 +249,17 @@ function decodePackedIndexes(
   out: Float64Array,
   outAt: number,
 ): void {
-  // The same as `readBits`, without a call for each value, up to where four bytes can no more be read at once.
-  const inline =
+  // `readBits` inlined, up to where four bytes can no longer be read at once.
+  const inlineEnd =
     width > 0 && width <= 25 ? Math.max(0, Math.min(count, Math.floor(((bytes.length - 4) * 8 - start) / width))) : 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const mask = (1 << width) - 1;
-  const known = values.length;
+  const dictionarySize = values.length;
   let bit = start;
   let i = 0;
-  for (; i < inline; i++, bit += width) {
+  for (; i < inlineEnd; i++, bit += width) {
     const index = (view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask;
-    if (index >= known) break;
+    if (index >= dictionarySize) break;
     out[outAt + i] = values[index]!;
   }
   for (; i < count; i++, bit += width) {
@@ -269,7 +269,7 @@ function decodePackedIndexes(
   }
 }
 
-/** Calls `visit` with each run that has some of the values `from` to `to`: the bit at which those begin, and how many. */
+/** Calls `visit` with the part of each run inside values `from` to `to`: its first bit and its length. */
 function visitRuns(
   bytes: Uint8Array,
   from: number,
@@ -277,20 +277,20 @@ function visitRuns(
   visit: (bit: number, width: number, count: number, packed: boolean) => void,
 ): void {
   const width = bytes[0]!;
-  if (!(width <= 32)) throw new Error('a page has indexes of an unknown width');
+  if (!(width <= 32)) throw new Error('a page has indexes of an invalid width');
   const cursor = { bytes, at: 1 };
   for (let row = 0; row < to; ) {
-    const head = readVarint(cursor);
-    const packed = head % 2 === 1;
-    const count = packed ? ((head - 1) / 2) * 8 : head / 2;
+    const header = readVarint(cursor);
+    const packed = header % 2 === 1;
+    const count = packed ? ((header - 1) / 2) * 8 : header / 2;
     if (count === 0 && !packed) throw new Error('a page has an empty run');
     const first = Math.max(row, from);
-    const seen = Math.min(row + count, to) - first;
+    const visited = Math.min(row + count, to) - first;
     const bit = cursor.at * 8;
     cursor.at += packed ? (count / 8) * width : (width + 7) >> 3;
-    // Before anything is made of what is not there.
-    if (cursor.at > bytes.length) throw new Error('a page ends too early');
-    if (seen > 0) visit(packed ? bit + (first - row) * width : bit, width, seen, packed);
+    // Checked before the values are used.
+    if (cursor.at > bytes.length) throw new Error('a page is truncated');
+    if (visited > 0) visit(packed ? bit + (first - row) * width : bit, width, visited, packed);
     row += count;
   }
 }

@@ -4,7 +4,7 @@ import { decodeArrowTable } from './rows.ts';
 import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
 import { magic, readThriftStruct, type ThriftField, type ThriftStruct } from './thrift.ts';
 
-/** The columns that each dataset is sorted by, no two rows of it having the same values in them. */
+/** The sort key of each dataset. No two rows share it. */
 export const sortKeyColumns: Readonly<Record<DatasetName, readonly string[]>> = {
   ticks: ['symbol', 't'],
   symbols: ['symbol'],
@@ -16,17 +16,17 @@ export const sortKeyColumns: Readonly<Record<DatasetName, readonly string[]>> = 
   conflicts: ['symbol', 't', 'seen_at', 'dropped'],
 };
 
-/** The key of a row of a file, counted from 0. */
+/** Returns the sort key of row `row`, counted from 0. */
 export type KeyReader = (row: number) => SortKey;
 
-/** What a file of ours is made of. @throws Error where it is none */
+/** Records the row groups of a file that our writer made. @throws Error if it is not such a file */
 export function createFileRecord(path: string, bytes: Uint8Array, hash: string, keyAt: KeyReader): FileRecord {
   const groups: RowGroup[] = [];
   let row = 0;
   let end = magic.length;
   for (const group of readRowGroupRanges(bytes)) {
-    // Between them lies nothing: else a flipped bit there would be in none of them.
-    if (group.start !== end) throw new Error(`${path} is not stored as row groups one after another`);
+    // Row groups must be adjacent, so that every byte belongs to one of them and a flipped bit is located.
+    if (group.start !== end) throw new Error(`the row groups of ${path} are not adjacent`);
     end = group.end;
     const last = row + group.rows - 1;
     groups.push({ ...group, sha256: sha256(bytes.subarray(group.start, end)), first: keyAt(row), last: keyAt(last) });
@@ -35,7 +35,7 @@ export function createFileRecord(path: string, bytes: Uint8Array, hash: string, 
   return { path, sha256: hash, footer: bytes.slice(end), groups };
 }
 
-/** The keys of a file's rows, read from the file itself. */
+/** Reads the sort keys from the file itself. */
 export function readFileKeys(dataset: DatasetName, bytes: Uint8Array): KeyReader {
   const table = decodeArrowTable(bytes);
   const columns = sortKeyColumns[dataset].map((name) => {
@@ -46,20 +46,22 @@ export function readFileKeys(dataset: DatasetName, bytes: Uint8Array): KeyReader
   return (row) => columns.map((column) => (column.get(row) as SortKey[number] | undefined) ?? null);
 }
 
-/** The keys of rows given as arrays of values in the order of a dataset's columns. */
+/** Returns the sort keys of rows given as arrays in the dataset's column order. */
 export function createRowKeyReader(dataset: DatasetName, rows: readonly (readonly unknown[])[]): KeyReader {
-  const places = sortKeyColumns[dataset].map((name) => datasets[dataset].findIndex((column) => column.name === name));
-  return (row) => places.map((place) => (rows[row]![place] ?? null) as SortKey[number]);
+  const columnIndexes = sortKeyColumns[dataset].map((name) =>
+    datasets[dataset].findIndex((column) => column.name === name),
+  );
+  return (row) => columnIndexes.map((columnIndex) => (rows[row]![columnIndex] ?? null) as SortKey[number]);
 }
 
-/** The keys of columns that are kept together by symbol; `rest` gives what follows the symbol. */
+/** Returns the sort keys of columns grouped by symbol. `rest` gives the values after the symbol. */
 export const createSymbolKeyReader =
   ({ symbols, offsets }: SymbolOffsets, rest: KeyReader): KeyReader =>
   (row) => [symbols[findSymbolIndex(offsets, row)]!, ...rest(row)];
 
 type RowGroupRange = Pick<RowGroup, 'start' | 'end' | 'rows'>;
 
-/** Where the row groups of a file are, by the offsets of their column chunks; in the file's order. */
+/** Reads the byte ranges of the row groups from the offsets of their column chunks, in file order. */
 function readRowGroupRanges(bytes: Uint8Array): RowGroupRange[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = view.getUint32(bytes.length - 8, true);
@@ -72,20 +74,20 @@ function readRowGroupRanges(bytes: Uint8Array): RowGroupRange[] {
       return { start, end: start + requireFooterNumber(meta[7]) };
     });
     return {
-      start: chunks.reduce((least, chunk) => Math.min(least, chunk.start), Number.POSITIVE_INFINITY),
-      end: chunks.reduce((most, chunk) => Math.max(most, chunk.end), 0),
+      start: chunks.reduce((min, chunk) => Math.min(min, chunk.start), Number.POSITIVE_INFINITY),
+      end: chunks.reduce((max, chunk) => Math.max(max, chunk.end), 0),
       rows: requireFooterNumber((group as ThriftStruct)[3]),
     };
   });
 }
 
 function requireFooterNumber(field: ThriftField | undefined): number {
-  if (typeof field !== 'number') throw new Error('a footer lacks a number');
+  if (typeof field !== 'number') throw new Error('a number is missing in the footer');
   return field;
 }
 
 function requireFooterList(field: ThriftField | undefined): readonly ThriftField[] {
-  if (!Array.isArray(field)) throw new Error('a footer lacks a list');
+  if (!Array.isArray(field)) throw new Error('a list is missing in the footer');
   return field as readonly ThriftField[];
 }
 
@@ -94,24 +96,24 @@ export type SortKey = readonly (string | number | null)[];
 
 /** One row group of a Parquet file. */
 export interface RowGroup {
-  /** Its bytes in the file: `start` included, `end` excluded. */
+  /** Byte range in the file: `start` included, `end` excluded. */
   readonly start: number;
   readonly end: number;
-  /** Of these bytes. */
+  /** SHA-256 of these bytes. */
   readonly sha256: string;
   readonly rows: number;
-  /** Keys of its first and its last row. */
+  /** Sort keys of the first and the last row. */
   readonly first: SortKey;
   readonly last: SortKey;
 }
 
-/** What one published file is made of. */
+/** The row groups of one published file. */
 export interface FileRecord {
   /** Relative to the archive's root. */
   readonly path: string;
-  /** Of the whole file: of another one this says nothing. */
+  /** SHA-256 of the whole file. The record applies to no other file. */
   readonly sha256: string;
-  /** What stands behind the last row group, to the end of the file. */
+  /** The bytes after the last row group, to the end of the file. */
   readonly footer: Uint8Array;
   readonly groups: readonly RowGroup[];
 }

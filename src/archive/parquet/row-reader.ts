@@ -12,7 +12,7 @@ import {
   requireThriftStruct,
 } from './tick-page-reader.ts';
 
-/** How columns that can be read here are stored. */
+/** Physical types of the column types that this reader supports. */
 const physicalTypeByColumnType: Partial<Record<ColumnType, number>> = {
   string: physicalTypes.text,
   timestamp: physicalTypes.int64,
@@ -22,9 +22,9 @@ const physicalTypeByColumnType: Partial<Record<ColumnType, number>> = {
 };
 
 /**
- * The rows of a file, or of some of its row groups, as arrays of values in the order of the columns, none of which may be
- * null. Without Arrow and parquet-wasm, whose loading takes longer than any file of a day's coverage.
- * @throws Error where one of the columns is not stored as our writers store such rows
+ * Decodes the rows of a file, or of some of its row groups, as arrays in column order. No column may be nullable. Does
+ * not use Arrow and parquet-wasm, which take longer to load than a day's coverage to read.
+ * @throws Error if a column is not stored as our writers store it
  */
 export function decodeFlatRows(
   columns: readonly Column[],
@@ -37,16 +37,16 @@ export function decodeFlatRows(
     absent !== undefined && schema.every((element) => requireThriftString(element[4]) !== name);
   for (const column of columns) if (!isAbsent(column)) requireColumnStored(column, schema);
   const pages = new Map(columns.map(({ name }): [string, DataPage[]] => [name, []]));
-  const all = requireThriftList(footer[4]);
+  const allGroups = requireThriftList(footer[4]);
   let rows = 0;
-  for (const group of groups === undefined ? all : groups.map((i) => all[i])) {
+  for (const group of groups === undefined ? allGroups : groups.map((i) => allGroups[i])) {
     const count = requireThriftNumber(requireThriftStruct(group)[3]);
     for (const chunk of requireThriftList(requireThriftStruct(group)[1])) {
       const meta = requireThriftStruct((chunk as ThriftStruct)[3]);
-      const ofColumn = pages.get(requireThriftString(requireThriftList(meta[3])[0]));
-      if (ofColumn === undefined) continue;
-      if (meta[4] !== codecs.zstd) throw new Error('a column is not stored with zstd');
-      for (const page of readColumnPages(file, meta, rows, count)) ofColumn.push(page);
+      const columnPages = pages.get(requireThriftString(requireThriftList(meta[3])[0]));
+      if (columnPages === undefined) continue;
+      if (meta[4] !== codecs.zstd) throw new Error('a column is not compressed with zstd');
+      for (const page of readColumnPages(file, meta, rows, count)) columnPages.push(page);
     }
     rows += count;
   }
@@ -59,10 +59,10 @@ export function decodeFlatRows(
 }
 
 function requireColumnStored({ name, type, nullable }: Column, schema: readonly ThriftStruct[]): void {
-  const element = schema.find((one) => requireThriftString(one[4]) === name);
+  const element = schema.find((candidate) => requireThriftString(candidate[4]) === name);
   if (element === undefined) throw new Error(`column ${name} is missing`);
-  if (nullable || element[3] !== repetitions.required) throw new Error('a column may be null');
-  if (element[1] !== physicalTypeByColumnType[type]) throw new Error('a column is stored as another type');
+  if (nullable || element[3] !== repetitions.required) throw new Error('a column is nullable');
+  if (element[1] !== physicalTypeByColumnType[type]) throw new Error('a column has another physical type');
 }
 
 function decodeColumn(
@@ -82,7 +82,8 @@ function decodeStringColumn(file: Uint8Array, pages: readonly DataPage[], rows: 
   for (const page of pages) {
     const bytes = decompressPage(file, page);
     if (page.dictionary === null) {
-      if (page.encoding !== encodings.plain) throw new Error(`a page has texts of the encoding ${page.encoding}`);
+      if (page.encoding !== encodings.plain)
+        throw new Error(`a string page has the unsupported encoding ${page.encoding}`);
       for (const text of decodePlainStrings(bytes, page.rows)) out.push(text);
       continue;
     }
@@ -93,7 +94,7 @@ function decodeStringColumn(file: Uint8Array, pages: readonly DataPage[], rows: 
     const { texts } = dictionary;
     visitIndexes(bytes, 0, page.rows, (index, count) => {
       const text = texts[index];
-      if (text === undefined) throw new Error('a page names what its dictionary lacks');
+      if (text === undefined) throw new Error('a page has an index outside its dictionary');
       for (let i = 0; i < count; i++) out.push(text);
     });
   }
@@ -110,7 +111,7 @@ function decodeInt32Column(file: Uint8Array, pages: readonly DataPage[], rows: n
       const values = decodePlainInt32(decompressPage(file, page.dictionary), page.dictionary.values);
       decodeIndexedValues(bytes, 0, page.rows, values, out, row);
     } else if (page.encoding === encodings.plain) out.set(decodePlainInt32(bytes, page.rows), row);
-    else throw new Error(`a page has numbers of the encoding ${page.encoding}`);
+    else throw new Error(`a number page has the unsupported encoding ${page.encoding}`);
     row += page.rows;
   }
   if (row !== rows) throw new Error('pages are missing');

@@ -12,16 +12,19 @@ import {
 import { decodeFlatRows } from './row-reader.ts';
 import { encodeFlatRows } from './writer.ts';
 
-/** Rows of a row group: small enough that one symbol's read touches little, at a few per cent more bytes. */
+/** Rows per row group: few enough that reading one symbol touches little, at a cost of a few per cent in size. */
 export const rowGroupRows = 122_880;
 
-/** How a file's columns are stored beyond the defaults (dictionary with a plain fallback, zstd). */
+/** Column encodings other than the default (dictionary with PLAIN fallback, zstd). */
 export interface ColumnEncodings {
-  /** Columns stored as differences instead of a dictionary. */
+  /** Columns stored with delta encoding instead of a dictionary. */
   readonly deltaColumns: readonly string[];
 }
 
-/** Encodes batches of Arrow columns as one Parquet file, zstd, with statistics. The same input gives the same bytes. */
+/**
+ * Encodes batches of Arrow columns as one Parquet file with zstd and statistics. Deterministic: the same input gives
+ * the same bytes.
+ */
 export function encodeBatches(
   columns: readonly Column[],
   batches: readonly (readonly Data[])[],
@@ -38,7 +41,7 @@ export function encodeBatches(
   return writeParquet(WasmTable.fromIPCStream(tableToIPC(table, 'stream')), createWriterProperties(storage, groupRows));
 }
 
-/** The same for every file, whether written at once or piece by piece. */
+/** Writer properties, the same for files written at once or streamed. */
 export function createWriterProperties(storage: ColumnEncodings, groupRows = rowGroupRows): WriterProperties {
   const { Compression, Encoding, WriterPropertiesBuilder } = loadParquetWasm();
   let properties = new WriterPropertiesBuilder()
@@ -55,7 +58,7 @@ export function createWriterProperties(storage: ColumnEncodings, groupRows = row
 
 export type { CellValue };
 
-/** Encodes rows given as arrays of values in the order of the columns; times and counts are numbers. */
+/** Encodes rows given as arrays in column order. Times and counts are numbers. */
 export const encodeRows = (
   columns: readonly Column[],
   rows: readonly (readonly CellValue[])[],
@@ -65,7 +68,10 @@ export const encodeRows = (
     ? encodeRowsWithArrow(columns, rows, groupRows)
     : encodeFlatRows(columns, rows, groupRows);
 
-/** The same through Arrow and parquet-wasm: the way of columns of lists, and what the other is proved against. */
+/**
+ * The same with Arrow and parquet-wasm. Used for list columns, and as the reference that the native writer is tested
+ * against.
+ */
 export function encodeRowsWithArrow(
   columns: readonly Column[],
   rows: readonly (readonly CellValue[])[],
@@ -73,28 +79,28 @@ export function encodeRowsWithArrow(
 ): Uint8Array {
   const children = columns.map((c, i) => {
     const values = rows.map((row) => row[i] ?? null);
-    const wide = c.type === 'int64' ? values.map((v) => (v === null ? null : BigInt(v as number))) : values;
-    return loadArrow().vectorFromArray(wide as never[], toArrowType(c.type)).data[0]!;
+    const converted = c.type === 'int64' ? values.map((v) => (v === null ? null : BigInt(v as number))) : values;
+    return loadArrow().vectorFromArray(converted as never[], toArrowType(c.type)).data[0]!;
   });
   return encodeBatches(columns, [children as Data[]], undefined, groupRows);
 }
 
-/** Row groups of a file by their numbers, from 0, in order; none of the others is looked at. */
+/** Indexes of row groups, from 0, ascending. Other row groups are not read. */
 export type RowGroupIndexes = readonly number[];
 
-/** Decodes a Parquet file, or some of its row groups, into Arrow; throws where it cannot be read. */
+/** Decodes a Parquet file, or some of its row groups, into Arrow. @throws Error if it cannot be read */
 export function decodeArrowTable(bytes: Uint8Array, groups?: RowGroupIndexes): Table {
-  const some = groups === undefined ? {} : { rowGroups: [...groups] };
+  const options = groups === undefined ? {} : { rowGroups: [...groups] };
   return loadArrow().tableFromIPC(
     loadParquetWasm()
-      .readParquet(bytes, { batchSize: rowGroupRows, ...some })
+      .readParquet(bytes, { batchSize: rowGroupRows, ...options })
       .intoIPCStream(),
   );
 }
 
 /**
- * Decodes a file of few rows; times and counts come as numbers, lists as arrays. What is stored otherwise than our writers
- * store rows without nulls goes the plain way, which says what is wrong with it.
+ * Decodes a small file. Times and counts are numbers, lists are arrays. If the fast reader rejects the file, Arrow
+ * reads it or reports what is wrong with it.
  */
 export function decodeRows(columns: readonly Column[], bytes: Uint8Array, groups?: RowGroupIndexes): CellValue[][] {
   try {
@@ -104,7 +110,7 @@ export function decodeRows(columns: readonly Column[], bytes: Uint8Array, groups
   }
 }
 
-/** The same through Arrow and parquet-wasm. */
+/** The same with Arrow and parquet-wasm. */
 export function decodeRowsWithArrow(
   columns: readonly Column[],
   bytes: Uint8Array,

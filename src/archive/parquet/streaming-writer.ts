@@ -12,15 +12,15 @@ import type { Column } from '../format/datasets.ts';
 import { type CellValue, createRecordBatch, toArrowData, toArrowSchema } from './arrow-data.ts';
 import { type ColumnEncodings, createWriterProperties, encodeRows } from './rows.ts';
 
-/** Some rows: for each column its values, times and counts as numbers. */
+/** A chunk of rows as columns. Times and counts are numbers. */
 export type RowChunk = readonly (readonly CellValue[])[];
 
-/** Rows that are turned into Arrow at once; a row group takes in several of these. */
+/** Rows per Arrow batch. A row group holds several batches. */
 const streamBatchRows = 32_768;
 
 /**
- * A Parquet file as it is written, a row group at a time, with the types and settings of the archive's own files. What
- * is held does not grow with the file. `storage` looks at the first rows.
+ * Writes a Parquet file as a stream, one row group at a time, in the types and settings of the archive's own files.
+ * Memory use does not grow with the file. `storage` chooses encodings from the first rows.
  */
 export async function* streamParquet(
   columns: readonly Column[],
@@ -35,8 +35,8 @@ export async function* streamParquet(
     return;
   }
   let next: RowChunk | undefined = first.value;
-  // The writer takes an error of its source for the end of it: without this a broken export would be a short one.
-  let broken: { readonly error: unknown } | undefined;
+  // The writer treats an error of its source as its end. Without this check a failed export would be a truncated file.
+  let failure: { readonly error: unknown } | undefined;
   const source = new ReadableStream<WasmBatch>(
     {
       async pull(controller) {
@@ -46,7 +46,7 @@ export async function* streamParquet(
           if (rows === undefined) return controller.close();
           for (const batch of toWasmBatches(schema, toRecordBatch(columns, schema, rows))) controller.enqueue(batch);
         } catch (error) {
-          broken = { error };
+          failure = { error };
           controller.error(error);
         }
       },
@@ -56,15 +56,15 @@ export async function* streamParquet(
   try {
     const pieces = await transformParquetStream(source, createWriterProperties(storage(first.value)));
     for await (const piece of pieces as AsyncIterable<Uint8Array>) {
-      if (broken !== undefined) throw broken.error;
+      if (failure !== undefined) throw failure.error;
       yield piece;
     }
   } catch (error) {
-    throw broken === undefined ? error : broken.error;
+    throw failure === undefined ? error : failure.error;
   } finally {
     await batches.return?.(undefined);
   }
-  if (broken !== undefined) throw broken.error;
+  if (failure !== undefined) throw failure.error;
 }
 
 function toWasmBatches(schema: Schema, batch: RecordBatch): WasmBatch[] {
@@ -76,15 +76,15 @@ function toWasmBatches(schema: Schema, batch: RecordBatch): WasmBatch[] {
   }
 }
 
-/** An Arrow IPC file (Feather version 2), or the IPC stream of one, not compressed, as it is written. */
+/** Writes an Arrow IPC file (Feather version 2) or IPC stream, uncompressed, as it is produced. */
 export async function* streamArrow(
   columns: readonly Column[],
   chunks: AsyncIterable<RowChunk>,
-  shape: 'file' | 'stream' = 'file',
+  format: 'file' | 'stream' = 'file',
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const schema = toArrowSchema(columns);
   const sink = new PieceSink();
-  const writer = shape === 'file' ? new RecordBatchFileWriter() : new RecordBatchStreamWriter();
+  const writer = format === 'file' ? new RecordBatchFileWriter() : new RecordBatchStreamWriter();
   writer.reset(sink, schema);
   for await (const rows of regroupIntoBatches(columns, chunks)) {
     writer.write(toRecordBatch(columns, schema, rows));
@@ -94,7 +94,7 @@ export async function* streamArrow(
   yield sink.take();
 }
 
-/** What the writer has written so far; its own queue cannot be asked whether it is empty. */
+/** Collects the writer's output. The queue of Arrow cannot report whether it is empty. */
 class PieceSink extends AsyncByteQueue {
   private pieces: Uint8Array[] = [];
   override write(piece: ArrayBufferLike | ArrayBufferView): void {
@@ -116,19 +116,19 @@ const toRecordBatch = (columns: readonly Column[], schema: Schema, rows: RowChun
     columns.map((column, c) => toArrowData(column.type, rows[c]!)),
   );
 
-/** The chunks put together to batches of `streamBatchRows` rows or a little more; none of them empty. */
+/** Regroups chunks into batches of `streamBatchRows` rows or slightly more, none of them empty. */
 async function* regroupIntoBatches(
   columns: readonly Column[],
   chunks: AsyncIterable<RowChunk>,
 ): AsyncGenerator<RowChunk> {
-  let held: CellValue[][] = columns.map(() => []);
+  let buffered: CellValue[][] = columns.map(() => []);
   for await (const chunk of chunks) {
     chunk.forEach((values, c) => {
-      for (const value of values) held[c]!.push(value);
+      for (const value of values) buffered[c]!.push(value);
     });
-    if (held[0]!.length < streamBatchRows) continue;
-    yield held;
-    held = columns.map(() => []);
+    if (buffered[0]!.length < streamBatchRows) continue;
+    yield buffered;
+    buffered = columns.map(() => []);
   }
-  if (held[0]!.length > 0) yield held;
+  if (buffered[0]!.length > 0) yield buffered;
 }

@@ -1,10 +1,10 @@
-/** Rows that are kept together by symbol: symbol i holds rows offsets[i] to offsets[i + 1]. */
+/** Rows grouped by symbol: symbol i holds rows offsets[i] to offsets[i + 1]. */
 export interface SymbolOffsets {
   readonly symbols: readonly string[];
   readonly offsets: Float64Array;
 }
 
-/** The symbol that holds a row, by bisection. */
+/** Finds the index of the symbol that holds a row, by binary search. */
 export function findSymbolIndex(offsets: Float64Array, row: number): number {
   let low = 0;
   let high = offsets.length - 2;

@@ -1,26 +1,26 @@
 /*
- * Thrift's compact protocol, as far as Parquet's footer and page headers need it:
+ * Reads Thrift's compact protocol, as far as Parquet footers and page headers need it:
  * https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
  */
 
-/** A struct's fields by their numbers; those that were not written are undefined. */
+/** The fields of a struct by field ID; undefined if absent. */
 export type ThriftStruct = readonly (ThriftField | undefined)[];
 export type ThriftField = number | boolean | Uint8Array | readonly ThriftField[] | ThriftStruct;
 
-/** What nests deeper, or lists more, is no header of a file of ours. */
+/** Limits for headers of our files. */
 const depthMax = 16;
 const elementsMax = 10_000_000;
 
-/** Reads the struct that begins at `at`; throws where there is none. */
+/** Reads the struct at `at`. @throws Error if there is none */
 export function readThriftStruct(
   bytes: Uint8Array,
   at: number,
 ): { readonly value: ThriftStruct; readonly end: number } {
-  let place = at;
+  let position = at;
 
   const byte = (): number => {
-    const value = bytes[place++];
-    if (value === undefined) throw new Error('a header ends too early');
+    const value = bytes[position++];
+    if (value === undefined) throw new Error('a header is truncated');
     return value;
   };
 
@@ -41,10 +41,10 @@ export function readThriftStruct(
 
   const binary = (): Uint8Array => {
     const length = varint();
-    const from = place;
-    place += length;
-    // One that ends after the bytes is told by what has to follow it.
-    return bytes.subarray(from, place);
+    const from = position;
+    position += length;
+    // A binary past the end of the bytes is detected by the next read.
+    return bytes.subarray(from, position);
   };
 
   const list = (depth: number): ThriftField[] => {
@@ -55,7 +55,7 @@ export function readThriftStruct(
   };
 
   const field = (type: number, depth: number, inList: boolean): ThriftField => {
-    if (depth > depthMax) throw new Error('a header nests too deep');
+    if (depth > depthMax) throw new Error('a header is nested too deeply');
     switch (type) {
       case 1:
       case 2:
@@ -67,7 +67,7 @@ export function readThriftStruct(
       case 6:
         return zigzag();
       case 7:
-        place += 8;
+        position += 8;
         return 0;
       case 8:
         return binary();
@@ -77,7 +77,7 @@ export function readThriftStruct(
       case 12:
         return struct(depth + 1);
       default:
-        throw new Error(`a header has a field of the unknown type ${type}`);
+        throw new Error(`a header has a field of unknown type ${type}`);
     }
   };
 
@@ -88,43 +88,40 @@ export function readThriftStruct(
       const head = byte();
       if (head === 0) return out;
       id = head >> 4 === 0 ? zigzag() : id + (head >> 4);
-      if (id < 0 || id > 1000) throw new Error(`a header has a field numbered ${id}`);
+      if (id < 0 || id > 1000) throw new Error(`a header has the invalid field ID ${id}`);
       out[id] = field(head & 15, depth, false);
     }
   };
 
   const value = struct(0);
-  return { value, end: place };
+  return { value, end: position };
 }
 
-/*
- * Writes Thrift's compact protocol, as far as Parquet's footer and page headers need it; `thrift.ts` reads it:
- * https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
- */
+/* Writes Thrift's compact protocol, as far as Parquet footers and page headers need it. */
 
-/** A value as it is written, with the number of its type. */
+/** An encoded value with its type number. */
 export interface ThriftValue {
   readonly type: number;
   readonly bytes: readonly number[];
 }
 
-/** A whole number below 2^53, whose sign is its lowest bit when `zigzag` is done with it. */
+/** Encodes an integer from 0 to 2^53. */
 function encodeVarint(value: number): number[] {
   const out: number[] = [];
-  let rest = value;
-  for (; rest >= 128; rest = Math.floor(rest / 128)) out.push((rest % 128) | 128);
-  out.push(rest);
+  let remaining = value;
+  for (; remaining >= 128; remaining = Math.floor(remaining / 128)) out.push((remaining % 128) | 128);
+  out.push(remaining);
   return out;
 }
 
 const encodeZigzag = (value: number): number[] => encodeVarint(value < 0 ? -2 * value - 1 : 2 * value);
 
 export const i32 = (value: number): ThriftValue => ({ type: 5, bytes: encodeZigzag(value) });
-/** Up to 2^52 either way. */
+/** From -2^52 to 2^52. */
 export const i64 = (value: number): ThriftValue => ({ type: 6, bytes: encodeZigzag(value) });
 export const i16 = (value: number): ThriftValue => ({ type: 4, bytes: encodeZigzag(value) });
 
-/** A truth as a field of a struct, where its type is its value. */
+/** A boolean field of a struct: its type is its value. */
 export const bool = (value: boolean): ThriftValue => ({ type: value ? 1 : 2, bytes: [] });
 
 export const binary = (value: Uint8Array): ThriftValue => ({
@@ -134,34 +131,34 @@ export const binary = (value: Uint8Array): ThriftValue => ({
 
 export const text = (value: string): ThriftValue => binary(Buffer.from(value, 'utf8'));
 
-/** Values of one type, structs where there is none; truths are no part of a list here. */
+/** A list of values of one type; an empty list is of structs. Lists of booleans are not supported. */
 export function list(values: readonly ThriftValue[]): ThriftValue {
   const type = values[0]?.type ?? 12;
   const head = values.length < 15 ? [(values.length << 4) | type] : [0xf0 | type, ...encodeVarint(values.length)];
   return { type: 9, bytes: [...head, ...values.flatMap(({ bytes }) => bytes)] };
 }
 
-/** A struct of fields by their numbers, at most 15 apart; those that are undefined are left out. */
+/** A struct of fields by ID, at most 15 apart. Undefined fields are omitted. */
 export function struct(fields: Readonly<Record<number, ThriftValue | undefined>>): ThriftValue {
   const bytes: number[] = [];
-  let latest = 0;
-  // An object's keys that are whole numbers come in their order.
+  let previousId = 0;
+  // Integer keys of an object are iterated in ascending order.
   for (const [key, field] of Object.entries(fields)) {
     if (field === undefined) continue;
-    bytes.push(((Number(key) - latest) << 4) | field.type);
+    bytes.push(((Number(key) - previousId) << 4) | field.type);
     for (const byte of field.bytes) bytes.push(byte);
-    latest = Number(key);
+    previousId = Number(key);
   }
   bytes.push(0);
   return { type: 12, bytes };
 }
 
 /*
- * Numbers and words of Parquet's format, as far as our files use them:
+ * Constants of the Parquet format that our files use:
  * https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
  */
 
-/** A Parquet file begins with these four bytes, and ends with them. */
+/** A Parquet file begins and ends with these four bytes. */
 export const magic: Uint8Array = Buffer.from('PAR1');
 
 export const physicalTypes = { boolean: 0, int32: 1, int64: 2, double: 5, text: 6 } as const;

@@ -5,24 +5,24 @@ import { loadArrow, toInt64Array } from './arrow-data.ts';
 import { type ColumnEncodings, decodeArrowTable, encodeBatches, type RowGroupIndexes, rowGroupRows } from './rows.ts';
 import { findSymbolIndex, type SymbolOffsets } from './symbol-offsets.ts';
 
-/** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
+/** Encodes the ticks of one part, at least one row. Deterministic: the same columns give the same bytes. */
 export function encodeTicksWithArrow(part: PartColumns, groupRows = rowGroupRows): Uint8Array {
   const batches = splitIntoBatches(part.t.length, groupRows, (from, to) => toTickBatch(part, from, to));
   return encodeBatches(datasets.ticks, batches, chooseTimeEncoding(part.t), groupRows);
 }
 
-/** How ticks are stored, `t` being the times of some or all of them. */
+/** Chooses the encoding of times. `t` holds the times of some or all ticks. */
 export const chooseTimeEncoding = (t: Float64Array): ColumnEncodings => ({
   deltaColumns: hasRepeatedTimes(t) ? [] : ['t'],
 });
 
 /**
- * Whether times repeat enough for a dictionary to be the smaller encoding: polled at fixed moments the times of all
- * symbols are the same; otherwise nearly all differ, and differences are far smaller.
+ * Whether times repeat enough for a dictionary to be smaller. With polls at fixed times all symbols share their times;
+ * otherwise nearly all differ, and deltas are far smaller.
  */
 function hasRepeatedTimes(t: Float64Array): boolean {
   const sample = t.subarray(0, rowGroupRows);
-  // Linear counting in a million slots: within a few per cent of the distinct values, fifty times as fast as a Set.
+  // Linear counting with a million slots: within a few per cent of the distinct count, fifty times as fast as a Set.
   const slots = new Uint8Array(1 << 20);
   let distinct = 0;
   for (let i = 0; i < sample.length; i++) {
@@ -39,7 +39,7 @@ const toTickBatch = (part: PartColumns, from: number, to: number): Data[] => [
   toDoubleData(part.p.slice(from, to)),
 ];
 
-/** Decodes a part that `encodeTicksWithArrow` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with unique keys. */
+/** Decodes a part written by `encodeTicksWithArrow`, or some of its row groups. @throws Error if it cannot be read */
 export function decodeTicksWithArrow(bytes: Uint8Array, groups?: RowGroupIndexes): PartColumns {
   const table = decodeArrowTable(bytes, groups);
   const t = new Float64Array(table.numRows);
@@ -69,14 +69,14 @@ function findTickColumns(names: readonly string[], children: readonly Data[]): [
   return [child('symbol') as Data<Utf8>, child('t'), child('p') as Data<Float64>];
 }
 
-/** Reads a batch's times into `out` from row `at` on. */
+/** Copies the times of a batch into `out` from row `at` on. */
 export function copyTimes(data: Data, out: Float64Array, at: number): void {
   const values = data.values as BigInt64Array;
   const halves = new Int32Array(values.buffer, values.byteOffset, values.length * 2);
   for (let i = 0; i < data.length; i++) out[at + i] = (halves[2 * i]! >>> 0) + halves[2 * i + 1]! * 4_294_967_296;
 }
 
-/** Collects runs of equal symbols; a run that goes on from the batch before is not begun again. */
+/** Collects runs of equal symbols. A run that continues from the previous batch is not started again. */
 export function collectSymbolRuns(
   data: Data<Utf8>,
   rows: number,
@@ -101,12 +101,12 @@ export function collectSymbolRuns(
   }
 }
 
-// Columns of typed arrays as Arrow has them, for files of too many rows to go through single values.
+// Typed arrays as Arrow columns, for files with too many rows to convert single values.
 
-/** Row groups of one Arrow batch: bounds what is held twice while a part is encoded. */
+/** Row groups per Arrow batch. Bounds the rows that are held twice while a part is encoded. */
 const rowGroupsPerBatch = 8;
 
-/** Cuts `length` rows into batches, each made by `batchOf` from the rows `from` to `to`. */
+/** Splits `length` rows into batches. `batchOf` builds the batch of rows `from` to `to`. */
 export function splitIntoBatches(
   length: number,
   groupRows: number,
@@ -118,7 +118,7 @@ export function splitIntoBatches(
   return batches;
 }
 
-/** The symbol of each of the rows `from` to `to`. */
+/** Builds the symbol column of rows `from` to `to`. */
 export function toSymbolData({ symbols, offsets }: SymbolOffsets, from: number, to: number): Data {
   const length = to - from;
   let size = 0;
@@ -144,7 +144,7 @@ export function toSymbolData({ symbols, offsets }: SymbolOffsets, from: number, 
   return makeData({ type: new Utf8(), length, nullCount: 0, valueOffsets, data });
 }
 
-/** Whole epoch milliseconds as a UTC timestamp. */
+/** Converts integer epoch milliseconds to UTC timestamps. */
 export function toTimestampData(t: Float64Array): Data {
   const { makeData, TimestampMillisecond } = loadArrow();
   return makeData({ type: new TimestampMillisecond('UTC'), length: t.length, nullCount: 0, data: toInt64Array(t) });

@@ -8,14 +8,14 @@ import { readTickPages, visitSymbols } from './tick-page-reader.ts';
 import { decodeTicksWithArrow } from './ticks-arrow.ts';
 import { encodePartFile, openPartFileWriter } from './writer.ts';
 
-/** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
+/** Encodes the ticks of one part, at least one row. Deterministic: the same columns give the same bytes. */
 export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8Array {
   const file = openTickFileWriter(groupRows);
   file.add(part);
   return file.end();
 }
 
-/** Begins the ticks of one part, to which those of further symbols can be added; see `PartFileWriter`. */
+/** Opens a writer for the ticks of one part, to which symbols are added in order; see `PartFileWriter`. */
 export function openTickFileWriter(groupRows: number): { add(part: PartColumns): void; end(): Uint8Array } {
   const file = openPartFileWriter(datasets.ticks, groupRows);
   return {
@@ -25,8 +25,8 @@ export function openTickFileWriter(groupRows: number): { add(part: PartColumns):
 }
 
 /**
- * Decodes a part that `encodeTicks` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with
- * unique keys. What is stored otherwise than our writers store it goes the plain way, which says what is wrong with it.
+ * Decodes a part written by `encodeTicks`, or some of its row groups. If the fast reader rejects the file, Arrow reads
+ * it or reports what is wrong with it. @throws Error if it cannot be read
  */
 export function decodeTicks(bytes: Uint8Array, groups?: RowGroupIndexes): PartColumns {
   try {
@@ -36,7 +36,7 @@ export function decodeTicks(bytes: Uint8Array, groups?: RowGroupIndexes): PartCo
   }
 }
 
-/** The same for what our writers store; whatever is stored otherwise is an error. */
+/** The same for files of our writers only. @throws Error if the file is stored differently */
 export function decodeTicksStrict(bytes: Uint8Array, groups?: RowGroupIndexes): PartColumns {
   const pages = readTickPages(bytes, groups);
   const symbols: string[] = [];
@@ -54,42 +54,45 @@ export function decodeTicksStrict(bytes: Uint8Array, groups?: RowGroupIndexes): 
   return { symbols, offsets: Float64Array.from([...starts, row]), t, p };
 }
 
-/** Where the ticks of a part are in its file: symbol i holds rows offsets[i] to offsets[i + 1]. */
+/** The position of each symbol's ticks in a file: symbol i holds rows offsets[i] to offsets[i + 1]. */
 export interface TickFileIndex {
   readonly symbolIndexes: ReadonlyMap<string, number>;
   readonly offsets: Float64Array;
   readonly timePages: readonly DataPage[];
   readonly pricePages: readonly DataPage[];
-  /** Bytes that it holds in memory, about. */
+  /** Approximate memory use in bytes. */
   readonly memoryBytes: number;
 }
 
 /**
- * Reads the footer, the page headers and the symbols of a part, not its times and prices.
- * @throws Error where the file is not stored as our writer stores ticks; `decodeTicks` may still read it
+ * Reads the footer, the page headers and the symbols of a part, without its times and prices.
+ * @throws Error if the file is not stored as our writer stores ticks; `decodeTicks` may still read it
  */
 export function indexTickFile(file: Uint8Array): TickFileIndex {
   const columns = readTickPages(file);
   const symbols = new Map<string, number>();
   const starts: number[] = [];
   let row = 0;
-  let latest: string | undefined;
-  // Of sorted rows each symbol is one run, or one a page.
+  let previous: string | undefined;
+  // In sorted rows each symbol is one run, or one run per page.
   visitSymbols(file, columns, (symbol, count) => {
-    if (symbol !== latest) {
+    if (symbol !== previous) {
       if (symbols.has(symbol)) throw new Error('symbols are not sorted');
       symbols.set(symbol, starts.length);
       starts.push(row);
-      latest = symbol;
+      previous = symbol;
     }
     row += count;
   });
   const pages = [...columns.t, ...columns.p];
-  const small = new Set(
+  const smallDictionaries = new Set(
     pages.map((page) => page.dictionary).filter((d) => (d?.uncompressedBytes ?? 0) <= cachedDictionaryBytesMax),
   );
-  const kept = [...small].reduce((sum, dictionary) => sum + (dictionary?.uncompressedBytes ?? 0), 0);
-  const bytes = 200 * pages.length + 150 * symbols.size + kept;
+  const dictionaryBytes = [...smallDictionaries].reduce(
+    (sum, dictionary) => sum + (dictionary?.uncompressedBytes ?? 0),
+    0,
+  );
+  const bytes = 200 * pages.length + 150 * symbols.size + dictionaryBytes;
   return {
     symbolIndexes: symbols,
     offsets: Float64Array.from([...starts, row]),
@@ -99,7 +102,7 @@ export function indexTickFile(file: Uint8Array): TickFileIndex {
   };
 }
 
-/** The ticks of one symbol of a part that was indexed; undefined where it has none. */
+/** Reads the ticks of one symbol of an indexed part; undefined if there are none. */
 export function readSymbolTicks(file: Uint8Array, index: TickFileIndex, symbol: string): TickColumns | undefined {
   const i = index.symbolIndexes.get(symbol);
   if (i === undefined) return undefined;
@@ -110,15 +113,18 @@ export function readSymbolTicks(file: Uint8Array, index: TickFileIndex, symbol: 
   };
 }
 
-/** The same by decoding the whole part. */
+/** The same, by decoding the whole part. */
 export function decodeSymbolTicks(file: Uint8Array, symbol: string): TickColumns | undefined {
   const { symbols, offsets, t, p } = decodeTicks(file);
   const i = symbols.indexOf(symbol);
-  // Copies, so that the whole part is not held with them.
+  // Copied, so that the whole part is not kept in memory.
   return i < 0 ? undefined : { t: t.slice(offsets[i]!, offsets[i + 1]!), p: p.slice(offsets[i]!, offsets[i + 1]!) };
 }
 
-/** Encodes the candles of one part, of whatever interval; at least one row. The same columns give the same bytes. */
+/**
+ * Encodes the candles of one part, of any interval, at least one row. Deterministic: the same columns give the same
+ * bytes.
+ */
 export const encodeCandles = (candles: CandleColumns, groupRows = rowGroupRows): Uint8Array => {
   const { t, open, high, low, close, ticks, covered } = candles;
   return encodePartFile(candles, datasets.candles_1h, { t, open, high, low, close, ticks, covered }, groupRows);

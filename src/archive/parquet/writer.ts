@@ -29,14 +29,14 @@ import {
 } from './thrift.ts';
 
 /*
- * Our own writer of Parquet files: https://github.com/apache/parquet-format
- * Several times as fast as going through Arrow and parquet-wasm, against which it is proved. It writes no lists.
+ * Writes Parquet files: https://github.com/apache/parquet-format Several times as fast as Arrow and parquet-wasm,
+ * against which it is tested. It does not write lists.
  */
 
-/** Rows of a page at most. */
+/** The most rows per page. */
 export const pageRowsMax = 20_480;
 
-/** A column of a file, and what it holds of the rows `from` to `to`. */
+/** A column of a file, with the encoder for its rows `from` to `to`. */
 export interface FileColumn extends Pick<Column, 'name' | 'nullable'> {
   readonly type: ScalarColumnType;
   readonly encodeChunk: (from: number, to: number) => ColumnChunk;
@@ -46,7 +46,7 @@ export type ScalarColumnType = Exclude<ColumnType, 'strings'>;
 
 const emptyStruct = struct({});
 
-/** How columns are told in the footer: the type that is stored, and what it means. */
+/** Footer entries of the column types: the physical type and the logical type. */
 const footerTypes: Readonly<
   Record<ScalarColumnType, { readonly stored: number; readonly meaning: Readonly<Record<number, ThriftValue>> }>
 > = {
@@ -64,18 +64,20 @@ const footerTypes: Readonly<
   boolean: { stored: physicalTypes.boolean, meaning: {} },
 };
 
-/** A Parquet file of columns of `rows` rows. Row groups lie one after another; the same chunks give the same bytes. */
+/**
+ * Encodes a Parquet file of `rows` rows. Row groups are adjacent. Deterministic: the same chunks give the same bytes.
+ */
 export function encodeColumns(columns: readonly FileColumn[], rows: number, groupRows: number): Uint8Array {
   const file = openParquetFileWriter();
   for (let from = 0; from < rows; from += groupRows) file.addRowGroup(columns, from, Math.min(rows, from + groupRows));
   return file.finish(columns);
 }
 
-/** A Parquet file as it is made: of what was added, it holds the encoded bytes alone. */
+/** A Parquet file under construction. Of the added rows, only the encoded bytes are held. */
 export interface ParquetFileWriter {
-  /** Adds the rows `from` to `to` of the columns as the next row group. */
+  /** Adds rows `from` to `to` of the columns as the next row group. */
   addRowGroup(columns: readonly FileColumn[], from: number, to: number): void;
-  /** The file; the columns tell names and types. */
+  /** Returns the file. The columns give names and types. */
   finish(columns: readonly Omit<FileColumn, 'encodeChunk'>[]): Uint8Array;
 }
 
@@ -90,13 +92,13 @@ export function openParquetFileWriter(): ParquetFileWriter {
       const chunks = columns.map((column) => {
         const chunk = column.encodeChunk(from, to);
         for (const piece of chunk.pieces) pieces.push(piece);
-        const told = encodeChunkMetadata(column, chunk, at, to - from);
+        const metadata = encodeChunkMetadata(column, chunk, at, to - from);
         at += chunk.compressedBytes;
-        return { told, plainSize: chunk.uncompressedBytes };
+        return { metadata, plainSize: chunk.uncompressedBytes };
       });
       groups.push(
         struct({
-          1: list(chunks.map(({ told }) => told)),
+          1: list(chunks.map(({ metadata }) => metadata)),
           2: i64(chunks.reduce((sum, { plainSize }) => sum + plainSize, 0)),
           3: i64(to - from),
           5: i64(start),
@@ -108,12 +110,12 @@ export function openParquetFileWriter(): ParquetFileWriter {
     },
     finish(columns) {
       const footer = Uint8Array.from(encodeFooter(columns, rows, groups).bytes);
-      // A Uint8Array: slices of a Buffer are no copies.
+      // Not a Buffer, because slices of a Buffer are not copies.
       const file = new Uint8Array(at + footer.length + 4 + magic.length);
-      let place = 0;
+      let position = 0;
       for (const piece of pieces) {
-        file.set(piece, place);
-        place += piece.length;
+        file.set(piece, position);
+        position += piece.length;
       }
       file.set(footer, at);
       new DataView(file.buffer).setUint32(at + footer.length, footer.length, true);
@@ -123,7 +125,7 @@ export function openParquetFileWriter(): ParquetFileWriter {
   };
 }
 
-/** A ColumnChunk, its pages standing at `at`. */
+/** Encodes a ColumnChunk whose pages start at `at`. */
 function encodeChunkMetadata({ name, type }: FileColumn, chunk: ColumnChunk, at: number, rows: number): ThriftValue {
   return struct({
     2: i64(0),
@@ -159,7 +161,7 @@ function encodeFooter(
     3: i64(rows),
     4: list(groups),
     6: binary(Buffer.from('oddslake')),
-    // Bounds are ordered as the types are: without it readers take none of a string for true.
+    // Column orders. Without them readers ignore the bounds of strings.
     7: list(columns.map(() => struct({ 1: emptyStruct }))),
   });
 }
@@ -172,51 +174,52 @@ const physicalNumberTypes: Readonly<Partial<Record<ScalarColumnType, PhysicalNum
 };
 
 /**
- * A Parquet file of rows that are kept together by symbol, at least one: of `columns` the first is the symbol, the others
- * are those of `values`, by name.
+ * Encodes a Parquet file of rows grouped by symbol, at least one row. The first of `columns` is the symbol; the others
+ * are taken from `values` by name.
  */
 export function encodePartFile(
-  by: SymbolOffsets,
+  symbolOffsets: SymbolOffsets,
   columns: readonly Column[],
   values: Readonly<Record<string, NumberArray>>,
   groupRows: number,
 ): Uint8Array {
   const file = openPartFileWriter(columns, groupRows);
-  file.add({ symbolOffsets: by, values });
+  file.add({ symbolOffsets, values });
   return file.finish();
 }
 
-/** Such a file as it is made, some symbols at a time; what is in a full row group is encoded and held no more. */
+/** A part file under construction, to which symbols are added in order. Full row groups are encoded and released. */
 export interface PartFileWriter {
-  /** Adds the rows of further symbols. */
+  /** Adds the rows of the following symbols. */
   add(rows: BufferedRows): void;
   finish(): Uint8Array;
 }
 
-/** The same rows give the same bytes, however they are added. */
+/** Opens a part file. The same rows give the same bytes, however they are added. */
 export function openPartFileWriter(columns: readonly Column[], groupRows: number): PartFileWriter {
   const file = openParquetFileWriter();
-  let held: BufferedRows | undefined;
+  let buffered: BufferedRows | undefined;
   return {
     add(rows) {
       const length = rows.symbolOffsets.offsets.at(-1)!;
       let from = 0;
-      if (held !== undefined) {
-        // What completes the row group that was begun, and no more: joining copies.
-        from = Math.min(length, groupRows - held.symbolOffsets.offsets.at(-1)!);
-        held = concatRows(held, copyRowRange(rows, 0, from));
-        if (held.symbolOffsets.offsets.at(-1)! < groupRows) return;
-        file.addRowGroup(toFileColumns(held, columns), 0, groupRows);
-        held = undefined;
+      if (buffered !== undefined) {
+        // Only complete the current row group, since joining copies.
+        from = Math.min(length, groupRows - buffered.symbolOffsets.offsets.at(-1)!);
+        buffered = concatRows(buffered, copyRowRange(rows, 0, from));
+        if (buffered.symbolOffsets.offsets.at(-1)! < groupRows) return;
+        file.addRowGroup(toFileColumns(buffered, columns), 0, groupRows);
+        buffered = undefined;
       }
-      const told = toFileColumns(rows, columns);
-      // One that is just full may be the last: that makes no difference to the bytes.
-      for (; from + groupRows <= length; from += groupRows) file.addRowGroup(told, from, from + groupRows);
-      // A copy: whoever adds may use the columns again.
-      if (from < length) held = copyRowRange(rows, from, length);
+      const fileColumns = toFileColumns(rows, columns);
+      // The last row group may be full or partial; the bytes are the same.
+      for (; from + groupRows <= length; from += groupRows) file.addRowGroup(fileColumns, from, from + groupRows);
+      // Copied, because the caller may reuse the columns.
+      if (from < length) buffered = copyRowRange(rows, from, length);
     },
     finish() {
-      if (held !== undefined) file.addRowGroup(toFileColumns(held, columns), 0, held.symbolOffsets.offsets.at(-1)!);
+      if (buffered !== undefined)
+        file.addRowGroup(toFileColumns(buffered, columns), 0, buffered.symbolOffsets.offsets.at(-1)!);
       return file.finish(columns.map(({ name, type }) => ({ name, type: type as ScalarColumnType, nullable: false })));
     },
   };
@@ -235,15 +238,18 @@ function toFileColumns({ symbolOffsets, values }: BufferedRows, [symbol, ...rest
       type: type as ScalarColumnType,
       nullable: false,
       encodeChunk: (from: number, to: number): ColumnChunk => {
-        const some = values[name]!.subarray(from, to);
-        const numbers = some instanceof Float64Array ? some : Float64Array.from(some);
+        const slice = values[name]!.subarray(from, to);
+        const numbers = slice instanceof Float64Array ? slice : Float64Array.from(slice);
         return encodeNumberChunk(numbers, physicalNumberTypes[type as ScalarColumnType]!, splitIntoPages(to - from));
       },
     })),
   ];
 }
 
-/** Pages begin at multiples of what readers take at a time: DuckDB unpacks what it begins amid a page value by value. */
+/**
+ * Splits rows into pages. Pages start at multiples of the batch size of readers; DuckDB decodes value by value from the
+ * middle of a page.
+ */
 function splitIntoPages(rows: number): PageRange[] {
   const pages: PageRange[] = [];
   for (let from = 0; from < rows; from += pageRowsMax) {
@@ -253,16 +259,16 @@ function splitIntoPages(rows: number): PageRange[] {
   return pages;
 }
 
-/** The numbers of a column, whole ones where its type says so. */
+/** The numbers of a column; integers if its type says so. */
 export type NumberArray = Float64Array | Int32Array;
 
-/** Rows that wait for their row group to be full: those of symbols, and the columns beside the symbol, by name. */
+/** Rows waiting for their row group to fill: the symbols, and the other columns by name. */
 export interface BufferedRows {
   readonly symbolOffsets: SymbolOffsets;
   readonly values: Readonly<Record<string, NumberArray>>;
 }
 
-/** The rows of one behind those of the other; the symbols of the second come after those of the first. */
+/** Appends rows `b` to rows `a`. The symbols of `b` come after those of `a`. */
 export function concatRows(a: BufferedRows, b: BufferedRows): BufferedRows {
   const rows = a.symbolOffsets.offsets.at(-1)!;
   const offsets = new Float64Array(a.symbolOffsets.offsets.length + b.symbolOffsets.symbols.length);
@@ -283,7 +289,7 @@ function concatNumbers(a: NumberArray, b: NumberArray): NumberArray {
   return joined;
 }
 
-/** A copy of the rows `from` to `to`, at least one, so that the others can go. */
+/** Copies rows `from` to `to`, at least one, so that the rest can be released. */
 export function copyRowRange(
   { symbolOffsets: { symbols, offsets }, values }: BufferedRows,
   from: number,
@@ -291,20 +297,20 @@ export function copyRowRange(
 ): BufferedRows {
   const first = findSymbolIndex(offsets, from);
   const last = findSymbolIndex(offsets, to - 1);
-  const between = offsets.slice(first, last + 2).map((offset) => Math.min(to, Math.max(from, offset)) - from);
+  const partOffsets = offsets.slice(first, last + 2).map((offset) => Math.min(to, Math.max(from, offset)) - from);
   return {
-    symbolOffsets: { symbols: symbols.slice(first, last + 1), offsets: between },
+    symbolOffsets: { symbols: symbols.slice(first, last + 1), offsets: partOffsets },
     values: mapColumns(values, (numbers) => numbers.slice(from, to)),
   };
 }
 
 const mapColumns = (
   values: BufferedRows['values'],
-  change: (numbers: NumberArray, name: string) => NumberArray,
+  convert: (numbers: NumberArray, name: string) => NumberArray,
 ): Record<string, NumberArray> =>
-  Object.fromEntries(Object.entries(values).map(([name, numbers]) => [name, change(numbers, name)]));
+  Object.fromEntries(Object.entries(values).map(([name, numbers]) => [name, convert(numbers, name)]));
 
-/** A Parquet file of rows given as arrays of values in the order of the columns, none of which is of lists. */
+/** Encodes a Parquet file from rows given as arrays in column order. List columns are not supported. */
 export const encodeFlatRows = (
   columns: readonly Column[],
   rows: readonly (readonly CellValue[])[],
@@ -330,13 +336,13 @@ function encodeColumnChunk(type: ScalarColumnType, nullable: boolean, cells: rea
   const pages: PageRange[] = [];
   const values: CellValue[] = [];
   for (let row = 0; row < cells.length; row += pageRowsMax) {
-    const some = cells.slice(row, row + pageRowsMax);
+    const slice = cells.slice(row, row + pageRowsMax);
     const from = values.length;
-    for (const cell of some) if (cell !== null) values.push(cell);
-    const levels = nullable ? encodeDefinitionLevels(some.map((cell) => cell !== null)) : noDefinitionLevels;
-    pages.push({ from, to: values.length, rows: some.length, definitionLevels: levels });
+    for (const cell of slice) if (cell !== null) values.push(cell);
+    const levels = nullable ? encodeDefinitionLevels(slice.map((cell) => cell !== null)) : noDefinitionLevels;
+    pages.push({ from, to: values.length, rows: slice.length, definitionLevels: levels });
   }
-  if (!nullable && values.length < cells.length) throw new Error('a column that is never null has a null');
+  if (!nullable && values.length < cells.length) throw new Error('a column that is not nullable has a null');
   if (type === 'string') return encodeStringChunk(values as string[], pages);
   if (type === 'boolean') return encodeBooleanChunk(values as boolean[], pages);
   return encodeNumberChunk(Float64Array.from(values as number[]), type === 'timestamp' ? 'int64' : type, pages);

@@ -17,14 +17,14 @@ interface Question extends CompletenessInput {
   readonly excepted?: ReadonlyMap<string, readonly Window[]>;
 }
 
-/** What the judge says of these days. */
+/** The computed day states. */
 function completeness({ days, excepted = new Map(), ...state }: Question): Completeness {
   const why = { reason: 'accepted', acceptedAt: 0 };
   const accepted = new Map([...excepted].map(([symbol, list]) => [symbol, list.map((w) => ({ ...w, ...why }))]));
   return computeCompleteness({ ...state, accepted }, { days });
 }
 
-/** All times are quarters of a day, so that a model can look at every one of them. */
+/** All times are quarters of a day, so that the model can check every one. */
 const step = dayMs / 4;
 const size = 12;
 const moment = fc.integer({ min: 0, max: size }).map((n) => n * step);
@@ -40,7 +40,7 @@ const anySymbol = fc.record({
   lastSeen: moment,
   listed: fc.boolean(),
   suspendedAt: maybe,
-  // A life that ends with a tick ends on the model's grid.
+  // A lifetime that ends with a tick ends on the model's grid.
   lastTick: maybe.map((t) => (t === null || t === 0 ? null : t - 1)),
   ticks: fc.nat(1),
 });
@@ -48,7 +48,7 @@ const anyEvidence = fc.constantFrom<Evidence>('confirmed', 'stated', 'inferred',
 const anyCovered: fc.Arbitrary<CoveredWindow[]> = fc
   .array(fc.tuple(moment, moment, moment, anyEvidence), { maxLength: 4 })
   .map((list) => {
-    // In layers, as the state keeps it; each answered at its end or later.
+    // In layers, as in the state. Each is fetched at its end or later.
     const out: CoveredWindow[] = [];
     for (const [from, length, delay, evidence] of list) {
       const to = Math.min(size * step, from + length);
@@ -86,48 +86,49 @@ const exceptedOf = ({ excepted }: Question, symbol: string) => excepted?.get(sym
 const inOrder = (windows: readonly Window[]): Window[] => windows.toSorted((a, b) => a.from - b.from);
 
 /** The model, quarter by quarter. */
-function modelDay(question: Question, day: number) {
-  const { symbols, coverage, namedSymbols, nowMs } = question;
+function modelDay(input: Question, day: number) {
+  const { symbols, coverage, namedSymbols, nowMs } = input;
   const all = [...coverage.values()].flat();
   const newest = all.length === 0 ? nowMs : Math.max(...all.map((c) => c.to));
   const expected: string[] = [];
   const covered: string[] = [];
-  /** Of each quarter of each symbol what it rests on. */
-  const grounds = new Set<'nothing' | 'inferred' | 'excepted' | 'proven'>();
+  /** What each quarter of each symbol rests on. */
+  const evidenceByQuarter = new Set<'nothing' | 'inferred' | 'excepted' | 'proven'>();
   let exceptions = 0;
   for (const facts of symbols) {
     const answers = coverage.get(facts.symbol)!;
-    const wanted = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
-    const unasked = answers.length === 0 && !wanted;
-    if (unasked && facts.ticks === 0) continue;
-    const life = computeLifetime(facts, inOrder(answers), rules);
-    const alive = quarters(day).filter((t) => life.from <= t && t < life.to);
-    if (alive.length === 0) continue;
+    const isRequested = namedSymbols === null ? facts.listed : namedSymbols.has(facts.symbol);
+    const isUnrequested = answers.length === 0 && !isRequested;
+    if (isUnrequested && facts.ticks === 0) continue;
+    const lifetime = computeLifetime(facts, inOrder(answers), rules);
+    const aliveQuarters = quarters(day).filter((t) => lifetime.from <= t && t < lifetime.to);
+    if (aliveQuarters.length === 0) continue;
     expected.push(facts.symbol);
-    if (alive.every((t) => (t >= newest && !unasked) || holding(answers, t))) covered.push(facts.symbol);
-    const excepted = exceptedOf(question, facts.symbol);
+    if (aliveQuarters.every((t) => (t >= newest && !isUnrequested) || holding(answers, t))) covered.push(facts.symbol);
+    const excepted = exceptedOf(input, facts.symbol);
     const isFinal = (t: number, list: readonly CoveredWindow[]) =>
       list.some((c) => c.from <= t && t < c.to && c.fetchedAt - rules.settleMs >= t + step);
     const groundOf = (t: number) =>
       isFinal(t, answers.filter(isProven)) ? 'proven' : isFinal(t, answers) ? 'inferred' : 'nothing';
-    const ofQuarters = alive.map((t) => ({ t, ground: groundOf(t) }));
-    const lacking = ofQuarters.filter(({ ground }) => ground === 'nothing').map(({ t }) => t);
-    const isExcepted = lacking.every((t) => holding(excepted, t));
-    if (lacking.length > 0 && isExcepted)
-      exceptions += excepted.filter((w) => lacking.some((t) => holding([w], t))).length;
-    else if (lacking.length > 0 && facts.suspendedAt !== null) exceptions++;
-    else if (lacking.length > 0) grounds.add('nothing');
-    // An excepted window needs no proof where something else is missing that is excepted, too.
-    const needsNoProof = (t: number) => lacking.length > 0 && isExcepted && holding(excepted, t);
-    for (const { t, ground } of ofQuarters) if (ground === 'inferred' && !needsNoProof(t)) grounds.add('inferred');
+    const grounds = aliveQuarters.map((t) => ({ t, ground: groundOf(t) }));
+    const uncovered = grounds.filter(({ ground }) => ground === 'nothing').map(({ t }) => t);
+    const isExcepted = uncovered.every((t) => holding(excepted, t));
+    if (uncovered.length > 0 && isExcepted)
+      exceptions += excepted.filter((w) => uncovered.some((t) => holding([w], t))).length;
+    else if (uncovered.length > 0 && facts.suspendedAt !== null) exceptions++;
+    else if (uncovered.length > 0) evidenceByQuarter.add('nothing');
+    // An excepted window needs no proof if another excepted window is missing too.
+    const needsNoProof = (t: number) => uncovered.length > 0 && isExcepted && holding(excepted, t);
+    for (const { t, ground } of grounds)
+      if (ground === 'inferred' && !needsNoProof(t)) evidenceByQuarter.add('inferred');
   }
   const isOver = nowMs >= day + dayMs;
   const state =
     expected.length === 0
       ? 'empty'
-      : !isOver || grounds.has('nothing')
+      : !isOver || evidenceByQuarter.has('nothing')
         ? 'incomplete'
-        : grounds.has('inferred')
+        : evidenceByQuarter.has('inferred')
           ? 'provisional'
           : exceptions > 0
             ? 'complete_with_exceptions'
@@ -136,22 +137,22 @@ function modelDay(question: Question, day: number) {
   return { state, expected: expected.length, covered: covered.length, missing, exceptions };
 }
 
-/** The first quarter from where a symbol's lifetime began that none of the windows holds. */
+/** The first quarter from the start of a symbol's lifetime that no window contains. */
 function modelCursor(facts: SymbolFacts, answers: readonly CoveredWindow[], windows: readonly Window[]): number {
   let t = computeLifetime(facts, inOrder(answers), rules).from;
   while (holding(windows, t)) t += step;
   return t;
 }
 
-function modelReach(question: Question, isCounted: (covered: CoveredWindow) => boolean): number | null {
-  const { symbols, coverage, namedSymbols, nowMs } = question;
+function modelReach(input: Question, isCounted: (covered: CoveredWindow) => boolean): number | null {
+  const { symbols, coverage, namedSymbols, nowMs } = input;
   const cursors = symbols.flatMap((facts) => {
     const answers = coverage.get(facts.symbol)!;
     const live =
       namedSymbols === null
         ? isLive(facts, modelCursor(facts, answers, answers), nowMs, rules)
         : namedSymbols.has(facts.symbol) && facts.suspendedAt === null;
-    const windows = [...answers.filter(isCounted), ...exceptedOf(question, facts.symbol)];
+    const windows = [...answers.filter(isCounted), ...exceptedOf(input, facts.symbol)];
     return live ? [modelCursor(facts, answers, windows)] : [];
   });
   const hasCoverage = [...coverage.values()].some((list) => list.length > 0);
@@ -159,43 +160,43 @@ function modelReach(question: Question, isCounted: (covered: CoveredWindow) => b
 }
 
 describe('completeness', () => {
-  test('says of each day what looking at every symbol and quarter says', () => {
+  test('gives each day the state that a check of every symbol and quarter gives', () => {
     fc.assert(
-      fc.property(anyQuestion, (question) => {
-        const { days: states } = completeness(question);
-        for (const day of days) expect(states.get(day)).toEqual(modelDay(question, day));
+      fc.property(anyQuestion, (input) => {
+        const { days: states } = completeness(input);
+        for (const day of days) expect(states.get(day)).toEqual(modelDay(input, day));
       }),
       { numRuns: 1000 },
     );
   });
 
-  test('says the same whatever the order of the days, and of many days as of few', () => {
+  test('does not depend on the order or number of days', () => {
     const many = Array.from({ length: 12 }, (_, n) => (n - 4) * dayMs);
     fc.assert(
-      fc.property(anyQuestion, (question) => {
-        const ordered = completeness({ ...question, days: many });
-        const turned = completeness({ ...question, days: many.toReversed() });
-        for (const day of many) expect(ordered.days.get(day)).toEqual(turned.days.get(day));
-        const few = completeness(question);
+      fc.property(anyQuestion, (input) => {
+        const ordered = completeness({ ...input, days: many });
+        const reversed = completeness({ ...input, days: many.toReversed() });
+        for (const day of many) expect(ordered.days.get(day)).toEqual(reversed.days.get(day));
+        const few = completeness(input);
         for (const day of days) expect(ordered.days.get(day)).toEqual(few.days.get(day));
       }),
       { numRuns: 500 },
     );
   });
 
-  test('has its watermark where every live symbol is covered without a hole, and reaches as far with inferred windows', () => {
+  test('puts the watermark where every live symbol is covered without a gap, and reaches as far with inferred windows', () => {
     fc.assert(
-      fc.property(anyQuestion, (question) => {
-        const { watermark, reached } = completeness(question);
-        expect(watermark).toBe(modelReach(question, isProven));
-        expect(reached).toBe(modelReach(question, () => true));
+      fc.property(anyQuestion, (input) => {
+        const { watermark, reached } = completeness(input);
+        expect(watermark).toBe(modelReach(input, isProven));
+        expect(reached).toBe(modelReach(input, () => true));
       }),
       { numRuns: 1000 },
     );
   });
 
   const all = { from: 0, to: dayMs, origin: 'poll' as const, evidence: 'confirmed' as const };
-  const ask = (fetchedAt: number, nowMs = 2 * dayMs, evidence: Evidence = 'stated') =>
+  const compute = (fetchedAt: number, nowMs = 2 * dayMs, evidence: Evidence = 'stated') =>
     completeness({
       symbols: [factsOf({ polledFrom: 0 })],
       coverage: new Map([['S', [{ ...all, fetchedAt, evidence }]]]),
@@ -205,29 +206,29 @@ describe('completeness', () => {
       lifetimeRules: rules,
     }).days.get(0)!;
 
-  test('takes a day for complete only by answers that came long enough after it', () => {
-    expect(ask(dayMs + rules.settleMs).state).toBe('complete');
-    expect(ask(dayMs + rules.settleMs, 2 * dayMs, 'inferred').state).toBe('provisional');
-    expect(ask(dayMs + rules.settleMs - 1).state).toBe('incomplete');
-    expect(ask(dayMs + rules.settleMs - 1, 2 * dayMs, 'inferred').state).toBe('incomplete');
+  test('counts a day as complete only with responses fetched long enough after it', () => {
+    expect(compute(dayMs + rules.settleMs).state).toBe('complete');
+    expect(compute(dayMs + rules.settleMs, 2 * dayMs, 'inferred').state).toBe('provisional');
+    expect(compute(dayMs + rules.settleMs - 1).state).toBe('incomplete');
+    expect(compute(dayMs + rules.settleMs - 1, 2 * dayMs, 'inferred').state).toBe('incomplete');
   });
 
-  test('never takes a day for complete that is not over', () => {
-    expect(ask(dayMs + rules.settleMs, dayMs - 1).state).toBe('incomplete');
+  test('never counts an unfinished day as complete', () => {
+    expect(compute(dayMs + rules.settleMs, dayMs - 1).state).toBe('incomplete');
   });
 
-  test('is not held up by a suspended symbol', () => {
-    const well = factsOf({ symbol: 'well', polledFrom: 0 });
+  test('is not held back by a suspended symbol', () => {
+    const healthy = factsOf({ symbol: 'well', polledFrom: 0 });
     const gone = factsOf({ symbol: 'gone', polledFrom: 0, suspendedAt: 5 * dayMs });
-    const answered = (to: number): CoveredWindow[] => [
+    const covered = (to: number): CoveredWindow[] => [
       { from: 0, to, fetchedAt: to + dayMs, origin: 'poll', evidence: 'confirmed' },
     ];
     const coverage = new Map([
-      ['well', answered(3 * dayMs)],
-      ['gone', answered(1.5 * dayMs)],
+      ['well', covered(3 * dayMs)],
+      ['gone', covered(1.5 * dayMs)],
     ]);
-    const asked = { coverage, namedSymbols: null, days, nowMs: 5 * dayMs, lifetimeRules: rules };
-    const states = (facts: SymbolFacts) => [...completeness({ ...asked, symbols: [well, facts] }).days.values()];
+    const base = { coverage, namedSymbols: null, days, nowMs: 5 * dayMs, lifetimeRules: rules };
+    const states = (facts: SymbolFacts) => [...completeness({ ...base, symbols: [healthy, facts] }).days.values()];
     expect(states(gone).map(({ state, expected, exceptions }) => [state, expected, exceptions])).toEqual([
       ['complete', 2, 0],
       ['complete_with_exceptions', 2, 1],
@@ -238,12 +239,12 @@ describe('completeness', () => {
       'incomplete',
       'incomplete',
     ]);
-    expect(completeness({ ...asked, symbols: [well, gone] }).watermark).toBe(3 * dayMs);
+    expect(completeness({ ...base, symbols: [healthy, gone] }).watermark).toBe(3 * dayMs);
   });
 
-  test('what is lost or accepted holds back no watermark and no day, and is counted', () => {
+  test('counts lost and accepted windows, which hold back neither watermark nor day', () => {
     const symbols = [factsOf({ symbol: 'A', polledFrom: 0 }), factsOf({ symbol: 'B', polledFrom: 0 })];
-    const answered = (from: number, to: number): CoveredWindow => ({
+    const covered = (from: number, to: number): CoveredWindow => ({
       from,
       to,
       fetchedAt: 9 * dayMs,
@@ -251,13 +252,13 @@ describe('completeness', () => {
       evidence: 'confirmed',
     });
     const coverage = new Map([
-      ['A', [answered(0, dayMs / 2), answered(0.75 * dayMs, 3 * dayMs)]],
-      ['B', [answered(0, 2.5 * dayMs)]],
+      ['A', [covered(0, dayMs / 2), covered(0.75 * dayMs, 3 * dayMs)]],
+      ['B', [covered(0, 2.5 * dayMs)]],
     ]);
-    const question = { symbols, coverage, namedSymbols: null, days, nowMs: 9 * dayMs, lifetimeRules: rules };
-    const loss = { dataset: 'ticks', symbol: 'A', from: dayMs / 2, to: 0.75 * dayMs, ticks: 1 };
-    expect(completeness(question)).toMatchObject({ watermark: dayMs / 2, reached: dayMs / 2 });
-    const excepted = completeness({ ...question, lost: [loss] });
+    const input = { symbols, coverage, namedSymbols: null, days, nowMs: 9 * dayMs, lifetimeRules: rules };
+    const lostWindow = { dataset: 'ticks', symbol: 'A', from: dayMs / 2, to: 0.75 * dayMs, ticks: 1 };
+    expect(completeness(input)).toMatchObject({ watermark: dayMs / 2, reached: dayMs / 2 });
+    const excepted = completeness({ ...input, lost: [lostWindow] });
     expect(excepted).toMatchObject({ watermark: 2.5 * dayMs, reached: 2.5 * dayMs });
     expect(excepted.days.get(0)).toEqual({
       state: 'complete_with_exceptions',
@@ -266,40 +267,40 @@ describe('completeness', () => {
       missing: ['A'],
       exceptions: 1,
     });
-    const { ticks: _, dataset: __, ...accepted } = loss;
-    expect(completeness({ ...question, excepted: new Map([[accepted.symbol, [accepted]]]) })).toEqual(excepted);
-    // A hole beside it is one that a poll can still fill.
-    const part = { ...loss, to: loss.to - 1 };
-    expect(completeness({ ...question, lost: [part] })).toMatchObject({ watermark: part.to, reached: part.to });
-    expect(completeness({ ...question, lost: [part] }).days.get(0)).toMatchObject({ state: 'incomplete' });
-    const atFirst = { ...loss, from: 0, to: dayMs / 2 };
-    const rest = new Map([...coverage, ['A', [answered(dayMs / 2, 3 * dayMs)]] as const]);
-    expect(completeness({ ...question, coverage: rest, lost: [atFirst], nowMs: 2 * dayMs })).toMatchObject({
+    const { ticks: _, dataset: __, ...accepted } = lostWindow;
+    expect(completeness({ ...input, excepted: new Map([[accepted.symbol, [accepted]]]) })).toEqual(excepted);
+    // A gap beside it can still be filled by a poll.
+    const part = { ...lostWindow, to: lostWindow.to - 1 };
+    expect(completeness({ ...input, lost: [part] })).toMatchObject({ watermark: part.to, reached: part.to });
+    expect(completeness({ ...input, lost: [part] }).days.get(0)).toMatchObject({ state: 'incomplete' });
+    const atFirst = { ...lostWindow, from: 0, to: dayMs / 2 };
+    const rest = new Map([...coverage, ['A', [covered(dayMs / 2, 3 * dayMs)]] as const]);
+    expect(completeness({ ...input, coverage: rest, lost: [atFirst], nowMs: 2 * dayMs })).toMatchObject({
       watermark: 2 * dayMs,
       reached: 2 * dayMs,
     });
   });
 
-  test('takes no day for complete on which there are ticks of rows that nothing is known to cover', () => {
-    const told = { symbol: 'FILE', listed: false, firstTick: 0, lastTick: dayMs / 2, ticks: 2 };
-    const symbols = [factsOf({ polledFrom: 0 }), factsOf(told)];
+  test('does not count a day as complete if it has ticks without coverage', () => {
+    const reported = { symbol: 'FILE', listed: false, firstTick: 0, lastTick: dayMs / 2, ticks: 2 };
+    const symbols = [factsOf({ polledFrom: 0 }), factsOf(reported)];
     const coverage = new Map([['S', [{ ...all, fetchedAt: 9 * dayMs }]]]);
-    const question = { symbols, namedSymbols: null, days: [0, dayMs], nowMs: 9 * dayMs, lifetimeRules: rules };
-    expect(completeness({ ...question, coverage }).days.get(0)).toEqual({
+    const input = { symbols, namedSymbols: null, days: [0, dayMs], nowMs: 9 * dayMs, lifetimeRules: rules };
+    expect(completeness({ ...input, coverage }).days.get(0)).toEqual({
       state: 'incomplete',
       expected: 2,
       covered: 1,
       missing: ['FILE'],
       exceptions: 0,
     });
-    const { days: states, watermark } = completeness({ ...question, symbols: [factsOf(told)], coverage: new Map() });
+    const { days: states, watermark } = completeness({ ...input, symbols: [factsOf(reported)], coverage: new Map() });
     expect(states.get(0)).toEqual({ state: 'incomplete', expected: 1, covered: 0, missing: ['FILE'], exceptions: 0 });
     // It ended with its last tick.
     expect(states.get(dayMs)).toMatchObject({ expected: 0 });
     expect(watermark).toBeNull();
   });
 
-  describe('where ticks of a day were lost before a symbol is known to have lived', () => {
+  describe('a loss before the known start of a symbol', () => {
     const lost = [{ dataset: 'ticks', symbol: 'S', from: 10, to: 20, ticks: 1 }];
     const state = (coverage: CoveredWindow[], windows = lost, day = 0) =>
       completeness({
@@ -311,7 +312,7 @@ describe('completeness', () => {
         nowMs: 9 * dayMs,
         lifetimeRules: rules,
       }).days.get(day)!;
-    const answer = (from: number, to: number): CoveredWindow => ({
+    const response = (from: number, to: number): CoveredWindow => ({
       from,
       to,
       fetchedAt: 9 * dayMs,
@@ -319,12 +320,12 @@ describe('completeness', () => {
       evidence: 'confirmed',
     });
 
-    test('expects it there, and misses it until that window is covered', () => {
-      const lacking = { state: 'complete_with_exceptions', expected: 1, covered: 0, missing: ['S'], exceptions: 1 };
-      expect(state([])).toEqual(lacking);
-      expect(state([answer(0, 5)])).toEqual(lacking);
-      expect(state([answer(0, 15)])).toMatchObject({ covered: 0 });
-      expect(state([answer(10, 20)])).toEqual({
+    test('makes the symbol expected there, and missing until the window is covered', () => {
+      const uncovered = { state: 'complete_with_exceptions', expected: 1, covered: 0, missing: ['S'], exceptions: 1 };
+      expect(state([])).toEqual(uncovered);
+      expect(state([response(0, 5)])).toEqual(uncovered);
+      expect(state([response(0, 15)])).toMatchObject({ covered: 0 });
+      expect(state([response(10, 20)])).toEqual({
         state: 'complete',
         expected: 1,
         covered: 1,
@@ -333,15 +334,19 @@ describe('completeness', () => {
       });
     });
 
-    test('expects nothing on other days, nor of other symbols', () => {
+    test('adds nothing to other days or other symbols', () => {
       expect(state([], [])).toEqual({ state: 'empty', expected: 0, covered: 0, missing: [], exceptions: 0 });
       const elsewhere = lost.map((w) => ({ ...w, from: 2 * dayMs, to: 2 * dayMs + 1 }));
       expect(state([], elsewhere)).toMatchObject({ state: 'empty', expected: 0 });
-      expect(state([answer(dayMs, 2 * dayMs)], lost, dayMs)).toMatchObject({ expected: 2, covered: 1, missing: ['T'] });
+      expect(state([response(dayMs, 2 * dayMs)], lost, dayMs)).toMatchObject({
+        expected: 2,
+        covered: 1,
+        missing: ['T'],
+      });
     });
   });
 
-  test('lists at most twenty of the missing, and counts them all', () => {
+  test('lists at most twenty missing symbols, and counts them all', () => {
     const symbols = Array.from({ length: 30 }, (_, i) => factsOf({ symbol: `S${i}` }));
     const coverage = new Map([['other', [{ ...all, fetchedAt: dayMs }]]]);
     const { days: states } = completeness({
@@ -357,7 +362,7 @@ describe('completeness', () => {
   });
 });
 
-test('a symbol that is live with some coverage may be live, and one that is with none may not', () => {
+test('a symbol that is live with some coverage can be live, and one that is live with none cannot', () => {
   fc.assert(
     fc.property(anySymbol, fc.array(moment, { minLength: 1 }), moment, (known, cursors, nowMs) => {
       const facts = factsOf({ ...known, symbol: 'S' });
@@ -370,40 +375,36 @@ test('a symbol that is live with some coverage may be live, and one that is with
   );
 });
 
-describe('the lists of a day', () => {
+describe('the market lists of a day', () => {
   const facts = factsOf({ symbol: 'A', listed: true, firstSeen: 0, opensAt: 0, polledFrom: 0 });
-  const answered = (to: number): CoveredWindow[] => [
+  const covered = (to: number): CoveredWindow[] => [
     { from: 0, to, fetchedAt: to + step, origin: 'poll', evidence: 'confirmed' },
   ];
-  const question = (rest: Partial<Question> = {}): Question => ({
+  const input = (rest: Partial<Question> = {}): Question => ({
     symbols: [facts],
-    coverage: new Map([['A', answered(3 * dayMs)]]),
+    coverage: new Map([['A', covered(3 * dayMs)]]),
     namedSymbols: null,
     days,
     nowMs: 4 * dayMs,
     lifetimeRules: rules,
     ...rest,
   });
-  const complete = (asked: Question) => [...completeness(asked).days.values()].map((day) => day.state === 'complete');
+  const complete = (input: Question) => [...completeness(input).days.values()].map((day) => day.state === 'complete');
 
-  test('make a day incomplete that they were not had whole within', () => {
+  test('make the day incomplete if they were not fetched completely within it', () => {
     const listedWhole = (day: number): boolean => day !== dayMs;
-    expect(complete(question())).toEqual([true, true, true]);
-    expect(complete(question({ hasWholeLists: listedWhole }))).toEqual([true, false, true]);
+    expect(complete(input())).toEqual([true, true, true]);
+    expect(complete(input({ hasWholeLists: listedWhole }))).toEqual([true, false, true]);
   });
 
-  test('decide nothing where symbols are named by hand', () => {
-    expect(complete(question({ hasWholeLists: () => false, namedSymbols: new Set(['A']) }))).toEqual([
-      true,
-      true,
-      true,
-    ]);
+  test('decide nothing if symbols are named by hand', () => {
+    expect(complete(input({ hasWholeLists: () => false, namedSymbols: new Set(['A']) }))).toEqual([true, true, true]);
   });
 
-  test('make a complete day incomplete again by a symbol that is listed late with an early opening', () => {
+  test('make a complete day incomplete again through a late symbol with an early opening', () => {
     const late = factsOf({ symbol: 'B', listed: true, firstSeen: 2 * dayMs, opensAt: dayMs, polledFrom: 2 * dayMs });
     const coverage = new Map([
-      ['A', answered(3 * dayMs)],
+      ['A', covered(3 * dayMs)],
       [
         'B',
         [
@@ -417,9 +418,9 @@ describe('the lists of a day', () => {
         ],
       ],
     ]);
-    expect(complete(question({ symbols: [facts, late], coverage }))).toEqual([true, false, true]);
-    // Once it is backfilled.
-    const filled = new Map([...coverage, ['B', answered(3 * dayMs)]] as const);
-    expect(complete(question({ symbols: [facts, late], coverage: filled }))).toEqual([true, true, true]);
+    expect(complete(input({ symbols: [facts, late], coverage }))).toEqual([true, false, true]);
+    // After a backfill.
+    const filled = new Map([...coverage, ['B', covered(3 * dayMs)]] as const);
+    expect(complete(input({ symbols: [facts, late], coverage: filled }))).toEqual([true, true, true]);
   });
 });

@@ -12,26 +12,32 @@ describe('gaps of a symbol', () => {
     readonly owed?: readonly Window[];
     readonly damaged?: readonly Window[];
   }
-  const judged = (facts: Parameters<typeof factsOf>[0], covered: readonly Window[], given: Given) => {
-    const { asked = { from: 0, to: 100 }, fromNamed = false, isEndOpen = false, owed = [], damaged = [] } = given;
-    const answers = covered.map((w) => ({ ...w, fetchedAt: w.to, origin: 'poll', evidence: 'confirmed' }) as const);
+  const compute = (facts: Parameters<typeof factsOf>[0], covered: readonly Window[], given: Given) => {
+    const {
+      asked: window = { from: 0, to: 100 },
+      fromNamed = false,
+      isEndOpen = false,
+      owed = [],
+      damaged = [],
+    } = given;
+    const coverage = covered.map((w) => ({ ...w, fetchedAt: w.to, origin: 'poll', evidence: 'confirmed' }) as const);
     const mark = { kind: 'failed', reason: 'answered 500', since: 1 } as const;
-    const known = { coverage: answers, lost: [], accepted: [], owed: owed.map((w) => ({ ...w, ...mark })), damaged };
-    const by = {
+    const known = { coverage, lost: [], accepted: [], owed: owed.map((w) => ({ ...w, ...mark })), damaged };
+    const query = {
       namedSymbols: null,
       nowMs: 100,
       lifetimeRules: rules,
-      window: asked,
+      window: window,
       isStartExplicit: fromNamed,
       isEndOpen,
       isRequestedByName: false,
     };
-    return computeSymbolCompleteness(factsOf(facts), known, by);
+    return computeSymbolCompleteness(factsOf(facts), known, query);
   };
   const gaps = (facts: Parameters<typeof factsOf>[0], covered: readonly Window[], given: Given): Window[] =>
-    union(judged(facts, covered, given)?.gaps ?? []);
+    union(compute(facts, covered, given)?.gaps ?? []);
 
-  test('are windows of the lifetime, inside what was asked, that nothing covers', () => {
+  test('are the uncovered windows of the lifetime inside the query window', () => {
     const facts = { opensAt: 100, resolvedAt: 200, inactiveSince: 200 };
     expect(gaps(facts, [{ from: 120, to: 150 }], { asked: { from: 0, to: 180 }, fromNamed: true })).toEqual([
       { from: 100, to: 120 },
@@ -40,14 +46,14 @@ describe('gaps of a symbol', () => {
     expect(gaps(facts, [{ from: 100, to: 200 }], { asked: { from: 0, to: 999 }, fromNamed: true })).toEqual([]);
   });
 
-  test('begin, where no opening is known, with what was asked by name, unless the service goes back no further', () => {
+  test('start at an explicit query start if the opening is unknown, unless the server keeps less history', () => {
     const facts = { firstTick: 70, firstSeen: 90 };
     expect(gaps(facts, [], { fromNamed: true })).toEqual([{ from: 0, to: 100 }]);
     expect(gaps(facts, [], {})).toEqual([{ from: 70, to: 100 }]);
     expect(gaps({ ...facts, servedFrom: 60 }, [], { fromNamed: true })).toEqual([{ from: 70, to: 100 }]);
   });
 
-  test('hold what is owed before the lifetime as far as it is known, and not before the opening', () => {
+  test('include owed windows before the known lifetime, but not before the opening', () => {
     const owed = [{ from: 10, to: 20 }];
     expect(
       gaps(
@@ -66,13 +72,13 @@ describe('gaps of a symbol', () => {
     expect(gaps({ firstSeen: 93, servedFrom: 90 }, [{ from: 90, to: 100 }], { owed })).toEqual(owed);
   });
 
-  test('are where a damaged file was to have the ticks, and the cursor stands before them', () => {
-    const found = judged({ opensAt: 0 }, [{ from: 0, to: 100 }], { damaged: [{ from: 20, to: 30 }] })!;
+  test('include the days of a damaged file, and the cursor stops before them', () => {
+    const found = compute({ opensAt: 0 }, [{ from: 0, to: 100 }], { damaged: [{ from: 20, to: 30 }] })!;
     expect(found.gaps).toEqual([{ from: 20, to: 30, reason: 'damaged' }]);
     expect(found.reach).toEqual({ cursor: 20, watermark: 20, reached: 20 });
   });
 
-  test('are not the tail that a poll left whose service has a clock that is behind, unless it failed', () => {
+  test('do not include the end of a poll of a server whose clock is behind, unless it failed', () => {
     const covered = [{ from: 0, to: 95 }];
     expect(gaps({ opensAt: 0 }, covered, { isEndOpen: true })).toEqual([]);
     expect(gaps({ opensAt: 0 }, covered, {})).toEqual([{ from: 95, to: 100 }]);

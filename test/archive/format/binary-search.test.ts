@@ -2,18 +2,18 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { findFirstAtOrAfter, seek } from '../../../src/archive/format/tick-columns.ts';
 
-test('the first value that is not before a moment is found where looking at all of them finds it', () => {
+test('finds the same first value at or after a moment as a linear scan', () => {
   fc.assert(
-    fc.property(fc.array(fc.nat(20), { maxLength: 12 }), fc.integer({ min: -1, max: 21 }), (values, moment) => {
+    fc.property(fc.array(fc.nat(20), { maxLength: 12 }), fc.integer({ min: -1, max: 21 }), (values, time) => {
       const sorted = Float64Array.from(values).sort();
-      const found = sorted.findIndex((value) => value >= moment);
-      expect(findFirstAtOrAfter(sorted, moment)).toBe(found < 0 ? sorted.length : found);
+      const index = sorted.findIndex((value) => value >= time);
+      expect(findFirstAtOrAfter(sorted, time)).toBe(index < 0 ? sorted.length : index);
     }),
     { numRuns: 500 },
   );
 });
 
-test('so it is from a place on, up to another one', () => {
+test('does so inside a range too', () => {
   const places = fc.array(fc.nat(200), { minLength: 2, maxLength: 200 }).chain((values) =>
     fc.record({
       sorted: fc.constant(Float64Array.from(values).sort()),
@@ -23,10 +23,10 @@ test('so it is from a place on, up to another one', () => {
     }),
   );
   fc.assert(
-    fc.property(places, ({ sorted, from: a, to: b, moment }) => {
+    fc.property(places, ({ sorted, from: a, to: b, moment: time }) => {
       const [from, to] = [Math.min(a, b), Math.max(a, b)];
-      const found = sorted.findIndex((value, i) => i >= from && i < to && value >= moment);
-      expect(seek(sorted, from, to, moment)).toBe(found < 0 ? to : found);
+      const index = sorted.findIndex((value, i) => i >= from && i < to && value >= time);
+      expect(seek(sorted, from, to, time)).toBe(index < 0 ? to : index);
     }),
     { numRuns: 1000 },
   );

@@ -12,15 +12,15 @@ const row = (from: number, to: number, ticks: number, rest: Partial<BookCoverage
 });
 
 describe('the coverage of order books', () => {
-  test('is a millisecond for each answer, in order of time', () => {
-    const answers = [
+  test('is one millisecond per response, sorted by time', () => {
+    const responses = [
       { at: 9, snapshots: 0 },
       { at: 3, snapshots: 2 },
     ];
-    expect(overlayBookCoverage([row(5, 6, 1)], answers)).toEqual([row(3, 4, 2), row(5, 6, 1), row(9, 10, 0)]);
+    expect(overlayBookCoverage([row(5, 6, 1)], responses)).toEqual([row(3, 4, 2), row(5, 6, 1), row(9, 10, 0)]);
   });
 
-  test('of two answers of one moment counts the one that brought more', () => {
+  test('counts the larger of two responses of one moment', () => {
     const [less, more] = [
       { at: 3, snapshots: 1 },
       { at: 3, snapshots: 4 },
@@ -32,15 +32,15 @@ describe('the coverage of order books', () => {
     expect(overlayBookCoverage([row(3, 4, 2)], [])).toEqual([row(3, 4, 2)]);
   });
 
-  test('of several milliseconds stays as it is, whatever is answered within', () => {
+  test('does not change a covered range of several milliseconds', () => {
     const wide = row(3, 5, 2);
-    const answers = [3, 4].map((at) => ({ at, snapshots: 7 }));
-    expect(overlayBookCoverage([wide], answers)).toEqual([wide]);
+    const responses = [3, 4].map((at) => ({ at, snapshots: 7 }));
+    expect(overlayBookCoverage([wide], responses)).toEqual([wide]);
     expect(overlayBookCoverage([wide], [{ at: 5, snapshots: 7 }])).toEqual([row(3, 6, 9)]);
     expect(overlayBookCoverage([wide], [{ at: 2, snapshots: 7 }])).toEqual([row(2, 5, 9)]);
   });
 
-  test('is one row where milliseconds of one origin and evidence adjoin, under the earliest time', () => {
+  test('joins adjacent milliseconds of one origin and evidence under the earliest time', () => {
     const late = row(3, 4, 1, { fetchedAt: 90 });
     expect(overlayBookCoverage([late], [{ at: 4, snapshots: 2 }])).toEqual([row(3, 5, 3, { fetchedAt: 4 })]);
     const imported = row(3, 4, 1, { origin: 'import' });

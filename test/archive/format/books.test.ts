@@ -41,7 +41,7 @@ const rowsOf = ({ symbols, offsets, t, side, level, price, quantity }: BookColum
   );
 
 describe('a side of an order book', () => {
-  test('has its best price first, and the greater quantity first among those of one price', () => {
+  test('has its best price first, and at one price the greater quantity first', () => {
     const pairs = [
       [0.4, 1],
       [0.5, 2],
@@ -59,7 +59,7 @@ describe('a side of an order book', () => {
     ]);
   });
 
-  test('has 0 where -0 came', () => {
+  test('turns -0 into 0', () => {
     const { prices, quantities } = side([[-0, -0]], 'lowest');
     expect([Object.is(prices[0], 0), Object.is(quantities[0], 0)]).toEqual([true, true]);
   });
@@ -68,25 +68,25 @@ describe('a side of an order book', () => {
 test.each<[string, Pairs, Pairs]>([
   ['a bid is higher', [[0.5, 1]], []],
   [
-    'there is a bid more',
+    'there is one more bid',
     [
       [0.4, 2],
       [0.1, 1],
     ],
     [],
   ],
-  ['as much is bid for, and more of it', [[0.4, 3]], []],
-  ['bids are the same and an ask is higher', [[0.4, 2]], [[0.7, 1]]],
+  ['the bid quantity is larger', [[0.4, 3]], []],
+  ['bids are equal and an ask is higher', [[0.4, 2]], [[0.7, 1]]],
   [
-    'bids are the same and there is an ask more',
+    'bids are equal and there is one more ask',
     [[0.4, 2]],
     [
       [0.6, 2],
       [0.7, 1],
     ],
   ],
-  ['only of what is asked there is more', [[0.4, 2]], [[0.6, 3]]],
-])('of two books the one is greater in which %s', (_, bids, asks) => {
+  ['only an ask quantity is larger', [[0.4, 2]], [[0.6, 3]]],
+])('orders two books by %s', (_, bids, asks) => {
   const base = snapshot(0, [[0.4, 2]], [[0.6, 2]]);
   const greater = snapshot(0, bids, asks);
   expect(compareSnapshots(greater, base)).toBeGreaterThan(0);
@@ -105,7 +105,7 @@ const anySeen = fc
   .map((args) => seen(...args));
 const anyBatches = fc.array(fc.array(anySeen, { maxLength: 6 }), { maxLength: 4 });
 
-/** What is there after a batch: key by key, the latest observation and then the greatest book. */
+/** The model of a batch: for each key the latest observation, then the greatest book. */
 function model(batches: readonly (readonly ObservedSnapshot[])[]): unknown[][] {
   const held = new Map<string, ObservedSnapshot>();
   for (const batch of batches) {
@@ -124,7 +124,7 @@ function model(batches: readonly (readonly ObservedSnapshot[])[]): unknown[][] {
 }
 
 describe('merging order books', () => {
-  test('keeps of each moment the last one published, and of one publish the one seen last, then the greatest', () => {
+  test('keeps for each moment the last published snapshot, and in one publish the last observed, then the greatest', () => {
     fc.assert(
       fc.property(anyBatches, (batches) => {
         let columns = emptyBooks;
@@ -142,7 +142,7 @@ describe('merging order books', () => {
     );
   });
 
-  test('does not mind the order in which the snapshots of one publish came', () => {
+  test('does not depend on the order of snapshots in a publish', () => {
     fc.assert(
       fc.property(fc.array(anySeen, { maxLength: 8 }), (batch) => {
         expect(rowsOf(mergeBooks(emptyBooks, batch.toReversed()).columns)).toEqual(
@@ -158,19 +158,19 @@ describe('merging order books', () => {
     ['price', [[0.5, 2]], [[0.6, 2]]],
     ['quantity', [[0.4, 1]], [[0.6, 2]]],
     ['number of levels', [], [[0.6, 2]]],
-    ['level, being none', [], []],
-  ])('says that a book has changed by another %s', (_, bids, asks) => {
+    ['level to an empty book', [], []],
+  ])('reports a change of %s', (_, bids, asks) => {
     expect(mergeBooks(old(), [seen('A', 1, bids, asks)]).isChanged).toBe(true);
   });
 
-  test('says that a book has changed where what was asked is bid', () => {
-    const asked = mergeBooks(emptyBooks, [seen('A', 1, [], [[0.5, 2]])]).columns;
-    expect(mergeBooks(asked, [seen('A', 1, [[0.5, 2]], [])]).isChanged).toBe(true);
+  test('reports a change if ask levels become bid levels', () => {
+    const asks = mergeBooks(emptyBooks, [seen('A', 1, [], [[0.5, 2]])]).columns;
+    expect(mergeBooks(asks, [seen('A', 1, [[0.5, 2]], [])]).isChanged).toBe(true);
   });
 
-  test('says that nothing has changed where the same came again, an empty book too', () => {
-    const again = [seen('A', 1, [[0.4, 2]], [[0.6, 2]], 999), seen('A', 3, [], [], 999)];
-    const { columns, isChanged } = mergeBooks(old(), again);
+  test('reports no change if the same snapshot comes again, even an empty one', () => {
+    const repeated = [seen('A', 1, [[0.4, 2]], [[0.6, 2]], 999), seen('A', 3, [], [], 999)];
+    const { columns, isChanged } = mergeBooks(old(), repeated);
     expect(isChanged).toBe(false);
     expect(rowsOf(columns)).toEqual(rowsOf(old()));
   });

@@ -18,7 +18,7 @@ const day = Date.UTC(2026, 5, 1);
 
 type Ticks = ReadonlyMap<string, readonly (readonly [t: number, p: number])[]>;
 
-/** Ticks as a part has them: symbols in order, each sorted by time. */
+/** Ticks in the layout of a part: symbols sorted, each with ticks sorted by time. */
 function partOf(ticks: Ticks): PartColumns {
   const rows = [...ticks.values()].flat();
   let offset = 0;
@@ -39,7 +39,7 @@ const rowsOf = (c: CandleColumns) =>
     }),
   );
 
-/** The plain model: every interval of the day, one after the other, and every tick and window looked at for each. */
+/** The plain model: every interval of the day, with every tick and window checked for each. */
 function model(ticks: Ticks, coverage: ReadonlyMap<string, readonly Window[]>, intervalMs: number) {
   const out: object[] = [];
   for (const [symbol, list] of ticks) {
@@ -81,7 +81,7 @@ const anyCoverage = fc
   .map((pairs) => union(pairs.map(([a, b]) => ({ from: day + Math.min(a, b), to: day + Math.max(a, b) }))));
 
 describe('candles', () => {
-  test('are those of a plain loop over intervals, ticks and windows', () => {
+  test('equal those of a plain loop over intervals, ticks and windows', () => {
     fc.assert(
       fc.property(anyTicks, anyCoverage, fc.constantFrom(...Object.values(candleIntervals)), (ticks, windows, ms) => {
         const coverage = new Map([...ticks.keys()].slice(1).map((symbol) => [symbol, windows]));
@@ -91,7 +91,7 @@ describe('candles', () => {
     );
   });
 
-  test('belong to the interval that starts with their tick, and end before the next', () => {
+  test('belong to the interval that starts at or before their tick and ends after it', () => {
     const ticks: Ticks = new Map([
       [
         'AAA',
@@ -109,11 +109,11 @@ describe('candles', () => {
     ]);
   });
 
-  test('of no ticks are none', () => {
+  test('are empty without ticks', () => {
     expect(rowsOf(computeCandles(partOf(new Map()), new Map(), hourMs))).toEqual([]);
   });
 
-  test('of a longer interval are the same from those of a shorter one as from the ticks', () => {
+  test('of a longer interval are the same from shorter candles as from ticks', () => {
     fc.assert(
       fc.property(anyTicks, fc.array(anyCoverage, { maxLength: 4 }), (ticks, windows) => {
         const coverage = new Map([...ticks.keys()].flatMap((symbol, i) => (windows[i] ? [[symbol, windows[i]]] : [])));
@@ -123,11 +123,13 @@ describe('candles', () => {
           [hourMs / 4, hourMs],
           [hourMs, 6 * hourMs],
         ] as const) {
-          const fine = computeCandles(part, coverage, short);
-          expect(aggregateCandles(fine, coverage, long)).toEqual(computeCandles(part, coverage, long));
+          const shorter = computeCandles(part, coverage, short);
+          expect(aggregateCandles(shorter, coverage, long)).toEqual(computeCandles(part, coverage, long));
         }
-        const asked = [24 * hourMs, hourMs, hourMs * 1.5];
-        expect(computeAllCandles(part, coverage, asked)).toEqual(asked.map((ms) => computeCandles(part, coverage, ms)));
+        const intervals = [24 * hourMs, hourMs, hourMs * 1.5];
+        expect(computeAllCandles(part, coverage, intervals)).toEqual(
+          intervals.map((ms) => computeCandles(part, coverage, ms)),
+        );
       }),
       { seed },
     );

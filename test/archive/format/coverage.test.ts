@@ -17,7 +17,7 @@ import { dayMs, floorToDay, isEmpty, splitByDay } from '../../../src/base/window
 import type { Origin } from '../../../src/contract/raw-page.ts';
 
 const size = 20;
-/** Moments are quarters of a day, so that stretches meet at midnight too. */
+/** Times are quarters of a day, so that windows also meet at midnight. */
 const step = dayMs / 4;
 const anyAnswer: fc.Arbitrary<CoveredWindow> = fc.record({
   from: fc.integer({ min: 0, max: size }).map((n) => n * step),
@@ -34,39 +34,39 @@ interface Voice {
   readonly evidence: Evidence;
 }
 
-/** Moment by moment, the windows that hold it. */
+/** The windows that contain each moment. */
 const moments = <T>(
-  answers: readonly CoveredWindow[],
-  pick: (holding: readonly CoveredWindow[], t: number) => T,
+  responses: readonly CoveredWindow[],
+  pick: (containing: readonly CoveredWindow[], t: number) => T,
 ): T[] =>
   Array.from({ length: size }, (_, i) =>
     pick(
-      answers.filter((a) => a.from <= i * step && i * step < a.to),
+      responses.filter((a) => a.from <= i * step && i * step < a.to),
       i * step,
     ),
   );
 
-/** The model: for each moment, who speaks for it. Proven before inferred, then the later, then the greater names. */
-function voices(answers: readonly CoveredWindow[]): (Voice | null)[] {
+/** The model: the window that wins each moment. Proven before inferred, then the later, then the greater names. */
+function voices(responses: readonly CoveredWindow[]): (Voice | null)[] {
   const rank = (a: CoveredWindow): unknown[] => [isProven(a), a.fetchedAt, a.origin, a.evidence];
   const isGreater = (a: unknown[], b: unknown[]): boolean => {
     const i = a.findIndex((value, at) => value !== b[at]);
     return i >= 0 && (a[i] as number) > (b[i] as number);
   };
-  return moments(answers, (holding) => {
-    const voice = holding.reduce<CoveredWindow | null>(
+  return moments(responses, (containing) => {
+    const winner = containing.reduce<CoveredWindow | null>(
       (best, a) => (best === null || isGreater(rank(a), rank(best)) ? a : best),
       null,
     );
-    return voice && { fetchedAt: voice.fetchedAt, origin: voice.origin, evidence: voice.evidence };
+    return winner && { fetchedAt: winner.fetchedAt, origin: winner.origin, evidence: winner.evidence };
   });
 }
 
 const proven = (list: readonly CoveredWindow[]) => list.filter(isProven);
 const inferred = (list: readonly CoveredWindow[]) => list.filter((w) => !isProven(w));
 
-const isDisjoint = (answers: readonly CoveredWindow[]): boolean =>
-  answers.every((a, i) => !isEmpty(a) && (i === 0 || answers[i - 1]!.to <= a.from));
+const isDisjoint = (responses: readonly CoveredWindow[]): boolean =>
+  responses.every((a, i) => !isEmpty(a) && (i === 0 || responses[i - 1]!.to <= a.from));
 
 const at = (from: number, to: number, rest: Partial<CoveredWindow> = {}): CoveredWindow => ({
   from,
@@ -78,42 +78,44 @@ const at = (from: number, to: number, rest: Partial<CoveredWindow> = {}): Covere
 });
 
 describe('coverage', () => {
-  test('is, at each moment, of the latest proven response, else of the latest inferred one', () => {
+  test('uses, at each moment, the latest proven response, else the latest inferred one', () => {
     fc.assert(
-      fc.property(anyAnswers, (answers) => {
-        const laid = overlayCoverage(answers);
-        expect(isDisjoint(laid)).toBe(true);
-        expect(voices(laid)).toEqual(voices(answers));
+      fc.property(anyAnswers, (responses) => {
+        const overlaid = overlayCoverage(responses);
+        expect(isDisjoint(overlaid)).toBe(true);
+        expect(voices(overlaid)).toEqual(voices(responses));
       }),
       { numRuns: 300 },
     );
   });
 
-  test('is the same however the answers were ordered and grouped', () => {
+  test('does not depend on the order and grouping of responses', () => {
     fc.assert(
-      fc.property(anyAnswers, fc.infiniteStream(fc.nat()), fc.nat(9), (answers, order, cut) => {
-        const shuffled = answers
-          .map((answer) => ({ answer, key: order.next().value as number }))
+      fc.property(anyAnswers, fc.infiniteStream(fc.nat()), fc.nat(9), (responses, order, split) => {
+        const shuffled = responses
+          .map((response) => ({ answer: response, key: order.next().value as number }))
           .sort((a, b) => a.key - b.key)
-          .map(({ answer }) => answer);
-        const inTwo = overlayCoverage([...overlayCoverage(shuffled.slice(0, cut)), ...shuffled.slice(cut)]);
-        expect(inTwo).toEqual(overlayCoverage(answers));
+          .map(({ answer: response }) => response);
+        const inTwoSteps = overlayCoverage([...overlayCoverage(shuffled.slice(0, split)), ...shuffled.slice(split)]);
+        expect(inTwoSteps).toEqual(overlayCoverage(responses));
       }),
     );
   });
 
-  test('is published with neighbours of one origin and evidence as one, never over midnight, under the earliest time', () => {
+  test('is published with adjacent windows of one origin and evidence joined under the earliest time, but not across midnight', () => {
     fc.assert(
-      fc.property(anyAnswers, (answers) => {
-        const cut = overlayCoverage(answers).flatMap((a) => splitByDay(a).map((w): CoveredWindow => ({ ...a, ...w })));
-        const published = joinForPublishing(cut);
+      fc.property(anyAnswers, (responses) => {
+        const split = overlayCoverage(responses).flatMap((a) =>
+          splitByDay(a).map((w): CoveredWindow => ({ ...a, ...w })),
+        );
+        const published = joinForPublishing(split);
         const kinds = (list: readonly CoveredWindow[]) => voices(list).map((v) => v && [v.origin, v.evidence]);
         expect(isDisjoint(published)).toBe(true);
-        expect(kinds(published)).toEqual(kinds(cut));
+        expect(kinds(published)).toEqual(kinds(split));
         published.forEach((w, i) => {
           expect(floorToDay(w.to - 1)).toBe(floorToDay(w.from));
-          const inside = cut.filter((piece) => w.from <= piece.from && piece.to <= w.to);
-          expect(w.fetchedAt).toBe(Math.min(...inside.map((piece) => piece.fetchedAt)));
+          const inside = split.filter((window) => w.from <= window.from && window.to <= w.to);
+          expect(w.fetchedAt).toBe(Math.min(...inside.map((window) => window.fetchedAt)));
           const next = published[i + 1];
           const joinable =
             next !== undefined && next.from === w.to && next.origin === w.origin && next.evidence === w.evidence;
@@ -125,107 +127,107 @@ describe('coverage', () => {
 
   test('is kept in two layers, each with the latest response of its kind', () => {
     fc.assert(
-      fc.property(anyAnswers, (answers) => {
-        const laid = overlayLayers(answers);
-        expect(isDisjoint(proven(laid))).toBe(true);
-        expect(isDisjoint(inferred(laid))).toBe(true);
-        expect(voices(proven(laid))).toEqual(voices(proven(answers)));
-        const latestProven = voices(proven(answers)).map((v) => v?.fetchedAt ?? Number.NEGATIVE_INFINITY);
-        const needed = voices(inferred(answers)).map((v, i) => (v && v.fetchedAt > latestProven[i]! ? v : null));
-        expect(voices(inferred(laid))).toEqual(needed);
+      fc.property(anyAnswers, (responses) => {
+        const overlaid = overlayLayers(responses);
+        expect(isDisjoint(proven(overlaid))).toBe(true);
+        expect(isDisjoint(inferred(overlaid))).toBe(true);
+        expect(voices(proven(overlaid))).toEqual(voices(proven(responses)));
+        const latestProven = voices(proven(responses)).map((v) => v?.fetchedAt ?? Number.NEGATIVE_INFINITY);
+        const needed = voices(inferred(responses)).map((v, i) => (v && v.fetchedAt > latestProven[i]! ? v : null));
+        expect(voices(inferred(overlaid))).toEqual(needed);
       }),
       { numRuns: 300 },
     );
   });
 
-  test('is final where some response came long enough afterwards, by proven responses alone and by all', () => {
-    const settle = (answers: readonly CoveredWindow[], steps: number) => {
-      const final = computeSettledWindows(answers, steps * step);
-      return moments(answers, (_, t) => final.some((w) => w.from <= t && t < w.to));
+  test('is final where a response was fetched long enough afterwards, for proven responses alone and for all', () => {
+    const settle = (responses: readonly CoveredWindow[], steps: number) => {
+      const final = computeSettledWindows(responses, steps * step);
+      return moments(responses, (_, t) => final.some((w) => w.from <= t && t < w.to));
     };
     fc.assert(
       fc.property(anyAnswers, anyAnswers, fc.nat(6), (before, added, steps) => {
-        const answers = [...before, ...added];
-        const laid = overlayLayersOnto(overlayLayers(before), added);
+        const responses = [...before, ...added];
+        const overlaid = overlayLayersOnto(overlayLayers(before), added);
         const isFinal = (list: readonly CoveredWindow[]) =>
-          moments(list, (holding, t) => holding.some((a) => t < a.fetchedAt - steps * step));
-        expect(settle(laid, steps)).toEqual(isFinal(answers));
-        expect(settle(proven(laid), steps)).toEqual(isFinal(proven(answers)));
-        // Old windows that are joined settle the same.
-        const joined = joinFinalWindows(laid, steps * step, size * step);
-        expect(settle(joined, steps)).toEqual(isFinal(answers));
-        expect(settle(proven(joined), steps)).toEqual(isFinal(proven(answers)));
+          moments(list, (containing, t) => containing.some((a) => t < a.fetchedAt - steps * step));
+        expect(settle(overlaid, steps)).toEqual(isFinal(responses));
+        expect(settle(proven(overlaid), steps)).toEqual(isFinal(proven(responses)));
+        // Joined old windows settle the same.
+        const joined = joinFinalWindows(overlaid, steps * step, size * step);
+        expect(settle(joined, steps)).toEqual(isFinal(responses));
+        expect(settle(proven(joined), steps)).toEqual(isFinal(proven(responses)));
         expect(isDisjoint(proven(joined)) && isDisjoint(inferred(joined))).toBe(true);
       }),
       { numRuns: 300 },
     );
   });
 
-  test('of a service that names many holes is told hole by hole, under an older answer without any', () => {
-    const pieces = Array.from({ length: 20_000 }, (_, i) => at(2 * i, 2 * i + 1, { fetchedAt: 2 }));
-    const laid = overlayCoverage([...pieces, at(0, 40_000, { fetchedAt: 1 })]);
-    expect(laid.length).toBe(40_000);
-    expect(laid.every((w, i) => w.fetchedAt === 2 - (i % 2) && w.to - w.from === pieces[0]!.to)).toBe(true);
-    expect(overlayLayersOnto(laid, [])).toEqual(laid);
+  test('keeps every gap of a server that states many, over an older response without gaps', () => {
+    const windows = Array.from({ length: 20_000 }, (_, i) => at(2 * i, 2 * i + 1, { fetchedAt: 2 }));
+    const overlaid = overlayCoverage([...windows, at(0, 40_000, { fetchedAt: 1 })]);
+    expect(overlaid.length).toBe(40_000);
+    expect(overlaid.every((w, i) => w.fetchedAt === 2 - (i % 2) && w.to - w.from === windows[0]!.to)).toBe(true);
+    expect(overlayLayersOnto(overlaid, [])).toEqual(overlaid);
   });
 
-  test('laid onto what is laid already is as if all had been laid together', () => {
+  test('is the same whether windows are added in steps or together', () => {
     fc.assert(
       fc.property(anyAnswers, anyAnswers, (before, added) => {
-        const laid = overlayLayers(before);
-        const onto = overlayLayersOnto(laid, added);
-        expect(onto).toEqual(overlayLayers([...before, ...added]));
-        expect(laid).toEqual(overlayLayers(before));
+        const overlaid = overlayLayers(before);
+        const existing = overlayLayersOnto(overlaid, added);
+        expect(existing).toEqual(overlayLayers([...before, ...added]));
+        expect(overlaid).toEqual(overlayLayers(before));
       }),
       { numRuns: 500 },
     );
   });
 
-  test('stays as it is, to the object, where nothing that is laid onto it touches it', () => {
+  test('keeps windows that new ones do not touch, as the same objects', () => {
     const [early, late] = [at(0, 2), at(9, 10)];
-    const laid = overlayLayersOnto([early, at(4, 5), late], [at(3, 6, { fetchedAt: 99 })]);
-    expect(laid).toEqual([early, at(3, 6, { fetchedAt: 99 }), late]);
-    expect([laid[0], laid[2]].every((w, i) => w === [early, late][i])).toBe(true);
-    // What adjoins is looked at, since it may be of the same answer.
+    const overlaid = overlayLayersOnto([early, at(4, 5), late], [at(3, 6, { fetchedAt: 99 })]);
+    expect(overlaid).toEqual([early, at(3, 6, { fetchedAt: 99 }), late]);
+    expect([overlaid[0], overlaid[2]].every((w, i) => w === [early, late][i])).toBe(true);
+    // Adjacent windows are read too, since they may be of the same response.
     expect(overlayLayersOnto([at(0, 2), at(4, 6)], [at(2, 4)])).toEqual([at(0, 6)]);
     expect(overlayLayersOnto([early, late], [])).toEqual([early, late]);
   });
 
-  test('is final nowhere where it was answered before its start had settled', () => {
+  test('has no final part if it was fetched before its start had settled', () => {
     expect(computeSettledWindows([at(10, 20, { fetchedAt: 15 }), at(20, 30, { fetchedAt: 26 })], 5)).toEqual([
       { from: 20, to: 21 },
     ]);
   });
 
-  test('without a window is what lies before and after it', () => {
+  test('less a window is the parts before and after it', () => {
     expect(subtractWindow(at(2, 8), { from: 4, to: 6 })).toEqual([at(2, 4), at(6, 8)]);
     expect(subtractWindow(at(2, 8), { from: 0, to: 6 })).toEqual([at(6, 8)]);
     expect(subtractWindow(at(2, 8), { from: 2, to: 9 })).toEqual([]);
     expect(subtractWindow(at(2, 8), { from: 8, to: 9 })).toEqual([at(2, 8)]);
-    // A window without a moment takes nothing away.
+    // An empty window removes nothing.
     expect(subtractWindow(at(2, 8), { from: 5, to: 5 })).toEqual([at(2, 8)]);
   });
 });
 
-describe('what a symbol keeps of its coverage', () => {
-  const pieces = [at(0, 10, { fetchedAt: 20 }), at(10, 20, { fetchedAt: 30 })];
+describe('the stored coverage of a symbol', () => {
+  const windows = [at(0, 10, { fetchedAt: 20 }), at(10, 20, { fetchedAt: 30 })];
 
-  test('is one row where neighbours of one origin and evidence are final, under the latest time', () => {
-    expect(joinFinalWindows(pieces, 10, 20)).toEqual([at(0, 20, { fetchedAt: 30 })]);
-    const late = [at(0, 10, { fetchedAt: 90 }), pieces[1]!];
+  test('joins adjacent final windows of one origin and evidence under the latest time', () => {
+    expect(joinFinalWindows(windows, 10, 20)).toEqual([at(0, 20, { fetchedAt: 30 })]);
+    const late = [at(0, 10, { fetchedAt: 90 }), windows[1]!];
     expect(joinFinalWindows(late, 10, 20)).toEqual([at(0, 20, { fetchedAt: 90 })]);
   });
 
-  test('stays apart where one of them was answered too early, ends too late, is of another origin or apart', () => {
-    expect(joinFinalWindows(pieces, 11, 20)).toEqual(pieces);
-    expect(joinFinalWindows(pieces, 10, 19)).toEqual(pieces);
-    const unlike = [
-      [at(0, 10, { fetchedAt: 19 }), pieces[1]!],
-      [pieces[0]!, at(10, 20, { fetchedAt: 29 })],
-      [pieces[0]!, at(10, 20, { origin: 'backfill' })],
-      [pieces[0]!, { ...pieces[1]!, evidence: 'stated' as const }],
-      [pieces[0]!, at(11, 20)],
+  test('does not join windows that were fetched too early, end too late, are of another origin or not adjacent', () => {
+    expect(joinFinalWindows(windows, 11, 20)).toEqual(windows);
+    expect(joinFinalWindows(windows, 10, 19)).toEqual(windows);
+    const different = [
+      [at(0, 10, { fetchedAt: 19 }), windows[1]!],
+      [windows[0]!, at(10, 20, { fetchedAt: 29 })],
+      [windows[0]!, at(10, 20, { origin: 'backfill' })],
+      [windows[0]!, { ...windows[1]!, evidence: 'stated' as const }],
+      [windows[0]!, at(11, 20)],
     ];
-    for (const two of unlike) expect(joinFinalWindows(two, 10, 20)).toEqual(two);
+    for (const two of different) expect(joinFinalWindows(two, 10, 20)).toEqual(two);
   });
 });

@@ -24,46 +24,46 @@ const answer = (from: number, to: number, fetchedAt = 1000): CoveredWindow => ({
   evidence: 'confirmed',
 });
 
-/** Counts as if a tick stood at each of these moments. */
+/** Counts as if there were a tick at each of these moments. */
 const among =
   (times: readonly number[]) =>
   ({ from, to }: Window): number =>
     times.filter((t) => from <= t && t < to).length;
 
-test('a lost window is had again by an answer that covers it and as many ticks', () => {
-  const judged = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3, 5]));
-  expect(judged).toEqual({ covered: [answer(0, 10)], restored: [lostAt(2, 6, 3)], stillLost: [] });
+test('restores a lost window if a response covers it with as many ticks', () => {
+  const assessment = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3, 5]));
+  expect(assessment).toEqual({ covered: [answer(0, 10)], restored: [lostAt(2, 6, 3)], stillLost: [] });
 });
 
-test('fewer ticks claim nothing of the window, and all of what is around it', () => {
-  const judged = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3]));
-  expect(judged).toEqual({ covered: [answer(0, 2), answer(6, 10)], restored: [], stillLost: [lostAt(2, 6, 3)] });
+test('covers only the surroundings of a window with fewer ticks', () => {
+  const assessment = assessLostWindows([answer(0, 10)], [lostAt(2, 6, 3)], among([2, 3]));
+  expect(assessment).toEqual({ covered: [answer(0, 2), answer(6, 10)], restored: [], stillLost: [lostAt(2, 6, 3)] });
 });
 
-test('no ticks at all are no quiet window, and a window that was quiet is had again by an answer without ticks', () => {
+test('does not take a window without ticks for a quiet one, unless it was quiet before', () => {
   expect(assessLostWindows([answer(2, 6)], [lostAt(2, 6, 1)], among([])).covered).toEqual([]);
   expect(assessLostWindows([answer(2, 6)], [lostAt(2, 6, 0)], among([])).restored).toEqual([lostAt(2, 6, 0)]);
 });
 
-test('an answer for a part of it brings a window back by no number of ticks, nor is it called lacking', () => {
-  const judged = assessLostWindows([answer(0, 5)], [lostAt(2, 6, 1)], among([2, 3, 4, 5]));
-  expect(judged).toEqual({ covered: [answer(0, 2)], restored: [], stillLost: [] });
+test('neither restores a partly covered window nor reports it as still lost', () => {
+  const assessment = assessLostWindows([answer(0, 5)], [lostAt(2, 6, 1)], among([2, 3, 4, 5]));
+  expect(assessment).toEqual({ covered: [answer(0, 2)], restored: [], stillLost: [] });
 });
 
-test('of windows that adjoin each is judged by itself', () => {
+test('decides adjacent windows separately', () => {
   const lost = [lostAt(2, 4, 2), lostAt(4, 6, 2), lostAt(6, 8, 1)];
-  const judged = assessLostWindows([answer(0, 10)], lost, among([2, 3, 4, 6]));
-  expect(judged.restored).toEqual([lost[0], lost[2]]);
-  expect(judged.stillLost).toEqual([lost[1]]);
-  expect(judged.covered).toEqual([answer(0, 4), answer(6, 10)]);
+  const assessment = assessLostWindows([answer(0, 10)], lost, among([2, 3, 4, 6]));
+  expect(assessment.restored).toEqual([lost[0], lost[2]]);
+  expect(assessment.stillLost).toEqual([lost[1]]);
+  expect(assessment.covered).toEqual([answer(0, 4), answer(6, 10)]);
 });
 
-test('a lost window that no answer touches is nobody’s concern', () => {
-  const judged = assessLostWindows([answer(6, 9)], [lostAt(2, 6, 3)], among([]));
-  expect(judged).toEqual({ covered: [answer(6, 9)], restored: [], stillLost: [] });
+test('ignores a lost window that no response touches', () => {
+  const assessment = assessLostWindows([answer(6, 9)], [lostAt(2, 6, 3)], among([]));
+  expect(assessment).toEqual({ covered: [answer(6, 9)], restored: [], stillLost: [] });
 });
 
-test('lost windows are listed by dataset, then symbol, then time', () => {
+test('sorts lost windows by dataset, then symbol, then time', () => {
   const window = (dataset: string, symbol: string, from: number) => ({ ...lostAt(from, from + 1, 1), dataset, symbol });
   const inOrder = [
     window('markets', 'Z', 9),
@@ -77,7 +77,7 @@ test('lost windows are listed by dataset, then symbol, then time', () => {
   expect(inOrder.toSorted(compareLostWindows)).toEqual(inOrder);
 });
 
-test('gaps are cut where lost windows begin and end', () => {
+test('splits gaps where lost windows begin and end', () => {
   const [a, b] = [lostAt(2, 4, 1), lostAt(4, 7, 9)];
   const windows = [
     { from: 0, to: 5 },
@@ -94,7 +94,7 @@ test('gaps are cut where lost windows begin and end', () => {
 const edges = fc.uniqueArray(fc.integer({ min: 0, max: 60 }), { minLength: 2, maxLength: 10 }).map((list) => {
   return list.sort((a, b) => a - b);
 });
-/** Windows of one symbol, side by side or apart, and the ticks that each held. */
+/** Windows of one symbol, adjacent or apart, and the number of ticks that each had. */
 const losses = fc
   .tuple(edges, fc.infiniteStream(fc.boolean()), fc.infiniteStream(fc.integer({ min: 0, max: 6 })))
   .map(([list, isLost, ticks]) =>
@@ -108,37 +108,38 @@ const answers = fc.array(
 );
 const times = fc.uniqueArray(fc.integer({ min: 0, max: 90 }), { maxLength: 60 });
 
-test('whatever the answers: no lost window is claimed but wholly, and with as many ticks; nothing else is held back', () => {
+test('covers a lost window only completely and with as many ticks, and withholds nothing else', () => {
   fc.assert(
     fc.property(answers, losses, times, (given, lost, held) => {
       const { covered, restored, stillLost } = assessLostWindows(given, lost, among(held));
-      const staying = lost.filter((window) => !restored.includes(window));
-      expect(intersect(covered, staying)).toEqual([]);
-      expect(union([...covered])).toEqual(subtract(given, staying));
+      const expectedLost = lost.filter((window) => !restored.includes(window));
+      expect(intersect(covered, expectedLost)).toEqual([]);
+      expect(union([...covered])).toEqual(subtract(given, expectedLost));
       for (const window of restored) {
         expect(covers(given, window)).toBe(true);
         expect(among(held)(window)).toBeGreaterThanOrEqual(window.ticks);
       }
-      for (const window of staying) expect(stillLost.includes(window)).toBe(covers(given, window) && !isEmpty(window));
+      for (const window of expectedLost)
+        expect(stillLost.includes(window)).toBe(covers(given, window) && !isEmpty(window));
     }),
     { numRuns: 500 },
   );
 });
 
-test('order and cutting of the answers change nothing', () => {
+test('does not depend on the order and splitting of responses', () => {
   const cuts = fc.array(fc.integer({ min: 0, max: 90 }), { maxLength: 8 });
   fc.assert(
     fc.property(answers, losses, times, cuts, fc.infiniteStream(fc.nat()), (given, lost, held, at, order) => {
-      const pieces = given
+      const parts = given
         .flatMap((one) => {
           const ends = [one.from, ...at.filter((t) => one.from < t && t < one.to).sort((a, b) => a - b), one.to];
           return ends.slice(1).map((to, i) => ({ ...one, from: ends[i]!, to }));
         })
-        .map((piece) => ({ piece, key: order.next().value }))
+        .map((part) => ({ piece: part, key: order.next().value }))
         .sort((a, b) => a.key - b.key)
-        .map(({ piece }) => piece);
+        .map(({ piece: part }) => part);
       const whole = assessLostWindows(given, lost, among(held));
-      const cut = assessLostWindows(pieces, lost, among(held));
+      const cut = assessLostWindows(parts, lost, among(held));
       expect(cut.restored).toEqual(whole.restored);
       expect(cut.stillLost).toEqual(whole.stillLost);
       expect(union([...cut.covered])).toEqual(union([...whole.covered]));

@@ -1,6 +1,6 @@
 import type { SymbolFacts } from '../../../src/archive/format/market.ts';
 
-/** A symbol of which nothing is known but that it was seen at moment 0, or when it was resolved; tests say what else. */
+/** A symbol that was seen at time 0, or resolved, and is otherwise unknown. Tests override the rest. */
 export const factsOf = (known: Partial<SymbolFacts> = {}): SymbolFacts => ({
   symbol: 'S',
   canonicalId: null,

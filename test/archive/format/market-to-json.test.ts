@@ -41,7 +41,7 @@ function read(record: object, views: readonly string[] = ['matched']): MarketFac
 
 const given = (rows: readonly MarketFacts[]) => rebuildMarketRecords(rows, paths).map(({ record }) => record);
 
-test('a record comes back as it came, its symbols together', () => {
+test('rebuilds a record as received, with its symbols together', () => {
   const received = {
     canonical_id: 'M',
     confidence: 0.9,
@@ -65,7 +65,7 @@ test('a record comes back as it came, its symbols together', () => {
   expect([...only!.views]).toEqual(['matched']);
 });
 
-test('a record of one symbol has it back under a name that is free', () => {
+test('restores the symbol of a single-symbol record under a free name', () => {
   expect(given(read({ canonical_id: 'M', ticker: 'A', source: 'kalshi' }))).toEqual([
     { canonical_id: 'M', symbol: 'A', source: 'kalshi' },
   ]);
@@ -76,7 +76,7 @@ test('a record of one symbol has it back under a name that is free', () => {
   expect([...rebuildMarketRecords(read({ canonical_id: 'M' }), paths)[0]!.sources]).toEqual([]);
 });
 
-test('records of two venues that share a canonical_id stay two', () => {
+test('keeps records of two venues with one canonical_id separate', () => {
   const [a, b] = [
     { canonical_id: 'M', symbol: 'A', source: 'kalshi' },
     { canonical_id: 'M', symbol: 'B', source: 'poly' },
@@ -84,15 +84,15 @@ test('records of two venues that share a canonical_id stay two', () => {
   expect(given([...read(a), ...read(b)])).toEqual([a, b]);
 });
 
-test('a symbol that a longer record names too counts from its own, which comes later', () => {
-  const whole = { canonical_id: 'M', venues: [{ ticker: 'A' }, { ticker: 'B' }] };
+test("puts a symbol's own record after a longer record that names it too", () => {
+  const full = { canonical_id: 'M', venues: [{ ticker: 'A' }, { ticker: 'B' }] };
   const own = { canonical_id: 'M', venues: [{ ticker: 'A' }] };
   const [rowA] = read(own);
-  const [, rowB] = read(whole);
-  expect(given([rowA!, rowB!])).toEqual([whole, own]);
+  const [, rowB] = read(full);
+  expect(given([rowA!, rowB!])).toEqual([full, own]);
 });
 
-test('a symbol that was found by other paths comes as a record of its own', () => {
+test('rebuilds a separate record for a symbol found by other paths', () => {
   const legs = JSON.stringify({ legs: [{ code: 'A' }, { code: 'B' }] });
   const rows = ['A', 'B'].map((symbol) => market(symbol, { canonicalId: 'M', source: null, extra: legs }));
   const records = given(rows);
@@ -100,26 +100,25 @@ test('a symbol that was found by other paths comes as a record of its own', () =
   expect(records.flatMap((record) => read(record)).map(({ extra }) => extra)).toEqual([legs, legs]);
 });
 
-test('its fields are in the order that the row with the most of them knows, whichever row comes first', () => {
+test('keeps the field order of the row with the most fields, whichever row comes first', () => {
   const received = { canonical_id: 'M', ticker: 'B', volume: 1, symbol: 'a longer name' };
   const rows = read(received);
-  for (const either of [rows, rows.toReversed()])
-    expect(JSON.stringify(given(either))).toBe(JSON.stringify([received]));
+  for (const order of [rows, rows.toReversed()]) expect(JSON.stringify(given(order))).toBe(JSON.stringify([received]));
 });
 
-test('a fact of another member comes back where no plain name is left for it, though one row alone is there', () => {
+test("restores another member's fact if no plain name is left, even with one row", () => {
   const venues = [{ symbol: 'A' }, { symbol: 'B', source: 'kalshi' }];
   const [row] = read({ canonical_id: 'M', ticker: 'A', source: 5, venue: 7, venues });
   expect(row).toMatchObject({ symbol: 'A', source: 'kalshi' });
   expect(given([row!]).flatMap((record) => read(record))[0]).toEqual(row);
 });
 
-test('extra fields that are no object, as files may bring them, do no harm', () => {
+test('accepts extra fields that are not an object, as files may have', () => {
   for (const extra of ['[1]', '"a"', 'null', '{broken'])
     expect(given([market('A', { canonicalId: 'M', extra })])).toEqual(given([market('A', { canonicalId: 'M' })]));
 });
 
-test('whatever records came, those given back are read as the same rows', () => {
+test('rebuilds records that parse to the same rows', () => {
   const name = constantFrom('A', 'B', 'M', '', 'É😀');
   const value = oneof(
     name,
@@ -155,7 +154,7 @@ test('whatever records came, those given back are read as the same rows', () => 
     { requiredKeys: ['canonical_id', 'plain'] },
   ).map(({ plain: { source, venue, ...fields }, ...rest }) => ({
     ...fields,
-    // A source told twice, around the venues and in one of them, is given back where it suffices.
+    // A source given twice, around the venues and in one of them, is restored only where needed.
     ...(source === undefined ? {} : { source: typeof source === 'string' ? `${source}!` : source }),
     ...(venue === undefined ? {} : { venue: typeof venue === 'string' ? `${venue}?` : venue }),
     ...rest,

@@ -25,7 +25,7 @@ type Poll = ReturnType<typeof poll>;
 
 const spans = (rows: readonly MarketRow[]) => rows.map((row) => [row.firstSeen, row.lastSeen]);
 
-/** Polls at moments that are all different; what they show varies in fields that begin a new row and in one that does not. */
+/** Polls at distinct times. They vary in fields that start a new row and in one that does not. */
 const anyPolls = fc
   .uniqueArray(
     fc.record({
@@ -41,7 +41,7 @@ const anyPolls = fc
 const stateAt = (rows: readonly MarketRow[], symbol: string, at: number) =>
   rows.filter((row) => row.symbol === symbol && row.firstSeen <= at).toSorted((a, b) => b.firstSeen - a.firstSeen)[0];
 
-describe('the rows of a day of markets', () => {
+describe('the market rows of a day', () => {
   test.each<[string, Partial<MarketFacts>]>([
     ['views', { views: ['matched', 'resolving'] }],
     ['category', { category: 'politics' }],
@@ -51,7 +51,7 @@ describe('the rows of a day of markets', () => {
     ['closes_at', { closesAt: 5 }],
     ['resolved_at', { resolvedAt: 5 }],
     ['outcome', { outcome: 0 }],
-  ])('begin anew when %s changes', (_, changed) => {
+  ])('start a new row when %s changes', (_, changed) => {
     expect(spans(mergeMarkets([], [poll(1, facts), poll(2, facts), poll(3, changed)]))).toEqual([
       [1, 2],
       [3, 3],
@@ -63,12 +63,12 @@ describe('the rows of a day of markets', () => {
     ['question', { question: 'Did it?' }],
     ['opens_at', { opensAt: 7 }],
     ['extra', { extra: '{}' }],
-  ])('go on when only %s changes, and hold its last value', (_, changed) => {
+  ])('continue when only %s changes, with its last value', (_, changed) => {
     const rows = mergeMarkets([], [poll(1, facts), poll(2, facts), poll(3, changed)]);
     expect(rows).toEqual([{ ...facts, ...changed, firstSeen: 1, lastSeen: 3 }]);
   });
 
-  test('come back to an earlier state as a third row', () => {
+  test('return to an earlier state in a third row', () => {
     const rows = mergeMarkets([], [poll(1, facts), poll(2, { isActive: false }), poll(3, facts), poll(4, facts)]);
     expect(spans(rows)).toEqual([
       [1, 1],
@@ -77,7 +77,7 @@ describe('the rows of a day of markets', () => {
     ]);
   });
 
-  test('take what a poll names twice under one key once, the later record winning', () => {
+  test('count a market that a poll lists twice once, with the later record', () => {
     const rows = mergeMarkets([], [poll(1, { confidence: 0.1 }, { confidence: 0.2 }, { symbol: 'T' })]);
     expect(rows.map((row) => [row.symbol, row.confidence])).toEqual([
       ['S', 0.2],
@@ -85,25 +85,27 @@ describe('the rows of a day of markets', () => {
     ]);
   });
 
-  test('are the same whether the polls are published one by one or together', () => {
+  test('are the same whether polls are published one by one or together', () => {
     fc.assert(
       fc.property(anyPolls, (polls) => {
         const sorted = polls.toSorted((a, b) => a.observedAt - b.observedAt);
         const oneByOne = sorted.reduce<MarketRow[]>((rows, p) => mergeMarkets(rows, [p]), []);
         expect(oneByOne).toEqual(mergeMarkets([], sorted));
-        // The model: a row for each run of polls that show one state.
+        // The model: a row for each run of polls with one state.
         for (const symbol of ['S', 'T']) {
-          const mine = sorted.filter((p) => p.markets[0]!.symbol === symbol);
-          const turns = mine.filter((p, i) => i === 0 || p.markets[0]!.isActive !== mine[i - 1]!.markets[0]!.isActive);
+          const marketPolls = sorted.filter((p) => p.markets[0]!.symbol === symbol);
+          const runs = marketPolls.filter(
+            (p, i) => i === 0 || p.markets[0]!.isActive !== marketPolls[i - 1]!.markets[0]!.isActive,
+          );
           const rows = oneByOne.filter((row) => row.symbol === symbol);
-          expect(rows.map((row) => row.firstSeen)).toEqual(turns.map((p) => p.observedAt));
+          expect(rows.map((row) => row.firstSeen)).toEqual(runs.map((p) => p.observedAt));
         }
       }),
       { numRuns: 300 },
     );
   });
 
-  test('give, whenever polls arrive out of order, the state of each as it arrives, and never overlap', () => {
+  test('never overlap and show the state of each poll, even if polls arrive out of order', () => {
     fc.assert(
       fc.property(anyPolls, (polls: Poll[]) => {
         let rows: MarketRow[] = [];
@@ -113,23 +115,23 @@ describe('the rows of a day of markets', () => {
           expect(stateAt(rows, symbol, p.observedAt)?.isActive).toBe(isActive);
         }
         for (const symbol of ['S', 'T']) {
-          const mine = rows.filter((row) => row.symbol === symbol);
-          mine.slice(1).forEach((row, i) => {
-            expect(row.firstSeen).toBeGreaterThan(mine[i]!.lastSeen);
-            expect(row.isActive).not.toBe(mine[i]!.isActive);
+          const marketPolls = rows.filter((row) => row.symbol === symbol);
+          marketPolls.slice(1).forEach((row, i) => {
+            expect(row.firstSeen).toBeGreaterThan(marketPolls[i]!.lastSeen);
+            expect(row.isActive).not.toBe(marketPolls[i]!.isActive);
           });
           const newest = polls
             .filter((p) => p.markets[0]!.symbol === symbol)
             .sort((a, b) => b.observedAt - a.observedAt)[0];
-          expect(mine.at(-1)?.isActive).toBe(newest?.markets[0]?.isActive);
-          expect(mine.at(-1)?.lastSeen).toBe(newest?.observedAt);
+          expect(marketPolls.at(-1)?.isActive).toBe(newest?.markets[0]?.isActive);
+          expect(marketPolls.at(-1)?.lastSeen).toBe(newest?.observedAt);
         }
       }),
       { numRuns: 500 },
     );
   });
 
-  test('are cut where a late poll shows another state in their midst', () => {
+  test('are split where a late poll shows another state inside them', () => {
     const rows = mergeMarkets([], [poll(1, facts), poll(5, facts)]);
     expect(spans(mergeMarkets(rows, [poll(3, { isActive: false })]))).toEqual([
       [1, 1],
@@ -147,8 +149,8 @@ describe('the rows of a day of markets', () => {
     expect(spans(mergeMarkets(rows, [poll(0, facts)]))).toEqual([[0, 5]]);
   });
 
-  test('stay as they are where a poll of a moment that they hold shows the same state', () => {
+  test('do not change if a poll inside them shows the same state', () => {
     const rows = mergeMarkets([], [poll(1, facts), poll(5, facts)]);
-    for (const moment of [1, 3, 5]) expect(mergeMarkets(rows, [poll(moment, { confidence: 0.1 })])).toEqual(rows);
+    for (const time of [1, 3, 5]) expect(mergeMarkets(rows, [poll(time, { confidence: 0.1 })])).toEqual(rows);
   });
 });

@@ -11,7 +11,7 @@ import { rowsOf } from './publishing.ts';
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`merge against the plain one: SEED=${seed}`);
 
-/** Ranges around what is copied by a loop and what by a view. */
+/** Lengths around the limit between copying by a loop and by a view. */
 const timeMax = 150;
 const symbols = ['A', 'B', '\u{e000}', '😀'];
 const prices = [0, -0, 0.25, 0.5, 0.1 + 0.2];
@@ -23,7 +23,7 @@ const standing = fc.record({ rank, observedAt: fc.nat(4) });
 
 const unknownStanding = { rank: precedenceRanks.poll, observedAt: Number.NEGATIVE_INFINITY };
 
-/** A page of a window, so that neighbours overlap, with gaps; then perhaps turned round, mixed up or with repeats. */
+/** A page of a window that overlaps its neighbours, with gaps; sometimes reversed, shuffled or with duplicates. */
 const page = fc
   .record({
     from: fc.nat(timeMax),
@@ -43,10 +43,10 @@ const page = fc
 const chunk = fc
   .record({ symbol: fc.constantFrom(...symbols), page, standing, runId: fc.constantFrom('one', 'two', 'three') })
   .map(
-    ({ symbol, page: rows, standing: how, runId }): TickChunk => ({
+    ({ symbol, page: rows, standing: variant, runId }): TickChunk => ({
       symbol,
       runId,
-      ...how,
+      ...variant,
       t: Float64Array.from(rows, ({ t }) => t),
       p: Float64Array.from(rows, ({ p }) => p),
     }),
@@ -54,7 +54,7 @@ const chunk = fc
 
 const chunks = fc.array(chunk, { maxLength: 12 });
 
-/** Stretches, some of a single key, cut where they would meet. */
+/** Precedence windows, some of a single key, clipped so that they do not overlap. */
 const known = fc
   .record({
     stretches: fc.array(
@@ -68,26 +68,26 @@ const known = fc
     ),
     standIns: fc.array(fc.oneof(standing, fc.constant(unknownStanding)), { minLength: 1, maxLength: 4 }),
   })
-  .map(({ stretches, standIns }): KnownPrecedence => {
+  .map(({ stretches: windows, standIns: inferred }): KnownPrecedence => {
     const bySymbol = new Map<string, PrecedenceWindow[]>();
-    for (const [symbol, from, length, how] of stretches.toSorted((a, b) => a[1] - b[1])) {
+    for (const [symbol, from, length, variant] of windows.toSorted((a, b) => a[1] - b[1])) {
       const list = bySymbol.get(symbol) ?? [];
       bySymbol.set(symbol, list);
       const start = Math.max(from, list.at(-1)?.to ?? 0);
-      list.push({ symbol, from: start, to: start + length, ...how });
+      list.push({ symbol, from: start, to: start + length, ...variant });
     }
     return {
       getWindows: (symbol) => bySymbol.get(symbol) ?? [],
-      inferPrecedence: (_, t) => standIns[t % standIns.length]!,
+      inferPrecedence: (_, t) => inferred[t % inferred.length]!,
     };
   });
 
-/** All that a merge says, in an order that does not depend on which run was met first. */
+/** The result of a merge, in an order that does not depend on which run comes first. */
 const told = ({ columns, tallies, added, ...rest }: MergedPart) => ({
   ...rest,
   symbols: columns.symbols,
   offsets: [...columns.offsets],
-  // toEqual tells 0 from -0.
+  // toEqual distinguishes 0 from -0.
   t: [...columns.t],
   p: [...columns.p],
   tallies: [...tallies].sort(),
@@ -99,18 +99,18 @@ const nobodyKnows: KnownPrecedence = {
   inferPrecedence: () => ({ rank: precedenceRanks.poll, observedAt: 2 }),
 };
 
-describe('a merge in whole runs', () => {
-  test('says to the last bit what one key by key does, of any chunks, old rows and standings', () => {
+describe('a merge in runs', () => {
+  test('equals the merge key by key for any chunks, old rows and precedence', () => {
     fc.assert(
-      fc.property(chunks, chunks, known, (before, fresh, standings) => {
+      fc.property(chunks, chunks, known, (before, fresh, precedence) => {
         const old = plainMergePart(emptyPart, before, nobodyKnows).columns;
-        expect(told(mergePart(old, fresh, standings))).toEqual(told(plainMergePart(old, fresh, standings)));
+        expect(told(mergePart(old, fresh, precedence))).toEqual(told(plainMergePart(old, fresh, precedence)));
       }),
       { seed, numRuns: 500 },
     );
   });
 
-  test('does so of pages that follow one another and overlap, in any order', () => {
+  test('equals it for overlapping pages in any order', () => {
     const pages = fc
       .record({
         starts: fc.array(fc.nat(2000), { minLength: 1, maxLength: 20 }),
@@ -119,13 +119,13 @@ describe('a merge in whole runs', () => {
         how: standing,
         correction: fc.integer({ min: 2, max: 50 }),
       })
-      .map(({ starts, length, sorted, how, correction }) =>
+      .map(({ starts, length, sorted, how: variant, correction }) =>
         (sorted ? starts.toSorted((a, b) => a - b) : starts).map(
           (start, i): TickChunk => ({
             symbol: 'A',
             runId: 'run',
-            rank: how.rank,
-            observedAt: how.observedAt + i,
+            rank: variant.rank,
+            observedAt: variant.observedAt + i,
             t: Float64Array.from({ length }, (_, k) => start + k),
             p: Float64Array.from({ length }, (_, k) => ((start + k) % correction === 0 ? i : 0.5)),
           }),
@@ -142,13 +142,13 @@ describe('a merge in whole runs', () => {
     );
   });
 
-  test('leaves what it was given as it was', () => {
+  test('does not modify its input', () => {
     fc.assert(
-      fc.property(chunks, chunks, known, (before, fresh, standings) => {
+      fc.property(chunks, chunks, known, (before, fresh, precedence) => {
         const old = mergePart(emptyPart, before, nobodyKnows).columns;
         const rows = rowsOf(old);
         const ticks = fresh.map(({ t, p }) => [[...t], [...p]]);
-        mergePart(old, fresh, standings);
+        mergePart(old, fresh, precedence);
         expect(rowsOf(old)).toEqual(rows);
         expect(fresh.map(({ t, p }) => [[...t], [...p]])).toEqual(ticks);
       }),
@@ -156,7 +156,7 @@ describe('a merge in whole runs', () => {
     );
   });
 
-  test('looks at no symbol that nothing came for', () => {
+  test('reads no symbol without new ticks', () => {
     const of = (symbol: string): TickChunk => ({
       symbol,
       rank: precedenceRanks.poll,
@@ -166,26 +166,26 @@ describe('a merge in whole runs', () => {
       p: new Float64Array(100),
     });
     const old = mergePart(emptyPart, symbols.map(of), nobodyKnows).columns;
-    const asked: string[] = [];
-    const stretches = (symbol: string): PrecedenceWindow[] => {
-      asked.push(symbol);
+    const requested: string[] = [];
+    const windows = (symbol: string): PrecedenceWindow[] => {
+      requested.push(symbol);
       return [];
     };
-    const { columns, isChanged } = mergePart(old, [of('B')], { ...nobodyKnows, getWindows: stretches });
-    expect(asked).toEqual(['B']);
+    const { columns, isChanged } = mergePart(old, [of('B')], { ...nobodyKnows, getWindows: windows });
+    expect(requested).toEqual(['B']);
     expect(isChanged).toBe(false);
     expect(rowsOf(columns)).toEqual(rowsOf(old));
   });
 });
 
-describe('ordering by time', () => {
+describe('sorting by time', () => {
   const columns = (times: readonly number[]) => ({
     t: Float64Array.from(times),
     p: Float64Array.from(times, (_, i) => i),
     source: Uint32Array.from(times, (_, i) => i % 7),
   });
 
-  test('is stable, whatever the runs', () => {
+  test('is stable for any runs', () => {
     const runs = fc.array(
       fc
         .tuple(fc.array(fc.nat(60), { maxLength: 60 }), fc.constantFrom('rising', 'falling', 'any'))
@@ -208,13 +208,13 @@ describe('ordering by time', () => {
     );
   });
 
-  test('needs no room aside for what is in order, and as much as overlaps for what overlaps', () => {
-    const aside = createMergeScratch();
-    sortTicksInPlace(columns(Array.from({ length: 5000 }, (_, i) => i)), aside);
-    sortTicksInPlace(columns(Array.from({ length: 5000 }, (_, i) => -i)), aside);
-    expect(aside.ticks.t.length).toBe(0);
-    sortTicksInPlace(columns(Array.from({ length: 5000 }, (_, i) => (i < 2500 ? i : i - 50))), aside);
-    expect(aside.ticks.t.length).toBeGreaterThan(0);
-    expect(aside.ticks.t.length).toBeLessThanOrEqual(100);
+  test('needs no buffer for sorted input, and only the overlap for overlapping pages', () => {
+    const scratch = createMergeScratch();
+    sortTicksInPlace(columns(Array.from({ length: 5000 }, (_, i) => i)), scratch);
+    sortTicksInPlace(columns(Array.from({ length: 5000 }, (_, i) => -i)), scratch);
+    expect(scratch.ticks.t.length).toBe(0);
+    sortTicksInPlace(columns(Array.from({ length: 5000 }, (_, i) => (i < 2500 ? i : i - 50))), scratch);
+    expect(scratch.ticks.t.length).toBeGreaterThan(0);
+    expect(scratch.ticks.t.length).toBeLessThanOrEqual(100);
   });
 });

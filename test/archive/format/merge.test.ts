@@ -11,8 +11,9 @@ const prices = [0, -0, 0.25, 0.5, 0.1 + 0.2, 5e-324];
 const size = 10;
 
 /**
- * A response or file brings any rows of its window, in any order and some more than once, at prices that may differ from
- * response to response: pages are cut off anywhere, replicas lag. What it covers may have been fetched at another time.
+ * A response or file brings any rows of its window, in any order, some more than once, at prices that may differ
+ * between responses: pages may be truncated anywhere, and replicas may lag. Its coverage may have been fetched at
+ * another time.
  */
 const anyObservation = fc.record({
   symbol: fc.nat(symbols.length - 1),
@@ -58,7 +59,7 @@ const anyObservations = fc.array(anyObservation, { minLength: 1, maxLength: 9 })
   }),
 );
 
-/** The same observations, in another order, cut into batches. */
+/** The same observations in another order, split into batches. */
 const regrouped = anyObservations.chain((list) =>
   fc
     .tuple(
@@ -94,21 +95,21 @@ const unknown = {
 };
 
 describe('merging', () => {
-  test('gives the same columns, bit for bit, however the same observations were ordered and batched', () => {
+  test('gives the same columns, bit for bit, in any order and batching', () => {
     fc.assert(
       fc.property(regrouped, ({ list, batches }) => {
-        const once = publish([list]).columns;
-        const often = publish(batches).columns;
-        expect(often.symbols).toEqual(once.symbols);
-        expect([...often.offsets]).toEqual([...once.offsets]);
-        // toEqual tells 0 from -0.
-        expect(rowsOf(often)).toEqual(rowsOf(once));
+        const unique = publish([list]).columns;
+        const repeated = publish(batches).columns;
+        expect(repeated.symbols).toEqual(unique.symbols);
+        expect([...repeated.offsets]).toEqual([...unique.offsets]);
+        // toEqual distinguishes 0 from -0.
+        expect(rowsOf(repeated)).toEqual(rowsOf(unique));
       }),
       { numRuns: 1000 },
     );
   });
 
-  test('keeps of each key the greatest rank, then the latest observation, then the greater price', () => {
+  test('keeps for each key the greatest rank, then the latest observation, then the greater price', () => {
     fc.assert(
       fc.property(regrouped, ({ list, batches }) => {
         const { columns } = publish(batches);
@@ -124,7 +125,7 @@ describe('merging', () => {
     );
   });
 
-  test('counts each tick once: as accepted, which is a row added, as a duplicate or as a conflict', () => {
+  test('counts each tick once, as accepted, duplicate or conflict', () => {
     fc.assert(
       fc.property(regrouped, ({ list, batches }) => {
         const { columns, tallies, added } = publish(batches);
@@ -141,7 +142,7 @@ describe('merging', () => {
     );
   });
 
-  test('names every price that lost, and no other, in the conflicts', () => {
+  test('lists every losing price in the conflicts, and no other', () => {
     fc.assert(
       fc.property(regrouped, ({ list, batches }) => {
         const { conflicts } = publish(batches);
@@ -163,34 +164,34 @@ describe('merging', () => {
     );
   });
 
-  test('says that nothing changed where it did not, and something where it did', () => {
+  test('reports a change only if there is one', () => {
     fc.assert(
       fc.property(anyObservations, anyObservations, (first, second) => {
         const old = publish([first]).columns;
         const { columns, isChanged, added } = mergePart(old, second, unknown);
-        const same = JSON.stringify(rowsOf(columns)) === JSON.stringify(rowsOf(old));
-        expect(isChanged).toBe(!same);
-        const brought = second.filter((o) => o.t.length > 0).map(({ symbol }) => symbol);
-        expect(new Set(added.keys())).toEqual(new Set(brought));
+        const unchanged = JSON.stringify(rowsOf(columns)) === JSON.stringify(rowsOf(old));
+        expect(isChanged).toBe(!unchanged);
+        const newRows = second.filter((o) => o.t.length > 0).map(({ symbol }) => symbol);
+        expect(new Set(added.keys())).toEqual(new Set(newRows));
       }),
       { numRuns: 500 },
     );
   });
 
-  test('counts and reports what the rule says key by key, though standings are kept as stretches', () => {
+  test('counts and reports as the rule does key by key, though precedence is stored in windows', () => {
     fc.assert(
       fc.property(regrouped, ({ batches }) => {
         const { conflicts, tallies } = publish(batches);
         const model = plainly(batches);
-        const told = conflicts.map((c) => `${c.symbol} ${c.t} ${c.kept} ${c.dropped} ${c.seenAt}`);
-        expect([...new Set(told)].sort()).toEqual(model.conflicts);
+        const reported = conflicts.map((c) => `${c.symbol} ${c.t} ${c.kept} ${c.dropped} ${c.seenAt}`);
+        expect([...new Set(reported)].sort()).toEqual(model.conflicts);
         expect([...tallies].sort()).toEqual([...model.tallies].sort());
       }),
       { numRuns: 1000 },
     );
   });
 
-  test('notes an import as one stretch, a key that a poll adds within it as another, and a second time nothing', () => {
+  test('stores an import as one precedence window, and a polled key inside it as another', () => {
     const file = {
       ...chunk(
         'A',
@@ -211,14 +212,14 @@ describe('merging', () => {
     expect(publish([[late], [file]]).stretches).toBe(3);
   });
 
-  test('changes nothing for an answer without ticks, nor names its symbol', () => {
-    const quiet = { ...chunk('B', []), ...emptyTicks };
+  test('changes nothing for a response without ticks', () => {
+    const empty = { ...chunk('B', []), ...emptyTicks };
     const old = mergePart(emptyPart, [chunk('A', [[1, 0.5]])], unknown).columns;
-    expect(mergePart(emptyPart, [quiet], unknown)).toMatchObject({ columns: emptyPart, isChanged: false });
-    expect(mergePart(old, [quiet], unknown)).toMatchObject({ columns: old, isChanged: false, added: new Map() });
+    expect(mergePart(emptyPart, [empty], unknown)).toMatchObject({ columns: emptyPart, isChanged: false });
+    expect(mergePart(old, [empty], unknown)).toMatchObject({ columns: old, isChanged: false, added: new Map() });
   });
 
-  test('keeps -0 as 0, and every other price as it came', () => {
+  test('keeps -0 as 0, and every other price as received', () => {
     const { columns } = mergePart(
       emptyPart,
       [
@@ -234,14 +235,14 @@ describe('merging', () => {
     expect(Object.is(columns.p[0], 0)).toBe(true);
   });
 
-  test('takes 0 and -0 for one price', () => {
+  test('treats 0 and -0 as one price', () => {
     const old = mergePart(emptyPart, [chunk('A', [[1, 0]])], unknown).columns;
     const { isChanged, tallies } = mergePart(old, [chunk('A', [[1, -0]])], unknown);
     expect(isChanged).toBe(false);
     expect(tallies.get('run')).toEqual({ accepted: 0, duplicates: 1, conflicts: 0 });
   });
 
-  test('keeps a polled price against an import, and gives way to a preferred one', () => {
+  test('keeps a polled price over an import, but not over a preferred one', () => {
     const old = mergePart(emptyPart, [chunk('A', [[1, 0.5]])], unknown).columns;
     const imported = chunk('A', [[1, 0.6]], { rank: precedenceRanks.import, observedAt: 999 });
     const preferred = chunk('A', [[1, 0.7]], { rank: precedenceRanks.preferred, observedAt: -5 });
@@ -249,7 +250,7 @@ describe('merging', () => {
     expect([...mergePart(old, [preferred, imported], unknown).columns.p]).toEqual([0.7]);
   });
 
-  test('notes nothing again of what is known already, be it of many keys or of one', () => {
+  test('records no known precedence again, for many keys or one', () => {
     for (const times of [[1, 3, 5], [1]]) {
       const rows = times.map((t) => [t, 0.5] as const);
       const file = chunk('A', rows, { rank: precedenceRanks.import });
@@ -261,7 +262,7 @@ describe('merging', () => {
     }
   });
 
-  test('holds a price that was imported and then polled against a later import', () => {
+  test('keeps a price that was imported and then polled over a later import', () => {
     const file = (p: number, observedAt: number) => {
       const rows = [1, 2].map((t) => [t, p] as const);
       return { ...chunk('A', rows, { rank: precedenceRanks.import, observedAt }), covers: null };
@@ -274,7 +275,7 @@ describe('merging', () => {
     expect([...columns.p]).toEqual([0.5, 0.6]);
   });
 
-  test('takes a polled price amid imported ones for no import, though it comes again with them', () => {
+  test('does not treat a polled price among imported ones as imported, even if the import repeats it', () => {
     const polled = {
       ...chunk('A', [[2, 0.5]]),
       covers: { from: 2, to: 3, fetchedAt: 100, origin: 'poll' as const, evidence: 'confirmed' as const },
@@ -287,7 +288,7 @@ describe('merging', () => {
     expect([...columns.p]).toEqual([0.5, 0.5, 0.5]);
   });
 
-  test('needs no stand-in where the standing of each published tick was noted', () => {
+  test('infers no precedence if that of each published tick was recorded', () => {
     const first = mergePart(emptyPart, [chunk('A', [[1, 0.5]])], unknown);
     const strict = { getWindows: () => first.precedence, inferPrecedence: () => expect.fail('asked for a stand-in') };
     const { tallies } = mergePart(

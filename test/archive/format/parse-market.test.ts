@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { MarketFacts } from '../../../src/archive/format/market.ts';
 import { parseMarket, type RecordPaths } from '../../../src/archive/format/parse-market.ts';
 
-/** As config/default.yaml has them. */
+/** As in config/default.yaml. */
 const paths: RecordPaths = {
   symbolPaths: ['symbol', 'symbols/*', 'ticker', 'venues/*/ticker', 'venues/*/symbol'],
   fieldPaths: {
@@ -25,7 +25,7 @@ function read(fields: object, views: readonly string[] = []): MarketFacts[] {
 
 const symbols = (fields: object) => read(fields).map((facts) => facts.symbol);
 
-test('reads a record with everything', () => {
+test('reads a record with every field', () => {
   const record = {
     symbol: 'S',
     source: 'kalshi',
@@ -57,7 +57,7 @@ test('reads a record with everything', () => {
   ]);
 });
 
-test('reads the four fields that the interface documents, under the canonical_id', () => {
+test('reads the four documented fields, under the canonical_id', () => {
   const facts = read({ confidence: 1, category: 'crypto', is_active: false });
   expect(facts).toHaveLength(1);
   expect(facts[0]).toMatchObject({ symbol: 'M', confidence: 1, category: 'crypto', isActive: false, extra: null });
@@ -65,29 +65,29 @@ test('reads the four fields that the interface documents, under the canonical_id
 });
 
 describe('symbols', () => {
-  test('come from every path, each once, in the order of the paths', () => {
+  test('come from every path, each once, in path order', () => {
     const record = { venues: [{ ticker: 'C' }, { symbol: 'D', ticker: 'A' }], ticker: 'B', symbols: ['A', 'B'] };
     expect(symbols({ symbol: 'A', ...record })).toEqual(['A', 'B', 'C', 'D']);
   });
 
-  test('come from the members of an object, too', () => {
+  test('come from object members too', () => {
     expect(symbols({ venues: { kalshi: { ticker: 'A' }, poly: { symbol: 'B' } } })).toEqual(['A', 'B']);
   });
 
   test.each([
-    ['an empty text', { symbol: '' }],
+    ['an empty string', { symbol: '' }],
     ['a number', { ticker: 5 }],
     ['null', { symbol: null, venues: null }],
     ['an empty list', { symbols: [] }],
-    ['a text where a list was due', { venues: 'kalshi' }],
-    ['a text where a list of symbols was due', { symbols: 'AB' }],
-    ['members that are no objects', { venues: ['kalshi', 5, null] }],
-    ['what an object only inherits', { venues: [Object.create({ ticker: 'X' })] }],
-  ])('are the canonical_id where there is only %s', (_, fields) => {
+    ['a string instead of a list', { venues: 'kalshi' }],
+    ['a string instead of a list of symbols', { symbols: 'AB' }],
+    ['members that are not objects', { venues: ['kalshi', 5, null] }],
+    ['an inherited property', { venues: [Object.create({ ticker: 'X' })] }],
+  ])('are the canonical_id if there is only %s', (_, fields) => {
     expect(symbols(fields)).toEqual(['M']);
   });
 
-  test('are found by paths that the config names', () => {
+  test('are found at configured paths', () => {
     const nested = { ...paths, symbolPaths: ['legs/*/outcomes/*/id'] };
     const record = { canonical_id: 'M', legs: [{ outcomes: { yes: { id: 'Y' }, no: { id: 'N' } } }] };
     expect(parseMarket(record, [], nested)).toMatchObject([{ symbol: 'Y' }, { symbol: 'N' }]);
@@ -95,7 +95,7 @@ describe('symbols', () => {
 });
 
 describe('fields', () => {
-  test('of a member speak for the symbol of that member only', () => {
+  test('of a member apply only to the symbol of that member', () => {
     const venues = [
       { ticker: 'A', source: 'kalshi', closes_at: noon },
       { ticker: 'B', venue: 'poly' },
@@ -106,7 +106,7 @@ describe('fields', () => {
     ]);
   });
 
-  test('of the record speak for every symbol', () => {
+  test('of the record apply to every symbol', () => {
     const venues = [{ ticker: 'A' }, { ticker: 'B' }];
     expect(read({ venues, question: 'Will it?', close_time: noon })).toMatchObject([
       { symbol: 'A', question: 'Will it?', closesAt: noon },
@@ -114,7 +114,7 @@ describe('fields', () => {
     ]);
   });
 
-  test('come from the first path that yields something readable', () => {
+  test('come from the first path with a valid value', () => {
     expect(read({ question: 5, title: 'Will it?' })[0]).toMatchObject({ question: 'Will it?' });
     expect(read({ closes_at: 'soon', end_date: noon })[0]).toMatchObject({ closesAt: noon });
   });
@@ -124,7 +124,7 @@ describe('fields', () => {
     ['confidence', 'confidence', '0.9'],
     ['is_active', 'isActive', 'true'],
     ['question', 'question', ''],
-  ])('that cannot be read are null, and stay among the extra ones: %s', (name, field, value) => {
+  ])('that cannot be parsed are null and stay in extra: %s', (name, field, value) => {
     const facts = read({ [name]: value })[0]!;
     expect(facts[field as keyof MarketFacts]).toBeNull();
     expect(JSON.parse(facts.extra!)).toEqual({ [name]: value });
@@ -142,14 +142,14 @@ describe('times', () => {
     ['an instant in a list', ['2026-07-01T12:00:00Z'], null],
     ['a day', '2026-07-01', null],
     ['a day that does not exist', '2026-13-01T00:00:00Z', null],
-    ['digits as text', String(noon), null],
+    ['digits in a string', String(noon), null],
     ['seconds', noon / 1000, null],
     ['half a millisecond', noon + 0.5, null],
     ['the first moment of 2000', Date.UTC(2000, 0, 1), Date.UTC(2000, 0, 1)],
     ['the year 1999', Date.UTC(1999, 11, 31), null],
     ['the year 2101', Date.UTC(2101, 0, 1), null],
     ['null', null, null],
-  ])('are taken or left: %s', (_, value, expected) => {
+  ])('are accepted or ignored: %s', (_, value, expected) => {
     expect(read({ closes_at: value, opens_at: value })[0]).toMatchObject({ closesAt: expected, opensAt: expected });
   });
 });
@@ -173,12 +173,12 @@ describe('extra', () => {
     expect(JSON.parse(read({ ticker: 'A', category: 'x', ...rest })[0]!.extra!)).toEqual(rest);
   });
 
-  test('keeps a list of venues whole, since its columns hold parts of it', () => {
+  test('keeps the whole list of venues, since its columns hold only parts of it', () => {
     const venues = [{ ticker: 'A', source: 'kalshi', url: 'https://example.org/a' }];
     expect(JSON.parse(read({ venues })[0]!.extra!)).toEqual({ venues });
   });
 
-  test('keeps a top-level ticker under the symbols that it is not', () => {
+  test('keeps a top-level ticker for the symbols that it does not name', () => {
     const [first, second] = read({ symbol: 'A', ticker: 'B' });
     expect(JSON.parse(first!.extra!)).toEqual({ ticker: 'B' });
     expect(JSON.parse(second!.extra!)).toEqual({ symbol: 'A' });
@@ -187,7 +187,7 @@ describe('extra', () => {
 
 test.each([
   ['null', null, 'market is not an object'],
-  ['a text', 'M', 'market is not an object'],
+  ['a string', 'M', 'market is not an object'],
   ['a list', [{ canonical_id: 'M' }], 'market is not an object'],
   ['an empty object', {}, 'canonical_id is not a string'],
   ['a number for an id', { canonical_id: 5, symbol: 'A' }, 'canonical_id is not a string'],
@@ -197,6 +197,6 @@ test.each([
     { canonical_id: 'M', symbol: 'A\ud800' },
     'canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark',
   ],
-])('refuses %s with a reason', (_, record, reason) => {
+])('rejects %s with a reason', (_, record, reason) => {
   expect(parseMarket(record, [], paths)).toEqual({ reason });
 });

@@ -1,4 +1,4 @@
-/** What merging means, key after key with an object for whatever is weighed: mergePart only gets there sooner. */
+/** The reference merge: key by key, with an object for each decision. mergePart gives the same result faster. */
 
 import type { MergedPart } from '../../../src/archive/format/merge.ts';
 import {
@@ -39,11 +39,11 @@ export function plainMergePart(old: PartColumns, chunks: readonly TickChunk[], k
   symbols.forEach((symbol, i) => {
     const at = oldIndex.get(symbol);
     const [from, to] = at === undefined ? [0, 0] : [old.offsets[at]!, old.offsets[at + 1]!];
-    const mine = bySymbol.get(symbol);
-    if (mine === undefined) copy(out, old, from, to);
-    else mergeSymbol(out, symbol, old, from, to, sortByTime(mine));
+    const symbolChunks = bySymbol.get(symbol);
+    if (symbolChunks === undefined) copy(out, old, from, to);
+    else mergeSymbol(out, symbol, old, from, to, sortByTime(symbolChunks));
     offsets[i + 1] = out.length;
-    if (mine !== undefined) added.set(symbol, offsets[i + 1]! - offsets[i]! - (to - from));
+    if (symbolChunks !== undefined) added.set(symbol, offsets[i + 1]! - offsets[i]! - (to - from));
   });
   return {
     columns: { symbols, offsets, t: out.t.subarray(0, out.length), p: out.p.subarray(0, out.length) },
@@ -66,7 +66,7 @@ interface Output {
   readonly known: KnownPrecedence;
 }
 
-/** Ticks of several chunks in order of time; ties keep the order of the chunks. `chunk[i]` is where tick i came from. */
+/** Ticks of several chunks sorted by time. Ties keep the order of the chunks. `chunk[i]` is the chunk of tick i. */
 interface Sorted extends TickColumns {
   readonly chunk: readonly TickChunk[];
   readonly source: Uint32Array;
@@ -82,7 +82,7 @@ function sortByTime(chunks: readonly TickChunk[]): Sorted {
   chunks.forEach((chunk, index) => {
     for (let i = 0; i < chunk.t.length; i++, at++) {
       t[at] = chunk.t[i]!;
-      // -0 is 0: the one price that is not kept to the bit.
+      // -0 becomes 0, the only price that is not kept bit for bit.
       p[at] = chunk.p[i]! + 0;
       source[at] = index;
       if (at > 0 && t[at]! < t[at - 1]!) ordered = false;
@@ -102,23 +102,23 @@ function copy(out: Output, old: PartColumns, from: number, to: number): void {
 }
 
 function mergeSymbol(out: Output, symbol: string, old: PartColumns, from: number, to: number, fresh: Sorted): void {
-  const stretches = out.known.getWindows(symbol);
+  const windows = out.known.getWindows(symbol);
   let s = 0;
-  let o = from;
+  let oldRow = from;
   out.notes.begin(symbol);
   for (let i = 0; i < fresh.t.length; ) {
     const t = fresh.t[i]!;
-    const kept = o;
-    while (o < to && old.t[o]! < t) o++;
-    if (o > kept) out.notes.pause();
-    copy(out, old, kept, o);
+    const kept = oldRow;
+    while (oldRow < to && old.t[oldRow]! < t) oldRow++;
+    if (oldRow > kept) out.notes.pause();
+    copy(out, old, kept, oldRow);
     let end = i + 1;
     while (end < fresh.t.length && fresh.t[end] === t) end++;
-    while (s < stretches.length && stretches[s]!.to <= t) s++;
-    const around = s < stretches.length && stretches[s]!.from <= t ? stretches[s] : undefined;
-    const held = o < to && old.t[o] === t ? old.p[o]! : undefined;
-    if (held !== undefined) o++;
-    const price = settleKey(out, symbol, t, held, around, fresh, i, end);
+    while (s < windows.length && windows[s]!.to <= t) s++;
+    const knownWindow = s < windows.length && windows[s]!.from <= t ? windows[s] : undefined;
+    const held = oldRow < to && old.t[oldRow] === t ? old.p[oldRow]! : undefined;
+    if (held !== undefined) oldRow++;
+    const price = settleKey(out, symbol, t, held, knownWindow, fresh, i, end);
     out.t[out.length] = t;
     out.p[out.length] = price;
     out.length++;
@@ -126,19 +126,19 @@ function mergeSymbol(out: Output, symbol: string, old: PartColumns, from: number
     i = end;
   }
   out.notes.pause();
-  copy(out, old, o, to);
+  copy(out, old, oldRow, to);
 }
 
 /**
- * Decides one key between the published price, if any, and the observations i to end; returns the price that wins.
- * `around`: the stretch of known standing that holds its moment.
+ * Decides one key between the published price, if any, and the observations i to end. Returns the winning price.
+ * `around` is the known precedence window that contains its time.
  */
 function settleKey(
   out: Output,
   symbol: string,
   t: number,
   held: number | undefined,
-  around: PrecedenceWindow | undefined,
+  knownWindow: PrecedenceWindow | undefined,
   fresh: Sorted,
   i: number,
   end: number,
@@ -146,12 +146,12 @@ function settleKey(
   const first = fresh.chunk[fresh.source[i]!]!;
   if (end === i + 1 && held === undefined) {
     tallyOf(out, first.runId).accepted++;
-    out.notes.record(t, first, !hasSamePrecedence(around, first));
+    out.notes.record(t, first, !hasSamePrecedence(knownWindow, first));
     return fresh.p[i]!;
   }
   let best: (Precedence & { p: number }) | undefined;
   if (held !== undefined) {
-    const { rank, observedAt }: Precedence = around ?? out.known.inferPrecedence(symbol, t);
+    const { rank, observedAt }: Precedence = knownWindow ?? out.known.inferPrecedence(symbol, t);
     best = { p: held, rank, observedAt };
   }
   for (let k = i; k < end; k++) {
@@ -182,7 +182,7 @@ function settleKey(
       );
   }
   if (held !== undefined && held !== winner.p) addConflict(out, symbol, t, winner.p, held, winner.observedAt);
-  if (Number.isFinite(winner.observedAt)) out.notes.record(t, winner, !hasSamePrecedence(around, winner));
+  if (Number.isFinite(winner.observedAt)) out.notes.record(t, winner, !hasSamePrecedence(knownWindow, winner));
   else out.notes.pause();
   return winner.p;
 }

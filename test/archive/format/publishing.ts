@@ -1,4 +1,4 @@
-/** Successive merges as a publish makes them, with the standings kept as the state keeps them; and the plain model. */
+/** Successive merges as a publish makes them, with precedence stored as in the state; and the plain model. */
 import { type CoveredWindow, overlayCoverage } from '../../../src/archive/format/coverage.ts';
 import { mergePart } from '../../../src/archive/format/merge.ts';
 import {
@@ -16,7 +16,7 @@ import {
 } from '../../../src/archive/format/tick-columns.ts';
 import { isWithin } from '../../../src/base/window.ts';
 
-/** What one answer or file brought; null where it covers nothing: rows of a file cover only what they are said to. */
+/** One response or file; null if it covers nothing, since rows of a file cover only what is declared. */
 export interface Observation extends TickChunk {
   readonly covers: CoveredWindow | null;
 }
@@ -25,31 +25,31 @@ export interface Published {
   readonly columns: PartColumns;
   readonly conflicts: readonly Conflict[];
   readonly tallies: ReadonlyMap<string, RunTally>;
-  /** Rows added, by all merges. */
+  /** Rows added by all merges. */
   readonly added: number;
-  /** Stretches that the state would hold. */
+  /** Precedence windows that the state would hold. */
   readonly stretches: number;
 }
 
 /** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/archive/journal/precedence.ts do. */
 export function publish(batches: readonly (readonly Observation[])[]): Published {
   let columns = emptyPart;
-  const stretches = new Map<string, readonly PrecedenceWindow[]>();
+  const windows = new Map<string, readonly PrecedenceWindow[]>();
   const coverage = new Map<string, CoveredWindow[]>();
   const conflicts: Conflict[] = [];
   const tallies = new Map<string, RunTally>();
   let added = 0;
   for (const batch of batches) {
     const merged = mergePart(columns, batch, {
-      getWindows: (symbol) => stretches.get(symbol) ?? [],
+      getWindows: (symbol) => windows.get(symbol) ?? [],
       inferPrecedence: (symbol, t) => {
-        const answer = coverage.get(symbol)?.find((w) => isWithin(t, w));
-        return { rank: precedenceRanks.poll, observedAt: answer?.fetchedAt ?? Number.NEGATIVE_INFINITY };
+        const response = coverage.get(symbol)?.find((w) => isWithin(t, w));
+        return { rank: precedenceRanks.poll, observedAt: response?.fetchedAt ?? Number.NEGATIVE_INFINITY };
       },
     });
     columns = merged.columns;
-    for (const [symbol, fresh] of Map.groupBy(merged.precedence, (stretch) => stretch.symbol))
-      stretches.set(symbol, overlayPrecedence(stretches.get(symbol) ?? [], fresh));
+    for (const [symbol, fresh] of Map.groupBy(merged.precedence, (window) => window.symbol))
+      windows.set(symbol, overlayPrecedence(windows.get(symbol) ?? [], fresh));
     for (const { symbol, covers } of batch) {
       if (covers !== null) coverage.set(symbol, overlayCoverage([...(coverage.get(symbol) ?? []), covers]));
     }
@@ -63,7 +63,7 @@ export function publish(batches: readonly (readonly Observation[])[]): Published
     }
     for (const n of merged.added.values()) added += n;
   }
-  const count = [...stretches.values()].reduce((sum, list) => sum + list.length, 0);
+  const count = [...windows.values()].reduce((sum, list) => sum + list.length, 0);
   return { columns, conflicts, tallies, added, stretches: count };
 }
 
@@ -71,7 +71,7 @@ export interface Price extends Precedence {
   readonly p: number;
 }
 
-/** The model: of all observations of a key, the greatest (rank, time of observation, price). */
+/** The model: of all observations of a key, the greatest (rank, observation time, price). */
 export function winners(observations: readonly Observation[]): Map<string, Map<number, Price>> {
   const out = new Map<string, Map<number, Price>>();
   for (const { symbol, t, p, rank, observedAt } of observations) {
@@ -98,7 +98,7 @@ function isGreater(a: Price, b: Price): boolean {
   return false;
 }
 
-/** The rule key by key, every standing remembered: what a publish counts and reports, batch after batch. */
+/** The rule key by key with every precedence stored: the counts and reports of a publish, batch after batch. */
 export function plainly(batches: readonly (readonly Observation[])[]) {
   const held = new Map<string, Price>();
   const conflicts = new Set<string>();

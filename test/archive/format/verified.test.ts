@@ -13,27 +13,27 @@ const every = 30 * dayMs;
 const files = (...ages: (number | undefined)[]): HashableFile[] =>
   ages.map((days) => ({ bytes: 100, hashedAt: days === undefined ? undefined : now - days * dayMs }));
 
-test('takes the part of all bytes that the time since the last share is of the days set', () => {
+test('takes the fraction of all bytes that the elapsed time is of the interval', () => {
   const thirty = files(...Array.from({ length: 30 }, (_, i) => i));
   expect(chooseHashShare(thirty, now - dayMs, now, every).files).toEqual([thirty[29]]);
   expect(chooseHashShare(thirty, now - 3 * dayMs, now, every).files).toEqual(thirty.slice(27).reverse());
-  // Before the first share: that of a day.
+  // Before the first share: that of one day.
   expect(chooseHashShare(thirty, null, now, every).files).toEqual([thirty[29]]);
-  // After a long pause: all, and no more.
+  // After a long pause: all files, and no more.
   expect(chooseHashShare(thirty, now - 400 * dayMs, now, every).files).toHaveLength(30);
 });
 
-test('takes those first that were never hashed', () => {
+test('takes files that were never hashed first', () => {
   const some = files(3, undefined, 40, 1);
   expect(chooseHashShare(some, now - every / 2, now, every).files).toEqual([some[1], some[2]]);
 });
 
-test('owes nothing by a clock that was ahead, and nothing at once after it', () => {
+test('owes nothing if the clock was ahead, and nothing at once afterwards', () => {
   const share = chooseHashShare(files(1, 2), now + dayMs, now, every);
   expect([share.files, share.hashedTo(0)]).toEqual([[], now]);
 });
 
-test('keeps what is due of a file that is too large for one share', () => {
+test('carries over what is due for a file that is too large for one share', () => {
   const [large, ...small] = [{ bytes: 3000, hashedAt: 0 }, ...files(...Array.from({ length: 30 }, () => 1))] as const;
   let to = now;
   let days = 0;
@@ -47,7 +47,7 @@ test('keeps what is due of a file that is too large for one share', () => {
   expect(days).toBe(15);
 });
 
-test('every file is hashed again within the days set, whatever the schedule', () => {
+test('hashes every file again within the interval, on any schedule', () => {
   fc.assert(
     fc.property(
       fc.array(fc.integer({ min: 1, max: 1000 }), { minLength: 1, maxLength: 40 }),
@@ -61,9 +61,9 @@ test('every file is hashed again within the days set, whatever the schedule', ()
           const share: HashShare<(typeof all)[number]> = chooseHashShare(all, to, nowMs, every);
           for (const file of share.files) file.hashedAt = nowMs;
           to = share.hashedTo(share.files.length);
-          // The longest that two runs are apart, and a rounding.
-          const bound = every + 72 * 3_600_000;
-          for (const file of all) expect(nowMs - file.hashedAt).toBeLessThanOrEqual(bound);
+          // The longest interval between two runs, and a rounding.
+          const msMax = every + 72 * 3_600_000;
+          for (const file of all) expect(nowMs - file.hashedAt).toBeLessThanOrEqual(msMax);
         }
       },
     ),
@@ -71,7 +71,7 @@ test('every file is hashed again within the days set, whatever the schedule', ()
   );
 });
 
-test('is verified through the moment of the file that was hashed the longest ago', () => {
+test('is verified since the time of the file that was hashed longest ago', () => {
   expect(computeVerifiedThrough(files(1, 5, 2))).toBe(now - 5 * dayMs);
   expect(computeVerifiedThrough(files(1, undefined))).toBeNull();
   expect(computeVerifiedThrough([])).toBeNull();

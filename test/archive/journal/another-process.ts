@@ -3,7 +3,7 @@ import { onTestFinished } from 'vitest';
 
 const module = (path: string): string => JSON.stringify(new URL(`../../../src/${path}`, import.meta.url).href);
 
-/** Another process with `pace` of the folder at hand. */
+/** Another process with the shared rate limit of a folder. */
 export function another(folder: string, body: string) {
   const program = `
     const { openState } = await import(${module('archive/journal/state.ts')});

@@ -7,7 +7,7 @@ import { scratchFolder } from '../scratch.ts';
 /** https://sqlite.org/pragma.html#pragma_synchronous: in WAL mode only FULL syncs the log at every commit. */
 const full = 2;
 
-test('every connection of the state syncs its log at each commit', () => {
+test('syncs the log at each commit on every connection of the state', () => {
   const folder = scratchFolder();
   const connections: DatabaseSync[] = [];
   const open = (path: string, busyMs: number) =>
@@ -17,7 +17,7 @@ test('every connection of the state syncs its log at each commit', () => {
       return db;
     });
   const identity = { upstream: 'https://box.test', parts: 1 };
-  // The first makes the file, the second finds it.
+  // The first connection creates the file, the second opens it.
   const states = [openState(folder, identity, open), openState(folder, identity, open)];
   for (const db of connections) {
     expect(db.prepare('pragma synchronous').get()).toEqual({ synchronous: full });

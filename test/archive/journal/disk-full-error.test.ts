@@ -10,7 +10,7 @@ import { exitCodes, OddslakeError } from '../../../src/base/errors.ts';
 const megabytes = { blocks: 1000, bsize: 4096, bavail: 500, files: 100, ffree: 50 };
 const judged = (changed: Partial<typeof megabytes>): boolean => isFull({ ...megabytes, ...changed });
 
-test('a disk without room for a page of the log, or for a file, is full; one that counts neither is not', () => {
+test('detects a disk without space for a log page or a file, unless it reports neither', () => {
   expect([judged({}), judged({ bavail: 0 }), judged({ bavail: 7 }), judged({ bavail: 8 })]).toEqual([
     false,
     true,
@@ -24,7 +24,7 @@ test('a disk without room for a page of the log, or for a file, is full; one tha
   ]);
 });
 
-/** A connection that fails as it does where the system fails it. */
+/** A connection that fails where the system makes it fail. */
 class Failing extends DatabaseSync {
   override exec(sql: string): void {
     if (sql.startsWith('create'))
@@ -45,13 +45,13 @@ function failureAt(folder: string): OddslakeError {
   throw new Error('it went through');
 }
 
-test('an I/O error where there is room is the disk failing', () => {
+test('reports an I/O error as a disk failure if there is space', () => {
   const folder = mkdtempSync(join(tmpdir(), 'oddslake-room-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   expect(failureAt(folder).message).toMatch(/^The disk failed: .*state\.sqlite .*disk I\/O error/);
 });
 
-test('an I/O error on a disk without room says that it is full and what to do', (context) => {
+test('reports an I/O error as a full disk if there is no space', (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'oddslake-full-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   try {
@@ -62,7 +62,7 @@ test('an I/O error on a disk without room says that it is full and what to do', 
   onTestFinished(() => void execFileSync('umount', ['-l', folder], { stdio: 'pipe' }));
   openDatabase(join(folder, 'state.sqlite'), 0).close();
   const { bavail, bsize } = statfsSync(folder);
-  // What opening it takes is left, and no more than that.
+  // Leaves just enough space to open it.
   appendFileSync(join(folder, 'ballast'), new Uint8Array((bavail - 8) * bsize));
   const error = failureAt(folder);
   expect(error).toBeInstanceOf(OddslakeError);

@@ -8,7 +8,7 @@ const pathsOf = (...records: unknown[]): string[] => {
   return [...sample.inferShape()!.keys()].sort();
 };
 
-test('fields are counted by path, of those objects that could have them', () => {
+test('counts fields by path, among the objects that could have them', () => {
   const sample = createShapeSample();
   sample.add({ a: 1, list: [{ x: 'one' }, { x: 2 }, {}] });
   sample.add({ a: null, list: [] });
@@ -23,12 +23,12 @@ test('fields are counted by path, of those objects that could have them', () => 
   });
 });
 
-test('names that look like paths are kept apart from paths', () => {
+test('distinguishes names that look like paths from paths', () => {
   expect(pathsOf({ 'a/b': 1, a: { b: 2 }, '*': 3, '': 4, __proto__: 5 })).toEqual(['', 'a', 'a/b', 'a~1b', '~', '~*']);
   expect(pathsOf(JSON.parse('{"__proto__": 1, "constructor": 2}'))).toEqual(['', '__proto__', 'constructor']);
 });
 
-test('an object with too many names is a map; too many fields over all are none to speak of', () => {
+test('treats an object with too many names as a map, and gives up on too many fields', () => {
   const wide = (from: number, count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${from + i}`, { z: 1 }]));
   expect(pathsOf({ fine: 1, map: wide(0, 60) }, { fine: 1, map: wide(60, 60) })).toEqual(['', 'fine', 'map']);
@@ -38,7 +38,7 @@ test('an object with too many names is a map; too many fields over all are none 
   expect(sample.inferShape()).toBeNull();
 });
 
-test('any JSON at all can be added, and a long list costs no more than a short one', () => {
+test('accepts any JSON, and a long list costs no more than a short one', () => {
   fc.assert(
     fc.property(fc.array(fc.jsonValue()), (values) => {
       const sample = createShapeSample();
@@ -51,11 +51,11 @@ test('any JSON at all can be added, and a long list costs no more than a short o
   expect(sample.inferShape()!.get('*')!.of).toBe(16);
 });
 
-/** An object of `count` names, each as `value` says. */
+/** An object of `count` names, with values from `value`. */
 const wide = (count: number, value: (i: number) => unknown = () => 1, from = 0): Record<string, unknown> =>
   Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${from + i}`, value(from + i)]));
 
-test('fields are looked for five steps below the record, and what lies deeper is not', () => {
+test('finds fields up to five levels below the record', () => {
   expect(pathsOf({ a: { a: { a: { a: { a: { a: 1 } } } } } })).toEqual([
     '',
     'a',
@@ -67,7 +67,7 @@ test('fields are looked for five steps below the record, and what lies deeper is
   expect(pathsOf([[[[[[1]]]]]])).toEqual(['', '*', '*/*', '*/*/*', '*/*/*/*', '*/*/*/*/*']);
 });
 
-test('an object of 64 names has fields, one of 65 has none, and those beside it stay', () => {
+test('treats 65 names as a map and 64 as fields, and keeps the fields beside it', () => {
   expect(pathsOf(wide(64))).toHaveLength(65);
   expect(pathsOf(wide(65))).toEqual(['']);
   expect(pathsOf({ map: wide(65, () => ({ deep: 1 })), mapped: { map: 1 } })).toEqual([
@@ -83,23 +83,23 @@ test('an object of 64 names has fields, one of 65 has none, and those beside it 
   expect([...sample.inferShape()!.keys()]).toEqual(['', 'map', 'other']);
 });
 
-test('2,000 fields are looked at, and of one more nothing is said', () => {
-  const shapeOf = (fields: number) => {
+test('gives up above 2,000 fields', () => {
+  const inferOf = (fields: number) => {
     const sample = createShapeSample();
     // The record, 40 fields, and 49 in each: 2,001.
     sample.add(wide(40, (i) => wide(i === 0 ? 49 - (2001 - fields) : 49)));
     return sample.inferShape();
   };
-  expect(shapeOf(2000)!.size).toBe(2000);
-  expect(shapeOf(2001)).toBeNull();
+  expect(inferOf(2000)!.size).toBe(2000);
+  expect(inferOf(2001)).toBeNull();
 });
 
-test('names that agree in their first hundred characters are one field', () => {
+test('treats names with the same first hundred characters as one field', () => {
   const name = 'n'.repeat(99);
   expect(pathsOf({ [`${name}ab`]: 1, [`${name}ac`]: 1, [`${name}b`]: 1 })).toEqual(['', `${name}a`, `${name}b`]);
 });
 
-test('of a list of more than sixteen elements sixteen are looked at, the first and the last among them', () => {
+test('samples sixteen elements of a longer list, including the first and the last', () => {
   const namesOf = (length: number) =>
     pathsOf([Array.from({ length }, (_, i) => ({ [`k${i}`]: 1 }))]).filter((path) => path.includes('k'));
   expect(namesOf(16)).toHaveLength(16);

@@ -18,26 +18,26 @@ import { answer, append, day0, dayMs, hourMs, market, now, opened } from '../scr
 const tables = ['journal', 'journal_ticks', 'journal_cover', 'journal_rejected', 'journal_markets'];
 
 describe('the journal', () => {
-  test('takes answers all or not at all', () => {
+  test('appends all responses or none', () => {
     const { state } = opened();
     const archive = { ...opened(), state };
     append(archive, answer('AAA', [[day0, 0.5]]));
-    const broken = { ...answer('BBB', [[day0, 0.5]]), rejected: [{ reason: null as unknown as string, raw: '{}' }] };
-    expect(() => append(archive, answer('CCC', [[day0, 0.5]]), broken)).toThrow(/NOT NULL/);
+    const failing = { ...answer('BBB', [[day0, 0.5]]), rejected: [{ reason: null as unknown as string, raw: '{}' }] };
+    expect(() => append(archive, answer('CCC', [[day0, 0.5]]), failing)).toThrow(/NOT NULL/);
     expect(countJournaledTicks(state.db)).toBe(1);
     expect(readRunCounts(state.db, 'run')).toMatchObject({ fetched: 1, accepted: 1, quarantined: 0 });
     expect(readSymbolCoverage(state.db, 'CCC')).toEqual([]);
     expect(state.db.one<{ n: number }>('select count(*) as n from journal')!.n).toBe(1);
   });
 
-  test('holds nothing of an answer that told nothing: no publish would ever take it', () => {
+  test('stores nothing of an empty response, which no publish would consume', () => {
     const archive = opened();
     append(archive, answer('AAA', [], { requestedWindow: { from: day0, to: day0 + 1 } }));
     expect(readJournalEnd(archive.state.db)).toBe(0);
     expect(readRunCounts(archive.state.db, 'run')).toMatchObject({ fetched: 0, accepted: 0 });
   });
 
-  test('cuts ticks and coverage by UTC day, whatever order they came in', () => {
+  test('splits ticks and coverage by UTC day, in any order of arrival', () => {
     const archive = opened();
     const { db } = archive.state;
     const midnight = day0 + dayMs;
@@ -66,7 +66,7 @@ describe('the journal', () => {
     ]);
   });
 
-  test('keeps the order in which equal times came, and doubles to the bit', () => {
+  test('keeps the order of equal times, and doubles bit for bit', () => {
     const archive = opened();
     const prices = [-0, 5e-324, 0.1 + 0.2, 1];
     append(archive, answer('AAA', [[day0 + 1, 1], ...prices.map((p) => [day0, p] as const)]));
@@ -87,7 +87,7 @@ describe('the journal', () => {
     expect(listJournalBins(archive.state.db, 99).map(({ day }) => day)).toEqual([day0, day0 + dayMs]);
   });
 
-  test('gives up just the bins that were taken in, and only up to the end that was read', () => {
+  test('deletes only the published bins, up to the end that was read', () => {
     const archive = opened();
     const { db } = archive.state;
     append(
@@ -110,12 +110,12 @@ describe('the journal', () => {
     expect([...readRejected(db, 99)]).toEqual([]);
     db.transaction(() => consumeJournal(db, listJournalBins(db, 99), readJournalEnd(db), []));
     for (const table of tables) expect(db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n, table).toBe(0);
-    // An end that was given out is given out no second time, though the journal is empty.
+    // A record ID is never used again, even if the journal is empty.
     append(archive, answer('AAA', [[day0 + 2, 0.3]]));
     expect(readJournalEnd(db)).toBeGreaterThan(end + 1);
   });
 
-  test('gives back the market polls, oldest first, and drops those that were taken in', () => {
+  test('returns market polls oldest first, and deletes published ones', () => {
     const { state } = opened();
     for (const observedAt of [now + 5, now])
       appendMarkets(state, { runId: 'run', observedAt, markets: [market('🚀', { extra: '{"a":"é"}' })] }, []);
@@ -126,7 +126,7 @@ describe('the journal', () => {
     expect([...readMarketPolls(state.db, 99)].map((poll) => poll.observedAt)).toEqual([now + 5]);
   });
 
-  test('counts as coverage what is journaled, before it is published', () => {
+  test('counts journaled coverage before it is published', () => {
     const archive = opened();
     append(archive, answer('AAA', [[day0, 0.1]], { windows: [{ from: day0, to: day0 + 3 * dayMs }] }));
     expect(readSymbolCoverage(archive.state.db, 'AAA')).toEqual([{ from: day0, to: day0 + 3 * dayMs }]);

@@ -5,7 +5,7 @@ import { opened } from '../scratch.ts';
 const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);
 
-test('a list that was had whole within a day stays so, whatever comes before or after it', () => {
+test('keeps a complete list of a day, whatever comes before or after it', () => {
   const archive = opened({});
   const { db } = archive.state;
   const note = (hour: number, reason: string | null): void => {
@@ -22,7 +22,7 @@ test('a list that was had whole within a day stays so, whatever comes before or 
   note(3, 'cut off');
   expect(isWhole()).toBe(true);
   expect(readWholeListings(db, ['matched', 'other'])(day + 24 * hourMs)).toBe(false);
-  // Of a day before the first list a whole one of a later day has to do.
+  // For a day before the first list, a complete list of a later day is sufficient.
   expect(readWholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(true);
   expect(findLastListedDay(db)).toBe(day);
   archive.close();

@@ -26,10 +26,10 @@ async function holder(path: string) {
   return child;
 }
 
-const busy = expect.objectContaining({ exitCode: 5, message: expect.stringContaining('Another run is writing') });
+const busy = expect.objectContaining({ exitCode: 5, message: expect.stringContaining('Another run is still writing') });
 
 describe('the write lock', () => {
-  test('whose file is something else is told to be removed', async () => {
+  test('asks to remove a lock file that is something else', async () => {
     const path = join(scratchFolder(), 'lock.sqlite');
     writeFileSync(
       path,
@@ -41,7 +41,7 @@ describe('the write lock', () => {
     (await takeWriteLock(path, 0, systemClock)).release();
   });
 
-  test('is no lock where its file may only be read: SQLite would give it to any number at once', async () => {
+  test('is refused on a read-only file, on which SQLite would give it to many processes', async () => {
     const folder = scratchFolder();
     const path = join(folder, 'lock.sqlite');
     writeFileSync(path, '');
@@ -49,7 +49,7 @@ describe('the write lock', () => {
     chmodSync(folder, 0o555);
     onTestFinished(() => chmodSync(folder, 0o755));
     const lock = new URL('../../../src/archive/journal/lock.ts', import.meta.url).href;
-    // Root may write whatever the file says.
+    // Root may write in spite of the file mode.
     const program = `
       const { tryLock } = await import('${lock}');
       if (process.getuid() === 0) process.setuid(65534);
@@ -62,20 +62,20 @@ describe('the write lock', () => {
     ]);
   });
 
-  test('is held by one at a time: the second waits, then fails with exit code 5', async () => {
+  test('is held by one process: the second waits, then fails with exit code 5', async () => {
     const path = join(scratchFolder(), 'lock.sqlite');
     const first = await takeWriteLock(path, 0, systemClock);
     const clock = createLeapingClock();
     await expect(takeWriteLock(path, 300, clock)).rejects.toEqual(busy);
     expect(clock.monotonicMs()).toBe(300);
     await expect(takeWriteLock(path, 0, systemClock, undefined, 'Try later.')).rejects.toThrow(
-      /over \(.*\)\. Try later\.$/,
+      /after 0 s \(.*\)\. Try later\.$/,
     );
     const waiting = takeWriteLock(path, 5_000, createLeapingClock({ onSleep: () => first.release() }));
     (await waiting).release();
   });
 
-  test('is free at once when its holder is killed', async () => {
+  test('is free as soon as its holder is killed', async () => {
     const path = join(scratchFolder(), 'lock.sqlite');
     const child = await holder(path);
     await expect(takeWriteLock(path, 0, systemClock)).rejects.toEqual(busy);
@@ -84,7 +84,7 @@ describe('the write lock', () => {
     (await takeWriteLock(path, 0, systemClock)).release();
   });
 
-  test('stays with a holder that is stopped, and is free when that one is killed', async () => {
+  test('stays with a suspended holder, and is free when that is killed', async () => {
     const path = join(scratchFolder(), 'lock.sqlite');
     const child = await holder(path);
     child.kill('SIGSTOP');
@@ -94,18 +94,18 @@ describe('the write lock', () => {
     (await takeWriteLock(path, 0, systemClock)).release();
   });
 
-  test('is waited for no longer once the run is interrupted', async () => {
+  test('is no longer waited for once the run is interrupted', async () => {
     const path = join(scratchFolder(), 'lock.sqlite');
     const first = await takeWriteLock(path, 0, systemClock);
     const stop = new AbortController();
-    // It sleeps until the signal ends that.
+    // It sleeps until the signal ends the wait.
     const onSleep = () => setImmediate(() => stop.abort(new Error('stopped')));
     const clock = createLeapingClock({ leapMsMax: 0, onSleep });
     await expect(takeWriteLock(path, 60_000, clock, stop.signal)).rejects.toThrow('stopped');
     first.release();
   });
 
-  test('in a folder that is not there is an error of its own, not a wait', async () => {
+  test('fails at once in a missing folder', async () => {
     await expect(takeWriteLock('/nonexistent/lock.sqlite', 60_000, systemClock)).rejects.toThrow(/unable to open/);
   });
 });

@@ -14,7 +14,7 @@ const minute = 60_000;
 const always = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
 describe('the median', () => {
-  test('is the middle one, or halfway between the middle two, whatever their order', () => {
+  test('is the middle value, or the mean of the middle two, in any order', () => {
     expect(computeMedian([5, 1, 9])).toBe(5);
     expect(computeMedian([8, 1, 9, 2])).toBe(5);
     fc.assert(
@@ -26,7 +26,7 @@ describe('the median', () => {
     );
   });
 
-  test('leaves out nights that nobody counted, and is null where none was', () => {
+  test('ignores nights without a count, and is null without any', () => {
     expect(compareWithPast(7, [null, 3, null, 5])).toEqual({ count: 7, median: 4 });
     expect(compareWithPast(7, [null])).toEqual({ count: 7, median: null });
     expect(compareWithPast(7, [])).toEqual({ count: 7, median: null });
@@ -34,7 +34,7 @@ describe('the median', () => {
   });
 });
 
-describe('what changed among the markets', () => {
+describe('market changes', () => {
   const state = (symbol: string, rest: Partial<ListedState> = {}): ListedState => ({
     symbol,
     firstSeen: 10,
@@ -45,7 +45,7 @@ describe('what changed among the markets', () => {
     ...rest,
   });
 
-  test('by hand: each is new, resolved or gone at most once, and overdue beside that', () => {
+  test('by hand: each is new, resolved or gone at most once, and also overdue', () => {
     const changes = computeMarketChanges(
       [
         state('OLD'),
@@ -70,7 +70,7 @@ describe('what changed among the markets', () => {
     });
   });
 
-  test('twenty are named and all are counted', () => {
+  test('names twenty and counts all', () => {
     const states = Array.from({ length: 33 }, (_, i) => state(`S${i}`, { firstSeen: 101 }));
     const { new: fresh } = computeMarketChanges(states, 100, 200);
     expect(fresh.count).toBe(33);
@@ -78,33 +78,38 @@ describe('what changed among the markets', () => {
   });
 });
 
-describe('what of a night is covered', () => {
+describe('the coverage of a night', () => {
   const night = { from: 0, to: day };
-  const lacking = (symbol: string, from: number, to: number, life = always) => ({ symbol, from, to, lifetime: life });
+  const uncovered = (symbol: string, from: number, to: number, lifetime = always) => ({
+    symbol,
+    from,
+    to,
+    lifetime: lifetime,
+  });
 
-  test('by hand: minutes are summed over symbols, counted once, inside of the night and of a life', () => {
+  test('by hand: sums minutes over symbols, each once, inside the night and the lifetime', () => {
     const windows = [
-      lacking('A', 10 * minute, 20 * minute),
-      lacking('A', 15 * minute, 25 * minute),
-      lacking('B', -30 * minute, 5 * minute),
-      lacking('C', 0, day, { from: 0, to: 7 * minute }),
-      lacking('DEAD', 10 * minute, day, { from: -day, to: 10 * minute }),
-      lacking('OLD', -day, 0),
+      uncovered('A', 10 * minute, 20 * minute),
+      uncovered('A', 15 * minute, 25 * minute),
+      uncovered('B', -30 * minute, 5 * minute),
+      uncovered('C', 0, day, { from: 0, to: 7 * minute }),
+      uncovered('DEAD', 10 * minute, day, { from: -day, to: 10 * minute }),
+      uncovered('OLD', -day, 0),
     ];
     expect(computeNightCoverage(100, windows, night)).toEqual({ symbols: 97, gap_minutes: 15 + 5 + 7 });
   });
 
-  test('a gap of a moment is a minute, and none is none', () => {
-    expect(computeNightCoverage(1, [lacking('A', 5, 6)], night)).toEqual({ symbols: 0, gap_minutes: 1 });
+  test('counts a gap of a moment as a minute, and no gap as 0', () => {
+    expect(computeNightCoverage(1, [uncovered('A', 5, 6)], night)).toEqual({ symbols: 0, gap_minutes: 1 });
     expect(computeNightCoverage(3, [], night)).toEqual({ symbols: 3, gap_minutes: 0 });
   });
 
-  test('never more than all of all lives in the night', () => {
+  test('never exceeds all lifetimes in the night', () => {
     const window = fc.tuple(fc.constantFrom('A', 'B', 'C'), fc.integer({ min: -20, max: 40 }), fc.nat(30));
     fc.assert(
       fc.property(fc.array(window, { maxLength: 12 }), (windows) => {
         const list = windows.map(([symbol, from, length]) =>
-          lacking(symbol, from * minute, (from + length) * minute, { from: 0, to: 12 * minute }),
+          uncovered(symbol, from * minute, (from + length) * minute, { from: 0, to: 12 * minute }),
         );
         const { symbols, gap_minutes } = computeNightCoverage(3, list, { from: 0, to: 20 * minute });
         expect(gap_minutes).toBeLessThanOrEqual(12 * (3 - symbols));
@@ -114,19 +119,19 @@ describe('what of a night is covered', () => {
   });
 });
 
-describe('what is asked for too late', () => {
+describe('a late first request', () => {
   const now = 20 * day + 5 * 3_600_000;
 
-  test('is a day that ended longer ago than the service keeps its past fine, and was not covered before', () => {
-    const asked = [{ from: 10 * day, to: 20 * day }];
-    expect(isThinnedBeforeFetch(asked, [], now, 7 * day)).toBe(true);
-    expect(isThinnedBeforeFetch(asked, [{ from: 0, to: 13 * day }], now, 7 * day)).toBe(false);
-    expect(isThinnedBeforeFetch(asked, [{ from: 0, to: 12.9 * day }], now, 7 * day)).toBe(true);
+  test("is for an uncovered day that ended before the server's unthinned history", () => {
+    const requested = [{ from: 10 * day, to: 20 * day }];
+    expect(isThinnedBeforeFetch(requested, [], now, 7 * day)).toBe(true);
+    expect(isThinnedBeforeFetch(requested, [{ from: 0, to: 13 * day }], now, 7 * day)).toBe(false);
+    expect(isThinnedBeforeFetch(requested, [{ from: 0, to: 12.9 * day }], now, 7 * day)).toBe(true);
     expect(isThinnedBeforeFetch([{ from: 13 * day, to: 20 * day }], [], now, 7 * day)).toBe(false);
     expect(isThinnedBeforeFetch([{ from: 13 * day - 1, to: 20 * day }], [], now, 7 * day)).toBe(true);
   });
 
-  test('a first look back by as many days as the service keeps is in time', () => {
+  test('is in time with a first lookback as long as that history', () => {
     expect(isThinnedBeforeFetch([{ from: now - 7 * day, to: now }], [], now + 90_000, 7 * day)).toBe(false);
   });
 });

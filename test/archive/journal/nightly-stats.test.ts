@@ -3,7 +3,7 @@ import { countPolled, readLastNights, recordNight } from '../../../src/archive/j
 import { addLateTickCount, addRecoveredTicks, addRunTally, startRun } from '../../../src/archive/journal/runs.ts';
 import { dayMs, now, opened } from '../scratch.ts';
 
-test('of the nights the latest thirty are remembered, the latest first', () => {
+test('keeps the latest thirty nights, latest first', () => {
   const { db } = opened().state;
   const night = (n: number) => ({
     runId: `run ${n}`,
@@ -21,17 +21,17 @@ test('of the nights the latest thirty are remembered, the latest first', () => {
   expect(readLastNights(db)).toEqual([{ ...expected[0], ticks: 7 }, ...expected.slice(1)]);
 });
 
-test('what a night brought is its own and that of polls since the last one, not of backfills', () => {
+test("counts a night's own ticks and those of polls since the last one, but not of backfills", () => {
   const { db } = opened().state;
-  const ran = (runId: string, job: string, accepted: number): void => {
+  const recordRun = (runId: string, job: string, accepted: number): void => {
     startRun(db, runId, job, 1, now);
     addRunTally(db, runId, { accepted, duplicates: 5, conflicts: 5 });
     addLateTickCount(db, runId, 7);
   };
-  ran('20260601T030000Z-zzz', 'nightly', 1);
-  ran('20260601T120000Z-aaa', 'ticks', 20);
-  ran('20260601T130000Z-aaa', 'backfill', 300);
-  ran('20260602T030000Z-aaa', 'nightly', 4000);
+  recordRun('20260601T030000Z-zzz', 'nightly', 1);
+  recordRun('20260601T120000Z-aaa', 'ticks', 20);
+  recordRun('20260601T130000Z-aaa', 'backfill', 300);
+  recordRun('20260602T030000Z-aaa', 'nightly', 4000);
   addRecoveredTicks(db, '20260602T030000Z-aaa', 'broken', { accepted: 50_000, duplicates: 0, conflicts: 0 });
   const both = { ticks: 54_020, late: 14, conflicts: 10 };
   expect(countPolled(db, '20260602T030000Z-aaa', '20260601T030000Z-zzz')).toEqual(both);
@@ -39,14 +39,14 @@ test('what a night brought is its own and that of polls since the last one, not 
   expect(countPolled(db, '20260602T030000Z-aaa', '20260602T030000Z-aaa')).toEqual(own);
 });
 
-test('what a poll beside a night brought counts once, and what one brought by a clock that ran ahead never', () => {
+test('counts a poll during a night once, and one with a clock that was ahead never', () => {
   const { db } = opened().state;
-  const ran = (runId: string, accepted: number): void => {
+  const recordRun = (runId: string, accepted: number): void => {
     startRun(db, runId, 'ticks', 1, now);
     addRunTally(db, runId, { accepted, duplicates: 0, conflicts: 0 });
   };
-  ran('20260602T030500Z-aaa', 20);
-  ran('20270101T000000Z-aaa', 300);
+  recordRun('20260602T030500Z-aaa', 20);
+  recordRun('20270101T000000Z-aaa', 300);
   const nights = ['20260601T030000Z-zzz', '20260602T030000Z-zzz', '20260603T030000Z-zzz', '20260604T030000Z-zzz'];
   const ticks = nights.slice(1).map((night, n) => countPolled(db, night, nights[n]!).ticks);
   expect(ticks).toEqual([0, 20, 0]);

@@ -34,26 +34,26 @@ const anyNote = fc.record({
   rank: fc.constantFrom(precedenceRanks.import, precedenceRanks.poll, precedenceRanks.preferred),
 });
 
-/** What is known of a key, as a merge asks for it. */
+/** The known precedence of a key, as a merge looks it up. */
 function known(symbol: string, t: number) {
   const standings = openDayPrecedence(state.db, day);
-  const found = standings.getWindows(symbol).find((s) => s.from <= t && t < s.to);
-  return found === undefined ? undefined : { rank: found.rank, observedAt: found.observedAt };
+  const actual = standings.getWindows(symbol).find((s) => s.from <= t && t < s.to);
+  return actual === undefined ? undefined : { rank: actual.rank, observedAt: actual.observedAt };
 }
 
-describe('standings', () => {
-  test('say of every key what was noted of it last', () => {
-    // One transaction: nothing here need outlive a crash.
+describe('stored precedence', () => {
+  test('returns for every key what was recorded last', () => {
+    // One transaction, since nothing here has to survive a crash.
     state.db.transaction(() =>
       fc.assert(
-        fc.property(fc.array(anyNote, { maxLength: 8 }), (notes) => {
+        fc.property(fc.array(anyNote, { maxLength: 8 }), (records) => {
           state.db.run('delete from standings');
           const model = new Map<string, unknown>();
-          for (const { symbol, from, length, rank, observedAt } of notes) {
+          for (const { symbol, from, length, rank, observedAt } of records) {
             const to = Math.min(size, from + length);
             for (let t = from; t < to; t++) model.set(`${symbol} ${t}`, { rank, observedAt });
-            const stretch: PrecedenceWindow = { symbol, from: day + from, to: day + to, rank, observedAt };
-            recordPrecedence(state.db, [stretch]);
+            const window: PrecedenceWindow = { symbol, from: day + from, to: day + to, rank, observedAt };
+            recordPrecedence(state.db, [window]);
           }
           for (const symbol of ['A', 'B']) {
             for (let t = 0; t < size; t++) expect(known(symbol, day + t)).toEqual(model.get(`${symbol} ${t}`));
@@ -72,7 +72,7 @@ describe('standings', () => {
     );
   });
 
-  test('of imports and of contested keys are taken over from an older version', () => {
+  test('is migrated from the imports and contested keys of an older version', () => {
     turnStateBack(state.db, 5);
     state.db.run('insert into imported values (?, ?, ?, ?, ?)', 'A', day, day + 10, precedenceRanks.import, 7);
     state.db.run('insert into contested values (?, ?, ?, ?)', 'A', day + 3, precedenceRanks.poll, 8);
@@ -88,8 +88,8 @@ describe('standings', () => {
     ]);
   });
 
-  test('are those of their own day', () => {
-    const stretch = {
+  test('applies to its own day only', () => {
+    const window = {
       symbol: 'A',
       from: day + dayMs - 10,
       to: day + dayMs,
@@ -97,8 +97,8 @@ describe('standings', () => {
       observedAt: 1,
     };
     const next = { symbol: 'A', from: day + dayMs, to: day + dayMs + 1, rank: precedenceRanks.poll, observedAt: -5 };
-    recordPrecedence(state.db, [stretch, next]);
-    expect(openDayPrecedence(state.db, day).getWindows('A')).toEqual([stretch]);
+    recordPrecedence(state.db, [window, next]);
+    expect(openDayPrecedence(state.db, day).getWindows('A')).toEqual([window]);
     expect(openDayPrecedence(state.db, day + dayMs).getWindows('A')).toEqual([next]);
     expect(openDayPrecedence(state.db, day - dayMs).getWindows('A')).toEqual([]);
     expect(openDayPrecedence(state.db, day).inferPrecedence('A', day)).toEqual({
@@ -107,7 +107,7 @@ describe('standings', () => {
     });
   });
 
-  test('of a polled tick are not when a file was written whose coverage lies over the poll', () => {
+  test('of a polled tick does not come from a file whose coverage overlies the poll', () => {
     const window = { from: day, to: day + dayMs };
     addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 1, origin: 'poll', evidence: 'confirmed' }], 0);
     expect(openDayPrecedence(state.db, day).inferPrecedence('A', day)).toEqual({

@@ -4,7 +4,7 @@ import { mostWithin } from '../../client/sliding.ts';
 import { scratchFolder } from '../scratch.ts';
 import { another } from './another-process.ts';
 
-test('the pace of an archive lets three processes together start no more than the rate in any second', async () => {
+test('three processes together start no more requests than the rate in any second', async () => {
   const folder = scratchFolder();
   const rate = 100;
   const body = `

@@ -23,8 +23,8 @@ function openIn(folder: string, busyMsMax?: number): SharedRateStore {
   return pace;
 }
 
-describe('the pace of an archive', () => {
-  test('is one for all who open it, and lasts', () => {
+describe('the shared rate limit of an archive', () => {
+  test('is shared by all who open it, and persists', () => {
     const folder = scratchFolder();
     const [one, two] = [openIn(folder), openIn(folder)];
     expect(two.runExclusive(() => two.read())).toEqual(initialRateState);
@@ -43,18 +43,18 @@ describe('the pace of an archive', () => {
     expect(later.runExclusive(() => later.read())).toEqual(pace);
   });
 
-  test('passes on what was thrown in a turn as it is: it is none of the file', () => {
+  test('rethrows an error of the work unchanged', () => {
     const pace = openIn(scratchFolder());
-    const thrown = new Error('paused for 1 s');
-    const turn = () =>
+    const error = new Error('paused for 1 s');
+    const transaction = () =>
       pace.runExclusive(() => {
-        throw thrown;
+        throw error;
       });
-    expect(turn).toThrow(thrown);
+    expect(transaction).toThrow(error);
     expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
   });
 
-  test('forgets starts that are old, and what stood in a turn that failed', () => {
+  test('deletes old starts, and rolls back failed work', () => {
     const pace = openIn(scratchFolder());
     for (let n = 0; n < 100; n++) pace.runExclusive(() => pace.addStart(n, n * 100));
     pace.runExclusive(() => {
@@ -66,17 +66,17 @@ describe('the pace of an archive', () => {
       expect(pace.countAccepted(0, 100, 0)).toBe(1);
       expect(pace.countAccepted(0, 98, 0)).toBe(0);
     });
-    const broken = () =>
+    const failing = () =>
       pace.runExclusive(() => {
         pace.clear();
         throw new Error('amid a turn');
       });
-    expect(broken).toThrow('amid a turn');
+    expect(failing).toThrow('amid a turn');
     expect(pace.runExclusive(() => pace.getStart(99))).toBeDefined();
   });
 
   test.each(['rubbish '.repeat(2000), '', 'SQLite format 3\0'.repeat(600)])(
-    'is begun anew where its file is unreadable',
+    'is recreated if its file is unreadable',
     (text) => {
       const folder = scratchFolder();
       writeFileSync(toRateFilePath(folder), text);
@@ -86,7 +86,7 @@ describe('the pace of an archive', () => {
     },
   );
 
-  test('is begun anew where only its log is left', () => {
+  test('is recreated if only its log is left', () => {
     const folder = scratchFolder();
     const lost = openIn(folder);
     lost.runExclusive(() => lost.write({ ...initialRateState, count: 5 }));
@@ -96,15 +96,15 @@ describe('the pace of an archive', () => {
     expect(pace.runExclusive(() => pace.read())).toEqual(initialRateState);
   });
 
-  test('of a machine that was started anew holds nobody up, and still knows what was learned', () => {
+  test('delays nothing after a restart of the machine, and keeps the server behavior', () => {
     const pace = openIn(scratchFolder());
-    const pacer = createSlidingWindow(() => 1, pace);
+    const limiter = createSlidingWindow(() => 1, pace);
     const uptimeMs = 1e9;
     pace.runExclusive(() => {
-      pacer.start(uptimeMs);
+      limiter.start(uptimeMs);
       pace.write({ ...pace.read(), resumeMs: uptimeMs + 60_000, learned: '{}' });
     });
-    expect(pace.runExclusive(() => pacer.computeEarliestMs(5000))).toBe(Number.NEGATIVE_INFINITY);
+    expect(pace.runExclusive(() => limiter.computeEarliestMs(5000))).toBe(Number.NEGATIVE_INFINITY);
     expect(pace.runExclusive(() => pace.read())).toMatchObject({
       count: 1,
       resumeMs: Number.NEGATIVE_INFINITY,
@@ -112,17 +112,17 @@ describe('the pace of an archive', () => {
     });
   });
 
-  test('lets three who share it start no more than the rate in any second', () => {
+  test('lets three users together start no more than the rate in any second', () => {
     const folder = scratchFolder();
     const rate = 100;
     const starts: number[] = [];
     const random = seeded(3);
-    const pacers = [1, 2, 3].map(() => {
+    const limiters = [1, 2, 3].map(() => {
       const pace = openIn(folder);
       return { pace, pacer: createSlidingWindow(() => rate, pace), wakeAt: 0, count: 0 };
     });
     while (starts.length < 250) {
-      const next = pacers.reduce((a, b) => (b.wakeAt < a.wakeAt ? b : a));
+      const next = limiters.reduce((a, b) => (b.wakeAt < a.wakeAt ? b : a));
       const now = next.wakeAt;
       next.pace.runExclusive(() => {
         const earliest = next.pacer.computeEarliestMs(now);
@@ -135,12 +135,12 @@ describe('the pace of an archive', () => {
         next.wakeAt = Math.max(now, earliest) + 5 * random();
       });
     }
-    expect(Math.min(...pacers.map(({ count }) => count))).toBeGreaterThan(0);
+    expect(Math.min(...limiters.map(({ count }) => count))).toBeGreaterThan(0);
     expect(mostWithin(starts, 1000)).toBeLessThanOrEqual(rate);
     expect(starts.at(-1)! - starts[0]!).toBeLessThan(3000);
   });
 
-  test('is an error with a sentence, not a hang, while a process that was stopped amid its turn holds it; and free when that one is killed', async () => {
+  test('fails with exit code 5 while a suspended process holds it, and is free when that is killed', async () => {
     const folder = scratchFolder();
     const pace = openIn(folder, 200);
     const child = another(
@@ -152,13 +152,13 @@ describe('the pace of an archive', () => {
     );
     await once(child.stdout, 'data');
     child.kill('SIGSTOP');
-    const began = systemClock.monotonicMs();
+    const startedAt = systemClock.monotonicMs();
     const busy = expect.objectContaining({
       exitCode: 5,
-      message: expect.stringContaining('was stopped at a bad moment'),
+      message: expect.stringContaining('was suspended at a bad moment'),
     });
     expect(() => pace.runExclusive(() => 0)).toThrow(busy);
-    expect(systemClock.monotonicMs() - began).toBeGreaterThanOrEqual(190);
+    expect(systemClock.monotonicMs() - startedAt).toBeGreaterThanOrEqual(190);
     child.kill('SIGKILL');
     await once(child, 'close');
     expect(pace.runExclusive(() => 1)).toBe(1);

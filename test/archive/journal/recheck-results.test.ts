@@ -37,11 +37,11 @@ const covered = (from: number, to: number, fetchedAt: number, rest: Partial<Cove
 });
 
 describe('the overlap in use', () => {
-  test('is as configured while nothing comes late', () => {
+  test('is as configured while no tick is late', () => {
     expect(computeOverlapMs(emptyRecheckMemory, hourMs, dayMs)).toBe(hourMs);
   });
 
-  test('is half as much again as the greatest lateness, up to a bound that does not shorten what is configured', () => {
+  test('is 1.5 times the greatest lateness, up to a bound that never shortens the configured one', () => {
     const late = recordLateness(
       recordLateness(emptyRecheckMemory, day, 2 * hourMs, day),
       day + dayMs,
@@ -53,15 +53,15 @@ describe('the overlap in use', () => {
     expect(computeOverlapMs(late, 5 * hourMs, 2 * hourMs)).toBe(5 * hourMs);
   });
 
-  test('forgets a lateness after thirty days', () => {
+  test('ignores a lateness after thirty days', () => {
     const late = recordLateness(emptyRecheckMemory, day, 9 * hourMs, day);
     const after = recordLateness(late, day + recheckNightsMax * dayMs, hourMs, day);
     expect(computeOverlapMs(after, hourMs, dayMs)).toBe(1.5 * hourMs);
   });
 });
 
-describe('a service', () => {
-  test('is caught by one proven window, or by two that are not', () => {
+describe('a server', () => {
+  test('counts as leaving out ticks after one proven window, or two unproven ones', () => {
     expect(recordRechecks(emptyRecheckMemory, night({ leftOut: 1, contradicted: 1, isProven: true })).caughtAt).toBe(
       day,
     );
@@ -70,11 +70,11 @@ describe('a service', () => {
     expect(recordRechecks(once, night({ at: day + dayMs, leftOut: 1, contradicted: 1 })).caughtAt).toBe(day + dayMs);
   });
 
-  test('is not caught by late ticks', () => {
+  test('does not count as leaving out ticks if they are late', () => {
     expect(recordRechecks(emptyRecheckMemory, night({ contradicted: 4, latenessMs: hourMs })).caughtAt).toBeNull();
   });
 
-  test('counts its clean windows from the last contradiction on, that of its pages included', () => {
+  test('counts clean windows since the last contradiction, including one between pages', () => {
     let memory: RecheckMemory = { ...emptyRecheckMemory, caughtAt: day };
     memory = recordRechecks(memory, night({ windows: cleanWindowsMin }));
     expect(memory.cleanWindows).toBe(cleanWindowsMin);
@@ -82,7 +82,7 @@ describe('a service', () => {
     expect(recordRechecks(memory, night({ contradicted: 1 })).cleanWindows).toBe(0);
   });
 
-  test('remembers thirty nights', () => {
+  test('has a history of thirty nights', () => {
     let memory = emptyRecheckMemory;
     for (let n = 0; n < 40; n++) memory = recordRechecks(memory, night({ at: day + n * dayMs }));
     expect(memory.nights).toHaveLength(recheckNightsMax);
@@ -90,12 +90,12 @@ describe('a service', () => {
   });
 });
 
-describe('in doubt', () => {
-  test('is nothing where nothing was found', () => {
+describe('windows in doubt', () => {
+  test('are none if nothing was found', () => {
     expect(findDoubtfulWindows([covered(0, dayMs, dayMs)], emptyRecheckMemory, hourMs)).toEqual([]);
   });
 
-  test('is what was fetched before the service was caught, day by day, the latest first; no import', () => {
+  test('are those fetched before the server was found to leave out ticks, by day, latest first, without imports', () => {
     const coverage = [
       covered(0, 2 * dayMs, 2 * dayMs, { evidence: 'inferred' }),
       covered(2 * dayMs, 3 * dayMs, 4 * dayMs),
@@ -107,7 +107,7 @@ describe('in doubt', () => {
     ]);
   });
 
-  test('is what was fetched so soon that late ticks may be missing, and not read again since', () => {
+  test('are those fetched so soon that late ticks may be missing, and not again since', () => {
     const late = { ...emptyRecheckMemory, lateAt: day + 30 * hourMs };
     const coverage = [covered(0, 24 * hourMs, 24 * hourMs), covered(20 * hourMs, 22 * hourMs, 40 * hourMs)];
     expect(findDoubtfulWindows(coverage, late, 6 * hourMs)).toEqual([
@@ -118,12 +118,12 @@ describe('in doubt', () => {
 });
 
 describe('the sum of the nights', () => {
-  test('says nothing of the rest from a few windows', () => {
+  test('gives no estimate from a few windows', () => {
     const sum = sumRechecks(recordRechecks(emptyRecheckMemory, night({ windows: 29, contradicted: 1, found: 1 })));
     expect(sum).toMatchObject({ windows: 29, contradicted: 1, found: 1, missingShare: null });
   });
 
-  test('gives the share of ticks that were missing, and how many windows may lack something', () => {
+  test('gives the share of missing ticks, and a bound of incomplete windows', () => {
     const sum = sumRechecks(
       recordRechecks(emptyRecheckMemory, night({ windows: 100, seen: 1000, found: 20, contradicted: 5 })),
     );

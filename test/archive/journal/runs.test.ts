@@ -10,23 +10,23 @@ import { now, opened } from '../scratch.ts';
 
 const hourMs = 3_600_000;
 
-test('of the last runs none is one that ended in the time to come', () => {
+test('ignores runs that ended in the future', () => {
   const { db } = opened().state;
-  const ran = (runId: string, job: string, at: number, exitCode: number): void => {
+  const recordRun = (runId: string, job: string, at: number, exitCode: number): void => {
     startRun(db, runId, job, 1, at);
     finishRun(db, runId, at + 1000, exitCode, `{"run":"${runId}"}`);
   };
-  ran('a', 'nightly', now - 2 * hourMs, 0);
-  ran('b', 'nightly', now - hourMs, 4);
-  ran('c', 'nightly', now + 9000 * hourMs, 0);
-  ran('d', 'ticks', now + 9000 * hourMs, 0);
+  recordRun('a', 'nightly', now - 2 * hourMs, 0);
+  recordRun('b', 'nightly', now - hourMs, 4);
+  recordRun('c', 'nightly', now + 9000 * hourMs, 0);
+  recordRun('d', 'ticks', now + 9000 * hourMs, 0);
   expect(readLastEndedRuns(db, now).map(({ job, summary, succeededAt }) => ({ job, summary, succeededAt }))).toEqual([
     { job: 'nightly', summary: '{"run":"b"}', succeededAt: now - 2 * hourMs + 1000 },
   ]);
   expect(readLatestRuns(db, 10, now).map(({ runId }) => runId)).toEqual(['a', 'b']);
 });
 
-test('the last end of a job is found, however many runs of others came after it', () => {
+test('finds the last end of a job after many runs of others', () => {
   const { db } = opened().state;
   startRun(db, 'b', 'ticks', 1, now - hourMs);
   startRun(db, 'n', 'nightly', 1, now - 3 * hourMs);

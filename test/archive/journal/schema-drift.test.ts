@@ -19,7 +19,7 @@ const shapeOf = (records: readonly unknown[]): Shape => {
 const times = (count: number, record: (i: number) => unknown): unknown[] =>
   Array.from({ length: count }, (_, i) => record(i));
 
-/** What is told of nights one after another. */
+/** The reported drifts of successive nights. */
 function told(...nights: readonly (readonly unknown[])[]): string[][] {
   let known: Shape = new Map();
   return nights.map((records) => {
@@ -38,12 +38,12 @@ const market = (i: number) => ({
 });
 const markets = times(40, market);
 
-describe('what changed from one night to the next', () => {
-  test('is nothing the first time, nor where nothing changed', () => {
+describe('the change between nights', () => {
+  test('is empty the first time, and if nothing changed', () => {
     expect(told(markets, markets, times(12, market))).toEqual([[], [], []]);
   });
 
-  test('a field that vanishes is told once, and once more when it is back', () => {
+  test('reports a vanished field once, and again when it is back', () => {
     const without = times(40, (i) => ({ ...market(i), closes_at: undefined })).map((m) =>
       JSON.parse(JSON.stringify(m)),
     );
@@ -51,13 +51,13 @@ describe('what changed from one night to the next', () => {
     expect(told(markets, without, without, markets, markets)).toEqual([[], ...lines]);
   });
 
-  test('a field under another name has vanished and appeared, in lists of objects too', () => {
+  test('reports a renamed field as vanished and appeared, in lists of objects too', () => {
     const renamed = times(40, (i) => ({ ...market(i), venues: [{ source: 'a', symbol: `t${i}` }] }));
     const line = ['venues/*/symbol appeared  → string', 'venues/*/ticker vanished string → '];
     expect(told(markets, renamed, renamed)).toEqual([[], line, []]);
   });
 
-  test('a type that changes for all, for a good part, or to null everywhere is told once', () => {
+  test('reports once that a type changed for all, for a good part, or to null', () => {
     const text = times(40, (i) => ({ ...market(i), closes_at: 'soon' }));
     const some = times(40, (i) => ({ ...market(i), closes_at: i % 4 === 0 ? 'soon' : i }));
     const none = times(40, (i) => ({ ...market(i), closes_at: null }));
@@ -77,7 +77,7 @@ describe('what changed from one night to the next', () => {
     expect(told(markets, none, none)).toEqual([[], ['closes_at retyped number → null'], []]);
   });
 
-  test('what holds fields becoming another type is one drift, not one of each field in it', () => {
+  test("reports a parent's new type as one drift, not one per field", () => {
     const flat = times(40, (i) => ({ ...market(i), venues: 'a' }));
     expect(told(markets, flat, flat)).toEqual([[], ['venues retyped array → string'], []]);
     expect(
@@ -88,7 +88,7 @@ describe('what changed from one night to the next', () => {
     ).toEqual([' retyped object → string']);
   });
 
-  test('a new type that comes slowly is told when it is rare no more', () => {
+  test('reports a slowly spreading type when it is no longer rare', () => {
     const share = (n: number) => times(100, (i) => ({ ...market(i), closes_at: i < n ? 'soon' : i }));
     expect(told(share(0), share(2), share(5), share(30))).toEqual([
       [],
@@ -98,19 +98,21 @@ describe('what changed from one night to the next', () => {
     ]);
   });
 
-  test('optional fields, nulls now and then and few records are no drift', () => {
-    const ordinary = (night: number) =>
+  test('does not report optional fields, occasional nulls or few records', () => {
+    const normalNights = (night: number) =>
       times(40, (i) => ({
         ...market(i),
         ...((i + night) % 9 === 0 ? { outcome: 1, resolved_at: 5 } : {}),
         question: (i * night) % 7 === 1 ? null : 'q',
         category: i % 2 === 0 ? null : 'c',
       }));
-    const few = times(recordsMin - 1, () => ({ canonical_id: 1 }));
-    expect(told(markets, ordinary(1), ordinary(2), markets, few, [], ordinary(3)).flat()).toEqual([]);
+    const fewRecords = times(recordsMin - 1, () => ({ canonical_id: 1 }));
+    expect(told(markets, normalNights(1), normalNights(2), markets, fewRecords, [], normalNights(3)).flat()).toEqual(
+      [],
+    );
   });
 
-  test('an object whose names are those of its members has no fields to lose', () => {
+  test('ignores the member names of an object used as a map', () => {
     const prices = (from: number) =>
       times(30, (i) => ({
         prices: Object.fromEntries(times(20, (k) => [`S${from + i * 20 + (k as number)}`, 1]) as [string, number][]),
@@ -119,8 +121,8 @@ describe('what changed from one night to the next', () => {
   });
 });
 
-describe('the bounds of what is told', () => {
-  /** A field `a` of so many records, as each type so often; and what the record is. */
+describe('the limits of reports', () => {
+  /** A field `a` of so many records with counts by type; and the record itself. */
   const field = (of: number, types: Partial<Record<JsonType, number>>): Shape =>
     new Map([
       ['', { of, types: { object: of }, isMap: false }],
@@ -129,15 +131,15 @@ describe('the bounds of what is told', () => {
   const change = (before: Shape, now: Shape): string[] => compareShapes(before, now).drifts.map((d) => d.change);
 
   test.each<[string, Shape, Shape, string[]]>([
-    ['gone that nine in ten had', field(10, { number: 9 }), field(10, {}), ['vanished']],
-    ['gone that fewer had', field(10, { number: 8 }), field(10, {}), []],
-    ['gone from five records', field(5, { number: 5 }), field(5, {}), ['vanished']],
-    ['gone from four records', field(5, { number: 5 }), field(4, {}), []],
-    ['gone that four records had', field(4, { number: 4 }), field(5, {}), []],
+    ['missing that nine in ten had', field(10, { number: 9 }), field(10, {}), ['vanished']],
+    ['missing that fewer had', field(10, { number: 8 }), field(10, {}), []],
+    ['missing from five records', field(5, { number: 5 }), field(5, {}), ['vanished']],
+    ['missing from four records', field(5, { number: 5 }), field(4, {}), []],
+    ['missing that four records had', field(4, { number: 4 }), field(5, {}), []],
     ['null everywhere', field(10, { number: 9 }), field(10, { null: 10 }), ['retyped']],
-    ['here that nine in ten have', field(10, {}), field(10, { number: 9, null: 1 }), ['appeared']],
-    ['here that fewer have', field(10, {}), field(10, { number: 8 }), []],
-    ['null no more', field(10, { null: 10 }), field(10, { number: 9 }), ['retyped']],
+    ['new that nine in ten have', field(10, {}), field(10, { number: 9, null: 1 }), ['appeared']],
+    ['new that fewer have', field(10, {}), field(10, { number: 8 }), []],
+    ['no longer null', field(10, { null: 10 }), field(10, { number: 9 }), ['retyped']],
     ['another type in one value of ten', field(20, { number: 20 }), field(20, { number: 9, string: 1 }), ['retyped']],
     ['another type in fewer', field(20, { number: 20 }), field(20, { number: 10, string: 1 }), []],
     [
@@ -149,13 +151,13 @@ describe('the bounds of what is told', () => {
     ['another type where five values were known', field(9, { number: 5 }), field(9, { string: 5 }), ['retyped']],
     ['another type where four values were known', field(9, { number: 4, null: 5 }), field(9, { string: 5 }), []],
     ['another type in four values', field(9, { number: 5 }), field(9, { string: 4 }), []],
-    ['nulls now and then', field(10, { number: 10 }), field(10, { number: 7, null: 3 }), []],
-    ['a type less', field(10, { number: 5, string: 5 }), field(10, { number: 10 }), []],
-  ])('a field: %s', (_, before, now, wanted) => {
-    expect(change(before, now)).toEqual(wanted);
+    ['occasional nulls', field(10, { number: 10 }), field(10, { number: 7, null: 3 }), []],
+    ['one type fewer', field(10, { number: 5, string: 5 }), field(10, { number: 10 }), []],
+  ])('a field: %s', (_, before, now, expected) => {
+    expect(change(before, now)).toEqual(expected);
   });
 
-  test('elements of a list, and fields of what is no object any more, are not missed', () => {
+  test('does not miss list elements, or fields of a value that is no longer an object', () => {
     const list = (types: Partial<Record<JsonType, number>>): Shape =>
       new Map([...field(10, { array: 10 }), ['a/*', { of: 10, types, isMap: false }]]);
     expect(change(list({ number: 10 }), field(10, { array: 10 }))).toEqual([]);
@@ -168,7 +170,7 @@ describe('the bounds of what is told', () => {
     expect(compareShapes(nested, field(10, { object: 10 })).drifts.map((d) => d.field)).toEqual(['a/b']);
   });
 
-  test('a map below another field has no fields either, before or now', () => {
+  test('reports no fields below a nested map, before or now', () => {
     const map = (isMap: boolean): Shape =>
       new Map([
         ['', { of: 10, types: { object: 10 }, isMap: false }],
@@ -182,7 +184,7 @@ describe('the bounds of what is told', () => {
     expect([...known.keys()]).toEqual(['', 'm']);
   });
 
-  test('what is known afterwards: the latest counts, types that were had, and none that were too rare to tell of', () => {
+  test('keeps the latest counts and earlier types, but not types too rare to report', () => {
     const known = (before: Shape, now: Shape) => compareShapes(before, now).known.get('a');
     expect(known(field(20, { number: 20 }), field(30, { number: 29, string: 1 }))).toEqual({
       of: 30,
@@ -208,14 +210,14 @@ describe('the bounds of what is told', () => {
       string: 10,
       boolean: 0,
     });
-    // Where hardly anything was known all of it is learned, and what was is kept.
+    // If little was known, everything new is added and known types are kept.
     expect(known(field(20, { number: 4 }), field(20, { string: 20 }))!.types).toEqual({ number: 0, string: 20 });
     expect(known(field(20, { number: 5 }), field(40, { number: 39, string: 1 }))!.types).toEqual({ number: 39 });
     expect(known(field(20, { number: 4 }), field(40, { number: 39, string: 1 }))!.types).toEqual({
       number: 39,
       string: 1,
     });
-    // Too few records teach nothing of a field that is known, and all there is of one that is not.
+    // Few records change nothing about a known field, and define an unknown one.
     expect(known(field(20, { number: 20 }), field(4, { string: 4 }))).toEqual(field(20, { number: 20 }).get('a'));
     expect(known(field(20, { number: 20 }), field(5, { number: 5 }))!.of).toBe(5);
     expect(known(new Map(), field(4, { string: 4 }))).toEqual(field(4, { string: 4 }).get('a'));
@@ -228,7 +230,7 @@ const record = fc.dictionary(
 );
 const night = fc.array(record, { maxLength: 30 });
 
-test('whatever a night looks like, the same again is no drift, and each drift is of a field that is there or was', () => {
+test('reports no drift for the same records again, and only fields that exist or existed', () => {
   fc.assert(
     fc.property(night, night, (one, two) => {
       const first = compareShapes(new Map(), shapeOf(one));
@@ -236,14 +238,14 @@ test('whatever a night looks like, the same again is no drift, and each drift is
       const second = compareShapes(first.known, shapeOf(two));
       for (const { field } of second.drifts) expect(first.known.has(field) || shapeOf(two).has(field)).toBe(true);
       expect(compareShapes(second.known, shapeOf(two)).drifts).toEqual([]);
-      // What is known is written as JSON.
+      // The known shape is stored as JSON.
       const kept = new Map(JSON.parse(JSON.stringify([...second.known])) as [string, never][]);
       expect(compareShapes(kept, shapeOf(two)).drifts).toEqual([]);
     }),
   );
 });
 
-test('a field that nearly all had is missed whatever else a night brings; one that any record still has is not', () => {
+test('reports a field missing that nearly all had, and none that any record still has', () => {
   fc.assert(
     fc.property(night, night, fc.integer({ min: 10, max: 40 }), fc.integer({ min: 0, max: 39 }), (one, two, n, at) => {
       const had = [...times(n, () => ({ must: 1 })), ...one.slice(0, Math.floor(n / 10))];
@@ -257,7 +259,7 @@ test('a field that nearly all had is missed whatever else a night brings; one th
   );
 });
 
-test('a sentence names a few fields and counts the others', () => {
+test('names a few fields in the sentence and counts the others', () => {
   const drift = (field: string, rest: Partial<Drift> = {}): Drift => ({
     field,
     change: 'vanished',
@@ -267,16 +269,16 @@ test('a sentence names a few fields and counts the others', () => {
   });
   expect(
     formatDrift('ticks', [drift('a'), drift('b', { change: 'appeared', before: [], now: ['string', 'null'] })]),
-  ).toBe("The service's answers changed their shape (ticks): a is gone, b is new (string or null).");
+  ).toBe("The upstream's responses changed (ticks): a is missing, b is new (string or null).");
   const many = times(8, (i) => drift(`f${i}`, { change: 'retyped', now: ['string'] })) as Drift[];
   expect(formatDrift('markets', many.slice(0, 5))).toMatch(
-    /f3 was number and is string, f4 was number and is string\.$/,
+    /f3 changed from number to string, f4 changed from number to string\.$/,
   );
   expect(formatDrift('markets', [drift('a', { change: 'retyped', before: [], now: ['string'] })])).toContain(
-    'a was null and is string',
+    'a changed from null to string',
   );
-  expect(formatDrift('markets', many)).toMatch(/f4 was number and is string, and 3 fields more\.$/);
+  expect(formatDrift('markets', many)).toMatch(/f4 changed from number to string, and 3 more fields\.$/);
   expect(formatDrift('markets', [drift('', { change: 'retyped', before: ['object'], now: ['string'] })])).toContain(
-    'a whole record was object',
+    'the record changed from object',
   );
 });

@@ -30,26 +30,26 @@ const night = (n: number, settleMs: number): void => {
 
 const observed = (t: number): number => openDayPrecedence(state.db, floorToDay(t)).inferPrecedence('A', t).observedAt;
 
-test('a year of nights leaves a handful of segments, and covers the same', () => {
+test('keeps a handful of segments for a year of nights, with the same coverage', () => {
   for (let n = 1; n <= 365; n++) night(n, hourMs);
   const segments = readSegments(state.db, 'A');
   expect(segments.length).toBeLessThan(6);
   expect(covers(segments, { from: start, to: start + 365 * dayMs })).toBe(true);
 });
 
-test('answers of the last days are told apart', () => {
+test('keeps the responses of the last days separate', () => {
   for (let n = 1; n <= 10; n++) night(n, hourMs);
   const lastNight = start + 10 * dayMs;
   expect(observed(lastNight - 2 * hourMs)).toBe(lastNight + 1);
   expect(observed(lastNight - 26 * hourMs)).toBe(lastNight - dayMs + 1);
 });
 
-test('what was not answered late enough to be final is never joined into what was', () => {
+test('never joins a window fetched too early to be final with a final one', () => {
   for (let n = 1; n <= 20; n++) night(n, 2 * hourMs);
   expect(readSegments(state.db, 'A').length).toBe(20);
 });
 
-test('an answer of a moment that has not been yet covers nothing, and the others do', () => {
+test('ignores the coverage of a response from the future', () => {
   const [first, second] = [start + dayMs, start + 2 * dayMs];
   addSegments(state.db, 'A', [{ from: start, to: first, fetchedAt: first, origin: 'poll', evidence: 'confirmed' }], 0);
   addSegments(

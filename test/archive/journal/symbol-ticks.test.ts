@@ -10,7 +10,7 @@ import { answer, append, day0, dayMs, now, opened, publishNow } from '../scratch
 
 const days = (list: readonly { day: number }[]): number[] => list.map(({ day }) => (day - day0) / dayMs);
 
-test('the journaled days of a symbol are its own, up to a record, and name the last that brought ticks', () => {
+test('lists the journaled days of one symbol up to a record, with the last record of each', () => {
   const archive = opened();
   const { db } = archive.state;
   append(archive, answer('A', [[day0, 1]]), answer('B', [[day0 + dayMs, 1]]));
@@ -23,7 +23,7 @@ test('the journaled days of a symbol are its own, up to a record, and name the l
   expect(listJournaledDays(db, 'C', readJournalEnd(db))).toEqual([]);
 });
 
-test("a symbol's day comes with the standing of each answer, in the order they were accepted", () => {
+test("reads a symbol's day with the precedence of each response, in order of acceptance", () => {
   const archive = opened();
   const { db } = archive.state;
   append(
@@ -39,7 +39,7 @@ test("a symbol's day comes with the standing of each answer, in the order they w
   expect(readSymbolDayTicks(db, 'A', day0 + dayMs, readJournalEnd(db))).toEqual([]);
 });
 
-test('neither goes through what is journaled of other symbols', () => {
+test('scans no journaled rows of other symbols', () => {
   const { db } = opened().state;
   const plan = db.all<{ detail: string }>(
     'explain query plan select day, max(record_id) from journal_ticks where symbol = ? and record_id <= ? group by day',
@@ -49,7 +49,7 @@ test('neither goes through what is journaled of other symbols', () => {
   expect(plan.map(({ detail }) => detail).join('\n')).toContain('journal_ticks_symbol (symbol=?');
 });
 
-test('the published span is from the first tick to behind the last; null without any, nothing for a stranger', async () => {
+test('gives the published window, null without ticks, undefined for an unknown symbol', async () => {
   const archive = opened();
   const { db } = archive.state;
   append(archive, answer('A', [[day0, 1]]), answer('B', [], { windows: [{ from: day0, to: day0 + 1 }] }));

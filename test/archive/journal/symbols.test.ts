@@ -19,7 +19,7 @@ import { dayMs, market, now, opened } from '../scratch.ts';
 const database = () => opened().state.db;
 
 describe('observed markets', () => {
-  test('make symbols known, and later polls change what they say without forgetting what they leave out', () => {
+  test('make symbols known, and keep facts that later polls omit', () => {
     const db = database();
     recordMarkets(db, [market('AAA', { question: 'Rain?', opensAt: 5 })], now, true);
     recordMarkets(db, [market('AAA', { category: 'weather', closesAt: 9 })], now + 1, true);
@@ -39,7 +39,7 @@ describe('observed markets', () => {
     });
   });
 
-  test('that a complete list names no more count as inactive; a list that was cut off proves nothing', () => {
+  test('become inactive if a complete list does not name them; an incomplete list proves nothing', () => {
     const db = database();
     recordMarkets(db, [market('AAA'), market('BBB')], now, true);
     recordMarkets(db, [market('BBB')], now + 1, false);
@@ -50,14 +50,14 @@ describe('observed markets', () => {
     expect(readSymbol(db, 'AAA')).toMatchObject({ isActive: true, inactiveSince: null, lastActive: now + 3 });
   });
 
-  test('keep the first moment of being inactive, however often it is seen', () => {
+  test('keep the first time of being inactive', () => {
     const db = database();
     for (const [i, isActive] of [true, false, false].entries())
       recordMarkets(db, [market('A', { isActive })], now + i, true);
     expect(readSymbol(db, 'A')).toMatchObject({ inactiveSince: now + 1, lastActive: now, lastSeen: now + 2 });
   });
 
-  test('forget a resolution once the market is told to be active without one, and not where that is left out', () => {
+  test('lose their resolution if listed as active without one, but not if that is omitted', () => {
     const db = database();
     const over = { isActive: false, resolvedAt: now - 5, outcome: 1 };
     recordMarkets(db, [market('A', over), market('B', over)], now, true);
@@ -66,7 +66,7 @@ describe('observed markets', () => {
     expect(readSymbol(db, 'B')).toMatchObject({ resolvedAt: now - 5, outcome: 1 });
   });
 
-  test('tell when a resolution was first told, that of a plan once its moment is past, and of what changed since', () => {
+  test('record when a resolution was first seen, and which symbols changed since', () => {
     const db = database();
     const over = { isActive: false, resolvedAt: now - 5, outcome: 1 };
     const plan = market('PLAN', { resolvedAt: now + 2, closesAt: now + 1 });
@@ -92,7 +92,7 @@ describe('observed markets', () => {
     expect(seen()[0]).toEqual(['A', now + 4]);
   });
 
-  test('of several markets with one symbol leave it active where one of them is, in whatever order they come', () => {
+  test('with one symbol leave it active if one of them is, in any order', () => {
     const over = market('A', { canonicalId: 'old', isActive: false, resolvedAt: now - 5, outcome: 1 });
     const running = market('A', { canonicalId: 'new', question: 'Again?' });
     for (const both of [
@@ -105,7 +105,7 @@ describe('observed markets', () => {
     }
   });
 
-  test('count for a symbol that was known by name alone, though the poll is older than that', () => {
+  test('apply to a symbol known only by name, even from an older poll', () => {
     const db = database();
     ensureSymbols(db, ['A'], now);
     recordMarkets(db, [market('A', { question: 'Rain?' })], now - 5, true);
@@ -119,14 +119,14 @@ describe('observed markets', () => {
     expect(readSymbol(db, 'A')).toMatchObject({ question: 'Snow?', lastSeen: now - 4 });
   });
 
-  test('of an older poll that comes later change nothing', () => {
+  test('of an older poll that arrives later change nothing', () => {
     const db = database();
     recordMarkets(db, [market('AAA', { isActive: false, outcome: 1 })], now, true);
     recordMarkets(db, [market('AAA', { outcome: 0.5 })], now - 1, true);
     expect(readSymbol(db, 'AAA')).toMatchObject({ isActive: false, outcome: 1, lastSeen: now });
   });
 
-  test('leave symbols named by hand alone, in the order of their UTF-8 bytes', () => {
+  test('do not change symbols named by hand, in UTF-8 order', () => {
     const db = database();
     ensureSymbols(db, ['🚀', '￿', 'a', 'B'], now);
     ensureSymbols(db, ['a'], now + 1);
@@ -136,7 +136,7 @@ describe('observed markets', () => {
   });
 });
 
-describe('a symbol that the service says it does not know', () => {
+describe('a symbol that the server reports as unknown', () => {
   const others = { answered: ['C'], failed: [] };
   const unknownOn = (db: ReturnType<typeof database>, day: number, of: Partial<SymbolRecognition> = {}) =>
     recordRecognition(db, { ...others, unknown: ['A'], failed: ['A'], ...of }, 3, now + day * dayMs);
@@ -146,20 +146,20 @@ describe('a symbol that the service says it does not know', () => {
     return db;
   };
 
-  test('is suspended on the third day that it says so, however often it says so on one', () => {
+  test('is suspended on the third day of such reports, however many there are in one day', () => {
     const db = known();
     for (let poll = 0; poll < 9; poll++) expect(unknownOn(db, 0)).toEqual([]);
     expect(unknownOn(db, 1)).toEqual([]);
     expect(readSymbol(db, 'A')).toMatchObject({ unknownSince: now, suspendedAt: null });
     expect(unknownOn(db, 2)).toEqual(['A']);
     expect(readSymbol(db, 'A')).toMatchObject({ suspendedAt: now + 2 * dayMs, triedAt: now + 2 * dayMs });
-    // It stays so since then, and is not suspended twice.
+    // It stays suspended since then, and is not suspended twice.
     expect(unknownOn(db, 3)).toEqual([]);
     expect(readSymbol(db, 'A')).toMatchObject({ suspendedAt: now + 2 * dayMs, triedAt: now + 3 * dayMs });
     expect(readSuspendedSymbols(db).map(({ symbol }) => symbol)).toEqual(['A']);
   });
 
-  test('is known again by one answer, and counted from the first day on', () => {
+  test('is known again after one response, and counted from the first day on', () => {
     const db = known();
     for (const day of [0, 1, 2]) unknownOn(db, day);
     recordRecognition(db, { answered: ['A'], unknown: [], failed: ['A'] }, 3, now + 3 * dayMs);
@@ -168,7 +168,7 @@ describe('a symbol that the service says it does not know', () => {
     expect(unknownOn(db, 6)).toEqual(['A']);
   });
 
-  test('is not in doubt where the service answered for no other, nor by a failure that says nothing of it', () => {
+  test('is not in doubt if no other symbol got a response, nor after other failures', () => {
     const db = known();
     for (let day = 0; day < 9; day++) {
       expect(unknownOn(db, day, { answered: [] })).toEqual([]);
@@ -177,7 +177,7 @@ describe('a symbol that the service says it does not know', () => {
     expect(readSymbol(db, 'A')).toMatchObject({ unknownSince: null, suspendedAt: null });
   });
 
-  test('that a clock said so of that was days ahead counts from today', () => {
+  test('counts from today if an earlier report has a future time', () => {
     const db = known();
     unknownOn(db, 900);
     expect([unknownOn(db, 0), unknownOn(db, 1), unknownOn(db, 2)]).toEqual([[], [], ['A']]);
@@ -185,19 +185,19 @@ describe('a symbol that the service says it does not know', () => {
 });
 
 describe('a run', () => {
-  test('is over when it was finished, when its process is gone, and when nobody knows it', () => {
+  test('is over if it finished, if its process has ended, or if it is unknown', () => {
     const db = database();
     startRun(db, 'mine', 'test', process.pid, now);
     startRun(db, 'gone', 'test', 2_147_483_646, now);
     expect(['mine', 'gone', 'unknown'].map((id) => isRunOver(db, id))).toEqual([false, true, true]);
-    // Killed before, under the number that this process has now: in a container every run may be number 1.
+    // Killed before, with the process ID of this process: in a container every run may have ID 1.
     db.run("insert into runs (run_id, job, pid, started_at) values ('namesake', 'test', ?, ?)", process.pid, now);
     expect(isRunOver(db, 'namesake')).toBe(true);
     finishRun(db, 'mine', now, 0, '{}');
     expect(isRunOver(db, 'mine')).toBe(true);
   });
 
-  test('is forgotten after a thousand others, unless it never ended', () => {
+  test('is deleted after a thousand others, unless it never ended', () => {
     const db = database();
     startRun(db, 'open', 'test', 1, now - 1);
     for (let i = 0; i < 1_010; i++) {
@@ -210,7 +210,7 @@ describe('a run', () => {
     expect(runs).not.toContain('run 0');
   });
 
-  test('is remembered while it is the last of its job, however many others there were', () => {
+  test('is kept while it is the last of its job, however many others there are', () => {
     const db = database();
     startRun(db, 'night', 'nightly', 1, now);
     finishRun(db, 'night', now, 0, '{}');
@@ -225,7 +225,7 @@ describe('a run', () => {
   });
 });
 
-test('all symbols that may be polled are among the unsettled, and those that ended long ago are not', () => {
+test('all symbols that may be polled are among the unsettled, but none that ended long ago', () => {
   const moment = fc.integer({ min: 1, max: 20 });
   const maybe = fc.option(moment, { nil: null });
   const row = fc.record({

@@ -39,7 +39,7 @@ test('a field that is gone, renamed or of another type is told of once, in warni
     'orderbook bids/*/px appeared  → number',
   ]);
   expect(second!.warnings).toContain(
-    "The service's answers changed their shape (markets): closes_at was number and is string, question is gone.",
+    "The upstream's responses changed (markets): closes_at changed from number to string, question is missing.",
   );
   expect(third!.drift).toEqual([]);
   expect(fourth!.drift).toContain('markets question appeared  → string');

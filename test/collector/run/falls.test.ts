@@ -17,7 +17,7 @@ test('markets that fall sharply are exit 4 with a sentence, all is published, an
         from: null,
         to: null,
         reason: expect.stringMatching(
-          /^markets fell by \d+ %: the lists name \d+, and \d+ in the median of the last 4/,
+          /^markets fell by \d+ %: the lists name \d+, the median of the last 4 nights is \d+/,
         ),
       });
       expect(summary.published.files).toBeGreaterThan(0);
@@ -36,7 +36,7 @@ test('ticks that fall sharply are exit 4, and falls that are switched off are no
   const summary = await nights.night(at(5));
   expect(summary.exit_code).toBe(4);
   expect(summary.failures).toEqual([
-    { symbol: null, from: null, to: null, reason: expect.stringMatching(/^ticks fell by \d+ %: .* new ones an hour/) },
+    { symbol: null, from: null, to: null, reason: expect.stringMatching(/^ticks fell by \d+ %: .* new ticks per hour/) },
   ]);
 });
 

@@ -78,7 +78,7 @@ test('lists that name nobody all at once make no market inactive and no day comp
   await nightly.run(await contextAt(at(0)), { day: null });
   // As of an outage, or under a key of another scope.
   box.script = { markets: (honest) => ({ ...honest, markets: [], count: 0, total: 0 }) };
-  const reason = 'markets: the lists name 0, and 3 in the median of the last 1 day: nobody counts as gone for it';
+  const reason = 'markets: the lists name 0, the median of the last 1 day is 3: no market is marked inactive because of it';
   const told = { exit_code: 4, failures: [{ symbol: null, reason }] };
   expect(await nightly.run(await contextAt(at(1)), { day: null })).toMatchObject(told);
   expect(active(output)).toBe(3);

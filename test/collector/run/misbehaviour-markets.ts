@@ -138,7 +138,7 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
     does: 'an empty list of a total of none',
     happens: 'As of an outage or another key: a failure of the run; nobody counts as gone.',
     markets: (honest) => ({ ...honest, markets: [], count: 0, total: 0 }),
-    fails: /^markets: the lists name 0, and 3 in the median of the last \d+ days?: nobody counts as gone/,
+    fails: /^markets: the lists name 0, the median of the last \d+ days? is 3: no market is marked inactive/,
   },
   {
     does: 'markets as an object',
@@ -169,7 +169,7 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   {
     does: '10 MB of markets',
     happens: 'Taken; those that were resolved long ago are not polled. What only they have is a new field.',
-    warns: /changed their shape \(markets\)/,
+    warns: /responses changed \(markets\)/,
     markets: (honest) => {
       const markets = [...honest.markets, ...resolved(5000)];
       return { ...honest, markets, count: markets.length, total: markets.length };
