@@ -8,19 +8,19 @@ import { type Archive, readPublishedFile } from './open-archive.ts';
 import { decodeTicks } from './parquet/ticks-file.ts';
 
 /**
- * How many ticks are published in each of these lost windows, in their order. Reads one part after the other.
- * @throws DamageError where one is damaged
+ * Counts the published ticks in each lost window; the counts are in the order of `lost`. Reads one part file at a time.
+ * @throws DamageError if a part file is damaged
  */
 export function countPublishedTicks(archive: Archive, lost: readonly LostWindow[]): number[] {
   const manifest = archive.readManifest();
-  const held = new Map<LostWindow, number>();
-  const pathOf = ({ symbol, from }: LostWindow): string =>
+  const counts = new Map<LostWindow, number>();
+  const toPath = ({ symbol, from }: LostWindow): string =>
     toDayPath('ticks', floorToDay(from), computePartNumber(symbol, manifest.parts));
-  for (const [path, windows] of Map.groupBy(lost, pathOf)) {
+  for (const [path, windows] of Map.groupBy(lost, toPath)) {
     const file = findManifestFile(manifest, 'ticks', path);
     if (file === undefined) continue;
-    const timesOf = indexTickTimes(decodeTicks(readPublishedFile(archive, file)));
-    for (const window of windows) held.set(window, countTicksInWindow(timesOf(window.symbol), window));
+    const getTimes = indexTickTimes(decodeTicks(readPublishedFile(archive, file)));
+    for (const window of windows) counts.set(window, countTicksInWindow(getTimes(window.symbol), window));
   }
-  return lost.map((window) => held.get(window) ?? 0);
+  return lost.map((window) => counts.get(window) ?? 0);
 }

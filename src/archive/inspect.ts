@@ -7,25 +7,25 @@ import { LockRefusedError, tryLock } from './journal/lock.ts';
 import { inspectState, type StateInspection } from './journal/state.ts';
 import { archiveExists } from './open-archive.ts';
 
-/** An archive as it is found, whatever state it is in. */
+/** The state of a folder that may hold an archive, intact or not. */
 export interface ArchiveInspection {
   readonly kind: 'archive' | 'none' | 'other files';
-  /** Null where nothing was published; else what manifest.json says, or why it cannot be read. */
+  /** The contents of manifest.json, or the error from reading it; null if nothing was published. */
   readonly manifest: { readonly manifest: Manifest; readonly sha256: string } | OddslakeError | null;
-  /** Null where it is lost, or was never there. */
+  /** Null if there is no state database. */
   readonly state: StateInspection | OddslakeError | null;
   readonly isBeingWritten: boolean;
 }
 
-/** Looks at the archive at `root` and changes nothing of it; an older or a damaged one is looked at as any other. */
+/** Inspects the archive at `root` without changing it. Accepts damaged archives and older formats. */
 export function inspectArchive(root: string, disk: Disk): ArchiveInspection {
   const layout = createLayout(root);
   if (!archiveExists(root, disk)) {
-    const others = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
-    const kind = others.length > 0 || (disk.size(root) !== null && !disk.isFolder(root)) ? 'other files' : 'none';
+    const otherNames = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
+    const kind = otherNames.length > 0 || (disk.size(root) !== null && !disk.isFolder(root)) ? 'other files' : 'none';
     return { kind, manifest: null, state: null, isBeingWritten: false };
   }
-  // The state first: a publish that comes in between is then no difference to be told.
+  // State before manifest: a publish between the two reads then looks no different from a finished one.
   const state = catchOddslakeError(() => inspectState(layout.privateFolder));
   const manifest = catchOddslakeError(() => {
     if (disk.size(layout.manifestPath) === null) return null;
@@ -36,16 +36,16 @@ export function inspectArchive(root: string, disk: Disk): ArchiveInspection {
   return { kind: 'archive', manifest, state, isBeingWritten: isLocked(layout.lockPath, disk) };
 }
 
-function catchOddslakeError<T>(look: () => T): T | OddslakeError {
+function catchOddslakeError<T>(read: () => T): T | OddslakeError {
   try {
-    return look();
+    return read();
   } catch (error) {
     if (error instanceof OddslakeError) return error;
     throw error;
   }
 }
 
-/** Whether somebody has the write lock; of one that may not be taken, or was never made, nobody can say so. */
+/** Whether a process holds the write lock. False if the lock file does not exist or must not be opened. */
 function isLocked(path: string, disk: Disk): boolean {
   if (disk.size(path) === null) return false;
   try {
@@ -61,7 +61,7 @@ function isLocked(path: string, disk: Disk): boolean {
 export interface FileSample {
   readonly listed: number;
   readonly hashed: number;
-  /** Paths that are missing, of another size, or of another hash. */
+  /** Paths of files that are missing or differ in size or hash. */
   readonly wrong: readonly string[];
 }
 
@@ -69,23 +69,23 @@ const sampleFilesMax = 8;
 const sampleBytesMax = 64 * 2 ** 20;
 
 /**
- * Looks at the sizes of all published files, and hashes a few: of each dataset the newest, and some more by chance. What
- * `verify` does for all of them.
+ * Checks the sizes of all published files, and the hashes of a sample: the newest file of each dataset and some random
+ * ones. `verify` hashes all files.
  */
 export function checkFileSample(root: string, manifest: Manifest, disk: Disk, random: () => number): FileSample {
   const files = listManifestFiles(manifest);
   const wrongSize = files.filter(({ path, bytes }) => disk.size(join(root, path)) !== bytes);
   const missing = new Set(wrongSize);
   const chosen = chooseSample(manifest, random).filter((file) => !missing.has(file));
-  const differing = chosen.filter((file) => !isFileIntact(disk, join(root, file.path), file.sha256));
-  return { listed: files.length, hashed: chosen.length, wrong: [...wrongSize, ...differing].map(({ path }) => path) };
+  const corrupt = chosen.filter((file) => !isFileIntact(disk, join(root, file.path), file.sha256));
+  return { listed: files.length, hashed: chosen.length, wrong: [...wrongSize, ...corrupt].map(({ path }) => path) };
 }
 
-function isFileIntact(disk: Disk, path: string, wanted: string): boolean {
+function isFileIntact(disk: Disk, path: string, expectedHash: string): boolean {
   try {
-    return disk.isFile(path) && sha256(disk.read(path)) === wanted;
+    return disk.isFile(path) && sha256(disk.read(path)) === expectedHash;
   } catch {
-    // It went since its size was looked at, or the device does not give it.
+    // The file was removed after its size was checked, or the device cannot read it.
     return false;
   }
 }
@@ -93,10 +93,10 @@ function isFileIntact(disk: Disk, path: string, wanted: string): boolean {
 function chooseSample(manifest: Manifest, random: () => number): PublishedFile[] {
   const newest = Object.values(manifest.datasets).flatMap(({ files }) => files.at(-1) ?? []);
   const all = listManifestFiles(manifest);
-  const others = Array.from({ length: sampleFilesMax }, () => all[Math.floor(random() * all.length)]!);
+  const randomFiles = Array.from({ length: sampleFilesMax }, () => all[Math.floor(random() * all.length)]!);
   const chosen = new Set<PublishedFile>();
   let bytes = 0;
-  for (const file of all.length === 0 ? [] : [...newest, ...others]) {
+  for (const file of all.length === 0 ? [] : [...newest, ...randomFiles]) {
     if (chosen.size >= sampleFilesMax) break;
     if (chosen.has(file) || bytes + file.bytes > sampleBytesMax) continue;
     chosen.add(file);

@@ -3,14 +3,14 @@ import { DiskFullError } from '../base/errors.ts';
 import { systemDisk } from './disk/file-system.ts';
 import { type Archive, openArchive } from './open-archive.ts';
 
-// Work over an archive in a thread of its own, which opens the archive for itself. Both of its ends.
+// Runs a task on an archive in a worker thread, which opens the archive itself. Both sides of the message protocol.
 
 export interface JobContext {
   readonly signal: AbortSignal;
   progress(done: number, total: number): void;
 }
 
-/** Why a thread came to no end; the message is for the log. */
+/** Why a thread failed. The message is for the log. */
 export interface JobFailure {
   readonly why: string;
   readonly message: string;
@@ -26,8 +26,9 @@ export class JobThreadError<F extends JobFailure> extends Error {
 }
 
 export interface ThreadEntry {
-  /** A module beside another: `./name`, without its ending, and that one's `import.meta.url`. */
+  /** Module path relative to `beside`, without its extension: `./name`. */
   readonly name: string;
+  /** `import.meta.url` of the calling module. */
   readonly beside: string;
 }
 
@@ -37,36 +38,36 @@ type JobThreadMessage<T, F> =
   | { readonly kind: 'failed'; readonly failure: F };
 
 /**
- * Has a thread do what its entry does with `asked`.
- * @throws the signal's reason once it is aborted, else JobThreadError: `unexpected` where the thread said nothing of it
+ * Runs the task of a thread's entry module on `input`.
+ * @throws the signal's reason if it is aborted, else JobThreadError; its reason is `unexpected` if the thread gave none
  */
 export async function runInThread<T, F extends JobFailure>(
   { name, beside }: ThreadEntry,
   archive: Archive,
-  asked: unknown,
+  input: unknown,
   { signal, progress }: JobContext,
 ): Promise<T> {
   signal.throwIfAborted();
   const unexpected = (message: string) => new JobThreadError<JobFailure>({ why: 'unexpected', message });
-  // The thread would make a new one.
-  if (!archive.state.isFileCurrent()) throw unexpected('the state of the archive was removed or replaced');
-  // The ending is that of the asking module: the build renames those of imports only.
+  // The thread would create a new state database.
+  if (!archive.state.isFileCurrent()) throw unexpected('The state database of the archive was removed or replaced.');
+  // The extension is that of the calling module: the build rewrites extensions in import statements only.
   const entry = new URL(`${name}${/\.[jt]s$/.exec(beside)![0]}`, beside);
-  const given = { root: archive.layout.root, writer: archive.writer, asked };
-  const thread = new Worker(entry, { workerData: given, execArgv: ['--disable-warning=ExperimentalWarning'] });
+  const threadData = { root: archive.layout.root, writer: archive.writer, asked: input };
+  const thread = new Worker(entry, { workerData: threadData, execArgv: ['--disable-warning=ExperimentalWarning'] });
   const stop = (): void => thread.postMessage('stop');
   signal.addEventListener('abort', stop, { once: true });
   try {
     return await new Promise<T>((resolve, reject) => {
-      let end: () => void = () => reject(unexpected('The thread ended without a word.'));
+      let settle: () => void = () => reject(unexpected('The thread ended without a result.'));
       thread.on('message', (message: JobThreadMessage<T, F>) => {
         if (message.kind === 'progress') progress(message.done, message.total);
-        else if (message.kind === 'done') end = () => resolve(message.made);
-        else end = () => reject(new JobThreadError(message.failure));
+        else if (message.kind === 'done') settle = () => resolve(message.made);
+        else settle = () => reject(new JobThreadError(message.failure));
       });
       thread.on('error', (error) => reject(unexpected(String(error.stack ?? error))));
-      // Only now it holds nothing open any more.
-      thread.on('exit', () => end());
+      // Settle after the exit: until then the thread may hold files open.
+      thread.on('exit', () => settle());
     });
   } catch (error) {
     signal.throwIfAborted();
@@ -76,36 +77,39 @@ export async function runInThread<T, F extends JobFailure>(
   }
 }
 
-/** What such a thread's entry calls: does the work, and tells of it by messages; any message to it stops it. */
+/**
+ * Called by the thread's entry module. Runs the work and posts progress and the result; any message to the thread
+ * aborts it.
+ */
 export async function serveThreadTask<Asked, T>(
-  work: (archive: Archive, asked: Asked, watching: JobContext) => Promise<T>,
-  failureOf: (error: unknown) => Omit<JobFailure, 'message'>,
+  task: (archive: Archive, input: Asked, watching: JobContext) => Promise<T>,
+  toFailure: (error: unknown) => Omit<JobFailure, 'message'>,
 ): Promise<void> {
-  const { root, writer, asked } = workerData as { root: string; writer: string; asked: Asked };
+  const { root, writer, asked: input } = workerData as { root: string; writer: string; asked: Asked };
   const port = parentPort!;
-  const tell = (message: JobThreadMessage<T, JobFailure>): void => port.postMessage(message);
+  const post = (message: JobThreadMessage<T, JobFailure>): void => port.postMessage(message);
   const stop = new AbortController();
   port.on('message', () => stop.abort(new Error('stopped')));
   const archive = openArchive({ root, create: false, upstream: null, parts: 1, writer, settleMs: 0 }, systemDisk);
   try {
-    const progress = (done: number, total: number): void => tell({ kind: 'progress', done, total });
-    tell({ kind: 'done', made: await work(archive, asked, { signal: stop.signal, progress }) });
+    const progress = (done: number, total: number): void => post({ kind: 'progress', done, total });
+    post({ kind: 'done', made: await task(archive, input, { signal: stop.signal, progress }) });
   } catch (error) {
     const message = String(error instanceof Error ? (error.stack ?? error.message) : error);
-    tell({ kind: 'failed', failure: { ...failureOf(error), message } });
+    post({ kind: 'failed', failure: { ...toFailure(error), message } });
   } finally {
     archive.close();
-    // Nothing else keeps the thread.
+    // The open port is all that keeps the thread alive.
     port.close();
   }
 }
 
-/** Whether an error says, itself or through what caused it, that a disk or its quota is full. */
+/** Whether an error, or one of its causes, reports a full disk or an exhausted quota. */
 export function isFullDisk(error: unknown): boolean {
-  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
-    const { code } = at as NodeJS.ErrnoException;
-    if (at instanceof DiskFullError) return true;
-    if (code === 'ENOSPC' || code === 'EDQUOT' || /No space left on device/i.test(at.message)) return true;
+  for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {
+    const { code } = current as NodeJS.ErrnoException;
+    if (current instanceof DiskFullError) return true;
+    if (code === 'ENOSPC' || code === 'EDQUOT' || /No space left on device/i.test(current.message)) return true;
   }
   return false;
 }

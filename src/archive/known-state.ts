@@ -13,20 +13,20 @@ import { type FileDamage, readRecordedDamage } from './journal/published-files.t
 import { readAllSymbols } from './journal/symbols.ts';
 import type { Archive } from './open-archive.ts';
 
-// The state that the judge of archive/completeness/completeness.ts is given: as it is now, or as it will be once a generation is
-// committed. Nobody else puts it together.
+// Builds the input of archive/completeness/completeness.ts: the current state, or the state after a commit. No other
+// module builds it.
 
-/** What will be known once a stage is committed. */
+/** The facts that a commit changes. */
 export interface StateAfterCommit {
   readonly symbols: readonly SymbolFacts[];
   readonly coverage: ReadonlyMap<string, readonly CoveredWindow[]>;
   readonly lost: readonly LostWindow[];
 }
 
-/** The state of an archive as it is now: what is published, and what is journaled besides. */
+/** The current state of an archive: published and journaled. */
 export function readCurrentState(
   { state, readManifest }: Archive,
-  by: CompletenessRules,
+  rules: CompletenessRules,
   nowMs: number,
   symbols: readonly SymbolFacts[] = readAllSymbols(state.db),
 ): CompletenessInput {
@@ -39,32 +39,37 @@ export function readCurrentState(
           symbols.map(({ symbol }) => symbol),
         )
       : readCurrentCoverage(db);
-  // An answer that is journaled for a lost window proves nothing before it is published.
-  for (const [symbol, gone] of Map.groupBy(lost, (loss) => loss.symbol)) {
+  // A journaled response does not cover a lost window until it is published.
+  for (const [symbol, lostWindows] of Map.groupBy(lost, (loss) => loss.symbol)) {
     const covered = coverage.get(symbol);
-    if (covered !== undefined) coverage.set(symbol, subtractWindows(covered, gone));
+    if (covered !== undefined) coverage.set(symbol, subtractWindows(covered, lostWindows));
   }
-  return { symbols, coverage, lost, ...readCommonState(db, readManifest().parts, by, nowMs, readRecordedDamage(db)) };
+  return {
+    symbols,
+    coverage,
+    lost,
+    ...readCommonState(db, readManifest().parts, rules, nowMs, readRecordedDamage(db)),
+  };
 }
 
-/** Symbols of which coverage is looked up one by one; of more all is read at once. */
+/** Up to this many symbols, coverage is looked up one by one; beyond it, all coverage is read at once. */
 const symbolLookupsMax = 100;
 
-const subtractWindows = (covered: readonly CoveredWindow[], gone: readonly Window[]): CoveredWindow[] =>
-  covered.flatMap((window) => subtract([window], gone).map((left) => ({ ...window, ...left })));
+const subtractWindows = (covered: readonly CoveredWindow[], lostWindows: readonly Window[]): CoveredWindow[] =>
+  covered.flatMap((window) => subtract([window], lostWindows).map((rest) => ({ ...window, ...rest })));
 
-/** The state as it will be once a stage is committed. */
+/** The state after a stage is committed. */
 export const computeStateAfterCommit = (
   db: Database,
   parts: number,
   after: StateAfterCommit,
-  by: CompletenessRules,
+  rules: CompletenessRules,
   nowMs: number,
   damage: readonly FileDamage[],
 ): CompletenessInput => ({
   ...after,
   lost: after.lost.filter(({ dataset }) => dataset === 'ticks'),
-  ...readCommonState(db, parts, by, nowMs, damage),
+  ...readCommonState(db, parts, rules, nowMs, damage),
 });
 
 type CommonState = Omit<CompletenessInput, 'symbols' | 'coverage' | 'lost'>;
@@ -89,47 +94,48 @@ function readCommonState(
 
 const dayFilePattern = /^(ticks|coverage)\/date=(\d{4}-\d\d-\d\d)\/part-(\d+)\.parquet$/;
 
-/** What known damage takes away. A file that is too many takes nothing. */
+/** The days and windows that known damage affects. An orphan affects none. */
 export function computeKnownDamage(damage: readonly FileDamage[], parts: number): KnownDamage {
   const days = new Set<number>();
-  const ofPart = new Map<number, Window[]>();
+  const windowsByPart = new Map<number, Window[]>();
   for (const { path, kind } of damage) {
     const [, dataset, date, part] = dayFilePattern.exec(path) ?? [];
     if (date === undefined || kind === 'orphan') continue;
     const from = parseDayStart(date);
     days.add(from);
     if (dataset === 'ticks')
-      ofPart.set(Number(part), [...(ofPart.get(Number(part)) ?? []), { from, to: from + dayMs }]);
+      windowsByPart.set(Number(part), [...(windowsByPart.get(Number(part)) ?? []), { from, to: from + dayMs }]);
   }
   return {
     files: damage.length,
     days,
-    getWindows: (symbol) => (ofPart.size === 0 ? [] : (ofPart.get(computePartNumber(symbol, parts)) ?? [])),
+    getWindows: (symbol) =>
+      windowsByPart.size === 0 ? [] : (windowsByPart.get(computePartNumber(symbol, parts)) ?? []),
   };
 }
 
-/** Known damage as it counts against a published verdict. */
+/** Recorded damage, in the form that updates a published verdict. */
 export const readFoundDamage = (db: Database, parts: number): DamageFindings =>
   computeKnownDamage(readRecordedDamage(db), parts);
 
-/** Days that are judged although they have no file: at most so many. */
+/** The most days without a file that are judged. */
 const daysToJudgeMax = 3660;
 
 /**
- * UTC midnights of the days to judge: of those that have files, those that something was lost of or asked for in vain,
- * and those since the last of them that have ended; in order.
+ * UTC midnights of the days to judge, sorted: days with files, days with lost windows, and days with owed windows up to
+ * `nowMs`.
  */
 export function listDaysToJudge(dates: Iterable<string>, { lost = [], owed, nowMs }: CompletenessInput): number[] {
   const days = new Set([...dates].map(parseDayStart));
   for (const { from } of lost) days.add(floorToDay(from));
-  const upTo = days.size + daysToJudgeMax;
+  const daysMax = days.size + daysToJudgeMax;
   for (const { from, to } of [...(owed?.values() ?? [])].flat())
-    for (let day = floorToDay(from); day < Math.min(to, nowMs) && days.size < upTo; day += dayMs) days.add(day);
+    for (let day = floorToDay(from); day < Math.min(to, nowMs) && days.size < daysMax; day += dayMs) days.add(day);
   return [...days].sort((a, b) => a - b);
 }
 
-/** The window in which anything is known, up to `nowMs`: gaps are looked for in it where nobody names another. */
+/** The default window for gaps: the first to the last moment for which the archive has data, up to `nowMs`. */
 export const readKnownWindow = (db: Database, nowMs: number): Window | null => {
-  const span = findKnownWindow(db);
-  return span === null ? null : { from: span.from, to: Math.min(nowMs, span.to) };
+  const known = findKnownWindow(db);
+  return known === null ? null : { from: known.from, to: Math.min(nowMs, known.to) };
 };

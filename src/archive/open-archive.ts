@@ -21,41 +21,41 @@ export interface Archive {
   readonly layout: ArchiveLayout;
   readonly state: State;
   readonly disk: Disk;
-  /** Name and version of this program, as the manifest has it. */
+  /** Name and version of this program, as written to the manifest. */
   readonly writer: string;
-  /** Rows that a row group of a file holds at most. */
+  /** Maximum rows per row group. */
   readonly groupRows: number;
-  /** Paths of files that could not be read as published since it was opened. */
+  /** Paths of published files that were missing or had the wrong hash when they were read. */
   readonly refusedPaths: Set<string>;
-  /** A new ID for a commit: 128 random bits in hexadecimal. */
+  /** Creates a commit ID: 128 random bits in hexadecimal. */
   createCommitId(): string;
-  /** The current generation: an open intent is the new one already. */
+  /** The manifest of the current generation. An open intent already counts as the current generation. */
   readManifest(): Manifest;
-  /** The same as the text of its manifest.json, to the byte. */
+  /** The exact text of that manifest. */
   readManifestText(): string;
-  /** Told of the generation that was just committed, so that nobody parses what was a manifest a moment ago. */
+  /** Caches the manifest of the generation that was just committed, so that it need not be parsed. */
   setCommittedManifest(text: string, manifest: Manifest): void;
   close(): void;
 }
 
 export interface OpenArchiveOptions {
   readonly root: string;
-  /** Whether to start an archive where there is none. */
+  /** Whether to create an archive if there is none. */
   readonly create: boolean;
-  /** The upstream that the caller means to poll; null where it polls none. */
+  /** The upstream that the caller polls; null if it polls none. */
   readonly upstream: string | null;
-  /** Files of a day, for a new archive. */
+  /** Part files per day, for a new archive. */
   readonly parts: number;
   readonly writer: string;
-  /** How long after a window's end an answer must come to be final, in ms. */
+  /** How long after a window's end a response must be generated to be final, in ms. */
   readonly settleMs: number;
-  /** How long it may wait for another process, in ms; see `openState`. */
+  /** How long to wait for another process, in ms; see `openState`. */
   readonly waitMs?: number;
-  /** Rows that a row group holds at most: other than `rowGroupRows` only to make small files of many. */
+  /** Maximum rows per row group; default `rowGroupRows`. Tests set it lower, to get many row groups in small files. */
   readonly groupRows?: number;
-  /** Where the IDs of commits come from; the system's where it is not given. */
+  /** Source of random bytes for commit IDs; default the system's. */
   readonly randomBytes?: (count: number) => Uint8Array;
-  /** Open one whose manifest.json is damaged too, where there is a state to mend it from. */
+  /** Also open an archive whose manifest.json is damaged, if there is a state database to repair it from. */
   readonly mends?: boolean;
 }
 
@@ -64,21 +64,21 @@ interface ParsedManifest {
   readonly manifest: Manifest;
 }
 
-/** Whether there is an archive at `root`, if only one that nothing was published in yet. */
+/** Whether there is an archive at `root`, even one without a published generation. */
 export function archiveExists(root: string, disk: Disk): boolean {
   const layout = createLayout(root);
   return disk.size(layout.manifestPath) !== null || disk.size(toStateFilePath(layout.privateFolder)) !== null;
 }
 
-/** Opens the archive at `root`. Refuses a missing one (unless `create`), another upstream's and a newer format. */
+/** Opens the archive at `root`. Rejects a missing archive (unless `create`), another upstream and a newer format. */
 export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabase?: OpenDatabase | undefined): Archive {
   const { root, upstream } = options;
   const layout = createLayout(root);
-  // In this order: another process may be making the folder at this moment.
+  // In this order: another process may be creating the folder.
   if (disk.size(root) !== null && !disk.isFolder(root))
     throw new UsageError(`${root} is a file, not a folder for an archive.`);
-  const found = readPublishedManifest(layout, disk, options.mends === true);
-  const published = found?.manifest;
+  const parsedAtOpen = readPublishedManifest(layout, disk, options.mends === true);
+  const published = parsedAtOpen?.manifest;
   if (!archiveExists(root, disk)) {
     if (!options.create) {
       throw new UsageError(
@@ -87,14 +87,14 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     }
     if (upstream === null) {
       throw new UsageError(
-        `There is no archive at ${root}, and nothing says which upstream a new one is for. Set ODDSLAKE_BASE_URL, or source.name.`,
+        `There is no archive at ${root}, and no upstream is set for a new one. Set ODDSLAKE_BASE_URL or source.name.`,
       );
     }
-    const others = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
-    // Unless another process has started one here since.
-    if (others.length > 0 && !archiveExists(root, disk)) {
+    const otherNames = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
+    // Another process may have created the archive meanwhile.
+    if (otherNames.length > 0 && !archiveExists(root, disk)) {
       throw new UsageError(
-        `${root} holds other files (${others.slice(0, 3).join(', ')}) and is no archive. Name an empty or new folder.`,
+        `${root} holds other files (${otherNames.slice(0, 3).join(', ')}) and is not an archive. Name an empty or new folder.`,
       );
     }
   }
@@ -104,7 +104,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   const identity = { upstream: owner ?? upstream ?? '', parts: published?.parts ?? options.parts };
   const state = openState(layout.privateFolder, identity, openDatabase, options.waitMs);
   try {
-    // Nothing was ever collected: the first address may have been a wrong one.
+    // Nothing was collected yet: the first address may have been wrong.
     if (upstream !== null && published === undefined) changeIdentity(state, { upstream, parts: options.parts });
     requireSameUpstream(root, state.identity.upstream, upstream);
     if (published !== undefined && state.generation() === 0)
@@ -113,9 +113,9 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     state.close();
     throw error;
   }
-  /** The manifest's text, and where it is from. */
-  const current = (): [text: string, from: string] => {
-    // The generation before the intent: the first publish may begin in between, and its manifest.json comes last.
+  /** The manifest's text, and its origin for error messages. */
+  const readCurrentText = (): [text: string, from: string] => {
+    // Check the generation before the intent: the first publish may start in between, and writes manifest.json last.
     if (state.generation() === 0)
       return [
         formatManifest(createEmptyManifest(options.writer, state.identity.upstream, state.identity.parts)),
@@ -125,7 +125,7 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     if (intent !== undefined) return [intent.manifest, 'the state database'];
     return [readManifestText(layout, disk), layout.manifestPath];
   };
-  let parsed = found;
+  let parsed = parsedAtOpen;
   const randomBytes = options.randomBytes ?? systemRandomBytes;
   return {
     layout,
@@ -136,12 +136,12 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
     refusedPaths: new Set(),
     createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),
     readManifest() {
-      const [text, from] = current();
-      // Of an archive of many days parsing takes longer than all else that is done with it, and a run asks many times.
+      const [text, from] = readCurrentText();
+      // The manifest of a large archive takes long to parse, and a run reads it many times.
       if (parsed?.text !== text) parsed = { text, manifest: parseManifest(text, from) };
       return parsed.manifest;
     },
-    readManifestText: () => current()[0],
+    readManifestText: () => readCurrentText()[0],
     setCommittedManifest(text, manifest) {
       parsed = { text, manifest };
     },
@@ -149,80 +149,80 @@ export function openArchive(options: OpenArchiveOptions, disk: Disk, openDatabas
   };
 }
 
-/** What manifest.json says; nothing where there is none. */
-function readPublishedManifest(layout: ArchiveLayout, disk: Disk, mends: boolean): ParsedManifest | undefined {
+/** Reads manifest.json; undefined if there is none. */
+function readPublishedManifest(layout: ArchiveLayout, disk: Disk, isRepairing: boolean): ParsedManifest | undefined {
   if (disk.size(layout.manifestPath) === null) return undefined;
   try {
     const text = readManifestText(layout, disk);
     return { text, manifest: parseManifest(text, layout.manifestPath) };
   } catch (error) {
-    if (mends && disk.size(toStateFilePath(layout.privateFolder)) !== null) return undefined;
+    if (isRepairing && disk.size(toStateFilePath(layout.privateFolder)) !== null) return undefined;
     throw error;
   }
 }
 
-function requireSameUpstream(root: string, owner: string, wanted: string | null): void {
-  if (wanted === null || owner === wanted) return;
+function requireSameUpstream(root: string, owner: string, upstream: string | null): void {
+  if (upstream === null || owner === upstream) return;
   throw new UsageError(
-    `The archive at ${root} belongs to the upstream ${owner}, not to ${wanted}. Use another output folder, or set source.name if both are the same service.`,
+    `The archive at ${root} belongs to the upstream ${owner}, not to ${upstream}. Use another output folder, or set source.name if both are the same service.`,
   );
 }
 
 function readManifestText(layout: ArchiveLayout, disk: Disk): string {
   if (!disk.isFile(layout.manifestPath)) {
     throw new DamageError(
-      `${layout.manifestPath} is missing, though the archive was published. Put it back with: oddslake verify --repair`,
+      `${layout.manifestPath} is missing, although the archive was published. Restore it with: oddslake verify --repair`,
     );
   }
   return Buffer.from(disk.read(layout.manifestPath)).toString('utf8');
 }
 
 /**
- * Throws DamageError where manifest.json is not the one that the last publish wrote: what it does not list would be
- * taken for missing and written anew.
+ * Throws DamageError if manifest.json is not the one that the last publish wrote: files that it does not list would
+ * count as missing and be overwritten.
  */
 export function requirePublishedManifest(archive: Archive): void {
   readCheckedManifestText(archive);
 }
 
-/** The current manifest's text. @throws DamageError as `requirePublishedManifest`, and where it is missing */
+/** The current manifest's text. @throws DamageError if it is missing, or as `requirePublishedManifest` does */
 export function readCheckedManifestText(archive: Archive): string {
   const { state, layout } = archive;
-  const wanted = (): string | undefined => getMeta(state.db, manifestHashKey);
-  for (let hash = wanted(); ; ) {
+  const readExpectedHash = (): string | undefined => getMeta(state.db, manifestHashKey);
+  for (let hash = readExpectedHash(); ; ) {
     const text = archive.readManifestText();
     if (hash === undefined || sha256(Buffer.from(text, 'utf8')) === hash) return text;
-    const now = wanted();
+    const now = readExpectedHash();
     if (now === hash) throw createForeignManifestError(layout);
-    // A publish came in between.
+    // Another process published meanwhile.
     hash = now;
   }
 }
 
-/** The same, read. */
+/** The current manifest, parsed. @throws DamageError as `readCheckedManifestText` does */
 export const readCheckedManifest = (archive: Archive): Manifest =>
   parseManifest(readCheckedManifestText(archive), archive.layout.manifestPath);
 
 const createForeignManifestError = (layout: ArchiveLayout): DamageError =>
   new DamageError(
-    `${layout.manifestPath} is not the one that the last publish wrote. Put that one back with oddslake verify --repair, where the state knows it; or, where the whole tree was restored from a backup, remove ${layout.privateFolder} to start from what is there.`,
+    `${layout.manifestPath} is not the one that the last publish wrote. Restore that one with oddslake verify --repair, if the state database has a copy. If the whole archive was restored from a backup, remove ${layout.privateFolder} to rebuild the state from the published files.`,
   );
 
 /**
- * Throws UsageError where the archive is of an older format: reading it is fine, but an older oddslake may still be
- * running against it, so that only `upgrade` writes.
+ * Throws UsageError if the archive has an older format. It can be read, but an older oddslake may still use it, so only
+ * `upgrade` may write.
  */
 export function requireCurrentFormat(archive: Archive): void {
   const { format_version: format } = archive.readManifest();
   if (format >= formatVersion) return;
   throw new UsageError(
-    `The archive at ${archive.layout.root} has format ${format}, and this oddslake writes format ${formatVersion}. Once no older oddslake runs against it any more, bring it up with: oddslake upgrade`,
+    `The archive at ${archive.layout.root} has format ${format}, and this oddslake writes format ${formatVersion}. Once no older oddslake uses it, run: oddslake upgrade`,
   );
 }
 
 /**
- * The absolute path of a published file as it can be read now: staged while its publish is being carried out, at its
- * place before and after.
+ * The absolute path at which a published file can be read now: in staging while the moves of its publish are pending,
+ * else at its published path.
  */
 export function locateFile(archive: Archive, path: string): string {
   const staged = readOpenIntent(archive.state.db)?.moves.find((move) => move.to === path);
@@ -233,29 +233,32 @@ export function locateFile(archive: Archive, path: string): string {
   return join(archive.layout.root, path);
 }
 
-/** The bytes of a published file as it is now; null where it is missing, or no file. */
+/** The current bytes of a published file; null if it is missing or not a regular file. */
 export function readFileNow(archive: Archive, path: string): Uint8Array | null {
   for (;;) {
     const at = locateFile(archive, path);
     try {
-      // What else may be there, a folder or a pipe, is not to be read.
+      // Reading a folder fails, and reading a pipe blocks.
       if (archive.disk.isFile(at)) return archive.disk.read(at);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }
-    // A publish may have moved it from the stage to its place just now: only there can it be missing.
+    // A publish may just have moved the file out of staging. It is missing only if the published path is empty.
     if (at === join(archive.layout.root, path)) return null;
   }
 }
 
-/** Reads a published file and checks it against the manifest; a bad one is refused and stays where it is. */
+/**
+ * Reads a published file and checks its hash.
+ * @throws DamageError if it is missing or differs; the file stays in place
+ */
 export function readPublishedFile(archive: Archive, file: PublishedFile): Uint8Array {
   const bytes = readFileNow(archive, file.path);
   if (bytes !== null && sha256(bytes) === file.sha256) return bytes;
   archive.refusedPaths.add(file.path);
   throw new DamageError(
     bytes === null
-      ? `${file.path} is missing, though the manifest lists it.`
+      ? `${file.path} is missing, although the manifest lists it.`
       : `${file.path} is damaged: its sha256 differs from the manifest's.`,
   );
 }

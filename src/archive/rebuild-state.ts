@@ -18,20 +18,20 @@ import type { State } from './journal/state.ts';
 import { recordServedFrom, restoreActivity, restorePolledFrom, restoreSymbol } from './journal/symbols.ts';
 import { type CellValue, decodeRows } from './parquet/rows.ts';
 
-/** A published tree to read from. */
+/** The published files to rebuild from. */
 interface PublishedTree {
   readonly manifest: Manifest;
   readonly layout: ArchiveLayout;
   readonly disk: Disk;
-  /** Files that are damaged, as far as they were read. */
+  /** Damaged files found so far. */
   readonly damaged: Set<string>;
 }
 
 /**
- * Fills an empty state from the published tree, where `.oddslake/` was lost: coverage, symbols and the generation.
- * What was journaled and not published is gone; the next poll asks for it again, since nothing covers it. Gone too is
- * what no dataset holds: the runs, when each tick was observed (coverage's origin and time stand in), and that a symbol
- * is suspended: it is, once more, after as many days as the first time.
+ * Rebuilds an empty state database from the published files after `.oddslake/` was lost: coverage, symbols and the
+ * generation. Unpublished journal records are lost; the next poll fetches their windows again, as nothing covers them.
+ * Facts that no dataset has are lost too: the runs, the observation time of each tick (replaced by the origin and time
+ * of its coverage), and which symbols are suspended (they are suspended again after the same number of days).
  */
 export function rebuildState(
   state: State,
@@ -41,11 +41,11 @@ export function rebuildState(
   settleMs: number,
 ): void {
   const tree = { manifest, layout, disk, damaged: new Set<string>() };
-  // Read before anything is written: others may be waiting for the state.
+  // Read before the transaction: other processes may be waiting for the database.
   const text = disk.read(layout.manifestPath);
   const symbols = [...readIntactRows(tree, 'symbols')];
   const active = new Set(symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string));
-  const excepted = new Set([...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol));
+  const exceptedSymbols = new Set([...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol));
   const coverage = readTickCoverage(tree, settleMs);
   const activity = readActivity(
     tree,
@@ -53,7 +53,7 @@ export function rebuildState(
   );
   const { db } = state;
   db.transaction(() => {
-    // Another process may have been quicker.
+    // Another process may have rebuilt it first.
     if (state.generation() > 0) return;
     for (const row of symbols) restoreSymbol(db, row);
     for (const [symbol, { lastActive, inactiveSince }] of activity)
@@ -61,11 +61,12 @@ export function rebuildState(
     for (const [symbol, { coveredFrom, windows, imported, polledFrom }] of coverage) {
       restoreSegments(db, symbol, joinOldSegments(windows, settleMs));
       restorePolledFrom(db, symbol, coveredFrom, polledFrom);
-      // Collecting had come beyond it: its lifetime began no earlier, as far back as the service went. Where windows are
-      // excepted nobody waited for them.
-      const isReached = coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY) && !excepted.has(symbol);
-      if (active.has(symbol) && tree.damaged.size === 0 && isReached) recordServedFrom(db, symbol, coveredFrom);
-      const noted = imported.map(({ from, to, fetchedAt: observedAt }) => ({
+      // Collection had passed this point, so the upstream had no earlier ticks of the symbol. This does not hold if the
+      // symbol has lost or accepted windows: collection did not wait for those.
+      const isStartKnown =
+        coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY) && !exceptedSymbols.has(symbol);
+      if (active.has(symbol) && tree.damaged.size === 0 && isStartKnown) recordServedFrom(db, symbol, coveredFrom);
+      const importWindows = imported.map(({ from, to, fetchedAt: observedAt }) => ({
         from,
         to,
         observedAt,
@@ -73,10 +74,10 @@ export function rebuildState(
       }));
       recordPrecedence(
         db,
-        noted.map((window) => ({ symbol, ...window })),
+        importWindows.map((window) => ({ symbol, ...window })),
       );
     }
-    // All of them had been hashed since then.
+    // Every file had been hashed since that time.
     if (typeof manifest.verified_through === 'number')
       recordHashed(db, listManifestFiles(manifest), manifest.verified_through);
     const complete = Object.entries(manifest.days).filter(([, day]) => day.state === 'complete');
@@ -85,7 +86,7 @@ export function rebuildState(
       complete.map(([date]) => parseDayStart(date)),
     );
     recordLost(db, manifest.lost ?? [], manifest.created_at);
-    // Whoever accepted one was told of it.
+    // The user who accepted a window has already seen it reported.
     for (const { accepted_at: acceptedAt, ...window } of manifest.accepted ?? [])
       acceptWindow(db, { ...window, acceptedAt, reportedAt: manifest.created_at });
     setMeta(db, 'generation', String(manifest.generation));
@@ -96,32 +97,32 @@ export function rebuildState(
 }
 
 interface SymbolCoverage {
-  /** Where what is covered of it starts. */
+  /** Start of its coverage, epoch ms. */
   readonly coveredFrom: number;
   /** Sorted and disjoint. */
   windows: CoveredWindow[];
-  /** Those that an import covers, as they are published: none reaches over midnight. */
+  /** Windows that an import covers, as published: none crosses midnight. */
   readonly imported: CoveredWindow[];
-  /** Start of the first stretch that a poll had answered; null where none had. */
+  /** Start of the first window that a poll covered; null if none did. */
   polledFrom: number | null;
 }
 
-/** A row of ticks' coverage from `symbol` on. */
+/** A coverage row of the ticks dataset, from its `symbol` column on. */
 type TickCoverageRow = [string, number, number, number, number, Origin, Evidence];
 
-/** Stretches of a symbol that are held before old ones are joined: so what is held does not grow with every day. */
+/** Windows of a symbol that are buffered before old ones are joined. Bounds memory, however many days there are. */
 const bufferedWindowsMax = 16;
 
-/** What the ticks' coverage says of each symbol. */
+/** Reads the tick coverage of each symbol. */
 function readTickCoverage(tree: PublishedTree, settleMs: number): Map<string, SymbolCoverage> {
   const out = new Map<string, SymbolCoverage>();
   const settledAt = createSettledTimeLookup(tree.manifest, settleMs);
-  // Days come in order, and a file is sorted by symbol and time: so each symbol's stretches are sorted.
+  // Days are in order and files are sorted by symbol and time, so each symbol's windows are sorted.
   for (const row of readIntactRows(tree, 'coverage')) {
     if (row[0] !== 'ticks') continue;
     const [symbol, from, to, , fetchedAt, origin, evidence] = row.slice(1) as TickCoverageRow;
-    const held: SymbolCoverage = out.get(symbol) ?? { coveredFrom: from, windows: [], imported: [], polledFrom: null };
-    out.set(symbol, held);
+    const entry: SymbolCoverage = out.get(symbol) ?? { coveredFrom: from, windows: [], imported: [], polledFrom: null };
+    out.set(symbol, entry);
     const { proven, inferred } = settledAt(symbol, from);
     const covered = {
       from,
@@ -130,33 +131,33 @@ function readTickCoverage(tree: PublishedTree, settleMs: number): Map<string, Sy
       origin,
       evidence,
     };
-    held.windows.push(covered);
-    // A day that is provisional had settled by inferred windows as well, which proven ones hide in what is published.
-    const settledAtLeast = Math.min(to + settleMs, inferred);
-    if (evidence !== 'inferred' && settledAtLeast > covered.fetchedAt)
-      held.windows.push({ ...covered, fetchedAt: settledAtLeast, evidence: 'inferred' });
-    if (origin === 'import') held.imported.push(covered);
-    if (origin === 'poll') held.polledFrom ??= from;
-    if (held.windows.length > bufferedWindowsMax && held.windows.length % bufferedWindowsMax === 0)
-      held.windows = joinOldSegments(held.windows, settleMs);
+    entry.windows.push(covered);
+    // A provisional day had also settled by inferred windows. Published coverage shows only the proven ones there.
+    const settledMin = Math.min(to + settleMs, inferred);
+    if (evidence !== 'inferred' && settledMin > covered.fetchedAt)
+      entry.windows.push({ ...covered, fetchedAt: settledMin, evidence: 'inferred' });
+    if (origin === 'import') entry.imported.push(covered);
+    if (origin === 'poll') entry.polledFrom ??= from;
+    if (entry.windows.length > bufferedWindowsMax && entry.windows.length % bufferedWindowsMax === 0)
+      entry.windows = joinOldSegments(entry.windows, settleMs);
   }
   return out;
 }
 
 /**
- * By when at least a symbol's windows of a day were answered. Rows that were joined have the earliest `fetched_at` of all;
- * that a day had settled is known by its state, of each symbol that the manifest does not name as missing.
+ * A lower bound for when a symbol's windows of a day were fetched. Joined coverage rows keep only the earliest
+ * `fetched_at`. The day's state in the manifest shows that the day had settled for every symbol not listed as missing.
  */
 function createSettledTimeLookup(
   { days }: Manifest,
   settleMs: number,
 ): (symbol: string, t: number) => { readonly proven: number; readonly inferred: number } {
-  const missingOf = new Map<number, ReadonlySet<string> | null>();
+  const missingByDay = new Map<number, ReadonlySet<string> | null>();
   for (const [date, { state, expected, covered, missing }] of Object.entries(days)) {
-    const isNamed = missing.length === expected - covered;
-    missingOf.set(
+    const areAllNamed = missing.length === expected - covered;
+    missingByDay.set(
       parseDayStart(date),
-      state !== 'incomplete' && state !== 'empty' && isNamed ? new Set(missing) : null,
+      state !== 'incomplete' && state !== 'empty' && areAllNamed ? new Set(missing) : null,
     );
   }
   const provenDays = new Set(
@@ -164,7 +165,7 @@ function createSettledTimeLookup(
   );
   return (symbol, t) => {
     const day = floorToDay(t);
-    const missing = missingOf.get(day);
+    const missing = missingByDay.get(day);
     if (!missing || missing.has(symbol))
       return { proven: Number.NEGATIVE_INFINITY, inferred: Number.NEGATIVE_INFINITY };
     const at = day + dayMs + settleMs;
@@ -175,7 +176,7 @@ function createSettledTimeLookup(
 interface SymbolActivity {
   /** The last poll that showed it active. */
   readonly lastActive: number;
-  /** The first poll after that; null where none named it again. */
+  /** The first poll after that; null if none listed it again. */
   readonly inactiveSince: number | null;
 }
 
@@ -183,7 +184,7 @@ const activityColumns = datasets.markets.filter(({ name }) =>
   ['symbol', 'is_active', 'first_seen', 'last_seen'].includes(name),
 );
 
-/** When symbols that are inactive now were active last: the market lists of each day tell, the latest day first. */
+/** Finds when the inactive symbols were last active, from the market lists of each day, latest day first. */
 function readActivity(tree: PublishedTree, inactive: Set<string>): Map<string, SymbolActivity> {
   const out = new Map<string, SymbolActivity>();
   const since = new Map<string, number>();
@@ -210,7 +211,7 @@ function* readIntactRows(tree: PublishedTree, dataset: DatasetName): Generator<C
   for (const file of tree.manifest.datasets[dataset].files) yield* readFileRows(tree, file, columns);
 }
 
-/** None where the file is damaged: what it said is asked for again, and verify names it. */
+/** The rows of a file; none if it is damaged. Its contents are then fetched again, and `verify` reports the file. */
 function readFileRows(
   tree: PublishedTree,
   file: PublishedFile,

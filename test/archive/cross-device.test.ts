@@ -75,7 +75,9 @@ test('an invalid file on another file system is left in place, with advice', asy
   const archive = start(root, apartDisk([join(root, dayFolder)]));
   await expect(repairNow(archive)).rejects.toMatchObject({
     exitCode: 6,
-    message: expect.stringMatching(/sub\.parquet .* is no file, .* Move it away, and run again\.$/),
+    message: expect.stringMatching(
+      /sub\.parquet .* is not a regular file, .* Move it away and run the command again\.$/,
+    ),
   });
   expect(existsSync(join(root, dayFolder, 'sub.parquet'))).toBe(true);
   rmSync(join(root, dayFolder, 'sub.parquet'), { recursive: true });
@@ -105,7 +107,7 @@ test.each(['ticks', dayFolder])('a repair removes nothing of %s, a link without 
   renameSync(place, movedTo);
   await expect(repairNow(archive)).rejects.toMatchObject({
     exitCode: 6,
-    message: expect.stringContaining(`${join(root, folder)} is a link to a place that is not there.`),
+    message: expect.stringContaining(`${join(root, folder)} is a symbolic link whose target does not exist.`),
   });
   renameSync(movedTo, place);
   expect(await repairNow(archive)).toMatchObject({ mended: [], lost: [] });

@@ -126,7 +126,7 @@ describe('a damaged part', () => {
     rmSync(join(root, pathOf('AAA')));
     append(archive, answer('AAA', [[day0 + 2, 0.5]]));
     const { refused } = await publishNow(archive);
-    expect(refused).toEqual([`${pathOf('AAA')} is missing, though the manifest lists it.`]);
+    expect(refused).toEqual([`${pathOf('AAA')} is missing, although the manifest lists it.`]);
     expect(existsSync(join(root, pathOf('AAA')))).toBe(false);
   });
 });

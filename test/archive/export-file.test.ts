@@ -33,7 +33,7 @@ test.each([
 
 test.each(['a', 'a.txt', 'parquet', 'a.csv.gz', 'a.csv/b'])('the name %s tells no format', (name) => {
   expect(() => inferExportFormat(name)).toThrow(
-    usage(/does not tell the format by its ending \(\.parquet .*--format parquet\|/),
+    usage(/has none of the known extensions \(\.parquet .*--format parquet\|/),
   );
 });
 
@@ -55,8 +55,8 @@ test('an export into the archive, in the place of a folder, and into a folder th
   expect(told(join(root, 'a.csv'))).toThrow(usage(/is inside the archive/));
   expect(told(root)).toThrow(usage(/is inside the archive/));
   expect(told(join(folder, 'inside/a.csv'))).toThrow(usage(/is inside the archive/));
-  expect(told(folder)).toThrow(usage(/is no file that could be replaced/));
-  expect(told(join(folder, 'none/a.csv'))).toThrow(usage(/there is no folder .*none\. Make it first/));
+  expect(told(folder)).toThrow(usage(/exists and is not a regular file/));
+  expect(told(join(folder, 'none/a.csv'))).toThrow(usage(/there is no folder .*none\. Create it first/));
 });
 
 const pieces = async function* (...texts: (string | Error)[]) {

@@ -206,7 +206,7 @@ test('a published file is read where it is, and is missing where something else 
   expect(readFileNow(archive, file!.path)).toBeNull();
   mkdirSync(at);
   expect(readFileNow(archive, file!.path)).toBeNull();
-  expect(() => readPublishedFile(archive, file!)).toThrow(`${file!.path} is missing, though the manifest lists it.`);
+  expect(() => readPublishedFile(archive, file!)).toThrow(`${file!.path} is missing, although the manifest lists it.`);
   const failing = { ...systemDisk, isFile: () => true };
   expect(() => readFileNow({ ...archive, disk: failing }, file!.path)).toThrow(
     expect.objectContaining({ code: 'EISDIR' }),

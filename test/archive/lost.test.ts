@@ -13,31 +13,31 @@ import { answer, append, hourMs, now, opened, publishedTicks, publishNow, scratc
 const manifestOf = (root: string): Manifest =>
   JSON.parse(readFileSync(join(root, 'manifest.json'), 'utf8')) as Manifest;
 
-test('an answer with fewer ticks is merged and claims nothing of the window, anywhere', async () => {
+test('a response with fewer ticks is merged without covering the window', async () => {
   const archive = opened();
   const { root } = archive.layout;
-  const gone = hours(6, 8);
-  await withLosses(archive, 'A', [gone]);
+  const lostWindow = hours(6, 8);
+  await withLosses(archive, 'A', [lostWindow]);
   append(
     archive,
-    fetched('A', hours(0, 24), (t) => t < gone.from || t >= gone.to || t % hourMs === 0),
+    fetched('A', hours(0, 24), (t) => t < lostWindow.from || t >= lostWindow.to || t % hourMs === 0),
   );
-  // Journaled, it proves nothing yet, though it needs not be asked for again.
-  expect(intersect(readCoverageWithoutLost(archive.state.db, 'A'), [gone])).toEqual([]);
-  expect(intersect(readSymbolCoverage(archive.state.db, 'A'), [gone])).toEqual([gone]);
+  // A journaled response proves nothing yet, but need not be fetched again.
+  expect(intersect(readCoverageWithoutLost(archive.state.db, 'A'), [lostWindow])).toEqual([]);
+  expect(intersect(readSymbolCoverage(archive.state.db, 'A'), [lostWindow])).toEqual([lostWindow]);
   const { lacking } = await publishNow(archive);
-  expect(lacking).toMatchObject([{ symbol: 'A', ...gone, ticks: 12 }]);
+  expect(lacking).toMatchObject([{ symbol: 'A', ...lostWindow, ticks: 12 }]);
   expect(publishedTicks(root).length).toBe(pairsIn(hours(0, 24)).length - 10);
   expect(covered(root)).toEqual([hours(0, 6), hours(8, 24)]);
   expect(union(readSegments(archive.state.db, 'A'))).toEqual([hours(0, 6), hours(8, 24)]);
-  expect(readLostWindows(archive.state.db)).toMatchObject([{ ...gone, ticks: 12, reportedAt: null }]);
+  expect(readLostWindows(archive.state.db)).toMatchObject([{ ...lostWindow, ticks: 12, reportedAt: null }]);
   expect(manifestOf(root)).toMatchObject({
     days: { '2026-06-01': { state: 'complete_with_exceptions', covered: 0, missing: ['A'], exceptions: 1 } },
-    lost: [{ dataset: 'ticks', symbol: 'A', ...gone, ticks: 12 }],
+    lost: [{ dataset: 'ticks', symbol: 'A', ...lostWindow, ticks: 12 }],
   });
 });
 
-test('equal answers restore it, byte for byte, and the manifest names no loss any more', async () => {
+test('the same response restores a window byte for byte, and clears the loss', async () => {
   const whole = opened();
   append(whole, answer('A', pairsIn(hours(0, 24)), { windows: [hours(0, 24)], requestedWindow: hours(0, 24) }));
   await publishNow(whole);
@@ -59,7 +59,7 @@ test('equal answers restore it, byte for byte, and the manifest names no loss an
   expect(readAllSymbols(archive.state.db)[0]!.ticks).toBe(publishedTicks(archive.layout.root).length);
 });
 
-test('ticks that came back piece by piece count, and the answer that covers the window at last claims it', async () => {
+test('counts ticks that came back in pieces, and covers the window once all are back', async () => {
   const archive = opened();
   await withLosses(archive, 'A', [hours(6, 8)]);
   for (const half of [hours(6, 7), hours(7, 8)]) {
@@ -73,7 +73,7 @@ test('ticks that came back piece by piece count, and the answer that covers the 
   expect(covered(archive.layout.root)).toEqual([hours(0, 24)]);
 });
 
-test('an import can make no quiet day of a loss either', async () => {
+test('an import cannot turn a loss into a quiet day either', async () => {
   const archive = opened();
   await withLosses(archive, 'A', [hours(6, 8)]);
   append(
@@ -84,7 +84,7 @@ test('an import can make no quiet day of a loss either', async () => {
   expect(covered(archive.layout.root)).toEqual([hours(0, 6), hours(8, 24)]);
 });
 
-test('a loss of one symbol holds up no other of the same part', async () => {
+test('a loss of one symbol does not hold up others of the same part', async () => {
   const archive = opened({ parts: 1 });
   await withLosses(archive, 'A', [hours(6, 8)]);
   append(
@@ -114,7 +114,7 @@ test('a state filled from the published tree knows what is lost, and whether it 
   expect(covered(root)).toEqual([hours(0, 6), hours(8, 25)]);
 });
 
-test('a manifest from before losses were noted is read as it is', async () => {
+test('accepts a manifest without recorded losses', async () => {
   const root = scratchFolder();
   const archive = opened({ root });
   append(archive, fetched('A', hours(0, 24)));
@@ -127,12 +127,12 @@ test('a manifest from before losses were noted is read as it is', async () => {
   expect(readLostWindows(opened({ root }).state.db)).toEqual([]);
 });
 
-test('the archive’s README tells that something was lost, and only then', async () => {
+test('the README mentions losses only if there are any', async () => {
   const archive = opened();
   await withLosses(archive, 'A', [hours(6, 8)]);
   const readme = () => readFileSync(join(archive.layout.root, 'README.md'), 'utf8');
   expect(readme()).not.toContain('then lost');
   append(archive, fetched('A', hours(24, 25)));
   await publishNow(archive);
-  expect(readme()).toContain('- Windows with ticks that were published and then lost: 1; `oddslake gaps` lists them.');
+  expect(readme()).toContain('- Windows whose published ticks were lost: 1; `oddslake gaps` lists them.');
 });

@@ -125,7 +125,7 @@ describe('the texts beside it', () => {
     const text = formatReadme(manifestOf({}, { created_at: Date.UTC(2026, 5, 9) }));
     expect(text).toContain('- There is no day yet.\n');
     expect(text).toContain("date = '2026-06-09'");
-    expect(text).toContain('- Days without any data: none.\n- Incomplete days: none.\n');
+    expect(text).toContain('- Days without data: none.\n- Incomplete days: none.\n');
   });
 
   test('say where no symbol is live, and name the days of which there is nothing, one or many', () => {
@@ -138,7 +138,7 @@ describe('the texts beside it', () => {
     const text = formatReadme(manifestOf({ ticks: [file('x', { date: '2026-03-01' })] }, { days }));
     expect(text).toContain('- Days: **2026-02-26 to 2026-03-04** (UTC).');
     expect(text).toContain('is covered without a gap up to: no symbol is live.');
-    expect(text).toContain('- Days without any data: 2026-02-27, 2026-03-02 to 2026-03-03.');
+    expect(text).toContain('- Days without data: 2026-02-27, 2026-03-02 to 2026-03-03.');
     expect(text).toContain('- Incomplete days: 2026-03-04 (not settled yet).');
     expect(text).toContain("date = '2026-03-01'");
   });

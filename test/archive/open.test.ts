@@ -29,7 +29,7 @@ import {
 const usage = (sentence: RegExp) => expect.objectContaining({ exitCode: 2, message: expect.stringMatching(sentence) });
 
 describe('opening an archive', () => {
-  test('that is not there is refused unless a job starts one', () => {
+  test('that does not exist fails unless a job creates one', () => {
     const root = join(scratchFolder(), 'new');
     expect(() => opened({ root, create: false })).toThrow(usage(/There is no archive/));
     expect(() => opened({ root, upstream: null })).toThrow(usage(/ODDSLAKE_BASE_URL/));
@@ -37,7 +37,7 @@ describe('opening an archive', () => {
     expect(opened({ root, create: false, upstream: null }).state.identity.parts).toBe(4);
   });
 
-  test('in a folder with other files is refused; .gitkeep is none', () => {
+  test('in a folder with other files fails; .gitkeep does not count', () => {
     const root = scratchFolder();
     writeFileSync(join(root, '.gitkeep'), '');
     opened({ root }).close();
@@ -46,7 +46,7 @@ describe('opening an archive', () => {
     expect(() => opened({ root: strange })).toThrow(usage(/thesis\.doc/));
   });
 
-  test('of another upstream is refused, before and after its first publish, and with its state lost', async () => {
+  test('of another upstream fails, before and after the first publish, and after its state is lost', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     append(archive, answer('AAA', [[day0, 0.5]]));
@@ -59,19 +59,19 @@ describe('opening an archive', () => {
     expect(() => opened({ root, upstream: 'https://other.test' })).toThrow(usage(/belongs to/));
   });
 
-  test('that never had an answer follows the upstream that is named: the first address may have been a wrong one', () => {
+  test('that never had a response takes the new upstream: the first address may have been wrong', () => {
     const root = scratchFolder();
     opened({ root, upstream: 'https://wrong.test', parts: 2 }).close();
     expect(opened({ root, parts: 3 }).state.identity).toEqual({ upstream: 'https://box.test', parts: 3 });
   });
 
-  test('in place of which there is a file is refused in words', () => {
+  test('in place of a file fails with a message', () => {
     const file = join(scratchFolder(), 'file');
     writeFileSync(file, '');
     expect(() => opened({ root: file })).toThrow(usage(/is a file, not a folder/));
   });
 
-  test('that another process starts at the same moment is opened, however far it has come at each look', async () => {
+  test('that another process is creating succeeds at each stage of that creation', async () => {
     const done = opened();
     append(done, answer('AAA', [[day0, 0.5]]));
     await publishNow(done);
@@ -96,7 +96,7 @@ describe('opening an archive', () => {
     }
   });
 
-  test('is not published onto when its manifest is another one than it wrote last', async () => {
+  test('fails a publish if the manifest is not the last one written', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     append(archive, answer('AAA', [[day0, 0.5]]));
@@ -144,7 +144,7 @@ describe('opening an archive', () => {
     expect(() => opened({ root })).toThrow(usage(/newer oddslake \(format 99.*Upgrade/));
   });
 
-  test('whose .oddslake is lost rebuilds coverage, symbols and generation from what is published', async () => {
+  test('whose .oddslake is lost rebuilds coverage, symbols and generation from the published files', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     recordMarkets(
@@ -176,7 +176,7 @@ describe('opening an archive', () => {
     expect(rebuilt[0]!.polledFrom).toBe(facts[0]!.polledFrom);
     expect(rebuilt.map(({ symbol }) => readSymbolCoverage(again.state.db, symbol))).toEqual(covered);
     expect((await verifyArchive(again, null)).findings).toEqual([]);
-    // Asked again, the lost answer comes in, and what was known comes in no second time.
+    // Fetched again, the lost response is merged, and known ticks are not merged twice.
     append(
       again,
       answer('AAA', [
@@ -189,7 +189,7 @@ describe('opening an archive', () => {
     expect(Object.keys(hashes(root, '{ticks,coverage,symbols}/**/*'))).toEqual(Object.keys(before));
   });
 
-  test('whose state is damaged says what to do, and that does it', async () => {
+  test('whose state is damaged gives advice that works', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     append(archive, answer('AAA', [[day0, 0.5]], { windows: [{ from: day0, to: day0 + dayMs }] }));
@@ -205,7 +205,7 @@ describe('opening an archive', () => {
     expect((await verifyArchive(again, null)).findings).toEqual([]);
   });
 
-  test('whose .oddslake is lost and whose coverage is damaged opens, and verify names the file', async () => {
+  test('whose .oddslake is lost and whose coverage is damaged opens, and verify reports the file', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     append(
@@ -263,7 +263,7 @@ describe('readers of one generation', () => {
     await recoverPublish(archive, 0, systemClock);
     expect(publishedTicks(root)).toHaveLength(4);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
-    // What is pinned outlives the publishes after it.
+    // Pinned files survive later publishes.
     append(archive, answer('AAA', [[day0 + 2, 0.7]]));
     await publishNow(archive);
     expect(held.listPaths('ticks').map((path) => readFileSync(path).length)).toEqual(files.map((file) => file.bytes));
@@ -271,10 +271,10 @@ describe('readers of one generation', () => {
     expect(archive.disk.list(join(root, '.oddslake/pins'))).toEqual([]);
   });
 
-  test('clear what nobody holds, whoever has its number now, and nothing that is held', async () => {
+  test('remove scratch folders of dead processes, even if their IDs are reused, and no others', async () => {
     const { root, archive } = await stopped(0);
     const pins = join(root, '.oddslake/pins');
-    // Left behind by a process that is gone, by one whose number lives again, by one that had ours, and by an older oddslake.
+    // Left by a dead process, one whose ID is in use again, one that had our ID, and an older oddslake.
     for (const name of ['2147483646-x', `${process.ppid}-x`, `${process.pid}-x`, '1-older'])
       archive.disk.makeVolatileFolder(join(pins, name, 'files'));
     for (const name of ['2147483646-x', `${process.ppid}-x`, `${process.pid}-x`, '1-bare'])
@@ -283,7 +283,7 @@ describe('readers of one generation', () => {
     const left = new Set(archive.disk.list(pins).map((name) => name.split('.')[0]));
     expect([...left]).toEqual([basename(mine.folder)]);
 
-    // As in another container: a process that lives, under a number that nobody has here.
+    // As in another container: a live process with an ID that does not exist here.
     const theirs = join(pins, '2147483645-theirs');
     archive.disk.makeVolatileFolder(theirs);
     const hold = `const db = new (require('node:sqlite').DatabaseSync)(process.argv[1]);

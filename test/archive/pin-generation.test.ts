@@ -77,12 +77,12 @@ test('a file that is replaced again and again is tried for twenty times', async 
   const busy = { ...archive, disk: { ...archive.disk, link } };
   pinGeneration(busy, datasetNames, 'a').release();
   left = 20;
-  expect(() => pinGeneration(busy, datasetNames, 'a')).toThrow(/lacks files/);
+  expect(() => pinGeneration(busy, datasetNames, 'a')).toThrow(/^Files that the manifest of .* lists are missing/);
 });
 
 test.each([
-  ['a part that is missing', (at: string) => rmSync(at), /lacks files that its manifest lists/],
-  ['a folder in the place of a part', (at: string) => [rmSync(at), mkdirSync(at)], /lacks files/],
+  ['a part that is missing', (at: string) => rmSync(at), /lists are missing/],
+  ['a folder in the place of a part', (at: string) => [rmSync(at), mkdirSync(at)], /lists are missing/],
   ['a part that is too short', (at: string) => truncateSync(at, 9), /part-00\.parquet is damaged: .* size/],
 ])('%s is told as damage, and nothing of the pin is left', async (_, spoil, message) => {
   const archive = await published();

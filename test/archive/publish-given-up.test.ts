@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { type MergeWorkers, mergePartition } from '../../src/archive/publish/merge-partition.ts';
 import { answer, append, day0, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
-/** Works on every part at once, and tells of none before it is let. */
+/** Merges all parts at once, and returns no result until released. */
 function held(): { workers: MergeWorkers; begun: Promise<void>; letGo(): Promise<void> } {
   const begun = Promise.withResolvers<void>();
   const free = Promise.withResolvers<void>();
@@ -30,12 +30,12 @@ function held(): { workers: MergeWorkers; begun: Promise<void>; letGo(): Promise
   };
 }
 
-test('a publish that was given up writes nothing more, though threads are still at its parts', async () => {
+test('an aborted publish writes nothing more, although threads still merge its parts', async () => {
   const root = scratchFolder();
   const archive = opened({ root, parts: 4 });
   append(archive, ...['A', 'B', 'C', 'D', 'E', 'F'].map((symbol) => answer(symbol, [[day0 + hourMs, 0.5]])));
   const { workers, begun, letGo } = held();
-  // A second part is under way, whose end nobody waits for.
+  // A second part is still being merged, and nothing waits for it.
   let first = true;
   const failing: MergeWorkers = {
     ...workers,

@@ -38,7 +38,7 @@ const anyAnswer = fc
   });
 
 describe('publishing any answers', () => {
-  test('gives the same bytes of ticks and coverage, however the answers came in batches and order', async () => {
+  test('gives the same bytes of ticks and coverage for any batching and order of the responses', async () => {
     const published = async (batches: readonly (readonly TickRecord[])[]): Promise<object> => {
       const root = scratchFolder();
       const archive = opened({ root, parts: 2 });

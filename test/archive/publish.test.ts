@@ -17,7 +17,7 @@ import {
 } from './scratch.ts';
 
 describe('publishing', () => {
-  test('counts what a run that is over had journaled as recovered, for the run that publishes it', async () => {
+  test('counts ticks of an ended run as recovered by the run that publishes them', async () => {
     const archive = opened();
     append(
       archive,
@@ -30,7 +30,7 @@ describe('publishing', () => {
         { runId: 'broken' },
       ),
     );
-    // A process id that nobody has.
+    // A process ID that does not exist.
     archive.state.db.run("update runs set pid = 2147483646 where run_id = 'broken'");
     append(
       archive,
@@ -77,13 +77,13 @@ describe('publishing', () => {
     await publishNow(archive);
     expect(publishedRows(root, 'coverage')).toEqual([
       ['ticks', 'AAA', midnight - hourMs, midnight, 1, now, 'poll', 'confirmed', null],
-      // Adjoining windows of one origin are one row, with the earlier moment.
+      // Adjacent windows of one origin are one row, with the earlier fetched_at.
       ['ticks', 'AAA', midnight, midnight + 2 * hourMs, 3, now, 'poll', 'confirmed', null],
       ['ticks', 'AAA', midnight + 5 * hourMs, midnight + 6 * hourMs, 0, now, 'poll', 'confirmed', null],
     ]);
   });
 
-  test('covers an hour without ticks without inventing a file of ticks for it', async () => {
+  test('covers an hour without ticks without writing a ticks file', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     append(
@@ -110,7 +110,7 @@ describe('publishing', () => {
     expect(hashes(root, '**/*')).toEqual(before);
   });
 
-  test('leaves what is answered again as it is, but for the moment of its coverage', async () => {
+  test('leaves ticks that are fetched again unchanged, except for fetched_at of their coverage', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     append(
@@ -155,7 +155,7 @@ describe('publishing', () => {
     expect(publishedRows(root, 'conflicts')).toContainEqual(['AAA', day0, 0.6, 0.7, now + 4]);
   });
 
-  test('writes unusable input to quarantine as received, once', async () => {
+  test('writes rejected rows to the quarantine as received, once', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     const rejected = [{ reason: 'not finite', raw: '{"t":1,"p":"NaN \\u0000"}' }];
@@ -169,13 +169,13 @@ describe('publishing', () => {
   });
 });
 
-test('a day whose prices are all told anew is published, with every conflict', async () => {
+test('publishes a day with a conflict for every price', async () => {
   const count = 140_000;
-  const told = (p: number): [number, number][] => Array.from({ length: count }, (_, i) => [day0 + i * 600, p]);
+  const prices = (p: number): [number, number][] => Array.from({ length: count }, (_, i) => [day0 + i * 600, p]);
   const root = scratchFolder();
   const archive = opened({ root, parts: 1 });
   for (const [seen, price] of [0.25, 0.5].entries()) {
-    append(archive, answer('AAA', told(price), { observedAt: now + seen }));
+    append(archive, answer('AAA', prices(price), { observedAt: now + seen }));
     await publishNow(archive, now + seen, 'run', { candles: [] });
   }
   expect(publishedRows(root, 'conflicts').length).toBe(count);

@@ -43,7 +43,7 @@ const pagesOf = (pieces: readonly RawPiece[]): string[] =>
   pieces.flatMap((piece) => (piece.kind === 'pages' ? piece.pages.map((p) => JSON.stringify(p)) : []));
 const texts = (pages: readonly RawPage[]): string[] => pages.map((p) => JSON.stringify(p));
 
-test('answers come back as they were, byte for byte, whatever was asked', async () => {
+test('reads responses back byte for byte', async () => {
   const file = await fileOf(every.slice(0, 2), every.slice(2));
   expect(isRawFile(file.subarray(0, 16))).toBe(true);
   expect(pagesOf(await read(file))).toEqual(texts(every));
@@ -57,7 +57,7 @@ test('answers come back as they were, byte for byte, whatever was asked', async 
   );
 });
 
-test('a file cut off anywhere gives what is whole of it, and tells of the rest', async () => {
+test('reads the complete pieces of a truncated file, and reports the rest', async () => {
   const [one, two] = [await fileOf(every.slice(0, 2)), await fileOf(every.slice(2))];
   const file = Buffer.concat([one, two]);
   for (let length = 0; length < file.length; length++) {
@@ -69,33 +69,33 @@ test('a file cut off anywhere gives what is whole of it, and tells of the rest',
   }
 });
 
-test('no flipped bit makes another answer of one; what stands after the damage is read', async () => {
+test('detects flipped bits, and reads the pieces after the damage', async () => {
   const file = await fileOf([every[0]!], [every[1]!], [every[2]!]);
-  const wanted = texts(every.slice(0, 3));
-  // One bit of so many, drawn for each such stretch.
+  const expected = texts(every.slice(0, 3));
+  // One random bit in each such range.
   const draw = drawFrom(6);
-  const stretch = Math.round(1 / share);
-  for (let from = 0; from < file.length * 8; from += stretch) {
-    const bit = Math.min(from + draw.below(stretch), file.length * 8 - 1);
+  const bitsPerFlip = Math.round(1 / share);
+  for (let from = 0; from < file.length * 8; from += bitsPerFlip) {
+    const bit = Math.min(from + draw.below(bitsPerFlip), file.length * 8 - 1);
     const flipped = Buffer.from(file);
     flipped[bit >> 3]! ^= 1 << (bit & 7);
     const pieces = await read(flipped);
     const found = pagesOf(pieces);
-    expect(found.every((text) => wanted.includes(text))).toBe(true);
+    expect(found.every((text) => expected.includes(text))).toBe(true);
     expect(found.length).toBeGreaterThanOrEqual(2);
     const lost = pieces.reduce((sum, piece) => sum + (piece.kind === 'pages' ? 0 : piece.bytes), 0);
     if (found.length < 3) expect(lost).toBeGreaterThan(0);
   }
 });
 
-test('a length that is damaged is no end of the file where another piece follows', async () => {
+test('finds the next piece after a damaged length', async () => {
   const file = await fileOf(every.slice(0, 2), every.slice(2));
-  // The highest byte of how long the first frame is.
+  // The highest byte of the length of the first frame.
   file[8 + 8 + 3]! ^= 4;
   expect((await read(file)).map(({ kind }) => kind)).toEqual(['damaged', 'pages']);
 });
 
-test('rubbish is told as damage: bytes by chance, frames of others, a bomb, what is no answer', async () => {
+test('reports random bytes, foreign frames, a bomb and invalid pages as damage', async () => {
   const draw = drawFrom(5);
   const noise = Buffer.from(Array.from({ length: 5000 }, () => draw.below(256)));
   expect(await read(noise)).toEqual([{ kind: 'damaged', bytes: 5000 }]);
@@ -121,7 +121,7 @@ test('rubbish is told as damage: bytes by chance, frames of others, a bomb, what
     ).toThrow(SyntaxError);
 });
 
-test('tools that know zstd read the file', needsCommands('zstd'), async () => {
+test('the file is readable with zstd tools', needsCommands('zstd'), async () => {
   const file = await fileOf(every.slice(0, 2), every.slice(2));
   const shown = Buffer.concat([encodeRawPages(every.slice(0, 2)), encodeRawPages(every.slice(2))]);
   expect(execFileSync('zstd', ['-dcq'], { input: file, stdio: ['pipe', 'pipe', 'pipe'] })).toEqual(shown);

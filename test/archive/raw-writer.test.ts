@@ -40,9 +40,9 @@ async function keptIn(root: string): Promise<RawPage[]> {
   return out;
 }
 
-test('keeps answers in order, in a file of the run for each UTC day, also when the clock goes back', async () => {
+test('writes responses in order, to one file per run and UTC day, even if the clock goes back', async () => {
   const root = scratchFolder();
-  const keeper = keeperIn(root);
+  const writer = keeperIn(root);
   const given = [
     ...Array.from({ length: 200 }, (_, n) => answer(n, `${n}`.repeat(n))),
     answer(200, 'late', day0 + dayMs - 1),
@@ -50,32 +50,32 @@ test('keeps answers in order, in a file of the run for each UTC day, also when t
     answer(202, 'back again', day0 + dayMs - 1),
   ];
   for (const one of given) {
-    keeper.write(one);
+    writer.write(one);
     if (one.askedAt % 50 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
   }
-  expect(await keeper.close()).toBeNull();
+  expect(await writer.close()).toBeNull();
   expect(filesIn(root)).toEqual([
     '.oddslake/raw/2026-06-01/run-000.raw',
     '.oddslake/raw/2026-06-01/run-002.raw',
     '.oddslake/raw/2026-06-02/run-001.raw',
   ]);
-  const wanted = [...given.slice(0, 201), given[202]!, given[201]!];
-  expect(await keptIn(root)).toEqual(wanted.map((one) => ({ run: 'run', ...one, redacted: false })));
+  const expected = [...given.slice(0, 201), given[202]!, given[201]!];
+  expect(await keptIn(root)).toEqual(expected.map((one) => ({ run: 'run', ...one, redacted: false })));
 });
 
-test('a run that asks nothing leaves no file', async () => {
+test('a run without requests leaves no file', async () => {
   const root = scratchFolder();
   expect(await keeperIn(root).close()).toBeNull();
   expect(filesIn(root)).toEqual([]);
 });
 
-test('the key never gets into a file, though the service repeats it', async () => {
+test('never writes the API key to a file, even if a response contains it', async () => {
   const root = scratchFolder();
-  const keeper = keeperIn(root);
-  keeper.write(answer(0, `{"you said": "Bearer ${secret}", "again": "${secret}${secret}"}`));
-  keeper.write(answer(1, 'none here'));
-  keeper.write(answer(2, `${secret} first`));
-  expect(await keeper.close()).toBeNull();
+  const writer = keeperIn(root);
+  writer.write(answer(0, `{"you said": "Bearer ${secret}", "again": "${secret}${secret}"}`));
+  writer.write(answer(1, 'none here'));
+  writer.write(answer(2, `${secret} first`));
+  expect(await writer.close()).toBeNull();
   const [one, two, three] = await keptIn(root);
   expect(one).toMatchObject({ redacted: true });
   expect(Buffer.from(one!.body).toString()).toBe('{"you said": "Bearer [key]", "again": "[key][key]"}');
@@ -83,7 +83,7 @@ test('the key never gets into a file, though the service repeats it', async () =
   expect(Buffer.from(three!.body).toString()).toBe('[key] first');
 });
 
-test('a disk that is full or broken costs the answers, told in one sentence, and nothing else', async () => {
+test('a full or broken disk loses raw responses only, with one warning', async () => {
   for (const code of ['ENOSPC', 'EIO', 'EBADF']) {
     const root = scratchFolder();
     let left = 3;
@@ -94,35 +94,33 @@ test('a disk that is full or broken costs the answers, told in one sentence, and
         return systemCalls.write(file, bytes);
       },
     });
-    const keeper = keeperIn(root, failing);
+    const writer = keeperIn(root, failing);
     for (let n = 0; n < 20; n++) {
-      keeper.write(answer(n, 'x'.repeat(1000)));
+      writer.write(answer(n, 'x'.repeat(1000)));
       await new Promise((resolve) => setImmediate(resolve));
     }
-    const told = await keeper.close();
-    expect(told).toMatch(/^Answers could not be kept as they came \(raw\.keep_days\).*: \S/);
-    if (code === 'EBADF') expect(told).toMatch(/: no$/);
+    const warning = await writer.close();
+    expect(warning).toMatch(/^Raw responses could not be saved \(raw\.keep_days\).*: \S/);
+    if (code === 'EBADF') expect(warning).toMatch(/: no$/);
     expect(filesIn(root).length).toBe(code === 'ENOSPC' ? 0 : 1);
   }
-  // No folder can be made where a file stands.
+  // A folder cannot be created in place of a file.
   const root = scratchFolder();
   mkdirSync(join(root, '.oddslake'));
   writeFileSync(join(root, '.oddslake/raw'), '');
-  const keeper = keeperIn(root);
-  keeper.write(answer(0, 'x'));
-  expect(await keeper.close()).toMatch(/could not be kept/);
+  const writer = keeperIn(root);
+  writer.write(answer(0, 'x'));
+  expect(await writer.close()).toMatch(/could not be saved/);
 });
 
 if (share === 1)
-  test('more than can wait is let go and told, and a long run is cut into files', async () => {
+  test('drops and reports responses beyond the queue, and splits a long run into files', async () => {
     const root = scratchFolder();
-    const keeper = keeperIn(root);
-    // Nothing makes noise smaller, and it is soon seen.
+    const writer = keeperIn(root);
+    // Noise is incompressible, which zstd detects early.
     const noise = randomBytes(10 * 1024 * 1024);
-    for (let n = 0; n < 10; n++) keeper.write(answer(n, noise));
-    expect(await keeper.close()).toBe(
-      '4 answers were not kept as they came (raw.keep_days): the disk is too slow for them.',
-    );
+    for (let n = 0; n < 10; n++) writer.write(answer(n, noise));
+    expect(await writer.close()).toBe('4 raw responses were not saved (raw.keep_days): the disk is too slow.');
     expect((await keptIn(root)).length).toBe(6);
     expect(filesIn(root).length).toBe(2);
   });
@@ -130,7 +128,7 @@ if (share === 1)
 const megabyte = 1024 * 1024;
 
 if (share === 1)
-  test('what was written makes room for what is to come, in a file of its own where one is long enough', async () => {
+  test('written responses free the queue; a full file is followed by a new one', async () => {
     const root = scratchFolder();
     let written = 0;
     const counting = createDisk({
@@ -141,31 +139,29 @@ if (share === 1)
         return count;
       },
     });
-    const keeper = keeperIn(root, counting);
+    const writer = keeperIn(root, counting);
     const noise = randomBytes(33 * megabyte);
     for (const n of [1, 2]) {
-      keeper.write(answer(n, noise));
+      writer.write(answer(n, noise));
       await until(() => written >= n * noise.length, 'the answer on the disk');
-      // What follows the last write waits for nothing any more.
+      // Responses after the last write do not wait any more.
       for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
     }
-    expect(await keeper.close()).toBeNull();
+    expect(await writer.close()).toBeNull();
     expect(filesIn(root).length).toBe(2);
   });
 
-test('sixty-four megabytes can wait, and one answer however long it is', async () => {
+test('queues up to 64 MiB, or one response of any size', async () => {
   const [half, long] = [Buffer.alloc(32 * megabyte), Buffer.alloc(65 * megabyte)];
-  const keeper = keeperIn(scratchFolder());
-  for (const body of [half, half, 'x']) keeper.write(answer(0, body));
-  expect(await keeper.close()).toBe(
-    '1 answer was not kept as they came (raw.keep_days): the disk is too slow for them.',
-  );
+  const writer = keeperIn(scratchFolder());
+  for (const body of [half, half, 'x']) writer.write(answer(0, body));
+  expect(await writer.close()).toBe('1 raw response was not saved (raw.keep_days): the disk is too slow.');
   const other = keeperIn(scratchFolder());
   other.write(answer(0, long));
   expect(await other.close()).toBeNull();
 });
 
-test('answers that come while others are written share a piece of the file, up to a megabyte', async () => {
+test('responses that arrive during a write share a piece, up to 1 MiB', async () => {
   const sizesIn = async (root: string): Promise<number[]> => {
     const out: number[] = [];
     for (const path of filesIn(root))
@@ -173,33 +169,33 @@ test('answers that come while others are written share a piece of the file, up t
         out.push(piece.kind === 'pages' ? piece.pages.length : -1);
     return out;
   };
-  // The first is on its way when the second comes.
+  // The first is being written when the second arrives.
   for (const [bytes, sizes] of [
     [1, [1, 6]],
     [megabyte / 2, [1, 2, 2, 2]],
     [0.6 * megabyte, [1, 1, 1, 1, 1, 1, 1]],
   ] as const) {
     const root = scratchFolder();
-    const keeper = keeperIn(root);
-    for (let n = 0; n < 7; n++) keeper.write(answer(n, Buffer.alloc(bytes)));
-    expect(await keeper.close()).toBeNull();
+    const writer = keeperIn(root);
+    for (let n = 0; n < 7; n++) writer.write(answer(n, Buffer.alloc(bytes)));
+    expect(await writer.close()).toBeNull();
     expect(await sizesIn(root), `${bytes}`).toEqual(sizes);
   }
 });
 
-test('a new day has its file as soon as its first answer comes, and what comes after the end is nobody’s', async () => {
+test('starts a new file with the first response of a day, and ignores responses after close', async () => {
   const root = scratchFolder();
-  const keeper = keeperIn(root);
-  keeper.write(answer(0, 'x'));
-  keeper.write(answer(1, 'x', day0 + dayMs));
+  const writer = keeperIn(root);
+  writer.write(answer(0, 'x'));
+  writer.write(answer(1, 'x', day0 + dayMs));
   await until(() => filesIn(root).length >= 2, 'the file of the new day');
-  await keeper.close();
-  keeper.write(answer(2, 'x', day0 + 2 * dayMs));
-  expect(await keeper.close()).toBeNull();
+  await writer.close();
+  writer.write(answer(2, 'x', day0 + 2 * dayMs));
+  expect(await writer.close()).toBeNull();
   expect(filesIn(root).length).toBe(2);
 });
 
-test('prunes what is older than it is kept, and the oldest where there is too much', () => {
+test('prunes files past their retention, and the oldest beyond the size limit', () => {
   const root = scratchFolder();
   const put = (day: number, name: string, bytes: number): void => {
     const folder = join(root, '.oddslake/raw', new Date(day0 + day * dayMs).toISOString().slice(0, 10));
@@ -229,16 +225,16 @@ test('prunes what is older than it is kept, and the oldest where there is too mu
   expect(globSync('.oddslake/raw', { cwd: root })).toEqual([]);
 });
 
-test('packs answers together that come while it waits for more, and waits no longer once it is closed', async () => {
+test('packs responses that arrive while it gathers, and stops gathering on close', async () => {
   const pieces = async (gather: ((signal: AbortSignal) => Promise<void>) | undefined): Promise<number[]> => {
     const root = scratchFolder();
     const options = { runId: 'run', secret, ...limits, ...(gather === undefined ? {} : { gather }) };
-    const keeper = openRawWriter({ disk: systemDisk, layout: createLayout(root) }, options);
+    const writer = openRawWriter({ disk: systemDisk, layout: createLayout(root) }, options);
     for (let n = 0; n < 20; n++) {
-      keeper.write(answer(n, `${n}`));
+      writer.write(answer(n, `${n}`));
       await new Promise((resolve) => setImmediate(resolve));
     }
-    expect(await keeper.close()).toBeNull();
+    expect(await writer.close()).toBeNull();
     expect(await keptIn(root)).toHaveLength(20);
     const counts: number[] = [];
     for (const path of filesIn(root))

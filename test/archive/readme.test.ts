@@ -30,17 +30,17 @@ async function published(): Promise<{ root: string; text: string; manifest: Mani
 }
 
 describe("the archive's README", () => {
-  test('says from when to when, and which days are missing or not complete', async () => {
+  test('shows the first and last day, and the missing and incomplete days', async () => {
     const { text } = await published();
     expect(text).toContain('Days: **2026-06-01 to 2026-06-05** (UTC)');
-    expect(text).toContain('Days without any data: 2026-06-03 to 2026-06-04.');
+    expect(text).toContain('Days without data: 2026-06-03 to 2026-06-04.');
     expect(text).toContain('Every live symbol is covered without a gap up to: **2026-06-03T00:00:00Z**.');
     expect(text).toMatch(/\| ticks \| 2 \| \d+ kB \| every tick once/);
     expect(text).toMatch(/\| orderbooks \| 0 \| {2}\| .*none yet/);
     expect(text).toMatch(/published 2026-06-07T12:00:00Z by oddslake test/);
   });
 
-  test('names at most ten days of a kind, the latest', () => {
+  test('lists at most the ten latest days of a kind', () => {
     const days = Object.fromEntries(
       Array.from({ length: 25 }, (_, i) => [
         `2026-01-${String(i + 1).padStart(2, '0')}`,
@@ -58,10 +58,10 @@ describe("the archive's README", () => {
       'Incomplete days: 3 earlier ones, 2026-01-16 (not settled yet), 2026-01-17 (not settled yet), 2026-01-18',
     );
     expect(text).toContain('2026-01-25 (2 of 3 symbols covered).');
-    expect(text).toContain('Days without any data: none.');
+    expect(text).toContain('Days without data: none.');
   });
 
-  test('tells each column of each dataset with its type, and each number and time with its unit', async () => {
+  test('lists each column with its type, and each number and time with its unit', async () => {
     const { text } = await published();
     for (const name of datasetNames) {
       const section = text.split(`### ${name}\n`)[1]!.split('\n### ')[0]!;

@@ -34,7 +34,7 @@ import {
   publishNow,
 } from './scratch.ts';
 
-/** The archive closed, its state removed, and opened again. */
+/** Closes the archive, removes its state and opens it again. */
 function rebuilt(archive: Archive): Archive {
   archive.close();
   const { root } = archive.layout;
@@ -42,13 +42,13 @@ function rebuilt(archive: Archive): Archive {
   return opened({ root, create: false });
 }
 
-/** One poll of complete lists, as the markets step takes it in. */
+/** One poll of complete market lists, as the markets step records it. */
 function poll(archive: Archive, atMs: number, ...markets: ReturnType<typeof market>[]): void {
   appendMarkets(archive.state, { runId: 'run', observedAt: atMs, markets }, []);
   recordMarkets(archive.state.db, markets, atMs, true);
 }
 
-test('when symbols were active last, and turned inactive, is told by the market lists of each day', async () => {
+test('restores when symbols were last active from the daily market lists', async () => {
   const archive = opened();
   poll(archive, day0, market('LIVE'), market('ENDED'), market('GONE'), market('NEVER', { isActive: false }));
   poll(archive, day0 + hourMs, market('LIVE'), market('ENDED'), market('GONE'));
@@ -56,32 +56,32 @@ test('when symbols were active last, and turned inactive, is told by the market 
   poll(archive, day0 + 2 * dayMs, market('LIVE'), market('ENDED', { isActive: false }));
   append(archive, answer('LIVE', [[day0, 0.5]]));
   await publishNow(archive);
-  const told = (of: Archive) =>
+  const activity = (of: Archive) =>
     readAllSymbols(of.state.db).map(({ symbol, isActive, lastActive, inactiveSince, listed }) => {
       return { symbol, isActive, lastActive, inactiveSince, listed };
     });
-  const before = told(archive);
+  const before = activity(archive);
   expect(before[0]).toMatchObject({ symbol: 'ENDED', lastActive: day0 + hourMs, inactiveSince: day0 + dayMs });
-  const after = told(rebuilt(archive));
-  // Of a symbol that the lists no longer name, only the last poll that did is published.
+  const after = activity(rebuilt(archive));
+  // For a symbol that is no longer listed, only the last poll that listed it is published.
   expect(before[1]).toMatchObject({ symbol: 'GONE', inactiveSince: day0 + dayMs });
   expect(after).toEqual(before.with(1, { ...before[1]!, inactiveSince: day0 + hourMs }));
 });
 
-test('a suspended symbol is tried again, and is none of the others’ trouble', async () => {
+test('a suspended symbol is tried again, without effect on others', async () => {
   const archive = opened();
-  const told = { answered: ['GOOD'], unknown: ['BAD'], failed: ['BAD'] };
+  const activity = { answered: ['GOOD'], unknown: ['BAD'], failed: ['BAD'] };
   poll(archive, day0, market('GOOD'), market('BAD'));
-  recordRecognition(archive.state.db, told, 1, now);
+  recordRecognition(archive.state.db, activity, 1, now);
   append(archive, answer('GOOD', [[day0, 0.5]]));
   await publishNow(archive);
   expect(readSymbol(archive.state.db, 'BAD')!.suspendedAt).toBe(now);
   const again = rebuilt(archive);
   expect(readSymbol(again.state.db, 'BAD')).toMatchObject({ suspendedAt: null, unknownSince: null, listed: true });
-  expect(recordRecognition(again.state.db, told, 1, now)).toEqual(['BAD']);
+  expect(recordRecognition(again.state.db, activity, 1, now)).toEqual(['BAD']);
 });
 
-/** Publishes `pairs` of an import and of a poll, loses the state, and merges what `late` says of the same keys. */
+/** Publishes `pairs` of an import and of a poll, loses the state, and merges `late` with the same keys. */
 async function contested(late: { rank: number; origin: 'poll' | 'import'; observedAt: number }): Promise<string[]> {
   const archive = opened();
   const times = { observedAt: now };
@@ -97,7 +97,7 @@ async function contested(late: { rank: number; origin: 'poll' | 'import'; observ
   return publishedTicks(again.layout.root);
 }
 
-test('imported ticks give way to polled ones as they did before, and polled ones to later answers only', async () => {
+test('keeps precedence: polled ticks over imported ones, and later responses over earlier ones', async () => {
   const of = (imported: number, polled: number) => [`IMPORTED ${day0} ${imported}`, `POLLED ${day0} ${polled}`].sort();
   const sorted = async (late: Parameters<typeof contested>[0]) => (await contested(late)).sort();
   expect(await sorted({ rank: precedenceRanks.poll, origin: 'poll', observedAt: now - 1 })).toEqual(of(0.6, 0.5));
@@ -108,7 +108,7 @@ test('imported ticks give way to polled ones as they did before, and polled ones
   );
 });
 
-test('what was imported comes back day by day, however far one import reached', async () => {
+test('restores imported windows by day, whatever the span of the import', async () => {
   const archive = opened();
   const window = { from: day0 + hourMs, to: day0 + 40 * dayMs };
   append(
@@ -127,7 +127,7 @@ test('what was imported comes back day by day, however far one import reached', 
   }
 });
 
-test('an import after the rebuild takes nothing away from what was polled before it', async () => {
+test('an import after the rebuild does not replace polled ticks', async () => {
   const archive = opened();
   append(archive, answer('AAA', [[day0, 0.5]], { observedAt: now }));
   await publishNow(archive);
@@ -143,7 +143,7 @@ test('an import after the rebuild takes nothing away from what was polled before
   expect(publishedTicks(again.layout.root)).toEqual([`AAA ${day0} 0.5`]);
 });
 
-test('a lifetime that begins where the service does, and a hole in it, are so in a rebuilt state too', async () => {
+test('restores a lifetime that starts where the upstream does, and its gaps', async () => {
   const archive = opened();
   const at = (from: number, to: number) => ({ windows: [{ from, to }], observedAt: now });
   const early = { opensAt: day0 - 9 * dayMs };
@@ -163,7 +163,7 @@ test('a lifetime that begins where the service does, and a hole in it, are so in
   expect(again.readManifest().watermark).toBe(watermark);
 });
 
-test('a hole in front of an import is still to be polled, of a symbol that the watermark did not wait for', async () => {
+test('a gap before an import is still owed for a symbol that the watermark did not wait for', async () => {
   const archive = opened();
   const window = (from: number, to: number) => ({ windows: [{ from: day0 + from * hourMs, to: day0 + to * hourMs }] });
   poll(archive, day0, market('OTHER'), market('SUSPENDED'));
@@ -177,7 +177,7 @@ test('a hole in front of an import is still to be polled, of a symbol that the w
   expect(readSymbol(rebuilt(archive).state.db, 'SUSPENDED')!.polledFrom).toBe(day0);
 });
 
-test('a hole that a damaged file of coverage makes is no reason to take a later poll for the first', async () => {
+test('a damaged coverage file does not make a later poll the first', async () => {
   const archive = opened();
   poll(archive, day0, market('AAA'));
   append(archive, answer('AAA', [], { windows: [{ from: day0, to: day0 + 3 * dayMs }] }));
@@ -187,7 +187,7 @@ test('a hole that a damaged file of coverage makes is no reason to take a later 
   expect(readSymbol(rebuilt(archive).state.db, 'AAA')!.polledFrom).toBe(day0);
 });
 
-/** Rewrites the one coverage file of a day with more rows, as if it had been published so. */
+/** Rewrites the coverage file of a day with more rows, as if it had been published with them. */
 function addCoverageRows(archive: Archive, rows: Parameters<typeof encodeRows>[1]): void {
   const { layout } = archive;
   const manifest = JSON.parse(readFileSync(layout.manifestPath, 'utf8')) as Manifest;
@@ -199,7 +199,7 @@ function addCoverageRows(archive: Archive, rows: Parameters<typeof encodeRows>[1
   writeFileSync(layout.manifestPath, formatManifest(manifest));
 }
 
-test('coverage of order books is none of ticks', async () => {
+test('coverage of order books does not count for ticks', async () => {
   const archive = opened();
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
@@ -213,7 +213,7 @@ test('coverage of order books is none of ticks', async () => {
   expect(readSymbol(again.state.db, 'BBB')).toBeUndefined();
 });
 
-test('symbols whose own file is damaged are known by what covers them', async () => {
+test('restores symbols from coverage if the symbols file is damaged', async () => {
   const archive = opened();
   poll(archive, now, market('AAA'));
   append(archive, answer('AAA', [[day0, 0.5]]), answer('BBB', [[day0 + 5, 0.5]], { origin: 'backfill' }));
@@ -231,7 +231,7 @@ test('symbols whose own file is damaged are known by what covers them', async ()
   ]);
 });
 
-test('the answers of many days are joined as they were, and told apart where they were', async () => {
+test('joins and separates windows of many days as before', async () => {
   const archive = opened();
   for (let day = 0; day < 50; day++) {
     const [from, to] = [day0 + day * dayMs, day0 + (day + 1) * dayMs];
@@ -243,7 +243,7 @@ test('the answers of many days are joined as they were, and told apart where the
   expect(readSegments(rebuilt(archive).state.db, 'AAA')).toEqual(before);
 });
 
-test('days that had settled by several polls are as settled in a rebuilt state, and others are no more so', async () => {
+test('restores which days had settled, and no others', async () => {
   const archive = opened();
   poll(archive, now, market('AAA', { opensAt: day0 }));
   for (let hour = 0; hour < 60; hour += 6) {
@@ -253,7 +253,7 @@ test('days that had settled by several polls are as settled in a rebuilt state, 
   }
   const states = (of: Archive) => Object.values(of.readManifest().days).map(({ state }) => state);
   expect(states(archive)).toEqual(['complete', 'complete', 'incomplete']);
-  // Joined rows have the earliest time.
+  // Joined rows have the earliest fetched_at.
   expect(publishedRows(archive.layout.root, 'coverage').map((row) => row[5])).toEqual([
     day0 + 6 * hourMs,
     day0 + 30 * hourMs,

@@ -21,7 +21,7 @@ const groupsOf = (archive: Archive, path: string) => {
 };
 const sorted = [...mine].sort();
 
-test('what a repair wrote is mended in turn', async () => {
+test('repairs what an earlier repair wrote', async () => {
   const archive = await published();
   flip(at(archive, ticks0), groupsOf(archive, ticks0)[0]!.start + 5);
   await repairNow(archive);
@@ -33,7 +33,7 @@ test('what a repair wrote is mended in turn', async () => {
   expect(hashes(archive.layout.root, '{*,*/**/*.parquet}')).toEqual(before);
 });
 
-test('where neither coverage nor candles tell, a row group of one symbol tells how many ticks it lost', async () => {
+test('counts lost ticks of one symbol by its row group if coverage and candles are damaged', async () => {
   const archive = await published();
   const [group] = groupsOf(archive, ticks0);
   expect([group!.first[0], group!.last[0]]).toEqual([sorted[0], sorted[0]]);
@@ -45,7 +45,7 @@ test('where neither coverage nor candles tell, a row group of one symbol tells h
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
-test('and one of several symbols tells that each lost some', async () => {
+test('assumes one lost tick for each symbol of a shared row group', async () => {
   const archive = await published();
   const group = groupsOf(archive, ticks0)[1]!;
   expect([group.first[0], group.last[0]]).toEqual(sorted.slice(0, 2));
@@ -55,7 +55,7 @@ test('and one of several symbols tells that each lost some', async () => {
   expect(lost.map(({ symbol, ticks }) => [symbol, ticks])).toEqual(sorted.slice(0, 2).map((symbol) => [symbol, 1]));
 });
 
-test('ticks that no answer covers are gone, whatever is awaited in other parts', async () => {
+test('lost ticks outside coverage are unrecoverable, whatever is lost in other parts', async () => {
   const archive = await published();
   rmSync(at(archive, toDayPath('ticks', day0, 1)));
   const { lost } = await repairNow(archive);
@@ -69,7 +69,7 @@ test('ticks that no answer covers are gone, whatever is awaited in other parts',
   expect(again.lost.map(({ ticks }) => ticks)).toEqual(mine.map(() => minutes));
 });
 
-test('parts of a day in which there never was anything are not told as removed', async () => {
+test('does not report parts that never existed as removed', async () => {
   const archive = opened({ parts: 4, mends: true });
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
@@ -79,7 +79,7 @@ test('parts of a day in which there never was anything are not told as removed',
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
-test('a day of which nothing is left and nothing is covered any more has no file of coverage', async () => {
+test('removes the coverage file of a day without ticks and coverage', async () => {
   const archive = opened({ parts: 1, mends: true });
   append(archive, answer('AAA', [[day0, 0.5]]));
   await publishNow(archive);
@@ -91,7 +91,7 @@ test('a day of which nothing is left and nothing is covered any more has no file
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
-test('a link that leads nowhere is set aside as what it is', async () => {
+test('quarantines a broken link as a link', async () => {
   const archive = await published();
   symlinkSync('nowhere', at(archive, 'ticks/link'));
   const { repaired, generation } = await repairNow(archive);
@@ -103,7 +103,7 @@ test('a link that leads nowhere is set aside as what it is', async () => {
   expect(generation).toBe(1);
 });
 
-test('a file that lies elsewhere is put back from there, though its own place holds another', async () => {
+test('restores a file from another path, although its own path has another file', async () => {
   const archive = await published();
   const bytes = readFileSync(at(archive, ticks0));
   const lines = publishedTicks(archive.layout.root);

@@ -8,12 +8,12 @@ import { readSymbol } from '../../src/archive/journal/symbols.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, now, publishedRows, publishNow } from './scratch.ts';
 
-const { lake } = damagedLake();
+const { lake: published } = damagedLake();
 const ticks0 = toDayPath('ticks', day0, 0);
 
-describe('what cannot be asked for again', () => {
-  test.each(['markets', 'conflicts'] as const)('of %s is named, and the rest is kept', async (dataset) => {
-    const { root, archive, record } = lake();
+describe('unrecoverable rows', () => {
+  test.each(['markets', 'conflicts'] as const)('of %s are reported, and the rest is kept', async (dataset) => {
+    const { root, archive, record } = published();
     const path = listManifestFiles(archive.readManifest()).find((file) => file.path.startsWith(`${dataset}/`))!.path;
     const before = publishedRows(root, dataset);
     const group = record(path).groups[0]!;
@@ -25,8 +25,8 @@ describe('what cannot be asked for again', () => {
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
-  test('of order books is whole snapshots, with the coverage of the answers that brought them', async () => {
-    const { root, archive, record } = lake();
+  test('of order books are whole snapshots, with the coverage of their responses', async () => {
+    const { root, archive, record } = published();
     const path = toDayPath('orderbooks', day0, 0);
     const { groups } = record(path);
     expect(groups.length).toBeGreaterThan(2);
@@ -43,19 +43,19 @@ describe('what cannot be asked for again', () => {
       {
         dataset: 'orderbooks',
         path,
-        rows: before.length - left.length,
+        rows: before.length - remaining.length,
         first: groups[1]!.first,
         last: groups[1]!.last,
       },
     ]);
     const answered = publishedRows(root, 'coverage').filter((row) => row[0] === 'orderbooks');
-    const snapshots = new Set(left.map(keyOf));
+    const snapshots = new Set(remaining.map(keyOf));
     expect(answered.map(([, symbol, at]) => `${symbol} ${(at as number) - 500}`).sort()).toEqual([...snapshots].sort());
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
-  test('of coverage is that of order books, of which nobody else knew; what is intact of it stays', async () => {
-    const { root, archive, record } = lake();
+  test('of coverage are those of order books; intact rows stay', async () => {
+    const { root, archive, record } = published();
     const path = toDayPath('coverage', day0, 0);
     const [group] = record(path).groups;
     const before = publishedRows(root, 'coverage');
@@ -68,8 +68,8 @@ describe('what cannot be asked for again', () => {
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
   });
 
-  test('is told day by day', async () => {
-    const { root, archive } = lake();
+  test('are reported by day', async () => {
+    const { root, archive } = published();
     append(archive, answer('XXX', [[day0 + dayMs + 7, 0.5]], { windows: [] }));
     await publishNow(archive, now + 1);
     for (const path of [toDayPath('ticks', day0 + dayMs, 0), toDayPath('coverage', day0, 0)]) rmSync(join(root, path));
@@ -77,8 +77,8 @@ describe('what cannot be asked for again', () => {
     expect(unrecoverable.map(({ dataset }) => dataset)).toEqual(['coverage', 'ticks']);
   });
 
-  test('are rows of ticks that no answer covers', async () => {
-    const { root, archive } = lake();
+  test('of ticks are those outside coverage', async () => {
+    const { root, archive } = published();
     append(archive, answer('XXX', [[day0 + 7, 0.5]], { windows: [] }));
     await publishNow(archive, now + 1);
     rmSync(join(root, ticks0));

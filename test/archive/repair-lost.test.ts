@@ -12,22 +12,22 @@ import { union } from '../../src/base/window.ts';
 import { damagedLake, flip, repairNow, symbols } from './damaged.ts';
 import { answer, append, day0, hashes, judged, now, publishedRows, publishedTicks, publishNow } from './scratch.ts';
 
-const { lake, template } = damagedLake();
+const { lake: published, template } = damagedLake();
 const ticks0 = toDayPath('ticks', day0, 0);
 
 describe('a flipped bit in a row group of ticks', () => {
-  test('costs that row group and nothing else, and its coverage', async () => {
-    expect(lake().record(ticks0).groups.length).toBe(8);
+  test('loses only that row group and its coverage', async () => {
+    expect(published().record(ticks0).groups.length).toBe(8);
     for (const i of [0, 2, 7]) {
-      const { root, archive, record } = lake();
+      const { root, archive, record } = published();
       const { start, end, rows, first, last } = record(ticks0).groups[i]!;
       const before = publishedTicks(root);
       flip(join(root, ticks0), (start + end) >> 1);
       const repaired = await repairNow(archive);
-      const left = publishedTicks(root);
-      const at = left.findIndex((line, k) => line !== before[k]);
-      const from = at < 0 ? left.length : at;
-      expect([...before.slice(0, from), ...before.slice(from + rows)], `group ${i}`).toEqual(left);
+      const remaining = publishedTicks(root);
+      const at = remaining.findIndex((line, k) => line !== before[k]);
+      const from = at < 0 ? remaining.length : at;
+      expect([...before.slice(0, from), ...before.slice(from + rows)], `group ${i}`).toEqual(remaining);
       expect(before[from]).toMatch(`${first[0]} ${first[1]} `);
       expect(before[from + rows - 1]).toMatch(`${last[0]} ${last[1]} `);
       expect(repaired.lost.reduce((sum, w) => sum + w.ticks, 0)).toBe(rows);
@@ -46,8 +46,8 @@ describe('a flipped bit in a row group of ticks', () => {
     }
   });
 
-  test('leaves an archive that goes on: what is fetched again makes the bytes that were there', async () => {
-    const { root, archive, record } = lake();
+  test('leaves a working archive: fetching again restores the same bytes', async () => {
+    const { root, archive, record } = published();
     flip(join(root, ticks0), record(ticks0).groups[2]!.start);
     const { lost } = await repairNow(archive);
     const lines = publishedTicks(template()).map((line) => line.split(' '));
@@ -87,11 +87,11 @@ function expectCounted(root: string, archive: Archive): void {
   }
 }
 
-describe('a file of which nothing is left', () => {
+describe('a file without intact row groups', () => {
   test.each(['missing', 'empty', 'unknown'])(
     'is removed when it is %s: its coverage is taken back, its candles go',
     async (how) => {
-      const { root, archive } = lake();
+      const { root, archive } = published();
       if (how === 'missing') rmSync(join(root, ticks0));
       else writeFileSync(join(root, ticks0), '');
       if (how === 'unknown') archive.state.db.run('delete from row_groups');
@@ -105,20 +105,20 @@ describe('a file of which nothing is left', () => {
     },
   );
 
-  test('goes with its folder where that is gone, too', async () => {
-    const { root, archive } = lake();
+  test('can be missing together with its folder', async () => {
+    const { root, archive } = published();
     rmSync(join(root, 'ticks/date=2026-06-01'), { recursive: true });
     await repairNow(archive);
     expect((await verifyArchive(archive, null)).findings).toEqual([]);
     const day = archive.readManifest().days['2026-06-01'];
     expect(day).toMatchObject({ state: 'complete_with_exceptions', covered: 0, missing: symbols });
-    // The first tick of each is gone, too: that they lived then is told by what is lost.
+    // The first tick of each is gone too; the lost windows still show that they were live then.
     const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, judged, now);
     expect(gaps.filter(({ reason }) => reason === 'lost').map(({ symbol }) => symbol)).toEqual(symbols);
   });
 
-  test('or not enough of it to read gives way to what the folder in its place is set aside for', async () => {
-    const { root, archive } = lake();
+  test('or one replaced by a folder is removed, and the folder is quarantined', async () => {
+    const { root, archive } = published();
     rmSync(join(root, ticks0));
     mkdirSync(join(root, ticks0));
     const repaired = await repairNow(archive);

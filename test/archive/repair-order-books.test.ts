@@ -24,10 +24,10 @@ const names = Array.from({ length: 20 }, (_, n) => `S${n}`);
 const [one, two] = names.filter((name) => computePartNumber(name, parts) === 0).sort();
 const elsewhere = names.find((name) => computePartNumber(name, parts) === 1)!;
 const path = toDayPath('orderbooks', day0, 0);
-/** The moments of each symbol's snapshots, in ms of the day. */
+/** Times of each symbol's snapshots, in ms of the day. */
 const moments = [1000, 5000, 9000];
 
-/** An archive of these books, each of one bid and one ask, and a row group for each book. */
+/** An archive of these books, each with one bid and one ask, and one row group per book. */
 async function published(at: readonly number[] = moments, groupRows = 2): Promise<Archive> {
   const archive = opened({ parts, groupRows });
   append(archive, answer(one!, [[day0, 0.5]]));
@@ -53,7 +53,7 @@ const covered = (from: number, to: number, ticks: number): BookCoverage => ({
   evidence: 'confirmed',
 });
 
-/** Mends the part after some of its row groups were damaged; `salvaged` where nothing is known of it. */
+/** Repairs the part after some of its row groups were damaged; `salvaged` if there is no record of it. */
 function mended(
   archive: Archive,
   damaged: readonly number[],
@@ -74,47 +74,47 @@ function mended(
   };
   repairOrderBooks(archive, stage, day0, broken, coverage, losses);
   const staged = stage.moves.find(({ to }) => to === path)?.from;
-  const left = staged == null ? null : decodeBooks(readFileSync(join(archive.layout.root, staged)));
-  return { losses, coverage, left, isGone: stage.removedPaths.has(path), record };
+  const remaining = staged == null ? null : decodeBooks(readFileSync(join(archive.layout.root, staged)));
+  return { losses, coverage, left: remaining, isGone: stage.removedPaths.has(path), record };
 }
 
-test('of what is lost the rest stays, book by book', async () => {
-  const { left, losses, record, isGone } = mended(await published(), [1], new Map());
+test('keeps all snapshots that are not lost', async () => {
+  const { left: remaining, losses, record, isGone } = mended(await published(), [1], new Map());
   expect(record.groups.length).toBe(6);
   expect(isGone).toBe(false);
-  expect(left!.symbols).toEqual([one, two]);
-  expect([...left!.offsets]).toEqual([0, 4, 10]);
+  expect(remaining!.symbols).toEqual([one, two]);
+  expect([...remaining!.offsets]).toEqual([0, 4, 10]);
   const ms = [1000, 1000, 9000, 9000, 1000, 1000, 5000, 5000, 9000, 9000];
-  expect([...left!.t]).toEqual(ms.map((t) => day0 + t));
-  expect([...left!.quantity]).toEqual(ms);
-  expect([...left!.price]).toEqual(ms.map((_, row) => (row % 2 === 0 ? 0.75 : 0.25)));
-  expect([...left!.side]).toEqual(ms.map((_, row) => row % 2));
-  expect([...left!.level]).toEqual(ms.map(() => 0));
+  expect([...remaining!.t]).toEqual(ms.map((t) => day0 + t));
+  expect([...remaining!.quantity]).toEqual(ms);
+  expect([...remaining!.price]).toEqual(ms.map((_, row) => (row % 2 === 0 ? 0.75 : 0.25)));
+  expect([...remaining!.side]).toEqual(ms.map((_, row) => row % 2));
+  expect([...remaining!.level]).toEqual(ms.map(() => 0));
   const [first, last] = [record.groups[1]!.first, record.groups[1]!.last];
   expect(losses.unrecoverable).toEqual([{ dataset: 'orderbooks', path, rows: 2, first, last }]);
   expect(losses.rowsLost.get(path)).toBe(2);
 });
 
-test('a symbol of which nothing is left is in the file no more', async () => {
-  const { left } = mended(await published(), [0, 1, 2], new Map());
-  expect(left!.symbols).toEqual([two]);
-  expect([...left!.offsets]).toEqual([0, 6]);
+test('drops a symbol without snapshots from the file', async () => {
+  const { left: remaining } = mended(await published(), [0, 1, 2], new Map());
+  expect(remaining!.symbols).toEqual([two]);
+  expect([...remaining!.offsets]).toEqual([0, 6]);
 });
 
-test('a book of which one level is lost goes whole, and a symbol that had no other with it', async () => {
-  const { left, losses } = mended(await published([1000], 1), [0], new Map());
-  expect(left!.symbols).toEqual([two]);
-  expect([...left!.offsets]).toEqual([0, 2]);
+test('drops a snapshot that lost a level, and a symbol without other snapshots', async () => {
+  const { left: remaining, losses } = mended(await published([1000], 1), [0], new Map());
+  expect(remaining!.symbols).toEqual([two]);
+  expect([...remaining!.offsets]).toEqual([0, 2]);
   expect(losses.rowsLost.get(path)).toBe(2);
 });
 
-test('a book of the next millisecond ends what counts as missing', async () => {
+test('a snapshot in the next millisecond ends the missing window', async () => {
   const every = [covered(5000, 5001, 1), covered(5001, 5002, 1)];
   const { coverage } = mended(await published([1000, 5000, 5001]), [1], new Map([[one!, every]]));
   expect(coverage.get(one!)).toEqual([every[1]]);
 });
 
-test('answers count as missing from a lost book on, up to the next one that is there', async () => {
+test('responses count as missing from a lost snapshot up to the next intact one', async () => {
   const every = [covered(900, 901, 1), covered(1500, 1501, 1), covered(5000, 5001, 1), covered(8999, 9001, 2)];
   const given = new Map([one!, two!, elsewhere].map((symbol) => [symbol, every]));
   const { coverage } = mended(await published(), [1], given);
@@ -123,18 +123,18 @@ test('answers count as missing from a lost book on, up to the next one that is t
   expect(coverage.get(elsewhere)).toEqual(every);
 });
 
-test('answers after the last book that is there count as missing to the end of the day', async () => {
+test('responses after the last intact snapshot count as missing to the end of the day', async () => {
   const every = [covered(8999, 9000, 0), covered(9000, 9001, 1), covered(dayMs - 1, dayMs, 0)];
   const { coverage } = mended(await published(), [2], new Map([[one!, every]]));
   expect(coverage.get(one!)).toEqual([every[0]]);
 });
 
-test('a stretch of answers that is cut counts no more books than it has milliseconds', async () => {
+test('a clipped coverage window counts no more snapshots than it has milliseconds', async () => {
   const { coverage } = mended(await published(), [1], new Map([[one!, [covered(4998, 9010, 9)]]]));
   expect(coverage.get(one!)).toEqual([covered(4998, 5000, 2), covered(9000, 9010, 9)]);
 });
 
-test('a file of which nothing is known goes, and with it the coverage of its symbols and of no other', async () => {
+test('removes a file without a record, with the coverage of its symbols only', async () => {
   const archive = await published();
   const unknown: SalvagedFile = {
     wholeFile: null,
@@ -143,8 +143,8 @@ test('a file of which nothing is known goes, and with it the coverage of its sym
     lostRanges: [{ keys: null, rows: 12 }],
   };
   const given = new Map([one!, two!, elsewhere].map((symbol) => [symbol, [covered(1000, 1001, 1)]]));
-  const { coverage, isGone, left, losses } = mended(archive, [], given, unknown);
-  expect([isGone, left]).toEqual([true, null]);
+  const { coverage, isGone, left: remaining, losses } = mended(archive, [], given, unknown);
+  expect([isGone, remaining]).toEqual([true, null]);
   expect([...coverage.keys()]).toEqual([elsewhere]);
   expect(losses.unrecoverable).toEqual([{ dataset: 'orderbooks', path, rows: 12, first: null, last: null }]);
 });

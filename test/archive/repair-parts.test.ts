@@ -23,7 +23,7 @@ const counts = (archive: Archive, symbol: string) => {
 const coverageOf = (archive: Archive, of: readonly string[]) =>
   publishedRows(archive.layout.root, 'coverage').filter((row) => of.includes(row[1] as string));
 
-test('a part that is gone costs its own symbols that day, and no other part or day', async () => {
+test('a missing part file affects only its own symbols of that day', async () => {
   const archive = await published();
   const before = hashes(archive.layout.root, everyFile);
   const covered = coverageOf(archive, others);
@@ -59,7 +59,7 @@ test('a part that is gone costs its own symbols that day, and no other part or d
   });
 });
 
-test('coverage that is damaged with its ticks counts what each symbol lost, as the day’s candles tell', async () => {
+test('counts lost ticks by the daily candles if coverage is damaged too', async () => {
   const archive = await published();
   const covered = coverageOf(archive, others);
   rmSync(at(archive, ticks0));
@@ -72,7 +72,7 @@ test('coverage that is damaged with its ticks counts what each symbol lost, as t
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
-test('coverage alone that is damaged is made of what the state knows, to the byte', async () => {
+test('restores damaged coverage from the state, byte for byte', async () => {
   const archive = await published();
   const before = hashes(archive.layout.root, everyFile);
   writeFileSync(at(archive, toDayPath('coverage', day0, 0)), 'PAR1');
@@ -91,7 +91,7 @@ test('coverage alone that is damaged is made of what the state knows, to the byt
   ]);
 });
 
-test('coverage that the state has joined with later days’ is put back with no later time than it was answered at', async () => {
+test('restores coverage that the state joined with later days without a later fetched_at', async () => {
   const archive = opened({ mends: true });
   const answeredAt = (day: number): number => day0 + (day + 2) * dayMs;
   for (let day = 0; day < 8; day++) {
@@ -105,11 +105,11 @@ test('coverage that the state has joined with later days’ is put back with no 
   await repairNow(archive);
   const times = coverageOf(archive, ['JOINED']).map((row) => row[5] as number);
   expect(times.map((fetchedAt, day) => fetchedAt <= answeredAt(day))).toEqual(Array(8).fill(true));
-  // What was not joined is as it was; of the rest it is known that its day had settled.
+  // Windows that were not joined are unchanged; of the others only the settling of their day is known.
   expect([times[0], times[7]]).toEqual([day0 + dayMs + hourMs, answeredAt(7)]);
 });
 
-test('candles that are damaged with their ticks go with them; alone they are made anew', async () => {
+test('removes candles that are damaged with their ticks, and rebuilds others', async () => {
   const archive = await published();
   const [hours, other] = [toDayPath('candles_1h', day0, 0), toDayPath('candles_1h', day0, 1)];
   const before = hashes(archive.layout.root, everyFile);
@@ -125,7 +125,7 @@ test('candles that are damaged with their ticks go with them; alone they are mad
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
-test('counts that do not add up are counted anew in every part', async () => {
+test('recounts all parts if tick counts do not add up', async () => {
   const archive = await published();
   archive.state.db.run('update symbols set ticks = ticks + 5 where symbol = ?', others[0]!);
   rmSync(at(archive, ticks0));
@@ -134,7 +134,7 @@ test('counts that do not add up are counted anew in every part', async () => {
   for (const symbol of mine) expect(counts(archive, symbol)[0]).toBe(minutes);
 });
 
-test('a state that knows no symbol any more has those again that have ticks', async () => {
+test('restores symbols that have ticks in a state without symbols', async () => {
   const archive = await published();
   const before = publishedRows(archive.layout.root, 'symbols').map(([symbol]) => symbol);
   archive.state.db.run('delete from symbols');
@@ -149,7 +149,7 @@ test('a state that knows no symbol any more has those again that have ticks', as
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
-test('ticks that had come back of a lost window, and are lost again, are awaited still; others are gone', async () => {
+test('ticks of a lost window that are lost again stay lost; others are unrecoverable', async () => {
   const archive = await published();
   rmSync(at(archive, ticks0));
   const { lost } = await repairNow(archive);
@@ -180,29 +180,29 @@ test('ticks that had come back of a lost window, and are lost again, are awaited
   expect(again.repaired).toEqual([expect.objectContaining({ outcome: 'removed', rows: 3, rows_lost: 3 })]);
 });
 
-test('a repair tells how far it is, day by day, and stops when it is told to, with nothing changed', async () => {
+test('a repair reports progress by day, and stops on abort without changes', async () => {
   const archive = await published();
   for (const day of [day0 + dayMs, day0]) rmSync(at(archive, toDayPath('ticks', day, 0)));
   const before = hashes(archive.layout.root, '{*,*/**/*.parquet}');
   const stop = new AbortController();
   const files = listManifestFiles(archive.readManifest()).length;
-  let told: [number, number][] = [];
+  let progress: [number, number][] = [];
   const onProgress = (done: number, total: number): void => {
-    told.push([done, total]);
-    if (told.length === files + 1) stop.abort(new Error('stopped'));
+    progress.push([done, total]);
+    if (progress.length === files + 1) stop.abort(new Error('stopped'));
   };
   await expect(repairNow(archive, { onProgress, signal: stop.signal })).rejects.toThrow('stopped');
-  expect(told.slice(files)).toEqual([[1, 2]]);
+  expect(progress.slice(files)).toEqual([[1, 2]]);
   expect(hashes(archive.layout.root, '{*,*/**/*.parquet}')).toEqual(before);
-  told = [];
+  progress = [];
   await repairNow(archive, { onProgress });
-  expect(told.slice(files)).toEqual([
+  expect(progress.slice(files)).toEqual([
     [1, 2],
     [2, 2],
   ]);
 });
 
-test('what is damaged again as soon as it was mended is told, for the disk to be looked at', async () => {
+test('reports files that are damaged again right after the repair', async () => {
   const archive = await published();
   const rename = (from: string, to: string): void => {
     archive.disk.rename(from, to);
@@ -212,6 +212,6 @@ test('what is damaged again as soon as it was mended is told, for the disk to be
   writeFileSync(at(archive, ticks0), 'more', { flag: 'a' });
   await expect(repairNow(failing)).rejects.toMatchObject({
     exitCode: 6,
-    message: expect.stringMatching(/^ticks\/.*part-00\.parquet is damaged again right after it was mended/),
+    message: expect.stringMatching(/^ticks\/.*part-00\.parquet is damaged again right after the repair/),
   });
 });

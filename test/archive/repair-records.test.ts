@@ -12,14 +12,14 @@ import { formatDay } from '../../src/base/time.ts';
 import { damagedLake, flip, groupRows, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';
 
-const { lake, template } = damagedLake();
+const { lake: published, template } = damagedLake();
 const ticks0 = toDayPath('ticks', day0, 0);
 const records = (archive: Archive) => archive.state.db.all('select * from row_groups');
 const texts = (archive: Archive) => archive.state.db.all("select * from meta where key = 'manifest_text'");
 
 describe('verify', () => {
-  test('notes what files are made of and what the manifest says, as the publish would have', async () => {
-    const { archive } = lake();
+  test('records row groups and the manifest as a publish does', async () => {
+    const { archive } = published();
     const [noted, text] = [records(archive), texts(archive)];
     expect(noted.length).toBe(Object.keys(hashes(archive.layout.root, '*/**/*.parquet')).length);
     expect(text.length).toBe(1);
@@ -30,8 +30,8 @@ describe('verify', () => {
     expect(texts(archive)).toEqual(text);
   });
 
-  test('notes nothing of a file that is damaged', async () => {
-    const { root, archive } = lake();
+  test('records nothing for a damaged file', async () => {
+    const { root, archive } = published();
     archive.state.db.run('delete from row_groups');
     flip(join(root, ticks0), 99);
     await verifyArchive(archive, null);
@@ -40,8 +40,8 @@ describe('verify', () => {
 });
 
 describe('a repair', () => {
-  test('of an archive whose state was lost keeps what a verification has seen intact since', async () => {
-    const { root, archive } = lake();
+  test('keeps what a verification found intact after the state was lost', async () => {
+    const { root, archive } = published();
     archive.close();
     rmSync(join(root, '.oddslake'), { recursive: true });
     const rebuilt = opened({ root, groupRows, mends: true });
@@ -51,8 +51,8 @@ describe('a repair', () => {
     expect(hashes(root, 'ticks/**/*.parquet')).toEqual(hashes(template(), 'ticks/**/*.parquet'));
   });
 
-  test('leaves a tree alone that was restored from a backup beside a newer state', async () => {
-    const { root, archive } = lake();
+  test('does not change an archive that was restored from a backup next to a newer state', async () => {
+    const { root, archive } = published();
     append(archive, answer('AAA', [[day0 + dayMs + 7, 0.5]], { observedAt: now + 1 }));
     await publishNow(archive, now + 1);
     for (const name of ['ticks', 'manifest.json', 'SHA256SUMS', 'coverage'])
@@ -65,22 +65,24 @@ describe('a repair', () => {
     expect(hashes(root, '{*,*/**/*.parquet}')).toEqual(before);
   });
 
-  test('says what is left to do where nothing knows what manifest.json was', async () => {
-    const { root, archive } = lake();
+  test('says what to do if no copy of manifest.json is known', async () => {
+    const { root, archive } = published();
     archive.state.db.run("delete from meta where key = 'manifest_text'");
     writeFileSync(join(root, 'manifest.json'), '{}');
-    const message = expect.stringMatching(/is not the one .* the state does not know its text.* back from a backup/);
+    const message = expect.stringMatching(/is not the one .* the state database has no copy of it.* from a backup/);
     await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message });
     rmSync(join(root, 'manifest.json'));
-    const told = expect.stringMatching(/manifest.json is missing, and the state does not know.* back from a backup/);
+    const told = expect.stringMatching(
+      /manifest.json is missing, and the state database has no copy of it.* from a backup/,
+    );
     await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message: told });
   });
 
-  test('says the same where the text that the state knows is another one', async () => {
-    const { root, archive } = lake();
+  test('says the same if the copy in the state has another hash', async () => {
+    const { root, archive } = published();
     archive.state.db.run("update meta set value = '{}' where key = 'manifest_text'");
     rmSync(join(root, 'manifest.json'));
-    const message = expect.stringContaining('the state does not know its text');
+    const message = expect.stringContaining('the state database has no copy of it');
     await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message });
   });
 
@@ -90,7 +92,7 @@ describe('a repair', () => {
     ['with a folder for a file', (text) => text.replace(/"path": "ticks\/[^"]*"/, '"path": "ticks"')],
     ['with another writer', (text) => text.replace('oddslake test', 'oddslake text')],
   ])('puts a manifest back that was changed, though it can be read: one %s', async (_, change) => {
-    const { root, archive } = lake();
+    const { root, archive } = published();
     const at = join(root, 'manifest.json');
     const text = readFileSync(at, 'utf8');
     expect(change(text)).not.toBe(text);
@@ -113,15 +115,15 @@ describe('a repair', () => {
     expect(done.slice(-2)).toEqual([at, root]);
   });
 
-  test('of an archive whose state never noted the hash of its manifest takes the manifest for what it is', async () => {
-    const { root, archive } = lake();
+  test('accepts the manifest if the state never recorded its hash', async () => {
+    const { root, archive } = published();
     archive.state.db.run("delete from meta where key = 'manifest_sha256'");
     expect((await repairNow(archive)).repaired).toEqual([]);
     expect(hashes(root, '*')).toEqual(hashes(template(), '*'));
   });
 
-  test('has nothing left to do of what another one mended while it waited', async () => {
-    const { root, archive } = lake();
+  test('skips what another repair has repaired while it waited', async () => {
+    const { root, archive } = published();
     writeFileSync(join(root, 'README.md'), 'mine');
     writeFileSync(join(root, 'ticks/stray'), 'mine');
     flip(join(root, ticks0), readFileSync(join(root, ticks0)).length - 20);
@@ -132,16 +134,16 @@ describe('a repair', () => {
     expect(triageFindings(archive, archive.readManifest(), findings)).toEqual(nothing);
   });
 
-  test('waits for another writer no longer than it is told to', async () => {
-    const { archive } = lake();
+  test('waits for another writer no longer than waitMs', async () => {
+    const { archive } = published();
     const lock = await takeWriteLock(archive.layout.lockPath, 0, systemClock);
     await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 5 });
     lock.release();
     expect((await repairNow(archive)).repaired).toEqual([]);
   });
 
-  test('keeps what is journaled, and it is published onto what was mended', async () => {
-    const { root, archive } = lake();
+  test('keeps the journal, which is then published onto the repaired files', async () => {
+    const { root, archive } = published();
     append(archive, answer('AAA', [[day0 + 7, 0.75]], { observedAt: now + 1 }));
     flip(join(root, ticks0), 40);
     const { lost } = await repairNow(archive);
@@ -153,8 +155,8 @@ describe('a repair', () => {
     expect(archive.readManifest().lost).toEqual(lost);
   });
 
-  test('of two days tells what is lost in the order of the state, in which every later publish tells it', async () => {
-    const { root, archive } = lake();
+  test('of two days lists losses in the order of the state', async () => {
+    const { root, archive } = published();
     for (const day of [day0, day0 + dayMs]) rmSync(join(root, toDayPath('ticks', day, 0)));
     const { lost } = await repairNow(archive);
     expect(new Set(lost.map(({ from }) => formatDay(from))).size).toBe(2);
@@ -162,15 +164,15 @@ describe('a repair', () => {
     expect(archive.readManifest().lost).toEqual(lost);
   });
 
-  test('where coverage, candles and ticks are damaged at once still takes back all that may be lost', async () => {
-    const { root, archive } = lake();
+  test('withdraws all that may be lost if coverage, candles and ticks are damaged at once', async () => {
+    const { root, archive } = published();
     for (const dataset of ['ticks', 'coverage', 'candles_1d'] as const) rmSync(join(root, toDayPath(dataset, day0, 0)));
     const { lost } = await repairNow(archive);
-    const gone = publishedTicks(template())
+    const unrecoverable = publishedTicks(template())
       .map((line) => line.split(' '))
       .filter(([, t]) => Number(t) < day0 + dayMs);
-    expect(gone.length).toBe(750);
-    for (const [symbol, t] of gone)
+    expect(unrecoverable.length).toBe(750);
+    for (const [symbol, t] of unrecoverable)
       expect(
         lost.some((w) => w.symbol === symbol && w.from <= Number(t) && Number(t) < w.to),
         `${symbol} ${t}`,

@@ -17,7 +17,7 @@ const everything = '{ticks,candles_1h,candles_1d,orderbooks,coverage,conflicts,m
 const roots = '{manifest.json,SHA256SUMS,README.md,views.sql}';
 const aside = '.oddslake/damaged/**/*';
 
-/** Something of every kind is damaged; returns the hashes of what was found wrong, all of which is to be kept. */
+/** Damages a file of every kind. Returns the hashes of the damaged files, which must all be kept. */
 function spoil(root: string): string[] {
   const archive = opened({ root, groupRows });
   const startOf = (path: string, group: number): number => {
@@ -25,7 +25,7 @@ function spoil(root: string): string[] {
     return readRowGroups(archive.state.db, path, sha256)!.groups[group]!.start;
   };
   const markets = globSync('markets/**/*.parquet', { cwd: root })[0]!;
-  const [lossy, footer, gone, stray] = [
+  const [lossy, footer, unrecoverable, stray] = [
     toDayPath('ticks', day0, 0),
     toDayPath('ticks', day0 + dayMs, 0),
     toDayPath('orderbooks', day0, 0),
@@ -34,13 +34,13 @@ function spoil(root: string): string[] {
   flip(join(root, lossy), startOf(lossy, 2) + 9);
   flip(join(root, footer), statSync(join(root, footer)).size - 9);
   flip(join(root, markets), startOf(markets, 0) + 9);
-  writeFileSync(join(root, gone), '');
+  writeFileSync(join(root, unrecoverable), '');
   rmSync(join(root, toDayPath('candles_1h', day0, 0)));
   writeFileSync(join(root, stray), 'PAR1');
   flip(join(root, 'SHA256SUMS'), 3);
   flip(join(root, 'manifest.json'), 300);
   archive.close();
-  const paths = [lossy, footer, markets, gone, stray, 'SHA256SUMS', 'manifest.json'];
+  const paths = [lossy, footer, markets, unrecoverable, stray, 'SHA256SUMS', 'manifest.json'];
   return paths.map((path) =>
     createHash('sha256')
       .update(readFileSync(join(root, path)))
@@ -57,19 +57,19 @@ const outcome = (root: string, archive: Archive) => ({
   records: archive.state.db.all('select path, sha256 from row_groups'),
 });
 
-test('a repair that dies is done by the next one, which loses no more and moves nothing that is whole', async () => {
+test('the next repair finishes an interrupted one without further losses', async () => {
   const before = await filledArchive();
   try {
     const damaged = spoil(before);
     const calm = scratchFolder();
     cpSync(before, calm, { recursive: true });
-    const whole = dyingDisk(Number.POSITIVE_INFINITY);
-    const undisturbed = opened({ root: calm, disk: whole, groupRows, mends: true });
+    const intactDisk = dyingDisk(Number.POSITIVE_INFINITY);
+    const undisturbed = opened({ root: calm, disk: intactDisk, groupRows, mends: true });
     const repaired = await repairNow(undisturbed);
     expect(repaired.repaired.length).toBe(8);
     const wanted = outcome(calm, undisturbed);
     expect(new Set(Object.values(hashes(calm, aside)))).toEqual(new Set(damaged));
-    const changes = whole.made();
+    const changes = intactDisk.made();
     expect(changes).toBeGreaterThan(60);
     let rolledBack = 0;
     for (let n = 2; n < changes; n += 13) {
@@ -81,7 +81,7 @@ test('a repair that dies is done by the next one, which loses no more and moves 
       const archive = opened({ root, disk: systemDisk, groupRows, mends: true });
       if (archive.state.generation() === 1) rolledBack++;
       await repairNow(archive);
-      expect(outcome(root, archive), `change ${n}`).toEqual(wanted);
+      expect(outcome(root, archive), `change ${n}`).toEqual(expected);
       const kept = new Set(Object.values(hashes(root, aside)));
       expect(kept, `change ${n}`).toEqual(new Set(damaged));
       expect((await verifyArchive(archive, null)).findings, `change ${n}`).toEqual([]);
@@ -93,7 +93,7 @@ test('a repair that dies is done by the next one, which loses no more and moves 
   }
 });
 
-test('a repair that another run holds up says what became of the damage, a publish what became of its ticks', async () => {
+test('a repair or publish that is locked out says what became of the damage or the ticks', async () => {
   const archive = opened();
   const lock = await takeWriteLock(archive.layout.lockPath, 0, clockAt(now));
   await expect(repairNow(archive)).rejects.toMatchObject({
@@ -109,7 +109,7 @@ test('a repair that another run holds up says what became of the damage, a publi
   lock.release();
 });
 
-test('a verification at any moment of a repair names nothing but what was damaged', async () => {
+test('a verification during a repair reports only what was damaged', async () => {
   const root = await filledArchive();
   try {
     const text = readFileSync(join(root, 'manifest.json'));
@@ -118,7 +118,7 @@ test('a verification at any moment of a repair names nothing but what was damage
     const looking = opened({ root, groupRows });
     const damaged = (await verifyArchive(looking, null)).findings.map(({ path }) => path);
     expect(damaged.length).toBe(7);
-    // Of so few files it has looked at all of them before it returns.
+    // With so few files all are checked before it returns.
     const looks: ReturnType<typeof verifyArchive>[] = [];
     const after =
       <A extends unknown[]>(work: (...args: A) => void) =>

@@ -23,7 +23,7 @@ const ticks0 = toDayPath('ticks', day0, 0);
 const published = '{ticks,candles_1h,candles_1d,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet';
 const roots = '{manifest.json,SHA256SUMS,README.md,views.sql}';
 
-/** Nothing is lost, the generation stays, and every byte is as it was. */
+/** Expects no losses, the same generation and the same bytes. */
 async function expectWhole(root: string, archive: Archive, repaired: RepairReport): Promise<void> {
   expect(repaired).toMatchObject({ generation: 1, lost: [], unrecoverable: [] });
   expect(hashes(root, published)).toEqual(hashes(template(), published));
@@ -31,7 +31,7 @@ async function expectWhole(root: string, archive: Archive, repaired: RepairRepor
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 }
 
-describe('what is put back to the byte', () => {
+describe('restores byte for byte', () => {
   const spoilings: [string, (root: string, record: FileRecord) => void][] = [
     ['a flipped bit in the magic', (root) => flip(join(root, ticks0), 1)],
     ['a flipped bit in the footer', (root, { groups }) => flip(join(root, ticks0), groups.at(-1)!.end + 40)],
@@ -61,9 +61,9 @@ describe('what is put back to the byte', () => {
     ],
   ];
 
-  test.each(spoilings)('%s', async (_, spoil) => {
+  test.each(spoilings)('%s', async (_, damage) => {
     const { root, archive, record } = lake();
-    spoil(root, record(ticks0));
+    damage(root, record(ticks0));
     const before = globSync(`${published.replace('.parquet', '')}`, { cwd: root }).length;
     expect(before).toBeGreaterThan(5);
     const repaired = await repairNow(archive);
@@ -77,15 +77,15 @@ describe('what is put back to the byte', () => {
     expect((await repairNow(archive)).repaired).toEqual([]);
   });
 
-  test('a file that an earlier repair set aside, once its bytes are there again', async () => {
+  test('a file that an earlier repair quarantined', async () => {
     const { root, archive } = lake();
-    const aside = join(root, '.oddslake/damaged/7/found.parquet');
-    mkdirSync(join(aside, '..'), { recursive: true });
-    renameSync(join(root, ticks0), aside);
+    const quarantined = join(root, '.oddslake/damaged/7/found.parquet');
+    mkdirSync(join(quarantined, '..'), { recursive: true });
+    renameSync(join(root, ticks0), quarantined);
     await expectWhole(root, archive, await repairNow(archive));
   });
 
-  test('candles and symbols, which are made anew', async () => {
+  test('candles and symbols, by rebuilding them', async () => {
     const { root, archive } = lake();
     for (const path of [toDayPath('candles_1h', day0, 0), toDayPath('candles_1d', day0, 0), 'symbols/part-00.parquet'])
       writeFileSync(join(root, path), 'PAR1');
@@ -95,7 +95,7 @@ describe('what is put back to the byte', () => {
     expect(hashes(root, published)).toEqual(hashes(template(), published));
   });
 
-  test('coverage of ticks, which the state knows', async () => {
+  test('coverage of ticks, from the state', async () => {
     const { root, archive } = lake();
     rmSync(join(root, toDayPath('coverage', day0, 0)));
     const before = publishedRows(template(), 'coverage');

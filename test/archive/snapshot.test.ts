@@ -59,7 +59,7 @@ test('a snapshot keeps its bytes through the publishes after it, and verifies as
   expect(hashes(folder, everything)).toEqual(before);
   const copy = opened({ root: folder, create: false });
   expect(await verifyArchive(copy, null)).toMatchObject({ generation: 1, findings: [] });
-  // Written to, it goes its own way and leaves the archive alone.
+  // Publishing to the snapshot does not change the archive.
   const now = hashes(archive.layout.root, everything);
   append(copy, answer('AAA', [[day0 + 5, 0.1]]));
   await publishNow(copy);
@@ -87,7 +87,7 @@ test.each([0, 1, 2, 3])(
   },
 );
 
-test('on another device the files are copied, each checked against the manifest', async () => {
+test('copies files to another device, and checks their hashes', async () => {
   const archive = await published();
   const folder = join(scratchFolder(), 'snap');
   const link = (from: string, to: string): void => {
@@ -105,7 +105,7 @@ test('on another device the files are copied, each checked against the manifest'
   expect(existsSync(second)).toBe(false);
 });
 
-test('a damaged part is not kept for later, be it of the size that it had', async () => {
+test('rejects a damaged part file, even if its size is right', async () => {
   const archive = await published();
   const parent = scratchFolder();
   const { path } = archive.readManifest().datasets.candles_1h.files[0]!;
@@ -120,7 +120,7 @@ test('a damaged part is not kept for later, be it of the size that it had', asyn
   expect(readdirSync(join(archive.layout.root, '.oddslake/pins'))).toEqual([]);
 });
 
-describe('nothing is left of a snapshot', () => {
+describe('leaves nothing of a snapshot', () => {
   test('of a damaged archive, or one that was stopped', async () => {
     const archive = await published();
     const parent = scratchFolder();
@@ -133,11 +133,11 @@ describe('nothing is left of a snapshot', () => {
     expect(readdirSync(join(archive.layout.root, '.oddslake/pins'))).toEqual([]);
   });
 
-  test('of a process that was killed, once another is taken to the same folder', async () => {
+  test('of a killed process, after another snapshot to the same folder', async () => {
     const archive = await published();
     const parent = scratchFolder();
     const other = openDraft(join(parent, 'snap'), 'other');
-    // One has our number and was not begun here: in a container every process may have it.
+    // One has our process ID but is not ours, as can happen in containers.
     for (const name of ['.snap.oddslake-2147483646-x', `.snap.oddslake-${process.pid}-before`, basename(other)])
       mkdirSync(join(parent, name, 'ticks'), { recursive: true });
     mkdirSync(join(parent, 'snap'));
@@ -147,7 +147,7 @@ describe('nothing is left of a snapshot', () => {
   });
 });
 
-test('a folder with something in it, a file, one inside the archive, and an archive without a publish are refused', async () => {
+test('rejects a folder with files, a file, a folder inside the archive, and an archive without a publish', async () => {
   const archive = await published();
   const parent = scratchFolder();
   const inside = join(parent, 'inside');
@@ -160,13 +160,13 @@ test('a folder with something in it, a file, one inside the archive, and an arch
   await expect(take(archive.layout.root)).rejects.toEqual(usage(/inside the archive/));
   await expect(take(join(archive.layout.root, 'ticks/new'))).rejects.toEqual(usage(/inside the archive/));
   await expect(take(join(inside, 'new'))).rejects.toEqual(usage(/inside the archive/));
-  await expect(take(join(parent, 'new'), opened())).rejects.toEqual(usage(/published nothing/));
+  await expect(take(join(parent, 'new'), opened())).rejects.toEqual(usage(/has no published generation yet/));
   expect(hashes(archive.layout.root, everything)).toEqual(before);
   expect(existsSync(join(parent, 'new'))).toBe(false);
 });
 
 describe('a snapshot', () => {
-  test('is durable when it is told of: each folder of it, then its name', async () => {
+  test('is durable on return: each of its folders, then its name', async () => {
     const archive = await published();
     const folder = join(scratchFolder(), 'snap');
     const done: string[] = [];
@@ -179,15 +179,15 @@ describe('a snapshot', () => {
       done.push('renamed');
       archive.disk.rename(from, to);
     };
-    const told: [number, number][] = [];
+    const progress: [number, number][] = [];
     const watched = { ...archive, disk: { ...archive.disk, syncFolder, rename } };
-    const taken = await takeSnapshot(watched, folder, { id: 'a', onProgress: (...args) => told.push(args) });
+    const taken = await takeSnapshot(watched, folder, { id: 'a', onProgress: (...args) => progress.push(args) });
     const files = listManifestFiles(archive.readManifest());
     const folders = new Set(['', ...files.map(({ path }) => dirname(path))].map((path) => join(draft, path)));
     expect(done.slice(-2)).toEqual(['renamed', '']);
     expect(new Set(done.slice(0, -2))).toEqual(folders);
     expect(taken.bytes).toBe(files.reduce((sum, { bytes }) => sum + bytes, 0));
-    expect(told).toEqual(files.map((_, i) => [i + 1, files.length]));
+    expect(progress).toEqual(files.map((_, i) => [i + 1, files.length]));
   });
 
   test.each(['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK'])('copies what cannot be linked (%s)', async (code) => {
@@ -213,10 +213,10 @@ describe('a snapshot', () => {
   };
 
   test.each([
-    ['EXDEV', 'rename', /is where a device is mounted/],
-    ['EBUSY', 'rename', /is where a device is mounted/],
-    ['ENOTEMPTY', 'rename', /was filled by somebody else/],
-    ['EEXIST', 'rename', /was filled by somebody else/],
+    ['EXDEV', 'rename', /is a mount point/],
+    ['EBUSY', 'rename', /is a mount point/],
+    ['ENOTEMPTY', 'rename', /is no longer empty/],
+    ['EEXIST', 'rename', /is no longer empty/],
     ['EIO', 'rename', /^the disk itself$/],
     ['EIO', 'link', /^the disk itself$/],
     ['EIO', 'syncFolder', /^the disk itself$/],
@@ -229,7 +229,7 @@ describe('a snapshot', () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  test('of an archive of which nothing is left is taken, too', async () => {
+  test('of an empty archive is possible', async () => {
     const archive = opened({ parts: 1, mends: true });
     append(archive, answer('AAA', [[day0, 0.5]], { windows: [] }));
     await publishNow(archive);
@@ -241,7 +241,7 @@ describe('a snapshot', () => {
     expect(readdirSync(folder).sort()).toEqual(['README.md', 'SHA256SUMS', 'manifest.json', 'views.sql']);
   });
 
-  test('of a folder with many things in it names some of them', async () => {
+  test('to a folder with many files names some of them', async () => {
     const archive = await published();
     const parent = scratchFolder();
     for (const name of ['a', 'b', 'c']) writeFileSync(join(parent, name), '');

@@ -43,7 +43,7 @@ test.each([
   archive.state.db.script(damage);
   expect(await stateOf(archive)).toMatch(
     new RegExp(
-      `state\\.sqlite does not know the coverage of ${symbol} as it is published\\. .* move .*state\\.sqlite away`,
+      `state\\.sqlite and the published files differ in the coverage of ${symbol}\\. .* move .*state\\.sqlite away`,
     ),
   );
   archive.close();
@@ -69,7 +69,7 @@ test('verify detects damage in the state file itself', async () => {
   const bytes = readFileSync(path);
   for (let at = bytes.indexOf('AAA'); at >= 0; at = bytes.indexOf('AAA', at)) bytes.write('ZZZ', at);
   writeFileSync(path, bytes);
-  expect(await stateOf(opened({ root, parts: 1 }))).toMatch(/state\.sqlite is damaged: .+\. Publish what is journaled/);
+  expect(await stateOf(opened({ root, parts: 1 }))).toMatch(/state\.sqlite is damaged: .+\. Publish the journal/);
 });
 
 test('a repair restores a damaged coverage file before it reports damage of the state', async () => {

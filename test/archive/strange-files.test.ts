@@ -6,7 +6,7 @@ import { verifyArchive } from '../../src/archive/integrity/verify.ts';
 import type { Archive } from '../../src/archive/open-archive.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 
-// What a search for damage has found, told one by one.
+// Cases found by a search for damage.
 
 const folder = 'ticks/date=2026-06-01';
 const part = `${folder}/part-00.parquet`;
@@ -73,7 +73,7 @@ describe('verify', () => {
     expect(await findings(archive)).toEqual([{ path: 'ticks/link', kind: 'orphan' }]);
   });
 
-  test('takes a day that was moved elsewhere, and is linked from its place, for what it is', async () => {
+  test('accepts a day folder that is a link to another place', async () => {
     const { archive, at } = await published();
     const elsewhere = join(scratchFolder(), 'day');
     renameSync(at(folder), elsewhere);
@@ -93,7 +93,7 @@ describe('verify', () => {
     put(at(part));
     expect(await findings(archive)).toEqual([{ path: part, kind: what }]);
     append(archive, answer('AAA', [[day0 + 1, 0.5]]));
-    expect((await publishNow(archive)).refused).toEqual([`${part} is missing, though the manifest lists it.`]);
+    expect((await publishNow(archive)).refused).toEqual([`${part} is missing, although the manifest lists it.`]);
   });
 
   test('finds a file in place of a dataset’s folder', async () => {

@@ -35,7 +35,7 @@ const replaced = (path: string, make: () => void): void => {
   make();
 };
 
-/** What may become of a file, `where` being a share of its length. */
+/** Kinds of damage to a file; `where` is a share of its length. */
 const damages: Readonly<Record<string, (path: string, where: number) => void>> = {
   flipped: (path, where) => {
     const bytes = readFileSync(path);
@@ -63,7 +63,7 @@ describe('hashing in threads', () => {
   });
   const forgotten = fc.array(fc.nat(), { maxLength: 4 });
 
-  test('finds and notes what one thread does, whatever became of the files', async () => {
+  test('finds and records the same as one thread', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(damaged, { maxLength: 6 }), forgotten, async (all, unnoted) => {
         const archive = await published();
@@ -71,14 +71,14 @@ describe('hashing in threads', () => {
         const struck = new Map(all.map((one) => [files[one.file % files.length]!.path, one]));
         for (const [path, { kind, where }] of struck) damages[kind]!(at(archive, path), where);
         const { db } = archive.state;
-        const looked = async (threadedBytes: number) => {
+        const checked = async (threadedBytes: number) => {
           for (const n of unnoted) db.run('delete from row_groups where path = ?', files[n % files.length]!.path);
-          const told: number[] = [];
-          const found = await verifyArchive(archive, null, (done) => told.push(done), undefined, threadedBytes);
-          return { found, told, noted: db.all('select * from row_groups order by path') };
+          const progress: number[] = [];
+          const findings = await verifyArchive(archive, null, (done) => progress.push(done), undefined, threadedBytes);
+          return { found: findings, told: progress, noted: db.all('select * from row_groups order by path') };
         };
-        const inThreads = await looked(0);
-        expect(inThreads).toEqual(await looked(Number.POSITIVE_INFINITY));
+        const inThreads = await checked(0);
+        expect(inThreads).toEqual(await checked(Number.POSITIVE_INFINITY));
         expect(inThreads.told).toEqual(files.map((_, i) => i + 1));
         archive.close();
       }),
@@ -86,19 +86,19 @@ describe('hashing in threads', () => {
     );
   });
 
-  test('stops when it is told to', async () => {
+  test('stops on abort', async () => {
     const archive = await published();
     const stop = new AbortController();
-    const told: number[] = [];
+    const progress: number[] = [];
     const onProgress = (done: number): void => {
-      told.push(done);
+      progress.push(done);
       stop.abort(new Error('stopped'));
     };
     await expect(verifyArchive(archive, null, onProgress, stop.signal, 0)).rejects.toThrow('stopped');
-    expect(told).toEqual([1]);
+    expect(progress).toEqual([1]);
   });
 
-  test('takes nothing for intact where its place cannot be told, or there is nothing', async () => {
+  test('reports nothing as intact that is missing or cannot be located', async () => {
     const archive = await published();
     const [first, second, third] = listManifestFiles(archive.readManifest()) as [
       PublishedFile,
@@ -118,7 +118,7 @@ describe('hashing in threads', () => {
     await ahead.close();
   });
 
-  test('takes nothing for intact once the threads are ended', async () => {
+  test('reports nothing as intact after the threads have ended', async () => {
     const archive = await published();
     const files = listManifestFiles(archive.readManifest());
     const ahead = await openHashPrefetcher(files, ({ path }) => at(archive, path));

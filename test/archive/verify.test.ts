@@ -31,29 +31,29 @@ const withRead = (archive: Archive, read: (path: string) => Uint8Array): Archive
 });
 
 describe('a verification', () => {
-  test('tells how far it is, and what it looked at', async () => {
+  test('reports progress and what it checked', async () => {
     const archive = await published();
     const files = listManifestFiles(archive.readManifest());
-    const told: [number, number][] = [];
-    const verified = await verifyArchive(archive, null, (done, total) => told.push([done, total]));
-    expect(told).toEqual(files.map((_, i) => [i + 1, files.length]));
+    const progress: [number, number][] = [];
+    const verified = await verifyArchive(archive, null, (done, total) => progress.push([done, total]));
+    expect(progress).toEqual(files.map((_, i) => [i + 1, files.length]));
     const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
     expect(verified).toEqual({ generation: 1, files: files.length, bytes, findings: [], state: null });
   });
 
-  test('stops when it is told to', async () => {
+  test('stops on abort', async () => {
     const archive = await published();
     const stop = new AbortController();
-    const told: number[] = [];
+    const progress: number[] = [];
     const onProgress = (done: number): void => {
-      told.push(done);
+      progress.push(done);
       stop.abort(new Error('stopped'));
     };
     await expect(verifyArchive(archive, null, onProgress, stop.signal)).rejects.toThrow('stopped');
-    expect(told).toEqual([1]);
+    expect(progress).toEqual([1]);
   });
 
-  test('of some files looks at these alone, as they are published now', async () => {
+  test('of some files checks only these, as currently published', async () => {
     const archive = await published();
     const before = archive.readManifest().datasets.ticks.files;
     writeFileSync(at(archive, 'README.md'), 'mine');
@@ -74,7 +74,7 @@ describe('a verification', () => {
     expect(await verifyArchive(archive, before)).toMatchObject({ generation: 2, files: 2, findings: [] });
   });
 
-  test('speaks of the generation that was published meanwhile, and reads again only what that changed', async () => {
+  test('reports on a generation published meanwhile, and reads only its changed files again', async () => {
     const archive = await published();
     const reads = new Map<string, number>();
     const watched = withRead(archive, (path) => {
@@ -87,7 +87,7 @@ describe('a verification', () => {
     expect(reads.get(at(archive, part))).toBe(2);
   });
 
-  test('of an archive that has published nothing finds nothing, and notes nothing', async () => {
+  test('of an archive without a publish finds and records nothing', async () => {
     const archive = opened();
     expect(await verifyArchive(archive, null)).toEqual({
       generation: 0,
@@ -106,7 +106,7 @@ describe('what cannot be read', () => {
   test('for the device does not give it is found, and mended', linux, async () => {
     const archive = await published();
     rmSync(at(archive, part));
-    // Nothing is at the beginning of a process's memory: EIO, as of a bad sector.
+    // Reading the start of a process's memory fails with EIO, like a bad sector.
     symlinkSync('/proc/self/mem', at(archive, part));
     expect((await verifyArchive(archive, null)).findings).toEqual([{ path: part, kind: 'checksum mismatch' }]);
     const { repaired, lost } = await repairNow(archive);
@@ -136,7 +136,7 @@ describe('what cannot be read', () => {
 describe('the texts at the root', () => {
   const noted = (archive: Archive) => archive.state.db.all("select * from meta where key = 'root_texts_sha256'");
 
-  test('are found where they are other ones than were written, or missing', async () => {
+  test('are reported if they differ from the written ones or are missing', async () => {
     const archive = await published();
     writeFileSync(at(archive, 'README.md'), 'mine');
     rmSync(at(archive, 'views.sql'));
@@ -146,7 +146,7 @@ describe('the texts at the root', () => {
     ]);
   });
 
-  test('of an older oddslake are nobody’s business, and are noted only where they are as they would be now', async () => {
+  test('of an older oddslake are not checked, and are recorded only if this one would write the same', async () => {
     const archive = await published();
     const known = noted(archive);
     expect(known.length).toBe(1);
@@ -163,7 +163,7 @@ describe('the texts at the root', () => {
     expect(noted(archive)).toEqual(known);
   });
 
-  test('prove nothing where manifest.json is another one', async () => {
+  test('are not checked if manifest.json differs', async () => {
     const archive = await published();
     const manifest = readFileSync(at(archive, 'manifest.json'), 'utf8');
     writeFileSync(at(archive, 'manifest.json'), manifest.replace('oddslake test', 'oddslake text'));

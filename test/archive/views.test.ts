@@ -29,10 +29,10 @@ import {
 } from './scratch.ts';
 import { inFolder, type Row } from './views-folder.ts';
 
-/** One row's values, of one statement. */
+/** The values of the single row of a statement. */
 const values = (rows: readonly Row[]): unknown[][] => rows.map((row) => Object.values(row));
 
-/** Times as whole milliseconds in JSON: DuckDB's own text is for people. */
+/** Times as whole milliseconds in JSON, instead of DuckDB's text. */
 const ms = (column: string): string => `epoch_ms(${column})::DOUBLE`;
 
 function poll(archive: Archive, at: number, ...markets: MarketFacts[]): void {
@@ -42,7 +42,7 @@ function poll(archive: Archive, at: number, ...markets: MarketFacts[]): void {
   });
 }
 
-/** Three days with quiet stretches and a hole. The folder's name is one that globs and Hive could stumble on. */
+/** Three days with quiet windows and a gap. The folder's name has characters that are special in globs and Hive paths. */
 async function archiveOf(): Promise<{ root: string; archive: Archive }> {
   const root = join(scratchFolder(), 'date=2020-01-01', "it's [a] lake");
   mkdirSync(root, { recursive: true });
@@ -87,7 +87,7 @@ describe('views.sql', () => {
     });
   });
 
-  test('finds days that are published later, though it was written before', async () => {
+  test('finds days that are published after it was written', async () => {
     const { root, archive } = await archiveOf();
     copyFileSync(join(root, 'views.sql'), join(root, 'old.sql'));
     append(archive, answer('AAA', [[day0 + 2 * dayMs + 1, 0.5]]));
@@ -100,7 +100,7 @@ describe('views.sql', () => {
     ]);
   });
 
-  test('is checked by verify by what was written, whatever this oddslake would write', async () => {
+  test('is verified against the recorded hash, not against what this oddslake would write', async () => {
     const { root, archive } = await archiveOf();
     const older = readFileSync(join(root, 'views.sql'), 'utf8').replaceAll('ticks', 'tick');
     writeFileSync(join(root, 'views.sql'), older);
@@ -110,7 +110,7 @@ describe('views.sql', () => {
     expect((await verifyArchive(archive, null)).findings).toEqual([{ path: 'views.sql', kind: 'checksum mismatch' }]);
   });
 
-  test('is not judged where nothing tells how it was written, and is once it was seen to be as this oddslake writes it', async () => {
+  test('is verified without a recorded hash only after it was seen to match this oddslake', async () => {
     const { root, archive } = await archiveOf();
     const { db } = archive.state;
     const written = readFileSync(join(root, 'views.sql'));
@@ -125,12 +125,12 @@ describe('views.sql', () => {
 });
 
 describe('candles of any step', () => {
-  test('are, for an hour and a day, the published ones to the bit', async () => {
+  test('equal the published ones bit for bit, for an hour and a day', async () => {
     const { root } = await archiveOf();
     const differing = (a: string, b: string): string =>
       `SELECT count(*)::INTEGER AS n FROM ((FROM ${a} EXCEPT FROM ${b}) UNION ALL (FROM ${b} EXCEPT FROM ${a}))`;
     const [, ...results] = inFolder(root, [
-      // What they are does not hang on how times are shown.
+      // The values do not depend on the session's time zone.
       "SET TimeZone = 'America/New_York'",
       differing("candles('1h')", 'candles_1h'),
       differing('candles(INTERVAL 1 DAY)', 'candles_1d'),
@@ -143,7 +143,7 @@ describe('candles of any step', () => {
     expect(results.map(([row]) => row!.n)).toEqual([0, 0, 1, 0]);
   });
 
-  test('start with their step, weeks on Monday, and say how much of it is covered', async () => {
+  test('are aligned to their step, weeks to Monday, and have their covered share', async () => {
     const { root } = await archiveOf();
     const columns = `symbol, ${ms('t')}, open, high, low, close, ticks, covered, date::VARCHAR`;
     const [quarters, weeks] = inFolder(root, [
@@ -165,7 +165,7 @@ describe('candles of any step', () => {
     ]);
   });
 
-  test('refuse a step without a fixed length', async () => {
+  test('reject a step without a fixed length', async () => {
     const { root } = await archiveOf();
     const steps = ['1 month', '1 year', '0s', '-1h', '1500us'];
     const results = inFolder(
@@ -176,12 +176,12 @@ describe('candles of any step', () => {
       expect(results[i], step).toEqual([{ error: expect.stringMatching(/a step is a whole number of milliseconds/) }]);
   });
 
-  test('filled, carry the last close over quiet steps and holes, which covered tells apart', async () => {
+  test('filled, carry the last close over quiet steps and gaps, which covered distinguishes', async () => {
     const { root } = await archiveOf();
     const columns = `symbol, ${ms('t')}, open, high, low, close, ticks, covered`;
     const [filled, carried, none] = inFolder(root, [
       `SELECT ${columns} FROM candles_filled('6h', '2026-06-01', '2026-06-03') ORDER BY symbol, t`,
-      // Its last ticks before are of the day, and of the day before.
+      // The last ticks before it are of the same day and of the day before.
       `SELECT ${columns} FROM candles_filled('6h', '2026-06-02 01:00:00Z', '2026-06-02 13:00:00Z') ORDER BY symbol, t`,
       `SELECT ${columns} FROM candles_filled('6h', '2026-06-02', '2026-06-02')`,
     ]);
@@ -196,7 +196,7 @@ describe('candles of any step', () => {
       0,
       covered,
     ];
-    // AAA was last seen active at 06:00 and last ticked at 31 h: its life ends there.
+    // AAA was last seen active at 06:00 and has its last tick at 31 h: its lifetime ends there.
     const ofBoth = [
       ['AAA', at(0), 0, 0.6, 0, 0.6, 3, 1],
       quiet('AAA', 6, 0.6, 1),
@@ -218,7 +218,7 @@ describe('candles of any step', () => {
     expect(none).toEqual([]);
   });
 
-  test('filled, carry the same where the archive keeps no daily candles', async () => {
+  test('filled, carry the same without daily candles', async () => {
     const { root, archive } = await archiveOf();
     const bare = scratchFolder();
     const other = opened({ root: bare, parts: 2 });
@@ -235,7 +235,7 @@ describe('candles of any step', () => {
 });
 
 describe('what is known of time', () => {
-  test('gaps are those that oddslake gaps tells', async () => {
+  test('gaps are those of oddslake gaps', async () => {
     const { root, archive } = await archiveOf();
     const early = market('EARLY', { opensAt: day0 + 5 * hourMs });
     poll(archive, day0 + 50 * hourMs, market('OVER'), early, market('BBB'));
@@ -243,15 +243,15 @@ describe('what is known of time', () => {
     poll(archive, day0 + 55 * hourMs, over, early, market('BBB'));
     append(archive, answer('EARLY', [[day0 + 20 * hourMs, 0.5]]));
     await publishNow(archive);
-    const told = listGaps(archive, { from: null, to: null, symbols: [] }, judged, now).gaps.map(
+    const rowsOfGaps = listGaps(archive, { from: null, to: null, symbols: [] }, judged, now).gaps.map(
       ({ symbol, from, to }) => [symbol, from, to],
     );
-    expect(new Set(told.map(([symbol]) => symbol))).toEqual(new Set(['BBB', 'EARLY', 'GONE', 'OVER', 'SOLO']));
+    expect(new Set(rowsOfGaps.map(([symbol]) => symbol))).toEqual(new Set(['BBB', 'EARLY', 'GONE', 'OVER', 'SOLO']));
     const [rows] = inFolder(root, [`SELECT symbol, ${ms('t_from')}, ${ms('t_to')} FROM gaps ORDER BY symbol, t_from`]);
-    expect(values(rows!)).toEqual(told);
+    expect(values(rows!)).toEqual(rowsOfGaps);
   });
 
-  test('gaps name what is lost with that reason, as oddslake gaps and oddslake sql do', async () => {
+  test('gaps have the reason lost, as in oddslake gaps and oddslake sql', async () => {
     const root = scratchFolder();
     const archive = opened({ root, parts: 1 });
     const windows = [{ from: day0, to: day0 + dayMs }];
@@ -268,26 +268,26 @@ describe('what is known of time', () => {
     });
     await loseTicks(archive, [hours(symbols[0]!, 3, 5), hours(symbols[0]!, 23, 24), hours('FIRST', 0, 2)]);
     await publishNow(archive);
-    const told = listGaps(archive, { from: null, to: null, symbols: [] }, judged, now).gaps.map(
+    const rowsOfGaps = listGaps(archive, { from: null, to: null, symbols: [] }, judged, now).gaps.map(
       ({ symbol, from, to, reason }) => [symbol, from, to, reason === 'lost' ? reason : null],
     );
-    expect(told).toContainEqual([symbols[0], day0 + 24 * hourMs, expect.any(Number), null]);
-    expect(told.filter(([, , , reason]) => reason === 'lost')).toEqual([
+    expect(rowsOfGaps).toContainEqual([symbols[0], day0 + 24 * hourMs, expect.any(Number), null]);
+    expect(rowsOfGaps.filter(([, , , reason]) => reason === 'lost')).toEqual([
       ['FIRST', day0, day0 + 2 * hourMs, 'lost'],
       ["it's", day0 + 3 * hourMs, day0 + 5 * hourMs, 'lost'],
       ["it's", day0 + 23 * hourMs, day0 + 24 * hourMs, 'lost'],
     ]);
     const sql = `SELECT symbol, ${ms('t_from')} AS t_from, ${ms('t_to')} AS t_to, reason FROM gaps ORDER BY ALL`;
-    expect(values(inFolder(root, [sql])[0]!)).toEqual(told);
+    expect(values(inFolder(root, [sql])[0]!)).toEqual(rowsOfGaps);
     const { query, close } = await openArchiveQuery(archive, sql, () => 0.5);
     try {
-      expect((await query.readRows(sql)).map((row) => Object.values(row))).toEqual(told);
+      expect((await query.readRows(sql)).map((row) => Object.values(row))).toEqual(rowsOfGaps);
     } finally {
       await close();
     }
   });
 
-  test('nothing covered has no gaps', async () => {
+  test('an archive without coverage has no gaps', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     poll(archive, day0 + hourMs, market('AAA'));
@@ -301,7 +301,7 @@ describe('what is known of time', () => {
   test('is_covered holds from the start of a window to before its end, and for columns of any name', async () => {
     const { root } = await archiveOf();
     const ask = (symbol: string, t: number) => `SELECT is_covered('${symbol}', make_timestamptz(${t * 1000})) AS it`;
-    const answers = inFolder(root, [
+    const responses = inFolder(root, [
       ask('BBB', day0),
       ask('BBB', day0 - 1),
       ask('BBB', day0 + 10 * hourMs - 1),
@@ -314,7 +314,7 @@ describe('what is known of time', () => {
       `SELECT string_agg(symbol || ' ' || (${ms('t_to')} - ${day0}) / ${hourMs}, ', ' ORDER BY symbol, t_to) AS it
        FROM coverage AS c WHERE NOT is_covered(c.symbol, c.t_to)`,
     ]);
-    expect(answers.map(([row]) => row!.it)).toEqual([
+    expect(responses.map(([row]) => row!.it)).toEqual([
       true,
       false,
       true,
@@ -329,7 +329,7 @@ describe('what is known of time', () => {
 });
 
 describe('ticks_with_markets', () => {
-  test('has every tick once, with the market as it was then', async () => {
+  test('has every tick once, with the market’s state at that time', async () => {
     const { root } = await archiveOf();
     const [rows] = inFolder(root, [
       `SELECT symbol, (${ms('t')} - ${day0 + 7}) / ${hourMs} AS hour, canonical_id, category, is_active
@@ -351,12 +351,12 @@ describe('ticks_with_markets', () => {
     ]);
   });
 
-  test('takes one market of a symbol that stands in several: the surest of the day, else the first', async () => {
+  test('takes one market per symbol: the one of greatest confidence, then the first', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
     const of = (canonicalId: string, rest: Partial<MarketFacts>) => market('AAA', { canonicalId, ...rest });
     poll(archive, day0, of('m1', { confidence: 0.5 }), of('m2', { confidence: 0.9 }), of('m3', { confidence: null }));
-    // A state of m1 that begins later is no reason to leave m2.
+    // A later state of m1 does not replace m2.
     poll(archive, day0 + hourMs, of('m1', { confidence: 0.5, category: 'x' }), of('m2', { confidence: 0.9 }));
     poll(archive, day0 + dayMs, of('m2', { confidence: null }), of('m1', { confidence: null }));
     const hours = [0, 2, 23, 24, 30];
@@ -374,7 +374,7 @@ describe('ticks_with_markets', () => {
 });
 
 describe('each view and macro', () => {
-  test('names what it uses and reads, which stands before it, so that a statement gets all it means', () => {
+  test('lists what it uses and reads, and follows what it uses', () => {
     for (const daily of [true, false]) {
       const all = listViewDefinitions(daily);
       const names = all.map(({ name }) => name);

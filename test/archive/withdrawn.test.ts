@@ -12,7 +12,7 @@ import { answer, append, day0, dayMs, hourMs, now, opened, publishedRows, publis
 const hours = (from: number, to: number): Window => ({ from: day0 + from * hourMs, to: day0 + to * hourMs });
 const whole = hours(0, 48);
 
-/** The windows that published coverage has of a symbol. */
+/** Published coverage windows of a symbol. */
 const published = (archive: Archive, symbol: string): Window[] =>
   union(
     publishedRows(archive.layout.root, 'coverage')
@@ -23,36 +23,36 @@ const published = (archive: Archive, symbol: string): Window[] =>
 const withdrawal = (symbol: string, ...withdrawn: Window[]) =>
   answer(symbol, [], { requestedWindow: withdrawn[0]!, windows: [], withdrawn });
 
-test('takes back what is published and what was journaled before, and keeps the ticks', async () => {
+test('withdraws published and earlier journaled coverage, and keeps the ticks', async () => {
   const archive = opened();
   const { db } = archive.state;
   append(archive, answer('A', [[day0 + hourMs, 0.5]], { windows: [hours(0, 12)] }));
   await publishNow(archive);
   append(archive, answer('A', [], { requestedWindow: hours(12, 24), windows: [hours(12, 24)] }));
   append(archive, withdrawal('A', hours(10, 14)));
-  const left = [hours(0, 10), hours(14, 24)];
-  expect(readSymbolCoverage(db, 'A')).toEqual(left);
-  expect(readCoverageIn(db, whole).get('A')).toEqual(left);
+  const remaining = [hours(0, 10), hours(14, 24)];
+  expect(readSymbolCoverage(db, 'A')).toEqual(remaining);
+  expect(readCoverageIn(db, whole).get('A')).toEqual(remaining);
   await publishNow(archive);
-  expect(readSymbolCoverage(db, 'A')).toEqual(left);
-  expect(published(archive, 'A')).toEqual(left);
-  expect(union(readSegments(db, 'A'))).toEqual(left);
+  expect(readSymbolCoverage(db, 'A')).toEqual(remaining);
+  expect(published(archive, 'A')).toEqual(remaining);
+  expect(union(readSegments(db, 'A'))).toEqual(remaining);
   expect(archive.readManifest().datasets.ticks.files[0]!.rows).toBe(1);
   expect(archive.readManifest().days['2026-06-01']!.state).toBe('incomplete');
   expect(readJournalEnd(db)).toBe(0);
 });
 
-test('comes before what its own record covers', async () => {
+test('applies before the coverage of its own record', async () => {
   const archive = opened();
   append(archive, answer('A', [], { requestedWindow: hours(0, 6), windows: [hours(0, 6)] }));
   append(archive, answer('A', [], { requestedWindow: hours(0, 6), windows: [hours(2, 3)], withdrawn: [hours(1, 4)] }));
-  const left = [hours(0, 1), hours(2, 3), hours(4, 6)];
-  expect(readSymbolCoverage(archive.state.db, 'A')).toEqual(left);
+  const remaining = [hours(0, 1), hours(2, 3), hours(4, 6)];
+  expect(readSymbolCoverage(archive.state.db, 'A')).toEqual(remaining);
   await publishNow(archive);
-  expect(published(archive, 'A')).toEqual(left);
+  expect(published(archive, 'A')).toEqual(remaining);
 });
 
-test('changes the share of candles that is covered', async () => {
+test('changes the covered share of candles', async () => {
   const archive = opened();
   const share = () => publishedRows(archive.layout.root, 'candles_1h').map((row) => row[7]);
   append(archive, answer('A', [[day0, 0.5]], { windows: [hours(0, 1)] }));
@@ -66,7 +66,7 @@ test('changes the share of candles that is covered', async () => {
   expect(share()).toEqual([0]);
 });
 
-test('of all that a day was covered leaves no file of coverage', async () => {
+test('of all coverage of a day removes its coverage file', async () => {
   const archive = opened();
   append(archive, answer('A', [[day0, 0.5]], { windows: [hours(0, 1)] }));
   await publishNow(archive);
@@ -77,7 +77,7 @@ test('of all that a day was covered leaves no file of coverage', async () => {
   expect((await verifyArchive(archive, null)).findings).toEqual([]);
 });
 
-test('finds what only inferred evidence speaks for, published or journaled', async () => {
+test('finds windows with inferred evidence only, published or journaled', async () => {
   const archive = opened();
   const { db } = archive.state;
   const covering = (evidence: Evidence, window: Window) =>
@@ -104,7 +104,7 @@ interface Step {
   readonly window: Window;
   readonly symbol: number;
   readonly evidence: Evidence;
-  /** How far a publish goes before the next step comes. */
+  /** How far a publish gets before the next step. */
   readonly turns: number;
 }
 const anyStep: fc.Arbitrary<Step> = fc.record({
@@ -115,19 +115,19 @@ const anyStep: fc.Arbitrary<Step> = fc.record({
   turns: fc.nat(12),
 });
 
-test('gives the same coverage however appends, withdrawals and publishes come between each other', async () => {
+test('gives the same coverage for any order of appends, withdrawals and publishes', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(anyStep, { minLength: 2, maxLength: 14 }), async (steps) => {
       const archive = opened();
       const { db } = archive.state;
       const symbols = ['A', 'B'];
       const model = symbols.map(() => new Array<boolean>(size).fill(false));
-      const wanted = (i: number): Window[] =>
+      const expected = (i: number): Window[] =>
         union(model[i]!.flatMap((isCovered, at) => (isCovered ? [windowOf({ from: at, to: at + 1 })] : [])));
       let publishing: Promise<unknown> = Promise.resolve();
       for (const [n, step] of steps.entries()) {
         if (step.kind === 'publish') {
-          // The next steps come while it is under way.
+          // The next steps run during the publish.
           await publishing;
           publishing = publishNow(archive);
           for (let turn = 0; turn < step.turns; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -138,15 +138,15 @@ test('gives the same coverage however appends, withdrawals and publishes come be
         const covered = [{ ...window, fetchedAt: now + n, evidence: step.evidence }];
         const rest = step.kind === 'cover' ? { covered } : { covered: [], withdrawn: [window] };
         append(archive, answer(symbols[step.symbol]!, [], { requestedWindow: window, ...rest }));
-        for (const [i, symbol] of symbols.entries()) expect(readSymbolCoverage(db, symbol)).toEqual(wanted(i));
+        for (const [i, symbol] of symbols.entries()) expect(readSymbolCoverage(db, symbol)).toEqual(expected(i));
       }
       await publishing;
       await publishNow(archive);
       for (const [i, symbol] of symbols.entries()) {
-        expect(readSymbolCoverage(db, symbol)).toEqual(wanted(i));
-        expect(union(readSegments(db, symbol))).toEqual(wanted(i));
-        expect(published(archive, symbol)).toEqual(wanted(i));
-        expect(readCoverageIn(db, whole).get(symbol) ?? []).toEqual(wanted(i));
+        expect(readSymbolCoverage(db, symbol)).toEqual(expected(i));
+        expect(union(readSegments(db, symbol))).toEqual(expected(i));
+        expect(published(archive, symbol)).toEqual(expected(i));
+        expect(readCoverageIn(db, whole).get(symbol) ?? []).toEqual(expected(i));
       }
       expect(db.one('select count(*) as n from journal_withdrawn')).toEqual({ n: 0 });
       expect(await verifyArchive(archive, null)).toMatchObject({ findings: [], state: null });

@@ -183,7 +183,7 @@ test('exits 2 for an invalid selection or target', async () => {
     ],
     [['--out', file, '--from', '2025-06-02', '--to', '2025-06-02'], /--from must be before --to/],
     [['--out', file, '--from', 'yesterday'], /--from "yesterday"/],
-    [['--out', join(place, 'x.xlsx')], /does not tell the format/],
+    [['--out', join(place, 'x.xlsx')], /has none of the known extensions/],
     [['--out', join(place, 'none/x.csv')], /there is no folder/],
     [['--out', join(place, 'folder.csv')], /no file that could be replaced/],
     [['--out', '/dev/null', '--format', 'csv'], /no file that could be replaced/],

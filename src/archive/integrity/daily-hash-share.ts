@@ -18,53 +18,56 @@ import { toStateFilePath } from '../journal/state.ts';
 import { type Archive, locateFile } from '../open-archive.ts';
 import { type VerifyFinding, type VerifyResult, verifyArchive } from './verify.ts';
 
-// What is remembered of the bytes of published files: when they were hashed, and which are not as published.
+// Records when published files were last hashed, and which of them are damaged.
 
 export interface HashShareOptions {
   readonly runId: string;
   readonly clock: Clock;
-  /** Within which every file is to be hashed again, in ms. */
+  /** Interval in which every file is to be hashed once, in ms. */
   readonly intervalMs: number;
-  /** How long it may take, in ms. What is left is due in the next run. */
+  /** Time limit in ms. The rest of the share is due in the next run. */
   readonly durationMsMax: number;
   readonly signal?: AbortSignal;
 }
 
-/** Files that are hashed between two looks at the clock, at most; and their bytes, unless one has more. */
+/** Maximum files and bytes hashed between two checks of the time limit. A single file may be larger. */
 const batchFilesMax = 64;
 const batchBytesMax = 256 * 2 ** 20;
 
-/** Hashes the share of the published files that is due, the longest unhashed first, and remembers what was found. */
+/**
+ * Hashes the share of published files that is due, least recently hashed first, and records and returns the damage
+ * found.
+ */
 export async function hashDueShare(archive: Archive, options: HashShareOptions): Promise<FileDamage[]> {
   const { clock, runId, signal } = options;
   const { db } = archive.state;
   const hashedAt = readHashTimes(db);
-  // They are found already; they would take the place of the others in every share.
+  // Skip files known to be damaged: they would be part of every share.
   const damaged = new Set(readRecordedDamage(db).map(({ path }) => path));
   const files = listManifestFiles(archive.readManifest())
     .filter(({ path }) => !damaged.has(path))
     .map((file) => ({ ...file, hashedAt: hashedAt(file) }));
-  const before = readShareHashedTo(db);
-  const share = chooseHashShare(files, before, clock.nowMs(), options.intervalMs);
+  const hashedTo = readShareHashedTo(db);
+  const share = chooseHashShare(files, hashedTo, clock.nowMs(), options.intervalMs);
   const endMs = clock.monotonicMs() + options.durationMsMax;
-  const found: FileDamage[] = [];
+  const damage: FileDamage[] = [];
   let done = 0;
   while (done < share.files.length && clock.monotonicMs() < endMs) {
     const batch = takeBatch(share.files.slice(done, done + batchFilesMax));
     done += batch.length;
-    found.push(...(await hashFiles(archive, batch, { runId, clock, ...(signal && { signal }) })));
+    damage.push(...(await hashFiles(archive, batch, { runId, clock, ...(signal && { signal }) })));
     recordShareHashedTo(db, share.hashedTo(done));
   }
-  if (done === 0 && share.hashedTo(0) !== before) recordShareHashedTo(db, share.hashedTo(0));
-  return found;
+  if (done === 0 && share.hashedTo(0) !== hashedTo) recordShareHashedTo(db, share.hashedTo(0));
+  return damage;
 }
 
 function takeBatch(files: readonly PublishedFile[]): PublishedFile[] {
-  const over = files.findIndex((_, i) => i > 0 && sumFileTotals(files.slice(0, i + 1)).bytes > batchBytesMax);
-  return files.slice(0, over < 0 ? files.length : over);
+  const firstExcluded = files.findIndex((_, i) => i > 0 && sumFileTotals(files.slice(0, i + 1)).bytes > batchBytesMax);
+  return files.slice(0, firstExcluded < 0 ? files.length : firstExcluded);
 }
 
-/** Hashes these files, and remembers when, and which are not as published. Returns those. */
+/** Hashes files, and records the time and the damage. Returns the damage. */
 export async function hashFiles(
   archive: Archive,
   files: readonly PublishedFile[],
@@ -74,21 +77,21 @@ export async function hashFiles(
   const { db } = archive.state;
   const atMs = clock.nowMs();
   const { findings } = await verifyArchive(archive, files, undefined, signal);
-  const found = findings.map((finding) => ({ path: finding.path, kind: classifyFinding(archive, finding) }));
-  const wrong = new Set(findings.map(({ path }) => path));
+  const damage = findings.map((finding) => ({ path: finding.path, kind: classifyFinding(archive, finding) }));
+  const damagedPaths = new Set(findings.map(({ path }) => path));
   db.transaction(() => {
-    const now = new Map(listManifestFiles(archive.readManifest()).map((file) => [file.path, file.sha256]));
-    // One that a publish has replaced meanwhile was noted by that.
-    const same = files.filter(({ path, sha256 }) => !wrong.has(path) && now.get(path) === sha256);
-    recordHashed(db, same, atMs);
-    recordDamage(db, found, runId, atMs);
+    const currentHashes = new Map(listManifestFiles(archive.readManifest()).map((file) => [file.path, file.sha256]));
+    // A publish that replaced a file meanwhile has recorded its hash time.
+    const unchanged = files.filter(({ path, sha256 }) => !damagedPaths.has(path) && currentHashes.get(path) === sha256);
+    recordHashed(db, unchanged, atMs);
+    recordDamage(db, damage, runId, atMs);
   });
-  return found;
+  return damage;
 }
 
 /**
- * Remembers what a verification of the whole archive has found, in place of all that was remembered before.
- * @param begunAt when it began, epoch ms
+ * Records the result of a verification of the whole archive, replacing all recorded damage.
+ * @param begunAt start of the verification, epoch ms
  */
 export function recordVerification(archive: Archive, found: VerifyResult, runId: string, begunAt: number): void {
   const { db } = archive.state;
@@ -97,20 +100,22 @@ export function recordVerification(archive: Archive, found: VerifyResult, runId:
     kind: classifyFinding(archive, finding),
   }));
   if (found.state !== null) damage.push({ path: toStateFilePath('.oddslake'), kind: 'state' });
-  const wrong = new Set(found.findings.map(({ path }) => path));
+  const damagedPaths = new Set(found.findings.map(({ path }) => path));
   db.transaction(() => {
     const files = new Map(listManifestFiles(archive.readManifest()).map((file) => [file.path, file]));
-    // What a publish has written since was noted by that.
-    const seen = [...files.values()].filter((file) => file.generation <= found.generation && !wrong.has(file.path));
-    recordHashed(db, seen, begunAt);
+    // Later publishes have recorded the hash time of their own files.
+    const hashedFiles = [...files.values()].filter(
+      (file) => file.generation <= found.generation && !damagedPaths.has(file.path),
+    );
+    recordHashed(db, hashedFiles, begunAt);
     dropHashTimes(db, (path) => files.has(path));
     replaceDamage(db, damage, runId, begunAt);
   });
 }
 
 /**
- * Which published files are missing or of another size than published. It reads no byte of them, so that every run can
- * afford it. Where a publish goes on meanwhile, it looks again at the new generation.
+ * Finds published files that are missing or have another size. Reads no contents, so that every run can afford it.
+ * Starts again if a publish comes in between.
  */
 export function checkFileSizes(archive: Archive): FileDamage[] {
   for (;;) {
@@ -126,7 +131,7 @@ function checkFileSize(archive: Archive, file: PublishedFile): FileDamage[] {
   const { disk, layout } = archive;
   const at = join(layout.root, file.path);
   if (disk.size(at) === file.bytes) return [];
-  // A publish that is being carried out moves it from the stage to its place, if not at this moment.
+  // A pending publish moves the file out of staging, possibly between these two checks.
   const staged = locateFile(archive, file.path);
   if (staged !== at && disk.size(staged) === file.bytes) return [];
   const size = disk.size(at);
@@ -144,6 +149,6 @@ export function classifyFinding(archive: Archive, { path, kind }: VerifyFinding)
   return published !== undefined && size !== published.bytes ? 'size mismatch' : 'checksum mismatch';
 }
 
-/** The files of the current manifest that are at these paths. */
+/** The files of the current manifest with these paths. */
 export const findFilesAt = (archive: Archive, paths: ReadonlySet<string>): PublishedFile[] =>
   paths.size === 0 ? [] : listManifestFiles(archive.readManifest()).filter(({ path }) => paths.has(path));

@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 
-// What a thread that hashes is asked to do.
+// The task of hashing worker threads.
 
-/** It stays in the processor's cache from the read to the hash, which a whole file would not. */
+/** Small enough to stay in the CPU cache between read and hash. */
 const readBuffer = Buffer.allocUnsafeSlow(256 * 1024);
 
 /**
- * The sha256 of the file at a path; null where there is no file to read, or not all of it can be: what is wrong with it is
- * for others to say.
+ * The sha256 of the file at a path; null if it is not a regular file or cannot be read completely. The caller finds the
+ * reason.
  */
 export function hashOf(path: string): string | null {
   try {
-    // A pipe that took its place would hold the thread for ever.
+    // Opening a pipe without O_NONBLOCK could block the thread for ever.
     const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       if (!fstatSync(file).isFile()) return null;

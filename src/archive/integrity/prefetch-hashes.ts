@@ -1,34 +1,34 @@
 import { computeThreadsMax, openWorkerPool } from '../../base/worker-threads.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 
-/** Hashes published files in threads, some of them before they are asked for. */
+/** Hashes published files on worker threads, ahead of the caller. */
 export interface HashPrefetcher {
   /**
-   * Whether the bytes at its place have the hash of the next of the files; false too where they cannot be read. To be
-   * asked once for each file, in their order, one after the other.
+   * Whether the next file has its recorded hash; false if it cannot be read. Call once per file, in order, without
+   * concurrency.
    */
   isNextIntact(): Promise<boolean>;
   /** Ends the threads. */
   close(): Promise<void>;
 }
 
-/** Files in work or done before their turn, a thread. */
+/** Files hashed or queued ahead, per thread. */
 const prefetchPerThread = 8;
 
-/** @param place where a file is at the moment; null where nothing there can be read */
+/** @param getPath returns the current path of a file; null if it cannot be read */
 export async function openHashPrefetcher(
   files: readonly PublishedFile[],
-  place: (file: PublishedFile) => string | null,
+  getPath: (file: PublishedFile) => string | null,
 ): Promise<HashPrefetcher> {
   const count = Math.min(files.length, computeThreadsMax());
   const pool = await openWorkerPool('./hash-thread', import.meta.url, count);
-  const ahead: Promise<boolean>[] = [];
-  let begun = 0;
-  let ended = false;
+  const prefetched: Promise<boolean>[] = [];
+  let started = 0;
+  let isClosed = false;
 
   async function isIntact(file: PublishedFile): Promise<boolean> {
     try {
-      const path = place(file);
+      const path = getPath(file);
       return path !== null && (await pool.run('hashOf', path)) === file.sha256;
     } catch {
       return false;
@@ -37,12 +37,13 @@ export async function openHashPrefetcher(
 
   return {
     async isNextIntact() {
-      if (ended) return false;
-      while (begun < files.length && ahead.length < count * prefetchPerThread) ahead.push(isIntact(files[begun++]!));
-      return (await ahead.shift()) ?? false;
+      if (isClosed) return false;
+      while (started < files.length && prefetched.length < count * prefetchPerThread)
+        prefetched.push(isIntact(files[started++]!));
+      return (await prefetched.shift()) ?? false;
     },
     async close() {
-      ended = true;
+      isClosed = true;
       await pool.close();
     },
   };

@@ -3,32 +3,34 @@ import { DamageError } from '../../base/errors.ts';
 import { type Disk, isCrossDeviceError, linkOrCopy, sha256 } from '../disk/file-system.ts';
 import type { Archive } from '../open-archive.ts';
 
-/** Where damaged files are kept, below the archive's root: a folder for each generation that was damaged. */
+/** Folder of quarantined damaged files, relative to the root, with a subfolder for each damaged generation. */
 export const damagedFilesFolder = '.oddslake/damaged';
 
 /**
- * Keeps the bytes of a file under `damagedFilesFolder` and leaves it where it is: what takes its place does so by a rename,
- * and whoever dies in between has moved nothing. Durable when it returns; done again, it finds what it did before.
- * @returns where they are, relative to the root
+ * Copies or links a file into `damagedFilesFolder` and leaves the original in place. A later rename replaces the
+ * original, so an interruption in between moves nothing. Durable on return. Idempotent.
+ * @returns path of the copy, relative to the root
  */
 export function quarantineCopy(archive: Archive, generation: number, path: string): string {
   const { disk, layout } = archive;
   const from = join(layout.root, path);
-  const kept = findQuarantinePath(archive, generation, path, (at) => isSameFile(disk, from, at));
-  const to = join(layout.root, kept);
+  const keptPath = findQuarantinePath(archive, generation, path, (at) => isSameFile(disk, from, at));
+  const to = join(layout.root, keptPath);
   if (disk.size(to) === null) {
     disk.makeFolder(dirname(to));
     linkOrCopy(disk, from, to);
   }
   disk.syncFolder(dirname(to));
-  return kept;
+  return keptPath;
 }
 
-/** The same for what no manifest names, or is no file: it is moved there. */
+/**
+ * Moves a path that no manifest lists, or that is not a regular file, into `damagedFilesFolder`. Returns its new path.
+ */
 export function moveToQuarantine(archive: Archive, generation: number, path: string): string {
   const { disk, layout } = archive;
-  const kept = findQuarantinePath(archive, generation, path, () => false);
-  const to = join(layout.root, kept);
+  const keptPath = findQuarantinePath(archive, generation, path, () => false);
+  const to = join(layout.root, keptPath);
   const from = join(layout.root, path);
   disk.makeFolder(dirname(to));
   try {
@@ -37,7 +39,7 @@ export function moveToQuarantine(archive: Archive, generation: number, path: str
     if (!isCrossDeviceError(error)) throw error;
     if (!disk.isFile(from) || disk.isLink(from))
       throw new DamageError(
-        `${path} does not belong there, and cannot be set aside: it is no file, and on another file system than ${layout.privateFolder}. Move it away, and run again.`,
+        `${path} is not part of the archive and cannot be quarantined: it is not a regular file, and it is on another file system than ${layout.privateFolder}. Move it away and run the command again.`,
       );
     const copied = quarantineCopy(archive, generation, path);
     disk.remove(from);
@@ -46,20 +48,20 @@ export function moveToQuarantine(archive: Archive, generation: number, path: str
   }
   disk.syncFolder(dirname(to));
   disk.syncFolder(dirname(from));
-  return kept;
+  return keptPath;
 }
 
-/** The first place of a file's name that is free, or `isIt`. */
+/** The first quarantine path for a file that is free, or for which `isSame` holds. */
 function findQuarantinePath(
   { disk, layout }: Archive,
   generation: number,
   path: string,
-  isIt: (at: string) => boolean,
+  isSame: (at: string) => boolean,
 ): string {
   for (let n = 1; ; n++) {
-    const place = `${damagedFilesFolder}/${generation}/${path}${n === 1 ? '' : `.${n}`}`;
-    const at = join(layout.root, place);
-    if (disk.stamp(at) === null || isIt(at)) return place;
+    const candidate = `${damagedFilesFolder}/${generation}/${path}${n === 1 ? '' : `.${n}`}`;
+    const at = join(layout.root, candidate);
+    if (disk.stamp(at) === null || isSame(at)) return candidate;
   }
 }
 

@@ -33,45 +33,45 @@ interface DayRepair {
   readonly damagedFiles: ReadonlyMap<string, DamagedFile>;
   readonly losses: RepairLosses;
   readonly coverage: DayCoverage;
-  /** Symbols whose coverage was taken from the state: how many ticks it had is not written down. */
+  /** Symbols whose coverage was restored from the state, which does not record tick counts. */
   readonly restoredCoverage: RestoredCoverage;
   readonly intervals: readonly CandleInterval[];
 }
 
 /**
- * Stages what takes the place of a day's damaged ticks, order books, candles and coverage. Everything else of the day is
+ * Stages replacements for a day's damaged ticks, order books, candles and coverage. All other files of the day must be
  * intact. Holds one part in memory.
  */
 export function repairDay(
   archive: Archive,
   stage: Stage,
   day: number,
-  broken: ReadonlyMap<string, DamagedFile>,
+  damaged: ReadonlyMap<string, DamagedFile>,
   losses: RepairLosses,
   settleMs: number,
 ): void {
   const path = toDayPath('coverage', day, 0);
-  const coverageBroken = broken.get(path);
-  const { coverage, refilled } =
-    coverageBroken === undefined
+  const damagedCoverage = damaged.get(path);
+  const { coverage, refilled: restoredCoverage } =
+    damagedCoverage === undefined
       ? { coverage: readDayCoverage(archive, stage.base, day), refilled: new Map() as RestoredCoverage }
-      : restoreCoverage(archive, day, coverageBroken, settleMs);
-  if (coverageBroken !== undefined) recordCoverageLoss(coverageBroken, coverage, losses);
+      : restoreCoverage(archive, day, damagedCoverage, settleMs);
+  if (damagedCoverage !== undefined) recordCoverageLoss(damagedCoverage, coverage, losses);
   const before = JSON.stringify(toCoverageRows(coverage));
-  const of = {
+  const repair = {
     archive,
     stage,
     day,
-    damagedFiles: broken,
+    damagedFiles: damaged,
     losses,
     coverage,
-    restoredCoverage: refilled,
+    restoredCoverage,
     intervals: listCandleIntervals(stage.base, []),
   };
   for (let part = 0; part < archive.state.identity.parts; part++)
-    repairPartition(of, part, coverageBroken !== undefined);
+    repairPartition(repair, part, damagedCoverage !== undefined);
   const rows = toCoverageRows(coverage);
-  if (coverageBroken === undefined && JSON.stringify(rows) === before) return;
+  if (damagedCoverage === undefined && JSON.stringify(rows) === before) return;
   if (rows.length > 0) stageDayTable(archive, stage, 'coverage', day, rows);
   else stageRemoval(stage, path);
 }
@@ -88,21 +88,21 @@ function recordCoverageLoss({ file, salvage }: DamagedFile, coverage: DayCoverag
     });
 }
 
-function repairPartition(of: DayRepair, part: number, coverageBroken: boolean): void {
-  const { archive, stage, day, damagedFiles, losses, coverage, intervals } = of;
+function repairPartition(repair: DayRepair, part: number, isCoverageDamaged: boolean): void {
+  const { archive, stage, day, damagedFiles, losses, coverage, intervals } = repair;
   const books = damagedFiles.get(toDayPath('orderbooks', day, part));
   if (books !== undefined) repairOrderBooks(archive, stage, day, books, coverage.orderbooks, losses);
   const path = toDayPath('ticks', day, part);
   const ticks = damagedFiles.get(path);
   const candlePaths = intervals.map((interval) => toDayPath(candleDatasets[interval], day, part));
-  if (ticks === undefined && !coverageBroken && !candlePaths.some((candles) => damagedFiles.has(candles))) return;
+  if (ticks === undefined && !isCoverageDamaged && !candlePaths.some((candles) => damagedFiles.has(candles))) return;
   const file = findManifestFile(stage.base, 'ticks', path);
-  const columns = ticks === undefined ? readPublishedTicks(archive, file) : repairTicks(of, part, ticks);
+  const columns = ticks === undefined ? readPublishedTicks(archive, file) : repairTicks(repair, part, ticks);
   if (ticks === undefined) {
-    const timesOf = indexTickTimes(columns);
-    for (const [symbol, stretches] of of.restoredCoverage)
+    const getTimes = indexTickTimes(columns);
+    for (const [symbol, covered] of repair.restoredCoverage)
       if (computePartNumber(symbol, archive.state.identity.parts) === part)
-        coverage.ticks.set(symbol, countCoverageTicks(stretches, timesOf(symbol)));
+        coverage.ticks.set(symbol, countCoverageTicks(covered, getTimes(symbol)));
   }
   if (columns.t.length > 0) {
     stageCandles(archive, stage, intervals, { day, part }, columns, coverage.ticks);
@@ -120,59 +120,53 @@ function repairPartition(of: DayRepair, part: number, coverageBroken: boolean): 
 const readPublishedTicks = (archive: Archive, file: PublishedFile | undefined): PartColumns =>
   file === undefined ? emptyPart : decodeTicks(readPublishedFile(archive, file));
 
-/** Stages what is intact of a part's ticks, and takes back the coverage of the rest. */
-function repairTicks(of: DayRepair, part: number, broken: DamagedFile): PartColumns {
-  const { archive, stage, day, losses, coverage } = of;
-  const { path } = broken.file;
-  const { readableFile, intactGroups, lostRanges } = broken.salvage();
-  const left = readableFile === null ? emptyPart : decodeTicks(readableFile, intactGroups);
-  const timesOf = indexTickTimes(left);
-  const mine = new Map(
+/** Stages the intact ticks of a part, and withdraws the coverage of the lost ones. Returns the intact ticks. */
+function repairTicks(repair: DayRepair, part: number, damaged: DamagedFile): PartColumns {
+  const { archive, stage, day, losses, coverage } = repair;
+  const { path } = damaged.file;
+  const { readableFile, intactGroups, lostRanges } = damaged.salvage();
+  const intact = readableFile === null ? emptyPart : decodeTicks(readableFile, intactGroups);
+  const getTimes = indexTickTimes(intact);
+  const partCoverage = new Map(
     [...coverage.ticks].filter(([symbol]) => computePartNumber(symbol, archive.state.identity.parts) === part),
   );
-  const published = readPublishedCounts(of, part);
-  const ofRefilled: LostWindow[] = [];
-  let missingOfRefilled = 0;
-  for (const [symbol, stretches] of of.restoredCoverage) {
-    if (!mine.has(symbol)) continue;
-    const touched = lostRanges.filter((range) => computeRangeWindow(range, symbol, day) !== undefined);
-    const spans = touched.map((range) => computeRangeWindow(range, symbol, day)!);
-    const t = timesOf(symbol);
+  const published = readPublishedCounts(repair, part);
+  const restoredWindows: LostWindow[] = [];
+  let restoredMissing = 0;
+  for (const [symbol, covered] of repair.restoredCoverage) {
+    if (!partCoverage.has(symbol)) continue;
+    const affected = lostRanges.filter((range) => computeRangeWindow(range, symbol, day) !== undefined);
+    const spans = affected.map((range) => computeRangeWindow(range, symbol, day)!);
+    const t = getTimes(symbol);
     const missing =
       published === undefined
-        ? touched.reduce((sum, range) => sum + estimateLostTicksMin(range), 0)
+        ? affected.reduce((sum, range) => sum + estimateLostTicksMin(range), 0)
         : (published.get(symbol) ?? 0) - t.length;
-    // Which of its stretches had them is written down nowhere: none of them is proven to have been quiet.
-    const ofSymbol = computeLostWindowsOfRestored(
-      symbol,
-      stretches,
-      t,
-      spans,
-      missing,
-      published === undefined ? 1 : 0,
-    );
-    ofRefilled.push(...ofSymbol);
-    if (ofSymbol.length > 0) missingOfRefilled += missing;
-    mine.delete(symbol);
-    coverage.ticks.set(symbol, subtractFromCoverage(countCoverageTicks(stretches, t), ofSymbol, t));
+    // Nothing records which of the windows had the missing ticks, so none of them is proven to be quiet.
+    const ofSymbol = computeLostWindowsOfRestored(symbol, covered, t, spans, missing, published === undefined ? 1 : 0);
+    restoredWindows.push(...ofSymbol);
+    if (ofSymbol.length > 0) restoredMissing += missing;
+    partCoverage.delete(symbol);
+    coverage.ticks.set(symbol, subtractFromCoverage(countCoverageTicks(covered, t), ofSymbol, t));
   }
-  const { windows, uncovered: uncoveredOfOthers } = computeLostWindows(day, lostRanges, mine, left);
-  const uncovered = Math.max(0, uncoveredOfOthers - missingOfRefilled);
-  for (const window of ofRefilled) losses.windows.push(window);
+  const { windows, uncovered: otherUncovered } = computeLostWindows(day, lostRanges, partCoverage, intact);
+  const uncovered = Math.max(0, otherUncovered - restoredMissing);
+  for (const window of restoredWindows) losses.windows.push(window);
   for (const [symbol, ofSymbol] of Map.groupBy(windows, (window) => window.symbol))
-    coverage.ticks.set(symbol, subtractFromCoverage(mine.get(symbol)!, ofSymbol, timesOf(symbol)));
+    coverage.ticks.set(symbol, subtractFromCoverage(partCoverage.get(symbol)!, ofSymbol, getTimes(symbol)));
   for (const window of windows) losses.windows.push(window);
-  const gone = uncovered - countAwaitedTicks(of, part, lostRanges);
-  if (gone > 0) losses.unrecoverable.push({ dataset: 'ticks', path, rows: gone, ...computeKeyRange(lostRanges) });
-  losses.rowsLost.set(path, broken.file.rows - left.t.length);
-  if (left.t.length > 0) stageFile(archive, stage, encodeTickFile(path, day, left, archive.groupRows));
+  const missingRows = uncovered - countAwaitedTicks(repair, part, lostRanges);
+  if (missingRows > 0)
+    losses.unrecoverable.push({ dataset: 'ticks', path, rows: missingRows, ...computeKeyRange(lostRanges) });
+  losses.rowsLost.set(path, damaged.file.rows - intact.t.length);
+  if (intact.t.length > 0) stageFile(archive, stage, encodeTickFile(path, day, intact, archive.groupRows));
   else stageRemoval(stage, path);
-  return left;
+  return intact;
 }
 
 /**
- * How many of the lost rows may be ticks that had come back of windows that are lost already: those windows await them
- * still, and they are asked for with them.
+ * How many of the lost rows may belong to windows that were already lost. Those windows still wait for their ticks, and
+ * are fetched again anyway.
  */
 function countAwaitedTicks({ archive, day }: DayRepair, part: number, ranges: readonly LostRange[]): number {
   const { parts } = archive.state.identity;
@@ -186,59 +180,59 @@ function countAwaitedTicks({ archive, day }: DayRepair, part: number, ranges: re
 }
 
 /**
- * How many ticks a symbol lost at least with a range that may hold some of it. Of several symbols nothing tells which had
- * them: one each, as a quiet day is not proven.
+ * A lower bound for the ticks that a symbol lost in a range. If the range spans several symbols, nothing shows which
+ * had the rows: assume one tick each, as a quiet day is not proven.
  */
 const estimateLostTicksMin = ({ keys, rows }: LostRange): number =>
   keys !== null && keys.first[0] === keys.last[0] ? rows : 1;
 
-/** How many ticks of each symbol were published, by the day's candles; undefined where they tell nothing. */
-function readPublishedCounts(of: DayRepair, part: number): ReadonlyMap<string, number> | undefined {
-  const path = toDayPath('candles_1d', of.day, part);
-  const file = findManifestFile(of.stage.base, 'candles_1d', path);
-  if (of.restoredCoverage.size === 0 || file === undefined || of.damagedFiles.has(path)) return undefined;
-  const rows = decodeRows(datasets.candles_1d, readPublishedFile(of.archive, file));
+/** Published tick counts per symbol, from the daily candles; undefined if they are not needed or not available. */
+function readPublishedCounts(repair: DayRepair, part: number): ReadonlyMap<string, number> | undefined {
+  const path = toDayPath('candles_1d', repair.day, part);
+  const file = findManifestFile(repair.stage.base, 'candles_1d', path);
+  if (repair.restoredCoverage.size === 0 || file === undefined || repair.damagedFiles.has(path)) return undefined;
+  const rows = decodeRows(datasets.candles_1d, readPublishedFile(repair.archive, file));
   return new Map(rows.map((row) => [row[0] as string, row[6] as number]));
 }
 
-/** What a part of a day lost, as far as coverage can tell. */
+/** Losses of a part of a day, according to coverage. */
 export interface PartitionLosses {
-  /** Windows whose coverage has to go, each with the ticks that were published in it. */
+  /** Windows whose coverage is withdrawn, with the number of ticks published in each. */
   readonly windows: readonly LostWindow[];
-  /** Lost ticks that no answer covered, as those of rows of a file: nothing knows where to ask for them. */
+  /** Number of lost ticks outside all coverage, such as imported rows. No request can restore them. */
   readonly uncovered: number;
 }
 
 /**
- * Which windows of a day's part are lost: where rows are gone and coverage claims some. Coverage without ticks stays, and
- * so does what lies before and behind the lost rows of a stretch.
+ * Finds the lost windows of a part: windows whose coverage counts ticks that are gone. Coverage without ticks stays,
+ * and so does the coverage before and after the lost rows of a window.
  * @param day its UTC midnight, epoch ms
- * @param coverage of the part's symbols, as it was published
- * @param left the rows that are there still
+ * @param coverage published coverage of the part's symbols
+ * @param intact the intact rows
  */
 export function computeLostWindows(
   day: number,
   ranges: readonly LostRange[],
   coverage: ReadonlyMap<string, readonly PublishedCoverage[]>,
-  left: PartColumns,
+  intact: PartColumns,
 ): PartitionLosses {
   const windows: LostWindow[] = [];
-  const timesOf = indexTickTimes(left);
+  const getTimes = indexTickTimes(intact);
   let missing = 0;
-  for (const [symbol, stretches] of coverage) {
+  for (const [symbol, covered] of coverage) {
     const spans = ranges.flatMap((range) => computeRangeWindow(range, symbol, day) ?? []);
-    const t = timesOf(symbol);
-    for (const stretch of stretches) {
-      const gone = stretch.ticks - countTicksInWindow(t, stretch);
-      const touched = spans.map((span) => intersectTwo(span, stretch)).filter((w) => !isEmpty(w));
-      if (gone <= 0 || touched.length === 0) continue;
-      missing += gone;
-      // Coverage counts its stretch as a whole: what lies between two lost pieces of it goes with them.
+    const t = getTimes(symbol);
+    for (const coveredWindow of covered) {
+      const missingRows = coveredWindow.ticks - countTicksInWindow(t, coveredWindow);
+      const affected = spans.map((span) => intersectTwo(span, coveredWindow)).filter((w) => !isEmpty(w));
+      if (missingRows <= 0 || affected.length === 0) continue;
+      missing += missingRows;
+      // Coverage counts the ticks of a whole window, so the time between two lost pieces is lost too.
       const window = {
-        from: touched.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY),
-        to: touched.reduce((most, w) => Math.max(most, w.to), 0),
+        from: affected.reduce((earliest, w) => Math.min(earliest, w.from), Number.POSITIVE_INFINITY),
+        to: affected.reduce((latest, w) => Math.max(latest, w.to), 0),
       };
-      windows.push({ dataset: 'ticks', symbol, ...window, ticks: gone + countTicksInWindow(t, window) });
+      windows.push({ dataset: 'ticks', symbol, ...window, ticks: missingRows + countTicksInWindow(t, window) });
     }
   }
   const rows = ranges.reduce((sum, range) => sum + range.rows, 0);
@@ -246,67 +240,68 @@ export function computeLostWindows(
 }
 
 /**
- * The lost windows of a symbol whose coverage was taken from the state, which knows how many ticks it lost and not where:
- * in each run of stretches that adjoin, from the first lost rows to the last. The one that lost rows reach into most is
- * said to have had the ticks; the others are asked for again as well, as nothing proves that they were quiet.
- * @param t the times that are there still, sorted
- * @param spans where rows of it are gone
- * @param missing how many, of all of it
- * @param elsewhere how many at least in each other window; 0 where `missing` is all that there were
+ * Finds the lost windows of a symbol whose coverage was restored from the state: the number of lost ticks is known, but
+ * not their windows. Each run of adjacent windows loses the range from its first to its last lost rows. The run with
+ * the longest lost time is assigned the missing ticks; the others are fetched again too, as they are not proven to be
+ * quiet.
+ * @param t times of the intact ticks, sorted
+ * @param spans where rows of the symbol are lost
+ * @param missing number of lost ticks of the symbol
+ * @param elsewhere minimum number of lost ticks to assume in each other run; 0 if `missing` is exact
  */
 export function computeLostWindowsOfRestored(
   symbol: string,
-  stretches: readonly Window[],
+  covered: readonly Window[],
   t: Float64Array,
   spans: readonly Window[],
   missing: number,
   elsewhere: 0 | 1,
 ): LostWindow[] {
   if (missing <= 0) return [];
-  const touched = union(stretches).flatMap((run) => {
+  const affected = union(covered).flatMap((run) => {
     const pieces = spans.map((span) => intersectTwo(span, run)).filter((w) => !isEmpty(w));
     const reachMs = pieces.reduce((ms, w) => ms + w.to - w.from, 0);
     const from = Math.min(...pieces.map((w) => w.from));
     const to = Math.max(...pieces.map((w) => w.to));
     return pieces.length === 0 ? [] : [{ from, to, reachMs }];
   });
-  const most = touched.reduce((best, { reachMs }, i) => (reachMs > touched[best]!.reachMs ? i : best), 0);
-  return touched.map(({ from, to }, i) => {
-    const ticks = countTicksInWindow(t, { from, to }) + (i === most ? missing : elsewhere);
+  const longest = affected.reduce((best, { reachMs }, i) => (reachMs > affected[best]!.reachMs ? i : best), 0);
+  return affected.map(({ from, to }, i) => {
+    const ticks = countTicksInWindow(t, { from, to }) + (i === longest ? missing : elsewhere);
     return { dataset: 'ticks', symbol, from, to, ticks };
   });
 }
 
-/** The span of time of which a range may hold rows of a symbol, within a day; undefined where it can hold none. */
+/** The time span in which a range may have rows of a symbol, within a day; undefined if it can have none. */
 export function computeRangeWindow({ keys }: LostRange, symbol: string, day: number): Window | undefined {
-  const whole = { from: day, to: day + dayMs };
-  if (keys === null) return whole;
+  const wholeDay = { from: day, to: day + dayMs };
+  if (keys === null) return wholeDay;
   const [firstSymbol, firstTime] = keys.first as [string, number];
   const [lastSymbol, lastTime] = keys.last as [string, number];
   if (compareUtf8(symbol, firstSymbol) < 0 || compareUtf8(symbol, lastSymbol) > 0) return undefined;
   return {
-    from: symbol === firstSymbol ? firstTime : whole.from,
-    to: symbol === lastSymbol ? lastTime + 1 : whole.to,
+    from: symbol === firstSymbol ? firstTime : wholeDay.from,
+    to: symbol === lastSymbol ? lastTime + 1 : wholeDay.to,
   };
 }
 
-/** Coverage without the lost windows, what is left of a stretch with the ticks that are in it. */
+/** Coverage without the lost windows, with the ticks of the remaining windows recounted. */
 export function subtractFromCoverage(
-  stretches: readonly PublishedCoverage[],
+  covered: readonly PublishedCoverage[],
   lost: readonly Window[],
   t: Float64Array,
 ): PublishedCoverage[] {
-  return stretches.flatMap((stretch) => {
-    const pieces = subtract([stretch], lost);
-    if (pieces[0]?.from === stretch.from && pieces[0].to === stretch.to) return [stretch];
-    return pieces.map((piece) => ({ ...stretch, ...piece, ticks: countTicksInWindow(t, piece) }));
+  return covered.flatMap((coveredWindow) => {
+    const pieces = subtract([coveredWindow], lost);
+    if (pieces[0]?.from === coveredWindow.from && pieces[0].to === coveredWindow.to) return [coveredWindow];
+    return pieces.map((piece) => ({ ...coveredWindow, ...piece, ticks: countTicksInWindow(t, piece) }));
   });
 }
 
 /**
- * Stages what is intact of a part's order books, and takes back the coverage of the rest: no upstream gives a book of the
- * past. A snapshot of which some levels are lost goes whole, since half a book is a wrong one.
- * @param coverage of the day, by symbol
+ * Stages the intact order books of a part, and withdraws the coverage of the lost ones, as no upstream serves past
+ * books. Drops a snapshot that lost some of its levels, as a partial book is wrong.
+ * @param coverage coverage of the day by symbol; changed in place
  */
 export function repairOrderBooks(
   archive: Archive,
@@ -317,26 +312,30 @@ export function repairOrderBooks(
   losses: RepairLosses,
 ): void {
   const { readableFile, intactGroups, lostRanges } = salvage();
-  const left =
+  const intact =
     readableFile === null ? emptyBooks : dropCutSnapshots(decodeBooks(readableFile, intactGroups), lostRanges);
-  if (left.t.length > 0) stageFile(archive, stage, encodeBookFile(file.path, day, left, archive.groupRows));
+  if (intact.t.length > 0) stageFile(archive, stage, encodeBookFile(file.path, day, intact, archive.groupRows));
   else stageRemoval(stage, file.path);
-  const rows = file.rows - left.t.length;
+  const rows = file.rows - intact.t.length;
   losses.rowsLost.set(file.path, rows);
   losses.unrecoverable.push({ dataset: 'orderbooks', path: file.path, rows, ...computeKeyRange(lostRanges) });
-  const timesOf = indexTickTimes({ ...left, p: left.price });
+  const getTimes = indexTickTimes({ ...intact, p: intact.price });
   for (const [symbol, covered] of coverage) {
     if (toDayPath('orderbooks', day, computePartNumber(symbol, archive.state.identity.parts)) !== file.path) continue;
-    const holes = lostRanges.flatMap((range) => listLostBookWindows(range, symbol, day, timesOf(symbol)));
-    const rest = covered.flatMap((one) =>
-      subtract([one], holes).map((piece) => ({ ...one, ...piece, ticks: Math.min(one.ticks, piece.to - piece.from) })),
+    const lostWindows = lostRanges.flatMap((range) => listLostBookWindows(range, symbol, day, getTimes(symbol)));
+    const remaining = covered.flatMap((one) =>
+      subtract([one], lostWindows).map((piece) => ({
+        ...one,
+        ...piece,
+        ticks: Math.min(one.ticks, piece.to - piece.from),
+      })),
     );
-    if (rest.length > 0) coverage.set(symbol, rest);
+    if (remaining.length > 0) coverage.set(symbol, remaining);
     else coverage.delete(symbol);
   }
 }
 
-/** When answers came that brought a lost snapshot: from its moment on, before the next one that is there. */
+/** When responses with a lost snapshot may have been generated: from its time up to the next intact snapshot. */
 function listLostBookWindows(range: LostRange, symbol: string, day: number, t: Float64Array): Window[] {
   const span = computeRangeWindow(range, symbol, day);
   if (span === undefined) return [];
@@ -344,9 +343,9 @@ function listLostBookWindows(range: LostRange, symbol: string, day: number, t: F
   return [{ from: span.from, to: next }];
 }
 
-/** Without the snapshots that reach into what is lost: it begins or ends with a level of theirs. */
+/** Drops snapshots that share their time and symbol with the first or last row of a lost range. */
 function dropCutSnapshots(books: BookColumns, lost: readonly LostRange[]): BookColumns {
-  const cut = new Set(
+  const cutSnapshots = new Set(
     lost.flatMap(({ keys }) => (keys === null ? [] : [keys.first, keys.last].map(([symbol, t]) => `${t} ${symbol}`))),
   );
   const rows: number[] = [];
@@ -355,7 +354,7 @@ function dropCutSnapshots(books: BookColumns, lost: readonly LostRange[]): BookC
   books.symbols.forEach((symbol, i) => {
     const before = rows.length;
     for (let row = books.offsets[i]!; row < books.offsets[i + 1]!; row++)
-      if (!cut.has(`${books.t[row]} ${symbol}`)) rows.push(row);
+      if (!cutSnapshots.has(`${books.t[row]} ${symbol}`)) rows.push(row);
     if (rows.length === before) return;
     symbols.push(symbol);
     starts.push(before);

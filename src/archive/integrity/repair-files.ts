@@ -36,8 +36,8 @@ export interface RepairFilesOptions extends JudgeContext {
 }
 
 /**
- * Commits the generation that lacks what is lost, and with it that its coverage is taken back. Holder of the write lock
- * only; all that is not `broken` is intact.
+ * Commits a generation without the lost rows, and withdraws their coverage. Requires the write lock. All files outside
+ * `damaged` must be intact.
  */
 export async function repairDamagedFiles(
   archive: Archive,
@@ -49,21 +49,21 @@ export async function repairDamagedFiles(
   const { db, identity } = archive.state;
   const dated = damaged.filter(({ file }) => file.date !== null);
   const days = [...Map.groupBy(dated, ({ file }) => parseDayStart(file.date!))].sort(([a], [b]) => a - b);
-  for (const [done, [day, ofDay]] of days.entries()) {
+  for (const [done, [day, dayFiles]] of days.entries()) {
     options.signal?.throwIfAborted();
-    for (const one of ofDay)
+    for (const one of dayFiles)
       if (one.dataset === 'conflicts' || one.dataset === 'markets')
         repairRows(archive, stage, one.dataset, one, losses);
     repairDay(
       archive,
       stage,
       day,
-      new Map(ofDay.map((one) => [one.file.path, one])),
+      new Map(dayFiles.map((one) => [one.file.path, one])),
       losses,
       options.lifetimeRules.settleMs,
     );
     options.onProgress?.(done + 1, days.length);
-    // Signals and the progress bar get their turn.
+    // Yield to signals and the progress bar.
     await new Promise((resolve) => setImmediate(resolve));
   }
   losses.windows.sort(compareLostWindows);
@@ -75,40 +75,42 @@ export async function repairDamagedFiles(
   stageSymbols(archive, stage, symbols);
   if (symbols.length === 0 && damaged.some(({ dataset }) => dataset === 'symbols')) stageRemoval(stage, symbolsPath);
   const coverage = readAllSegments(db);
-  const lost = Map.groupBy(losses.windows, ({ symbol }) => symbol);
-  for (const [symbol, windows] of lost) {
-    const left = (coverage.get(symbol) ?? []).flatMap((one) => subtract([one], windows).map((w) => ({ ...one, ...w })));
-    coverage.set(symbol, left);
+  const lostBySymbol = Map.groupBy(losses.windows, ({ symbol }) => symbol);
+  for (const [symbol, windows] of lostBySymbol) {
+    const remaining = (coverage.get(symbol) ?? []).flatMap((one) =>
+      subtract([one], windows).map((w) => ({ ...one, ...w })),
+    );
+    coverage.set(symbol, remaining);
   }
   const after = { symbols, coverage, lost: [...readLostWindows(db), ...losses.windows].sort(compareLostWindows) };
-  // All that is published was looked at, and what was wrong of it is mended by this.
+  // Every published file was checked, and this commit repairs all damage: none is left to record.
   const manifest = createNextManifest(archive, stage, after, options, []);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
     recordStagedFiles(archive, stage, nowMs);
     dropRowGroups(db, stage.removedPaths);
-    for (const [symbol, windows] of lost) retractSegments(db, symbol, windows);
+    for (const [symbol, windows] of lostBySymbol) retractSegments(db, symbol, windows);
     recordLost(db, losses.windows, nowMs);
     setTickCounts(db, changed, nowMs);
   });
   return manifest;
 }
 
-/** Parts whose symbols' ticks are to be counted: those that lost some; all where the state does not add up. */
+/** Parts to recount: those with damaged ticks, or all parts if the tick counts in the state do not add up. */
 function listPartsToCount(
   { base }: Stage,
-  broken: RepairTriage['damaged'],
+  damaged: RepairTriage['damaged'],
   known: readonly { readonly ticks: number }[],
   parts: number,
 ): Set<number> {
   const published = sumFileTotals(base.datasets.ticks.files).rows;
   const all = known.reduce((sum, { ticks }) => sum + ticks, 0) !== published;
-  const paths = broken.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => file.path);
-  const lost = (part: number): boolean =>
+  const paths = damaged.filter(({ dataset }) => dataset === 'ticks').map(({ file }) => file.path);
+  const isDamagedPart = (part: number): boolean =>
     paths.some((path) => path.endsWith(`/part-${String(part).padStart(2, '0')}.parquet`));
-  return new Set(Array.from({ length: parts }, (_, part) => part).filter((part) => all || lost(part)));
+  return new Set(Array.from({ length: parts }, (_, part) => part).filter((part) => all || isDamagedPart(part)));
 }
 
-/** Counts the ticks of some parts over all days, as they are once the stage is committed; one entry a symbol. */
+/** Counts the ticks of some parts over all days, as of the staged generation; one entry per symbol. */
 export function countStagedTicks(archive: Archive, stage: Stage, parts: ReadonlySet<number>): TickCount[] {
   const counts = new Map<string, TickCount>();
   for (const file of listNextFiles(stage).ticks.files) {
@@ -121,7 +123,7 @@ export function countStagedTicks(archive: Archive, stage: Stage, parts: Readonly
     const { symbols, offsets, t } = decodeTicks(bytes);
     symbols.forEach((symbol, i) => {
       const before = counts.get(symbol);
-      // Days come in order.
+      // Days are in order.
       counts.set(symbol, {
         symbol,
         ticks: (before?.ticks ?? 0) + offsets[i + 1]! - offsets[i]!,
@@ -133,7 +135,7 @@ export function countStagedTicks(archive: Archive, stage: Stage, parts: Readonly
   return [...counts.values()];
 }
 
-/** What is known of the symbols of these parts with their ticks counted anew; one that has none any more has no times. */
+/** Updates the tick counts of the symbols of these parts. A symbol without ticks has no first and last tick. */
 export function recountSymbols(
   symbols: readonly SymbolFacts[],
   counts: readonly TickCount[],
@@ -160,7 +162,7 @@ export function recountSymbols(
   return { symbols: out.sort((a, b) => compareUtf8(a.symbol, b.symbol)), changed };
 }
 
-/** Stages the intact rows of a day's conflicts or markets: nothing else holds what they said. */
+/** Stages the intact rows of a day's conflicts or markets. The lost rows exist nowhere else. */
 export function repairRows(
   archive: Archive,
   stage: Stage,

@@ -5,8 +5,9 @@ import type { SortKey } from '../parquet/row-group-index.ts';
 import type { VerifyFinding } from './verify.ts';
 
 /**
- * What became of a file that was not as published: `put back` to the byte; `kept in part`, the rows that are provably
- * intact; `made anew` from what it follows from; `removed`, nothing of it being left; `set aside`, as no manifest names it.
+ * How a damaged file was repaired. `put back`: restored byte for byte. `kept in part`: salvaged, with the provably
+ * intact rows only. `made anew`: rebuilt from other data. `removed`: no row is left. `set aside`: quarantined, as no
+ * manifest lists it.
  */
 export type RepairOutcome = 'restored' | 'salvaged' | 'rebuilt' | 'removed' | 'quarantined';
 
@@ -19,20 +20,20 @@ export interface RepairedFile extends VerifyFinding {
   readonly rows_lost: number | null;
 }
 
-/** Rows that no request can bring back, as far as anything tells which they were. */
+/** Lost rows that no request can restore. */
 export interface UnrecoverableRows {
   readonly dataset: DatasetName;
   readonly path: string;
   readonly rows: number;
-  /** Keys that they lay between, both included; null where nothing tells. */
+  /** First and last key of the range that had the rows; null if unknown. */
   readonly first: SortKey | null;
   readonly last: SortKey | null;
 }
 
 export interface RepairReport {
-  /** The generation that the archive is at now. */
+  /** The current generation. */
   readonly generation: number;
-  /** Files and bytes that were looked at. */
+  /** Number of files checked, and their bytes. */
   readonly files: number;
   readonly bytes: number;
   readonly repaired: readonly RepairedFile[];
@@ -42,6 +43,6 @@ export interface RepairReport {
   readonly unrecoverable: readonly UnrecoverableRows[];
   /** Files that were written anew, as they are published now. */
   readonly written: readonly PublishedFile[];
-  /** A sentence on a state that is damaged, or knows another coverage than is published: no repair mends it. */
+  /** A message if the state database is damaged or differs from the published coverage; a repair does not fix this. */
   readonly state: string | null;
 }

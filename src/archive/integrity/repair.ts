@@ -22,38 +22,39 @@ export interface RepairOptions extends RepairFilesOptions {
 }
 
 /**
- * Makes the archive as it was published, as far as what is there proves it: damaged files are set aside, each row group
- * that is intact is kept, and the coverage of the rest is taken back, so that it counts as missing and is asked for
- * again. What is lost is one new generation, all or nothing; where nothing is, the generation stays.
- * @throws DamageError where the manifest cannot be put back, or files are behind a link whose place is not there
+ * Repairs the archive: quarantines damaged files, keeps each row group that is provably intact, and withdraws the
+ * coverage of the lost rows, so that they are fetched again. Losses are committed as one new generation, all or
+ * nothing. Without losses the generation stays.
+ * @throws DamageError if the manifest cannot be restored, files are behind a broken link, or a repaired file is damaged
+ * again
  */
 export async function repairArchive(archive: Archive, options: RepairOptions): Promise<RepairReport> {
   const manifest = await withWriteLock(archive, options, () => repairManifest(archive));
-  const found = await verifyArchive(archive, null, options.onProgress, options.signal);
+  const verified = await verifyArchive(archive, null, options.onProgress, options.signal);
   const repaired =
-    found.findings.length === 0
-      ? toIntactReport(found)
-      : await withWriteLock(archive, options, () => repairFindings(archive, found, options));
+    verified.findings.length === 0
+      ? toIntactReport(verified)
+      : await withWriteLock(archive, options, () => repairFindings(archive, verified, options));
   const first: readonly RepairedFile[] = manifest === null ? [] : [toRepairedManifest(manifest)];
   const files = listManifestFiles(archive.readManifest()).filter((file) =>
     repaired.repaired.some(({ path }) => path === file.path),
   );
-  const again = await verifyArchive(archive, files, undefined, options.signal);
-  if (again.findings.length > 0) {
-    const paths = again.findings.map(({ path }) => path).join(', ');
-    throw new DamageError(`${paths} is damaged again right after it was mended: check the disk.`);
+  const secondCheck = await verifyArchive(archive, files, undefined, options.signal);
+  if (secondCheck.findings.length > 0) {
+    const paths = secondCheck.findings.map(({ path }) => path).join(', ');
+    throw new DamageError(`${paths} is damaged again right after the repair. Check the disk.`);
   }
   return { ...repaired, repaired: [...first, ...repaired.repaired] };
 }
 
-const busyAdvice = 'What is damaged is as it was; run oddslake verify --repair again once that run is done.';
+const busyAdvice = 'Damaged files are unchanged; run oddslake verify --repair again after that run has ended.';
 
-async function withWriteLock<T>(archive: Archive, options: RepairOptions, work: () => T | Promise<T>): Promise<T> {
+async function withWriteLock<T>(archive: Archive, options: RepairOptions, task: () => T | Promise<T>): Promise<T> {
   const { waitMs, clock, signal } = options;
   const lock = await takeWriteLock(archive.layout.lockPath, waitMs, clock, signal, busyAdvice);
   try {
     finishIntent(archive);
-    return await work();
+    return await task();
   } finally {
     lock.release();
   }
@@ -79,24 +80,22 @@ const toRepairedManifest = ({ kind, setAside }: ManifestRepair): RepairedFile =>
   rows_lost: null,
 });
 
-async function repairFindings(archive: Archive, found: VerifyResult, options: RepairOptions): Promise<RepairReport> {
+async function repairFindings(archive: Archive, verified: VerifyResult, options: RepairOptions): Promise<RepairReport> {
   requirePublishedManifest(archive);
   requireCurrentFormat(archive);
-  requireLinkTargets(archive, found.findings);
+  requireLinkTargets(archive, verified.findings);
   const builtOn = readCommitState(archive.state.db);
   const base = archive.readManifest();
-  const examined = triageFindings(archive, base, found.findings);
-  const aside = new Map<string, string>();
-  for (const { path } of [...examined.restorable, ...examined.damaged]
-    .map(({ finding }) => finding)
-    .concat(examined.texts))
-    quarantineDamagedFile(archive, base, path, aside);
-  const last = restoreIntactFiles(archive, base, builtOn, examined);
-  for (const { path } of examined.orphans) aside.set(path, moveToQuarantine(archive, base.generation, path));
+  const triage = triageFindings(archive, base, verified.findings);
+  const quarantined = new Map<string, string>();
+  for (const { path } of [...triage.restorable, ...triage.damaged].map(({ finding }) => finding).concat(triage.texts))
+    quarantineDamagedFile(archive, base, path, quarantined);
+  const lastCommit = restoreIntactFiles(archive, base, builtOn, triage);
+  for (const { path } of triage.orphans) quarantined.set(path, moveToQuarantine(archive, base.generation, path));
   const losses: RepairLosses = { windows: [], unrecoverable: [], rowsLost: new Map() };
-  const stage = startStage(archive, base, last);
+  const stage = startStage(archive, base, lastCommit);
   const manifest =
-    examined.damaged.length === 0 ? base : await repairDamagedFiles(archive, stage, examined, losses, options);
+    triage.damaged.length === 0 ? base : await repairDamagedFiles(archive, stage, triage, losses, options);
   return {
     generation: manifest.generation,
     ...sumManifestTotals(manifest),
@@ -108,14 +107,16 @@ async function repairFindings(archive: Archive, found: VerifyResult, options: Re
   };
 }
 
-/** What lies behind a link to a disk that is not there now is not lost: to mend it would be to give it up. */
+/**
+ * @throws DamageError if missing files are behind a broken link: their disk may only be unmounted, so they are not lost
+ */
 function requireLinkTargets({ disk, layout }: Archive, findings: readonly VerifyFinding[]): void {
   const missing = findings.filter(({ kind }) => kind === 'missing');
   for (const folder of new Set(missing.flatMap(({ path }) => [dirname(path), dirname(dirname(path))]))) {
     const at = join(layout.root, folder);
     if (!disk.isLink(at) || disk.size(at) !== null) continue;
     throw new DamageError(
-      `${at} is a link to a place that is not there. Put that place back (is its disk mounted?), and run again; or remove the link, to give up what was in it.`,
+      `${at} is a symbolic link whose target does not exist. Restore the target (is its disk mounted?) and run again, or remove the link to give up the files behind it.`,
     );
   }
 }
@@ -125,17 +126,17 @@ const sumManifestTotals = (manifest: Manifest): { files: number; bytes: number }
   return { files: files.length, bytes: sumFileTotals(files).bytes };
 };
 
-/** Sets a damaged file aside, where there is one. */
-function quarantineDamagedFile(archive: Archive, base: Manifest, path: string, aside: Map<string, string>): void {
+/** Quarantines what is at the path of a damaged file, if anything is. */
+function quarantineDamagedFile(archive: Archive, base: Manifest, path: string, quarantined: Map<string, string>): void {
   const at = join(archive.layout.root, path);
   if (archive.disk.stamp(at) === null) return;
-  const aFile = archive.disk.isFile(at);
-  aside.set(path, (aFile ? quarantineCopy : moveToQuarantine)(archive, base.generation, path));
+  const isFile = archive.disk.isFile(at);
+  quarantined.set(path, (isFile ? quarantineCopy : moveToQuarantine)(archive, base.generation, path));
 }
 
 /**
- * Puts back what can be had to the byte, the texts at the root with it: the manifest says the same but for the commit's ID.
- * @returns the last commit then
+ * Restores files that are available byte for byte, and the root files. The manifest changes in its commit ID only.
+ * @returns the last commit
  */
 function restoreIntactFiles(
   archive: Archive,
@@ -161,7 +162,7 @@ function restoreIntactFiles(
 
 function listRepairedFiles(
   { restorable, damaged, orphans, texts }: RepairTriage,
-  aside: ReadonlyMap<string, string>,
+  quarantined: ReadonlyMap<string, string>,
   base: Manifest,
   stage: Stage,
   losses: RepairLosses,
@@ -189,7 +190,7 @@ function listRepairedFiles(
 
 const manifestName = 'manifest.json';
 
-/** What became of manifest.json. */
+/** How manifest.json was repaired. */
 export interface ManifestRepair {
   readonly kind: 'missing' | 'checksum mismatch';
   /** Where the other one is now, relative to the root; null where there was none. */
@@ -197,28 +198,29 @@ export interface ManifestRepair {
 }
 
 /**
- * Puts the manifest of the last publish back, where manifest.json is another or missing. Holder of the write lock only,
- * with no intent open.
- * @throws DamageError where the state does not know its text, or the tree is that of another manifest
+ * Restores the manifest of the last publish if manifest.json differs or is missing. Requires the write lock, and no
+ * open intent.
+ * @returns null if nothing had to be repaired
+ * @throws DamageError if the state database has no copy of its text, or the files match the other manifest
  */
 export function repairManifest(archive: Archive): ManifestRepair | null {
   const { state, disk, layout } = archive;
   const hash = getMeta(state.db, manifestHashKey);
   if (state.generation() === 0 || hash === undefined) return null;
-  const found =
+  const currentText =
     disk.size(layout.manifestPath) === null ? null : Buffer.from(disk.read(layout.manifestPath)).toString('utf8');
-  if (found !== null && sha256(Buffer.from(found)) === hash) return null;
+  if (currentText !== null && sha256(Buffer.from(currentText)) === hash) return null;
   const known = getMeta(state.db, manifestTextKey);
   const isKnown = known !== undefined && sha256(Buffer.from(known)) === hash;
   if (!isKnown)
     throw createUnrepairableError(
       layout,
-      found,
-      'the state does not know its text, an older oddslake having written it',
+      currentText,
+      'the state database has no copy of it, as an older oddslake wrote it',
     );
-  if (found !== null && isFromAnotherTree(archive, found, known))
-    throw createUnrepairableError(layout, found, 'files are as it says');
-  const kept = found === null ? null : quarantineCopy(archive, state.generation(), manifestName);
+  if (currentText !== null && isFromAnotherTree(archive, currentText, known))
+    throw createUnrepairableError(layout, currentText, 'the files match it');
+  const keptPath = currentText === null ? null : quarantineCopy(archive, state.generation(), manifestName);
   const isStillLast = state.db.transaction(() => {
     if (getMeta(state.db, manifestHashKey) !== hash) return false;
     replaceRootFile(archive, manifestName, known);
@@ -229,29 +231,29 @@ export function repairManifest(archive: Archive): ManifestRepair | null {
   return { kind: found === null ? 'missing' : 'checksum mismatch', setAside: kept };
 }
 
-/** What to do where a repair can do nothing; `why` is a clause. */
-const createUnrepairableError = (layout: ArchiveLayout, found: string | null, why: string): DamageError =>
+/** The error for a manifest that cannot be repaired; `why` is a clause. */
+const createUnrepairableError = (layout: ArchiveLayout, currentText: string | null, why: string): DamageError =>
   new DamageError(
-    found === null
-      ? `${layout.manifestPath} is missing, and ${why}: put the one of the last publish back from a backup or a snapshot.`
-      : `${layout.manifestPath} is not the one that the last publish wrote, and ${why}. Where the whole tree was restored from a backup, remove ${layout.privateFolder} to start from what is there; else put the manifest of the last publish back from a backup or a snapshot.`,
+    currentText === null
+      ? `${layout.manifestPath} is missing, and ${why}. Restore the manifest of the last publish from a backup or a snapshot.`
+      : `${layout.manifestPath} is not the one that the last publish wrote, and ${why}. If the whole archive was restored from a backup, remove ${layout.privateFolder} to rebuild the state from the published files; else restore the manifest of the last publish from a backup or a snapshot.`,
   );
 
 /**
- * Whether files are as this manifest says and not as ours does: then the tree was restored from a backup, and to mend it
- * by what the state knows would take good files for bad ones.
+ * Whether some files match this manifest instead of ours: then the archive was restored from a backup, and a repair by
+ * the state database would treat intact files as damaged.
  */
 function isFromAnotherTree({ disk, layout }: Archive, text: string, ours: string): boolean {
-  let found: Manifest;
+  let current: Manifest;
   try {
-    found = parseManifest(text, layout.manifestPath);
+    current = parseManifest(text, layout.manifestPath);
   } catch {
     return false;
   }
   const known = new Map(
     listManifestFiles(parseManifest(ours, 'the state database')).map((file) => [file.path, file.sha256]),
   );
-  return listManifestFiles(found)
+  return listManifestFiles(current)
     .filter((file) => known.get(file.path) !== file.sha256)
     .some((file) => {
       const at = join(layout.root, file.path);

@@ -8,14 +8,14 @@ import { decodeRows } from '../parquet/rows.ts';
 import { type DayCoverage, type PublishedCoverage, parseCoverageRows } from '../publish/day-tables.ts';
 import type { DamagedFile } from './salvage-row-groups.ts';
 
-/** The coverage of symbols that was taken from the state. */
+/** Coverage that was restored from the state, by symbol. */
 export type RestoredCoverage = Map<string, readonly CoveredWindow[]>;
 
 /**
- * A day's coverage whose file is damaged: the rows that are intact, and of ticks what the state knows besides. Of order
- * books only the file knew.
+ * Restores a day's coverage from the intact rows of its damaged file and, for ticks, from the state. The state has no
+ * coverage of order books.
  * @param day its UTC midnight, epoch ms
- * @param settleMs how long after its end a window is answered at least where it is final
+ * @param settleMs how long after a window's end a response must be generated to be final, in ms
  */
 export function restoreCoverage(
   archive: Archive,
@@ -27,25 +27,27 @@ export function restoreCoverage(
   const coverage = parseCoverageRows(
     readableFile === null ? [] : decodeRows(readCoverageColumns, readableFile, intactGroups),
   );
-  const refilled: RestoredCoverage = new Map();
-  const within = { from: day, to: day + dayMs };
-  for (const [symbol, segments] of readSegmentsIn(archive.state.db, within)) {
+  const restored: RestoredCoverage = new Map();
+  const dayWindow = { from: day, to: day + dayMs };
+  for (const [symbol, segments] of readSegmentsIn(archive.state.db, dayWindow)) {
     const known = coverage.ticks.get(symbol) ?? [];
     const newest = findNewestResponse(readSegments(archive.state.db, symbol));
     const unknown = segments.flatMap((segment) =>
-      subtract([intersectTwo(segment, within)], known).map((window) => clipSegment(segment, window, settleMs, newest)),
+      subtract([intersectTwo(segment, dayWindow)], known).map((window) =>
+        clipSegment(segment, window, settleMs, newest),
+      ),
     );
     if (unknown.length === 0) continue;
-    const stretches = joinForPublishing(overlayCoverage([...known.map(toCovered), ...unknown]));
-    refilled.set(symbol, stretches);
-    coverage.ticks.set(symbol, countCoverageTicks(stretches, new Float64Array(0)));
+    const windows = joinForPublishing(overlayCoverage([...known.map(toCovered), ...unknown]));
+    restored.set(symbol, windows);
+    coverage.ticks.set(symbol, countCoverageTicks(windows, new Float64Array(0)));
   }
-  return { coverage, refilled };
+  return { coverage, refilled: restored };
 }
 
 /**
- * A day's part of a segment. Old ones were joined with their neighbours, with the time of the last one's response: of such
- * a part no more is known than that it was answered once it had settled.
+ * Clips a segment to a window. Old segments were joined with their neighbours and have the time of the last response;
+ * of a clipped one it is only known that its response came after it had settled.
  */
 function clipSegment(segment: CoveredWindow, window: Window, settleMs: number, newest: number): CoveredWindow {
   const fetchedAt = canBeJoined(segment, newest)
@@ -62,6 +64,6 @@ const toCovered = ({ from, to, fetchedAt, origin, evidence }: CoveredWindow): Co
   evidence,
 });
 
-/** Stretches with the ticks that are in them: those that are there, sorted. */
-export const countCoverageTicks = (stretches: readonly CoveredWindow[], t: Float64Array): PublishedCoverage[] =>
-  stretches.map((stretch) => ({ ...stretch, ticks: countTicksInWindow(t, stretch) }));
+/** Adds to each window its number of ticks. `t` must be sorted. */
+export const countCoverageTicks = (windows: readonly CoveredWindow[], t: Float64Array): PublishedCoverage[] =>
+  windows.map((window) => ({ ...window, ticks: countTicksInWindow(t, window) }));

@@ -6,28 +6,29 @@ import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
 import { magic } from '../parquet/thrift.ts';
 import type { UnrecoverableRows } from './repair-report.ts';
 
-/** Rows that are gone: all that were published from `first` to `last`, both included, in the order of the sort key. */
+/** Lost rows: all that were published from key `first` to key `last`, both included. */
 export interface LostRange {
-  /** Null where nothing tells which keys there were: any that the file could hold. */
+  /** Null if the keys are unknown: any key that the file may contain. */
   readonly keys: { readonly first: SortKey; readonly last: SortKey } | null;
   readonly rows: number;
 }
 
 export interface SalvagedFile {
-  /** The file as it was published, to the byte, where every row group is intact. */
+  /** The exact published file if every row group is intact, else null. */
   readonly wholeFile: Uint8Array | null;
-  /** The intact row groups, by their numbers. */
+  /** Indexes of the intact row groups. */
   readonly intactGroups: readonly number[];
-  /** A file to read those from; of the others it holds nothing. Null where none is intact. */
+  /** A file from which only the intact row groups can be read; null if none is intact. */
   readonly readableFile: Uint8Array | null;
   readonly lostRanges: readonly LostRange[];
 }
 
 /**
- * What can be proven of a damaged file by the record of it: a row group is kept where its bytes have the hash that they
- * had when it was published, wherever in the file they are now. Nothing else is read, and nothing guessed.
- * @param bytes the file as it is; null where it is missing
- * @param rows what it held
+ * Salvages the row groups of a damaged file whose bytes still have their published hash, wherever in the file they are
+ * now. Reads nothing else, and guesses nothing.
+ * @param bytes the damaged file; null if it is missing
+ * @param record its recorded row groups; without it nothing can be salvaged
+ * @param rows its published rows
  */
 export function salvageRowGroups(bytes: Uint8Array | null, record: FileRecord | undefined, rows: number): SalvagedFile {
   if (record === undefined)
@@ -37,7 +38,7 @@ export function salvageRowGroups(bytes: Uint8Array | null, record: FileRecord | 
   const out = new Uint8Array(end + footer.length);
   out.set(magic);
   out.set(footer, end);
-  const kept: number[] = [];
+  const intactGroups: number[] = [];
   const lost: LostRange[] = [];
   const shifts = bytes === null ? [] : listShifts(bytes, footer, out.length);
   groups.forEach((group, i) => {
@@ -47,46 +48,50 @@ export function salvageRowGroups(bytes: Uint8Array | null, record: FileRecord | 
       return;
     }
     out.set(bytes!.subarray(group.start + found, group.end + found), group.start);
-    kept.push(i);
+    intactGroups.push(i);
   });
-  const whole = sha256(out) === record.sha256 ? out : null;
-  return { wholeFile: whole, intactGroups: kept, readableFile: kept.length === 0 ? null : out, lostRanges: lost };
+  const wholeFile = sha256(out) === record.sha256 ? out : null;
+  return {
+    wholeFile,
+    intactGroups,
+    readableFile: intactGroups.length === 0 ? null : out,
+    lostRanges: lost,
+  };
 }
 
 /**
- * How far row groups may have been moved: not at all; by as much as the file has grown or shrunk; by as much as its
- * footer was.
+ * Offsets by which row groups may have moved: zero, the change in file size, and the offset of the footer.
  */
 function listShifts(bytes: Uint8Array, footer: Uint8Array, length: number): number[] {
-  const at = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf(footer);
-  const ofFooter = at < 0 ? [] : [at - (length - footer.length)];
+  const offset = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf(footer);
+  const ofFooter = offset < 0 ? [] : [offset - (length - footer.length)];
   return [...new Set([0, bytes.length - length, ...ofFooter])];
 }
 
-/** Beyond the file there are fewer bytes, whose hash is another. */
+/** Whether the row group is at this offset. A range beyond the end of the file is shorter, so its hash differs. */
 const isRowGroupAt = (
   bytes: Uint8Array,
-  at: number,
-  { start, end, sha256: wanted }: FileRecord['groups'][number],
-): boolean => sha256(bytes.subarray(at, at + end - start)) === wanted;
+  offset: number,
+  { start, end, sha256: expectedHash }: FileRecord['groups'][number],
+): boolean => sha256(bytes.subarray(offset, offset + end - start)) === expectedHash;
 
-/** A published file of which not every row group is intact. */
+/** A published file with at least one damaged row group. */
 export interface DamagedFile {
   readonly dataset: DatasetName;
   readonly file: PublishedFile;
-  /** What can be had of it: read anew at each call, so that nobody holds more than one. */
+  /** Salvages the file. Reads it at each call, so that only one file is in memory at a time. */
   salvage(): SalvagedFile;
 }
 
-/** What mending damaged files found to be lost. */
+/** Losses found while repairing files. */
 export interface RepairLosses {
   readonly windows: LostWindow[];
   readonly unrecoverable: UnrecoverableRows[];
-  /** Rows that a damaged file lost, by its path. */
+  /** Lost rows by file path. */
   readonly rowsLost: Map<string, number>;
 }
 
-/** From the first to the last key of what is lost of a file; null where nothing tells. */
+/** The first and the last lost key of a file; null if unknown. */
 export function computeKeyRange(lost: readonly LostRange[]): { first: SortKey | null; last: SortKey | null } {
   const [first, last] = [lost[0]?.keys, lost.at(-1)?.keys];
   return { first: first?.first ?? null, last: last?.last ?? null };

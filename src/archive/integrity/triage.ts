@@ -8,18 +8,18 @@ import { damagedFilesFolder } from './quarantine-file.ts';
 import { type DamagedFile, salvageRowGroups } from './salvage-row-groups.ts';
 import { checkRootFiles, isUnreadableError, tryReadFile, type VerifyFinding } from './verify.ts';
 
-/** What is to be done about the findings of a verification. */
+/** The findings of a verification, by how they are repaired. */
 export interface RepairTriage {
-  /** Files that can be had again to the byte. */
+  /** Files that can be restored byte for byte. */
   readonly restorable: readonly { readonly finding: VerifyFinding; bytes(): Uint8Array }[];
   readonly damaged: readonly (DamagedFile & { readonly finding: VerifyFinding })[];
-  /** Files that no manifest names. */
+  /** Files that the manifest does not list. */
   readonly orphans: readonly VerifyFinding[];
-  /** Texts at the root. */
+  /** Damaged or missing root files. */
   readonly texts: readonly VerifyFinding[];
 }
 
-/** Looks at what was found once more: a publish may have replaced some of it meanwhile. Changes nothing. */
+/** Checks the findings again, as a publish may have replaced some of the files, and groups them. Changes nothing. */
 export function triageFindings(archive: Archive, base: Manifest, findings: readonly VerifyFinding[]): RepairTriage {
   const { disk, layout, state } = archive;
   const byPath = new Map(
@@ -30,61 +30,61 @@ export function triageFindings(archive: Archive, base: Manifest, findings: reado
       ]),
     ),
   );
-  const isThere = ({ path }: VerifyFinding): boolean => {
+  const exists = ({ path }: VerifyFinding): boolean => {
     const at = join(layout.root, path);
-    // A link to nowhere is there too.
+    // A broken link exists too.
     return disk.stamp(at) !== null || disk.isLink(at);
   };
   const rest = findings.filter(({ path }) => dirname(path) !== '.');
-  const orphans = rest.filter((finding) => !byPath.has(finding.path) && isThere(finding));
+  const orphans = rest.filter((finding) => !byPath.has(finding.path) && exists(finding));
   const damaged = rest.flatMap((finding) => {
     const published = byPath.get(finding.path);
     if (published === undefined) return [];
     const bytes = tryReadFile(archive, finding.path);
     return bytes && sha256(bytes) === published.file.sha256 ? [] : [{ finding, ...published }];
   });
-  const wanted = damaged.map(({ file }) => file);
-  const places = [...damaged.map(({ finding }) => finding), ...orphans].filter(isThere).map(({ path }) => path);
-  const found = findCopies(archive, wanted, places);
-  const whole: RepairTriage['restorable'][number][] = [];
-  const broken: RepairTriage['damaged'][number][] = [];
+  const damagedFiles = damaged.map(({ file }) => file);
+  const searchPaths = [...damaged.map(({ finding }) => finding), ...orphans].filter(exists).map(({ path }) => path);
+  const copies = findCopies(archive, damagedFiles, searchPaths);
+  const restorable: RepairTriage['restorable'][number][] = [];
+  const unrestorable: RepairTriage['damaged'][number][] = [];
   for (const { finding, file, dataset } of damaged) {
-    const elsewhere = found.get(file.sha256);
+    const copy = copies.get(file.sha256);
     const record = readRowGroups(state.db, file.path, file.sha256);
-    const salvaged = () => salvageRowGroups(tryReadFile(archive, file.path) ?? null, record, file.rows);
-    if (elsewhere !== undefined) whole.push({ finding, bytes: () => disk.read(join(layout.root, elsewhere)) });
-    else if (salvaged().wholeFile !== null) whole.push({ finding, bytes: () => salvaged().wholeFile! });
-    else broken.push({ finding, file, dataset, salvage: salvaged });
+    const salvage = () => salvageRowGroups(tryReadFile(archive, file.path) ?? null, record, file.rows);
+    if (copy !== undefined) restorable.push({ finding, bytes: () => disk.read(join(layout.root, copy)) });
+    else if (salvage().wholeFile !== null) restorable.push({ finding, bytes: () => salvage().wholeFile! });
+    else unrestorable.push({ finding, file, dataset, salvage });
   }
-  return { restorable: whole, damaged: broken, orphans, texts: checkRootFiles(archive, base) };
+  return { restorable, damaged: unrestorable, orphans, texts: checkRootFiles(archive, base) };
 }
 
 /**
- * Looks for the bytes of published files in other places: under the name of another file, as one that no manifest names,
- * or among what was set aside before. Reads only files that have the size of one that is wanted.
- * @param places paths below the root to look at, besides those that were set aside
- * @returns where the bytes of a sha256 are, below the root
+ * Searches for intact copies of published files: under the path of another damaged file, among orphans, or in the
+ * quarantine. Reads only files whose size matches one of `damagedFiles`.
+ * @param searchPaths paths to search besides the quarantine, relative to the root
+ * @returns paths of the copies by sha256, relative to the root
  */
 export function findCopies(
   archive: Archive,
-  wanted: readonly PublishedFile[],
-  places: readonly string[],
+  damagedFiles: readonly PublishedFile[],
+  searchPaths: readonly string[],
 ): ReadonlyMap<string, string> {
   const { disk, layout } = archive;
-  const sizes = new Set(wanted.map((file) => file.bytes));
-  const hashes = new Set(wanted.map((file) => file.sha256));
-  const found = new Map<string, string>();
-  for (const path of [...places, ...walkFiles(archive, damagedFilesFolder)]) {
-    if (found.size === hashes.size) break;
+  const sizes = new Set(damagedFiles.map((file) => file.bytes));
+  const hashes = new Set(damagedFiles.map((file) => file.sha256));
+  const copies = new Map<string, string>();
+  for (const path of [...searchPaths, ...walkFiles(archive, damagedFilesFolder)]) {
+    if (copies.size === hashes.size) break;
     const at = join(layout.root, path);
     if (!disk.isFile(at) || !sizes.has(disk.size(at)!)) continue;
     const hash = tryHashFile(disk, at);
-    if (hash !== null && hashes.has(hash)) found.set(hash, path);
+    if (hash !== null && hashes.has(hash)) copies.set(hash, path);
   }
-  return found;
+  return copies;
 }
 
-/** Null where the bytes cannot be had: the damaged file itself may be one that the device does not give. */
+/** The hash of a file; null if the device cannot read it. */
 function tryHashFile(disk: Disk, at: string): string | null {
   try {
     return sha256(disk.read(at));

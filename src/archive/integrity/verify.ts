@@ -28,22 +28,22 @@ export interface VerifyFinding {
 }
 
 export interface VerifyResult {
-  /** That of the last publish, whatever manifest.json says. */
+  /** The generation of the last publish, according to the state database and not to manifest.json. */
   readonly generation: number;
   readonly files: number;
   readonly bytes: number;
   readonly findings: readonly VerifyFinding[];
-  /** A sentence on a state that is damaged, or knows another coverage than is published; null where it is sound. */
+  /** A message if the state database is damaged or differs from the published coverage; null if it is sound. */
   readonly state: string | null;
 }
 
-/** Threads take longer to start than to hash fewer bytes than these. */
+/** Below this size, starting threads takes longer than hashing. */
 const threadedHashBytesMin = 64 * 2 ** 20;
 
 /**
- * Re-reads and re-hashes published files against the manifest: all of them, or just those given. Where a publish goes on
- * meanwhile, it looks at what the new generation changed too, and speaks of that generation.
- * @param threadedBytesMin from how many bytes on threads hash: other than the default only to have them with small files
+ * Hashes published files and compares them with the manifest: all files, or those of `only`. If a publish comes in
+ * between, it also checks the changed files, and reports on the new generation.
+ * @param threadedBytes minimum total size for hashing on threads; tests set it lower
  */
 export async function verifyArchive(
   archive: Archive,
@@ -59,60 +59,60 @@ export async function verifyArchive(
     const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
     const findings: VerifyFinding[] = [];
     const records: FileRecord[] = [];
-    const left = files.filter((file) => !intact.has(toFileKey(file)));
-    const ahead =
-      sumFileTotals(left).bytes < threadedBytes
+    const unchecked = files.filter((file) => !intact.has(toFileKey(file)));
+    const prefetcher =
+      sumFileTotals(unchecked).bytes < threadedBytes
         ? null
-        : await openHashPrefetcher(left, (file) => locateReadableFile(archive, file));
-    // While the threads hash. What comes of it counts only where the files that it read were found intact.
-    const early =
-      ahead === null || only !== null ? null : Promise.allSettled([verifyStateNow(archive, manifest, [], signal)]);
+        : await openHashPrefetcher(unchecked, (file) => locateReadableFile(archive, file));
+    // Verify the state while the threads hash. The result counts only if the files that it read turn out intact.
+    const earlyState =
+      prefetcher === null || only !== null ? null : Promise.allSettled([verifyStateNow(archive, manifest, [], signal)]);
     try {
       for (const [done, file] of files.entries()) {
         signal?.throwIfAborted();
         if (intact.has(toFileKey(file))) continue;
-        const finding = await checkFile(archive, file, records, ahead);
+        const finding = await checkFile(archive, file, records, prefetcher);
         if (finding === undefined) intact.add(toFileKey(file));
         else findings.push(finding);
         onProgress?.(done + 1, files.length);
-        // Signals and the progress bar get their turn.
+        // Yield to signals and the progress bar.
         if (done % 16 === 15) await new Promise((resolve) => setImmediate(resolve));
       }
     } finally {
-      await Promise.all([ahead?.close(), early]);
+      await Promise.all([prefetcher?.close(), earlyState]);
     }
     if (only === null) findings.push(...findOrphanFindings(archive, files), ...checkRootFiles(archive, manifest));
     const { generation } = manifest;
-    const state = only === null ? await verifyStateNow(archive, manifest, findings, signal, early) : null;
+    const state = only === null ? await verifyStateNow(archive, manifest, findings, signal, earlyState) : null;
     if (state === undefined) intact.clear();
     if (state === undefined || archive.readManifest().generation !== generation) continue;
     if (only === null) recordKnownFiles(archive, manifest, records, byPath);
     const { bytes } = sumFileTotals(files);
-    // A manifest that somebody edited may say anything.
+    // An edited manifest may state any generation.
     const last = archive.state.generation();
     return { generation: last === 0 ? generation : last, files: files.length, bytes, findings, state };
   }
 }
 
 /**
- * Undefined where a file of coverage is no more what it was a moment ago.
- * @param early the same for no findings, begun before they were known
+ * Verifies the state database. Undefined if a coverage file changed meanwhile.
+ * @param earlyState a verification that was started on the assumption of no findings
  */
 async function verifyStateNow(
   archive: Archive,
   manifest: Manifest,
   findings: readonly VerifyFinding[],
   signal?: AbortSignal,
-  early: Promise<[PromiseSettledResult<string | null | undefined>]> | null = null,
+  earlyState: Promise<[PromiseSettledResult<string | null | undefined>]> | null = null,
 ): Promise<string | null | undefined> {
-  const comparable = findings.every(({ path }) => path !== 'manifest.json' && !path.startsWith('coverage/'));
-  if (comparable && early !== null) {
-    const [found] = await early;
+  const isComparable = findings.every(({ path }) => path !== 'manifest.json' && !path.startsWith('coverage/'));
+  if (isComparable && earlyState !== null) {
+    const [found] = await earlyState;
     if (found.status === 'fulfilled') return found.value;
     throw found.reason;
   }
   try {
-    return await verifyState(archive, comparable ? manifest.datasets.coverage.files : null, signal);
+    return await verifyState(archive, isComparable ? manifest.datasets.coverage.files : null, signal);
   } catch (error) {
     if (error instanceof DamageError) return undefined;
     throw error;
@@ -121,26 +121,26 @@ async function verifyStateNow(
 
 const toFileKey = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
 
-/** A thread's word is taken for what is intact, never for what is wrong. */
+/** Checks a file. Trusts a thread that finds it intact; otherwise checks it again on this thread. */
 async function checkFile(
   archive: Archive,
   file: PublishedFile,
   records: FileRecord[],
-  ahead: HashPrefetcher | null,
+  prefetcher: HashPrefetcher | null,
 ): Promise<VerifyFinding | undefined> {
-  const isIntact = ahead !== null && (await ahead.isNextIntact());
+  const isIntact = prefetcher !== null && (await prefetcher.isNextIntact());
   return isIntact && hasRowGroups(archive.state.db, file.path, file.sha256)
     ? undefined
     : checkFileContent(archive, file, records);
 }
 
-/** Where the bytes of a published file are now; null where that is no file. */
+/** The current path of a published file; null if there is no regular file. */
 function locateReadableFile(archive: Archive, { path }: PublishedFile): string | null {
   const at = locateFile(archive, path);
   return archive.disk.isFile(at) ? at : null;
 }
 
-/** Looks at one file; `records` takes what it is made of, where that is not known yet and it is intact. */
+/** Checks a file. If it is intact and its row groups are not recorded yet, adds them to `records`. */
 function checkFileContent(archive: Archive, file: PublishedFile, records: FileRecord[]): VerifyFinding | undefined {
   const { path } = file;
   const bytes = tryReadFile(archive, path);
@@ -153,18 +153,18 @@ function checkFileContent(archive: Archive, file: PublishedFile, records: FileRe
   return undefined;
 }
 
-/** A folder in the file's place, bytes that the device does not give, more of them than can be read at once. */
+/** Error codes for a folder in place of the file, a read error of the device, or a file too large to read. */
 const unreadableCodes = new Set(['EISDIR', 'EIO', 'ENOTDIR', 'ELOOP', 'ERR_FS_FILE_TOO_LARGE']);
 
-/** Whether reading a file failed because of what is there. A disk that failed is told in words, with the error as cause. */
+/** Whether reading failed because of the file itself. Disk errors have the original error as their cause. */
 export const isUnreadableError = (error: unknown): boolean =>
   unreadableCodes.has((((error as Error).cause ?? error) as NodeJS.ErrnoException).code ?? '');
 
-/** The bytes of a published file as it is now; null where it is missing, undefined where they cannot be had. */
+/** The current bytes of a published file; null if it is missing, undefined if it cannot be read. */
 export function tryReadFile(archive: Archive, path: string): Uint8Array | null | undefined {
   try {
     const bytes = readFileNow(archive, path);
-    // What stands there and is no file was not published.
+    // Something else than a regular file is at the path.
     return bytes === null && archive.disk.size(locateFile(archive, path)) !== null ? undefined : bytes;
   } catch (error) {
     if (isUnreadableError(error)) return undefined;
@@ -172,7 +172,7 @@ export function tryReadFile(archive: Archive, path: string): Uint8Array | null |
   }
 }
 
-/** Keeps what a repair needs to know, where an older oddslake did not or the state was lost. */
+/** Records what a repair needs, if an older oddslake did not record it or the state was rebuilt. */
 function recordKnownFiles(
   archive: Archive,
   manifest: Manifest,
@@ -181,20 +181,23 @@ function recordKnownFiles(
 ): void {
   const { db } = archive.state;
   if (manifest.generation > 0) recordManifestText(archive, archive.readManifestText());
-  const gone = listRecordedPaths(db).filter((path) => !byPath.has(path));
+  const obsolete = listRecordedPaths(db).filter((path) => !byPath.has(path));
   const texts =
     manifest.generation > 0 && readRootFileHashes(db) === undefined ? readIntactRootTexts(archive, manifest) : null;
-  if (records.length + gone.length === 0 && texts === null) return;
+  if (records.length + obsolete.length === 0 && texts === null) return;
   db.transaction(() => {
-    // A publish that came in between noted its own files.
+    // A publish in between has recorded its own files.
     if (archive.state.generation() !== manifest.generation) return;
     if (texts !== null) recordRootFileHashes(db, texts);
     recordRowGroups(db, records);
-    dropRowGroups(db, gone);
+    dropRowGroups(db, obsolete);
   });
 }
 
-/** The texts at the root, where they are what this oddslake writes of the manifest; else nobody knows what they were. */
+/**
+ * The root files if they are what this oddslake derives from the manifest; else null, as their original text is
+ * unknown.
+ */
 function readIntactRootTexts({ disk, layout }: Archive, manifest: Manifest): Readonly<Record<string, string>> | null {
   const texts = formatRootFiles(manifest);
   const isIntact = ([name, text]: [string, string]): boolean => {
@@ -207,9 +210,9 @@ function readIntactRootTexts({ disk, layout }: Archive, manifest: Manifest): Rea
 const findOrphanFindings = (archive: Archive, files: readonly PublishedFile[]): VerifyFinding[] =>
   findOrphanFiles(archive, files).map((path) => ({ path, kind: 'orphan' }));
 
-/** The texts at the root that readers check files against, or run. */
+/** Checks the root files, which readers use to check other files or run as SQL. */
 export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFinding[] {
-  // They are the last that a publish puts into place: until it is through they speak of the generation before.
+  // A publish replaces the root files last: while an intent is open they may still be of the previous generation.
   if (archive.state.generation() === 0 || readOpenIntent(archive.state.db) !== undefined) return [];
   // What manifest.json says of itself proves nothing: the state knows its hash.
   const own = getMeta(archive.state.db, manifestHashKey);
@@ -217,9 +220,9 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
   if (own !== undefined && sha256(Buffer.from(archive.readManifestText())) !== own)
     return [{ path: 'manifest.json', kind: 'checksum mismatch' }];
   const expected: Record<string, string | undefined> = {
-    'manifest.json': own,
+    'manifest.json': manifestHash,
     SHA256SUMS: sha256(Buffer.from(formatChecksums(manifest))),
-    // Only as they were written: an older oddslake worded them otherwise, and may have had no views.
+    // Compare with the recorded hashes: an older oddslake wrote other texts, or no views.sql.
     ...readRootFileHashes(archive.state.db),
   };
   return Object.entries(expected).flatMap(([path, hash]): VerifyFinding[] => {
@@ -230,10 +233,10 @@ export function checkRootFiles(archive: Archive, manifest: Manifest): VerifyFind
 }
 
 /**
- * Whether the state is sound and knows the coverage that is published: SQLite looks at its file, and of every symbol what
- * both say is added up. Resolves to a sentence that says what is wrong and what to do; null where nothing is.
- * @param coverage the published files of coverage, all of them intact; null where they are not, so that nothing is compared
- * @throws DamageError where one of them is not so any more
+ * Checks the integrity of the state database, and compares its coverage of each symbol with the published coverage.
+ * @param coverage the published coverage files, all intact; null to skip the comparison if some are damaged
+ * @returns a message with the fault and what to do; null if there is none
+ * @throws DamageError if a coverage file is no longer intact
  */
 export async function verifyState(
   archive: Archive,
@@ -246,25 +249,25 @@ export async function verifyState(
   if (fault !== null) return `The state database ${path} is damaged: ${fault}. ${formatRebuildAdvice(path)}`;
   const { rows } = state.db.snapshot(() => findJournalDamage(state.db));
   if (rows.length > 0) {
-    return `The journal in ${path} is damaged: ${rows.length} of its rows differ from their checksums. Run oddslake publish: it quarantines them, and the next run asks for what they held again. Check the disk.`;
+    return `The journal in ${path} is damaged: ${rows.length} of its rows differ from their checksums. Run oddslake publish: it quarantines them, and the next run fetches their windows again. Check the disk.`;
   }
   if (coverage === null) return null;
   const published: CoverageExtents = new Map();
   for (const file of coverage) {
     signal?.throwIfAborted();
     addCoverageExtents(published, readPublishedFile(archive, file));
-    // Signals and the progress bar get their turn.
+    // Yield to signals and the progress bar.
     await new Promise((resolve) => setImmediate(resolve));
   }
   const known = computeCoverageExtents(state.db);
   for (const symbol of new Set([...published.keys(), ...known.keys()])) {
     if (isSameExtent(published.get(symbol), known.get(symbol))) continue;
-    return `The state database ${path} does not know the coverage of ${symbol} as it is published. ${formatRebuildAdvice(path)}`;
+    return `The state database ${path} and the published files differ in the coverage of ${symbol}. ${formatRebuildAdvice(path)}`;
   }
   return null;
 }
 
-/** Windows of a state may begin amid a millisecond, where those of a file cannot. */
+/** Windows in the state may have fractions of a millisecond; those in files do not. */
 function isSameExtent(a: CoverageExtent | undefined, b: CoverageExtent | undefined): boolean {
   if (a === undefined || b === undefined) return false;
   const slack = a.windows + b.windows;
@@ -272,45 +275,45 @@ function isSameExtent(a: CoverageExtent | undefined, b: CoverageExtent | undefin
 }
 
 const formatRebuildAdvice = (path: string): string =>
-  `Publish what is journaled, if that can still be done (oddslake publish); then, while nothing runs on the archive, move ${path} away, and with it the files of that name that end in -wal and -shm: the next run makes a new one of what is published. What is journaled only, and which prices were contested, is gone with it.`;
+  `Publish the journal if possible (oddslake publish). Then, while nothing uses the archive, move ${path} away, and with it the files of the same name that end in -wal and -shm: the next run rebuilds it from the published files. Unpublished journal records, and the record of which prices were contested, are lost with it.`;
 
-/** How much of the time of each symbol's ticks is published as covered. */
+/** Published coverage of each symbol's ticks, summed up. */
 export type CoverageExtents = Map<string, CoverageExtent>;
 
 const extentColumns = datasets.coverage.filter(({ name }) => ['dataset', 'symbol', 't_from', 't_to'].includes(name));
 
-/** Adds what one file of coverage says. @throws Error where it is no such file */
+/** Adds the rows of a coverage file. @throws Error if it cannot be decoded */
 export function addCoverageExtents(extents: CoverageExtents, bytes: Uint8Array): void {
   for (const row of decodeRows(extentColumns, bytes)) {
     const [dataset, symbol, from, to] = row as [string, string, number, number];
     if (dataset !== 'ticks') continue;
-    const was = extents.get(symbol);
+    const previous = extents.get(symbol);
     extents.set(symbol, {
-      windows: (was?.windows ?? 0) + 1,
-      ms: (was?.ms ?? 0) + to - from,
-      from: Math.min(was?.from ?? from, from),
-      to: Math.max(was?.to ?? to, to),
+      windows: (previous?.windows ?? 0) + 1,
+      ms: (previous?.ms ?? 0) + to - from,
+      from: Math.min(previous?.from ?? from, from),
+      to: Math.max(previous?.to ?? to, to),
     });
   }
 }
 
-/** Paths of whatever lies in the folders of the datasets and is none of these files. */
+/** Paths of everything in the dataset folders other than these files. */
 export function findOrphanFiles(archive: Archive, files: readonly PublishedFile[]): string[] {
-  // What a repair is about to remove is none, nor what a publish copies beside its place.
+  // Files that an open intent is about to remove are not orphans, nor are the drafts of its moves.
   const moves = readOpenIntent(archive.state.db)?.moves ?? [];
-  const coming = moves.map(({ from, to }) => (from === null ? to : toDraftPath(to)));
-  const known = new Set([...files.map(({ path }) => path), ...coming]);
+  const pendingPaths = moves.map(({ from, to }) => (from === null ? to : toDraftPath(to)));
+  const known = new Set([...files.map(({ path }) => path), ...pendingPaths]);
   const folders = new Set([...known].flatMap(listParentFolders));
   return datasetNames.flatMap((dataset) => findOrphansBelow(archive, dataset, known, folders));
 }
 
-/** The folders that a published path is in, below the root. */
+/** The parent folders of a published path, relative to the root. */
 const listParentFolders = (path: string): string[] =>
   [...path.matchAll(/\//g)].map(({ index }) => path.slice(0, index));
 
 /**
- * Below a dataset's folder are days, whose files are named one by one; any other folder counts as one thing. A folder of
- * ours may be a link to where there is room; any other link is a stranger itself.
+ * Orphans in day folders are listed file by file; any other folder is listed as one orphan. A known folder may be a
+ * link to another disk; any other link is an orphan itself.
  */
 function findOrphansBelow(
   archive: Archive,

@@ -17,9 +17,9 @@ import { formatRootFiles, recordRootFileHashes } from './root-files.ts';
 import { removeStaging, type Stage } from './staging.ts';
 
 /**
- * Commits a stage. The transaction is the commit point: from it on the generation is this one, whatever happens.
- * `record` notes in the same transaction what the publish took in.
- * @throws SupersededError where the stage is not built on the last commit; nothing was changed then
+ * Commits a stage. The transaction is the commit point: after it the new generation is current, whatever happens.
+ * `record` runs in the same transaction and records what the publish consumed.
+ * @throws SupersededError if the stage is not built on the last commit; nothing has changed then
  */
 export function commitStage(
   archive: Archive,
@@ -36,7 +36,7 @@ export function commitStage(
   commitIntent(archive, builtOn, { generation, commitId, manifest: text, moves }, record, manifest);
 }
 
-/** The same for a manifest's text, whose generation may be the one that is published already. */
+/** Commits an intent; its generation may be the current one. @throws SupersededError as `commitStage` does */
 export function commitIntent(
   archive: Archive,
   builtOn: CommitState,
@@ -55,31 +55,31 @@ export function commitIntent(
   executeIntent(archive, intent, manifest);
 }
 
-/** @throws SupersededError where a file is gone: only another publish removes what is staged */
+/** @throws SupersededError if a staged file is missing: only another publish removes staged files */
 function requireStagedFiles({ disk, layout }: Archive, moves: PublishIntent['moves']): void {
   for (const { from } of moves)
     if (from !== null && disk.size(join(layout.root, from)) === null) throw new SupersededError();
 }
 
-/** Makes the names of staged files durable; their bytes are already. */
+/** Makes the names of staged files durable. Their contents already are. */
 function syncStagedFolders({ disk, layout }: Archive, moves: PublishIntent['moves']): void {
   const staged = moves.flatMap(({ from }) => (from === null ? [] : [dirname(join(layout.root, from))]));
   for (const folder of new Set(staged)) disk.syncFolder(folder);
 }
 
-/** Carries out what a publish committed and did not finish. Holder of the write lock only; any number of times. */
+/** Finishes a committed publish that was interrupted (redo). Requires the write lock. Idempotent. */
 export function finishIntent(archive: Archive): void {
   const intent = readOpenIntent(archive.state.db);
   if (intent !== undefined) executeIntent(archive, intent);
 }
 
-/** Keeps what manifest.json says from now on. */
+/** Records the text and hash of the current manifest.json. */
 export function recordManifest(db: Database, text: string): void {
   setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
   setMeta(db, manifestTextKey, text);
 }
 
-/** Keeps the text of the last publish's manifest, where an older oddslake did not. */
+/** Records the text of the last published manifest if an older oddslake recorded only its hash. */
 export function recordManifestText({ state }: Archive, text: string): void {
   const { db } = state;
   if (getMeta(db, manifestTextKey) === text) return;
@@ -88,19 +88,19 @@ export function recordManifestText({ state }: Archive, text: string): void {
   });
 }
 
-/** Moves that are carried out in one transaction: collectors wait for it no longer than so many renames take. */
+/** Moves per transaction. Bounds how long collectors wait for the database. */
 const movesPerTransaction = 64;
 
 /**
- * Every change is made inside a transaction that finds this intent still open. Transactions of the state exclude each
- * other, so a process that has lost its lock, or was stopped for hours, changes nothing once another one has carried the
- * intent out and closed it. Both may carry it out at once: a staged file is moved by one of them.
- * @param given what the text of its manifest says, where that is at hand
+ * Makes every change inside a transaction that finds the intent still open. State transactions exclude each other, so a
+ * process that lost its lock or was suspended for hours changes nothing after another process has finished and closed
+ * the intent. Two processes may execute the same intent at once: one of them moves each staged file.
+ * @param knownManifest the parsed manifest of the intent, if the caller has it
  */
-function executeIntent(archive: Archive, intent: PublishIntent, given?: Manifest): void {
+function executeIntent(archive: Archive, intent: PublishIntent, knownManifest?: Manifest): void {
   const { disk, layout } = archive;
   const { db } = archive.state;
-  const doWhileOpen = (work: () => void): boolean =>
+  const runWhileOpen = (work: () => void): boolean =>
     db.transaction(() => {
       const isOpen = isOpenIntent(db, intent);
       if (isOpen) work();
@@ -108,20 +108,20 @@ function executeIntent(archive: Archive, intent: PublishIntent, given?: Manifest
     });
   const { moves } = intent;
   for (let at = 0; at < moves.length; at += movesPerTransaction) {
-    const some = moves.slice(at, at + movesPerTransaction);
-    const isOpen = doWhileOpen(() => {
-      for (const move of some) executeMove(archive, move);
+    const batch = moves.slice(at, at + movesPerTransaction);
+    const isOpen = runWhileOpen(() => {
+      for (const move of batch) executeMove(archive, move);
     });
     if (!isOpen) return;
   }
-  // Of a file that goes even the folder may be missing.
+  // The folder of a removed file may be missing too.
   const folders = new Set(moves.map(({ to }) => dirname(join(layout.root, to))));
   for (const folder of folders) if (disk.isFolder(folder)) disk.syncFolder(folder);
-  const manifest = given ?? parseManifest(intent.manifest, 'the state database');
+  const manifest = knownManifest ?? parseManifest(intent.manifest, 'the state database');
   const texts = formatRootFiles(manifest);
-  const isDone = doWhileOpen(() => {
+  const isDone = runWhileOpen(() => {
     for (const [name, text] of Object.entries(texts)) replaceRootFile(archive, name, text);
-    // The parts before the manifest: until it names them, nobody looks.
+    // Part files before the manifest: readers find them through the manifest.
     replaceRootFile(archive, 'manifest.json', intent.manifest);
     disk.syncFolder(layout.root);
     recordRootFileHashes(db, texts);
@@ -137,13 +137,13 @@ function executeMove({ disk, layout }: Archive, { from, to }: FileMove): void {
     return;
   }
   const staged = join(layout.root, from);
-  // A file that is staged no more was moved before, by a process that crashed or by another that is at it too.
+  // A missing staged file was already moved, by a process that crashed or by one that executes the same intent.
   if (disk.size(staged) === null) return;
   disk.makeFolder(dirname(target));
   moveFile(disk, staged, target);
 }
 
-/** Replaces a file at the root at once; durable after a sync of the root. */
+/** Atomically replaces a file in the root folder. Durable after a sync of that folder. */
 export function replaceRootFile(archive: Archive, name: string, text: string): void {
   const { disk, layout } = archive;
   const draft = join(layout.privateFolder, `next-${name}`);

@@ -9,19 +9,19 @@ import { openDayPrecedence } from '../journal/precedence.ts';
 import { type Archive, readPublishedFile } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 
-/** Publishes that may come between before the counting is given up. */
+/** Attempts before a count is returned although a publish came in between. */
 const countAttemptsMax = 5;
 
 /**
- * What will become of the ticks that a run has journaled and nobody has published, once they are: a key that is published
- * or was journaled before is a duplicate or a conflict. Those of a damaged part, and of a damaged journal, count as accepted:
- * nothing tells.
+ * Counts how the unpublished journal ticks of a run will be tallied once they are published: a key that is published or
+ * was journaled before is a duplicate or a conflict. Ticks of a damaged part file or journal count as accepted, as they
+ * cannot be compared.
  */
 export function countJournaledTicks(archive: Archive, runId: string): RunTally {
   for (let attempt = 1; ; attempt++) {
     const generation = archive.state.generation();
     const tally = countJournaledTicksOnce(archive, runId);
-    // A publish in between may have taken in what was read before, or published what was compared with.
+    // A publish in between may have consumed the journal rows or replaced the part files that were compared.
     if (archive.state.generation() === generation || attempt === countAttemptsMax) return tally;
   }
 }
@@ -34,10 +34,10 @@ function countJournaledTicksOnce(archive: Archive, runId: string): RunTally {
   for (const { day, part, ticks } of countRunTicksByBin(db, runId)) {
     try {
       const chunks = readBinTicks(db, { day, part }, end);
-      const own = new Set(chunks.flatMap((chunk) => (chunk.runId === runId ? [chunk.symbol] : [])));
+      const ownSymbols = new Set(chunks.flatMap((chunk) => (chunk.runId === runId ? [chunk.symbol] : [])));
       const file = findManifestFile(manifest, 'ticks', toDayPath('ticks', day, part));
       const old = file === undefined ? emptyPart : decodeTicks(readPublishedFile(archive, file));
-      const relevant = chunks.filter(({ symbol }) => own.has(symbol));
+      const relevant = chunks.filter(({ symbol }) => ownSymbols.has(symbol));
       const { tallies } = mergePart(old, relevant, openDayPrecedence(db, day));
       const { accepted, duplicates, conflicts } = tallies.get(runId)!;
       total.accepted += accepted;

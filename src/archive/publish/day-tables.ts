@@ -27,14 +27,14 @@ function readDayRows(archive: Archive, base: Manifest, dataset: DayTableName, da
   return file === undefined ? [] : decodeRows(columns, readPublishedFile(archive, file));
 }
 
-/** Columns that tell a file's span of time and its symbols. */
+/** Indexes of the columns for a file's time span and symbols. */
 const rowBounds = {
   coverage: { symbol: 1, from: 2, to: 3 },
   conflicts: { symbol: 0, from: 1, to: 1 },
   markets: { symbol: 1, from: 11, to: 12 },
 } as const;
 
-/** Stages the one file that a day of these datasets has; rows come sorted. No rows, no file. */
+/** Stages the single file of a day in one of these datasets, from sorted rows. No file without rows. */
 export function stageDayTable(
   archive: Archive,
   stage: Stage,
@@ -46,17 +46,17 @@ export function stageDayTable(
   const { symbol, from, to } = rowBounds[dataset];
   const columns: readonly Column[] = datasets[dataset];
   const times = (column: number): number[] => rows.map((row) => row[column] as number);
-  const facts: FileStatistics = {
+  const statistics: FileStatistics = {
     date: formatDay(day),
     rows: rows.length,
     t_min: times(from).reduce((a, b) => Math.min(a, b)),
-    // A window's end is excluded: its last moment is the millisecond before.
+    // A window excludes its end, so its last moment is the millisecond before.
     t_max: times(to).reduce((a, b) => Math.max(a, b)) - (dataset === 'coverage' ? 1 : 0),
     symbols: new Set(rows.map((row) => row[symbol])).size,
   };
   const bytes = encodeRows(columns, rows, archive.groupRows);
   const keyAt = createRowKeyReader(dataset, rows);
-  stageFile(archive, stage, createEncodedFile(dataset, toDayPath(dataset, day, 0), bytes, facts, keyAt));
+  stageFile(archive, stage, createEncodedFile(dataset, toDayPath(dataset, day, 0), bytes, statistics, keyAt));
 }
 
 /** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */
@@ -65,11 +65,14 @@ export interface DayCoverage {
   readonly orderbooks: Map<string, BookCoverage[]>;
 }
 
-/** What is published as covered of a UTC day, `day` being its midnight. @throws DamageError where the file is damaged */
+/**
+ * Reads the published coverage of a UTC day; `day` is its midnight in epoch ms.
+ * @throws DamageError if the file is damaged
+ */
 export const readDayCoverage = (archive: Archive, base: Manifest, day: number): DayCoverage =>
   parseCoverageRows(readDayRows(archive, base, 'coverage', day));
 
-/** The same of rows that were read already. */
+/** Groups coverage rows by dataset and symbol. */
 export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayCoverage {
   const out: DayCoverage = { ticks: new Map(), orderbooks: new Map() };
   for (const row of rows) {
@@ -84,20 +87,20 @@ export function parseCoverageRows(rows: readonly (readonly CellValue[])[]): DayC
       Evidence,
     ];
     const list = out[dataset].get(symbol);
-    const stretch = { from, to, ticks, fetchedAt, origin, evidence };
-    if (list === undefined) out[dataset].set(symbol, [stretch]);
-    else list.push(stretch);
+    const window = { from, to, ticks, fetchedAt, origin, evidence };
+    if (list === undefined) out[dataset].set(symbol, [window]);
+    else list.push(window);
   }
   return out;
 }
 
-/** Lays answers of the order-book route, all of one day, over its coverage. */
-export function applyBookCoverage({ orderbooks }: DayCoverage, answers: readonly BookResponse[]): void {
-  for (const [symbol, mine] of Map.groupBy(answers, (answer) => answer.symbol))
-    orderbooks.set(symbol, overlayBookCoverage(orderbooks.get(symbol) ?? [], mine));
+/** Overlays the order-book coverage of a day with the responses of that day. */
+export function applyBookCoverage({ orderbooks }: DayCoverage, responses: readonly BookResponse[]): void {
+  for (const [symbol, ofSymbol] of Map.groupBy(responses, (response) => response.symbol))
+    orderbooks.set(symbol, overlayBookCoverage(orderbooks.get(symbol) ?? [], ofSymbol));
 }
 
-/** Sorted by key: the names of the datasets stand in their order here. */
+/** Coverage rows sorted by key. The dataset names below are in sort order. */
 export const toCoverageRows = (coverage: DayCoverage): CellValue[][] =>
   (['orderbooks', 'ticks'] as const).flatMap((dataset) =>
     [...coverage[dataset]]
@@ -110,14 +113,14 @@ export const toCoverageRows = (coverage: DayCoverage): CellValue[][] =>
       ),
   );
 
-/** The published conflicts of a UTC day. @throws DamageError where the file is damaged */
+/** Reads the published conflicts of a UTC day. @throws DamageError if the file is damaged */
 export const readDayConflicts = (archive: Archive, base: Manifest, day: number): Conflict[] =>
   readDayRows(archive, base, 'conflicts', day).map((row) => {
     const [symbol, t, kept, dropped, seenAt] = row as [string, number, number, number, number];
     return { symbol, t, kept, dropped, seenAt };
   });
 
-/** Sorted by key, one row a key. */
+/** Conflict rows sorted by key, one row per key. */
 export function toConflictRows(conflicts: readonly Conflict[]): CellValue[][] {
   const byKey = new Map(conflicts.map((c) => [JSON.stringify([c.symbol, c.t, c.seenAt, c.dropped]), c]));
   return [...byKey.values()]
@@ -125,7 +128,10 @@ export function toConflictRows(conflicts: readonly Conflict[]): CellValue[][] {
     .map((c) => [c.symbol, c.t, c.kept, c.dropped, c.seenAt]);
 }
 
-/** The published market rows of a UTC day; when a market opens is not among them. @throws DamageError where the file is damaged */
+/**
+ * Reads the published market rows of a UTC day; they have no opening time.
+ * @throws DamageError if the file is damaged
+ */
 export const readDayMarkets = (archive: Archive, base: Manifest, day: number): MarketRow[] =>
   readDayRows(archive, base, 'markets', day).map((row) => {
     const [
@@ -157,7 +163,7 @@ export const readDayMarkets = (archive: Archive, base: Manifest, day: number): M
     return { ...facts, opensAt: null, outcome, firstSeen, lastSeen, extra } as MarketRow;
   });
 
-/** As published: sorted by canonical id, symbol and first sight. */
+/** Market rows sorted by canonical_id, symbol and first_seen. */
 export const toMarketRows = (rows: readonly MarketRow[]): CellValue[][] =>
   [...rows]
     .sort(

@@ -18,8 +18,8 @@ import type { FileRecord, SortKey } from '../parquet/row-group-index.ts';
 import { createFileRecord, createSymbolKeyReader, type KeyReader } from '../parquet/row-group-index.ts';
 import { encodeCandles, encodeTicks, openTickFileWriter } from '../parquet/ticks-file.ts';
 
-// Parts of a day, from their columns; each has at least one row. `day` is a UTC midnight in epoch ms, `groupRows` the rows
-// that a row group holds at most. Pure, so that a thread may do it.
+// Encodes the part files of a day from columns with at least one row. `day` is a UTC midnight in epoch ms, `groupRows`
+// the maximum rows per row group. Pure, so that worker threads can run it.
 
 export function encodeTickFile(path: string, day: number, columns: PartColumns, groupRows: number): EncodedFile {
   assertPartOrder(columns, { from: day, to: day + dayMs });
@@ -35,7 +35,7 @@ export function encodeBookFile(path: string, day: number, columns: BookColumns, 
   return createEncodedFile('orderbooks', path, bytes, computeFileStatistics(day, columns), keyAt);
 }
 
-/** The candles of one part's ticks, a file for each interval; none where there are no ticks. */
+/** Encodes the candles of a part's ticks, one file per interval; no files without ticks. */
 export function encodeCandleFiles(
   bin: { readonly day: number; readonly part: number },
   columns: PartColumns,
@@ -61,15 +61,15 @@ export function encodeCandleFile(
   return createEncodedFile(dataset, toDayPath(dataset, day, part), bytes, computeFileStatistics(day, columns), keyAt);
 }
 
-/** The files of a part as it is merged, some symbols at a time: a part need not fit in memory. */
+/** Encodes the files of a part some symbols at a time, so that the part need not fit in memory. */
 export interface PartitionWriter {
   /**
-   * Adds the rows of further symbols, in their order. `coverage`: of these symbols.
-   * @throws Error where a row is not of the day, or keys do not rise: nothing is written then
-   * @param ticks whether they may have to be written, and not only candles of them
+   * Adds the rows of the next symbols in sort order, and the coverage of these symbols.
+   * @param ticks whether the ticks may be written; if false, only their candles are
+   * @throws Error if a row is outside the day or keys do not ascend; nothing is added then
    */
   add(columns: PartColumns, coverage: ReadonlyMap<string, readonly Window[]>, ticks: boolean): void;
-  /** The ticks, if they are wanted, and the candles; none where there are no rows. */
+  /** Returns the ticks file, if `ticks` is set, and the candle files; none without rows. */
   finish(ticks: boolean): EncodedFile[];
 }
 
@@ -81,9 +81,9 @@ export function openPartitionWriter(
 ): PartitionWriter {
   const file = openTickFileWriter(groupRows);
   const lengths = intervals.map((interval) => candleIntervals[interval]);
-  const lots: CandleColumns[][] = [];
+  const candleSlices: CandleColumns[][] = [];
   const keys = new Map<number, SortKey>();
-  let facts: FileStatistics | undefined;
+  let statistics: FileStatistics | undefined;
   let last: string | undefined;
   return {
     add(columns, coverage, ticks) {
@@ -91,37 +91,37 @@ export function openPartitionWriter(
       assertPartOrder(columns, { from: bin.day, to: bin.day + dayMs }, last);
       last = columns.symbols.at(-1);
       if (ticks) file.add(columns);
-      collectRowGroupKeys(keys, columns, facts?.rows ?? 0, groupRows);
-      facts = joinFileStatistics(facts, computeFileStatistics(bin.day, columns));
-      lots.push(computeAllCandles(columns, coverage, lengths));
+      collectRowGroupKeys(keys, columns, statistics?.rows ?? 0, groupRows);
+      statistics = joinFileStatistics(statistics, computeFileStatistics(bin.day, columns));
+      candleSlices.push(computeAllCandles(columns, coverage, lengths));
     },
     finish(ticks) {
-      if (facts === undefined) return [];
+      if (statistics === undefined) return [];
       const path = toDayPath('ticks', bin.day, bin.part);
       return [
-        ...(ticks ? [createEncodedFile('ticks', path, file.end(), facts, (row) => keys.get(row)!)] : []),
+        ...(ticks ? [createEncodedFile('ticks', path, file.end(), statistics, (row) => keys.get(row)!)] : []),
         ...intervals.map((interval, i) =>
-          encodeCandleFile(interval, bin, concatCandles(lots.map((lot) => lot[i]!)), groupRows),
+          encodeCandleFile(interval, bin, concatCandles(candleSlices.map((slice) => slice[i]!)), groupRows),
         ),
       ];
     },
   };
 }
 
-/** Notes the keys of rows at which a row group may begin or end; `at` rows come before these. */
+/** Collects the keys of rows at which a row group may start or end; `rowsBefore` rows precede these. */
 function collectRowGroupKeys(
   keys: Map<number, SortKey>,
   { symbols, offsets, t }: PartColumns,
-  at: number,
+  rowsBefore: number,
   groupRows: number,
 ): void {
   symbols.forEach((symbol, s) => {
-    const [from, to] = [offsets[s]! + at, offsets[s + 1]! + at];
+    const [from, to] = [offsets[s]! + rowsBefore, offsets[s + 1]! + rowsBefore];
     for (let row = Math.ceil(from / groupRows) * groupRows; row <= to; row += groupRows)
-      for (const edge of [row - 1, row]) if (edge >= from && edge < to) keys.set(edge, [symbol, t[edge - at]!]);
+      for (const edge of [row - 1, row]) if (edge >= from && edge < to) keys.set(edge, [symbol, t[edge - rowsBefore]!]);
   });
-  const last = at + t.length - 1;
-  keys.set(last, [symbols.at(-1)!, t[last - at]!]);
+  const last = rowsBefore + t.length - 1;
+  keys.set(last, [symbols.at(-1)!, t[last - rowsBefore]!]);
 }
 
 function joinFileStatistics(a: FileStatistics | undefined, b: FileStatistics): FileStatistics {
@@ -135,12 +135,12 @@ function joinFileStatistics(a: FileStatistics | undefined, b: FileStatistics): F
   };
 }
 
-/** A file as it will be published, what the manifest says of it, and what it is made of. */
+/** A file to publish, with its statistics for the manifest and the record of its row groups. */
 export interface EncodedFile {
   readonly dataset: DatasetName;
   readonly bytes: Uint8Array;
   readonly statistics: FileStatistics;
-  /** With its path and the sha256 of its bytes. */
+  /** Row groups, path and sha256 of the bytes. */
   readonly record: FileRecord;
 }
 
@@ -152,14 +152,14 @@ export interface FileStatistics {
   readonly symbols: number;
 }
 
-/** The facts of a part with at least one row, from its columns; `day` is its UTC midnight in epoch ms. */
+/** Computes the statistics of a part with at least one row; `day` is its UTC midnight in epoch ms. */
 export function computeFileStatistics(
   day: number,
   { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
 ): FileStatistics {
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;
-  // Times rise within a symbol.
+  // Times ascend within a symbol.
   for (let s = 0; s < symbols.length; s++) {
     if (offsets[s] === offsets[s + 1]) continue;
     min = Math.min(min, t[offsets[s]!]!);
@@ -168,11 +168,16 @@ export function computeFileStatistics(
   return { date: formatDay(day), rows: t.length, t_min: min, t_max: max, symbols: symbols.length };
 }
 
-/** `keyAt`: the sort keys of the file's rows. */
+/** @param keyAt returns the sort key of a row */
 export const createEncodedFile = (
   dataset: DatasetName,
   path: string,
   bytes: Uint8Array,
-  facts: FileStatistics,
+  statistics: FileStatistics,
   keyAt: KeyReader,
-): EncodedFile => ({ dataset, bytes, statistics: facts, record: createFileRecord(path, bytes, sha256(bytes), keyAt) });
+): EncodedFile => ({
+  dataset,
+  bytes,
+  statistics,
+  record: createFileRecord(path, bytes, sha256(bytes), keyAt),
+});

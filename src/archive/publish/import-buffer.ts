@@ -12,41 +12,44 @@ import type { State } from '../journal/state.ts';
 import { ensureSymbol } from '../journal/symbols.ts';
 import { openSpillReader, type SpilledTicks, sliceSpilled } from './spill-file.ts';
 
-/** Ticks of one symbol from one file, usable and sorted by time, put aside, and what the file covers. */
+/**
+ * Valid ticks of one symbol from one imported file, sorted by time and spilled to disk, and the windows the file
+ * covers.
+ */
 export interface ImportedSymbolTicks {
   readonly symbol: string;
   /** Epoch ms. */
   readonly observedAt: number;
   readonly ticks: SpilledTicks;
-  /** Where in the ticks a UTC day begins, the first one's midnight standing at 0: pairs of day and index. */
+  /** Index of the first tick of each UTC day: pairs of the day's midnight and the index. */
   readonly days: readonly (readonly [day: number, from: number])[];
   readonly covered: readonly ImportedCoverage[];
 }
 
-/** A window that a file covers, and why it counts as covered. */
+/** A window that a file covers, and the evidence for it. */
 export interface ImportedCoverage {
   readonly window: Window;
   readonly evidence: Evidence;
 }
 
 /**
- * What an import has read and the next publish takes in. It is accepted with that publish and not before: whoever breaks
- * it off reads the files again.
+ * The ticks that an import has read for the next publish. They are accepted with that publish; an import that is
+ * interrupted before it must read the files again.
  */
 export interface ImportBuffer extends TickSource {
-  /** Ticks that were added. */
+  /** Number of ticks added. */
   readonly ticks: number;
-  /** What it holds in memory, in entries of some hundred bytes. */
+  /** Number of entries in memory, each some hundred bytes. */
   readonly entries: number;
   /** When each symbol was first seen, epoch ms. */
   readonly seen: ReadonlyMap<string, number>;
   add(read: ImportedSymbolTicks): void;
   /**
-   * Enters in the state what a publish took in, and journals what it did not (a damaged part is merged with nothing).
-   * In the publish's transaction.
+   * Records in the state what the publish merged, and journals the rest (nothing is merged into a damaged part file).
+   * Runs in the publish's transaction.
    */
-  commitTo(state: State, taken: readonly JournalBin[]): void;
-  /** Journals all of it, some at a time: there is no publish to take it in. */
+  commitTo(state: State, mergedBins: readonly JournalBin[]): void;
+  /** Journals everything, in several transactions, if no publish can merge it. */
   journalTo(state: State): void;
 }
 
@@ -56,29 +59,29 @@ interface ImportBin {
   readonly covered: Map<string, CoveredWindow[]>;
 }
 
-/** @param rank how far the ticks are trusted: see archive/format/merge.ts */
+/** @param rank precedence of the ticks, see archive/format/merge.ts */
 export function openImportBuffer(runId: string, rank: Precedence['rank'], parts: number): ImportBuffer {
   const byKey = new Map<string, ImportBin>();
-  const partsOf = new Map<string, number>();
+  const partBySymbol = new Map<string, number>();
   const seen = new Map<string, number>();
   let ticks = 0;
   let entries = 0;
 
   const partOfSymbol = (symbol: string): number => {
-    let part = partsOf.get(symbol);
+    let part = partBySymbol.get(symbol);
     if (part === undefined) {
       part = computePartNumber(symbol, parts);
-      partsOf.set(symbol, part);
+      partBySymbol.set(symbol, part);
     }
     return part;
   };
-  const keyOf = ({ day, part }: JournalBin): string => `${day} ${part}`;
+  const toKey = ({ day, part }: JournalBin): string => `${day} ${part}`;
   const entryAt = (symbol: string, day: number): ImportBin => {
     const bin = { day, part: partOfSymbol(symbol) };
-    let entry = byKey.get(keyOf(bin));
+    let entry = byKey.get(toKey(bin));
     if (entry === undefined) {
       entry = { bin, chunks: [], covered: new Map() };
-      byKey.set(keyOf(bin), entry);
+      byKey.set(toKey(bin), entry);
     }
     entries++;
     return entry;
@@ -86,21 +89,21 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
 
   function journal(state: State, { chunks, covered }: ImportBin): void {
     const spills = openSpillReader();
-    const none = { runId, origin: 'import', rank, rejected: [] } as const;
-    const asked = (at: number): Window => ({ from: at, to: at });
+    const common = { runId, origin: 'import', rank, rejected: [] } as const;
+    const toEmptyWindow = (at: number): Window => ({ from: at, to: at });
     try {
       for (const { symbol, observedAt, spilled } of chunks) {
-        const record = { ...none, symbol, observedAt, requestedWindow: asked(observedAt), covered: [] };
+        const record = { ...common, symbol, observedAt, requestedWindow: toEmptyWindow(observedAt), covered: [] };
         appendTicks(state, [{ ...record, ticks: spills.read([spilled])[0]! }]);
       }
     } finally {
       spills.close();
     }
     const empty = { t: new Float64Array(0), p: new Float64Array(0) };
-    for (const [symbol, answers] of covered) {
-      const observedAt = answers[0]!.fetchedAt;
+    for (const [symbol, coveredWindows] of covered) {
+      const observedAt = coveredWindows[0]!.fetchedAt;
       appendTicks(state, [
-        { ...none, symbol, observedAt, requestedWindow: answers[0]!, ticks: empty, covered: answers },
+        { ...common, symbol, observedAt, requestedWindow: coveredWindows[0]!, ticks: empty, covered: coveredWindows },
       ]);
     }
   }
@@ -124,20 +127,20 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
       for (const { window, evidence } of covered) {
         for (const { from, to } of splitByDay(window)) {
           const entry = entryAt(symbol, floorToDay(from));
-          const answer: CoveredWindow = { from, to, fetchedAt: observedAt, origin: 'import', evidence };
+          const coveredWindow: CoveredWindow = { from, to, fetchedAt: observedAt, origin: 'import', evidence };
           const list = entry.covered.get(symbol);
-          if (list === undefined) entry.covered.set(symbol, [answer]);
-          else list.push(answer);
+          if (list === undefined) entry.covered.set(symbol, [coveredWindow]);
+          else list.push(coveredWindow);
         }
       }
     },
     listBins: () => [...byKey.values()].map(({ bin }) => bin),
-    readChunks: (bin) => byKey.get(keyOf(bin))?.chunks ?? [],
-    readCoverage: (bin) => byKey.get(keyOf(bin))?.covered ?? new Map(),
+    readChunks: (bin) => byKey.get(toKey(bin))?.chunks ?? [],
+    readCoverage: (bin) => byKey.get(toKey(bin))?.covered ?? new Map(),
     readWithdrawn: () => new Map(),
-    commitTo(state, taken) {
+    commitTo(state, mergedBins) {
       for (const [symbol, at] of seen) ensureSymbol(state.db, symbol, at);
-      const keys = new Set(taken.map(keyOf));
+      const keys = new Set(mergedBins.map(toKey));
       let count = 0;
       for (const [key, entry] of byKey) {
         if (keys.has(key)) count += entry.chunks.reduce((sum, { spilled }) => sum + spilled.tickCount, 0);
@@ -151,7 +154,7 @@ export function openImportBuffer(runId: string, rank: Precedence['rank'], parts:
   };
 }
 
-/** Where the UTC days of sorted times begin. */
+/** The UTC days of sorted ticks, with the index of each day's first tick. */
 export function splitTicksByDay({ t }: TickColumns): [day: number, from: number][] {
   const out: [number, number][] = [];
   for (let from = 0; from < t.length; ) {
@@ -162,24 +165,26 @@ export function splitTicksByDay({ t }: TickColumns): [day: number, from: number]
   return out;
 }
 
-/** Ticks of one symbol from one answer, put aside; sorted by time. */
+/** Ticks of one symbol from one file, sorted by time and spilled to disk. */
 export interface SpilledChunk extends Precedence {
   readonly symbol: string;
   readonly runId: string;
   readonly spilled: SpilledTicks;
 }
 
-/** Where a publish takes ticks from: what is journaled, and what an import has read. */
+/** The input of a publish: the journal, or the buffer of an import. */
 export interface TickSource {
-  /** The (day, part) pairs that it has ticks or coverage of, in order. */
+  /** The (day, part) pairs with ticks or coverage, sorted. */
   listBins(): readonly JournalBin[];
   readChunks(bin: JournalBin): readonly (TickChunk | SpilledChunk)[];
   readCoverage(bin: JournalBin): ReadonlyMap<string, readonly CoveredWindow[]>;
-  /** Windows whose published coverage is taken back, by symbol; its own coverage is laid over that. */
+  /** Windows whose published coverage is withdrawn, by symbol, before this source's coverage is applied. */
   readWithdrawn(bin: JournalBin): ReadonlyMap<string, readonly Window[]>;
 }
 
-/** Records of the journal up to the end of its index. What it gives is as it was accepted, or a JournalDamageError. */
+/**
+ * Reads the journal up to the end of its index. Its methods throw JournalDamageError if rows are damaged or missing.
+ */
 export const createJournalSource = (db: Database, index: JournalIndex): TickSource => ({
   listBins: () => listTickBins(index),
   readChunks(bin) {
@@ -204,7 +209,7 @@ export const createJournalSource = (db: Database, index: JournalIndex): TickSour
   },
 });
 
-/** Several as one. */
+/** Combines several sources. */
 export const joinSources = (sources: readonly TickSource[]): TickSource => ({
   listBins() {
     const bins = sources.flatMap((source) => source.listBins());

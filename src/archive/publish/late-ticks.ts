@@ -1,20 +1,23 @@
 import { isWithin, union, type Window } from '../../base/window.ts';
 import { countTicksInWindow, findFirstAtOrAfter, indexTickTimes, type PartColumns } from '../format/tick-columns.ts';
 
-/** What late ticks are, and how their lateness is measured. Times in ms. */
+/** Which ticks count as late, and how their lateness is measured. Times in ms. */
 export interface LateTickRules {
-  /** Only what was fetched before this moment, epoch ms, counts as covered before: the start of the run. */
+  /** Start of the run, epoch ms. A window counts as covered before if it was fetched before this. */
   readonly fetchedBeforeMs: number;
-  /** Lateness is measured in the overlap, which is read again as a whole: so long before its response. */
+  /** Length of the overlap, which every run reads again. Lateness beyond it is not measured. */
   readonly latenessMsMax: number;
 }
 
-/** A window of a symbol that was covered, and when its response was generated, epoch ms. */
+/** A covered window of a symbol, and when its response was generated, epoch ms. */
 export interface FetchedWindow extends Window {
   readonly fetchedAt: number;
 }
 
-/** How many ticks came late, and how late they were at least: the greatest time for which one was not there yet, in ms. */
+/**
+ * The number of late ticks, and a lower bound of the greatest lateness in ms: how long after its time one was still
+ * absent.
+ */
 export interface LateTicks {
   readonly ticks: number;
   readonly latenessMs: number;
@@ -28,27 +31,30 @@ export const addLateTicks = (a: LateTicks, b: LateTicks): LateTicks => ({
 });
 
 /**
- * Counts the new ticks of a part whose moment had been covered before they came; a merge takes no old one away. What a
- * backfill brings of windows that nothing had covered is not late.
- * @param latenessMsMax see `LateTickRules`
+ * Counts the new ticks of a part in windows that were covered before the run. Ticks that a backfill adds to uncovered
+ * windows are not late. A merge removes no old tick.
+ * @param latenessMsMax see `LateTickRules.latenessMsMax`
  */
 export function countLateTicks(
-  claimed: ReadonlyMap<string, readonly FetchedWindow[]>,
+  coveredBefore: ReadonlyMap<string, readonly FetchedWindow[]>,
   added: ReadonlyMap<string, number>,
   { old, columns }: { readonly old: PartColumns; readonly columns: PartColumns },
-  withinMs: number,
+  latenessMsMax: number,
 ): LateTicks {
-  if (claimed.size === 0) return noLateTicks;
+  if (coveredBefore.size === 0) return noLateTicks;
   const [before, after] = [indexTickTimes(old), indexTickTimes(columns)];
   let late = noLateTicks;
   for (const [symbol, count] of added) {
-    const claims = claimed.get(symbol);
-    if (count === 0 || claims === undefined) continue;
+    const coveredWindows = coveredBefore.get(symbol);
+    if (count === 0 || coveredWindows === undefined) continue;
     const times = { had: before(symbol), has: after(symbol) };
-    for (const window of union(claims)) {
+    for (const window of union(coveredWindows)) {
       const ticks = countTicksInWindow(times.has, window) - countTicksInWindow(times.had, window);
       if (ticks > 0)
-        late = addLateTicks(late, { ticks, latenessMs: measureLatenessMs(times, window, claims, withinMs) });
+        late = addLateTicks(late, {
+          ticks,
+          latenessMs: measureLatenessMs(times, window, coveredWindows, latenessMsMax),
+        });
     }
   }
   return late;
@@ -58,10 +64,10 @@ export function countLateTicks(
 function measureLatenessMs(
   { had, has }: { readonly had: Float64Array; readonly has: Float64Array },
   window: Window,
-  claims: readonly FetchedWindow[],
-  withinMs: number,
+  coveredWindows: readonly FetchedWindow[],
+  latenessMsMax: number,
 ): number {
-  let most = 0;
+  let latenessMs = 0;
   let at = findFirstAtOrAfter(had, window.from);
   for (let i = findFirstAtOrAfter(has, window.from); i < has.length && has[i]! < window.to; i++) {
     const t = has[i]!;
@@ -69,8 +75,8 @@ function measureLatenessMs(
       at++;
       continue;
     }
-    const fetchedAt = claims.reduce((max, w) => (isWithin(t, w) ? Math.max(max, w.fetchedAt) : max), 0);
-    if (fetchedAt - t <= withinMs) most = Math.max(most, fetchedAt - t);
+    const fetchedAt = coveredWindows.reduce((max, w) => (isWithin(t, w) ? Math.max(max, w.fetchedAt) : max), 0);
+    if (fetchedAt - t <= latenessMsMax) latenessMs = Math.max(latenessMs, fetchedAt - t);
   }
-  return most;
+  return latenessMs;
 }

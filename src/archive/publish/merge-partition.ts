@@ -29,43 +29,47 @@ import type { SpilledChunk } from './import-buffer.ts';
 import { addLateTicks, countLateTicks, type FetchedWindow, type LateTicks, noLateTicks } from './late-ticks.ts';
 import { openSpillReader, type SpillReader } from './spill-file.ts';
 
-/** One part of one UTC day, `day` being its midnight: what is published of it and what comes to it. Plain values. */
+/**
+ * The published part file of one UTC day and the input to merge into it; `day` is its midnight. Plain values, for
+ * worker threads.
+ */
 export interface MergeTask {
   readonly day: number;
   readonly part: number;
-  /** The published file, checked; null where there is none. */
+  /** The published file, hash checked; null if there is none. */
   readonly old: Uint8Array | null;
   readonly chunks: readonly (TickChunk | SpilledChunk)[];
-  /** What is published as covered of the part's symbols. */
+  /** Published coverage of the part's symbols. */
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
-  /** Windows of the part's symbols whose published coverage is taken back before answers are laid over it. */
+  /** Windows of the part's symbols whose published coverage is withdrawn before the new coverage is applied. */
   readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
-  /** What answers cover that come with the chunks. */
+  /** New coverage that comes with the chunks. */
   readonly answers: ReadonlyMap<string, readonly CoveredWindow[]>;
-  /** The windows of the day that are lost. */
+  /** Lost windows of the day. */
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
-  /** What had been covered of its symbols before the run; empty where late ticks are not to be counted. */
+  /** Coverage of the part's symbols from before the run; empty if late ticks are not counted. */
   readonly claimed: ReadonlyMap<string, readonly FetchedWindow[]>;
-  /** See `LateTickRules.withinMs`. */
+  /** See `LateTickRules.latenessMsMax`. */
   readonly latenessMsMax: number;
-  /** What candles are kept of. */
+  /** Intervals to compute candles for. */
   readonly intervals: readonly CandleInterval[];
   readonly groupRows: number;
 }
 
-/** Used again from lot to lot, whose rows are encoded or copied before the next. */
+/** Reused from slice to slice; the rows of a slice are encoded or copied before the next slice is merged. */
 const mergeBuffers: MergeBuffers = { t: emptyPart.t, p: emptyPart.p };
 
-/** Ticks that are merged at a time, old and new together; more where a single symbol has more. */
+/** Maximum ticks per slice, old and new together. A single symbol may have more. */
 const sliceTicksMax = 300_000;
 
 /**
- * Merges what comes to a part with what is published of it, some symbols at a time: of what comes, memory holds no more.
- * The same whatever the lots are. @throws Error where the published file cannot be read
+ * Merges new ticks and coverage into a part, one slice of symbols at a time, to bound memory. The result does not
+ * depend on how the part is sliced.
+ * @throws Error if the published file cannot be decoded
  */
 export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax = sliceTicksMax): MergeResult {
   const old = task.old === null ? emptyPart : decodeTicks(task.old);
-  const lots = splitPartition(
+  const slices = splitPartition(
     old,
     task.chunks,
     [...task.answers.keys(), ...task.coverage.keys(), ...task.withdrawn.keys()],
@@ -73,27 +77,27 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
   );
   const files = openPartitionWriter(task, task.intervals, task.groupRows);
   const spills = openSpillReader();
-  const done = createMergeResult();
+  const result = createMergeResult();
   try {
-    for (const lot of lots) {
-      const chunks = loadSpilledChunks(lot.chunks, spills);
-      const { columns, ...merged } = mergePart(lot.old, chunks, known, mergeBuffers);
-      const judged = judgeLostWindows(pickSliceSymbols(task.answers, lot), task.lost, columns);
-      const published = pickSliceSymbols(task.coverage, lot);
-      const withdrawn = pickSliceSymbols(task.withdrawn, lot);
-      const changed = computeChangedCoverage(published, withdrawn, judged.covered, [...merged.added.keys()], columns);
-      // Of a part that is merged at once it is known by now whether its ticks are to be written.
-      files.add(columns, new Map([...published, ...changed]), lots.length > 1 || merged.isChanged);
+    for (const slice of slices) {
+      const chunks = loadSpilledChunks(slice.chunks, spills);
+      const { columns, ...merged } = mergePart(slice.old, chunks, known, mergeBuffers);
+      const assessed = judgeLostWindows(pickSliceSymbols(task.answers, slice), task.lost, columns);
+      const published = pickSliceSymbols(task.coverage, slice);
+      const withdrawn = pickSliceSymbols(task.withdrawn, slice);
+      const changed = computeChangedCoverage(published, withdrawn, assessed.covered, [...merged.added.keys()], columns);
+      // With a single slice it is already known whether the ticks have to be written.
+      files.add(columns, new Map([...published, ...changed]), slices.length > 1 || merged.isChanged);
       const late = countLateTicks(
-        pickSliceSymbols(task.claimed, lot),
+        pickSliceSymbols(task.claimed, slice),
         merged.added,
-        { old: lot.old, columns },
+        { old: slice.old, columns },
         task.latenessMsMax,
       );
-      addSliceResult(done, {
+      addSliceResult(result, {
         merged,
         deltas: computeTickDeltas(merged.added, columns),
-        ...judged,
+        ...assessed,
         withdrawn,
         coverage: changed,
         late,
@@ -102,15 +106,15 @@ export function mergePartition(task: MergeTask, known: KnownPrecedence, ticksMax
   } finally {
     spills.close();
   }
-  return { ...done, files: files.finish(done.merged.isChanged) };
+  return { ...result, files: files.finish(result.merged.isChanged) };
 }
 
-/** What of a map is of the symbols of a lot. */
-function pickSliceSymbols<T>(all: ReadonlyMap<string, T>, { symbols }: PartitionSlice): ReadonlyMap<string, T> {
-  return new Map(symbols.flatMap((symbol) => (all.has(symbol) ? [[symbol, all.get(symbol)!] as const] : [])));
+/** The entries of a map that belong to the symbols of a slice. */
+function pickSliceSymbols<T>(bySymbol: ReadonlyMap<string, T>, { symbols }: PartitionSlice): ReadonlyMap<string, T> {
+  return new Map(symbols.flatMap((symbol) => (bySymbol.has(symbol) ? [[symbol, bySymbol.get(symbol)!] as const] : [])));
 }
 
-/** With what was put aside read back; that holds until more is read. */
+/** Loads the spilled chunks into memory. The columns are valid until the next call. */
 function loadSpilledChunks(chunks: readonly (TickChunk | SpilledChunk)[], spills: SpillReader): TickChunk[] {
   const read = spills.read(chunks.flatMap((chunk) => ('spilled' in chunk ? [chunk.spilled] : []))).values();
   return chunks.map((chunk) => {
@@ -120,49 +124,49 @@ function loadSpilledChunks(chunks: readonly (TickChunk | SpilledChunk)[], spills
   });
 }
 
-/** What the answers of a bin cover, its lost windows being judged by the ticks that are there once it is merged. */
+/** Decides, by the merged ticks, which lost windows are restored, and what the responses cover. */
 function judgeLostWindows(
-  answers: ReadonlyMap<string, readonly CoveredWindow[]>,
-  lostOfDay: ReadonlyMap<string, readonly LostWindow[]>,
+  newCoverage: ReadonlyMap<string, readonly CoveredWindow[]>,
+  lostBySymbol: ReadonlyMap<string, readonly LostWindow[]>,
   columns: PartColumns,
 ): { covered: ReadonlyMap<string, readonly CoveredWindow[]>; restored: LostWindow[]; lacking: LostWindow[] } {
-  const covered = new Map<string, readonly CoveredWindow[]>(answers);
+  const covered = new Map<string, readonly CoveredWindow[]>(newCoverage);
   const restored: LostWindow[] = [];
   const lacking: LostWindow[] = [];
-  const timesOf = indexTickTimes(columns);
-  for (const [symbol, ofSymbol] of answers) {
-    const lost = lostOfDay.get(symbol);
+  const getTimes = indexTickTimes(columns);
+  for (const [symbol, ofSymbol] of newCoverage) {
+    const lost = lostBySymbol.get(symbol);
     if (lost === undefined) continue;
-    const judged = assessLostWindows(ofSymbol, lost, (window) => countTicksInWindow(timesOf(symbol), window));
-    covered.set(symbol, judged.covered);
-    restored.push(...judged.restored);
-    lacking.push(...judged.stillLost);
+    const assessed = assessLostWindows(ofSymbol, lost, (window) => countTicksInWindow(getTimes(symbol), window));
+    covered.set(symbol, assessed.covered);
+    restored.push(...assessed.restored);
+    lacking.push(...assessed.stillLost);
   }
   return { covered, restored, lacking };
 }
 
 /**
- * Takes withdrawn windows out of the coverage, lays new answers over it, and counts the ticks again of each symbol that
- * something came for. A symbol without coverage comes with an empty list if it had some.
+ * Removes withdrawn windows from the coverage, applies the new coverage, and recounts the ticks of each symbol with
+ * input. A symbol that lost all its coverage gets an empty list.
  */
 function computeChangedCoverage(
   coverage: ReadonlyMap<string, readonly PublishedCoverage[]>,
   withdrawn: ReadonlyMap<string, readonly Window[]>,
   covered: ReadonlyMap<string, readonly CoveredWindow[]>,
-  ticked: readonly string[],
+  symbolsWithTicks: readonly string[],
   columns: PartColumns,
 ): Map<string, PublishedCoverage[]> {
   const out = new Map<string, PublishedCoverage[]>();
-  const timesOf = indexTickTimes(columns);
-  for (const symbol of new Set([...covered.keys(), ...withdrawn.keys(), ...ticked])) {
+  const getTimes = indexTickTimes(columns);
+  for (const symbol of new Set([...covered.keys(), ...withdrawn.keys(), ...symbolsWithTicks])) {
     const published = coverage.get(symbol) ?? [];
-    const left = withdrawCoverage(published, withdrawn.get(symbol) ?? []);
-    const stretches = joinForPublishing(overlayCoverage([...left, ...(covered.get(symbol) ?? [])]));
-    if (stretches.length === 0 && published.length === 0) continue;
-    const t = timesOf(symbol);
+    const remaining = withdrawCoverage(published, withdrawn.get(symbol) ?? []);
+    const windows = joinForPublishing(overlayCoverage([...remaining, ...(covered.get(symbol) ?? [])]));
+    if (windows.length === 0 && published.length === 0) continue;
+    const t = getTimes(symbol);
     out.set(
       symbol,
-      stretches.map(({ from, to, fetchedAt, origin, evidence }) => {
+      windows.map(({ from, to, fetchedAt, origin, evidence }) => {
         return { from, to, fetchedAt, origin, evidence, ticks: countTicksInWindow(t, { from, to }) };
       }),
     );
@@ -185,7 +189,7 @@ function computeTickDeltas(added: ReadonlyMap<string, number>, columns: PartColu
   return out.sort((a, b) => compareUtf8(a.symbol, b.symbol));
 }
 
-/** Some symbols of a part, next to each other: what is published of them and what comes. */
+/** Adjacent symbols of a part, with their published ticks and the new chunks. */
 export interface PartitionSlice {
   /** In UTF-8 order. */
   readonly symbols: readonly string[];
@@ -194,8 +198,8 @@ export interface PartitionSlice {
 }
 
 /**
- * Cuts the work on a part into lots of at most `ticksMax` ticks, old and new together, or of a single symbol. At least
- * one; each symbol that is published, comes, or is one of `others` stands in one of them.
+ * Splits a part into slices of at most `ticksMax` ticks, old and new together, or of a single symbol. Returns at least
+ * one slice. Each symbol of `old`, `chunks` and `others` is in exactly one slice.
  */
 export function splitPartition(
   old: PartColumns,
@@ -204,43 +208,43 @@ export function splitPartition(
   ticksMax: number,
 ): PartitionSlice[] {
   const weights = new Map<string, number>();
-  const weigh = (symbol: string, ticks: number): void => {
+  const addWeight = (symbol: string, ticks: number): void => {
     weights.set(symbol, (weights.get(symbol) ?? 0) + ticks);
   };
-  for (const [i, symbol] of old.symbols.entries()) weigh(symbol, old.offsets[i + 1]! - old.offsets[i]!);
-  for (const chunk of chunks) weigh(chunk.symbol, 'spilled' in chunk ? chunk.spilled.tickCount : chunk.t.length);
-  for (const symbol of others) weigh(symbol, 0);
+  for (const [i, symbol] of old.symbols.entries()) addWeight(symbol, old.offsets[i + 1]! - old.offsets[i]!);
+  for (const chunk of chunks) addWeight(chunk.symbol, 'spilled' in chunk ? chunk.spilled.tickCount : chunk.t.length);
+  for (const symbol of others) addWeight(symbol, 0);
   const symbols = [...weights.keys()].sort(compareUtf8);
-  const all = [...weights.values()].reduce((sum, ticks) => sum + ticks, 0);
-  if (all <= ticksMax) return [{ symbols, old, chunks }];
-  const lots: string[][] = [];
-  let room = 0;
+  const totalTicks = [...weights.values()].reduce((sum, ticks) => sum + ticks, 0);
+  if (totalTicks <= ticksMax) return [{ symbols, old, chunks }];
+  const slices: string[][] = [];
+  let ticksLeft = 0;
   for (const symbol of symbols) {
     const ticks = weights.get(symbol)!;
-    if (lots.length === 0 || ticks > room) {
-      lots.push([]);
-      room = ticksMax;
+    if (slices.length === 0 || ticks > ticksLeft) {
+      slices.push([]);
+      ticksLeft = ticksMax;
     }
-    lots.at(-1)!.push(symbol);
-    room -= ticks;
+    slices.at(-1)!.push(symbol);
+    ticksLeft -= ticks;
   }
   const bySymbol = Map.groupBy(chunks, ({ symbol }) => symbol);
   let first = 0;
-  return lots.map((names) => {
+  return slices.map((names) => {
     let end = first;
-    // Both are in the same order, and each old symbol stands in one of the lots.
+    // Both are in the same order, and each old symbol is in one of the slices.
     while (end < old.symbols.length && compareUtf8(old.symbols[end]!, names.at(-1)!) <= 0) end++;
-    const lot = {
+    const slice = {
       symbols: names,
       old: sliceColumns(old, first, end),
       chunks: names.flatMap((name) => bySymbol.get(name) ?? []),
     };
     first = end;
-    return lot;
+    return slice;
   });
 }
 
-/** The columns of the symbols `first` to `end`. */
+/** The columns of the symbols from index `first` to `end`, excluded. */
 function sliceColumns({ symbols, offsets, t, p }: PartColumns, first: number, end: number): PartColumns {
   const [from, to] = [offsets[first]!, offsets[end]!];
   return {
@@ -251,29 +255,30 @@ function sliceColumns({ symbols, offsets, t, p }: PartColumns, first: number, en
   };
 }
 
-/** What became of a part. */
+/** The result of merging a part. */
 export interface MergeResult {
   readonly merged: Omit<MergedPart, 'columns'>;
   readonly deltas: readonly TickDelta[];
-  /** What is covered from now on by what answers said. */
+  /** New coverage to record. */
   readonly covered: ReadonlyMap<string, readonly CoveredWindow[]>;
-  /** Windows whose coverage is taken back, before what is covered is laid over it. */
+  /** Windows whose coverage is withdrawn before the new coverage is applied. */
   readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
-  /** Lost windows that are whole again, and those that were answered with fewer ticks than were once had. */
+  /** Lost windows that have all their ticks again. */
   readonly restored: readonly LostWindow[];
+  /** Lost windows that were fetched again with fewer ticks than were once published. */
   readonly lacking: readonly LostWindow[];
-  /** The coverage to publish of the symbols where it is another now. */
+  /** The coverage to publish of symbols whose coverage changed. */
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
-  /** New ticks whose moment had been covered before. */
+  /** New ticks in windows that were covered before. */
   readonly late: LateTicks;
-  /** The ticks where they changed, and the candles. */
+  /** The ticks file, if the ticks changed, and the candle files. */
   readonly files: readonly EncodedFile[];
 }
 
-/** The same of some of its symbols, without the files. */
+/** The result of merging one slice, without files. */
 export type MergeSliceResult = Omit<MergeResult, 'files'>;
 
-/** What has come of the lots so far. */
+/** The accumulated results of the slices. */
 export type MergeResultBuilder = ReturnType<typeof createMergeResult>;
 
 export const createMergeResult = () => ({
@@ -293,44 +298,44 @@ export const createMergeResult = () => ({
   late: noLateTicks,
 });
 
-/** Adds what came of a lot. */
-export function addSliceResult(done: MergeResultBuilder, lot: MergeSliceResult): void {
-  const into = done.merged;
-  const { merged } = lot;
-  into.isChanged ||= merged.isChanged;
-  for (const conflict of merged.conflicts) into.conflicts.push(conflict);
-  for (const stretch of merged.precedence) into.precedence.push(stretch);
-  for (const [symbol, count] of merged.added) into.added.set(symbol, count);
+/** Adds the result of a slice. */
+export function addSliceResult(result: MergeResultBuilder, slice: MergeSliceResult): void {
+  const total = result.merged;
+  const { merged } = slice;
+  total.isChanged ||= merged.isChanged;
+  for (const conflict of merged.conflicts) total.conflicts.push(conflict);
+  for (const window of merged.precedence) total.precedence.push(window);
+  for (const [symbol, count] of merged.added) total.added.set(symbol, count);
   for (const [runId, { accepted, duplicates, conflicts }] of merged.tallies) {
-    const tally = into.tallies.get(runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
+    const tally = total.tallies.get(runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
     tally.accepted += accepted;
     tally.duplicates += duplicates;
     tally.conflicts += conflicts;
-    into.tallies.set(runId, tally);
+    total.tallies.set(runId, tally);
   }
-  for (const delta of lot.deltas) done.deltas.push(delta);
-  for (const [symbol, covered] of lot.covered) done.covered.set(symbol, covered);
-  for (const [symbol, windows] of lot.withdrawn) done.withdrawn.set(symbol, windows);
-  done.late = addLateTicks(done.late, lot.late);
-  done.restored.push(...lot.restored);
-  done.lacking.push(...lot.lacking);
-  for (const [symbol, stretches] of lot.coverage) done.coverage.set(symbol, stretches);
+  for (const delta of slice.deltas) result.deltas.push(delta);
+  for (const [symbol, covered] of slice.covered) result.covered.set(symbol, covered);
+  for (const [symbol, windows] of slice.withdrawn) result.withdrawn.set(symbol, windows);
+  result.late = addLateTicks(result.late, slice.late);
+  result.restored.push(...slice.restored);
+  result.lacking.push(...slice.lacking);
+  for (const [symbol, coveredWindows] of slice.coverage) result.coverage.set(symbol, coveredWindows);
 }
 
-/** What is known of the standing of a part's published ticks: to be asked where it is known, or as values. */
+/** Precedence of a part's published ticks: as a lookup in the database, or as plain values for a worker thread. */
 export interface PartitionPrecedence {
   readonly lookup: KnownPrecedence;
   readAll(): SymbolsPrecedence;
 }
 
-/** Those who do the work on parts. They give the same whoever they are. */
+/** Merges parts on this thread or on worker threads, with the same results. */
 export interface MergeWorkers {
-  /** Tasks that may be under way at once. */
+  /** Maximum concurrent tasks. */
   readonly concurrency: number;
   merge(task: MergeTask, standings: PartitionPrecedence): Promise<MergeResult>;
 }
 
-/** The thread that asks: one part after the other. */
+/** Merges on the calling thread, one part at a time. */
 export const inlineWorker: MergeWorkers = {
   concurrency: 1,
   merge: async (task, { lookup }) => mergePartition(task, lookup),

@@ -4,9 +4,9 @@ import type { DatasetName } from '../format/datasets.ts';
 import type { Manifest, PublishedFile } from '../format/manifest.ts';
 
 interface DatasetShape {
-  /** The columns it is sorted by (CONTRACT, section 3). */
+  /** Sort key columns (CONTRACT, section 3). */
   readonly sortColumns: readonly string[];
-  /** The columns between which a row's time lies; `closed`: the moment of `last` still belongs to it. */
+  /** The columns with the start and end of a row's time; `isLastIncluded` if the end belongs to it. */
   readonly timeColumns: { readonly first: string; readonly last: string; readonly isLastIncluded: boolean } | null;
   /** Whether a day's files are split by symbol. */
   readonly isSplitBySymbol: boolean;
@@ -14,7 +14,7 @@ interface DatasetShape {
 
 const momentColumns = { first: 't', last: 't', isLastIncluded: true };
 
-/** How the rows of each dataset are ordered, placed in time and split over files. */
+/** How each dataset is sorted, and split into files by time and symbol. */
 export const datasetShapes: Record<DatasetName, DatasetShape> = {
   ticks: { sortColumns: ['symbol', 't'], timeColumns: momentColumns, isSplitBySymbol: true },
   symbols: { sortColumns: ['symbol'], timeColumns: null, isSplitBySymbol: false },
@@ -35,8 +35,8 @@ export const datasetShapes: Record<DatasetName, DatasetShape> = {
 };
 
 /**
- * Tells the files of a dataset that may hold rows of some symbols (none: all) in a window of epoch milliseconds, an end
- * that is null being open; the manifest alone is looked at.
+ * Returns a filter for the files of a dataset that may hold rows of the symbols (empty: all) in a window, in epoch ms.
+ * A null end of the window is open. Uses the manifest only.
  */
 export function createFileFilter(
   { parts }: Pick<Manifest, 'parts'>,
@@ -44,12 +44,14 @@ export function createFileFilter(
   symbols: readonly string[],
   { from, to }: { readonly from: number | null; readonly to: number | null },
 ): (file: PublishedFile) => boolean {
-  const places = symbols.map((symbol) => `/part-${String(computePartNumber(symbol, parts)).padStart(2, '0')}.parquet`);
+  const fileNames = symbols.map(
+    (symbol) => `/part-${String(computePartNumber(symbol, parts)).padStart(2, '0')}.parquet`,
+  );
   const bySymbol = datasetShapes[dataset].isSplitBySymbol && symbols.length > 0;
   return (file) =>
     (from === null || file.t_max === null || file.t_max >= from) &&
     (to === null || file.t_min === null || file.t_min < to) &&
-    (!bySymbol || places.some((place) => file.path.endsWith(place)));
+    (!bySymbol || fileNames.some((fileName) => file.path.endsWith(fileName)));
 }
 
 export interface ChangedFile extends PublishedFile {
@@ -57,9 +59,9 @@ export interface ChangedFile extends PublishedFile {
 }
 
 /**
- * The files that were written after generation `since`, in the manifest's order: all of them since 0. Whoever holds
- * generation `since`, takes these and removes those of `listRemovedPaths` holds `manifest`'s.
- * Throws UsageError for a generation that is still to come.
+ * The files written after generation `since`, in manifest order; all files if `since` is 0. To update a copy of
+ * generation `since`, fetch these files and remove the paths of `listRemovedPaths`.
+ * @throws UsageError if `since` is above the current generation
  */
 export function listChangedFiles(manifest: Manifest, since: number): ChangedFile[] {
   if (since > manifest.generation) {
@@ -73,6 +75,6 @@ export function listChangedFiles(manifest: Manifest, since: number): ChangedFile
   );
 }
 
-/** Paths of files that were published in generation `since`, or later, and are no more. */
+/** Paths of files that were removed after generation `since`. */
 export const listRemovedPaths = ({ removed = [] }: Manifest, since: number): string[] =>
   removed.filter(({ generation }) => generation > since).map(({ path }) => path);

@@ -35,115 +35,114 @@ import type { FetchedWindow, LateTickRules } from './late-ticks.ts';
 import type { MergeResult, MergeSliceResult, MergeTask, MergeWorkers, PartitionPrecedence } from './merge-partition.ts';
 import { type Stage, stageFile, stageRemoval } from './staging.ts';
 
-/** What one part of one day took in. */
+/** The result of merging one part of one day. */
 export interface BinResult extends Omit<MergeResult, 'coverage' | 'files'> {
   readonly bin: JournalBin;
 }
 
-/** What is to be taken in of one UTC day. */
+/** The input for one UTC day. */
 export interface DayInput {
   readonly day: number;
   readonly bins: readonly JournalBin[];
-  /** Answers of the order-book route that are to be covered. */
+  /** Order-book responses whose coverage is to be published. */
   readonly answers: readonly BookResponse[];
 }
 
 export interface StageDaysInput {
   readonly days: readonly DayInput[];
   readonly source: TickSource;
-  /** The last record of the journal that counts. */
+  /** Last journal record to publish. */
   readonly end: number;
   readonly intervals: readonly CandleInterval[];
-  /** See PublishOptions. */
+  /** See `PublishOptions.late`. */
   readonly late: LateTickRules | undefined;
   readonly workers: MergeWorkers;
   readonly signal: AbortSignal | undefined;
-  /** Told of each part that is done. */
+  /** Called after each part. */
   onPart(): void;
 }
 
 export interface StagedDays {
   readonly bins: readonly BinResult[];
-  /** The answers of the order-book route that are covered now. */
+  /** Order-book responses whose coverage is staged. */
   readonly answers: readonly BookResponse[];
-  /** Why parts were refused: what is published there is damaged. What was for them is kept. */
+  /** One message per part or day that was skipped because its published file is damaged. Its input stays journaled. */
   readonly refused: readonly string[];
 }
 
-/** What is published of a day beside its parts, as it will be. */
+/** The coverage and conflicts of a day while its parts are merged. */
 interface OpenDay {
   readonly input: DayInput;
   readonly coverage: DayCoverage;
   readonly conflicts: Conflict[];
-  /** The coverage that was published, by part. */
+  /** Published coverage, by part. */
   readonly coverageByPart: ReadonlyMap<number, readonly (readonly [string, readonly PublishedCoverage[]])[]>;
-  /** What had been covered before the run, by symbol, where late ticks are to be counted. */
+  /** Coverage from before the run, by symbol; empty if late ticks are not counted. */
   readonly coveredBefore: ReadonlyMap<string, readonly FetchedWindow[]>;
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
   mergedBins: number;
 }
 
-/** A part under way, or the end of a day, in the order in which they are staged. */
+/** A running merge, or the end of a day, in the order of staging. */
 type PendingStep =
   | { readonly day: OpenDay; readonly bin: JournalBin; readonly done: Promise<MergeSettlement> }
   | { readonly day: OpenDay };
 type MergeSettlement = { readonly done: MergeSliceResult } | { readonly error: unknown };
 
 /**
- * Merges what comes to each day with what is published, part by part, and stages what changed; outcomes are in the order
- * of parts.
- * Holds as many parts as the workers take at once.
+ * Merges the input of each day into the published files, part by part, and stages the changed files. Results are in the
+ * order of the parts. Holds at most `workers.concurrency` parts in memory.
  */
 export async function stageDays(archive: Archive, stage: Stage, input: StageDaysInput): Promise<StagedDays> {
   const { workers, signal } = input;
   const outcome = { bins: [] as BinResult[], answers: [] as BookResponse[], refused: [] as string[] };
   const pending: PendingStep[] = [];
-  let under = 0;
-  let over = false;
+  let running = 0;
+  let isOver = false;
 
-  async function next(): Promise<void> {
+  async function finishNext(): Promise<void> {
     const first = pending.shift()!;
     if (!('bin' in first)) {
       stageDayTables(archive, stage, first.day);
-      for (const answer of first.day.input.answers) outcome.answers.push(answer);
-      await turn();
+      for (const response of first.day.input.answers) outcome.answers.push(response);
+      await yieldToOthers();
       return;
     }
     const { day, bin } = first;
     const settled = await first.done;
-    under--;
+    running--;
     if ('done' in settled) {
       day.mergedBins++;
       outcome.bins.push(addBinResult(day, bin, settled.done));
     } else if (settled.error instanceof DamageError) outcome.refused.push(settled.error.message);
     else throw settled.error;
     input.onPart();
-    await turn();
+    await yieldToOthers();
   }
 
-  /** Signals and other work get theirs. */
-  async function turn(): Promise<void> {
+  /** Yields to other work, and throws if the signal is aborted. */
+  async function yieldToOthers(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     signal?.throwIfAborted();
   }
 
-  /** Whoever is done is staged at once: his files would wait in memory else until the parts before them are done. */
+  /** Stages a merged part at once, so that its files need not stay in memory until earlier parts are done. */
   function stageNow({ files, ...rest }: MergeResult): MergeSliceResult {
-    // A publish that was given up may have released the lock: nothing is written any more.
-    if (!over) for (const file of files) stageFile(archive, stage, file);
+    // An aborted publish may have released the lock, so it must not write any more.
+    if (!isOver) for (const file of files) stageFile(archive, stage, file);
     return rest;
   }
 
   async function all(): Promise<void> {
-    for (const ofDay of input.days) {
+    for (const dayInput of input.days) {
       signal?.throwIfAborted();
-      const day = openDay(archive, stage, ofDay, input.late);
+      const day = openDay(archive, stage, dayInput, input.late);
       if (day instanceof DamageError) {
         outcome.refused.push(day.message);
         continue;
       }
-      for (const bin of ofDay.bins) {
-        while (under >= workers.concurrency) await next();
+      for (const bin of dayInput.bins) {
+        while (running >= workers.concurrency) await finishNext();
         const done = startMerge(archive, stage, day, bin, input)
           .then(stageNow)
           .then(
@@ -151,40 +150,42 @@ export async function stageDays(archive: Archive, stage: Stage, input: StageDays
             (error: unknown) => ({ error }),
           );
         pending.push({ day, bin, done });
-        under++;
+        running++;
       }
       pending.push({ day });
-      // Days of order books alone wait for nothing.
-      while (pending.length > 0 && !('bin' in pending[0]!)) await next();
+      // Finish days without pending merges.
+      while (pending.length > 0 && !('bin' in pending[0]!)) await finishNext();
     }
-    while (pending.length > 0) await next();
+    while (pending.length > 0) await finishNext();
   }
 
   try {
     await all();
   } finally {
-    over = true;
+    isOver = true;
   }
   return outcome;
 }
 
-/** What is published of a day; the error where that is damaged. */
+/** Reads the published coverage and conflicts of a day. Returns the error if a file is damaged. */
 function openDay(
   archive: Archive,
   stage: Stage,
   input: DayInput,
-  late: LateTickRules | undefined,
+  lateRules: LateTickRules | undefined,
 ): OpenDay | DamageError {
   const { day } = input;
   try {
     const coverage = readDayCoverage(archive, stage.base, day);
     const conflicts = readDayConflicts(archive, stage.base, day);
     const { db, identity } = archive.state;
-    const claimed =
-      late === undefined ? new Map() : readCoveredBefore(db, { from: day, to: day + dayMs }, late.fetchedBeforeMs);
+    const coveredBefore =
+      lateRules === undefined
+        ? new Map()
+        : readCoveredBefore(db, { from: day, to: day + dayMs }, lateRules.fetchedBeforeMs);
     const byPart = Map.groupBy(coverage.ticks, ([symbol]) => computePartNumber(symbol, identity.parts));
     const lost = readLostTicksIn(db, { from: day, to: day + dayMs });
-    return { input, coverage, conflicts, coverageByPart: byPart, coveredBefore: claimed, lost, mergedBins: 0 };
+    return { input, coverage, conflicts, coverageByPart: byPart, coveredBefore, lost, mergedBins: 0 };
   } catch (error) {
     if (error instanceof DamageError) return error;
     throw error;
@@ -194,7 +195,7 @@ function openDay(
 async function startMerge(
   archive: Archive,
   stage: Stage,
-  of: OpenDay,
+  openedDay: OpenDay,
   bin: JournalBin,
   input: StageDaysInput,
 ): Promise<MergeResult> {
@@ -203,7 +204,7 @@ async function startMerge(
   const file = findManifestFile(stage.base, 'ticks', toDayPath('ticks', day, part));
   const old = file === undefined ? null : readPublishedFile(archive, file);
   const chunks = input.source.readChunks(bin);
-  const coverage = new Map<string, readonly PublishedCoverage[]>(of.coverageByPart.get(part) ?? []);
+  const coverage = new Map<string, readonly PublishedCoverage[]>(openedDay.coverageByPart.get(part) ?? []);
   const task: MergeTask = {
     day,
     part,
@@ -212,10 +213,10 @@ async function startMerge(
     coverage,
     answers: input.source.readCoverage(bin),
     withdrawn: input.source.readWithdrawn(bin),
-    lost: of.lost,
+    lost: openedDay.lost,
     intervals: input.intervals,
     groupRows: archive.groupRows,
-    claimed: pickChunkSymbols(chunks, of.coveredBefore),
+    claimed: pickChunkSymbols(chunks, openedDay.coveredBefore),
     latenessMsMax: input.late?.latenessMsMax ?? 0,
   };
   const standings: PartitionPrecedence = {
@@ -225,14 +226,16 @@ async function startMerge(
   return input.workers.merge(task, standings);
 }
 
-/** The same of the symbols that something comes for. */
+/** The entries for the symbols of the chunks. */
 const pickChunkSymbols = (
   chunks: readonly { readonly symbol: string }[],
-  claimed: OpenDay['coveredBefore'],
+  coveredBefore: OpenDay['coveredBefore'],
 ): ReadonlyMap<string, readonly FetchedWindow[]> =>
-  new Map(chunks.flatMap(({ symbol }) => (claimed.has(symbol) ? [[symbol, claimed.get(symbol)!] as const] : [])));
+  new Map(
+    chunks.flatMap(({ symbol }) => (coveredBefore.has(symbol) ? [[symbol, coveredBefore.get(symbol)!] as const] : [])),
+  );
 
-/** What is published as covered of a window and was fetched before a moment, by symbol. */
+/** The published coverage of a window that was fetched before `beforeMs`, by symbol. */
 const readCoveredBefore = (
   db: Database,
   window: Window,
@@ -247,39 +250,39 @@ const readCoveredBefore = (
     ]),
   );
 
-function addBinResult(of: OpenDay, bin: JournalBin, done: MergeSliceResult): BinResult {
+function addBinResult(openedDay: OpenDay, bin: JournalBin, done: MergeSliceResult): BinResult {
   const { coverage, ...rest } = done;
-  for (const conflict of rest.merged.conflicts) of.conflicts.push(conflict);
-  for (const [symbol, stretches] of coverage) of.coverage.ticks.set(symbol, [...stretches]);
-  // They are the day's now: of all days together there may be more than memory holds.
+  for (const conflict of rest.merged.conflicts) openedDay.conflicts.push(conflict);
+  for (const [symbol, windows] of coverage) openedDay.coverage.ticks.set(symbol, [...windows]);
+  // The conflicts now belong to the day; keeping those of all days could exceed memory.
   const merged = { ...rest.merged, conflicts: [] };
   return { bin, ...rest, merged };
 }
 
-/** Stages what a day has one file of. */
+/** Stages the datasets with one file per day: coverage and conflicts. */
 function stageDayTables(archive: Archive, stage: Stage, { input, coverage, conflicts, mergedBins }: OpenDay): void {
   applyBookCoverage(coverage, input.answers);
   if (mergedBins + input.answers.length === 0) return;
   const rows = toCoverageRows(coverage);
   const path = toDayPath('coverage', input.day, 0);
-  // All that was covered of the day may have been withdrawn.
+  // All coverage of the day may have been withdrawn.
   if (rows.length === 0 && findManifestFile(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
   stageDayTable(archive, stage, 'coverage', input.day, rows);
   stageDayTable(archive, stage, 'conflicts', input.day, toConflictRows(conflicts));
 }
 
-/** What a publish takes in of order books. */
+/** The order books that a publish merges. */
 export interface StagedBooks {
   readonly bins: readonly JournalBin[];
-  /** When the snapshots that are in the parts now were observed. */
+  /** Observation times of the snapshots that are now in the part files. */
   readonly observed: readonly BookObservation[];
-  /** Answers whose snapshots are all taken in, by the UTC day of the answer: their coverage is to be published. */
+  /** Responses whose snapshots are all merged, by the UTC day of the response. Their coverage is to be published. */
   readonly answers: ReadonlyMap<number, readonly BookResponse[]>;
-  /** Why parts were refused: what is published there is damaged. Their journal is kept. */
+  /** One message per part that was skipped because its published file is damaged. Its input stays journaled. */
   readonly refused: readonly string[];
 }
 
-/** Merges the journal's order books with what is published and stages what changed. Holds one part in memory. */
+/** Merges the journal's order books into the published files and stages the changed ones. Holds one part in memory. */
 export async function stageBooks(
   archive: Archive,
   stage: Stage,
@@ -294,17 +297,17 @@ export async function stageBooks(
     const bin = { day, part };
     signal?.throwIfAborted();
     try {
-      for (const one of stageBookBin(archive, stage, bin, index)) observed.push(one);
+      for (const observation of stageBookBin(archive, stage, bin, index)) observed.push(observation);
       bins.push(bin);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.push(error.message);
     }
-    // Signals and other work get their turn between parts.
+    // Yield to signals and other work between parts.
     await new Promise((resolve) => setImmediate(resolve));
   }
-  const answers = Map.groupBy(readBookResponses(db, bins, index.end), (answer) => floorToDay(answer.at));
-  return { bins, observed, answers, refused };
+  const responses = Map.groupBy(readBookResponses(db, bins, index.end), (response) => floorToDay(response.at));
+  return { bins, observed, answers: responses, refused };
 }
 
 function stageBookBin(
@@ -324,15 +327,15 @@ function stageBookBin(
 }
 
 /**
- * The intervals that a publish keeps candles of: those asked for, and those that the archive has files of already, so
- * that no candles ever stand beside newer ticks.
+ * The candle intervals that a publish updates: those requested, and those that the archive already has files of, so
+ * that candles are never older than their ticks.
  */
-export const listCandleIntervals = (base: Manifest, asked: readonly CandleInterval[]): CandleInterval[] =>
+export const listCandleIntervals = (base: Manifest, requested: readonly CandleInterval[]): CandleInterval[] =>
   (Object.keys(candleIntervals) as CandleInterval[]).filter(
-    (interval) => asked.includes(interval) || base.datasets[candleDatasets[interval]].files.length > 0,
+    (interval) => requested.includes(interval) || base.datasets[candleDatasets[interval]].files.length > 0,
   );
 
-/** Stages the candles of one part's ticks; a file whose bytes are published already is left as it is. */
+/** Stages the candle files of one part. A file that is already published with the same bytes is not rewritten. */
 export function stageCandles(
   archive: Archive,
   stage: Stage,
@@ -351,9 +354,9 @@ export interface StageCandlesOptions {
 }
 
 /**
- * Stages the candles that published ticks lack: of an archive from before there were candles, or of an interval that
- * is asked for since. Parts that the stage holds ticks or candles of are its own business. Holds one part in memory.
- * Returns why parts were left out: what is published there is damaged.
+ * Stages missing candle files for published ticks: of an archive that predates candles, or of an interval that was
+ * enabled later. Skips candle files that are already staged. Holds one part in memory.
+ * @returns one message per part that was skipped because its published file is damaged
  */
 export async function stageMissingCandles(
   archive: Archive,
@@ -361,23 +364,23 @@ export async function stageMissingCandles(
   intervals: readonly CandleInterval[],
   { signal, onProgress }: StageCandlesOptions = {},
 ): Promise<string[]> {
-  const lacking = findMissingCandles(stage, intervals);
+  const filesWithMissing = findMissingCandles(stage, intervals);
   const refused = new Set<string>();
   let done = 0;
-  let of: { readonly day: number; readonly coverage: DayCoverage['ticks'] } | undefined;
-  for (const { file, missing } of lacking) {
+  let openedDay: { readonly day: number; readonly coverage: DayCoverage['ticks'] } | undefined;
+  for (const { file, missing } of filesWithMissing) {
     signal?.throwIfAborted();
     try {
       const day = parseDayStart(file.date!);
-      if (of?.day !== day) of = { day, coverage: readDayCoverage(archive, stage.base, day).ticks };
+      if (openedDay?.day !== day) openedDay = { day, coverage: readDayCoverage(archive, stage.base, day).ticks };
       const columns = decodeTicks(readPublishedFile(archive, file));
-      stageCandles(archive, stage, missing, { day, part: parsePartNumber(file.path) }, columns, of.coverage);
+      stageCandles(archive, stage, missing, { day, part: parsePartNumber(file.path) }, columns, openedDay.coverage);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.add(error.message);
     }
-    onProgress?.(++done, lacking.length);
-    // Signals and other work get their turn between parts.
+    onProgress?.(++done, filesWithMissing.length);
+    // Yield to signals and other work between parts.
     await new Promise((resolve) => setImmediate(resolve));
   }
   return [...refused];
@@ -389,11 +392,13 @@ interface MissingCandleFiles {
 }
 
 function findMissingCandles({ base, stagedFiles }: Stage, intervals: readonly CandleInterval[]): MissingCandleFiles[] {
-  const there = new Set(intervals.flatMap((i) => base.datasets[candleDatasets[i]].files.map((file) => file.path)));
+  const publishedPaths = new Set(
+    intervals.flatMap((i) => base.datasets[candleDatasets[i]].files.map((file) => file.path)),
+  );
   return base.datasets.ticks.files.flatMap((file) => {
     const missing = intervals.filter((interval) => {
       const path = `${candleDatasets[interval]}${file.path.slice('ticks'.length)}`;
-      return !there.has(path) && !stagedFiles.has(path);
+      return !publishedPaths.has(path) && !stagedFiles.has(path);
     });
     return missing.length === 0 ? [] : [{ file, missing }];
   });

@@ -56,47 +56,46 @@ export interface PublishOptions extends JudgeContext {
   readonly runId: string;
   /** How long to wait for another writer, in ms. */
   readonly waitMs: number;
-  /** The intervals to keep candles of, besides those that are there. */
+  /** Intervals to compute candles for, besides those that the archive already has. */
   readonly candles: readonly CandleInterval[];
-  /** Bytes that the whole quarantine may have; unbounded where it is not given. */
+  /** Maximum size of the quarantine in bytes; default unlimited. */
   readonly quarantineBytesMax?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
-  /** Where late ticks are to be counted: see `LateTickRules`. */
+  /** Set to count late ticks. */
   readonly late?: LateTickRules | undefined;
-  /** What an import has read, besides what is journaled. */
+  /** Input of an import, besides the journal. */
   readonly intake?: ImportBuffer | undefined;
   /**
-   * Who works on the parts, where so many ticks are to be gone through, old and new; the caller's own thread where it is not
-   * given.
+   * Opens workers for merging, given the number of ticks to process, old and new. Default: the calling thread.
    */
   readonly workers?: ((ticks: number) => Promise<MergeWorkers>) | undefined;
-  /** Make a generation though nothing is to be taken in: what days and watermark are judged by has changed. */
+  /** Create a generation even without input, because the rules for judging days and watermark have changed. */
   readonly judges?: boolean;
-  /** Bring an older format up, taking in nothing that is journaled. Any other publish refuses an older format. */
+  /** Upgrade an older format, without publishing the journal. Any other publish rejects an older format. */
   readonly upgrades?: boolean;
 }
 
 export interface PublishResult {
-  /** What was published when the lock was had, */
+  /** The manifest when the lock was acquired. */
   readonly previousManifest: Manifest;
-  /** and what is now. */
+  /** The current manifest. */
   readonly manifest: Manifest;
   /** Files that this publish wrote. */
   readonly files: readonly PublishedFile[];
-  /** Lost windows that answers covered wholly, with fewer ticks than were once had: they stay lost. */
+  /** Lost windows that were fetched completely with fewer ticks than were once published. They stay lost. */
   readonly lacking: readonly LostWindow[];
-  /** How late the ticks of re-read windows were, in ms; 0 where none was. See `LateTickRules`. */
+  /** Greatest lateness of the late ticks, in ms; 0 without late ticks. See `LateTickRules`. */
   readonly latenessMs: number;
-  /** Sentences on damaged files that nothing was merged into; what was for them stays journaled. */
+  /** One message per damaged file that was skipped. Its input stays journaled. */
   readonly refused: readonly string[];
-  /** What of the journal was damaged and is quarantined; null where nothing was. */
+  /** The quarantined rows of a damaged journal; null if it is intact. */
   readonly quarantined: JournalQuarantine | null;
 }
 
 /**
- * Merges what is journaled into the published tree and makes the candles that are missing: one new generation, all or
- * nothing. Nothing journaled, no candles missing and no other verdict on gaps and damage: no new one.
+ * Merges the journal into the published files and adds missing candles, as one new generation, all or nothing. Creates
+ * no generation if the journal is empty, no candles are missing and the verdict on gaps and damage is unchanged.
  */
 export async function publish(archive: Archive, options: PublishOptions): Promise<PublishResult> {
   let quarantined: JournalQuarantine | null = null;
@@ -122,22 +121,22 @@ export async function publish(archive: Archive, options: PublishOptions): Promis
   }
 }
 
-/** How often a publish begins again because another one committed beside it, which only the loss of a lock allows. */
+/** Attempts of a publish when another one commits meanwhile, which can happen only after a lost lock. */
 const publishAttemptsMax = 3;
 
 async function takePublishLock(archive: Archive, options: PublishOptions): Promise<WriteLock> {
-  const otherwise =
-    options.upgrades === true ? undefined : 'What was collected is journaled; the next publish takes it in.';
+  const busyAdvice =
+    options.upgrades === true ? undefined : 'The collected ticks are in the journal; the next publish includes them.';
   try {
-    return await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal, otherwise);
+    return await takeWriteLock(archive.layout.lockPath, options.waitMs, options.clock, options.signal, busyAdvice);
   } catch (error) {
-    // Somebody else publishes for long: what was read waits in the journal, as it does for those who collect.
+    // Another process holds the lock for long: the imported ticks wait in the journal, like collected ones.
     if (error instanceof OddslakeError && error.exitCode === exitCodes.busy) options.intake?.journalTo(archive.state);
     throw error;
   }
 }
 
-/** Finishes a publish that was broken after its commit point, if there is one. */
+/** Finishes a publish that was interrupted after its commit point, if there is one. */
 export async function recoverPublish(
   archive: Archive,
   waitMs: number,
@@ -159,8 +158,8 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const builtOn = readCommitState(db);
   requirePublishedManifest(archive);
   const base = archive.readManifest();
-  const upgrades = options.upgrades === true;
-  if (!upgrades) requireCurrentFormat(archive);
+  const isUpgrade = options.upgrades === true;
+  if (!isUpgrade) requireCurrentFormat(archive);
   else if (base.format_version === formatVersion)
     return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused: [] };
   const stage = startStage(archive, base, builtOn);
@@ -174,8 +173,8 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
 async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOptions): Promise<LockedPublishResult> {
   const { db } = archive.state;
   const { base } = stage;
-  const upgrades = options.upgrades === true;
-  const index = upgrades ? emptyIndex : indexJournal(db);
+  const isUpgrade = options.upgrades === true;
+  const index = isUpgrade ? emptyIndex : indexJournal(db);
   const { end } = index;
   const { intake } = options;
   const source = joinSources([createJournalSource(db, index), ...(intake === undefined ? [] : [intake])]);
@@ -183,7 +182,7 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
   const books = await stageBooks(archive, stage, index, options.signal);
   const intervals = listCandleIntervals(base, options.candles);
   let done = 0;
-  const ofDays = await stageDays(archive, stage, {
+  const stagedDays = await stageDays(archive, stage, {
     days: groupByDay(bins, books.answers),
     source,
     end,
@@ -195,46 +194,46 @@ async function mergeAndCommit(archive: Archive, stage: Stage, options: PublishOp
       inlineWorker,
     onPart: () => options.onProgress?.(++done, bins.length),
   });
-  const { bins: taken, answers: answered } = ofDays;
-  const refused = [...books.refused, ...ofDays.refused];
-  if (upgrades) refused.push(...stageLegacyCoverage(archive, stage));
+  const { bins: results, answers: coveredResponses } = stagedDays;
+  const refused = [...books.refused, ...stagedDays.refused];
+  if (isUpgrade) refused.push(...stageLegacyCoverage(archive, stage));
   const missing = await stageMissingCandles(archive, stage, intervals, {
     signal: options.signal,
-    onProgress: (made, total) => options.onProgress?.(bins.length + made, bins.length + total),
+    onProgress: (candlesDone, total) => options.onProgress?.(bins.length + candlesDone, bins.length + total),
   });
-  refused.push(...missing.filter((sentence) => !refused.includes(sentence)));
+  refused.push(...missing.filter((message) => !refused.includes(message)));
   const polls = stageMarkets(archive, stage, end, refused);
-  const rejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax ?? Number.POSITIVE_INFINITY);
-  const anyBooks = books.bins.length + answered.length > 0;
-  const anything = taken.length + polls.length + stage.stagedFiles.size > 0 || rejected || anyBooks;
-  if (!anything && !upgrades && options.judges !== true && !isPublishedVerdictOutdated(archive, base, options)) {
+  const hasRejected = stageRejectedRows(archive, stage, end, options.quarantineBytesMax ?? Number.POSITIVE_INFINITY);
+  const hasBooks = books.bins.length + coveredResponses.length > 0;
+  const hasInput = results.length + polls.length + stage.stagedFiles.size > 0 || hasRejected || hasBooks;
+  if (!hasInput && !isUpgrade && options.judges !== true && !isPublishedVerdictOutdated(archive, base, options)) {
     if (intake !== undefined) db.transaction(() => intake.commitTo(archive.state, []));
     return { previousManifest: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused };
   }
-  const symbols = computeSymbolsAfter(readAllSymbols(db), intake?.seen ?? new Map(), taken, options.clock.nowMs());
-  if (!upgrades) stageSymbols(archive, stage, symbols);
+  const symbols = computeSymbolsAfter(readAllSymbols(db), intake?.seen ?? new Map(), results, options.clock.nowMs());
+  if (!isUpgrade) stageSymbols(archive, stage, symbols);
   const after = {
     symbols,
-    coverage: computeCoverageAfter(db, taken),
-    lost: computeLostAfter(readLostWindows(db), taken),
+    coverage: computeCoverageAfter(db, results),
+    lost: computeLostAfter(readLostWindows(db), results),
   };
   const manifest = createNextManifest(archive, stage, after, options);
   commitStage(archive, stage, manifest, sortMoves(stage), () => {
-    consumeBooks(db, books.bins, answered, end);
+    consumeBooks(db, books.bins, coveredResponses, end);
     recordBooksObserved(db, books.observed);
     recordStagedFiles(archive, stage, manifest.created_at);
-    recordPublish(archive, options, taken, end, polls);
+    recordPublish(archive, options, results, end, polls);
     if (base.format_version < 3 && base.generation > 0) setMeta(db, evidenceSinceKey, String(options.clock.nowMs()));
   });
-  const lacking = taken.flatMap((bin) => bin.lacking);
+  const lacking = results.flatMap((bin) => bin.lacking);
   const files = [...stage.stagedFiles.values()].map((staged) => staged.file);
-  const { latenessMs } = sumLateTicks(taken);
+  const { latenessMs } = sumLateTicks(results);
   return { previousManifest: base, manifest, files, lacking, latenessMs, refused };
 }
 
 /**
- * Stages coverage with the columns that an older format lacks; holds one day in memory. Returns why days were left out:
- * what is published there is damaged.
+ * Rewrites coverage with the columns that an older format lacks. Holds one day in memory.
+ * @returns one message per day that was skipped because its published file is damaged
  */
 function stageLegacyCoverage(archive: Archive, stage: Stage): string[] {
   const refused: string[] = [];
@@ -250,51 +249,52 @@ function stageLegacyCoverage(archive: Archive, stage: Stage): string[] {
   return refused;
 }
 
-/** How many ticks are published in parts. */
+/** Number of published ticks in the given parts. */
 function countPublishedRows(base: Manifest, bins: readonly JournalBin[]): number {
   const rows = new Map(base.datasets.ticks.files.map((file) => [file.path, file.rows]));
   return bins.reduce((sum, { day, part }) => sum + (rows.get(toDayPath('ticks', day, part)) ?? 0), 0);
 }
 
-/** What is journaled of each day, in the order of days. */
-function groupByDay(bins: readonly JournalBin[], answers: ReadonlyMap<number, readonly BookResponse[]>): DayInput[] {
+/** Groups the input by day, sorted. */
+function groupByDay(bins: readonly JournalBin[], responses: ReadonlyMap<number, readonly BookResponse[]>): DayInput[] {
   const byDay = Map.groupBy(bins, (bin) => bin.day);
-  const days = [...new Set([...byDay.keys(), ...answers.keys()])].sort((a, b) => a - b);
-  return days.map((day) => ({ day, bins: byDay.get(day) ?? [], answers: answers.get(day) ?? [] }));
+  const days = [...new Set([...byDay.keys(), ...responses.keys()])].sort((a, b) => a - b);
+  return days.map((day) => ({ day, bins: byDay.get(day) ?? [], answers: responses.get(day) ?? [] }));
 }
 
-/** The market polls that were taken in, by record; a day whose published file is damaged takes in none. */
+/** Stages market rows. Returns the journal records that were merged; skips days whose published file is damaged. */
 function stageMarkets(archive: Archive, stage: Stage, end: number, refused: string[]): number[] {
   const polls = [...readMarketPolls(archive.state.db, end)];
-  const taken: number[] = [];
-  for (const [day, ofDay] of Map.groupBy(polls, (poll) => floorToDay(poll.observedAt))) {
+  const mergedRecords: number[] = [];
+  for (const [day, dayPolls] of Map.groupBy(polls, (poll) => floorToDay(poll.observedAt))) {
     try {
-      const rows = mergeMarkets(readDayMarkets(archive, stage.base, day), ofDay);
+      const rows = mergeMarkets(readDayMarkets(archive, stage.base, day), dayPolls);
       stageDayTable(archive, stage, 'markets', day, toMarketRows(rows));
-      taken.push(...ofDay.map((poll) => poll.recordId));
+      mergedRecords.push(...dayPolls.map((poll) => poll.recordId));
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.push(error.message);
     }
   }
-  return taken;
+  return mergedRecords;
 }
 
-const sumLateTicks = (taken: readonly BinResult[]): { ticks: number; latenessMs: number } => ({
-  ticks: taken.reduce((sum, { late }) => sum + late.ticks, 0),
-  latenessMs: taken.reduce((max, { late }) => Math.max(max, late.latenessMs), 0),
+const sumLateTicks = (results: readonly BinResult[]): { ticks: number; latenessMs: number } => ({
+  ticks: results.reduce((sum, { late }) => sum + late.ticks, 0),
+  latenessMs: results.reduce((max, { late }) => Math.max(max, late.latenessMs), 0),
 });
 
-/** The symbols as they will be once this publish is committed; the state does the same sum in `addTickDeltas`. */
+/** The symbols after the commit. `addTickDeltas` makes the same change in the state database. */
 function computeSymbolsAfter(
   symbols: readonly SymbolFacts[],
   seen: ReadonlyMap<string, number>,
-  taken: readonly BinResult[],
+  results: readonly BinResult[],
   nowMs: number,
 ): SymbolFacts[] {
   const bySymbol = new Map(symbols.map((facts) => [facts.symbol, facts]));
-  for (const [symbol, at] of seen) if (!bySymbol.has(symbol)) bySymbol.set(symbol, createUnknownSymbol(symbol, at));
-  for (const { symbol, added, first, last } of taken.flatMap((bin) => bin.deltas)) {
+  for (const [symbol, firstSeen] of seen)
+    if (!bySymbol.has(symbol)) bySymbol.set(symbol, createUnknownSymbol(symbol, firstSeen));
+  for (const { symbol, added, first, last } of results.flatMap((bin) => bin.deltas)) {
     const facts = bySymbol.get(symbol) ?? createUnknownSymbol(symbol, nowMs);
     bySymbol.set(symbol, {
       ...facts,
@@ -306,63 +306,63 @@ function computeSymbolsAfter(
   return [...bySymbol.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
 }
 
-/** The published coverage as it will be. */
-function computeCoverageAfter(db: Database, taken: readonly BinResult[]): Map<string, CoveredWindow[]> {
+/** The published coverage after the commit. */
+function computeCoverageAfter(db: Database, results: readonly BinResult[]): Map<string, CoveredWindow[]> {
   const coverage: Map<string, CoveredWindow[]> = readAllSegments(db);
-  for (const [symbol, windows] of joinBySymbol(taken.map(({ withdrawn }) => withdrawn)))
+  for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
     coverage.set(symbol, withdrawCoverage(coverage.get(symbol) ?? [], windows));
-  for (const [symbol, added] of joinBySymbol(taken.map(({ covered }) => covered))) {
+  for (const [symbol, added] of joinBySymbol(results.map(({ covered }) => covered))) {
     coverage.set(symbol, overlayLayersOnto(coverage.get(symbol) ?? [], added));
   }
   return coverage;
 }
 
-/** The windows that are lost once this publish is committed. */
-function computeLostAfter(lost: readonly LostWindow[], taken: readonly BinResult[]): LostWindow[] {
-  const keyOf = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
-  const restored = new Set(taken.flatMap((bin) => bin.restored.map(keyOf)));
-  return lost.filter((window) => !restored.has(keyOf(window)));
+/** The lost windows after the commit. */
+function computeLostAfter(lost: readonly LostWindow[], results: readonly BinResult[]): LostWindow[] {
+  const toKey = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
+  const restored = new Set(results.flatMap((bin) => bin.restored.map(toKey)));
+  return lost.filter((window) => !restored.has(toKey(window)));
 }
 
-/** What the state must know of a publish; in its transaction. */
+/** Records the publish in the state database. Runs in the commit's transaction. */
 function recordPublish(
   archive: Archive,
   options: PublishOptions,
-  taken: readonly BinResult[],
+  results: readonly BinResult[],
   end: number,
   polls: readonly number[],
 ): void {
   const { db } = archive.state;
-  const bins = taken.map(({ bin }) => bin);
+  const bins = results.map(({ bin }) => bin);
   options.intake?.commitTo(archive.state, bins);
-  const { runId: own } = options;
-  const isBroken = createBrokenRunCheck(db, own);
+  const { runId: ownRunId } = options;
+  const isBrokenRun = createBrokenRunCheck(db, ownRunId);
   let added = 0;
-  for (const { merged, deltas } of taken) {
+  for (const { merged, deltas } of results) {
     addTickDeltas(db, deltas, options.clock.nowMs());
     recordPrecedence(db, merged.precedence);
     for (const [runId, tally] of merged.tallies) {
-      if (isBroken(runId)) addRecoveredTicks(db, own, runId, tally);
+      if (isBrokenRun(runId)) addRecoveredTicks(db, ownRunId, runId, tally);
       else addRunTally(db, runId, tally);
     }
     for (const count of merged.added.values()) added += count;
   }
-  addPublishedTicks(db, own, { added, lost: 0 });
-  const { ticks } = sumLateTicks(taken);
+  addPublishedTicks(db, ownRunId, { added, lost: 0 });
+  const { ticks } = sumLateTicks(results);
   if (ticks > 0) addLateTickCount(db, options.runId, ticks);
-  for (const [symbol, windows] of joinBySymbol(taken.map(({ withdrawn }) => withdrawn)))
+  for (const [symbol, windows] of joinBySymbol(results.map(({ withdrawn }) => withdrawn)))
     retractSegments(db, symbol, windows);
-  for (const [symbol, covered] of joinBySymbol(taken.map(({ covered }) => covered)))
+  for (const [symbol, covered] of joinBySymbol(results.map(({ covered }) => covered)))
     addSegments(db, symbol, covered, options.lifetimeRules.settleMs);
-  for (const { restored } of taken) dropLost(db, restored);
+  for (const { restored } of results) dropLost(db, restored);
   consumeJournal(db, bins, end, polls);
 }
 
-/** What came of each symbol, over all days. */
+/** Concatenates the lists of each symbol over all parts. */
 function joinBySymbol<T>(bins: readonly ReadonlyMap<string, readonly T[]>[]): Map<string, T[]> {
   const out = new Map<string, T[]>();
-  for (const ofBin of bins) {
-    for (const [symbol, items] of ofBin) {
+  for (const bin of bins) {
+    for (const [symbol, items] of bin) {
       const list = out.get(symbol);
       if (list === undefined) out.set(symbol, [...items]);
       else for (const item of items) list.push(item);

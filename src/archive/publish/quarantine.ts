@@ -13,24 +13,25 @@ import type { Archive } from '../open-archive.ts';
 import { type Stage, stageBytes } from './staging.ts';
 
 /**
- * Writes what was rejected, as received, one JSON object a line, compressed. Where all of the quarantine is longer than
- * `bytesMax` then, its oldest files go.
+ * Stages the rejected rows as received, as gzipped NDJSON. Removes the oldest quarantine files beyond `bytesMax` in
+ * total.
+ * @returns whether there were rejected rows
  */
 export function stageRejectedRows(archive: Archive, stage: Stage, end: number, bytesMax: number): boolean {
   const { db } = archive.state;
   if (!hasRejected(db, end)) return false;
   const path = toQuarantinePath(stage.generation);
   const staged = stageBytes(archive, stage, path, gzipJsonLines(readRejected(db, end)));
-  let left = bytesMax - (archive.disk.size(staged) ?? 0);
+  let bytesLeft = bytesMax - (archive.disk.size(staged) ?? 0);
   for (const older of listQuarantineFiles(archive).toReversed()) {
     if (older === path) continue;
-    left -= archive.disk.size(join(archive.layout.root, older)) ?? 0;
-    if (left < 0) stage.moves.push({ from: null, to: older });
+    bytesLeft -= archive.disk.size(join(archive.layout.root, older)) ?? 0;
+    if (bytesLeft < 0) stage.moves.push({ from: null, to: older });
   }
   return true;
 }
 
-/** Some thousand lines at a time, each lot a member of the gzip file: there may be more than memory holds. */
+/** Compresses some thousand lines at a time, each batch as one gzip member, to bound memory. */
 function* gzipJsonLines(rows: Iterable<object>): Generator<Uint8Array> {
   let lines: string[] = [];
   for (const row of rows) {
@@ -42,45 +43,45 @@ function* gzipJsonLines(rows: Iterable<object>): Generator<Uint8Array> {
   yield gzipSync(lines.join(''));
 }
 
-/** What was taken out of a damaged journal. */
+/** Rows that were moved from a damaged journal to the quarantine. */
 export interface JournalQuarantine {
   readonly rows: number;
-  /** Windows that were journaled as covered and are to be asked for again. */
+  /** Journaled coverage windows that were dropped and will be fetched again. */
   readonly windows: number;
-  /** Where the rows are now, relative to the root; null where none is there any more. */
+  /** The quarantine file, relative to the root; null if no damaged row could be read. */
   readonly path: string | null;
 }
 
 /**
- * Moves what is damaged of the journal to the quarantine, and what it may have covered with it, so that it is asked for
- * again. Holder of the write lock only. Null where only an index was damaged, which is rebuilt.
+ * Moves damaged journal rows to the quarantine and drops the coverage that may depend on them, so that those windows
+ * are fetched again. Requires the write lock. Returns null if only an index was damaged; indexes are rebuilt.
  */
 export function quarantineDamagedJournal(archive: Archive): JournalQuarantine | null {
   const { state, disk, layout } = archive;
   const { db } = state;
   return db.transaction(() => {
-    // A row that differs from an index cannot be deleted.
+    // SQLite cannot delete a row that differs from an index entry.
     rebuildJournalIndices(db);
-    const found = findJournalDamage(db);
-    if (!hasJournalDamage(found)) return null;
+    const damage = findJournalDamage(db);
+    if (!hasJournalDamage(damage)) return null;
     let path: string | null = null;
-    if (found.rows.length > 0) {
+    if (damage.rows.length > 0) {
       path = toDamagedJournalPath(state.generation() + 1, archive.createCommitId());
       const at = join(layout.root, path);
       disk.makeFolder(join(at, '..'));
-      disk.write(at, formatDamagedRows(found.rows));
+      disk.write(at, formatDamagedRows(damage.rows));
       disk.syncFolder(join(at, '..'));
     }
-    return { rows: found.rows.length, windows: dropJournalDamage(db, found), path };
+    return { rows: damage.rows.length, windows: dropJournalDamage(db, damage), path };
   });
 }
 
-/** One JSON object a line, bytes in base64. */
+/** One JSON object per line, with bytes in base64. */
 function* formatDamagedRows(rows: readonly DamagedRow[]): Generator<Uint8Array> {
-  const plain = (value: unknown): unknown =>
+  const toPlain = (value: unknown): unknown =>
     value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value;
   for (const { values, ...row } of rows) {
-    const columns = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, plain(value)]));
+    const columns = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, toPlain(value)]));
     yield Buffer.from(`${JSON.stringify({ ...row, values: columns })}\n`);
   }
 }

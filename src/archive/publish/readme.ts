@@ -5,14 +5,15 @@ import { type Manifest, sumFileTotals } from '../format/manifest.ts';
 
 const datasetDescriptions: Record<DatasetName, string> = {
   ticks: 'every tick once: one row per (symbol, t)',
-  symbols: 'one row per symbol, with its last known state',
-  markets: 'the market lists, day by day; a new row begins when the state of a market changes',
+  symbols: 'one row per symbol, with its latest known state',
+  markets: 'the market lists, by day; a market has a new row whenever its state changes',
   orderbooks:
-    'snapshots of the order books of YES, one row per level; if a venue states only bids for both outcomes, an ask is 1 minus a bid for NO',
-  candles_1h: 'open, high, low, close of each hour with ticks',
-  candles_1d: 'open, high, low, close of each UTC day with ticks',
-  coverage: 'the windows that were fetched: inside them the absence of ticks is a fact, outside nothing is known',
-  conflicts: 'prices that were not kept, because another one has the same (symbol, t)',
+    'order book snapshots of YES, one row per level; if a venue lists only the bids of both outcomes, an ask is 1 minus a bid for NO',
+  candles_1h: 'open, high, low and close of each hour with ticks',
+  candles_1d: 'open, high, low and close of each UTC day with ticks',
+  coverage:
+    'the windows that were fetched: inside them a missing tick means that there was none, outside them nothing is known',
+  conflicts: 'prices that were dropped because another price of the same (symbol, t) has precedence',
 };
 
 const columnTypeNames: Record<Column['type'], string> = {
@@ -25,7 +26,7 @@ const columnTypeNames: Record<Column['type'], string> = {
   strings: 'list of string',
 };
 
-/** The units of numeric columns, by name. Times are in milliseconds. */
+/** Units of numeric columns, by name. The unit of times is the millisecond. */
 const columnUnits: Readonly<Record<string, string>> = {
   p: 'fraction of 1',
   open: 'fraction of 1',
@@ -40,7 +41,7 @@ const columnUnits: Readonly<Record<string, string>> = {
   covered: '0 to 1',
   ticks: 'ticks',
   level: 'levels',
-  quantity: "the venue's",
+  quantity: 'as defined by the venue',
   grain_ms: 'ms',
 };
 
@@ -52,7 +53,7 @@ export const findColumnUnit = ({ name, type }: Column): string =>
       ? (columnUnits[name] ?? '')
       : '';
 
-/** The archive's README.md: its content, its time span, what is missing, and how to load it. */
+/** Formats the archive's README.md: its contents, its time range, its missing data, and how to load it. */
 export function formatReadme(manifest: Manifest): string {
   const newest = manifest.datasets.ticks.files.at(-1)?.date ?? formatDay(manifest.created_at);
   return `# Prediction-market archive
@@ -60,7 +61,7 @@ export function formatReadme(manifest: Manifest): string {
 Prices of prediction markets, every tick once, in Parquet files partitioned by day.
 Upstream \`${manifest.upstream}\`, generation ${manifest.generation}, published ${formatIsoUtc(manifest.created_at)} by ${manifest.writer}.
 
-## Content
+## Contents
 
 ${formatDaySpan(manifest)}
 
@@ -68,28 +69,29 @@ ${formatDaySpan(manifest)}
 | --- | ---: | ---: | --- |
 ${datasetNames.map((name) => formatDatasetRow(manifest, name)).join('\n')}
 
-\`date=YYYY-MM-DD\` is the UTC day of the row's own time, not of the fetch. \`part-NN\` depends on the symbol: the first four bytes of the
-SHA-256 of its UTF-8 text, big-endian, modulo \`parts\` of \`manifest.json\`. To read a day of one symbol, open only that file; this takes
-half the time. \`manifest.json\` lists every file with its SHA-256, and \`sha256sum -c SHA256SUMS\` checks them.
+\`date=YYYY-MM-DD\` is the UTC day of a row's own time, not of its fetch. \`part-NN\` is a hash of the symbol: the first four
+bytes of the sha256 of its UTF-8 text, big-endian, modulo \`parts\` of \`manifest.json\`. To read one symbol's day, open only
+that file; it is twice as fast. \`manifest.json\` lists every file with its sha256, and \`sha256sum -c SHA256SUMS\` checks
+them.
 
-## What is missing
+## Missing data
 
 ${formatMissingDays(manifest).join('\n')}
 
-**Empty is not missing.** \`coverage\` lists the windows that were fetched for each symbol. Inside them the absence of ticks is a fact:
-the market was quiet. Outside of them nothing is known. In DuckDB, with views.sql:
+**Empty and missing are different.** \`coverage\` lists the windows of each symbol that were fetched. If such a window has no
+ticks, the market was quiet. Outside these windows nothing is known. In DuckDB, with views.sql:
 
 \`\`\`sql
-SELECT * FROM gaps ORDER BY symbol, t_from;                              -- the windows of each symbol that are not covered
+SELECT * FROM gaps ORDER BY symbol, t_from;                              -- uncovered windows of each symbol's lifetime
 SELECT date, count(*) FROM ticks WHERE is_covered(symbol, t - INTERVAL 1 HOUR) GROUP BY date ORDER BY date;
-SELECT * FROM candles_1h WHERE date = '${newest}' AND covered = 1;       -- hours that are fully covered
+SELECT * FROM candles_1h WHERE date = '${newest}' AND covered = 1;       -- fully covered hours
 \`\`\`
 
 ${formatLoadingGuide(newest)}
 ## Columns
 
-Prices are fractions of 1: 0.37 is 37 cents for a claim on 1 dollar, or 37 %. Strings sort by their UTF-8 bytes. Datasets with day
-folders also have a column \`date\`, from the name of the folder.
+Prices are fractions of 1: 0.37 is 37 cents for a claim on 1 dollar, or 37 %. Strings sort by their UTF-8 bytes.
+Datasets with day folders also have a \`date\` column, from the folder's name.
 
 ${datasetNames.map(formatColumnTable).join('\n\n')}
 `;
@@ -101,7 +103,7 @@ function formatDaySpan({ days, watermark, reached }: Manifest): string {
   if (first === undefined) return '- There is no day yet.';
   return [
     `- Days: **${first} to ${known.at(-1)}** (UTC).`,
-    `- Every live symbol is covered without a gap up to: ${reached === null ? 'no symbol is live' : `**${formatIsoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; with proof for every window up to ${formatIsoUtc(watermark)}`}.`,
+    `- Every live symbol is covered without a gap up to: ${reached === null ? 'no symbol is live' : `**${formatIsoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; every window has proof up to ${formatIsoUtc(watermark)}`}.`,
   ].join('\n');
 }
 
@@ -113,7 +115,7 @@ function formatDatasetRow({ datasets: published }: Manifest, name: DatasetName):
   return `| ${name} | ${formatThousands(rows)} | ${files.length === 0 ? '' : size} | ${datasetDescriptions[name]}${note} |`;
 }
 
-/** The most days, or ranges of days, that are listed; the manifest has the rest. */
+/** Maximum days, or ranges of days, in a list. The manifest has all of them. */
 const namedDaysMax = 10;
 
 function formatMissingDays({ days, lost = [] }: Manifest): string[] {
@@ -125,30 +127,30 @@ function formatMissingDays({ days, lost = [] }: Manifest): string[] {
   }
   const provisional = Object.keys(days).filter((date) => days[date]!.state === 'provisional');
   const excepted = Object.entries(days).filter(([, { state }]) => state === 'complete_with_exceptions');
-  const open = Object.entries(days).filter(([, { state }]) => state === 'incomplete');
-  const said = open.map(([date, { covered, expected }]) =>
+  const incompleteDays = Object.entries(days).filter(([, { state }]) => state === 'incomplete');
+  const incomplete = incompleteDays.map(([date, { covered, expected }]) =>
     covered === expected ? `${date} (not settled yet)` : `${date} (${covered} of ${expected} symbols covered)`,
   );
   return [
-    `- Days without any data: ${formatDayList(absent)}`,
-    `- Incomplete days: ${formatDayList(said)}`,
-    `- Provisional days, on which some window is not confirmed yet: ${formatDayList(provisional)}`,
+    `- Days without data: ${formatDayList(absent)}`,
+    `- Incomplete days: ${formatDayList(incomplete)}`,
+    `- Provisional days (some windows are not confirmed yet): ${formatDayList(provisional)}`,
     ...(excepted.length === 0
       ? []
       : [
-          `- Days that are complete with exceptions: ${formatDayList(excepted.map(([date, day]) => `${date} (${day.exceptions})`))}`,
+          `- Days complete with exceptions (their number): ${formatDayList(excepted.map(([date, day]) => `${date} (${day.exceptions})`))}`,
         ]),
     ...(lost.length === 0
       ? []
-      : [`- Windows with ticks that were published and then lost: ${lost.length}; \`oddslake gaps\` lists them.`]),
-    '- Gaps of each symbol between its first and last covered time or tick: `oddslake gaps`, or the view `gaps` below. Gaps outside of that: `oddslake gaps --from DAY --to DAY`.',
+      : [`- Windows whose published ticks were lost: ${lost.length}; \`oddslake gaps\` lists them.`]),
+    '- Gaps of each symbol between the first and the last moment that is covered or has a tick: run `oddslake gaps`, or query the view `gaps` below. Gaps outside this range: `oddslake gaps --from DAY --to DAY`.',
   ];
 }
 
 function formatDayList(days: readonly string[]): string {
   if (days.length === 0) return 'none.';
-  const more = days.length > namedDaysMax ? `${days.length - namedDaysMax} earlier ones, ` : '';
-  return `${more}${days.slice(-namedDaysMax).join(', ')}.`;
+  const prefix = days.length > namedDaysMax ? `${days.length - namedDaysMax} earlier ones, ` : '';
+  return `${prefix}${days.slice(-namedDaysMax).join(', ')}.`;
 }
 
 function formatColumnTable(name: DatasetName): string {
@@ -159,15 +161,18 @@ function formatColumnTable(name: DatasetName): string {
   return `### ${name}\n\n| column | type | null | unit | meaning |\n| --- | --- | --- | --- | --- |\n${lines.join('\n')}`;
 }
 
-/** How to load the archive, in Markdown. `day` is a day with ticks, YYYY-MM-DD. All examples run in the archive's folder. */
+/**
+ * How to load the archive, in Markdown; `day` is a day with ticks, YYYY-MM-DD. All examples run in the archive's
+ * folder.
+ */
 export const formatLoadingGuide = (day: string): string => `## Load it
 
-Run the examples in this folder. **Scan it again after a publish**: a publish replaces whole files and keeps their names.
+All examples run in this folder. **Scan the files again after a publish**: a file keeps its name and is replaced as a whole.
 
 ### DuckDB
 
-\`views.sql\` defines each dataset as a view, sets the time zone to UTC, and adds views that are hard to write correctly by hand. Use
-\`duckdb -init views.sql\` on the command line, or Python as below. It needs DuckDB 1.5 or newer.
+\`views.sql\` defines a view for each dataset, sets the time zone to UTC, and adds views and macros that are hard to write by
+hand. On the command line run \`duckdb -init views.sql\`; in Python, see below. Requires DuckDB 1.5 or newer.
 
 \`\`\`python
 import duckdb
@@ -177,17 +182,17 @@ duckdb.sql("SELECT symbol, count(*) AS ticks FROM ticks WHERE date = '${day}' GR
 \`\`\`
 
 \`\`\`sql
--- Candles of any interval; those of 1h and 1d are published: candles_1h, candles_1d.
+-- Candles of any step. Those of 1h and 1d are published as candles_1h and candles_1d.
 SELECT * FROM candles('15m', since := '${day}') LIMIT 10;
--- Every interval, with the last close carried forward: covered tells a quiet interval (1) from a gap (0).
+-- Every step, with the last close carried over. covered is 1 in a quiet step and 0 in a gap.
 SELECT * FROM candles_filled('4h', '${day}', DATE '${day}' + 1) LIMIT 10;
 -- Every tick once, with the state of its market at that time.
 SELECT symbol, t, p, category, is_active FROM ticks_with_markets WHERE date = '${day}' LIMIT 10;
 \`\`\`
 
-Restrict queries to the days that you need (\`date\`, or both ends in the macros): files of other days are then not opened. DuckDB
-opens a file twice within one query and can catch a replacement between the two. While a publish is running, use \`oddslake sql\`,
-which has the same views and reads one generation.
+Filter by \`date\`, or give the macros both ends: DuckDB then does not open files of other days. DuckDB opens a file twice in
+one query, and a publish may replace it in between. During a publish use \`oddslake sql\`, which has the same views and pins
+one generation.
 
 ### pandas
 
@@ -230,11 +235,11 @@ ticks.where("date = '${day}'").groupBy("symbol").count().show()
 
 ### Ticks with their markets
 
-\`markets\` has a new row for a market whenever its state changed, and at least one row a day. A join on the symbol alone returns each
-tick many times. A join with \`BETWEEN first_seen AND last_seen\` loses the ticks between two polls. Join **at the time of the tick**:
-the last row that began at or before it. Ticks from before the first poll of their market have no such row, because its state at that
-time is unknown. (Its question, source and canonical_id are in \`symbols\`.) In DuckDB, \`ticks_with_markets\` does this, and chooses one
-market for a symbol that belongs to several. In other tools:
+A market has a new row in \`markets\` whenever its state changes, and at least one per day. A join on the symbol alone returns
+every tick many times, and \`BETWEEN first_seen AND last_seen\` drops ticks between two polls. Use an **as-of join** on the
+tick's time: it takes the last row that began at or before the tick. Ticks from before the first poll of their market have
+no row, as its state at that time is not known. (Question, source and canonical_id are in \`symbols\`.) In DuckDB,
+\`ticks_with_markets\` does this join, and takes one market of a symbol that is in several. Elsewhere:
 
 \`\`\`python
 import pandas as pd

@@ -3,35 +3,35 @@ import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import type { TickColumns } from '../../base/ticks.ts';
 
 /**
- * Ticks put aside in a scratch file until their part's turn comes: of an import there may be more than memory holds, and
- * its files can be read again, so that nothing of it need be durable before it is published.
+ * Ticks in a scratch file, until their part is merged. An import may exceed memory. The file need not be durable: an
+ * interrupted import reads its input again.
  */
 export interface SpilledTicks {
   readonly path: string;
-  /** Where the times and where the prices begin, in bytes; both are doubles as the machine has them. */
+  /** Byte offsets of the times and of the prices; both are doubles in native byte order. */
   readonly timeOffset: number;
   readonly priceOffset: number;
   readonly tickCount: number;
 }
 
 export interface SpillFile {
-  /** Puts columns of equal length aside. */
+  /** Appends columns of equal length. @throws OddslakeError if the disk is full */
   append(ticks: TickColumns): SpilledTicks;
   close(): void;
 }
 
-/** Begins a scratch file, which has to be a new one. */
+/** Creates a scratch file; the path must not exist. */
 export function openSpillFile(path: string): SpillFile {
   const file = openSync(path, 'wx');
   let end = 0;
   return {
     append({ t, p }) {
       const from = end;
-      let left = [viewBytes(t), viewBytes(p)];
+      let remaining = [viewBytes(t), viewBytes(p)];
       for (let length = t.byteLength + p.byteLength; length > 0; ) {
-        const written = writeSpill(path, file, left);
+        const written = writeSpill(path, file, remaining);
         length -= written;
-        left = dropBytes(left, written);
+        remaining = dropBytes(remaining, written);
       }
       end += t.byteLength + p.byteLength;
       return { path, timeOffset: from, priceOffset: from + t.byteLength, tickCount: t.length };
@@ -40,7 +40,7 @@ export function openSpillFile(path: string): SpillFile {
   };
 }
 
-/** What is left of pieces without their first bytes. */
+/** The pieces without their first `bytes` bytes. */
 function dropBytes(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
   let skip = bytes;
   return pieces.flatMap((piece) => {
@@ -58,7 +58,7 @@ function writeSpill(path: string, file: number, pieces: readonly Uint8Array[]): 
     if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error;
     throw new OddslakeError(
       exitCodes.unexpected,
-      `The disk is full: ${path} could not grow. An import needs 16 bytes a tick there until it is published. Free some space and run it again; what was not published yet was not taken in.`,
+      `The disk is full: ${path} could not grow. An import needs 16 bytes per tick there until it is published. Free some space and run the import again; ticks that were not published yet were not imported.`,
       { cause: error },
     );
   }
@@ -67,7 +67,7 @@ function writeSpill(path: string, file: number, pieces: readonly Uint8Array[]): 
 const viewBytes = (values: Float64Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
-/** Some of the ticks that were put aside together, `from` and `to` counted in ticks. */
+/** A slice of spilled ticks; `from` and `to` are tick indexes. */
 export const sliceSpilled = (
   { path, timeOffset, priceOffset }: SpilledTicks,
   from: number,
@@ -81,21 +81,21 @@ export const sliceSpilled = (
 
 const bytesPerValue = Float64Array.BYTES_PER_ELEMENT;
 
-/** Reads what was put aside; files are opened once and closed by `close`. */
+/** Reads spilled ticks. Opens each file once; `close` closes them. */
 export interface SpillReader {
-  /** The ticks of each, in room that the next call uses again. */
+  /** Returns the ticks of each slice, in a buffer that the next call reuses. */
   read(spilled: readonly SpilledTicks[]): TickColumns[];
   close(): void;
 }
 
-/** Kept from reader to reader: ever new room would have to be cleared, and page by page be had from the system. */
+/** Buffer reused across readers: a new one would have to be zeroed and mapped page by page. */
 let spareBuffer = new Float64Array(0);
 
 export function openSpillReader(): SpillReader {
   const files = new Map<string, number>();
-  let room = spareBuffer;
+  let buffer = spareBuffer;
   spareBuffer = new Float64Array(0);
-  const fileAt = (path: string): number => {
+  const openFile = (path: string): number => {
     let file = files.get(path);
     if (file === undefined) {
       file = openSync(path, 'r');
@@ -106,25 +106,25 @@ export function openSpillReader(): SpillReader {
   const readInto = (values: Float64Array, path: string, at: number): void => {
     const bytes = viewBytes(values);
     for (let done = 0; done < bytes.length; ) {
-      const read = readSync(fileAt(path), bytes, done, bytes.length - done, at + done);
-      if (read === 0) throw new Error(`${path} ends too early`);
+      const read = readSync(openFile(path), bytes, done, bytes.length - done, at + done);
+      if (read === 0) throw new Error(`${path} is truncated`);
       done += read;
     }
   };
   return {
     read(spilled) {
       const length = spilled.reduce((sum, { tickCount }) => sum + 2 * tickCount, 0);
-      if (room.length < length) room = new Float64Array(length);
+      if (buffer.length < length) buffer = new Float64Array(length);
       let end = 0;
       return spilled.map(({ path, timeOffset, priceOffset, tickCount }) => {
         const columns = {
-          t: room.subarray(end, end + tickCount),
-          p: room.subarray(end + tickCount, end + 2 * tickCount),
+          t: buffer.subarray(end, end + tickCount),
+          p: buffer.subarray(end + tickCount, end + 2 * tickCount),
         };
         end += 2 * tickCount;
-        // They mostly stand one behind the other.
+        // Times and prices are usually adjacent: read both at once.
         if (priceOffset === timeOffset + columns.t.byteLength)
-          readInto(room.subarray(end - 2 * tickCount, end), path, timeOffset);
+          readInto(buffer.subarray(end - 2 * tickCount, end), path, timeOffset);
         else {
           readInto(columns.t, path, timeOffset);
           readInto(columns.p, path, priceOffset);
@@ -133,7 +133,7 @@ export function openSpillReader(): SpillReader {
       });
     },
     close() {
-      spareBuffer = room;
+      spareBuffer = buffer;
       for (const file of files.values()) closeSync(file);
       files.clear();
     },

@@ -44,29 +44,29 @@ import { createRowKeyReader, type FileRecord } from '../parquet/row-group-index.
 import { type CellValue, encodeRows } from '../parquet/rows.ts';
 import { createEncodedFile, type EncodedFile, type FileStatistics } from './encode-partition.ts';
 
-/** What a publish has written under .oddslake/staging and where it shall go. Nothing of it counts before the commit. */
+/** Files that a publish has written to .oddslake/staging, and their destinations. They take effect with the commit. */
 export interface Stage {
   readonly generation: number;
-  /** Of the commit that it is for. Its files are in a folder of that name, which no other publish writes to. */
+  /** ID of the commit. The staged files are in a folder of this name, which no other publish writes to. */
   readonly commitId: string;
-  /** The commit that it is built on, */
+  /** The commit that the stage is built on. */
   readonly builtOn: CommitState;
-  /** and its manifest. */
+  /** The manifest of that commit. */
   readonly base: Manifest;
   readonly moves: FileMove[];
   /** The files of the next manifest that differ from the base, by path. */
   readonly stagedFiles: Map<string, { readonly dataset: DatasetName; readonly file: PublishedFile }>;
-  /** Files of the base that the next manifest names no more, by path. */
+  /** Paths of base files that the next manifest no longer lists. */
   readonly removedPaths: Set<string>;
-  /** What the staged files are made of. */
+  /** Row group records of the staged files. */
   readonly fileRecords: FileRecord[];
-  /** Files of the base that were made again, hashed and found the same. */
+  /** Base files that were encoded again with the same hash. */
   readonly unchangedFiles: PublishedFile[];
 }
 
 /**
- * Starts a stage; what a broken publish left staged goes, since it never counted. Holder of the write lock only.
- * @param builtOn read before `base`: where a publish came in between, the commit is refused
+ * Starts a stage, and removes staged files of an interrupted publish that did not commit. Requires the write lock.
+ * @param builtOn must be read before `base`, so that the commit fails if another publish came in between
  */
 export function startStage(archive: Archive, base: Manifest, builtOn: CommitState): Stage {
   removeStaging(archive);
@@ -85,8 +85,8 @@ export function startStage(archive: Archive, base: Manifest, builtOn: CommitStat
 }
 
 /**
- * Removes what is staged, unless a committed publish still needs its files. In a transaction, so that none is committed
- * meanwhile: one that finds its files gone does not commit.
+ * Removes staged files unless a committed publish still needs them. Runs in a transaction, so that no publish commits
+ * meanwhile; a publish whose staged files are gone does not commit.
  */
 export function removeStaging({ disk, layout, state }: Archive): void {
   if (disk.size(layout.stagingFolder) === null) return;
@@ -95,23 +95,23 @@ export function removeStaging({ disk, layout, state }: Archive): void {
     try {
       disk.remove(layout.stagingFolder);
     } catch (error) {
-      // A publisher that has lost its lock still writes there: the next one removes it.
+      // A publisher that lost its lock is still writing there; the next stage removes its files.
       if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error;
     }
   });
 }
 
-/** Whether a publish failed since another one came in between, which only the loss of a lock allows. */
+/** Whether a publish failed because another one committed meanwhile, which can happen only after a lost lock. */
 export function isSuperseded({ layout, state }: Archive, { builtOn, commitId }: Stage, error: unknown): boolean {
   if (error instanceof SupersededError) return true;
   const { code, path } = error as NodeJS.ErrnoException;
-  // Only another publish removes what is staged.
+  // Only another publish removes staged files.
   if (code === 'ENOENT' && path?.startsWith(layout.stagingFolder) === true) return true;
-  // After its own commit it fails by itself.
+  // A failure after this publish's own commit has another cause.
   return readCommitState(state.db).commitId !== commitId && !isLastCommit(state.db, builtOn);
 }
 
-/** Stages a file of a dataset; one whose bytes are published already, and still intact, is left as it is. */
+/** Stages a file of a dataset, unless the same bytes are already published and intact. */
 export function stageFile(archive: Archive, stage: Stage, { dataset, bytes, statistics, record }: EncodedFile): void {
   const { path, sha256: hash } = record;
   const before = findManifestFile(stage.base, dataset, path);
@@ -125,25 +125,28 @@ export function stageFile(archive: Archive, stage: Stage, { dataset, bytes, stat
   stage.stagedFiles.set(path, { dataset, file: orderManifestFields(file) });
 }
 
-/** Candles and symbols are never read before they are made anew: what became of them meanwhile is seen only here. */
+/**
+ * Whether the published file has this hash. Candles and symbols are rebuilt without being read, so only this detects
+ * damage.
+ */
 function isPublishedIntact(archive: Archive, path: string, hash: string): boolean {
   const bytes = readFileNow(archive, path);
   return bytes !== null && sha256(bytes) === hash;
 }
 
-/** Notes what the files of a stage are made of, and that they are as published now; in the commit's transaction. */
+/** Records the row groups and the hash time of the staged files. Runs in the commit's transaction. */
 export function recordStagedFiles({ state }: Archive, stage: Stage, nowMs: number): void {
   recordRowGroups(state.db, stage.fileRecords);
   recordHashed(state.db, [...stage.fileRecords, ...stage.unchangedFiles], nowMs);
 }
 
-/** Takes a file out of the next manifest: the commit removes it. */
+/** Drops a file from the next manifest. The commit removes it. */
 export function stageRemoval(stage: Stage, path: string): void {
   stage.moves.push({ from: null, to: path });
   stage.removedPaths.add(path);
 }
 
-/** Stages bytes for a path, those of a file that no manifest names or that it names already; gives back where they are. */
+/** Stages bytes for a path without changing the next manifest. Returns the absolute path of the staged file. */
 export function stageBytes(
   archive: Archive,
   stage: Stage,
@@ -158,26 +161,26 @@ export function stageBytes(
   return target;
 }
 
-const orderManifestFields = (f: PublishedFile): PublishedFile => ({
-  path: f.path,
-  date: f.date,
-  rows: f.rows,
-  bytes: f.bytes,
-  sha256: f.sha256,
-  t_min: f.t_min,
-  t_max: f.t_max,
-  symbols: f.symbols,
-  generation: f.generation,
+const orderManifestFields = (file: PublishedFile): PublishedFile => ({
+  path: file.path,
+  date: file.date,
+  rows: file.rows,
+  bytes: file.bytes,
+  sha256: file.sha256,
+  t_min: file.t_min,
+  t_max: file.t_max,
+  symbols: file.symbols,
+  generation: file.generation,
 });
 
-/** What the next manifest says of files that are no more: nothing where there are none. One that is back counts no more. */
+/** The `removed` list of the next manifest, without files that exist again; no member if it is empty. */
 export function listRemovedFiles({ base, generation, removedPaths, stagedFiles }: Stage): Pick<Manifest, 'removed'> {
   const before = (base.removed ?? []).filter(({ path }) => !stagedFiles.has(path) && !removedPaths.has(path));
   const removed = [...before, ...[...removedPaths].map((path) => ({ path, generation }))];
   return removed.length === 0 ? {} : { removed };
 }
 
-/** The base manifest with the staged files in it; each dataset's files sorted by path. */
+/** The files of the base manifest with the staged changes applied, sorted by path within each dataset. */
 export function listNextFiles(stage: Stage): Manifest['datasets'] {
   const out = {} as Record<DatasetName, { files: PublishedFile[] }>;
   for (const [dataset, { files }] of Object.entries(stage.base.datasets)) {
@@ -189,80 +192,80 @@ export function listNextFiles(stage: Stage): Manifest['datasets'] {
   return out;
 }
 
-// What each new generation has, whether it takes in what is journaled or lacks what is lost.
+// Parts of every new generation, whether a publish or a repair creates it.
 
-/** Stages the dataset of symbols; none where no symbol is known. */
+/** Stages the symbols dataset, unless no symbol is known. */
 export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly SymbolFacts[]): void {
   if (symbols.length === 0) return;
-  const rows = symbols.map((s): CellValue[] => [
-    s.symbol,
-    s.canonicalId,
-    s.source,
-    s.question,
-    s.category,
-    s.isActive,
-    s.opensAt,
-    s.closesAt,
-    s.resolvedAt,
-    s.outcome,
-    s.firstSeen,
-    s.lastSeen,
-    s.firstTick,
-    s.lastTick,
-    s.ticks,
+  const rows = symbols.map((facts): CellValue[] => [
+    facts.symbol,
+    facts.canonicalId,
+    facts.source,
+    facts.question,
+    facts.category,
+    facts.isActive,
+    facts.opensAt,
+    facts.closesAt,
+    facts.resolvedAt,
+    facts.outcome,
+    facts.firstSeen,
+    facts.lastSeen,
+    facts.firstTick,
+    facts.lastTick,
+    facts.ticks,
   ]);
-  const facts: FileStatistics = {
+  const statistics: FileStatistics = {
     date: null,
     rows: rows.length,
-    t_min: symbols.reduce((min, s) => Math.min(min, s.firstSeen), Number.POSITIVE_INFINITY),
-    t_max: symbols.reduce((max, s) => Math.max(max, s.lastSeen), Number.NEGATIVE_INFINITY),
+    t_min: symbols.reduce((min, facts) => Math.min(min, facts.firstSeen), Number.POSITIVE_INFINITY),
+    t_max: symbols.reduce((max, facts) => Math.max(max, facts.lastSeen), Number.NEGATIVE_INFINITY),
     symbols: rows.length,
   };
   const bytes = encodeRows(datasets.symbols, rows, archive.groupRows);
   stageFile(
     archive,
     stage,
-    createEncodedFile('symbols', symbolsPath, bytes, facts, createRowKeyReader('symbols', rows)),
+    createEncodedFile('symbols', symbolsPath, bytes, statistics, createRowKeyReader('symbols', rows)),
   );
 }
 
-/** By what a generation is judged, and when. */
+/** The rules and the clock for judging a generation. */
 export interface JudgeContext extends CompletenessRules {
   readonly clock: Clock;
 }
 
 /**
- * Whether the last generation says something else of gaps, suspension, lists or damage than is so by now, though nothing came to
- * be published: symbols that failed, a file that was found damaged or mended.
+ * Whether the published verdict on gaps, suspension, market lists or damage is out of date although there is nothing to
+ * publish: symbols failed, or a file was found damaged or was repaired.
  */
-export function isPublishedVerdictOutdated(archive: Archive, base: Manifest, by: JudgeContext): boolean {
+export function isPublishedVerdictOutdated(archive: Archive, base: Manifest, rules: JudgeContext): boolean {
   if (base.verdict === undefined) return false;
   const { db } = archive.state;
-  const nowMs = by.clock.nowMs();
+  const nowMs = rules.clock.nowMs();
   const window = readKnownWindow(db, nowMs);
-  const { counts } = computeCompleteness(readCurrentState(archive, by, nowMs), { window, isEndOpen: true });
-  const told = ({ gaps, suspended, listed, damaged }: CompletenessCounts): string =>
+  const { counts } = computeCompleteness(readCurrentState(archive, rules, nowMs), { window, isEndOpen: true });
+  const toComparable = ({ gaps, suspended, listed, damaged }: CompletenessCounts): string =>
     JSON.stringify([gaps, suspended, listed, damaged]);
-  return told(base.verdict) !== told(counts);
+  return toComparable(base.verdict) !== toComparable(counts);
 }
 
 /**
- * The manifest of a stage.
- * @param damage what of the published files is known not to be as published, once the stage is committed
+ * Creates the manifest of a stage.
+ * @param damage known file damage after the commit
  */
 export function createNextManifest(
   archive: Archive,
   stage: Stage,
   after: StateAfterCommit,
-  by: JudgeContext,
+  rules: JudgeContext,
   damage: readonly FileDamage[] = readRecordedDamage(archive.state.db),
 ): Manifest {
   const files = listNextFiles(stage);
-  const nowMs = by.clock.nowMs();
+  const nowMs = rules.clock.nowMs();
   const { db, identity } = archive.state;
-  const state = computeStateAfterCommit(db, identity.parts, after, by, nowMs, damage);
+  const state = computeStateAfterCommit(db, identity.parts, after, rules, nowMs, damage);
   const dates = [...files.ticks.files, ...files.coverage.files].map((file) => file.date!);
-  const found = computeCompleteness(state, {
+  const completeness = computeCompleteness(state, {
     days: listDaysToJudge(dates, state),
     window: readKnownWindow(db, nowMs),
     isEndOpen: true,
@@ -275,12 +278,12 @@ export function createNextManifest(
     upstream: identity.upstream,
     parts: identity.parts,
     previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.readManifestText())),
-    watermark: found.watermark,
-    reached: found.reached,
+    watermark: completeness.watermark,
+    reached: completeness.reached,
     verified_through: computeManifestVerifiedThrough(archive, stage, files, nowMs),
     commit_id: stage.commitId,
-    days: Object.fromEntries([...found.days].map(([day, state]) => [formatDay(day), state])),
-    verdict: found.counts,
+    days: Object.fromEntries([...completeness.days].map(([day, state]) => [formatDay(day), state])),
+    verdict: completeness.counts,
     datasets: files,
     ...toManifestLost(after.lost),
     ...toManifestAccepted(readAcceptedWindows(db)),
@@ -288,7 +291,7 @@ export function createNextManifest(
   };
 }
 
-/** Since when every byte of the next generation has been hashed, epoch ms. */
+/** The time since which every byte of the next generation has been hashed, epoch ms; null if some never were. */
 function computeManifestVerifiedThrough(
   { state }: Archive,
   stage: Stage,
@@ -296,14 +299,16 @@ function computeManifestVerifiedThrough(
   nowMs: number,
 ): number | null {
   const hashedAt = readHashTimes(state.db);
-  const now = new Set([...stage.stagedFiles.keys(), ...stage.unchangedFiles.map(({ path }) => path)]);
+  const hashedNow = new Set([...stage.stagedFiles.keys(), ...stage.unchangedFiles.map(({ path }) => path)]);
   const all = Object.values(files).flatMap((dataset) => dataset.files);
   return computeVerifiedThrough(
-    all.map((file) => ({ bytes: file.bytes, hashedAt: now.has(file.path) ? nowMs : hashedAt(file) })),
+    all.map((file) => ({ bytes: file.bytes, hashedAt: hashedNow.has(file.path) ? nowMs : hashedAt(file) })),
   );
 }
 
-/** The moves of a stage in the order in which files change: whoever reads coverage finds the ticks that it speaks of. */
+/**
+ * The moves of a stage in execution order: ticks before coverage, so that readers of coverage find the ticks it covers.
+ */
 export const sortMoves = ({ moves }: Stage): FileMove[] =>
   [...moves].sort((a, b) => toMoveOrder(a.to) - toMoveOrder(b.to));
 

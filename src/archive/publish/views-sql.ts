@@ -12,56 +12,58 @@ const sqlColumnTypes: Record<Column['type'], string> = {
   strings: 'VARCHAR[]',
 };
 
-/** Whether daily candles stand beside all published ticks, so that views may read them instead. */
+/** Whether every published ticks file has daily candles, so that views may read those instead. */
 export const hasDailyCandles = ({ datasets: published }: Manifest): boolean =>
   published.ticks.files.length > 0 && published[candleDatasets['1d']].files.length === published.ticks.files.length;
 
-/** The archive's views.sql, for DuckDB started in the archive's folder. */
+/** Formats the archive's views.sql, for DuckDB started in the archive's folder. */
 export function formatViewsFile(manifest: Manifest): string {
   const views = datasetNames.map(
     (name) => `CREATE OR REPLACE VIEW ${name} AS\n${formatDatasetView(name, manifest)};\n`,
   );
-  const above = listViewDefinitions(hasDailyCandles(manifest), manifest.lost).map(({ sql }) => `${sql};\n`);
+  const definitions = listViewDefinitions(hasDailyCandles(manifest), manifest.lost).map(({ sql }) => `${sql};\n`);
   return `-- The archive as views, for DuckDB started in this folder:  duckdb -init views.sql
 -- In Python, from this folder:  duckdb.sql(open('views.sql').read())
--- DuckDB 1.5 or newer: before, an ASOF LEFT JOIN could lose rows where there was nothing to join.
--- Files are found anew by every query, so days that are published later need no new views. While a publish is under
--- way read with oddslake sql, which holds on to one generation.
+-- Requires DuckDB 1.5 or newer: in older versions an ASOF LEFT JOIN could lose rows without a match.
+-- Every query lists the files again, so days that are published later need no new views. During a publish use
+-- oddslake sql, which pins one generation.
 
 SET TimeZone = 'UTC';
 
-${[...views, ...above].join('\n')}`;
+${[...views, ...definitions].join('\n')}`;
 }
 
 function formatDatasetView(name: DatasetName, manifest: Manifest): string {
   const columns: readonly Column[] = datasets[name];
-  const dated = name !== 'symbols';
+  const isDated = name !== 'symbols';
   if (manifest.datasets[name].files.length === 0) {
-    const typed = columns.map((c) => `CAST(NULL AS ${sqlColumnTypes[c.type]}) AS ${c.name}`);
-    return `SELECT ${[...typed, ...(dated ? ['CAST(NULL AS DATE) AS date'] : [])].join(', ')} WHERE false`;
+    const typedColumns = columns.map((c) => `CAST(NULL AS ${sqlColumnTypes[c.type]}) AS ${c.name}`);
+    return `SELECT ${[...typedColumns, ...(isDated ? ['CAST(NULL AS DATE) AS date'] : [])].join(', ')} WHERE false`;
   }
   const names = columns.map((c) => c.name);
-  return dated
+  return isDated
     ? `SELECT ${[...names, 'date'].join(', ')}
 FROM read_parquet('${name}/date=*/*.parquet', hive_partitioning = true, hive_types = {'date': DATE})`
     : `SELECT ${names.join(', ')}\nFROM read_parquet('${name}/*.parquet', hive_partitioning = false)`;
 }
 
-/** A view or macro over views that are named as the datasets. */
+/** A view or macro over the dataset views. */
 export interface ViewDefinition {
   readonly name: string;
-  /** The datasets that it reads, those of the definitions it uses included. */
+  /** The datasets that it reads, directly or through the definitions it uses. */
   readonly needs: readonly DatasetName[];
-  /** Definitions that it uses; they stand before it. */
+  /** Definitions that it uses; they precede it. */
   readonly uses: readonly string[];
-  /** One CREATE statement for DuckDB, without a semicolon, with a comment that says what it gives. */
+  /** One CREATE statement for DuckDB, without a semicolon, preceded by a comment. */
   readonly sql: string;
 }
 
-// Arguments of a macro stand for any unqualified column of their name, and are looked up in the innermost query first:
-// columns in a macro are qualified, and where an argument may be a column itself the names around it are uncommon.
+// A macro argument replaces any unqualified column of its name, and a column passed as an argument is resolved in the
+// innermost query first. So macros qualify their columns, and use uncommon names around arguments that may be columns.
 
-/** Running sums of what coverage holds of each symbol: `before` it, a window; the time up to any moment follows. */
+/**
+ * Covered time of each symbol before each coverage window, as a running sum. Gives the covered time up to any moment.
+ */
 const coverageSumsCte = `covers AS NOT MATERIALIZED (
   SELECT w.symbol, w.ms_from, w.ms_to,
          CAST(sum(w.ms_to - w.ms_from) OVER (PARTITION BY w.symbol ORDER BY w.ms_from) AS BIGINT)
@@ -74,7 +76,7 @@ const coverageSumsCte = `covers AS NOT MATERIALIZED (
 const formatCoveredMs = (ms: string, w: string): string =>
   `coalesce(${w}.before + least(${ms}, ${w}.ms_to) - ${w}.ms_from, 0)`;
 
-/** Joins and column that tell the covered share of the intervals `i`, from `i.ms` to `i.ms_end`. */
+/** Joins and column for the covered share of the intervals `i`, from `i.ms` to `i.ms_end`. */
 const coveredShare = {
   column: `(${formatCoveredMs('i.ms_end', 'b')}
          - ${formatCoveredMs('i.ms', 'a')}) / step_ms(step) AS covered`,
@@ -82,7 +84,9 @@ const coveredShare = {
 ASOF LEFT JOIN covers AS b ON b.symbol = i.symbol AND i.ms_end >= b.ms_from`,
 };
 
-/** The intervals with ticks that start inside [since, until). Days are named, so that files of others are not opened. */
+/**
+ * The intervals with ticks that start in [since, until). Filters by day, so that files of other days are not opened.
+ */
 const formedCandlesCte = `formed AS NOT MATERIALIZED (
   SELECT k.symbol, epoch_ms(step_start(k.t, step)) AS ms,
          arg_min(k.p, k.t) AS open, max(k.p) AS high, min(k.p) AS low, arg_max(k.p, k.t) AS close,
@@ -97,23 +101,23 @@ const startColumn = 'make_timestamptz(1000 * i.ms) AS t';
 const dayColumn = 'CAST(make_timestamp(1000 * i.ms) AS DATE) AS date';
 
 /**
- * What stands over the datasets' views, in the order of creation.
- * @param lost windows that the manifest says are lost
- * @param daily whether the archive keeps daily candles of all its ticks: they tell a price of long ago faster
+ * The views and macros over the dataset views, in order of creation.
+ * @param hasDaily whether every ticks file has daily candles; an old price is faster to read from those
+ * @param lost the manifest's lost windows
  */
-export const listViewDefinitions = (daily: boolean, lost: readonly LostWindow[] = []): readonly ViewDefinition[] => [
+export const listViewDefinitions = (hasDaily: boolean, lost: readonly LostWindow[] = []): readonly ViewDefinition[] => [
   {
     name: 'instant',
     needs: [],
     uses: [],
-    sql: `-- A moment given as a time, a day, or a text; one without a zone is of the session's time zone, UTC here.
+    sql: `-- Converts a time, a day or a text to an instant. Without a zone it is in the session's time zone, UTC here.
 CREATE OR REPLACE MACRO instant(moment) AS CAST(moment AS TIMESTAMPTZ)`,
   },
   {
     name: 'utc_day',
     needs: [],
     uses: ['instant'],
-    sql: `-- The UTC day that holds a moment: what the date column of a row at that moment says.
+    sql: `-- The UTC day of a moment, as in the date column.
 CREATE OR REPLACE MACRO utc_day(moment) AS CAST(make_timestamp(1000 * epoch_ms(instant(moment))) AS DATE)`,
   },
   {
@@ -131,8 +135,8 @@ CREATE OR REPLACE MACRO step_ms(step) AS
     name: 'step_start',
     needs: [],
     uses: ['instant', 'step_ms'],
-    sql: `-- The start of the step that holds a moment. Steps are counted from a Monday, 1970-01-05, UTC: what divides a day
--- starts at midnight, a week on Monday.
+    sql: `-- The start of the step that contains a moment. Steps are counted from Monday, 1970-01-05, UTC: steps that divide a day
+-- are aligned to midnight, weeks to Monday.
 CREATE OR REPLACE MACRO step_start(moment, step) AS
   make_timestamptz(1000 * (epoch_ms(instant(moment)) - (epoch_ms(instant(moment)) - 345600000) % step_ms(step)))`,
   },
@@ -140,7 +144,7 @@ CREATE OR REPLACE MACRO step_start(moment, step) AS
     name: 'step_end',
     needs: [],
     uses: ['instant', 'step_ms'],
-    sql: `-- A step later.
+    sql: `-- The moment one step later.
 CREATE OR REPLACE MACRO step_end(moment, step) AS make_timestamptz(1000 * (epoch_ms(instant(moment)) + step_ms(step)))`,
   },
   {
@@ -155,7 +159,7 @@ CREATE OR REPLACE MACRO first_start(moment, step) AS
     name: 'is_covered',
     needs: ['coverage'],
     uses: ['utc_day'],
-    sql: `-- Whether ticks of a symbol were asked for at a moment and answered: where they were, the absence of a tick is a fact.
+    sql: `-- Whether a moment of a symbol is covered: if so, and there is no tick, there was none.
 CREATE OR REPLACE MACRO is_covered(ticker, moment) AS EXISTS (
   FROM (SELECT c.symbol AS covered_symbol, c.t_from AS covered_from, c.t_to AS covered_to, c.date AS covered_day
         FROM coverage AS c WHERE c.dataset = 'ticks')
@@ -167,11 +171,11 @@ CREATE OR REPLACE MACRO is_covered(ticker, moment) AS EXISTS (
     name: 'lifetimes',
     needs: ['symbols', 'markets', 'coverage'],
     uses: [],
-    sql: `-- Each symbol's lifetime: from its opening (unknown: the earliest of first tick, first sight and start of its coverage)
--- to the last of last listing, close and last tick, excluded;
--- t_to is NULL while it is active. A resolution ahead of the last sight, without an outcome, is but a plan. A symbol that
--- no market list named and no poll followed lives until its last tick.
-CREATE OR REPLACE VIEW lifetimes AS
+    sql: `-- Each symbol's lifetime [t_from, t_to). It starts at the opening or, if that is unknown, at the earliest of first tick,
+-- first_seen and start of coverage. It ends at the latest of last listing, close and last tick; t_to is NULL while the
+-- symbol is active. A resolution time after last_seen without an outcome is only planned and does not count. The lifetime
+-- of a symbol that was neither listed nor polled ends with its last tick.
+CREATE OR REPLACE VIEW lives AS
 SELECT s.symbol, coalesce(s.opens_at, least(s.first_tick, s.first_seen, f.t_from)) AS t_from,
        CASE WHEN s.is_active IS DISTINCT FROM false AND s.ended_at IS NULL
              AND (m.symbol IS NOT NULL OR c.symbol IS NOT NULL OR s.last_tick IS NULL) THEN NULL
@@ -197,8 +201,8 @@ LEFT JOIN (SELECT symbol, min(t_from) AS t_from FROM coverage WHERE dataset = 't
     name: 'ticks_with_markets',
     needs: ['ticks', 'markets'],
     uses: [],
-    sql: `-- Every tick once, with the state of its market as of its time; NULLs where no poll had shown the market yet. Where a
--- symbol stands in several markets on a day, the one of the greatest confidence counts, then the first canonical_id.
+    sql: `-- Every tick once, with the state of its market at that time; NULLs before the first poll of the market. If a symbol is in
+-- several markets on a day, the one with the greatest confidence counts, then the first canonical_id.
 CREATE OR REPLACE VIEW ticks_with_markets AS
 SELECT k.symbol, k.t, k.p, m.* EXCLUDE (symbol, date), k.date
 FROM ticks AS k
@@ -212,8 +216,8 @@ ASOF LEFT JOIN (
     name: 'candles',
     needs: ['ticks', 'coverage'],
     uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start'],
-    sql: `-- Candles of any step, as candles_1h and candles_1d have them: candles('15m'), candles(INTERVAL '4 hours'). Those that
--- start in [since, until); with both given, files of other days are not opened:
+    sql: `-- Candles of any step, with the columns of candles_1h: candles('15m'), candles(INTERVAL '4 hours'). Returns those that
+-- start in [since, until). If both are given, files of other days are not opened:
 --   FROM candles('15m', since := '2026-11-19', until := '2026-11-20')
 CREATE OR REPLACE MACRO candles(step, since := '2000-01-01 00:00:00+00', until := '2101-01-01 00:00:00+00') AS TABLE
 WITH ${formedCandlesCte}, ${coverageSumsCte}
@@ -225,15 +229,15 @@ ${coveredShare.joins}`,
   },
   {
     name: 'candles_filled',
-    needs: ['ticks', 'coverage', 'symbols', 'markets', ...(daily ? (['candles_1d'] as const) : [])],
-    uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start', 'lifetimes'],
-    sql: `-- Every step that starts in [since, until) and in a symbol's life, from its first tick on. Where there is no tick, ticks
--- is 0 and the last close is carried over as open, high, low and close; covered tells a quiet step (1) from a hole (0):
+    needs: ['ticks', 'coverage', 'symbols', 'markets', ...(hasDaily ? (['candles_1d'] as const) : [])],
+    uses: ['instant', 'utc_day', 'step_ms', 'step_start', 'step_end', 'first_start', 'lives'],
+    sql: `-- Every step that starts in [since, until) and in a symbol's lifetime, from its first tick on. In a step without ticks,
+-- ticks is 0 and open, high, low and close are the last close; covered is 1 in a quiet step and 0 in a gap:
 --   FROM candles_filled('15m', '2026-11-19', '2026-11-20')
 CREATE OR REPLACE MACRO candles_filled(step, since, until) AS TABLE
 WITH ${formedCandlesCte}, ${coverageSumsCte}, carried AS NOT MATERIALIZED (
   SELECT e.symbol, arg_max(e.close, e.t) AS close
-  FROM (SELECT d.symbol, d.t, ${daily ? 'd.close FROM candles_1d' : 'd.p AS close FROM ticks'} AS d WHERE d.date < utc_day(since)
+  FROM (SELECT d.symbol, d.t, ${hasDaily ? 'd.close FROM candles_1d' : 'd.p AS close FROM ticks'} AS d WHERE d.date < utc_day(since)
         UNION ALL
         SELECT k.symbol, k.t, k.p FROM ticks AS k
         WHERE k.date >= utc_day(since) AND k.date <= utc_day(step_end(since, step))
@@ -261,27 +265,26 @@ ${coveredShare.joins}`,
   },
 ];
 
-/** The definitions that a statement means, by its text, with those that they use. */
+/** The definitions whose names occur in a statement, and those that they use. */
 export function selectViewDefinitions(
   statement: string,
-  daily: boolean,
+  hasDaily: boolean,
   lost: readonly LostWindow[] = [],
 ): ViewDefinition[] {
-  const all = listViewDefinitions(daily, lost);
-  const wanted = new Set<string>();
+  const all = listViewDefinitions(hasDaily, lost);
+  const selected = new Set<string>();
   for (const { name, uses } of [...all].reverse()) {
-    if (!wanted.has(name) && !new RegExp(`\\b${name}\\b`, 'i').test(statement)) continue;
-    for (const needed of [name, ...uses]) wanted.add(needed);
+    if (!selected.has(name) && !new RegExp(`\\b${name}\\b`, 'i').test(statement)) continue;
+    for (const needed of [name, ...uses]) selected.add(needed);
   }
-  return all.filter(({ name }) => wanted.has(name));
+  return all.filter(({ name }) => selected.has(name));
 }
 
-/** The view `gaps`. No file has what is lost, so that its windows stand in the view itself. */
+/** Formats the view `gaps`. No dataset has the lost windows, so they are literals in the view. */
 export const formatGapsView = (
   lost: readonly LostWindow[],
-): string => `-- Windows [t_from, t_to) of a symbol's life that no answer about ticks covers, between the first and the last moment
--- that the archive covers or has a tick of: nothing is known of them. The reason is 'lost' where ticks were published
--- once and are gone, NULL elsewhere.
+): string => `-- Uncovered windows [t_from, t_to) of each symbol's lifetime, between the first and the last moment that the archive
+-- covers or has a tick of. The reason is 'lost' if published ticks of the window were lost, else NULL.
 CREATE OR REPLACE VIEW gaps AS
 WITH lost AS (
   ${formatLostRows(lost.filter(({ dataset }) => dataset === 'ticks'))}
@@ -316,5 +319,5 @@ function formatLostRows(lost: readonly LostWindow[]): string {
   FROM (VALUES ${rows.join(', ')}) AS w(symbol, ms_from, ms_to)`;
 }
 
-/** As a literal of SQL. */
+/** Quotes a text as an SQL literal. */
 const quoteSqlString = (text: string): string => `'${text.replaceAll("'", "''")}'`;

@@ -14,7 +14,7 @@ import {
 } from '@duckdb/node-api';
 import { dayMs } from '../../base/window.ts';
 
-/** A value of `Query.rows`. */
+/** A value of `Query.readRows`. */
 export type CellValue =
   | string
   | number
@@ -23,10 +23,10 @@ export type CellValue =
   | readonly CellValue[]
   | { readonly [name: string]: CellValue };
 
-/** A value for a `$1` of a statement. */
+/** A value of a statement parameter such as `$1`. */
 export type QueryParameter = string | number | boolean | null;
 
-/** A value as a field of text; nested ones as JSON, null as null. */
+/** Converts a value to text. Nested values become JSON; null stays null. */
 export function toText(value: DuckDBValue): string | null {
   if (typeof value === 'string') return value;
   if (value === null) return null;
@@ -39,7 +39,7 @@ export function toText(value: DuckDBValue): string | null {
   return isNested(value) ? toJson(value) : value.toString();
 }
 
-/** A value as JSON. Numbers keep all their digits; those that are not finite are null, as JSON knows none. */
+/** Converts a value to JSON. Numbers keep all their digits; non-finite ones become null, as JSON has none. */
 export function toJson(value: DuckDBValue): string {
   if (typeof value === 'number') return Number.isFinite(value) ? String(value) : 'null';
   if (typeof value === 'string') return JSON.stringify(value);
@@ -52,7 +52,7 @@ export function toJson(value: DuckDBValue): string {
   return JSON.stringify(toText(value));
 }
 
-/** A value for use inside: times are epoch milliseconds. Throws RangeError for integers beyond 2^53. */
+/** Converts a value for internal use; times become epoch milliseconds. @throws RangeError for integers beyond 2^53 */
 export function toCellValue(value: DuckDBValue): CellValue {
   if (value === null || typeof value === 'number' || typeof value === 'string' || typeof value === 'boolean') {
     return value;
@@ -79,7 +79,7 @@ function toEntries(value: DuckDBValue): [string, DuckDBValue][] | undefined {
   return undefined;
 }
 
-/** Microseconds of the rarer types of time; what is finer is dropped. */
+/** Microseconds of the less common time types. Finer fractions are dropped. */
 function toMicros(value: DuckDBValue): bigint | undefined {
   if (value instanceof DuckDBTimestampMillisecondsValue) return value.millis * 1000n;
   if (value instanceof DuckDBTimestampSecondsValue) return value.seconds * 1_000_000n;
@@ -93,13 +93,13 @@ const twoDigits = buildPaddedDigits(60, 2);
 const threeDigits = buildPaddedDigits(1000, 3);
 let cachedDay = { day: 0, text: '1970-01-01T' };
 
-/** ISO-8601 with milliseconds, and microseconds only where there are any; undefined beyond what Date knows. */
+/** ISO-8601 with milliseconds, or microseconds if there are any; undefined outside the range of Date. */
 function formatMicrosIso(micros: bigint, zone: 'Z' | ''): string | undefined {
   const us = Number(micros);
   const ms = Math.floor(us / 1000);
   const day = Math.floor(ms / dayMs);
   if (Math.abs(day) > 99_000_000 || !Number.isSafeInteger(us)) return undefined;
-  // Rows of a result mostly share their day: twice as fast as a Date for each.
+  // Most rows of a result have the same day: twice as fast as a Date for each row.
   if (day !== cachedDay.day) cachedDay = { day, text: new Date(day * dayMs).toISOString().slice(0, -13) };
   const inDay = ms - day * dayMs;
   const hour = twoDigits[Math.floor(inDay / 3_600_000)];
@@ -113,5 +113,5 @@ function formatMicrosIso(micros: bigint, zone: 'Z' | ''): string | undefined {
 function toSafeInteger(value: bigint): number {
   const number = Number(value);
   if (Number.isSafeInteger(number)) return number;
-  throw new RangeError(`${value} is beyond the integers that a number holds`);
+  throw new RangeError(`${value} is beyond the integers that a double can hold exactly`);
 }

@@ -12,17 +12,18 @@ import { buildFolderSetupSql, buildSetupSql, buildStartSettings, buildTempViewsS
 /** Time between two attempts to interrupt, in milliseconds. */
 const interruptIntervalMs = 50;
 
-/** See `openQuery`; in a file of its own, as it and those it imports load DuckDB. */
+/** Implements `openQuery`. In a separate file, because this file and its imports load DuckDB. */
 export async function openDatabase(sources: readonly DatasetFiles[], options: QueryOptions): Promise<Query> {
   const ownFolder = join(options.scratch, `query-${randomUUID()}`);
   const published = new Set(sources.flatMap((source) => source.paths));
-  // DuckDB makes no more than its own folder in it. An archive that is mounted read-only can still be queried.
+  // DuckDB creates only its own folder, not the parents. If that fails, an archive mounted read-only can still be
+  // queried.
   const hasScratch = await mkdir(options.scratch, { recursive: true }).then(
     () => true,
     () => false,
   );
   const instance = await DuckDBInstance.create(':memory:', buildStartSettings(options));
-  // Every call has a connection of its own: none ends another's result, or leaves anything set.
+  // One connection per call: calls neither end each other's results nor leave settings behind.
   const connections = {
     acquire: () => instance.connect(),
     release: (connection: DuckDBConnection) => connection.closeSync(),
@@ -45,13 +46,13 @@ export async function openDatabase(sources: readonly DatasetFiles[], options: Qu
   };
 }
 
-/** Where the calls of a query get their connection from, and give it back to. */
+/** Provides the connections of a query's calls. */
 export interface ConnectionSource {
   acquire(): Promise<DuckDBConnection>;
   release(connection: DuckDBConnection): void;
 }
 
-/** The methods of a query; `published` are the paths that its errors may name. */
+/** Creates the methods of a query. `published` are the paths of its files, for error messages. */
 export function createQuery(
   connections: ConnectionSource,
   published: ReadonlySet<string>,
@@ -66,7 +67,7 @@ export function createQuery(
     const stopInterrupting = interruptOnAbort(signal, connection);
     try {
       yield* work(connection);
-      // An interrupted result may end as one does that has no more rows.
+      // An interrupted result may look as if it had no more rows.
       signal.throwIfAborted();
     } catch (error) {
       signal.throwIfAborted();
@@ -78,11 +79,11 @@ export function createQuery(
   }
 
   async function connected<T>(signal: AbortSignal, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
-    const once = streamed(signal, async function* (connection) {
+    const generator = streamed(signal, async function* (connection) {
       yield await work(connection);
     });
-    const { value } = await once.next();
-    await once.next();
+    const { value } = await generator.next();
+    await generator.next();
     return value as T;
   }
 
@@ -117,32 +118,34 @@ export function createQuery(
 
 const neverAborted = new AbortController().signal;
 
-/** Interrupts the connection once aborted, again and again: a query that is only about to start does not hear it. */
+/** Interrupts the connection after an abort, repeatedly: a query that has not started yet ignores an interrupt. */
 function interruptOnAbort(signal: AbortSignal, connection: DuckDBConnection): () => void {
   let timer: NodeJS.Timeout | undefined;
-  const begin = (): void => {
+  const startInterrupting = (): void => {
     connection.interrupt();
     timer = setInterval(() => connection.interrupt(), interruptIntervalMs);
   };
-  signal.addEventListener('abort', begin, { once: true });
+  signal.addEventListener('abort', startInterrupting, { once: true });
   return () => {
-    signal.removeEventListener('abort', begin);
+    signal.removeEventListener('abort', startInterrupting);
     clearInterval(timer);
   };
 }
 
-/** DuckDB kept open over a folder of files: to open it costs more than most queries of a service. */
+/**
+ * A DuckDB instance over a folder of files. It stays open, as opening one costs more than most queries of a service.
+ */
 export interface QueryEngine {
   /**
-   * A query over files in the folder, with views of its own and `definitions` over them, on one connection: its calls
-   * come one after another.
+   * Opens a query over files in the folder, with its own views and `definitions` over them. It has one connection, so
+   * its calls must not overlap.
    */
   openQuery(sources: readonly DatasetFiles[], definitions: readonly string[]): Promise<Query>;
-  /** No query may be open. */
+  /** Closes DuckDB. No query may be open. */
   close(): Promise<void>;
 }
 
-/** Opens DuckDB over what is, or will be, below `folder`. All queries share threads and memory. */
+/** Opens DuckDB over the current and future files below `folder`. All queries share threads and memory. */
 export async function createQueryEngine(folder: string, options: QueryOptions): Promise<QueryEngine> {
   const ownFolder = join(options.scratch, `query-${randomUUID()}`);
   await mkdir(options.scratch, { recursive: true });
@@ -176,40 +179,53 @@ export async function createQueryEngine(folder: string, options: QueryOptions): 
 }
 
 /**
- * What an error of DuckDB means to the person who asked; errors of others are returned as they are. `published` are
- * the files of the datasets.
+ * Translates a DuckDB error for the user. Returns other errors unchanged.
+ * @param published paths of the dataset files
  */
 export function translateDuckDBError(error: unknown, published: ReadonlySet<string>): unknown {
   if (!(error instanceof Error) || error instanceof OddslakeError) return error;
-  const [, kind, told] = /^(?:Failed to extract statements: )?(\w[\w -]*?) Error: ([\s\S]*)$/.exec(error.message) ?? [];
-  if (kind === undefined || told === undefined) return error;
+  const [, kind, message] =
+    /^(?:Failed to extract statements: )?(\w[\w -]*?) Error: ([\s\S]*)$/.exec(error.message) ?? [];
+  if (kind === undefined || message === undefined) return error;
   const options = { cause: error };
-  const named = (before: string, after: string): string | undefined =>
-    [...published].find((path) => told.includes(before + path + after));
-  const file = named('"', '"') ?? named("'", "'");
-  // Where a file is gone, DuckDB looks for a folder of that name.
-  const gone = named('"', '/**/');
+  const findNamedPath = (before: string, after: string): string | undefined =>
+    [...published].find((path) => message.includes(before + path + after));
+  const file = findNamedPath('"', '"') ?? findNamedPath("'", "'");
+  // If a file is gone, DuckDB looks for a folder of that name.
+  const missingFile = findNamedPath('"', '/**/');
   switch (kind) {
     case 'Permission':
-      return gone === undefined
-        ? new UsageError(`Only the datasets can be read, no other files. DuckDB: ${told}`, options)
-        : new OddslakeError(exitCodes.unexpected, `${gone} went away while it was read. Run it again.`, options);
+      return missingFile === undefined
+        ? new UsageError(`Only the datasets can be read, no other files. DuckDB: ${message}`, options)
+        : new OddslakeError(
+            exitCodes.unexpected,
+            `${missingFile} was removed while it was being read. Run the query again.`,
+            options,
+          );
     case 'IO':
     case 'Invalid Input':
       if (file === undefined) break;
-      // EXPORT finds out before anyone can refuse it.
-      if (/^Failed to create/.test(told)) return new UsageError(`Nothing can be written here. ${told}`, options);
-      return new DamageError(`${file} cannot be read; oddslake verify says more. DuckDB: ${told}`, options);
-    // What Parquet's footer and page headers are written in, where it does not hold what it should.
+      // EXPORT fails here before its statement type is checked.
+      if (/^Failed to create/.test(message))
+        return new UsageError(`A query cannot write files. DuckDB: ${message}`, options);
+      return new DamageError(`${file} cannot be read. Run oddslake verify. DuckDB: ${message}`, options);
+    // An invalid Parquet footer or page header.
     case 'Invalid':
-      return new DamageError(`A published file cannot be read; oddslake verify says which. DuckDB: ${told}`, options);
+      return new DamageError(
+        `A published file cannot be read. Run oddslake verify to find it. DuckDB: ${message}`,
+        options,
+      );
     case 'Out of Memory':
-      return new OddslakeError(exitCodes.unexpected, `The query needs more memory than it may have. ${told}`, options);
+      return new OddslakeError(
+        exitCodes.unexpected,
+        `The query exceeded its memory limit. DuckDB: ${message}`,
+        options,
+      );
     case 'INTERNAL':
     case 'FATAL':
       return error;
   }
   return kind === 'IO'
-    ? new OddslakeError(exitCodes.unexpected, `DuckDB could not read or write: ${told}`, options)
-    : new UsageError(`${kind} error: ${told}`, options);
+    ? new OddslakeError(exitCodes.unexpected, `DuckDB could not read or write: ${message}`, options)
+    : new UsageError(`${kind} error: ${message}`, options);
 }

@@ -9,27 +9,27 @@ import type { Query } from './query.ts';
 import { buildRangesSql, buildRowsSql, type DatasetSlice, type KeyRange, readSliceChunks } from './slice-query.ts';
 
 export interface ExportSpec {
-  /** Absolute; one that is there is replaced. */
+  /** Absolute path; an existing file is replaced. */
   readonly file: string;
   readonly format: ExportFormat;
   readonly dataset: DatasetName;
-  /** None: all of them. */
+  /** Empty for all symbols. */
   readonly symbols: readonly string[];
   /** Epoch milliseconds, half-open; null where open. */
   readonly from: number | null;
   readonly to: number | null;
-  /** It fails with ExportTooLargeError rather than write more; by default there is no bound but the disk. */
+  /** Maximum file size in bytes, beyond which the export fails with ExportTooLargeError; default unlimited. */
   readonly bytesMax?: number;
 }
 
 export class ExportTooLargeError extends OddslakeError {
   constructor(bytesMax: number) {
-    super(exitCodes.unexpected, `The file would be larger than ${bytesMax} bytes. Ask for less.`);
+    super(exitCodes.unexpected, `The file would be larger than ${bytesMax} bytes. Export a smaller range.`);
     this.name = 'ExportTooLargeError';
   }
 }
 
-/** As `export --json` prints it. */
+/** The result, as `export --json` prints it. */
 export interface ExportResult {
   readonly file: string;
   readonly dataset: DatasetName;
@@ -42,33 +42,33 @@ export interface ExportResult {
   readonly to: number | null;
 }
 
-/** What goes on beside an export. */
+/** Context of an export. */
 export interface ExportRunContext {
   readonly random: Random;
   readonly signal: AbortSignal;
-  /** Told now and then how many rows of how many are written. */
-  progress(done: number, total: number): void;
+  /** Called repeatedly with the rows written and the total rows. */
+  progress(rowsWritten: number, total: number): void;
 }
 
-/** What DuckDB may hold in memory; a range that needs more is sorted on disk. */
+/** Memory limit of DuckDB. A range that needs more is sorted on disk. */
 const memoryBytesMax = 1024 ** 3;
 
-/** Writes one slice of one generation, sorted as the dataset, into one file. */
+/** Writes a slice of the current generation to a file, in the sort order of the dataset. */
 export async function writeExport(
   archive: Archive,
-  asked: ExportSpec,
-  watching: ExportRunContext,
+  spec: ExportSpec,
+  context: ExportRunContext,
 ): Promise<ExportResult> {
-  const { random, signal } = watching;
-  const { dataset, symbols, from, to, format, file, bytesMax = Number.POSITIVE_INFINITY } = asked;
+  const { random, signal } = context;
+  const { dataset, symbols, from, to, format, file, bytesMax = Number.POSITIVE_INFINITY } = spec;
   const { sortColumns, timeColumns } = datasetShapes[dataset];
-  const wanted = createFileFilter(archive.readManifest(), dataset, symbols, { from, to });
-  const opened = await openPinned(archive, { names: [dataset], wanted, memoryBytesMax }, random);
+  const isWanted = createFileFilter(archive.readManifest(), dataset, symbols, { from, to });
+  const pinnedQuery = await openPinned(archive, { names: [dataset], wanted: isWanted, memoryBytesMax }, random);
   try {
-    const { manifest } = opened.pinned;
-    for (const one of manifest.datasets[dataset].files.filter(wanted)) {
+    const { manifest } = pinnedQuery.pinned;
+    for (const one of manifest.datasets[dataset].files.filter(isWanted)) {
       signal.throwIfAborted();
-      requireFileIntact(archive.disk, opened.pinned, one);
+      requireFileIntact(archive.disk, pinnedQuery.pinned, one);
       await new Promise((resolve) => setImmediate(resolve));
     }
     const slice: DatasetSlice = {
@@ -80,18 +80,18 @@ export async function writeExport(
       from,
       to,
     };
-    const ranges = await readKeyRanges(opened.query, slice, null, signal);
+    const ranges = await readKeyRanges(pinnedQuery.query, slice, null, signal);
     const id = Math.floor(random() * 36 ** 8).toString(36);
     const { rows } = ranges;
-    let done = 0;
-    const pieces = streamSlice(opened.query, { dataset, slice, format }, ranges, signal, (count) => {
-      done += count;
-      watching.progress(done, rows);
+    let rowsWritten = 0;
+    const pieces = streamSlice(pinnedQuery.query, { dataset, slice, format }, ranges, signal, (count) => {
+      rowsWritten += count;
+      context.progress(rowsWritten, rows);
     });
     const written = await writeFileAtomically(archive.disk, file, id, limitBytes(bytesMax, pieces));
     return { file, dataset, format, rows, ...written, generation: manifest.generation, from, to };
   } finally {
-    await opened.close();
+    await pinnedQuery.close();
   }
 }
 
@@ -104,20 +104,20 @@ async function* limitBytes(bytesMax: number, pieces: AsyncIterable<Uint8Array>):
   }
 }
 
-/** `arrow` is a file (Feather version 2), `arrow_stream` the stream of the same. */
+/** `arrow` is the Arrow file format (Feather version 2), `arrow_stream` its stream format. */
 export type SliceFormat = ExportFormat | 'arrow_stream';
 
-/** Ranges of a slice's first key, in order, to be sorted one after another; null is all of it. */
+/** Ranges of a slice's first key, in order. A null range is the whole slice. */
 export interface KeyRanges {
   readonly ranges: readonly (KeyRange | null)[];
-  /** Rows of all of them. */
+  /** Total rows. */
   readonly rows: number;
 }
 
-/** Rows that are sorted at once: with ranges of the first key one after another, memory does not grow with the slice. */
+/** Rows sorted at once. A slice is sorted range by range, so that memory does not grow with it. */
 const sortedRowsMax = 1_000_000;
 
-/** @param resultRowsMax rows of the slice that are wanted, its first ones; null: all of it */
+/** Splits a slice into key ranges. @param rowsMax limits the slice to its first rows; null for no limit */
 export async function readKeyRanges(
   query: Query,
   slice: DatasetSlice,
@@ -131,19 +131,19 @@ export async function readKeyRanges(
     slice.condition?.values,
     signal,
   )) {
-    const wanted = Math.min(Number(n), (rowsMax ?? Number.POSITIVE_INFINITY) - rows);
-    if (wanted === 0) break;
-    const cut = wanted < Number(n) ? { rowsMax: wanted } : {};
+    const rowsWanted = Math.min(Number(n), (rowsMax ?? Number.POSITIVE_INFINITY) - rows);
+    if (rowsWanted === 0) break;
+    const cut = rowsWanted < Number(n) ? { rowsMax: rowsWanted } : {};
     ranges.push({ first: String(first), last: String(last), ...cut });
-    rows += wanted;
+    rows += rowsWanted;
   }
-  // Of no rows there is still a head, and a schema.
+  // A result without rows still has a header or schema.
   return { ranges: ranges.length === 0 ? [null] : ranges, rows };
 }
 
 /**
- * The rows of ranges one after another as one file of `dataset`, as it comes into being.
- * @param tell told of every some thousand rows
+ * Streams the rows of the ranges, in order, as one file of `dataset`.
+ * @param onRows called with the number of rows of each chunk
  */
 export function streamSlice(
   query: Query,
@@ -154,23 +154,23 @@ export function streamSlice(
   }: { readonly dataset: DatasetName; readonly slice: DatasetSlice; readonly format: SliceFormat },
   { ranges, rows }: KeyRanges,
   signal: AbortSignal,
-  tell: (rows: number) => void = () => {},
+  onRows: (rows: number) => void = () => {},
 ): AsyncGenerator<Uint8Array> {
-  let told = 0;
+  let rowsReported = 0;
   async function* chunks() {
     for await (const chunk of readSliceChunks(query, slice, ranges, signal)) {
       yield chunk;
-      tell(chunk[0]!.length);
+      onRows(chunk[0]!.length);
     }
   }
   async function* texts(format: 'csv' | 'ndjson') {
     const statements = ranges.map((range) => buildRowsSql(slice, range, false));
     for await (const text of query.readTexts(statements, format, signal, slice.condition?.values)) {
       if (text !== '') yield Buffer.from(text, 'utf8');
-      // DuckDB's chunks have about so many rows, and texts do not say.
-      const count = Math.min(2048, rows - told);
-      told += count;
-      tell(count);
+      // A text has no row count; DuckDB's chunks have about 2,048 rows.
+      const count = Math.min(2048, rows - rowsReported);
+      rowsReported += count;
+      onRows(count);
     }
   }
   return format === 'csv' || format === 'ndjson'

@@ -13,7 +13,7 @@ import { openQuery, type Query } from './query.ts';
 
 const memoryBytesMax = 4 * 1024 ** 3;
 
-/** SQL over one generation of the archive: the datasets that the statement means are pinned while it runs. */
+/** Opens a query over the current generation. Pins the datasets that the statement references. */
 export const openArchiveQuery = (archive: Archive, statement: string, random: Random): Promise<PinnedQuery> =>
   openPinned(archive, { ...findReferencedDatasets(statement, archive.readManifest()), memoryBytesMax }, random);
 
@@ -25,14 +25,14 @@ export interface PinnedQuery {
 
 export interface PinnedQueryScope {
   readonly names: readonly DatasetName[];
-  /** The files of these datasets that are to be read; all of them by default. */
+  /** Selects the files to read; default all. */
   readonly wanted?: (file: PublishedFile) => boolean;
   /** Views and macros over the datasets. */
   readonly defined?: readonly ViewDefinition[];
   readonly memoryBytesMax: number;
 }
 
-/** Pins some datasets, or those of their files that are wanted, and opens a query over just them. */
+/** Pins the selected files of some datasets, and opens a query over them. */
 export async function openPinned(archive: Archive, slice: PinnedQueryScope, random: Random): Promise<PinnedQuery> {
   const { names, defined = [], memoryBytesMax } = slice;
   const id = Math.floor(random() * 36 ** 8).toString(36);
@@ -64,18 +64,18 @@ export async function openPinned(archive: Archive, slice: PinnedQueryScope, rand
   }
 }
 
-/** The datasets that a statement means, by its text, themselves or through views and macros. */
+/** Finds the datasets that a statement names, directly or through views and macros. */
 function findReferencedDatasets(
   statement: string,
   manifest: Manifest,
 ): { names: readonly DatasetName[]; defined: readonly ViewDefinition[] } {
   const text = statement.toLowerCase();
-  const daily = hasDailyCandles(manifest);
-  const defined = selectViewDefinitions(statement, daily, manifest.lost);
+  const hasDaily = hasDailyCandles(manifest);
+  const defined = selectViewDefinitions(statement, hasDaily, manifest.lost);
   const needed = new Set<DatasetName>(defined.flatMap(({ needs }) => needs));
   const names = datasetNames.filter((name) => needed.has(name) || text.includes(name));
-  // SHOW TABLES names none and means all.
+  // A statement such as SHOW TABLES names none: use all.
   return names.length === 0
-    ? { names: datasetNames, defined: listViewDefinitions(daily, manifest.lost) }
+    ? { names: datasetNames, defined: listViewDefinitions(hasDaily, manifest.lost) }
     : { names, defined };
 }

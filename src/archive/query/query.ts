@@ -3,71 +3,74 @@ import type { CellValue, QueryParameter } from './convert-values.ts';
 import type { QueryEngine } from './database.ts';
 import type { Chunk } from './results.ts';
 
-/** Column types of the archive, as its datasets have them. */
+/** Column types of the datasets. */
 export type DatasetColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
 
-/** One dataset of ONE generation: it becomes a view of that name. */
+/** The files of one dataset, all of one generation. They become a view of the dataset's name. */
 export interface DatasetFiles {
   readonly dataset: string;
   readonly columns: readonly { readonly name: string; readonly type: DatasetColumnType }[];
-  /** Whether files stand in `date=YYYY-MM-DD` folders; the view then has a `date` column, by which files are pruned. */
+  /** Whether files are in `date=YYYY-MM-DD` folders. The view then has a `date` column, by which files are pruned. */
   readonly dated: boolean;
-  /** Absolute paths of its published files, none included; thousands are fine. */
+  /** Absolute paths of the files; may be empty, or thousands. */
   readonly paths: readonly string[];
 }
 
 export interface QueryOptions {
-  /** Threads of DuckDB, at least 1. */
+  /** DuckDB threads, at least 1. */
   readonly threads: number;
-  /** What DuckDB may hold in memory, in bytes; beyond it sorting and grouping spill to `scratch`. */
+  /** DuckDB's memory limit in bytes. Beyond it, sorting and grouping spill to `scratch`. */
   readonly memoryBytesMax: number;
-  /** A folder for files of our own: spilled rows and Parquet on its way out. Made if need be; where it cannot be, only
-   * what needs it fails. */
+  /**
+   * Folder for temporary files: spilled rows, and Parquet output. Created if missing; if that fails, only operations
+   * that need it fail.
+   */
   readonly scratch: string;
-  /** CREATE statements of views and macros over the sources, in the order in which they use each other. */
+  /** CREATE statements of views and macros over the sources, each after those that it uses. */
   readonly definitions?: readonly string[];
 }
 
-/** `json` is one array of objects, `ndjson` one object a line. */
+/** `json` is an array of objects, `ndjson` one object per line. */
 export type WriteFormat = 'csv' | 'json' | 'ndjson' | 'parquet';
 
-/** The beginning of a result, as text for people. */
+/** The first rows of a result, as text for display. */
 export interface ResultTable {
-  /** `text` may be cut to fit; a `number` stands right; neither it nor what is `fixed` makes sense in part. */
+  /** `text` may be truncated; `number` is right-aligned; `number` and `fixed` must not be truncated. */
   readonly columns: readonly { readonly name: string; readonly kind: 'number' | 'text' | 'fixed' }[];
-  /** Null is NULL. */
+  /** Null for NULL. */
   readonly rows: readonly (readonly (string | null)[])[];
-  /** Whether these are all rows. */
+  /** Whether the result has no further rows. */
   readonly isComplete: boolean;
-  /** The drawing of an EXPLAIN, which is to be printed as it is; null for other statements. */
+  /** The plan of an EXPLAIN, to be printed unchanged; null for other statements. */
   readonly plan: string | null;
 }
 
 /**
  * Read-only SQL over the files of one generation, time zone UTC. Every method runs one SELECT-like statement (SELECT,
  * WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN of these) and throws
- * - UsageError for any other statement, for bad SQL, and for files that are none of the datasets
- * - DamageError where a published file cannot be read
- * - OddslakeError (unexpected) where memory or disk are not enough
- * - the signal's reason once it is aborted
+ * - UsageError for any other statement, for invalid SQL, and for files outside the datasets
+ * - DamageError if a published file cannot be read
+ * - OddslakeError (unexpected) if memory or disk space is exhausted
+ * - the signal's reason if it is aborted
  */
 export interface Query {
-  /** The first rows, at most `resultRowsMax`. */
+  /** Reads the first rows, at most `rowsMax`. */
   readTable(sql: string, rowsMax: number, signal?: AbortSignal): Promise<ResultTable>;
   /**
-   * Writes the whole result to `out`, which is left open, holding a few thousand rows at a time. Times are ISO-8601 with Z. In
-   * csv NULL is empty and an empty string is `""`; in json what is not finite is null, and int64 has all its digits.
+   * Writes the whole result to `out` without closing it. Buffers a few thousand rows at a time. Times are ISO-8601 with
+   * Z. In csv NULL is empty and an empty string is `""`. In json non-finite numbers are null, and int64 keeps all its
+   * digits.
    */
   write(sql: string, format: WriteFormat, out: Writable, signal?: AbortSignal): Promise<void>;
   /**
-   * A small result, at most `resultRowsMax` rows (else RangeError), for use inside. `values` stand for `?` or `$1`. Times are
-   * epoch milliseconds, days `YYYY-MM-DD`, integers numbers (RangeError beyond 2^53).
+   * Reads a small result for internal use, at most `resultRowsMax` rows (else RangeError). `values` are the parameters
+   * `?` or `$1`. Times are epoch milliseconds, days `YYYY-MM-DD`, integers are numbers (RangeError beyond 2^53).
    */
   readRows(sql: string, values?: readonly QueryParameter[], signal?: AbortSignal): Promise<Record<string, CellValue>[]>;
   /**
-   * The rows of statements of one shape one after another, some thousand at a time, for use inside. Their columns are
-   * texts, doubles, 32-bit integers, booleans or lists of texts; anything else is a TypeError. Every statement takes all of
-   * the `values`.
+   * Reads the rows of statements with the same columns, in order, some thousand at a time, for internal use. Columns
+   * must be texts, doubles, 32-bit integers, booleans or lists of texts (else TypeError). Every statement must use all
+   * `values`.
    */
   readChunks(
     statements: readonly string[],
@@ -75,36 +78,36 @@ export interface Query {
     values?: readonly QueryParameter[],
   ): AsyncGenerator<Chunk, void, undefined>;
   /**
-   * The rows of one statement whose columns are all doubles, none of them null, as columns; some thousand at a time. All of
-   * them are in DuckDB's memory first. A chunk holds only until the next one is asked for.
+   * Reads the rows of a statement whose columns are all doubles without NULLs, as columns, some thousand rows at a
+   * time. DuckDB holds the whole result in memory. A chunk is valid until the next one is read.
    */
   readDoubles(
     sql: string,
     signal?: AbortSignal,
     values?: readonly QueryParameter[],
   ): AsyncGenerator<readonly Float64Array[], void, undefined>;
-  /** The rows of statements as one text, as `write` has it; at least one statement. */
+  /** Reads the rows of at least one statement as one text, in the format of `write`. */
   readTexts(
     statements: readonly string[],
     format: 'csv' | 'ndjson',
     signal?: AbortSignal,
     values?: readonly QueryParameter[],
   ): AsyncGenerator<string, void, undefined>;
-  /** Frees memory and scratch; no call may be under way. */
+  /** Frees memory and scratch files. No call may be running. */
   close(): Promise<void>;
 }
 
-/** The most rows that `Query.rows` returns. */
+/** Maximum rows of `Query.readRows`. */
 export const resultRowsMax = 100_000;
 
-/** Opens DuckDB over these files, in memory. Nothing else on the disk can be reached through it. */
+/** Opens an in-memory DuckDB over these files. Queries can read no other files. */
 export async function openQuery(sources: readonly DatasetFiles[], options: QueryOptions): Promise<Query> {
-  // DuckDB takes longer to load than most commands to run: it is loaded by those that ask.
+  // DuckDB takes longer to load than most commands take to run, so it is loaded on demand.
   const { openDatabase } = await import('./database.ts');
   return await openDatabase(sources, options);
 }
 
-/** Opens DuckDB for many queries over files below `folder`, one after another or at once. */
+/** Opens DuckDB for many queries over files below `folder`, concurrent or not. */
 export async function openQueryEngine(folder: string, options: QueryOptions): Promise<QueryEngine> {
   const { createQueryEngine } = await import('./database.ts');
   return await createQueryEngine(folder, options);

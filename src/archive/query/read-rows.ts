@@ -2,11 +2,11 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import type { CellValue } from './convert-values.ts';
 import { buildStartSettings, quoteLiteral } from './views.ts';
 
-/** A file of rows and how it is to be read; what a CSV's header says is found out by whoever opens it. */
+/** A file of rows and how to read it. The caller has parsed the header of a CSV file. */
 export type RowFile = {
-  /** Columns that are read under another name: pairs of that name and the file's own. */
+  /** Renamed columns: pairs of the new name and the file's own name. */
   readonly renames?: readonly ColumnRename[];
-  /** Columns that have such a name already, and give way. */
+  /** Columns that already have one of the new names and are dropped. */
   readonly replaced?: readonly string[];
 } & (
   | { readonly format: 'parquet'; readonly path: string }
@@ -15,7 +15,7 @@ export type RowFile = {
       readonly path: string;
       readonly compression: 'none' | 'gzip' | 'zstd';
       readonly delimiter: string;
-      /** As in its first line, each once. */
+      /** Column names of the first line, each once. */
       readonly names: readonly string[];
     }
 );
@@ -24,51 +24,51 @@ export type ColumnRename = readonly [name: string, own: string];
 
 export interface RowColumn {
   readonly name: string;
-  /** DuckDB's name of its type. */
+  /** DuckDB's name of the type. */
   readonly type: string;
 }
 
-/** Some thousand rows of symbol, t, p as columns of equal length; null is NULL. */
+/** Some thousand rows of symbol, t and p as columns of equal length; null for NULL. */
 export interface RawTickColumns {
   readonly symbol: readonly unknown[];
-  /** Milliseconds as numbers, not whole where the file's time is finer; or text. */
+  /** Milliseconds, with a fraction if the file's times are finer; or text. */
   readonly t: readonly unknown[];
-  /** The text of a `t` that is not a whole number of milliseconds. */
+  /** Original text of each `t` that is not a whole number of milliseconds. */
   readonly tText: readonly unknown[];
   /** Numbers, or text. */
   readonly p: readonly unknown[];
 }
 
-/** A line of a CSV that does not fit its header, or is not UTF-8. */
+/** A CSV line that does not match the header or is not UTF-8. */
 export interface BadLine {
   readonly reason: string;
   readonly text: string;
 }
 
-/** What numbers that are times count since the epoch. */
+/** Unit of numeric times since the epoch. */
 export type EpochUnit = 's' | 'ms' | 'us' | 'ns';
 
-/** Rows of files, streamed: memory does not grow with them. Methods throw DuckDB's own errors for a broken file. */
+/** Streams the rows of files in bounded memory. Methods throw DuckDB's own errors for a broken file. */
 export interface RowReader {
   readColumns(file: RowFile): Promise<RowColumn[]>;
-  /** Rows whose columns symbol, t and p are there; `columns` as told by the method above. */
+  /** Reads the columns symbol, t and p, which must exist; `columns` is the result of `readColumns`. */
   readTicks(
     file: RowFile,
     columns: readonly RowColumn[],
     unit: EpochUnit,
   ): AsyncGenerator<RawTickColumns, void, undefined>;
-  /** Rows as objects; times are epoch ms, or wall-clock ms in a column without a zone. */
+  /** Reads rows as objects. Times are epoch ms, or wall-clock ms in columns without a zone. */
   readRecords(file: RowFile): AsyncGenerator<Record<string, CellValue>[], void, undefined>;
-  /** The lines that the last `ticks` or `records` left out. */
+  /** The lines that the last `readTicks` or `readRecords` skipped. */
   readBadLines(): AsyncGenerator<BadLine, void, undefined>;
   close(): Promise<void>;
 }
 
 const memoryBytesMax = 1024 ** 3;
 
-/** Opens DuckDB for reading files of rows; `scratch` is a folder for what does not fit in memory. */
+/** Opens DuckDB for reading files of rows; `scratch` is a folder for spilled data. */
 export async function openRowReader(scratch: string): Promise<RowReader> {
-  // Loaded where it is wanted: saved pages are read without it.
+  // Loaded on demand: imports of saved pages do not need DuckDB.
   const [{ DuckDBInstance }, { toCellValue }] = await Promise.all([
     import('@duckdb/node-api'),
     import('./convert-values.ts'),
@@ -76,21 +76,21 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
   const settings = buildStartSettings({ threads: 2, memoryBytesMax, scratch });
   const instance = await DuckDBInstance.create(':memory:', { ...settings, temp_directory: scratch });
   let connection: DuckDBConnection | undefined;
-  /** A connection for each file: lines that were left out are its own. */
-  const renewed = async (): Promise<DuckDBConnection> => {
+  /** Opens a new connection for each file, as rejected lines are stored per connection. */
+  const reconnect = async (): Promise<DuckDBConnection> => {
     connection?.closeSync();
     connection = await instance.connect();
     await connection.run("SET TimeZone = 'UTC'");
     return connection;
   };
   async function* chunks(sql: string) {
-    const result = await (connection ?? (await renewed())).stream(sql);
+    const result = await (connection ?? (await reconnect())).stream(sql);
     for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk())
       yield { chunk, names: result.columnNames() };
   }
   /**
-   * The symbols of a Parquet file, for their numbers to be read in place of them: a string decoded for each row would take
-   * half of the time, and Parquet can be read twice cheaply.
+   * Reads the distinct symbols of a Parquet file, so that rows can be read with symbol numbers: decoding a string per
+   * row would take half of the time, and reading Parquet twice is cheap.
    */
   async function symbolNames(file: RowFile): Promise<readonly string[]> {
     const distinct = `SELECT DISTINCT CAST("symbol" AS VARCHAR) FROM ${buildSourceSql(file)} WHERE "symbol" IS NOT NULL`;
@@ -99,7 +99,10 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
     const rows = await connection!.runAndReadAll('SELECT unnest(enum_range(NULL::symbol_name))::VARCHAR');
     return rows.getRows().map(([name]) => String(name));
   }
-  /** Decimals that DuckDB has no type for, and reads as wrong numbers: what they are called here is a type of nothing. */
+  /**
+   * Finds decimals that are too wide for DuckDB, which reads them as wrong numbers. The returned type name is accepted
+   * nowhere.
+   */
   async function wideDecimals({ path }: RowFile & { format: 'parquet' }): Promise<Map<string, string>> {
     const sql = `SELECT name, precision FROM parquet_schema(${quotePath({ path })}) WHERE precision > 38`;
     const rows = await connection!.runAndReadAll(sql);
@@ -107,13 +110,13 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
   }
   return {
     async readColumns(file) {
-      const reader = await (await renewed()).runAndReadAll(`DESCRIBE SELECT * FROM ${buildSourceSql(file)}`);
-      const wide = file.format === 'parquet' ? await wideDecimals(file) : new Map<string, string>();
+      const reader = await (await reconnect()).runAndReadAll(`DESCRIBE SELECT * FROM ${buildSourceSql(file)}`);
+      const wideTypes = file.format === 'parquet' ? await wideDecimals(file) : new Map<string, string>();
       const columns = reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }));
-      return columns.map(({ name, type }) => ({ name, type: wide.get(name) ?? type }));
+      return columns.map(({ name, type }) => ({ name, type: wideTypes.get(name) ?? type }));
     },
     async *readTicks(file, columns, unit) {
-      await renewed();
+      await reconnect();
       const type = (name: string): string => columns.find((column) => column.name === name)?.type ?? '';
       const t = buildMillisecondsSql(type('t'), unit);
       const text = isTextTime(type('t'), unit)
@@ -131,7 +134,7 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
       }
     },
     async *readRecords(file) {
-      await renewed();
+      await reconnect();
       for await (const { chunk, names } of chunks(`SELECT * FROM ${buildSourceSql(file)}`)) {
         yield chunk
           .getRows()
@@ -139,9 +142,9 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
       }
     },
     async *readBadLines() {
-      const has = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'reject_errors'";
-      if (connection === undefined || (await connection.runAndReadAll(has)).currentRowCount === 0) return;
-      // A line with two faults stands there twice.
+      const hasErrorsSql = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'reject_errors'";
+      if (connection === undefined || (await connection.runAndReadAll(hasErrorsSql)).currentRowCount === 0) return;
+      // A line with two faults is in the table twice.
       const sql = `SELECT any_value(csv_line), min(error_message) FROM reject_errors GROUP BY line ORDER BY line`;
       for await (const { chunk } of chunks(sql)) {
         for (const [text, reason] of chunk.getRows())
@@ -155,10 +158,10 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
   };
 }
 
-/** Types of `t` that are wall-clock times of some zone. */
+/** Whether a type is a wall-clock time without a zone. */
 export const isLocalTime = (type: string): boolean => /^(TIMESTAMP(_S|_MS|_NS)?|DATETIME|DATE)$/.test(type);
 
-/** Types that a `t` may have, and a `p`. */
+/** Whether a column of this type can be `t`, `symbol` or `p`. */
 export const canBeTime = (type: string): boolean =>
   isLocalTime(type) || /^(TIMESTAMP WITH TIME ZONE|VARCHAR)$/.test(type) || isNumber(type);
 export const canBeSymbol = (type: string): boolean => /^(VARCHAR|ENUM\(.*\)|UUID)$/s.test(type) || isInteger(type);
@@ -167,19 +170,19 @@ export const canBePrice = (type: string): boolean => type === 'VARCHAR' || isNum
 const isInteger = (type: string): boolean => /^U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)$/.test(type);
 const isNumber = (type: string): boolean => isInteger(type) || /^(FLOAT|DOUBLE|DECIMAL\(.*\))$/.test(type);
 
-/** Whether a `t` is read as text: decimals of other units by their digits, since a double has too few of them. */
+/** Whether `t` is read as text. Decimals in other units than ms are, as a double has too few digits. */
 const isTextTime = (type: string, unit: EpochUnit): boolean =>
   type === 'VARCHAR' || (unit !== 'ms' && type.startsWith('DECIMAL'));
 
-/** Milliseconds in a unit, or units in a millisecond. */
+/** Milliseconds per unit (s), or units per millisecond (us, ns). */
 const unitFactor = { s: 1000, ms: 1, us: 1000, ns: 1_000_000 } as const;
 
-/** Half of the distance between doubles that count seconds or nanoseconds of these years, and some, in ms. */
+/** A little more than half of the distance between doubles of current times in seconds or nanoseconds, in ms. */
 const doubleErrorMs = 3e-4;
 
 /**
- * SQL for a column `t` of some type in milliseconds, not whole where it is finer; text stays text. `unit`: of numbers. Times
- * of a wall clock or an instant have their own.
+ * SQL for column `t` of a type in milliseconds, with a fraction if it is finer; text stays text. `unit` applies to
+ * numbers only, as time types have their own.
  */
 function buildMillisecondsSql(type: string, unit: EpochUnit): string {
   if (isTextTime(type, unit)) return 'CAST("t" AS VARCHAR)';
@@ -196,24 +199,24 @@ function buildMillisecondsSql(type: string, unit: EpochUnit): string {
   return `CASE WHEN abs(${ms} - round(${ms})) <= ${doubleErrorMs} THEN round(${ms}) ELSE ${ms} END`;
 }
 
-/** SQL for an integer divided: exact where it is whole, and a half more where it is not. */
-const buildHalfDivisionSql = (value: string, by: number): string =>
-  `CAST(${value} // ${by} AS DOUBLE) + CASE WHEN ${value} % ${by} = 0 THEN 0 ELSE 0.5 END`;
+/** SQL for an integer division: exact if there is no remainder, else the quotient plus 0.5. */
+const buildHalfDivisionSql = (value: string, divisor: number): string =>
+  `CAST(${value} // ${divisor} AS DOUBLE) + CASE WHEN ${value} % ${divisor} = 0 THEN 0 ELSE 0.5 END`;
 
-/** SQL for a column `p` of some type; text stays text. */
+/** SQL for column `p` of a type; text stays text. */
 function buildPriceSql(type: string): string {
   if (type === 'VARCHAR') return '"p"';
-  // By its digits: a division of a long integer would round twice.
+  // Via text: dividing a long integer would round twice.
   return type.startsWith('DECIMAL') ? 'CAST(CAST("p" AS VARCHAR) AS DOUBLE)' : 'CAST("p" AS DOUBLE)';
 }
 
 function buildSourceSql(file: RowFile): string {
-  const own = buildFileSql(file);
+  const source = buildFileSql(file);
   const { renames = [], replaced = [] } = file;
-  if (renames.length === 0) return own;
+  if (renames.length === 0) return source;
   const exclude = replaced.length === 0 ? '' : ` EXCLUDE (${replaced.map(quoteColumnName).join(', ')})`;
   const rename = renames.map(([name, column]) => `${quoteColumnName(column)} AS ${quoteColumnName(name)}`).join(', ');
-  return `(SELECT *${exclude} RENAME (${rename}) FROM ${own})`;
+  return `(SELECT *${exclude} RENAME (${rename}) FROM ${source})`;
 }
 
 const quoteColumnName = (name: string): string => `"${name.replaceAll('"', '""')}"`;
@@ -221,9 +224,9 @@ const quoteColumnName = (name: string): string => `"${name.replaceAll('"', '""')
 function buildFileSql(file: RowFile): string {
   if (file.format === 'parquet') return `read_parquet(${quotePath(file)}, hive_partitioning = false)`;
   const columns = file.names.map((name) => `${quoteLiteral(name)}: 'VARCHAR'`).join(', ');
-  const how = `auto_detect = false, header = true, delim = ${quoteLiteral(file.delimiter)}, quote = '"', escape = '"'`;
-  return `read_csv(${quotePath(file)}, ${how}, columns = {${columns}}, compression = '${file.compression}', store_rejects = true, hive_partitioning = false)`;
+  const optionsSql = `auto_detect = false, header = true, delim = ${quoteLiteral(file.delimiter)}, quote = '"', escape = '"'`;
+  return `read_csv(${quotePath(file)}, ${optionsSql}, columns = {${columns}}, compression = '${file.compression}', store_rejects = true, hive_partitioning = false)`;
 }
 
-/** The file of just this name: DuckDB takes what a shell would take for a pattern for one. */
+/** Quotes a path and escapes its glob characters, which DuckDB would expand. */
 const quotePath = ({ path }: Pick<RowFile, 'path'>): string => quoteLiteral(path.replace(/[*?[]/g, '[$&]'));

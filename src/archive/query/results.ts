@@ -21,13 +21,13 @@ import type { ResultTable } from './query.ts';
 import { prepareRead } from './statement.ts';
 import { quoteLiteral } from './views.ts';
 
-/** A value of a chunk: integers of 64 bits and times do not occur, the statement casts them. */
+/** A value of a chunk. Statements must cast 64-bit integers and times. */
 export type ChunkValue = string | number | boolean | null | readonly string[];
 
-/** About 2,048 rows: for each column its values. */
+/** The columns of about 2,048 rows. */
 export type Chunk = readonly (readonly ChunkValue[])[];
 
-/** The rows of statements one after another, some at a time. */
+/** Streams the rows of statements, in order. */
 export async function* streamChunks(
   connection: DuckDBConnection,
   statements: readonly string[],
@@ -44,12 +44,12 @@ function toChunkValue(value: DuckDBValue): ChunkValue {
   if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
     return value;
   if (value instanceof DuckDBListValue) return value.items as string[];
-  throw new TypeError(`a value of a type that a chunk does not hold: ${value}`);
+  throw new TypeError(`a value of a type that chunks do not support: ${value}`);
 }
 
 /**
- * Columns of doubles as such: to make a list of values of each costs more than all that is done with them. The whole result
- * is made first: to wait for every two thousand rows costs a fifth of the time.
+ * Streams columns of doubles as typed arrays, as converting them to lists would cost more than using them. Computes the
+ * whole result first: waiting for every two thousand rows would cost a fifth of the time.
  */
 export async function* streamDoubles(
   connection: DuckDBConnection,
@@ -64,19 +64,19 @@ export async function* streamDoubles(
     const chunk = result.getChunk(i);
     const vectors = columns.map((c) => chunk.getColumnVector(c));
     yield vectors.map((vector) => {
-      if (!(vector instanceof DuckDBDoubleVector)) throw new TypeError(`a column that holds no doubles: ${sql}`);
+      if (!(vector instanceof DuckDBDoubleVector)) throw new TypeError(`a column that is not of type DOUBLE: ${sql}`);
       return readVectorItems(vector) ?? copyVectorItems(vector, sql);
     });
   }
 }
 
-/** What a vector of the library is made of, and shows one by one only: five times as slow as to read them here. */
+/** Internals of the library's vector. Its public interface returns values one by one, which is five times as slow. */
 interface VectorInternals {
   readonly items?: unknown;
   readonly validity?: { readonly data?: BigUint64Array | null };
 }
 
-/** The values of a vector, where they can be had at once and none is null. */
+/** The values of a vector as an array; null if it has NULLs or other internals than expected. */
 export function readVectorItems(vector: DuckDBDoubleVector): Float64Array | null {
   const { items, validity } = vector as unknown as VectorInternals;
   if (!(items instanceof Float64Array) || validity === undefined) return null;
@@ -86,12 +86,12 @@ export function readVectorItems(vector: DuckDBDoubleVector): Float64Array | null
 export function copyVectorItems(vector: DuckDBDoubleVector, sql: string): Float64Array {
   return Float64Array.from({ length: vector.itemCount }, (_, row) => {
     const value = vector.getItem(row);
-    if (value === null) throw new TypeError(`a column of doubles that holds a null: ${sql}`);
+    if (value === null) throw new TypeError(`a column of doubles with a NULL: ${sql}`);
     return value;
   });
 }
 
-/** The same as text. */
+/** Streams the rows of statements as one text. */
 export async function* streamTexts(
   connection: DuckDBConnection,
   statements: readonly string[],
@@ -110,7 +110,7 @@ async function runStreaming(connection: DuckDBConnection, sql: string, values: r
   return await prepared.stream();
 }
 
-/** The first rows of a result, at most `resultRowsMax`, as text for people; no more is computed than is needed for them. */
+/** Reads the first rows of a result, at most `rowsMax`, as text for display. Computes no more rows than needed. */
 export async function readFirstRows(connection: DuckDBConnection, sql: string, rowsMax: number): Promise<ResultTable> {
   const { prepared, isExplain } = await prepareRead(connection, sql);
   const reader = await prepared.streamAndReadUntil(rowsMax + 1);
@@ -158,10 +158,10 @@ function getColumnKind(reader: DuckDBResultReader, column: number): 'number' | '
   return textTypes.has(type) ? 'text' : 'fixed';
 }
 
-/** A column of whole seconds is easier to read without its `.000`. */
+/** Removes `.000` from a column of times in whole seconds, for readability. */
 function trimColumn(column: readonly (string | null)[]): readonly (string | null)[] {
-  const whole = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000(Z?)$/;
-  if (!column.every((text) => text === null || whole.test(text))) return column;
+  const wholeSeconds = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000(Z?)$/;
+  if (!column.every((text) => text === null || wholeSeconds.test(text))) return column;
   return column.map((text) => text?.replace(/\.000(Z?)$/, '$1') ?? null);
 }
 
@@ -175,35 +175,35 @@ interface RowFormatter {
 }
 
 /**
- * Whole results of one shape as one text, the rows of one after those of another; at least one. A piece for each of
- * DuckDB's chunks of about 2,048 rows.
+ * Formats at least one result, all with the same columns, as one text. Yields one piece per DuckDB chunk of about 2,048
+ * rows.
  */
 export async function* formatResults(
   results: AsyncIterable<DuckDBResult> | Iterable<DuckDBResult>,
   format: TextFormat,
 ): AsyncGenerator<string, void, undefined> {
-  let shape: RowFormatter | undefined;
+  let formatter: RowFormatter | undefined;
   let isEmpty = true;
   let text = '';
   for await (const result of results) {
-    if (shape === undefined) {
+    if (formatter === undefined) {
       const names = result.deduplicatedColumnNames();
-      shape = format === 'csv' ? createCsvFormatter(names) : createJsonFormatter(names, format === 'json');
-      text = shape.head;
+      formatter = format === 'csv' ? createCsvFormatter(names) : createJsonFormatter(names, format === 'json');
+      text = formatter.head;
     }
     for await (const rows of readRowBatches(result)) {
       for (const values of rows) {
-        text += shape.prefix(isEmpty) + shape.row(values);
+        text += formatter.prefix(isEmpty) + formatter.row(values);
         isEmpty = false;
       }
       yield text;
       text = '';
     }
   }
-  yield text + (shape?.tail(isEmpty) ?? '');
+  yield text + (formatter?.tail(isEmpty) ?? '');
 }
 
-/** The rows of a result, a chunk at a time. The array of a row is used again for the next. */
+/** Reads the rows of a result, one chunk at a time. The array of a row is reused for the next row. */
 async function* readRowBatches(
   result: DuckDBResult,
 ): AsyncGenerator<Iterable<readonly DuckDBValue[]>, void, undefined> {
@@ -223,7 +223,7 @@ async function* readRowBatches(
   }
 }
 
-/** RFC 4180 with bare newlines: NULL is empty, an empty string is `""`. */
+/** RFC 4180 with LF line ends. NULL is empty, an empty string is `""`. */
 function createCsvFormatter(names: readonly string[]): RowFormatter {
   const line = (texts: readonly (string | null)[]): string => `${texts.map(toCsvField).join(',')}\n`;
   return {
@@ -253,7 +253,7 @@ function createJsonFormatter(names: readonly string[], isArray: boolean): RowFor
     : { head: '', prefix: () => '', row: (values) => `${object(values)}\n`, tail: () => '' };
 }
 
-/** Streams the result as text: nothing of it is kept, and a reader that stops stops the query. */
+/** Streams the result as text, without buffering it. Closing `out` stops the query. */
 export async function writeText(
   connection: DuckDBConnection,
   sql: string,
@@ -270,12 +270,15 @@ export async function writeText(
     connection.interrupt();
     throw error;
   } finally {
-    // Waits for a chunk that is still being computed: the connection must not be closed under it.
+    // Waits for the current chunk: the connection must not be closed while it is being computed.
     await pieces.return();
   }
 }
 
-/** Parquet needs its end before its beginning is sure: DuckDB writes a file in our own folder, which is then sent. */
+/**
+ * Writes the result as Parquet. DuckDB cannot stream Parquet, so it writes a file in our own folder, which is then
+ * sent.
+ */
 export async function writeParquet(
   connection: DuckDBConnection,
   sql: string,
@@ -300,8 +303,8 @@ export async function writeParquet(
 const endsMax = 20;
 
 /**
- * Puts a statement, already found to be one that only reads, into a COPY. What may end a statement may not end it
- * there: semicolons are blanked from the end on until DuckDB's parser takes the rest, as comments may hold some too.
+ * Wraps a checked read-only statement in a COPY. A trailing semicolon is not allowed there, so semicolons are blanked
+ * from the end until DuckDB's parser accepts the statement; those in comments may have to be blanked too.
  */
 async function prepareCopy(connection: DuckDBConnection, sql: string, to: string): Promise<DuckDBPreparedStatement> {
   let body = sql;
@@ -317,5 +320,5 @@ async function prepareCopy(connection: DuckDBConnection, sql: string, to: string
     if (end < 0) break;
     body = `${body.slice(0, end)} ${body.slice(end + 1)}`;
   }
-  throw new UsageError('This statement cannot be written as Parquet; csv and json can hold it.');
+  throw new UsageError('This statement cannot be written as Parquet. Use csv or json.');
 }

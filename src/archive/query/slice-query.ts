@@ -3,20 +3,23 @@ import type { DatasetColumnType, Query } from './query.ts';
 import type { Chunk } from './results.ts';
 import { quoteIdentifier, quoteLiteral } from './views.ts';
 
-/** Rows of one dataset, in its order. */
+/** Selected rows of one dataset, in its sort order. */
 export interface DatasetSlice {
   readonly dataset: string;
   readonly columns: readonly { readonly name: string; readonly type: DatasetColumnType }[];
-  /** The columns it is sorted by; the first is a string. */
+  /** Sort key columns; the first is a string. */
   readonly keys: readonly string[];
-  /** None: all of them. */
+  /** Empty for all symbols. */
   readonly symbols: readonly string[];
-  /** What of the rows' own time must lie in the window; null where the dataset has none. */
+  /** The time columns that must overlap the window; null if the dataset has none. */
   readonly timeColumns: TimeColumns | null;
-  /** The window's start, included, and end, excluded, in epoch milliseconds; null where it is open. */
+  /** The window's start, included, and end, excluded, in epoch milliseconds; null if open. */
   readonly from: number | null;
   readonly to: number | null;
-  /** What else the rows must fulfil: `$1` and so on stand for `values`, which every statement of the slice is given. */
+  /**
+   * A further condition on the rows. Its parameters `$1` and so on are `values`; every statement of the slice gets
+   * them.
+   */
   readonly condition?: SqlCondition;
 }
 
@@ -25,11 +28,11 @@ export interface SqlCondition {
   readonly values: readonly QueryParameter[];
 }
 
-/** The columns between which a row's time lies; one and the same where it is a moment. */
+/** The columns with the start and end of a row's time; the same column twice if it is a moment. */
 export interface TimeColumns {
   readonly first: string;
   readonly last: string;
-  /** Whether the moment of `last` still belongs to the row. */
+  /** Whether the end belongs to the row's time. */
   readonly isLastIncluded: boolean;
 }
 
@@ -37,13 +40,13 @@ export interface TimeColumns {
 export interface KeyRange {
   readonly first: string;
   readonly last: string;
-  /** The most of them that are wanted; all by default. */
+  /** Maximum rows; default all. */
   readonly rowsMax?: number;
 }
 
 /**
- * Cuts a slice into ranges of its first key with about `resultRowsMax` rows each, so that it can be sorted one range after
- * another: rows of `first`, `last` and `n`, in order.
+ * SQL that splits a slice into ranges of its first key with about `rowsMax` rows each, so that it can be sorted range
+ * by range. Returns rows of `first`, `last` and `n`, in order.
  */
 export const buildRangesSql = (slice: DatasetSlice, rowsMax: number): string => {
   const key = quoteIdentifier(slice.keys[0]!);
@@ -52,13 +55,13 @@ export const buildRangesSql = (slice: DatasetSlice, rowsMax: number): string => 
     SELECT min(k) AS first, max(k) AS last, sum(n)::BIGINT AS n FROM placed GROUP BY place ORDER BY place`;
 };
 
-/** How often each value of the first key stands in a range, or in all of the slice: in the dataset's order. */
+/** SQL for the number of rows of each value of the first key, in a range or the whole slice, in the dataset's order. */
 const buildRunsSql = (slice: DatasetSlice, range: KeyRange | null): string =>
   `SELECT ${quoteIdentifier(slice.keys[0]!)} AS k, count(*)::DOUBLE AS n FROM ${buildFromWhere(slice, range)} GROUP BY 1 ORDER BY 1`;
 
 /**
- * The rows of one range, or all of them, in the dataset's order. `plain`: times as epoch milliseconds and counts as
- * doubles; otherwise as they are.
+ * SQL for the rows of a range, or of the whole slice, in the dataset's order.
+ * @param plain returns times as epoch milliseconds and counts as doubles, instead of in their own types
  */
 export function buildRowsSql(
   slice: DatasetSlice,
@@ -66,26 +69,26 @@ export function buildRowsSql(
   plain: boolean,
   columns = slice.columns,
 ): string {
-  // By the columns' own names: an alias in the list would hide them.
+  // Qualified names, as an alias in the select list would hide the columns.
   const order = slice.keys.map((key) => `${quoteIdentifier(slice.dataset)}.${quoteIdentifier(key)}`).join(', ');
   return `SELECT ${buildColumnsSql(columns, plain)} FROM ${buildFromWhere(slice, range)} ORDER BY ${order}${buildLimitSql(range?.rowsMax)}`;
 }
 
 const buildLimitSql = (rowsMax: number | undefined): string => (rowsMax === undefined ? '' : ` LIMIT ${rowsMax}`);
 
-/** Columns as `buildRowsSql` tells them. */
+/** SQL for the select list of `buildRowsSql`. */
 export function buildColumnsSql(columns: DatasetSlice['columns'], plain: boolean): string {
-  const told = columns.map(({ name, type }) => {
+  const selectList = columns.map(({ name, type }) => {
     const column = quoteIdentifier(name);
     if (!plain || (type !== 'timestamp' && type !== 'int64')) return column;
     return `${type === 'timestamp' ? `epoch_ms(${column})` : column}::DOUBLE AS ${column}`;
   });
-  return told.join(', ');
+  return selectList.join(', ');
 }
 
 /**
- * The rows of ranges one after another, plain. The first key comes as its runs: to fetch a long text for every row would
- * take as long as all the rest.
+ * Reads the rows of the ranges in order, plain. Reads the first key as runs with their lengths: reading a long text for
+ * every row would double the time.
  */
 export async function* readSliceChunks(
   query: Query,
@@ -115,7 +118,7 @@ export async function* readSliceChunks(
   }
 }
 
-/** The dataset and the conditions of a slice, as they stand after FROM. */
+/** SQL for the dataset and the conditions of a slice, to follow FROM. */
 export function buildFromWhere(slice: DatasetSlice, range: KeyRange | null): string {
   const { dataset, keys, symbols, timeColumns, from, to, condition } = slice;
   const column = (name: string): string => `${quoteIdentifier(dataset)}.${quoteIdentifier(name)}`;
@@ -131,5 +134,5 @@ export function buildFromWhere(slice: DatasetSlice, range: KeyRange | null): str
   return `${quoteIdentifier(dataset)}${where}`;
 }
 
-/** An instant as SQL. */
+/** An instant as an SQL literal. */
 export const toSqlTimestamp = (ms: number): string => `TIMESTAMPTZ '${new Date(ms).toISOString()}'`;

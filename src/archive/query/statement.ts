@@ -2,7 +2,7 @@ import { type DuckDBConnection, type DuckDBPreparedStatement, StatementType } fr
 import { UsageError } from '../../base/errors.ts';
 
 export interface ReadStatement {
-  /** What was checked is what runs. */
+  /** The checked statement, ready to run. */
   readonly prepared: DuckDBPreparedStatement;
   readonly isExplain: boolean;
 }
@@ -10,8 +10,8 @@ export interface ReadStatement {
 const acceptedStatements = 'SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, and EXPLAIN of these';
 
 /**
- * Prepares the one statement of `sql`, which must only read: DuckDB's own parser and binder say what it is.
- * @throws UsageError for any other statement, none, and more than one; DuckDB's errors for bad SQL
+ * Prepares the single statement of `sql`, which must be read-only. DuckDB's own parser and binder determine its type.
+ * @throws UsageError for any other statement, and for none or several; DuckDB's errors for invalid SQL
  */
 export async function prepareRead(connection: DuckDBConnection, sql: string): Promise<ReadStatement> {
   const prepared = await prepareSingle(connection, sql);
@@ -23,18 +23,20 @@ export async function prepareRead(connection: DuckDBConnection, sql: string): Pr
     return { prepared: await prepareExplain(connection, sql), isExplain: true };
   }
   const kind = StatementType[prepared.statementType] ?? 'another statement';
-  throw new UsageError(`The archive is only read here: ${acceptedStatements} are accepted, this is ${kind}.`);
+  throw new UsageError(`Only read-only statements are accepted: ${acceptedStatements}. This is ${kind}.`);
 }
 
 /**
- * EXPLAIN ANALYZE runs what it explains, and DuckDB does not say what that is: so the explained text is checked by
- * itself, and EXPLAIN put in front of it again.
+ * EXPLAIN ANALYZE runs its statement, and DuckDB does not report the type of that. So the inner statement is checked
+ * alone, and EXPLAIN is put in front of it again.
  */
 async function prepareExplain(connection: DuckDBConnection, sql: string): Promise<DuckDBPreparedStatement> {
   const [, analyze, inner] = /^\s*explain\s+(analyze\s+)?(\S[\s\S]*)$/i.exec(sql) ?? [];
   const explained = inner === undefined ? undefined : await prepareSingle(connection, inner);
   if (inner === undefined || explained?.statementType !== StatementType.SELECT) {
-    throw new UsageError('The archive is only read here: EXPLAIN and EXPLAIN ANALYZE are accepted of a query only.');
+    throw new UsageError(
+      'Only read-only statements are accepted: EXPLAIN and EXPLAIN ANALYZE must be followed by a query.',
+    );
   }
   await requireReadOnly(connection, inner);
   return await prepareSingle(connection, `EXPLAIN ${analyze === undefined ? '' : 'ANALYZE '}${inner}`);
@@ -42,20 +44,20 @@ async function prepareExplain(connection: DuckDBConnection, sql: string): Promis
 
 async function prepareSingle(connection: DuckDBConnection, sql: string): Promise<DuckDBPreparedStatement> {
   const statements = await connection.extractStatements(sql).catch((error: unknown) => {
-    // The only answer for a text without any statement is one without a reason.
+    // For a text without a statement DuckDB gives only this error, without a reason.
     if (error instanceof Error && /native callback/.test(error.message))
       throw new UsageError('There is no SQL to run.');
     throw error;
   });
   if (statements.count === 1) return await statements.prepare(0);
-  const hint = /\bpivot\b/i.test(sql) ? ' A PIVOT must name its values: ON column IN (…).' : '';
-  throw new UsageError(`One statement at a time is accepted, these are ${statements.count}.${hint}`);
+  const hint = /\bpivot\b/i.test(sql) ? ' A PIVOT must list its values: ON column IN (…).' : '';
+  throw new UsageError(`Only one statement is accepted; there are ${statements.count}.${hint}`);
 }
 
-/** Functions that change DuckDB's own state, or write logs and profiles, though SELECT can call them. */
+/** Plan operators of functions that change DuckDB's state or write logs and profiles, although SELECT can call them. */
 const actingOperators = /^(ENABLE|DISABLE|TRUNCATE)_|CHECKPOINT|^JSON_EXECUTE_SERIALIZED_SQL$/;
 
-/** Only a text with one of these can call such a function: by its name, or by SQL put together from strings. */
+/** A statement must contain one of these to call such a function, by its name or in SQL built from strings. */
 const suspectWords = /enable|disable|truncate|checkpoint|query|serialized/i;
 
 interface PlanNode {
@@ -63,7 +65,10 @@ interface PlanNode {
   readonly children?: readonly PlanNode[];
 }
 
-/** Looks for acting functions where none can hide: in the plan. A second binding costs time with thousands of files. */
+/**
+ * Rejects functions with side effects by searching the plan, where they cannot be hidden. Only for suspect statements,
+ * as binding a statement twice is slow with thousands of files.
+ */
 async function requireReadOnly(connection: DuckDBConnection, sql: string): Promise<void> {
   if (!suspectWords.test(sql)) return;
   const explained = await prepareSingle(connection, `EXPLAIN (FORMAT json) ${sql}`);
@@ -73,7 +78,7 @@ async function requireReadOnly(connection: DuckDBConnection, sql: string): Promi
   const nodes: PlanNode[] = typeof plan === 'string' ? JSON.parse(plan) : [];
   for (let node = nodes.pop(); node !== undefined; node = nodes.pop()) {
     if (node.name !== undefined && actingOperators.test(node.name)) {
-      throw new UsageError(`The archive is only read here: ${node.name.toLowerCase()} is not accepted.`);
+      throw new UsageError(`Only read-only statements are accepted: ${node.name.toLowerCase()} is not allowed.`);
     }
     nodes.push(...(node.children ?? []));
   }

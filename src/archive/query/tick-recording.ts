@@ -1,7 +1,7 @@
 import { UsageError } from '../../base/errors.ts';
 import { compareUtf8 } from '../../base/symbol-name.ts';
 
-/** A recording as columns: symbol i holds ticks offsets[i] to offsets[i + 1], sorted by t; its markets as rows. */
+/** A recording as columns: symbol i has the ticks offsets[i] to offsets[i + 1], sorted by t. Markets are rows. */
 export interface RecordingColumns {
   readonly symbols: readonly string[];
   readonly offsets: Uint32Array;
@@ -11,22 +11,22 @@ export interface RecordingColumns {
   readonly markets: readonly unknown[];
 }
 
-/** Reads a recording from two Parquet files: ticks with symbol, t, p, and one row a market. Holds all of it in memory. */
+/** Reads a recording from two Parquet files: ticks with symbol, t and p, and one row per market. Holds it in memory. */
 export async function readRecording(ticksFile: string, marketsFile: string): Promise<RecordingColumns> {
   const { DuckDBInstance } = await import('@duckdb/node-api');
   const instance = await DuckDBInstance.create(':memory:');
   const connection = await instance.connect();
   try {
     await connection.run("SET TimeZone='UTC'");
-    const table = async (path: string) => {
+    const requireReadable = async (path: string) => {
       try {
         return await connection.run('SELECT count(*) FROM read_parquet($path)', { path });
       } catch (error) {
         throw new UsageError(`The recording ${path} cannot be read: ${(error as Error).message}`, { cause: error });
       }
     };
-    await table(ticksFile);
-    await table(marketsFile);
+    await requireReadable(ticksFile);
+    await requireReadable(marketsFile);
     const counts = await connection.runAndReadAll(
       'SELECT symbol, count(*)::INTEGER AS n FROM read_parquet($path) GROUP BY 1',
       {

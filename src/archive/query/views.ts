@@ -11,7 +11,7 @@ const sqlTypes: Record<DatasetColumnType, string> = {
   strings: 'VARCHAR[]',
 };
 
-/** Settings that DuckDB takes only while it starts: no extension comes in, no secret is read from the home folder. */
+/** Settings that DuckDB accepts only at startup. They disable extensions and secrets from the home folder. */
 export const buildStartSettings = ({ threads, memoryBytesMax }: QueryOptions): Record<string, string> => ({
   threads: String(threads),
   memory_limit: `${memoryBytesMax}B`,
@@ -22,9 +22,8 @@ export const buildStartSettings = ({ threads, memoryBytesMax }: QueryOptions): R
 });
 
 /**
- * The statements that make a fresh DuckDB ours: UTC, files closed but for the sources and our own folder, the views and what is
- * defined over them.
- * The lock comes last: after it no statement can open anything again.
+ * Statements that set up a new DuckDB: UTC, no file access except to the sources and our own folder, the views, and the
+ * definitions over them. The configuration lock comes last; after it no statement can grant access again.
  */
 export function buildSetupSql(
   sources: readonly DatasetFiles[],
@@ -40,7 +39,7 @@ export function buildSetupSql(
   ];
 }
 
-/** The same for one that outlives many sources: files below `folder` can be read, and nothing is defined over them yet. */
+/** The same for a long-lived DuckDB: files below `folder` can be read, and there are no views yet. */
 export const buildFolderSetupSql = (folder: string, definitions: readonly string[], ownFolder: string): string[] => [
   ...buildAccessSql([], [ownFolder, folder], ownFolder),
   ...definitions,
@@ -55,7 +54,7 @@ const buildAccessSql = (paths: readonly string[], folders: readonly string[], ow
   'SET enable_external_access = false',
 ];
 
-/** Views and definitions that only one connection sees. */
+/** Statements for views and definitions that only one connection sees. */
 export const buildTempViewsSql = (sources: readonly DatasetFiles[], definitions: readonly string[]): string[] => [
   ...sources.map((source) => `CREATE TEMP VIEW ${quoteIdentifier(source.dataset)} AS ${buildViewSql(source)}`),
   ...definitions.map((sql) => sql.replace(/^((?:--[^\n]*\n)*)CREATE OR REPLACE /, '$1CREATE OR REPLACE TEMP ')),
@@ -63,25 +62,25 @@ export const buildTempViewsSql = (sources: readonly DatasetFiles[], definitions:
 
 function buildViewSql({ dataset, columns, dated, paths }: DatasetFiles): string {
   if (paths.length === 0) {
-    const typed = columns.map(({ name, type }) => `CAST(NULL AS ${sqlTypes[type]}) AS ${quoteIdentifier(name)}`);
-    if (dated) typed.push('CAST(NULL AS DATE) AS "date"');
-    return `SELECT ${typed.join(', ')} WHERE false`;
+    const typedColumns = columns.map(({ name, type }) => `CAST(NULL AS ${sqlTypes[type]}) AS ${quoteIdentifier(name)}`);
+    if (dated) typedColumns.push('CAST(NULL AS DATE) AS "date"');
+    return `SELECT ${typedColumns.join(', ')} WHERE false`;
   }
   const names = columns.map(({ name }) => quoteIdentifier(name));
   if (dated) {
     const stray = paths.find((path) => !/^date=\d{4}-\d\d-\d\d$/.test(basename(dirname(path))));
-    if (stray !== undefined) throw new Error(`${stray} of ${dataset} is in no folder of a day`);
-    // Not hive_partitioning: of two `date=` folders in a path it believes the first, and an archive may well stand in
-    // a folder of that name. DuckDB leaves out files by conditions on `filename` just as well.
+    if (stray !== undefined) throw new Error(`${stray} of ${dataset} is not in a day folder`);
+    // No hive_partitioning: it uses the first of two `date=` folders in a path, and the archive may be in a folder of
+    // such a name. DuckDB prunes files by conditions on `filename` just as well.
     names.push(`CAST(right(split_part(filename, '/', -2), 10) AS DATE) AS "date"`);
   }
   return `SELECT ${names.join(', ')} FROM read_parquet(${buildListSql(paths)}, filename = true, hive_partitioning = false)`;
 }
 
-/** An SQL string literal. */
+/** Quotes a text as an SQL string literal. */
 export const quoteLiteral = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/** An SQL name. */
+/** Quotes a name as an SQL identifier. */
 export const quoteIdentifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 const buildListSql = (texts: readonly string[]): string => `[${texts.map(quoteLiteral).join(', ')}]`;

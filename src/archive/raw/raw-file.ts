@@ -6,26 +6,27 @@ import { decodeRawPages, encodeRawPages, type RawPage } from '../../contract/raw
 import type { ArchiveLayout } from '../format/layout.ts';
 import type { Archive } from '../open-archive.ts';
 
-// A file of raw pages is a row of pieces. Each is a skippable frame of zstd (RFC 8878, 3.1.2) that says how long the
-// zstd frame after it is and what its CRC-32 is, and that frame: `zstdcat` shows it, and what is torn or damaged is told.
+// A file of raw pages is a sequence of pieces. A piece is a skippable zstd frame (RFC 8878, 3.1.2) with the length and
+// CRC-32 of the next frame, followed by that zstd frame. `zstdcat` can read the file; torn and damaged pieces are
+// detected.
 
 const skippableMagic = 0x184d2a50;
 const rawMagic = Buffer.from('oddsraw1', 'latin1');
 const payloadBytes = rawMagic.length + 8;
-/** Before each frame. */
+/** Bytes before each zstd frame. */
 const pieceHeaderBytes = 8 + payloadBytes;
 
-/** Fast rather than small: level 3 takes more time for nothing. Larger chunks cost small answers more than they bring. */
+/** Level 3 takes longer and saves nothing here. A larger chunk size slows down small responses. */
 const compressOptions = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, chunkSize: 1 << 14 };
 
-/** Up to here, compressing takes this thread less than having it done by another. */
+/** Up to this size, compressing on this thread is faster than on another one. */
 const smallBytesMax = 8192;
 
 const compressAsync: (bytes: Uint8Array, how: typeof compressOptions) => Promise<Buffer> = promisify(zstdCompress);
 const decompressAsync: (bytes: Uint8Array, how: { maxOutputLength: number }) => Promise<Buffer> =
   promisify(zstdDecompress);
 
-/** The piece of some answers; unless they are small it is compressed on a thread of Node's pool. */
+/** Encodes some pages as one piece. Large pieces are compressed on Node's thread pool. */
 export async function encodeRawPiece(pages: readonly RawPage[]): Promise<Uint8Array[]> {
   const plain = encodeRawPages(pages);
   const frame =
@@ -41,7 +42,7 @@ export async function encodeRawPiece(pages: readonly RawPage[]): Promise<Uint8Ar
   return [head, frame];
 }
 
-/** The bytes by which `isRawFile` knows a file. */
+/** Length of the prefix that `isRawFile` checks. */
 export const rawMagicBytes = 16;
 
 const pieceHeaderStart = Buffer.alloc(rawMagicBytes);
@@ -49,19 +50,19 @@ pieceHeaderStart.writeUInt32LE(skippableMagic, 0);
 pieceHeaderStart.writeUInt32LE(payloadBytes, 4);
 rawMagic.copy(pieceHeaderStart, 8);
 
-/** Whether a file that begins like this holds raw pages. */
+/** Whether a file that starts with these bytes holds raw pages. */
 export const isRawFile = (bytes: Buffer): boolean => bytes.subarray(0, rawMagicBytes).equals(pieceHeaderStart);
 
 export type RawPiece =
   | { readonly kind: 'pages'; readonly pages: readonly RawPage[] }
-  /** Bytes that are no piece, or a damaged one. */
+  /** A damaged piece, or bytes that are not a piece. */
   | { readonly kind: 'damaged'; readonly bytes: number }
-  /** A last piece that was not written to its end. */
+  /** A last piece that was not written completely. */
   | { readonly kind: 'torn'; readonly bytes: number };
 
 /**
- * The pieces of a file of raw pages; after damage it goes on at the next one.
- * @param bytesMax longest that one piece may be, decompressed: a longer one counts as damaged
+ * Reads the pieces of a file of raw pages. Skips damage up to the next piece.
+ * @param bytesMax maximum decompressed size of a piece; a larger one counts as damaged
  */
 export async function* readRawFile(file: Buffer, bytesMax: number): AsyncGenerator<RawPiece, void, undefined> {
   for (let at = 0; at < file.length; ) {
@@ -72,26 +73,26 @@ export async function* readRawFile(file: Buffer, bytesMax: number): AsyncGenerat
       at = end;
       continue;
     }
-    // A length that is damaged says nothing of where the next piece begins.
+    // The length may be damaged, so search for the next piece header.
     const next = file.indexOf(pieceHeaderStart, at + 1);
-    const until = next < 0 ? file.length : next;
-    const torn = next < 0 && end > file.length && isTornPiece(file.subarray(at));
-    yield { kind: torn ? 'torn' : 'damaged', bytes: until - at };
-    at = until;
+    const nextAt = next < 0 ? file.length : next;
+    const isTorn = next < 0 && end > file.length && isTornPiece(file.subarray(at));
+    yield { kind: isTorn ? 'torn' : 'damaged', bytes: nextAt - at };
+    at = nextAt;
   }
 }
 
-/** Where a piece that begins at `at` ends; beyond the file where its head is not whole, or is none. */
+/** End of the piece that starts at `at`; infinite if there is no complete piece header at `at`. */
 const findPieceEnd = (file: Buffer, at: number): number =>
   at + pieceHeaderBytes > file.length || !isRawFile(file.subarray(at))
     ? Number.POSITIVE_INFINITY
     : at + pieceHeaderBytes + file.readUInt32LE(at + pieceHeaderBytes - 8);
 
-/** Whether bytes are the beginning of a piece, if only of its mark. */
+/** Whether the bytes are the start of a piece, or of its magic number. */
 const isTornPiece = (bytes: Buffer): boolean =>
   pieceHeaderStart.subarray(0, bytes.length).equals(bytes.subarray(0, rawMagicBytes));
 
-/** Null for what is no piece of ours. */
+/** The pages of a piece; null if its checksum or contents are wrong. */
 async function decodeRawPiece(piece: Buffer, maxOutputLength: number): Promise<RawPage[] | null> {
   const frame = piece.subarray(pieceHeaderBytes);
   if (crc32(frame) !== piece.readUInt32LE(pieceHeaderBytes - 4)) return null;
@@ -103,20 +104,20 @@ async function decodeRawPiece(piece: Buffer, maxOutputLength: number): Promise<R
 }
 
 export interface RawRetention {
-  /** Whole days for which answers are kept as they came, besides the present one; 0 keeps none. */
+  /** Full days for which raw responses are kept, besides the current day; 0 keeps none. */
   readonly keepDays: number;
-  /** Bytes of all of them together. */
+  /** Maximum total size of all raw files, in bytes. */
   readonly bytesMax: number;
 }
 
 type ArchiveFiles = Pick<Archive, 'disk' | 'layout'>;
 
-/** Where the answers of a UTC day are. */
+/** The folder of a UTC day's raw responses. */
 export const toRawFolder = (layout: ArchiveLayout, day: string): string => join(layout.privateFolder, 'raw', day);
 
 const isDayName = (name: string): boolean => /^\d{4}-\d\d-\d\d$/.test(name);
 
-/** Every file of raw pages, the oldest day first. */
+/** Absolute paths of all raw files, oldest day first. */
 export const listRawFiles = ({ disk, layout }: ArchiveFiles): string[] =>
   disk
     .list(join(layout.privateFolder, 'raw'))
@@ -125,9 +126,9 @@ export const listRawFiles = ({ disk, layout }: ArchiveFiles): string[] =>
     .filter((path) => disk.isFile(path));
 
 /**
- * Removes raw pages that are older than they are kept, and the oldest where there are too many of them. A file that is
- * being written may be among them: what is written into it from then on is gone with it.
- * @param nowMs null to look at the bytes only
+ * Removes raw files past their retention, and the oldest ones beyond `bytesMax`. May remove a file that is still being
+ * written; its later contents are lost too.
+ * @param nowMs null to apply `bytesMax` only
  */
 export function pruneRawFiles(
   { disk, layout }: ArchiveFiles,

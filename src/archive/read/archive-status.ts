@@ -7,26 +7,26 @@ import { readHashTimes, readRecordedDamage } from '../journal/published-files.ts
 import { readFoundDamage } from '../known-state.ts';
 import { type Archive, readCheckedManifest } from '../open-archive.ts';
 
-/** How the archive stands. */
+/** The current status of an archive. */
 export interface ArchiveStatus {
   readonly generation: number;
-  /** Up to where every live symbol is covered by proven windows, epoch ms; null where no symbol is live or nothing is published. */
+  /** Every live symbol is covered by proven windows up to here, epoch ms; null without live symbols or publishes. */
   readonly watermark: number | null;
-  /** The same with inferred windows: lag is measured by it. */
+  /** The same with inferred windows included. Lag is measured from here. */
   readonly reached: number | null;
   readonly ticksPublished: number;
   readonly ticksJournaled: number;
-  /** Files that are known not to be as published. */
+  /** Number of files recorded as damaged. */
   readonly damaged: number;
-  /** Since when every published byte has been hashed, epoch ms; null where some never were. */
+  /** Every published byte has been hashed since this time, epoch ms; null if some never were. */
   readonly verifiedThrough: number | null;
-  /** How whole it is: as published, with what was found and what has ended since. */
+  /** Completeness as published, updated with damage found and days ended since. */
   readonly verdict: CompletenessCounts;
 }
 
 /**
- * Reads manifest and state themselves, and nothing that was kept of them.
- * @throws an error of whatever kind where one of them cannot be read
+ * Reads the manifest and the state database, bypassing caches.
+ * @throws an error of any type if one of them cannot be read
  */
 export function readArchiveStatus(archive: Archive, nowMs: number): ArchiveStatus {
   if (!archive.state.isFileCurrent())
@@ -49,18 +49,18 @@ export function readArchiveStatus(archive: Archive, nowMs: number): ArchiveStatu
 const readVerdict = ({ state }: Archive, manifest: Manifest, nowMs: number): CompletenessCounts =>
   updatePublishedCompleteness(manifest, readFoundDamage(state.db, manifest.parts), nowMs);
 
-/** How whole the archive is, by what is published and the damage that is known now. */
+/** Completeness as published, updated with the currently known damage and the days ended since. */
 export const readPublishedVerdict = (archive: Archive, nowMs: number): CompletenessCounts =>
   readVerdict(archive, archive.readManifest(), nowMs);
 
 const listedMax = 20;
 
-/** What is remembered of damage, and since when every published byte has been hashed; times are epoch ms. */
+/** Recorded damage, and the time since which every published byte has been hashed. Times in epoch ms. */
 export function readDamageStatus({ state }: Archive, manifest: Manifest) {
   const damage = readRecordedDamage(state.db);
   const hashedAt = readHashTimes(state.db);
   return {
-    /** Null where some were never hashed, as far as is known, or nothing is published. */
+    /** Null if some bytes have no recorded hash time, or nothing is published. */
     verified_through: computeVerifiedThrough(
       listManifestFiles(manifest).map((file) => ({ bytes: file.bytes, hashedAt: hashedAt(file) })),
     ),

@@ -20,24 +20,24 @@ const formatsByExtension: Readonly<Record<string, ExportFormat>> = {
   '.feather': 'arrow',
 };
 
-/** The format that a file's name tells. Throws UsageError where it tells none. */
+/** Infers the export format from a file extension. @throws UsageError for an unknown extension */
 export function inferExportFormat(path: string): ExportFormat {
   const format = formatsByExtension[extname(path).toLowerCase()];
   if (format !== undefined) return format;
   throw new UsageError(
-    `--out ${path} does not tell the format by its ending (${Object.keys(formatsByExtension).join(' ')}): say --format ${exportFormats.join('|')}.`,
+    `--out ${path} has none of the known extensions (${Object.keys(formatsByExtension).join(' ')}). Set --format ${exportFormats.join('|')}.`,
   );
 }
 
-/** The absolute path of a file that may be written or replaced. Throws UsageError for one that may not. */
+/** Resolves the path of a file that may be created or replaced. @throws UsageError if it may not */
 export function requireWritableTarget(disk: Disk, root: string, path: string): string {
   const target = disk.realPath(path);
   if (isInside(disk, target, root))
-    throw new UsageError(`--out ${path} is inside the archive ${root}: its readers would take it for a part of it.`);
+    throw new UsageError(`--out ${path} is inside the archive ${root}: readers would treat it as archive data.`);
   if (disk.size(target) !== null && !disk.isFile(target))
-    throw new UsageError(`--out ${path} is there and is no file that could be replaced.`);
+    throw new UsageError(`--out ${path} exists and is not a regular file.`);
   if (!disk.isFolder(dirname(target)))
-    throw new UsageError(`--out ${path}: there is no folder ${dirname(target)}. Make it first.`);
+    throw new UsageError(`--out ${path}: there is no folder ${dirname(target)}. Create it first.`);
   return target;
 }
 
@@ -45,7 +45,7 @@ export function requireWritableTarget(disk: Disk, root: string, path: string): s
 export const requireFileIntact = (disk: Disk, pinned: GenerationPin, file: PublishedFile): void =>
   requireFileBytes(disk.read(`${pinned.root}/${file.path}`), file);
 
-/** A slice's rows in one of the columnar formats, with the archive's own types. */
+/** Encodes rows in a columnar format, with the column types of the dataset. */
 export const encodeColumnar = (
   dataset: DatasetName,
   columns: readonly Column[],
@@ -59,24 +59,24 @@ export const encodeColumnar = (
       );
 
 /**
- * Writes `target` so that nobody sees half of it: beside it, synced, and renamed; one that was there is replaced, and
- * where it fails, stays. `id` tells drafts of one process apart.
+ * Writes `target` atomically: to a draft in the same folder, which is synced and renamed. Replaces an existing file,
+ * and keeps it on failure. `id` distinguishes drafts of one process.
  */
 export async function writeFileAtomically(
   disk: Disk,
   target: string,
   id: string,
-  pieces: AsyncIterable<Uint8Array>,
+  chunks: AsyncIterable<Uint8Array>,
 ): Promise<{ bytes: number; sha256: string }> {
   removeAbandonedDrafts(disk, target);
   const draft = openDraft(target, id);
   const hash = createHash('sha256');
   let bytes = 0;
   async function* counted() {
-    for await (const piece of pieces) {
-      hash.update(piece);
-      bytes += piece.length;
-      yield piece;
+    for await (const chunk of chunks) {
+      hash.update(chunk);
+      bytes += chunk.length;
+      yield chunk;
     }
   }
   try {
@@ -92,37 +92,37 @@ export async function writeFileAtomically(
   return { bytes, sha256: hash.digest('hex') };
 }
 
-// What is made for a place outside of the archive comes into being beside that place, under a name that tells whose it
-// is, and is renamed at the end: nobody sees half of it.
+// Files and folders outside the archive are created as a draft next to their target and then renamed, so that nobody
+// sees them incomplete. The draft's name contains the process ID.
 
 const toDraftPrefix = (target: string): string => `.${basename(target)}.oddslake-`;
 
-/** Where `target` is made until `closeDraft`; `id` tells drafts of one process apart. */
+/** Registers and returns the draft path of `target`, until `closeDraft`. `id` distinguishes drafts of one process. */
 export function openDraft(target: string, id: string): string {
   const draft = join(dirname(target), `${toDraftPrefix(target)}${process.pid}-${id}`);
   ownDrafts.add(draft);
   return draft;
 }
 
-/** It is in its place, or removed. */
+/** Unregisters a draft after it was renamed or removed. */
 export const closeDraft = (draft: string): void => void ownDrafts.delete(draft);
 
-/** Drafts that this process is at. */
+/** Drafts that this process is writing. */
 const ownDrafts = new Set<string>();
 
-/** Removes what killed processes left of drafts of this target. */
+/** Removes drafts of this target that killed processes left behind. */
 export function removeAbandonedDrafts(disk: Disk, target: string): void {
   const prefix = toDraftPrefix(target);
   for (const name of disk.list(dirname(target))) {
     const draft = join(dirname(target), name);
     if (!name.startsWith(prefix) || ownDrafts.has(draft)) continue;
     const pid = Number.parseInt(name.slice(prefix.length), 10);
-    // In a container every process may have our number: what has it and was not begun here is a dead one's.
+    // In containers process IDs repeat: a draft with our ID that is not ours belongs to a dead process.
     if (pid === process.pid || isProcessGone(pid)) disk.remove(draft);
   }
 }
 
-/** Whether a process has ended; one that belongs to somebody else counts as there. */
+/** Whether a process has ended. False for a running process of another user. */
 function isProcessGone(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -132,8 +132,8 @@ function isProcessGone(pid: number): boolean {
   }
 }
 
-/** Whether a path, given without symbolic links, is the archive's root or below it. */
+/** Whether a path is the archive's root or inside it. `target` must have no symbolic links. */
 export function isInside(disk: Disk, target: string, root: string): boolean {
-  const home = disk.realPath(root);
-  return target === home || target.startsWith(home + sep);
+  const archiveRoot = disk.realPath(root);
+  return target === archiveRoot || target.startsWith(archiveRoot + sep);
 }

@@ -12,7 +12,7 @@ import { readAllSymbols } from '../journal/symbols.ts';
 import { readCurrentState, readKnownWindow } from '../known-state.ts';
 import type { Archive } from '../open-archive.ts';
 
-/** Ends in epoch milliseconds, null where nobody named one; `symbols` none: all of them. */
+/** Which gaps to list: epoch milliseconds, null if not given; no symbols means all. */
 export interface GapsQuery {
   readonly from: number | null;
   readonly to: number | null;
@@ -23,37 +23,38 @@ export interface GapsQuery {
 export interface GapList extends Window {
   readonly count: number;
   readonly gaps: readonly Gap[];
-  /** What is no gap by inference alone: windows, and symbols that have any. */
+  /** Windows covered by inference only, and the number of symbols with such windows. */
   readonly provisional: Completeness['provisional'];
 }
 
 /**
- * The gaps in what is asked for; by default between the first and the last moment of which anything is known: of an
- * archive that has nothing yet, those of all that its symbols' first polls have to bring.
+ * Lists the gaps in a window. The default is the first to the last moment for which the archive has data or, in an
+ * empty archive, the span that the first polls of its symbols have to cover.
+ * @throws UsageError if `from` is not before `to`, or not in the past
  */
 export function listGaps(
   archive: Archive,
   { from, to, symbols }: GapsQuery,
-  by: CompletenessRules,
+  rules: CompletenessRules,
   nowMs: number,
 ): GapList {
   const { db } = archive.state;
   const all = symbols.length === 0 ? readAllSymbols(db) : symbols;
-  const span = readKnownWindow(db, nowMs) ?? computeExpectedSpan(all, by, nowMs);
-  // What is still to come is no gap.
-  const asked = { from: from ?? span?.from ?? 0, to: Math.min(nowMs, to ?? span?.to ?? 0) };
-  if (from !== null && to !== null && asked.from >= asked.to)
+  const known = readKnownWindow(db, nowMs) ?? computeExpectedSpan(all, rules, nowMs);
+  // The future is not a gap.
+  const window = { from: from ?? known?.from ?? 0, to: Math.min(nowMs, to ?? known?.to ?? 0) };
+  if (from !== null && to !== null && window.from >= window.to)
     throw new UsageError('--from must be before --to, and in the past.');
-  const { gaps, provisional } = computeCompleteness(readCurrentState(archive, by, nowMs, all), {
-    window: asked,
+  const { gaps, provisional } = computeCompleteness(readCurrentState(archive, rules, nowMs, all), {
+    window,
     isStartExplicit: from !== null,
     isEndOpen: to === null,
     isRequestedByName: symbols.length > 0,
   });
-  return { ...asked, count: gaps.length, gaps, provisional };
+  return { ...window, count: gaps.length, gaps, provisional };
 }
 
-/** The span of the lifetimes of those symbols that are to be polled; null where there is none. */
+/** The span of the lifetimes of the active symbols, up to now; null if there is none. */
 function computeExpectedSpan(
   symbols: readonly SymbolFacts[],
   { namedSymbols, lifetimeRules }: CompletenessRules,
@@ -62,13 +63,13 @@ function computeExpectedSpan(
   const from = symbols
     .filter((facts) => isActive(facts, namedSymbols))
     .reduce(
-      (least, facts) => Math.min(least, computeLifetime(facts, [], lifetimeRules).from),
+      (earliest, facts) => Math.min(earliest, computeLifetime(facts, [], lifetimeRules).from),
       Number.POSITIVE_INFINITY,
     );
   return from < nowMs ? { from, to: nowMs } : null;
 }
 
-/** Counts gaps; `lost` and `accepted` are those among them. */
+/** Counts gaps. `windows` includes `lost` and `accepted`. */
 export function countGaps(gaps: readonly Gap[]): { windows: number; symbols: number; lost: number; accepted: number } {
   const count = (reason: Gap['reason']): number => gaps.filter((gap) => gap.reason === reason).length;
   const symbols = new Set(gaps.map((gap) => gap.symbol)).size;

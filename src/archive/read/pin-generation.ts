@@ -6,14 +6,14 @@ import { type Manifest, type PublishedFile, parseManifest } from '../format/mani
 import { LockRefusedError, tryLock, type WriteLock } from '../journal/lock.ts';
 import { type Archive, locateFile, readCheckedManifestText } from '../open-archive.ts';
 
-/** Files of one generation that stay as they are while they are read, whatever is published meanwhile. */
+/** Files of one generation that do not change while they are read, even if other generations are published. */
 export interface GenerationPin {
   readonly manifest: Manifest;
-  /** Its text, to the byte. */
+  /** The exact text of the manifest. */
   readonly manifestText: string;
-  /** Where the links are: the published paths below it. */
+  /** Folder of the links, which have the published paths below it. */
   readonly root: string;
-  /** A folder for files of the reader's own, yet to be made; it goes with the pin. */
+  /** Path of a folder for the reader's own files. The reader creates it; `release` removes it. */
   readonly scratchFolder: string;
   /** Absolute paths of a dataset's files. */
   listPaths(dataset: DatasetName): string[];
@@ -21,19 +21,19 @@ export interface GenerationPin {
 }
 
 /**
- * Pins the files of some datasets by hard links under .oddslake, or of those only the ones that are `wanted`; a file that
- * a publish replaces lives on in its link. Files on another file system are copied. `id` tells readers apart.
- * @throws DamageError where a file is missing, or of another size than the manifest says
+ * Pins the files of some datasets that `wanted` selects, by hard links under .oddslake: a file that a publish replaces
+ * remains available through its link. Files on another file system are copied. `id` distinguishes readers.
+ * @throws DamageError if a file is missing, or its size differs from the manifest
  */
 export function pinGeneration(
   archive: Archive,
   names: readonly DatasetName[],
   id: string,
-  wanted: (file: PublishedFile) => boolean = () => true,
+  isWanted: (file: PublishedFile) => boolean = () => true,
 ): GenerationPin {
   const scratch = acquireScratchFolder(archive, id);
   try {
-    return pinIntoScratch(archive, names, wanted, scratch);
+    return pinIntoScratch(archive, names, isWanted, scratch);
   } catch (error) {
     scratch.release();
     throw error;
@@ -49,7 +49,7 @@ export function requireFileBytes(bytes: Uint8Array, { path, sha256: published }:
 function pinIntoScratch(
   archive: Archive,
   names: readonly DatasetName[],
-  wanted: (file: PublishedFile) => boolean,
+  isWanted: (file: PublishedFile) => boolean,
   { folder, release }: ScratchFolder,
 ): GenerationPin {
   const { disk, layout } = archive;
@@ -57,23 +57,23 @@ function pinIntoScratch(
   for (let attempt = 1; ; attempt++) {
     const manifestText = readCheckedManifestText(archive);
     const manifest = parseManifest(manifestText, layout.manifestPath);
-    const filesOf = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(wanted);
-    const files = names.flatMap(filesOf);
+    const listFiles = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(isWanted);
+    const files = names.flatMap(listFiles);
     if (tryLinkFiles(archive, manifest.generation, files, root)) {
       requireFileSizes(disk, files, root);
-      const paths = (name: DatasetName): string[] => filesOf(name).map((file) => join(root, file.path));
-      return { manifest, manifestText, root, scratchFolder: join(folder, 'scratch'), listPaths: paths, release };
+      const listPaths = (name: DatasetName): string[] => listFiles(name).map((file) => join(root, file.path));
+      return { manifest, manifestText, root, scratchFolder: join(folder, 'scratch'), listPaths, release };
     }
     disk.remove(root);
     if (attempt === pinAttemptsMax)
-      throw new DamageError(`${layout.root} lacks files that its manifest lists. Run oddslake verify.`);
+      throw new DamageError(`Files that the manifest of ${layout.root} lists are missing. Run oddslake verify.`);
   }
 }
 
-/** Publishes that may go on beside one pin, before missing files are taken for damage. */
+/** Attempts before missing files count as damage rather than as replaced by a publish. */
 const pinAttemptsMax = 20;
 
-/** False where a file was replaced while it was being linked: the pin begins again with the new generation. */
+/** Links the files. False if a publish came in between: the pin starts again with the new generation. */
 function tryLinkFiles(archive: Archive, generation: number, files: readonly PublishedFile[], root: string): boolean {
   const { disk } = archive;
   for (const file of files) {
@@ -81,7 +81,7 @@ function tryLinkFiles(archive: Archive, generation: number, files: readonly Publ
     disk.makeVolatileFolder(dirname(to));
     try {
       const from = locateFile(archive, file.path);
-      // A folder cannot be linked, and a pipe is not to be read.
+      // A folder cannot be linked, and reading a pipe blocks.
       if (!disk.isFile(from)) return false;
       linkOrCopy(disk, from, to);
     } catch (error) {
@@ -92,44 +92,44 @@ function tryLinkFiles(archive: Archive, generation: number, files: readonly Publ
   return archive.readManifest().generation === generation;
 }
 
-/** What a look at each file tells of damage: hashing all of them may take longer than what they are read for. */
+/** Checks file sizes only: hashing all files could take longer than the read they are pinned for. */
 function requireFileSizes(disk: Disk, files: readonly PublishedFile[], root: string): void {
-  const other = files.find(({ path, bytes }) => disk.size(join(root, path)) !== bytes);
-  if (other === undefined) return;
-  throw new DamageError(`${other.path} is damaged: it has not the size that the manifest says. Run oddslake verify.`);
+  const mismatch = files.find(({ path, bytes }) => disk.size(join(root, path)) !== bytes);
+  if (mismatch === undefined) return;
+  throw new DamageError(`${mismatch.path} is damaged: its size differs from the manifest's. Run oddslake verify.`);
 }
 
-/** A folder of this process's own, which others leave alone as long as it is held: the system frees it with the process. */
+/** A scratch folder that a lock protects from other processes. The system releases the lock when the process ends. */
 export interface ScratchFolder {
-  /** Absolute; made when it is taken. */
+  /** Absolute path; the folder exists. */
   readonly folder: string;
-  /** Removes the folder with all that is in it. */
+  /** Removes the folder and its contents. */
   release(): void;
 }
 
-/** Where scratch is: folders, and beside each of them the lock that its process holds. */
+/** The folder of all scratch folders and, next to each, the lock file that its process holds. */
 const toScratchRoot = ({ layout }: Archive): string => join(layout.privateFolder, 'pins');
 
 const lockSuffix = '.held';
 
-/** Times that somebody may clear a folder between its lock being made and being held. */
+/** Attempts, as another process may clear the folder between creating and holding its lock. */
 const lockAttemptsMax = 20;
 
 /**
- * Takes a folder for scratch, and clears what processes that are gone have left. Whether one is gone is told by the
- * lock: numbers of processes begin anew with every container, and are given again.
- * @param id tells apart whatever one process holds
+ * Creates a scratch folder, and removes those of dead processes. The lock decides whether a process is alive, as
+ * process IDs repeat, in containers in particular.
+ * @param id distinguishes the scratch folders of one process
  */
 export function acquireScratchFolder(archive: Archive, id: string): ScratchFolder {
   removeAbandonedScratch(archive);
   const { disk } = archive;
-  const home = toScratchRoot(archive);
-  disk.makeVolatileFolder(home);
+  const scratchRoot = toScratchRoot(archive);
+  disk.makeVolatileFolder(scratchRoot);
   for (let attempt = 1; attempt <= lockAttemptsMax; attempt++) {
-    const folder = join(home, `${process.pid}-${id}${attempt === 1 ? '' : `-${attempt}`}`);
+    const folder = join(scratchRoot, `${process.pid}-${id}${attempt === 1 ? '' : `-${attempt}`}`);
     const lock = tryLock(folder + lockSuffix);
     if (lock === null) continue;
-    // Whoever had it before us has cleared it away: our lock is on a file that nobody finds.
+    // The previous holder removed the lock file: our lock is on an unlinked file.
     if (disk.size(folder + lockSuffix) === null) {
       lock.release();
       continue;
@@ -147,10 +147,10 @@ export function acquireScratchFolder(archive: Archive, id: string): ScratchFolde
       },
     };
   }
-  throw new Error(`${home} has no place for ${id}`);
+  throw new Error(`No scratch folder could be locked in ${scratchRoot} for ${id}`);
 }
 
-/** The lock last: whoever finds it free finds nothing else. */
+/** Removes the lock file last, so that a free lock means an empty folder. */
 function removeScratchFolder({ disk }: Archive, folder: string, lock: WriteLock): void {
   try {
     disk.remove(folder);
@@ -160,17 +160,20 @@ function removeScratchFolder({ disk }: Archive, folder: string, lock: WriteLock)
   }
 }
 
-/** Removes what nobody holds any more. One process clears at a time, since a lock that was removed holds nobody off. */
+/**
+ * Removes scratch folders that no process holds. Only one process clears at a time, as an unlinked lock file excludes
+ * nobody.
+ */
 export function removeAbandonedScratch(archive: Archive): void {
   const { disk, layout } = archive;
-  const home = toScratchRoot(archive);
-  const names = disk.list(home);
+  const scratchRoot = toScratchRoot(archive);
+  const names = disk.list(scratchRoot);
   if (names.length === 0) return;
   const clearing = tryLockOwn(join(layout.privateFolder, 'pins.lock'));
   if (clearing === null) return;
   try {
     for (const name of new Set(names.map((name) => name.replace(/\.held$/, '')))) {
-      const folder = join(home, name);
+      const folder = join(scratchRoot, name);
       const lock = tryLockOwn(folder + lockSuffix);
       if (lock !== null) removeScratchFolder(archive, folder, lock);
     }
@@ -179,7 +182,7 @@ export function removeAbandonedScratch(archive: Archive): void {
   }
 }
 
-/** What another user left, root perhaps, is for that user to clear: it is in nobody's way. */
+/** Null also for a lock file of another user, such as root. Only that user can remove its scratch folder. */
 function tryLockOwn(path: string): WriteLock | null {
   try {
     return tryLock(path);

@@ -19,68 +19,71 @@ import { readDayCoverage } from '../publish/day-tables.ts';
 import { type ManifestWatcher, readConsistently } from './manifest-watcher.ts';
 import type { VerifiedFiles } from './verified-files.ts';
 
-/** The order book of a symbol as last had; levels best first, both sides without any in an empty book. */
+/** The latest known order book of a symbol; levels best first. An empty book has no levels on either side. */
 export interface LatestBook {
   /** Epoch milliseconds. */
   readonly t: number;
   readonly bids: readonly PriceLevel[];
   readonly asks: readonly PriceLevel[];
-  /** When the latest answer that brought a snapshot was generated, epoch ms: what the archive's coverage has of it. */
+  /** When the latest response with a snapshot was generated, epoch ms, according to coverage. */
   readonly fetchedAt: number;
 }
 
 export interface OrderBookReader {
   /**
-   * The latest snapshot of a symbol, published or not; null where none was ever had.
-   * @throws DamageError where a file that it may be in is damaged
+   * Reads the latest snapshot of a symbol, published or journaled; null if there is none.
+   * @throws DamageError if a file that may contain it is damaged
    */
   readLatest(symbol: string): Promise<LatestBook | null>;
 }
 
 type Book = Omit<LatestBook, 'fetchedAt'>;
 
-/** What is kept of files that were looked through, in bytes, roughly. */
+/** Approximate memory for cached files, in bytes. */
 const cacheBytesMax = 64 * 1024 ** 2;
 const levelBytes = 80;
 const symbolBytes = 200;
-/** Symbols that are known to have no published book. */
+/** Cache of symbols without a published book. */
 const booklessCacheOptions = { max: 100_000 };
 
-/** The latest order books of an archive, whoever else writes it meanwhile. */
-export function openOrderBookReader(archive: Archive, current: ManifestWatcher, files: VerifiedFiles): OrderBookReader {
-  // By the hash of a file, so that a replaced one falls out by itself.
+/** Opens a reader for the latest order books. Other processes may write the archive meanwhile. */
+export function openOrderBookReader(archive: Archive, watcher: ManifestWatcher, files: VerifiedFiles): OrderBookReader {
+  // Keyed by file hash, so that entries of replaced files age out.
   const sizeOf = (entries: ReadonlyMap<string, Book | number>): number =>
     [...entries.values()].reduce<number>((sum, entry) => sum + symbolBytes + levelBytes * countLevels(entry), 1);
-  const books = new LRUCache<string, ReadonlyMap<string, Book>>({ maxSize: cacheBytesMax, sizeCalculation: sizeOf });
-  const answers = new LRUCache<string, ReadonlyMap<string, number>>({
+  const bookCache = new LRUCache<string, ReadonlyMap<string, Book>>({
+    maxSize: cacheBytesMax,
+    sizeCalculation: sizeOf,
+  });
+  const fetchTimeCache = new LRUCache<string, ReadonlyMap<string, number>>({
     maxSize: cacheBytesMax / 4,
     sizeCalculation: sizeOf,
   });
-  const none = new LRUCache<string, number>(booklessCacheOptions);
+  const symbolsWithoutBook = new LRUCache<string, number>(booklessCacheOptions);
 
-  async function latestPublished(manifest: Manifest, symbol: string): Promise<Book | null> {
-    if (none.get(symbol) === manifest.generation) return null;
+  async function readLatestPublished(manifest: Manifest, symbol: string): Promise<Book | null> {
+    if (symbolsWithoutBook.get(symbol) === manifest.generation) return null;
     const part = computePartNumber(symbol, manifest.parts);
-    const ofPart = manifest.datasets.orderbooks.files.filter((file) => file.path.endsWith(toFileName(part)));
-    for (const file of sortNewestFirst(ofPart)) {
-      const found = (await getOrRead(books, file, () => findLatestBooks(decodeBooks(files.readBytes(file))))).get(
+    const partFiles = manifest.datasets.orderbooks.files.filter((file) => file.path.endsWith(toFileName(part)));
+    for (const file of sortNewestFirst(partFiles)) {
+      const book = (await getOrRead(bookCache, file, () => findLatestBooks(decodeBooks(files.readBytes(file))))).get(
         symbol,
       );
-      if (found !== undefined) return found;
+      if (book !== undefined) return book;
     }
-    none.set(symbol, manifest.generation);
+    symbolsWithoutBook.set(symbol, manifest.generation);
     return null;
   }
 
-  /** An answer comes on the day of its snapshot or, where the book stood still, later. */
-  async function answeredAt(manifest: Manifest, symbol: string, t: number): Promise<number | null> {
-    const waiting = readLatestBookResponseMs(archive.state, symbol);
-    if (waiting !== null) return waiting;
+  /** Finds when the latest response was generated: on the day of its snapshot, or later if the book did not change. */
+  async function findFetchedAt(manifest: Manifest, symbol: string, t: number): Promise<number | null> {
+    const journaled = readLatestBookResponseMs(archive.state, symbol);
+    if (journaled !== null) return journaled;
     for (const file of sortNewestFirst(manifest.datasets.coverage.files)) {
       const day = parseDayStart(file.date!);
-      // A service's clock may be ahead of its own books.
+      // The upstream may date snapshots ahead of its own clock.
       if (day < floorToDay(t) - dayMs) return null;
-      const at = (await getOrRead(answers, file, () => findFetchTimes(archive, manifest, day))).get(symbol);
+      const at = (await getOrRead(fetchTimeCache, file, () => findFetchTimes(archive, manifest, day))).get(symbol);
       if (at !== undefined) return at;
     }
     return null;
@@ -88,14 +91,14 @@ export function openOrderBookReader(archive: Archive, current: ManifestWatcher, 
 
   return {
     readLatest: (symbol) =>
-      readConsistently(archive, current, async (manifest) => {
-        const published = await latestPublished(manifest, symbol);
-        const waiting = readLatestBooks(archive.state, symbol);
-        const [first, ...others] = waiting;
+      readConsistently(archive, watcher, async (manifest) => {
+        const published = await readLatestPublished(manifest, symbol);
+        const journaled = readLatestBooks(archive.state, symbol);
+        const [first, ...others] = journaled;
         const fresh = first && others.reduce((best, next) => (hasSnapshotPrecedence(next, best) ? next : best), first);
-        // A journaled one replaces a published one of its moment whole.
+        // A journaled snapshot replaces a published one of the same time as a whole.
         const book = fresh !== undefined && fresh.t >= (published?.t ?? 0) ? toBook(fresh) : published;
-        return book === null ? null : { ...book, fetchedAt: (await answeredAt(manifest, symbol, book.t)) ?? book.t };
+        return book === null ? null : { ...book, fetchedAt: (await findFetchedAt(manifest, symbol, book.t)) ?? book.t };
       }),
   };
 }
@@ -103,24 +106,24 @@ export function openOrderBookReader(archive: Archive, current: ManifestWatcher, 
 const countLevels = (entry: Book | number): number =>
   typeof entry === 'number' ? 0 : entry.bids.length + entry.asks.length;
 
-/** How the path of a part ends, whatever its day. */
+/** The file name of a part, the same on every day. */
 const toFileName = (part: number): string => basename(toDayPath('orderbooks', 0, part));
 
 const sortNewestFirst = (files: readonly PublishedFile[]): PublishedFile[] =>
   files.toSorted((a, b) => (a.date! < b.date! ? 1 : a.date! > b.date! ? -1 : 0));
 
 async function getOrRead<T extends object>(
-  kept: LRUCache<string, T>,
+  cache: LRUCache<string, T>,
   { sha256 }: PublishedFile,
   read: () => T,
 ): Promise<T> {
-  const held = kept.get(sha256);
-  if (held !== undefined) return held;
-  // Other requests get their turn between files.
+  const cached = cache.get(sha256);
+  if (cached !== undefined) return cached;
+  // Yield to other requests between files.
   await new Promise((resolve) => setImmediate(resolve));
-  const made = read();
-  kept.set(sha256, made);
-  return made;
+  const value = read();
+  cache.set(sha256, value);
+  return value;
 }
 
 /** The last snapshot of each symbol of a part. */
@@ -137,11 +140,12 @@ function findLatestBooks({ symbols, offsets, t, side, level, price, quantity }: 
   );
 }
 
-/** When the latest answer of a day that brought a snapshot was generated, by symbol. */
+/** When the latest response of a day with a snapshot was generated, by symbol. */
 function findFetchTimes(archive: Archive, manifest: Manifest, day: number): Map<string, number> {
   const { orderbooks } = readDayCoverage(archive, manifest, day);
   const out = new Map<string, number>();
-  // A row covers the milliseconds in which answers were generated: adjoining ones are joined, and the last counts.
+  // A row covers the milliseconds in which responses were generated. Adjacent rows are joined, and the last millisecond
+  // counts.
   for (const [symbol, rows] of orderbooks)
     for (const { ticks, to } of rows) if (ticks > 0) out.set(symbol, Math.max(to - 1, out.get(symbol) ?? to - 1));
   return out;

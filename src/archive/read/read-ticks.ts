@@ -19,7 +19,7 @@ import type { VerifiedFiles } from './verified-files.ts';
 
 export interface TickRangeQuery {
   readonly symbol: string;
-  /** Epoch milliseconds; null: the latest ticks before `to`. */
+  /** Epoch milliseconds; null reads the latest ticks before `to`. */
   readonly from: number | null;
   /** Excluded, epoch milliseconds. */
   readonly to: number;
@@ -27,93 +27,96 @@ export interface TickRangeQuery {
   readonly limit: number;
 }
 
-/** Ticks `from` to `to` of columns that stay as they are; `key` tells them, and the symbol's day, from all others. */
+/** Rows `from` to `to` (excluded) of immutable columns; `key` identifies the columns and the symbol's day. */
 export interface TickSlice extends TickColumns {
   readonly key: string;
   readonly from: number;
   readonly to: number;
 }
 
-/** The window that was answered, epoch milliseconds, with all ticks in it, ascending. */
+/** The window that the result covers, epoch milliseconds, with all its ticks, ascending. */
 export interface TickRangeResult extends Window {
   readonly slices: readonly TickSlice[];
   readonly count: number;
-  /** What of the window nobody has covered; the last one spans all the rest where there are more than `gapsMax`. */
+  /** Uncovered parts of the window. With more than `gapsMax`, the last one spans the rest. */
   readonly gaps: readonly TickGap[];
 }
 
 export interface TickGap extends Window {
-  /** `lost`: its ticks were published once and were lost. Absent where nobody ever covered it. */
+  /** `lost` if its ticks were published and then lost; absent if it was never covered. */
   readonly reason?: 'lost';
 }
 
-/** Days of one answer: what it costs has a bound, however few ticks a day has. */
+/** Maximum days per result. Bounds its cost, however few ticks a day has. */
 export const daysMax = 366;
 
-/** Gaps of one answer. */
+/** Maximum gaps per result. */
 export const gapsMax = 1000;
 
-/** How often a read begins again because a publish came between. */
+/** Attempts of a read that publishes interrupt. */
 const attemptsMax = 20;
 
 /**
- * Reads the ticks of single symbols: what is published joined with what is journaled, as a publish at that moment would
- * leave it, whatever another process publishes meanwhile. Null for an unknown symbol.
- * @throws DamageError where a file that is needed differs from the manifest
+ * Reads the ticks of a symbol: published ticks merged with journaled ones, as the next publish would merge them. Other
+ * processes may publish meanwhile. Null for an unknown symbol.
+ * @throws DamageError if a file that is needed differs from the manifest
+ * @throws OddslakeError (busy) if publishes interrupt the read too often
  */
-export type ReadTicks = (asked: TickRangeQuery) => Promise<TickRangeResult | null>;
+export type ReadTicks = (query: TickRangeQuery) => Promise<TickRangeResult | null>;
 
-/** @param bytesMax what is kept in memory of decoded ticks; at least 0 */
+/** @param bytesMax memory for decoded ticks, in bytes; at least 0 */
 export function openTickReader(
   archive: Archive,
-  current: ManifestWatcher,
+  watcher: ManifestWatcher,
   files: VerifiedFiles,
   bytesMax: number,
 ): ReadTicks {
   const { state } = archive;
-  const stateOf = openSymbolSnapshots(archive, current);
+  const getSnapshot = openSymbolSnapshots(archive, watcher);
   const parts = openSymbolTickCache(files, bytesMax / 2);
   const merged = new LRUCache<string, TickColumns>({
     maxSize: Math.max(1, Math.floor(bytesMax / 2)),
     sizeCalculation: ({ t }) => 16 * t.length + 1,
   });
 
-  function dayOf(
+  function readDay(
     symbol: string,
     { generation, end }: SymbolSnapshot,
     { day, file, journaled }: SymbolDay,
   ): KeyedColumns {
-    if (journaled === undefined) return { key: `${file!.sha256} ${symbol}`, ...published(symbol, generation, file) };
-    // Of one generation, the same records give the same ticks.
+    if (journaled === undefined)
+      return { key: `${file!.sha256} ${symbol}`, ...readPublished(symbol, generation, file) };
+    // Within one generation, the same records give the same ticks.
     const key = `${generation} ${journaled} ${day} ${symbol}`;
-    const held = merged.get(key);
-    if (held !== undefined) return { key, ...held };
-    const old = published(symbol, generation, file);
+    const cached = merged.get(key);
+    if (cached !== undefined) return { key, ...cached };
+    const publishedTicks = readPublished(symbol, generation, file);
     const columns = state.db.snapshot(() => {
       if (state.generation() !== generation) throw new SupersededError();
       const chunks = readSymbolDayTicks(state.db, symbol, day, end);
-      return mergePart(toPartColumns(symbol, old), chunks, openDayPrecedence(state.db, day)).columns;
+      return mergePart(toPartColumns(symbol, publishedTicks), chunks, openDayPrecedence(state.db, day)).columns;
     });
     const ticks = { t: columns.t, p: columns.p };
     merged.set(key, ticks);
     return { key, ...ticks };
   }
 
-  function published(symbol: string, generation: number, file: SymbolDay['file']): TickColumns {
+  function readPublished(symbol: string, generation: number, file: SymbolDay['file']): TickColumns {
     if (file === undefined) return emptyTicks;
     try {
       return parts.readTicks(file, symbol);
     } catch (error) {
-      // A file that differs was replaced, or is damaged: the generation tells which, being written before any file is.
+      // A file that differs was replaced or is damaged. If it was replaced, the generation has changed too: it is
+      // committed first.
       if (error instanceof DamageError && state.generation() !== generation) throw new SupersededError();
       throw error;
     }
   }
 
-  async function walk(asked: TickRangeQuery, known: SymbolSnapshot): Promise<TickRangeResult> {
-    const { symbol, to, limit } = asked;
-    const latest = asked.from === null;
-    const from = asked.from ?? startOf(symbol, known, to);
+  async function readRange(query: TickRangeQuery, known: SymbolSnapshot): Promise<TickRangeResult> {
+    const { symbol, to, limit } = query;
+    const latest = query.from === null;
+    const from = query.from ?? findStart(symbol, known, to);
     const days = known.days.filter(({ day }) => day + dayMs > from && day < to);
     if (latest) days.reverse();
     const slices: TickSlice[] = [];
@@ -124,18 +127,18 @@ export function openTickReader(
         window = latest ? { ...window, from: day.day + dayMs } : { ...window, to: day.day };
         break;
       }
-      // Others get their turn between days, most of which are read from disk where there are many.
+      // Yield to other work: a read of many days takes most of them from disk.
       if (i % 4 === 3) await new Promise((resolve) => setImmediate(resolve));
-      const columns = dayOf(symbol, known, day);
+      const columns = readDay(symbol, known, day);
       const slice = sliceColumns(columns, window);
       if (slice.from === slice.to) continue;
-      const over = count + slice.to - slice.from - limit;
-      if (over > 0) {
-        // One more than asked for is there: the window ends with the last that is given.
-        const kept = latest ? { ...slice, from: slice.from + over } : { ...slice, to: slice.to - over };
-        const edge = kept.from < kept.to ? kept : slices.at(-1)!;
+      const excess = count + slice.to - slice.from - limit;
+      if (excess > 0) {
+        // There are more than `limit` ticks: the window ends with the last one returned.
+        const trimmed = latest ? { ...slice, from: slice.from + excess } : { ...slice, to: slice.to - excess };
+        const edge = trimmed.from < trimmed.to ? trimmed : slices.at(-1)!;
         window = latest ? { ...window, from: edge.t[edge.from]! } : { ...window, to: edge.t[edge.to - 1]! + 1 };
-        if (kept.from < kept.to) slices.push(kept);
+        if (trimmed.from < trimmed.to) slices.push(trimmed);
         count = limit;
         break;
       }
@@ -146,19 +149,19 @@ export function openTickReader(
     return { ...window, slices, count, gaps: findGaps(window, known) };
   }
 
-  /** The first moment of which anything is known, or `to` where it is not before that. */
-  function startOf(symbol: string, known: SymbolSnapshot, to: number): number {
+  /** The first moment with data of a symbol, at most `to`. */
+  function findStart(symbol: string, known: SymbolSnapshot, to: number): number {
     const first = known.days.find(({ journaled }) => journaled !== undefined);
-    const journaled = first === undefined ? undefined : dayOf(symbol, known, first).t[0];
+    const journaled = first === undefined ? undefined : readDay(symbol, known, first).t[0];
     const starts = [known.covered[0]?.from, known.firstPublished ?? undefined, journaled];
     return Math.min(to, ...starts.filter((start) => start !== undefined));
   }
 
-  return async (asked) => {
+  return async (query) => {
     for (let attempt = 0; attempt < attemptsMax; attempt++) {
       try {
-        const known = stateOf(asked.symbol);
-        return known === null ? null : await walk(asked, known);
+        const known = getSnapshot(query.symbol);
+        return known === null ? null : await readRange(query, known);
       } catch (error) {
         if (!(error instanceof SupersededError)) throw error;
       }
@@ -167,7 +170,7 @@ export function openTickReader(
     requirePublishedManifest(archive);
     throw new OddslakeError(
       exitCodes.busy,
-      `The archive was published anew ${attemptsMax} times while ${asked.symbol} was read. Try again later.`,
+      `The archive was published ${attemptsMax} times while ${query.symbol} was being read. Try again later.`,
     );
   };
 }
@@ -185,7 +188,7 @@ const sliceColumns = (columns: KeyedColumns, { from, to }: Window): TickSlice =>
   to: findFirstAtOrAfter(columns.t, to),
 });
 
-/** At most `gapsMax`: what is too much joins the last one, so that nothing uncovered seems covered. */
+/** Finds at most `gapsMax` gaps. Further gaps are joined to the last one, so that no gap looks covered. */
 function findGaps(window: Window, { covered, lost }: SymbolSnapshot): TickGap[] {
   const gaps = splitAtLostWindows(subtract([window], covered), lost).map(({ from, to, loss }): TickGap => {
     return { from, to, ...(loss !== null && { reason: 'lost' }) };
@@ -194,93 +197,93 @@ function findGaps(window: Window, { covered, lost }: SymbolSnapshot): TickGap[] 
   return [...gaps.slice(0, gapsMax - 1), { from: gaps[gapsMax - 1]!.from, to: gaps.at(-1)!.to }];
 }
 
-/** What one state of the archive says of a symbol's ticks. */
+/** A symbol's data in one consistent state of the archive. */
 export interface SymbolSnapshot {
   readonly generation: number;
-  /** The last journal record that counts. */
+  /** Last journal record to read. */
   readonly end: number;
-  /** The UTC days that may hold ticks of it, in order. */
+  /** UTC days that may have ticks, sorted. */
   readonly days: readonly SymbolDay[];
   /** Published or journaled, sorted and disjoint. */
   readonly covered: readonly Window[];
-  /** Windows whose ticks were published once and were lost, in order; none of them is covered. */
+  /** Windows whose published ticks were lost, sorted. None of them counts as covered. */
   readonly lost: readonly Window[];
-  /** First published tick; null where there is none. */
+  /** Time of the first published tick; null if there is none. */
   readonly firstPublished: number | null;
 }
 
 export interface SymbolDay {
   readonly day: number;
-  /** The published part that may hold ticks of it. */
+  /** The published part file that may have ticks of the symbol. */
   readonly file: PublishedFile | undefined;
-  /** The last record that brought some that are not published; undefined where none did. */
+  /** Last journal record with ticks of the day; undefined if there is none. */
   readonly journaled: number | undefined;
 }
 
-/** The manifest is of another generation than the state, or a publish came between: begin again. */
+/** A publish came in between, so the read has to start again. */
 export class SupersededError extends Error {}
 
-/** Symbols whose state is kept. */
+/** Maximum cached symbols. */
 const symbolsMax = 4096;
-/** Days and windows of all of them together. */
+/** Maximum days and windows of all cached symbols. */
 const weightMax = 1_000_000;
 
-/** Reads what the state says of a symbol, again only where something was written; null for an unknown symbol. */
+/** Reads a symbol's snapshot, cached until the next write to the state database; null for an unknown symbol. */
 export function openSymbolSnapshots(
   archive: Archive,
-  current: ManifestWatcher,
+  watcher: ManifestWatcher,
 ): (symbol: string) => SymbolSnapshot | null {
-  const kept = new LRUCache<string, SymbolSnapshot>({
+  const snapshots = new LRUCache<string, SymbolSnapshot>({
     max: symbolsMax,
     maxSize: weightMax,
     sizeCalculation: ({ days, covered, lost }) => days.length + covered.length + lost.length + 1,
   });
-  const filesOf = createPartFileIndex();
+  const getPartFiles = createPartFileIndex();
   let version: number | undefined;
 
   function read(symbol: string): SymbolSnapshot | null {
     const { db } = archive.state;
-    const span = findPublishedWindow(db, symbol);
-    if (span === undefined) return null;
-    const manifest = current.getManifest();
+    const publishedSpan = findPublishedWindow(db, symbol);
+    if (publishedSpan === undefined) return null;
+    const manifest = watcher.getManifest();
     const generation = archive.state.generation();
     if (manifest.generation !== generation) throw new SupersededError();
     const covered = readCoverageWithoutLost(db, symbol);
     const end = readJournalEnd(db);
     const journaled = new Map(listJournaledDays(db, symbol, end).map(({ day, last }) => [day, last]));
-    // Where the symbols dataset was lost with the state, coverage still tells which days to look at.
-    const known = union([...covered, ...(span === null ? [] : [span])]);
-    const files = filesOf(manifest, computePartNumber(symbol, manifest.parts));
+    // If the symbols dataset was lost with the state, coverage still shows which days to read.
+    const known = union([...covered, ...(publishedSpan === null ? [] : [publishedSpan])]);
+    const files = getPartFiles(manifest, computePartNumber(symbol, manifest.parts));
     const days = [...new Set([...listDays(files, known), ...journaled.keys()])].sort((a, b) => a - b);
     return {
       generation,
       end,
       covered,
       lost: readLostTicks(db, symbol),
-      firstPublished: span?.from ?? null,
+      firstPublished: publishedSpan?.from ?? null,
       days: days.map((day) => ({ day, file: files.get(day), journaled: journaled.get(day) })),
     };
   }
 
   return (symbol) => {
-    const held = kept.get(symbol);
-    if (held !== undefined && current.getVersion() === version) return held;
+    const cached = snapshots.get(symbol);
+    if (cached !== undefined && watcher.getVersion() === version) return cached;
     return archive.state.db.snapshot(() => {
-      const now = current.getVersion();
-      if (now !== version) kept.clear();
+      const now = watcher.getVersion();
+      if (now !== version) snapshots.clear();
       version = now;
-      const found = read(symbol);
-      if (found !== null) kept.set(symbol, found);
-      return found;
+      const snapshot = read(symbol);
+      if (snapshot !== null) snapshots.set(symbol, snapshot);
+      return snapshot;
     });
   };
 }
 
-/** The ticks files of a part by their day, in order; worked out once a manifest. */
+/** Looks up the ticks files of a part by day, sorted. Built once per manifest. */
 function createPartFileIndex(): (manifest: Manifest, part: number) => ReadonlyMap<number, PublishedFile> {
-  let held: { readonly manifest: Manifest; readonly byPart: Map<string, Map<number, PublishedFile>> } | undefined;
+  let cached: { readonly manifest: Manifest; readonly byPart: Map<string, Map<number, PublishedFile>> } | undefined;
   return (manifest, part) => {
-    if (held?.manifest !== manifest) {
+    if (cached?.manifest !== manifest) {
       const byPart = new Map<string, Map<number, PublishedFile>>();
       // A manifest's files are sorted by path, and so by day.
       for (const file of manifest.datasets.ticks.files) {
@@ -288,50 +291,50 @@ function createPartFileIndex(): (manifest: Manifest, part: number) => ReadonlyMa
         const ofPart = byPart.get(name) ?? new Map<number, PublishedFile>();
         byPart.set(name, ofPart.set(parseDayStart(file.date!), file));
       }
-      held = { manifest, byPart };
+      cached = { manifest, byPart };
     }
-    return held.byPart.get(`part-${String(part).padStart(2, '0')}.parquet`) ?? new Map();
+    return cached.byPart.get(`part-${String(part).padStart(2, '0')}.parquet`) ?? new Map();
   };
 }
 
-/** The days of files from the first to the last of which anything is known. */
+/** The days of the files between the first and the last known moment. */
 function listDays(files: ReadonlyMap<number, PublishedFile>, known: readonly Window[]): number[] {
   if (known.length === 0) return [];
   const [first, last] = [floorToDay(known[0]!.from), floorToDay(known.at(-1)!.to - 1)];
   return [...files.keys()].filter((day) => first <= day && day <= last);
 }
 
-/** Published ticks of single symbols, the latest used of them kept decoded in memory. */
+/** An LRU cache of decoded published ticks, per symbol and file. */
 export interface SymbolTickCache {
   /**
-   * The ticks of a symbol in a file of the dataset ticks; none where it holds none.
-   * @throws DamageError as `VerifiedFiles.bytes`, and where the file cannot be read though it is as published
+   * Reads the ticks of a symbol in a ticks file; empty if it has none.
+   * @throws DamageError as `VerifiedFiles.readBytes` does, and if the file cannot be decoded
    */
   readTicks(file: PublishedFile, symbol: string): TickColumns;
 }
 
-/** What a symbol's columns weigh beside their numbers. */
+/** Overhead of a cache entry, in bytes. */
 const entryBytes = 200;
 
-/** Bytes of file indexes that are kept, against those of columns. */
+/** Share of the cache for file indexes. */
 const indexShare = 1 / 4;
 
-/** @param bytesMax what is kept of columns and file indexes; at least 0 */
+/** @param bytesMax memory for columns and file indexes, in bytes; at least 0 */
 export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): SymbolTickCache {
-  // What a file is, is its hash: a replaced one is another, and falls out by itself.
+  // Keyed by file hash, so that entries of replaced files age out.
   const columns = new LRUCache<string, TickColumns>({
     maxSize: Math.max(1, Math.floor(bytesMax * (1 - indexShare))),
     sizeCalculation: ({ t }) => 16 * t.length + entryBytes,
   });
-  // False: it is stored in another way than our writer's, and is decoded whole.
+  // False for a file with another layout than our writer's; it is decoded as a whole.
   const indexes = new LRUCache<string, TickFileIndex | false>({
     maxSize: Math.max(1, Math.floor(bytesMax * indexShare)),
     sizeCalculation: (index) => (index === false ? entryBytes : index.memoryBytes + entryBytes),
   });
 
-  function indexOf(file: PublishedFile, bytes: Uint8Array): TickFileIndex | false {
-    const held = indexes.get(file.sha256);
-    if (held !== undefined) return held;
+  function getIndex(file: PublishedFile, bytes: Uint8Array): TickFileIndex | false {
+    const cached = indexes.get(file.sha256);
+    if (cached !== undefined) return cached;
     const index = tryRead(() => indexTickFile(bytes)) ?? false;
     indexes.set(file.sha256, index);
     return index;
@@ -339,10 +342,10 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
 
   function read(file: PublishedFile, symbol: string): TickColumns {
     const index = indexes.get(file.sha256);
-    // Its index tells without its bytes.
+    // The index shows it without reading the file.
     if (index !== undefined && index !== false && !index.symbolIndexes.has(symbol)) return emptyTicks;
     const bytes = files.readBytes(file);
-    const known = indexOf(file, bytes);
+    const known = getIndex(file, bytes);
     if (known !== false && !known.symbolIndexes.has(symbol)) return emptyTicks;
     const fast = known === false ? undefined : tryRead(() => readSymbolTicks(bytes, known, symbol));
     if (fast !== undefined) return fast;
@@ -356,16 +359,16 @@ export function openSymbolTickCache(files: VerifiedFiles, bytesMax: number): Sym
   return {
     readTicks(file, symbol) {
       const key = `${file.sha256} ${symbol}`;
-      const held = columns.get(key);
-      if (held !== undefined) return held;
-      const found = read(file, symbol);
-      columns.set(key, found);
-      return found;
+      const cached = columns.get(key);
+      if (cached !== undefined) return cached;
+      const ticks = read(file, symbol);
+      columns.set(key, ticks);
+      return ticks;
     },
   };
 }
 
-/** Undefined where the fast way cannot read a file; the plain one then decides whether it is sound. */
+/** Undefined if the fast path cannot read the file. The plain decoder then decides whether the file is valid. */
 function tryRead<T>(read: () => T): T | undefined {
   try {
     return read();

@@ -9,27 +9,27 @@ import { closeDraft, isInside, openDraft, removeAbandonedDrafts, requireFileInta
 import { type GenerationPin, pinGeneration } from './pin-generation.ts';
 
 export interface ArchiveSnapshot {
-  /** Its folder, absolute. */
+  /** Absolute path of the snapshot. */
   readonly folder: string;
   readonly generation: number;
   readonly files: number;
   readonly bytes: number;
-  /** Files that were copied: on another device, or a file system without hard links, there is nothing to link. */
+  /** Files that were copied because they are on another device, or the file system has no hard links. */
   readonly copied: number;
 }
 
 export interface SnapshotOptions {
-  /** Tells snapshots of one process apart. */
+  /** Distinguishes snapshots of one process. */
   readonly id: string;
   readonly onProgress?: (done: number, total: number) => void;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Makes `folder`, which must be new or empty, a copy of one generation by hard links, durable when it returns. It comes
- * into being by one rename: nobody sees half of it, and of one that failed nothing is left. Throws UsageError for a
- * folder that cannot be used and for an archive that has published nothing, DamageError where a file is not as it was
- * published: whoever keeps a copy for later would learn of it too late.
+ * Creates a snapshot of the current generation in `folder`, which must be new or empty, by hard links. The snapshot
+ * appears by one rename and is durable on return; a failed one leaves nothing behind. All hashes are checked.
+ * @throws UsageError if the folder cannot be used, or the archive has no published generation
+ * @throws DamageError if a file is missing or damaged
  */
 export async function takeSnapshot(
   archive: Archive,
@@ -39,22 +39,22 @@ export async function takeSnapshot(
   const { disk, layout } = archive;
   const target = requireEmptyTarget(disk, layout.root, folder);
   if (archive.readManifest().generation === 0)
-    throw new UsageError(`${layout.root} has published nothing yet: there is nothing to take a snapshot of.`);
+    throw new UsageError(`${layout.root} has no published generation yet, so there is nothing to snapshot.`);
   removeAbandonedDrafts(disk, target);
-  // Links inside of the archive come first: they hold on to the generation, however long the rest takes.
+  // Pin first, by links inside the archive: the rest may take long.
   const pinned = pinGeneration(archive, datasetNames, `${options.id}-snapshot`);
   const draft = openDraft(target, options.id);
-  let made = draft;
+  let createdPath = draft;
   try {
     const copied = await copyGeneration(archive, pinned, draft, options);
     renameIntoPlace(disk, draft, target);
-    made = target;
+    createdPath = target;
     disk.syncFolder(dirname(target));
     const files = listManifestFiles(pinned.manifest);
     const { bytes } = sumFileTotals(files);
     return { folder: target, generation: pinned.manifest.generation, files: files.length, bytes, copied };
   } catch (error) {
-    disk.remove(made);
+    disk.remove(createdPath);
     throw error;
   } finally {
     closeDraft(draft);
@@ -62,26 +62,26 @@ export async function takeSnapshot(
   }
 }
 
-/** The absolute path of a folder that is new or empty, and outside of the archive. */
+/** Resolves the path of a new or empty folder outside the archive. @throws UsageError if it is not one */
 function requireEmptyTarget(disk: Disk, root: string, folder: string): string {
   const target = disk.realPath(folder);
   if (isInside(disk, target, root))
-    throw new UsageError(`${folder} is inside the archive ${root}: a snapshot of it needs a folder elsewhere.`);
+    throw new UsageError(`${folder} is inside the archive ${root}: a snapshot needs a folder outside it.`);
   if (!disk.isFolder(target) && disk.size(target) !== null)
     throw new UsageError(`${folder} is a file; a snapshot needs a new or empty folder.`);
-  const there = disk.list(target);
-  if (there.length > 0) {
+  const existing = disk.list(target);
+  if (existing.length > 0) {
     throw new UsageError(
-      `${folder} is not empty (${there.slice(0, 3).join(', ')}${there.length > 3 ? ', …' : ''}). A snapshot needs a new or empty folder.`,
+      `${folder} is not empty (${existing.slice(0, 3).join(', ')}${existing.length > 3 ? ', …' : ''}). A snapshot needs a new or empty folder.`,
     );
   }
   return target;
 }
 
-/** Files between two turns for signals and the progress bar. */
+/** Files between two yields to signals and the progress bar. */
 const filesPerYield = 16;
 
-/** Builds the snapshot in `draft`, every file and folder of it synced; returns how many files were copied. */
+/** Builds the snapshot in `draft`, and syncs its files and folders. Returns the number of copied files. */
 async function copyGeneration(
   archive: Archive,
   pinned: GenerationPin,
@@ -122,14 +122,14 @@ function copyFile(disk: Disk, root: string, file: PublishedFile, to: string): vo
 
 function renameIntoPlace(disk: Disk, draft: string, target: string): void {
   try {
-    // An empty folder of that name gives way.
+    // Replaces an empty folder of that name.
     disk.rename(draft, target);
   } catch (error) {
     const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
     if (isCrossDeviceError(error) || code === 'EBUSY')
-      throw new UsageError(`${target} is where a device is mounted: name a new folder inside of it.`, { cause: error });
+      throw new UsageError(`${target} is a mount point. Name a new folder inside it.`, { cause: error });
     if (code === 'ENOTEMPTY' || code === 'EEXIST')
-      throw new UsageError(`${target} was filled by somebody else meanwhile.`, { cause: error });
+      throw new UsageError(`${target} is no longer empty: another process wrote to it.`, { cause: error });
     throw error;
   }
 }

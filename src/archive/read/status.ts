@@ -12,11 +12,11 @@ import { countGaps } from './gaps.ts';
 const cursorsMax = 20;
 
 /**
- * Judges an archive as it is now: what is published, and what is journaled besides. Days are those of the manifest, those
- * that something is owed of, and all that have ended since.
+ * Judges the current state of an archive: published and journaled. Days are those of the manifest, those with owed or
+ * lost windows, and all that have ended since.
  */
-export function judgeArchive(archive: Archive, by: CompletenessRules, nowMs: number): Completeness {
-  const state = readCurrentState(archive, by, nowMs);
+export function judgeArchive(archive: Archive, rules: CompletenessRules, nowMs: number): Completeness {
+  const state = readCurrentState(archive, rules, nowMs);
   const days = listDaysToJudge(Object.keys(archive.readManifest().days), state);
   const today = floorToDay(nowMs);
   for (let day = (days.at(-1) ?? today) + dayMs; day < today; day += dayMs) days.push(day);
@@ -24,14 +24,14 @@ export function judgeArchive(archive: Archive, by: CompletenessRules, nowMs: num
 }
 
 /**
- * How far the archive is, as `status --json` prints it; `reached` is the watermark with inferred windows. Neither is held
- * up by what is lost, expired or accepted.
+ * Reads the status that `status --json` prints. `reached` is the watermark with inferred windows included. Lost,
+ * expired and accepted windows hold back neither.
  */
-export function readStatus(archive: Archive, by: CompletenessRules, nowMs: number) {
-  return createStatus(archive, judgeArchive(archive, by, nowMs), nowMs);
+export function readStatus(archive: Archive, rules: CompletenessRules, nowMs: number) {
+  return createStatus(archive, judgeArchive(archive, rules, nowMs), nowMs);
 }
 
-/** The same of a verdict on this moment. */
+/** Creates the status from a verdict of the same moment. */
 export function createStatus(archive: Archive, verdict: Completeness, nowMs: number) {
   const { db } = archive.state;
   const manifest = archive.readManifest();

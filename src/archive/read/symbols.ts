@@ -2,10 +2,10 @@ import type { SymbolFacts } from '../format/market.ts';
 import { readAllSymbols } from '../journal/symbols.ts';
 import type { Archive } from '../open-archive.ts';
 
-/** `unlisted`: no market list ever named it, it was named by hand. Live ones first, as they are shown. */
+/** In display order. `unlisted` is a symbol that was configured by hand and was never in a market list. */
 const symbolStates = ['active', 'unlisted', 'suspended', 'closed', 'resolved'] as const;
 
-/** What the archive knows of its symbols, as `symbols --json` prints it. Times are epoch milliseconds. */
+/** The archive's symbols, as `symbols --json` prints them. Times are epoch milliseconds. */
 export interface SymbolList {
   readonly query: string;
   readonly known: number;
@@ -33,18 +33,18 @@ export interface ListedSymbol {
   readonly suspended_at: number | null;
 }
 
-/** The symbols in which every word of `text` stands somewhere, in whatever case: all of them where it has none. */
+/** Lists the symbols that match every word of `text`, ignoring case; all symbols if `text` has no words. */
 export function listSymbols(archive: Archive, text: string, nowMs: number): SymbolList {
   const known = readAllSymbols(archive.state.db);
   const words = text.toLowerCase().split(/\s+/u).filter(Boolean);
-  const found = known.filter((facts) => {
-    const told = [facts.symbol, facts.question, facts.category, facts.canonicalId, facts.source]
+  const matches = known.filter((facts) => {
+    const searchText = [facts.symbol, facts.question, facts.category, facts.canonicalId, facts.source]
       .join('\n')
       .toLowerCase();
-    return words.every((word) => told.includes(word));
+    return words.every((word) => searchText.includes(word));
   });
-  const symbols = found.map((facts) => toListedSymbol(facts, nowMs));
-  // A stable sort: within a state they stay in the order of their names.
+  const symbols = matches.map((facts) => toListedSymbol(facts, nowMs));
+  // The sort is stable: within a state, symbols stay sorted by name.
   symbols.sort((a, b) => symbolStates.indexOf(a.state) - symbolStates.indexOf(b.state));
   return { query: text, known: known.length, count: symbols.length, symbols };
 }

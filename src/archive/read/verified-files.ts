@@ -7,71 +7,74 @@ import { DamageError } from '../../base/errors.ts';
 import type { PublishedFile } from '../format/manifest.ts';
 import { type Archive, locateFile, readPublishedFile } from '../open-archive.ts';
 
-/** Files of the archive whose sha256 was checked, the latest used of them kept in memory. */
+/** Reads archive files with their sha256 checked. Caches recently used files in memory. */
 export interface VerifiedFiles {
   /**
-   * The bytes of a file as the manifest that `file` is from lists it.
-   * @throws DamageError where they differ: it is damaged, or was replaced by a later generation
+   * Reads a file as listed in a manifest.
+   * @throws DamageError if its bytes differ: it is damaged, or a later generation replaced it
    */
   readBytes(file: PublishedFile): Uint8Array;
-  /** What is in memory at the moment. */
+  /** Files and bytes in the cache. */
   getCacheSize(): { readonly files: number; readonly bytes: number };
   /**
-   * The same, to be sent: from memory where it fits, else from one open descriptor, so that a file that is replaced by a
-   * rename stays what it was. It is checked before this returns, in pieces, by one of those that ask at the same time.
-   * @throws DamageError as `bytes`
+   * Opens a file for sending: from memory if it fits, else from an open descriptor, so that a rename does not change
+   * what is sent. Checks the hash before it returns, in chunks. Concurrent calls for the same file share one check.
+   * @throws DamageError as `readBytes` does
    */
   open(file: FileEntry): Promise<OpenedFile>;
 }
 
-/** To be closed, once or more often. */
+/** Must be closed; `close` is idempotent. */
 export interface OpenedFile {
-  /** When it was written, epoch milliseconds; null where that is not known for sure. */
+  /** Modification time, epoch milliseconds; null if it is uncertain. */
   readonly modifiedMs: number | null;
-  /** All of it, where it is in memory. */
+  /** The whole file if it is in memory, else null. */
   readonly bytes: Uint8Array | null;
-  /** Reads from `at` on; resolves with how many bytes, at least one. @throws DamageError where it was written to meanwhile */
-  read(into: Uint8Array, at: number): Promise<number>;
+  /**
+   * Reads from offset `at`. Resolves to the number of bytes, at least 1.
+   * @throws DamageError if the file was written to meanwhile
+   */
+  read(buffer: Uint8Array, at: number): Promise<number>;
   close(): void;
 }
 
-/** A file that takes more than this share of the memory is not kept in it. */
+/** Files above this share of the cache are not cached. */
 const fileShareMax = 1 / 4;
 
-/** Files that are checked at once. */
+/** Maximum concurrent hash checks. */
 const checksConcurrentMax = 2;
 
-/** Verdicts on files that are too large for the memory. */
+/** Maximum remembered checks of files that are too large for the cache. */
 const checkedFilesMax = 10_000;
 
-/** @param bytesMax what is kept in memory, and again what slow readers may hold of what was thrown out; at least 0 */
+/** @param bytesMax size of the cache in bytes, at least 0. Slow readers may hold the same amount of evicted files. */
 export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedFiles {
-  // What a file is, is its hash: a replaced one is another, and falls out by itself.
-  const kept = new LRUCache<string, FileBytes>({
+  // Keyed by file hash, so that entries of replaced files age out.
+  const cache = new LRUCache<string, FileBytes>({
     maxSize: Math.max(1, bytesMax),
     sizeCalculation: ({ bytes }) => bytes.length || 1,
   });
-  const lent = createByteBudget(bytesMax);
-  const verdicts = new LRUCache<string, true>({ max: checkedFilesMax });
-  const checked: LimitConcurrency = createConcurrencyLimiter(checksConcurrentMax);
+  const lentBytes = createByteBudget(bytesMax);
+  const checkedFiles = new LRUCache<string, true>({ max: checkedFilesMax });
+  const limitChecks: LimitConcurrency = createConcurrencyLimiter(checksConcurrentMax);
   const loading = new Map<string, Promise<FileBytes>>();
-  const judging = new Map<string, Promise<void>>();
+  const checking = new Map<string, Promise<void>>();
 
   async function load(file: FileEntry): Promise<FileBytes> {
-    const held = await checked(() => readOnDisk(archive, file));
-    kept.set(file.sha256, held);
-    return held;
+    const cached = await limitChecks(() => readOnDisk(archive, file));
+    cache.set(file.sha256, cached);
+    return cached;
   }
 
-  async function fromMemory(file: FileEntry): Promise<OpenedFile> {
-    const held = kept.get(file.sha256) ?? (await shareInFlight(loading, file.sha256, () => load(file)));
-    return toOpenedFile(held, lent.acquire(file.sha256, held.bytes.length));
+  async function openFromMemory(file: FileEntry): Promise<OpenedFile> {
+    const cached = cache.get(file.sha256) ?? (await shareInFlight(loading, file.sha256, () => load(file)));
+    return toOpenedFile(cached, lentBytes.acquire(file.sha256, cached.bytes.length));
   }
 
-  async function fromDisk(file: FileEntry): Promise<OpenedFile> {
+  async function openFromDisk(file: FileEntry): Promise<OpenedFile> {
     const opened = await openOnDisk(archive, file);
     try {
-      await judged(file, opened);
+      await requireChecked(file, opened);
     } catch (error) {
       await opened.handle.close();
       throw error;
@@ -80,95 +83,95 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
     return {
       modifiedMs: opened.modifiedMs,
       bytes: null,
-      read: (into, at) => readAt(opened, file, into, at),
+      read: (buffer, at) => readAt(opened, file, buffer, at),
       close() {
-        // It waits for a read that is under way.
+        // The handle waits for a running read.
         if (isOpen) void opened.handle.close();
         isOpen = false;
       },
     };
   }
 
-  async function judged(file: FileEntry, opened: OpenFileHandle): Promise<void> {
+  async function requireChecked(file: FileEntry, opened: OpenFileHandle): Promise<void> {
     const key = `${file.sha256} ${opened.identity}`;
-    if (verdicts.has(key)) return;
-    await shareInFlight(judging, key, () => checked(() => hashOnDisk(opened, file)));
-    // Each on its own descriptor: it was the same file when the hash was begun, and has to be still.
+    if (checkedFiles.has(key)) return;
+    await shareInFlight(checking, key, () => limitChecks(() => hashOnDisk(opened, file)));
+    // Each caller has its own descriptor. The file was the same when hashing began, and must still be.
     requireUnmodified(opened, file);
-    verdicts.set(key, true);
+    checkedFiles.set(key, true);
   }
 
   return {
     readBytes(file) {
-      const held = kept.get(file.sha256);
-      if (held !== undefined) return held.bytes;
+      const cached = cache.get(file.sha256);
+      if (cached !== undefined) return cached.bytes;
       const before = readModifiedMs(archive, file);
       const bytes = readPublishedFile(archive, file);
       const modifiedMs = readModifiedMs(archive, file);
-      kept.set(file.sha256, { bytes, modifiedMs: before === modifiedMs ? modifiedMs : null });
+      cache.set(file.sha256, { bytes, modifiedMs: before === modifiedMs ? modifiedMs : null });
       return bytes;
     },
-    getCacheSize: () => ({ files: kept.size, bytes: kept.calculatedSize }),
+    getCacheSize: () => ({ files: cache.size, bytes: cache.calculatedSize }),
     open: (file) =>
-      file.bytes <= bytesMax * fileShareMax && lent.hasRoom(file.sha256, file.bytes)
-        ? fromMemory(file)
-        : fromDisk(file),
+      file.bytes <= bytesMax * fileShareMax && lentBytes.hasRoom(file.sha256, file.bytes)
+        ? openFromMemory(file)
+        : openFromDisk(file),
   };
 }
 
-/** What is in memory as an open file. */
+/** Wraps a file in memory as an open file. */
 export const toOpenedFile = ({ bytes, modifiedMs }: FileBytes, close = (): void => {}): OpenedFile => ({
   bytes,
   modifiedMs,
   close,
-  async read(into, at) {
-    into.set(bytes.subarray(at, at + into.length));
-    return Math.min(into.length, bytes.length - at);
+  async read(buffer, at) {
+    buffer.set(bytes.subarray(at, at + buffer.length));
+    return Math.min(buffer.length, bytes.length - at);
   },
 });
 
 const readModifiedMs = (archive: Archive, file: FileEntry): number | null =>
   statSync(locateFile(archive, file.path), { throwIfNoEntry: false })?.mtimeMs ?? null;
 
-/** What is being done under this key already, or else `work`. */
-async function shareInFlight<T>(under: Map<string, Promise<T>>, key: string, work: () => Promise<T>): Promise<T> {
-  const started = under.get(key);
+/** Runs `work`, or joins the run that is in flight under the same key. */
+async function shareInFlight<T>(inFlight: Map<string, Promise<T>>, key: string, work: () => Promise<T>): Promise<T> {
+  const started = inFlight.get(key);
   if (started !== undefined) return await started;
   const promise = work();
-  under.set(key, promise);
+  inFlight.set(key, promise);
   try {
     return await promise;
   } finally {
-    under.delete(key);
+    inFlight.delete(key);
   }
 }
 
-/** What is known of a file that ought to be there; its path is relative to the archive's root. */
+/** The expected size and hash of a file; its path is relative to the archive's root. */
 export type FileEntry = Pick<PublishedFile, 'path' | 'bytes' | 'sha256'>;
 
-/** A file in memory, as it was when it was written at `modifiedMs` (null: that is not sure). */
+/** A file in memory, with its modification time; null if that is uncertain. */
 export interface FileBytes {
   readonly bytes: Uint8Array;
   readonly modifiedMs: number | null;
 }
 
-/** An open file of the size that it ought to have; nothing is known yet of its bytes. */
+/** An open file with the expected size. Its hash is not checked yet. */
 export interface OpenFileHandle {
   readonly handle: FileHandle;
-  /** Differs once the file is another one, or was written to. */
+  /** Changes if the file is replaced or written to. */
   readonly identity: string;
-  /** Differs once it was written to; links, which change `identity`, do not. */
+  /** Changes if the file is written to, but not if it is linked, which changes `identity`. */
   readonly modificationStamp: string;
   readonly modifiedMs: number;
 }
 
-/** Bytes that are hashed at once: under a millisecond. */
+/** Bytes hashed without yielding: under a millisecond. */
 const hashChunkBytes = 512 * 1024;
 
 const createDamageError = (file: FileEntry): DamageError =>
-  new DamageError(`${file.path} is damaged: its sha256 differs from what it was written with.`);
+  new DamageError(`${file.path} is damaged: its sha256 differs from the recorded one.`);
 
-/** @throws DamageError where it is missing or of another size */
+/** @throws DamageError if the file is missing or has another size */
 export async function openOnDisk(archive: Archive, file: FileEntry): Promise<OpenFileHandle> {
   const handle = await openAt(archive, file.path);
   try {
@@ -181,10 +184,10 @@ export async function openOnDisk(archive: Archive, file: FileEntry): Promise<Ope
   }
 }
 
-/** A pipe is opened at once, and found not to be the file. */
+/** Opening a pipe does not block, and its size then differs. */
 const flags = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Codes of errors that tell that there is no file. */
+/** Error codes of a missing file. */
 const missingErrorCodes = new Set(['ENOENT', 'ENOTDIR', 'ELOOP']);
 
 async function openAt(archive: Archive, path: string): Promise<FileHandle> {
@@ -195,8 +198,8 @@ async function openAt(archive: Archive, path: string): Promise<FileHandle> {
     } catch (error) {
       if (!missingErrorCodes.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
     }
-    // A publish may have moved it from the stage to its place just now: only there can it be missing.
-    if (at === join(archive.layout.root, path)) throw new DamageError(`${path} is missing, though it is listed.`);
+    // A publish may just have moved the file out of staging. It is missing only if the published path is empty.
+    if (at === join(archive.layout.root, path)) throw new DamageError(`${path} is missing, although it is listed.`);
   }
 }
 
@@ -210,12 +213,12 @@ function readFileIdentity({ fd }: FileHandle): Omit<OpenFileHandle, 'handle'> & 
   };
 }
 
-/** @throws DamageError where it was written to since it was opened */
+/** @throws DamageError if the file was written to since it was opened */
 export function requireUnmodified({ handle, modificationStamp }: OpenFileHandle, file: FileEntry): void {
   if (readFileIdentity(handle).modificationStamp !== modificationStamp) throw createDamageError(file);
 }
 
-/** The whole of it, its hash checked. */
+/** Reads a whole file and checks its hash. @throws DamageError if it differs */
 export async function readOnDisk(archive: Archive, file: FileEntry): Promise<FileBytes> {
   const opened = await openOnDisk(archive, file);
   try {
@@ -227,23 +230,23 @@ export async function readOnDisk(archive: Archive, file: FileEntry): Promise<Fil
   }
 }
 
-/** Throws DamageError where its bytes have another hash. */
+/** @throws DamageError if the hash differs */
 export async function hashOnDisk(opened: OpenFileHandle, file: FileEntry): Promise<void> {
-  const piece = Buffer.allocUnsafeSlow(Math.min(hashChunkBytes, file.bytes));
-  await hashContent(opened, file, (_at, length) => piece.subarray(0, length));
+  const buffer = Buffer.allocUnsafeSlow(Math.min(hashChunkBytes, file.bytes));
+  await hashContent(opened, file, (_at, length) => buffer.subarray(0, length));
 }
 
 async function hashContent(
   opened: OpenFileHandle,
   file: FileEntry,
-  room: (at: number, length: number) => Buffer,
+  getBuffer: (at: number, length: number) => Buffer,
 ): Promise<void> {
   const sum = createHash('sha256');
   for (let at = 0; at < file.bytes; ) {
-    const into = room(at, Math.min(hashChunkBytes, file.bytes - at));
-    const { bytesRead } = await opened.handle.read(into, 0, into.length, at);
+    const buffer = getBuffer(at, Math.min(hashChunkBytes, file.bytes - at));
+    const { bytesRead } = await opened.handle.read(buffer, 0, buffer.length, at);
     if (bytesRead === 0) throw createDamageError(file);
-    sum.update(into.subarray(0, bytesRead));
+    sum.update(buffer.subarray(0, bytesRead));
     at += bytesRead;
   }
   if (sum.digest('hex') !== file.sha256) throw createDamageError(file);
@@ -251,53 +254,53 @@ async function hashContent(
 }
 
 /**
- * Reads from `at` on into a buffer; returns how many bytes, at least one. Whoever writes into the file in place breaks off
- * what is being sent: a short answer is seen, a mixture is not.
+ * Reads from offset `at` into a buffer. Returns the number of bytes, at least 1.
+ * @throws DamageError if the file was written in place: a response that breaks off is noticed, a mixed one is not
  */
-export async function readAt(opened: OpenFileHandle, file: FileEntry, into: Uint8Array, at: number): Promise<number> {
-  const { bytesRead } = await opened.handle.read(into, 0, into.length, at);
+export async function readAt(opened: OpenFileHandle, file: FileEntry, buffer: Uint8Array, at: number): Promise<number> {
+  const { bytesRead } = await opened.handle.read(buffer, 0, buffer.length, at);
   requireUnmodified(opened, file);
   if (bytesRead === 0) throw createDamageError(file);
   return bytesRead;
 }
 
-/** What readers hold of the memory: thrown out of it, bytes live on until the slowest reader is done. */
+/** Tracks memory that readers hold: evicted bytes stay allocated until the slowest reader is done. */
 export interface ByteBudget {
-  /** Whether `bytes` more may be lent, or these are already. */
+  /** Whether `bytes` more fit, or this key is already counted. */
   hasRoom(key: string, bytes: number): boolean;
-  /** Returns what gives it back, to be called once or more often. */
+  /** Returns a release function, which is idempotent. */
   acquire(key: string, bytes: number): () => void;
 }
 
-/** @param bytesMax what may be lent together, each key counted once */
+/** @param bytesMax total budget in bytes; each key counts once */
 export function createByteBudget(bytesMax: number): ByteBudget {
   const readers = new Map<string, number>();
-  let lent = 0;
-  const giveBack = (key: string, bytes: number): void => {
-    const left = readers.get(key)! - 1;
-    if (left > 0) return void readers.set(key, left);
+  let lentBytes = 0;
+  const release = (key: string, bytes: number): void => {
+    const readersLeft = readers.get(key)! - 1;
+    if (readersLeft > 0) return void readers.set(key, readersLeft);
     readers.delete(key);
-    lent -= bytes;
+    lentBytes -= bytes;
   };
   return {
-    hasRoom: (key, bytes) => readers.has(key) || lent + bytes <= bytesMax,
+    hasRoom: (key, bytes) => readers.has(key) || lentBytes + bytes <= bytesMax,
     acquire(key, bytes) {
       const count = readers.get(key) ?? 0;
       readers.set(key, count + 1);
-      if (count === 0) lent += bytes;
-      let isOut = true;
+      if (count === 0) lentBytes += bytes;
+      let isHeld = true;
       return () => {
-        if (isOut) giveBack(key, bytes);
-        isOut = false;
+        if (isHeld) release(key, bytes);
+        isHeld = false;
       };
     },
   };
 }
 
-/** Runs work, the rest waiting in the order in which it came. */
+/** Runs work when a slot is free, in FIFO order. */
 export type LimitConcurrency = <T>(work: () => Promise<T>) => Promise<T>;
 
-/** At most `max` at once. */
+/** @param max maximum concurrent work */
 export function createConcurrencyLimiter(max: number): LimitConcurrency {
   let running = 0;
   const waiting: (() => void)[] = [];

@@ -7,7 +7,7 @@ import { type CellValue, encodeRows } from '../../../src/archive/parquet/rows.ts
 import { encodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import { type DatasetFiles, openQuery, type Query } from '../../../src/archive/query/query.ts';
 
-/** A folder with Parquet files as the archive writes them; the name holds all that SQL and globs could stumble on. */
+/** A folder with Parquet files as the archive writes them. Its name has characters that are special in SQL and globs. */
 export function archiveFolder(name = "it's [a] date=2020-01-01") {
   const base = mkdtempSync(join(tmpdir(), 'oddslake-query-'));
   const root = join(base, name);
@@ -55,7 +55,7 @@ export const sourcesOf = (paths: Paths): DatasetFiles[] =>
 export const open = (paths: Paths, scratch: string, memoryMbMax = 256): Promise<Query> =>
   openQuery(sourcesOf(paths), { threads: 2, memoryBytesMax: memoryMbMax * 2 ** 20, scratch });
 
-/** Collects what is written, and how it came. */
+/** Collects the written chunks. */
 export function collector() {
   const pieces: Buffer[] = [];
   const out = new Writable({

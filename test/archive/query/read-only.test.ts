@@ -30,7 +30,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-describe('statements that only read are accepted:', () => {
+describe('accepts read-only statements:', () => {
   test.each([
     'SELECT * FROM ticks',
     'select 1;',
@@ -50,7 +50,7 @@ describe('statements that only read are accepted:', () => {
   });
 });
 
-describe('all others are bad usage, and touch nothing:', () => {
+describe('rejects other statements as usage errors, without side effects:', () => {
   const refusals = (target: string) => [
     `COPY (SELECT 1) TO '${target}'`,
     `COPY ticks TO '${target}' (FORMAT parquet)`,
@@ -102,7 +102,7 @@ describe('all others are bad usage, and touch nothing:', () => {
     expect(state()).toBe(before);
   });
 
-  test('writing, in whatever guise, to a new file or over a published one', async () => {
+  test('any form of writing to a new or a published file', async () => {
     for (const target of [join(folder.root, 'new'), path]) {
       for (const sql of refusals(target)) {
         for (const format of ['csv', 'parquet'] as const) {
@@ -114,7 +114,7 @@ describe('all others are bad usage, and touch nothing:', () => {
   });
 });
 
-describe('no other file can be read:', () => {
+describe('cannot read other files:', () => {
   test.each([
     "FROM read_text('/etc/passwd')",
     "FROM read_csv('/etc/passwd')",
@@ -129,19 +129,19 @@ describe('no other file can be read:', () => {
     await expect(query.readRows(sql)).rejects.toThrow(UsageError);
   });
 
-  test('not even beside the published ones', async () => {
+  test('even next to the published ones', async () => {
     const neighbour = folder.put('manifest.json', Buffer.from('{}'));
     await expect(query.readRows(`FROM read_text('${neighbour}')`)).rejects.toThrow('Only the datasets can be read');
     await expect(query.readRows(`FROM read_text('${path}/../../../manifest.json')`)).rejects.toThrow(UsageError);
   });
 });
 
-test("bad SQL is told in DuckDB's words", async () => {
+test("reports invalid SQL with DuckDB's message", async () => {
   await expect(query.readRows('SELECT pp FROM ticks')).rejects.toThrow(/"pp" not found[\s\S]*LINE 1/);
   await expect(query.readRows('SELEC 1')).rejects.toThrow(/syntax error at or near "SELEC"/);
 });
 
-test('a statement leaves nothing set for the next', async () => {
+test('a statement leaves no settings for the next one', async () => {
   await query.readRows('SELECT setseed(0.5)');
   expect(await query.readRows("SELECT current_setting('TimeZone') AS zone")).toEqual([{ zone: 'UTC' }]);
 });

@@ -113,7 +113,7 @@ describe('rows of Parquet', () => {
     expect(canBeSymbol(await typeOf(await parquet(`SELECT ${sql} AS symbol, 1 AS t, 1 AS p`), 'symbol'))).toBe(may);
   });
 
-  test('have no price of more digits than DuckDB has a type for: it reads 0.1 as 1677721.6', async () => {
+  test('have no price with more digits than DuckDB supports: it reads 0.1 as 1677721.6', async () => {
     const path = join(folder, 'wide.parquet');
     writeFileSync(path, Buffer.from(wideDecimal.join(''), 'base64'));
     const type = await typeOf({ format: 'parquet', path }, 'p');
@@ -121,7 +121,7 @@ describe('rows of Parquet', () => {
     expect(canBePrice(type)).toBe(false);
   });
 
-  test('come in their order, with the symbols that they have', async () => {
+  test('keep their order and symbols', async () => {
     const symbol = "CASE i % 4 WHEN 0 THEN 'b' WHEN 1 THEN '' WHEN 2 THEN NULL ELSE 'é 😀' END";
     const file = await parquet(`SELECT ${symbol} AS symbol, i AS t, 0.5 AS p FROM range(300000) r(i)`);
     const rows = await rowsOf(file);
@@ -141,7 +141,7 @@ describe('rows of CSV', () => {
     return { format: 'csv', path, compression: 'none', delimiter, names };
   };
 
-  test('are text as it stands, and lines that do not fit are told', async () => {
+  test('are unchanged text; lines that do not match the header are reported', async () => {
     const text = '\ufeffsymbol,t,p\r\n"a ""b"",\nc",01,+1e-3\r\nA,1\r\nA,1,2,3\r\n\r\nA,2,\r\n007,3,nan\r\n"A,4,5\r\n';
     const file = csv(text, ['symbol', 't', 'p']);
     expect(await rowsOf(file)).toEqual([
@@ -153,12 +153,12 @@ describe('rows of CSV', () => {
     for await (const line of reader.readBadLines()) bad.push(line.text);
     expect(bad.slice(0, 2)).toEqual(['A,1', 'A,1,2,3']);
     expect(bad.at(-1)).toBe('"A,4,5');
-    // They belong to the file that was read last.
+    // Bad lines are those of the last file read.
     await rowsOf(csv('p;t;symbol\n1;2;A\n', ['p', 't', 'symbol'], ';'));
     for await (const line of reader.readBadLines()) expect.fail(line.text);
   });
 
-  test('that are not UTF-8 are told, not read', async () => {
+  test('that are not UTF-8 are reported and skipped', async () => {
     const path = join(folder, 'latin.csv');
     writeFileSync(path, Buffer.from('symbol,t,p\n\xe9,1,2\nA,3,4\n', 'latin1'));
     const file: RowFile = { format: 'csv', path, compression: 'none', delimiter: ',', names: ['symbol', 't', 'p'] };

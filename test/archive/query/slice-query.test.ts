@@ -13,7 +13,7 @@ import { archiveFolder, open, type Tick } from './files.ts';
 const archive = archiveFolder();
 afterAll(archive.remove);
 
-// Orders that UTF-8, UTF-16 and case tell apart, and a name that SQL could stumble on.
+// Names that sort differently in UTF-8, UTF-16 and ignoring case, and one that needs quoting in SQL.
 const symbols = ['A', 'B', "O'Neil", 'a', 'ﬀ', '🚀'];
 const day = (date: string): Tick[] =>
   symbols.flatMap((symbol, s) =>
@@ -40,7 +40,7 @@ async function rowsIn(chunks: AsyncIterable<Chunk>): Promise<unknown[][]> {
   return rows;
 }
 
-test('range after range gives what one statement gives, each symbol in one range, none larger than it must be', async () => {
+test('key ranges give the same rows as one statement, with each symbol in one range of minimal size', async () => {
   const query = await open({ ticks: paths }, archive.scratch);
   const whole = await rowsOf(query, [buildRowsSql(slice(), null, true)]);
   expect(whole).toHaveLength(2 * 21);
@@ -66,7 +66,7 @@ test('range after range gives what one statement gives, each symbol in one range
   await query.close();
 });
 
-test('symbols and a half-open window choose the rows; texts have one head over all statements', async () => {
+test('selects rows by symbols and a half-open window; text output has one header for all statements', async () => {
   const query = await open({ ticks: paths }, archive.scratch);
   const at = (iso: string): number => Date.parse(iso);
   const window = { from: at('2026-06-01T01:00:00Z'), to: at('2026-06-02T01:00:00Z') };
@@ -90,7 +90,7 @@ test('symbols and a half-open window choose the rows; texts have one head over a
   await query.close();
 });
 
-test('a reader that stops, or is stopped, ends the query; the next one runs', async () => {
+test('a reader that stops or is aborted ends its query and not the next one', async () => {
   const query = await open({ ticks: paths }, archive.scratch);
   for await (const _ of query.readChunks([buildRowsSql(slice(), null, true)])) break;
   const stop = new AbortController();

@@ -32,7 +32,7 @@ afterAll(async () => {
   folder.remove();
 });
 
-test('every dataset is a view with its columns, and the day where it has days', async () => {
+test('each dataset is a view with its columns, and a date column if it has days', async () => {
   const types = async (dataset: string) =>
     (await query.readRows(`DESCRIBE ${dataset}`)).map((row) => `${row.column_name} ${row.column_type}`);
   expect(await types('ticks')).toEqual(['symbol VARCHAR', 't TIMESTAMP WITH TIME ZONE', 'p DOUBLE', 'date DATE']);
@@ -52,7 +52,7 @@ test('a dataset without files is empty, with the same column types', async () =>
   ]);
 });
 
-test('rows come as plain values: times as milliseconds, days as text, wide integers and lists', async () => {
+test('returns plain values: times as milliseconds, days as text, wide integers and lists', async () => {
   expect(await query.readRows("SELECT * FROM ticks WHERE symbol = 'A.B-😀' ORDER BY t DESC LIMIT 1")).toEqual([
     { symbol: 'A.B-😀', t: Date.parse('2026-07-01T23:59:59.999Z'), p: 0.5, date: '2026-07-01' },
   ]);
@@ -64,17 +64,17 @@ test('rows come as plain values: times as milliseconds, days as text, wide integ
   ]);
 });
 
-test('values stand for placeholders, whatever they hold', async () => {
+test('binds any parameter values', async () => {
   const sql = 'SELECT p FROM ticks WHERE symbol = $1 AND t >= epoch_ms(CAST($2 AS BIGINT))';
   expect(await query.readRows(sql, ['A.B-😀', Date.parse('2026-07-01T12:00:00Z')])).toEqual([{ p: 0.5 }]);
   expect(await query.readRows(sql, ["'; --", 0])).toEqual([]);
 });
 
-test('integers beyond what a number holds are refused instead of rounded', async () => {
+test('rejects integers beyond 2^53 instead of rounding them', async () => {
   await expect(query.readRows('SELECT 9007199254740993 AS n')).rejects.toThrow(RangeError);
 });
 
-test('the day is that of the file, though the archive stands in a folder named like one', async () => {
+test('takes the day from the file, also if the archive is in a folder named like a day', async () => {
   expect(await query.readRows('SELECT DISTINCT date FROM ticks ORDER BY ALL')).toEqual(
     ['2026-07-01', '2026-07-02', '2026-07-03'].map((date) => ({ date })),
   );
@@ -106,7 +106,7 @@ test('times are UTC in a session from New York', async () => {
   expect(output).toBe('t,h\n2026-07-02T12:00:00.000Z,12\n');
 });
 
-test('thousands of files open and answer', async () => {
+test('queries thousands of files', async () => {
   const many = archiveFolder('many');
   const bytes = readFileSync(many.ticks('2018-01-01', [['A', '2018-01-01T00:00:00Z', 0.5]]));
   const paths = Array.from({ length: 3000 }, (_, i) =>
@@ -120,7 +120,7 @@ test('thousands of files open and answer', async () => {
   many.remove();
 });
 
-test('a file that cannot be read is damage, one that went away is not', async () => {
+test('reports an unreadable file as damage, but not a removed one', async () => {
   const other = archiveFolder('other');
   const paths = ['2026-07-01', '2026-07-02'].map((day) => other.ticks(day, [['A', `${day}T00:00:00Z`, 0]]));
   const damaged = await open({ ticks: paths }, other.scratch);

@@ -40,7 +40,7 @@ const awkward = `SELECT 'a,"b"' AS "x,y", '' AS empty, NULL AS none, E'l1\\nl2 ð
   TIMESTAMP '2026-07-01 00:00:00' AS local, {'t': [TIMESTAMPTZ '2026-07-01 00:00:00Z']} AS nested, DATE '2026-07-01' AS d,
   MAP {'k': 1} AS map, true AS yes, 0.1 + 0.2e0 AS sum, 1 AS twice, 2 AS twice`;
 
-test('csv quotes what needs it, tells NULL from empty, and gives times as ISO in UTC', async () => {
+test('csv quotes fields if needed, distinguishes NULL from empty, and writes times as ISO in UTC', async () => {
   expect(await written(awkward, 'csv')).toBe(
     `"x,y",empty,none,lines,wide,nan,inf,dec,list,texts,t,us,local,nested,d,map,yes,sum,twice,twice:1
 "a,""b""","",,"l1
@@ -49,7 +49,7 @@ l2 ðŸ˜€",9007199254740993,NaN,-Infinity,1.50,"[1,null]","[""p\\""q""]",2026-07-0
   );
 });
 
-test('json is an array of objects that any parser takes', async () => {
+test('json is a valid array of objects', async () => {
   const text = await written(awkward, 'json');
   expect(text).toContain('"wide":9007199254740993,');
   expect(JSON.parse(text)).toEqual([
@@ -78,22 +78,22 @@ test('json is an array of objects that any parser takes', async () => {
   ]);
 });
 
-test('json of several rows, of one and of none is valid', async () => {
+test('json of several, one and no rows is valid', async () => {
   for (const n of [0, 1, 3, 5000]) {
     expect(JSON.parse(await written(`SELECT range AS i FROM range(${n})`, 'json'))).toHaveLength(n);
   }
 });
 
-test('ndjson is one object a line, and empty without rows', async () => {
+test('ndjson is one object per line, and empty without rows', async () => {
   expect(await written('SELECT * FROM range(2)', 'ndjson')).toBe('{"range":0}\n{"range":1}\n');
   expect(await written('SELECT * FROM range(0)', 'ndjson')).toBe('');
 });
 
-test('csv without rows still has its header', async () => {
+test('csv without rows has a header', async () => {
   expect(await written('SELECT symbol, p FROM ticks WHERE false', 'csv')).toBe('symbol,p\n');
 });
 
-test('300,000 rows go out as csv in pieces, in order, every one once', async () => {
+test('writes 300,000 rows as csv in pieces, in order and once each', async () => {
   const { out, pieces, text } = collector();
   await query.write('SELECT * FROM ticks ORDER BY symbol, t', 'csv', out);
   expect(Math.max(...pieces.map((piece) => piece.length))).toBeLessThan(1_000_000);
@@ -115,7 +115,7 @@ test('every kind of statement can be written as csv and json', async () => {
 });
 
 describe('parquet', () => {
-  test('holds the rows in their order, and leaves no file behind', async () => {
+  test('has the rows in order, and leaves no file behind', async () => {
     const { out, bytes } = collector();
     await query.write('SELECT symbol, t, p FROM ticks ORDER BY p DESC LIMIT 3; -- the last; three\n', 'parquet', out);
     const table = decodeArrowTable(new Uint8Array(bytes()));
@@ -130,7 +130,7 @@ describe('parquet', () => {
     ).toEqual([]);
   });
 
-  test('is possible for what describes, not for EXPLAIN', async () => {
+  test('works for DESCRIBE but not for EXPLAIN', async () => {
     const { out, bytes } = collector();
     await query.write('DESCRIBE ticks', 'parquet', out);
     expect(decodeArrowTable(new Uint8Array(bytes())).numRows).toBe(4);
@@ -140,7 +140,7 @@ describe('parquet', () => {
 
 const endless = 'SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = 7';
 
-/** A signal that is aborted some milliseconds after the query has begun to listen to it, when DuckDB is at work. */
+/** A signal that is aborted some milliseconds after the query listens to it, while DuckDB is working. */
 function abortedAmid(reason: Error): AbortSignal {
   const controller = new AbortController();
   const { signal } = controller;
@@ -154,17 +154,17 @@ function abortedAmid(reason: Error): AbortSignal {
 
 describe('an abort', () => {
   test.each(['csv', 'parquet'] as const)('stops a computation, with its own reason: %s', async (format) => {
-    // By itself it would end in years.
+    // Without an abort it would run for years.
     const signal = abortedAmid(new Error('SIGINT'));
     await expect(query.write(endless, format, collector().out, signal)).rejects.toThrow('SIGINT');
   });
 
-  test('stops a table and a computation for use inside', async () => {
+  test('stops readTable and readRows', async () => {
     await expect(query.readTable(endless, 5, abortedAmid(new Error('SIGINT')))).rejects.toThrow('SIGINT');
     await expect(query.readRows(endless, [], abortedAmid(new Error('SIGINT')))).rejects.toThrow('SIGINT');
   });
 
-  test('is never taken for the end of the rows', async () => {
+  test('does not look like the end of the rows', async () => {
     const rows = 'SELECT range AS n, sin(range) AS x FROM range(200000)';
     const readers = {
       texts: (signal: AbortSignal) => query.readTexts([rows], 'csv', signal),
@@ -177,7 +177,7 @@ describe('an abort', () => {
         const reading = (async () => {
           for await (const _ of read(controller.signal)) {
             if (--left === 0) setTimeout(() => controller.abort(new Error('enough')), pieces % 3);
-            // As one who writes them does, others get their turn.
+            // Yield, as a writer of the rows does.
             await new Promise((resolve) => setImmediate(resolve));
           }
         })();
@@ -186,7 +186,7 @@ describe('an abort', () => {
     }
   });
 
-  test('stops a result that nobody reads on', async () => {
+  test('stops a result whose reader is stalled', async () => {
     const stuck = new Writable({ write() {}, highWaterMark: 1 });
     const signal = abortedAmid(new Error('SIGINT'));
     await expect(query.write('FROM ticks', 'csv', stuck, signal)).rejects.toThrow('SIGINT');
@@ -194,13 +194,13 @@ describe('an abort', () => {
   });
 });
 
-test('a reader that goes away ends the query with its error', async () => {
-  const gone = new Writable({
+test('a closed output ends the query with its error', async () => {
+  const closedOutput = new Writable({
     write(_, __, done) {
       done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
     },
   });
-  await expect(query.write('FROM ticks', 'csv', gone)).rejects.toMatchObject({ code: 'EPIPE' });
+  await expect(query.write('FROM ticks', 'csv', closedOutput)).rejects.toMatchObject({ code: 'EPIPE' });
 });
 
 test('several statements may run at a time', async () => {
@@ -208,7 +208,7 @@ test('several statements may run at a time', async () => {
   expect(counts).toEqual([1, 2, 3].map((n) => [{ n: rows + n }]));
 });
 
-test('what does not fit into memory spills to scratch, and closing clears it', async () => {
+test('spills to scratch if memory is exceeded, and clears it on close', async () => {
   const scratch = join(folder.root, 'spilled');
   const small = await open({}, scratch, 40);
   const sorted = small.readTable('SELECT md5(CAST(range AS VARCHAR)) AS m FROM range(2000000) ORDER BY m', 2);
@@ -218,17 +218,17 @@ test('what does not fit into memory spills to scratch, and closing clears it', a
   expect(readdirSync(scratch)).toEqual([]);
 });
 
-test('more than memory holds, where nothing can spill, is no bad usage', async () => {
+test('exceeding memory without scratch is not a usage error', async () => {
   const small = await open({}, folder.scratch, 20);
   const failure = await small
     .readRows('SELECT len(string_agg(md5(CAST(range AS VARCHAR)))) FROM range(4000000)')
     .catch((e) => e);
-  expect(failure).toMatchObject({ exitCode: 1, message: expect.stringContaining('more memory') });
+  expect(failure).toMatchObject({ exitCode: 1, message: expect.stringContaining('memory limit') });
   await small.close();
 });
 
 describe('a table', () => {
-  test('ends at the rows asked for and says whether there are more', async () => {
+  test('ends at the row limit and reports whether there are more', async () => {
     const sql = "SELECT symbol, t, p, date FROM ticks WHERE symbol = 'A' ORDER BY t";
     const { columns, rows, isComplete } = await query.readTable(`${sql} LIMIT 3`, 2);
     expect(columns.map(({ kind }) => kind)).toEqual(['text', 'fixed', 'number', 'fixed']);
@@ -237,7 +237,7 @@ describe('a table', () => {
     expect((await query.readTable(`${sql} LIMIT 2`, 2)).isComplete).toBe(true);
   });
 
-  test('shows whole seconds without fraction, and NULL as such', async () => {
+  test('shows whole seconds without a fraction, and NULL as null', async () => {
     const sql = "SELECT TIMESTAMPTZ '2026-07-01 00:00:00Z' AS t, NULL AS n UNION ALL SELECT NULL, 1 ORDER BY n";
     expect((await query.readTable(sql, 5)).rows).toEqual([
       [null, '1'],

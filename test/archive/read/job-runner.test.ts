@@ -3,12 +3,12 @@ import { systemClock } from '../../../src/base/system.ts';
 import { startJobRunner } from '../../../src/server/jobs/job-runner.ts';
 import { WorkspaceUnavailableError } from '../../../src/server/workspace/database-url.ts';
 
-/** A queue of one job in memory, whose finish cannot be written down the first so many times. */
+/** An in-memory queue of one job, whose result cannot be recorded the first few times. */
 async function ran(lost: number): Promise<string[]> {
-  const told: string[] = [];
+  const messages: string[] = [];
   const over = Promise.withResolvers<void>();
   let state = 'waiting';
-  let left = lost;
+  let failuresLeft = lost;
   const clock = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 1000, signal) };
   const runner = startJobRunner<{ id: string }>(
     {
@@ -26,16 +26,16 @@ async function ran(lost: number): Promise<string[]> {
       progress: async () => true,
       release: async () => {},
       async run() {
-        told.push('made');
+        messages.push('made');
         return async () => {
-          if (left-- > 0) throw new WorkspaceUnavailableError('not now');
-          told.push('finished');
+          if (failuresLeft-- > 0) throw new WorkspaceUnavailableError('not now');
+          messages.push('finished');
           state = 'done';
           over.resolve();
         };
       },
       async fail() {
-        told.push('failed');
+        messages.push('failed');
         state = 'failed';
         over.resolve();
       },
@@ -44,13 +44,13 @@ async function ran(lost: number): Promise<string[]> {
   );
   onTestFinished(() => runner.stop());
   await over.promise;
-  return told;
+  return messages;
 }
 
-test('what was made is written down once the database is there again, and not made again', async () => {
+test('records the result once the database is back, without running again', async () => {
   expect(await ran(3)).toEqual(['made', 'finished']);
 });
 
-test('where it stays away for long, the job is begun again, and has not failed', async () => {
+test('restarts the job, without a failure, if the database stays away for long', async () => {
   expect(await ran(12)).toEqual(['made', 'made', 'finished']);
 });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { isFullDisk, JobThreadError } from '../../../src/archive/job-thread.ts';
 import { toBacktestFailure } from '../../../src/backtest/run/backtest-in-thread.ts';
 
-test('a full disk is known by the error itself, by what caused it, and by what DuckDB says', () => {
+test('recognizes a full disk by the error, its cause and DuckDB messages', () => {
   const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
   for (const error of [
     full,
@@ -17,7 +17,7 @@ test('a full disk is known by the error itself, by what caused it, and by what D
     expect(isFullDisk(other)).toBe(false);
 });
 
-test('what a thread said of its failure is known, and all else is unexpected', () => {
+test('keeps the failure reason of a thread; other errors are unexpected', () => {
   const faults = [{ name: 'from', reason: 'is late' }];
   expect(toBacktestFailure(new JobThreadError({ why: 'unfit', message: 'x', faults }))).toEqual({
     why: 'unfit',

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { watchManifest } from '../../../src/archive/read/manifest-watcher.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from '../scratch.ts';
 
-test('the version grows with every write, of this process or another; the manifest is read anew with a generation', async () => {
+test('increases the version with every write, and reads the manifest again for a new generation', async () => {
   const root = scratchFolder();
   const [writer, reader] = [opened({ root }), opened({ root })];
   const own = watchManifest(writer);

@@ -24,7 +24,7 @@ async function archiveOf(root = scratchFolder()) {
   return { root, archive, file: file!, shelf: openPinPool(archive, 'test'), reads: () => reads };
 }
 
-test('a file is read against its hash once, for however many readers, at once and later', async () => {
+test('checks the hash of a file once for all readers', async () => {
   const { shelf, file, reads } = await archiveOf();
   const taken = await Promise.all([1, 2, 3].map(() => shelf.acquire(file, signal)));
   expect(new Set(taken.map(({ path }) => path)).size).toBe(1);
@@ -35,7 +35,7 @@ test('a file is read against its hash once, for however many readers, at once an
   expect(existsSync(shelf.folder)).toBe(false);
 });
 
-test('a file that somebody wrote into is read again, and refused where it is another one', async () => {
+test('checks a modified file again, and rejects it if it differs', async () => {
   const { root, shelf, file, reads } = await archiveOf();
   const path = join(root, file.path);
   const bytes = readFileSync(path);
@@ -48,7 +48,7 @@ test('a file that somebody wrote into is read again, and refused where it is ano
   shelf.close();
 });
 
-test('what was taken stays as it is when a later generation replaces it, and goes once it is given back', async () => {
+test('keeps a pinned file when a later generation replaces it, until it is released', async () => {
   const { root, archive, shelf, file } = await archiveOf();
   const bytes = readFileSync(join(root, file.path));
   const taken = await shelf.acquire(file, signal);
@@ -64,7 +64,7 @@ test('what was taken stays as it is when a later generation replaces it, and goe
   shelf.close();
 });
 
-test('one reader that is stopped while a file is checked takes it from nobody else', async () => {
+test('an aborted reader does not affect other readers of the same file', async () => {
   const { shelf, file } = await archiveOf();
   const stopped = new AbortController();
   const first = shelf.acquire(file, stopped.signal);

@@ -6,8 +6,8 @@ import { openArchive } from '../../../src/archive/open-archive.ts';
 import { publish } from '../../../src/archive/publish/publish.ts';
 import { systemClock } from '../../../src/base/system.ts';
 
-// A process that collects and publishes, so many rounds. Arguments: the archive's root, the first day, the rounds. Each
-// round brings, in one transaction, one more tick to either of two days, and a new price for the first tick of both.
+// A process that collects and publishes for a number of rounds. Arguments: the archive's root, the first day, the rounds. Each
+// round adds, in one transaction, one tick to each of two days, and a new price for the first tick of both.
 
 const [root, day, rounds] = [process.argv[2]!, Number(process.argv[3]), Number(process.argv[4])];
 const dayMs = 86_400_000;

@@ -35,18 +35,18 @@ console.log(`ticks: SEED=${seed}`);
 const reading = (archive: Archive, bytesMax = 1 << 20): ReadTicks =>
   openTickReader(archive, watchManifest(archive), openVerifiedFiles(archive, bytesMax), bytesMax);
 
-const pairsOf = (found: TickRangeResult | null): [number, number][] =>
-  found!.slices.flatMap(({ t, p, from, to }) =>
+const pairsOf = (result: TickRangeResult | null): [number, number][] =>
+  result!.slices.flatMap(({ t, p, from, to }) =>
     Array.from({ length: to - from }, (_, i): [number, number] => [t[from + i]!, p[from + i]!]),
   );
 
-const lines = (symbol: string, found: TickRangeResult | null): string[] =>
-  found === null ? [] : pairsOf(found).map(([t, p]) => `${symbol} ${t} ${p}`);
+const lines = (symbol: string, result: TickRangeResult | null): string[] =>
+  result === null ? [] : pairsOf(result).map(([t, p]) => `${symbol} ${t} ${p}`);
 
 const symbols = ['AAA', 'BBB', '🚀 x'];
 const all = { from: 0, to: now, limit: 1000 };
 
-test('what is published and what is journaled are read as one, as a publish would leave them', async () => {
+test('merges published and journaled ticks as a publish would', async () => {
   const batches = fc.array(fc.array(anyAnswer, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 4 });
   await fc.assert(
     fc.asyncProperty(batches, fc.constantFrom(0, 1 << 20), async (drawn, bytesMax) => {
@@ -59,9 +59,9 @@ test('what is published and what is journaled are read as one, as a publish woul
         const latest = await Promise.all(symbols.map((symbol) => read({ ...all, symbol, from: null })));
         await publishNow(writer);
         const after = await Promise.all(symbols.map((symbol) => read({ ...all, symbol })));
-        const wanted = publishedTicks(root).sort();
-        for (const found of [before, latest, after])
-          expect(symbols.flatMap((symbol, i) => lines(symbol, found[i]!)).sort()).toEqual(wanted);
+        const expected = publishedTicks(root).sort();
+        for (const result of [before, latest, after])
+          expect(symbols.flatMap((symbol, i) => lines(symbol, result[i]!)).sort()).toEqual(expected);
         for (const [i, symbol] of symbols.entries()) {
           if (after[i] === null) continue;
           expect(before[i]!.gaps).toEqual(
@@ -77,7 +77,7 @@ test('what is published and what is journaled are read as one, as a publish woul
   );
 });
 
-test('pages in either direction put together are the whole, whatever is published and whatever the limit', async () => {
+test('pages in either direction add up to all ticks, for any limit', async () => {
   const drawn = fc.record({
     published: fc.array(anyAnswer, { maxLength: 4 }),
     journaled: fc.array(anyAnswer, { minLength: 1, maxLength: 4 }),
@@ -94,21 +94,21 @@ test('pages in either direction put together are the whole, whatever is publishe
       const whole = await read({ ...all, symbol });
       const forth: [number, number][] = [];
       for (let from = 0; from < now; ) {
-        const found = (await read({ symbol, from, to: now, limit }))!;
-        expect(found.from).toBe(from);
-        expect(found.count).toBeLessThanOrEqual(limit);
-        forth.push(...pairsOf(found));
-        expect(found.to).toBe(found.to < now ? forth.at(-1)![0] + 1 : now);
-        from = found.to;
+        const result = (await read({ symbol, from, to: now, limit }))!;
+        expect(result.from).toBe(from);
+        expect(result.count).toBeLessThanOrEqual(limit);
+        forth.push(...pairsOf(result));
+        expect(result.to).toBe(result.to < now ? forth.at(-1)![0] + 1 : now);
+        from = result.to;
       }
       expect(forth).toEqual(pairsOf(whole));
       const back: [number, number][] = [];
       for (let to = now, before = Number.POSITIVE_INFINITY; to < before; ) {
-        const found = (await read({ symbol, from: null, to, limit }))!;
-        expect(found.to).toBe(to);
-        back.unshift(...pairsOf(found));
+        const result = (await read({ symbol, from: null, to, limit }))!;
+        expect(result.to).toBe(to);
+        back.unshift(...pairsOf(result));
         before = to;
-        to = found.from;
+        to = result.from;
       }
       expect(back).toEqual(pairsOf(whole));
       archive.close();
@@ -117,7 +117,7 @@ test('pages in either direction put together are the whole, whatever is publishe
   );
 });
 
-test('without a start and with nothing cut, the window begins with what is known first', async () => {
+test('without from and truncation, the window starts at the first known moment', async () => {
   const archive = opened();
   append(archive, answer('A', [[day0 + 5000, 1]], { windows: [{ from: day0 + 4000, to: day0 + 6000 }] }));
   const read = reading(archive);
@@ -133,7 +133,7 @@ test('without a start and with nothing cut, the window begins with what is known
   expect(await from('A', day0)).toBe(day0);
 });
 
-test('a symbol that nobody named is none; one that only the lists know has no ticks', async () => {
+test('an unknown symbol gives null; a symbol known from market lists only has no ticks', async () => {
   const archive = opened();
   append(archive, answer('A', [], { windows: [{ from: day0, to: day0 + 1 }] }));
   const read = reading(archive);
@@ -171,7 +171,7 @@ test(`an answer looks at no more than ${daysMax} days, and its window says where
   expect([rest.count, rest.to]).toEqual([400 - daysMax, now]);
 });
 
-test('a damaged part is refused, by those that need it only', async () => {
+test('rejects a damaged part file only if it is needed', async () => {
   const root = scratchFolder();
   const archive = opened({ root, parts: 1 });
   append(archive, answer('A', [[day0, 1]]), answer('A', [[day0 + dayMs, 2]]));
@@ -182,7 +182,7 @@ test('a damaged part is refused, by those that need it only', async () => {
   expect(pairsOf(await read({ ...all, symbol: 'A', from: day0 + dayMs }))).toEqual([[day0 + dayMs, 2]]);
 });
 
-test('a manifest that is not the one last published is damage, not waited for', async () => {
+test('reports a manifest that is not the last published one as damage', async () => {
   const root = scratchFolder();
   const archive = opened({ root, parts: 1 });
   append(archive, answer('A', [[day0, 1]]));
@@ -194,7 +194,7 @@ test('a manifest that is not the one last published is damage, not waited for', 
   await expect(reading(opened({ root }))({ ...all, symbol: 'A' })).rejects.toThrow(DamageError);
 });
 
-test('a manifest of another generation than the state is not believed: the read begins again', async () => {
+test('starts again if manifest and state differ in their generation', async () => {
   const archive = opened({ parts: 1 });
   append(archive, answer('A', [[day0, 1]]));
   const { manifest: older } = await publishNow(archive);
@@ -203,7 +203,7 @@ test('a manifest of another generation than the state is not believed: the read 
   const current = watchManifest(archive);
   let looks = 0;
   const late = { ...current, getManifest: () => (looks++ < 3 ? older : current.getManifest()) };
-  const found = await openTickReader(archive, late, openVerifiedFiles(archive, 0), 0)({ ...all, symbol: 'A' });
-  expect(lines('A', found)).toEqual([`A ${day0} 1`, `A ${day0 + 1} 2`]);
+  const result = await openTickReader(archive, late, openVerifiedFiles(archive, 0), 0)({ ...all, symbol: 'A' });
+  expect(lines('A', result)).toEqual([`A ${day0} 1`, `A ${day0 + 1} 2`]);
   expect(looks).toBe(4);
 });

@@ -12,7 +12,7 @@ const rows = [
   ['B', day0, 0.25],
   ['B', day0 + 1, 0.75],
 ];
-/** The same as a part. */
+/** The rows as a part file. */
 const published = encodeTicks({
   symbols: ['A', 'B'],
   offsets: Float64Array.of(0, 1, 3),
@@ -31,12 +31,12 @@ const file: PublishedFile = {
   generation: 1,
 };
 
-/** The symbols of a file of these bytes, and how often they were asked for. */
+/** Opens a cache over a file with these bytes, and counts the reads. */
 function over(bytes: Uint8Array, bytesMax: number) {
-  const asked = { times: 0 };
+  const reads = { times: 0 };
   const files = {
     readBytes() {
-      asked.times++;
+      reads.times++;
       return bytes;
     },
   };
@@ -45,11 +45,11 @@ function over(bytes: Uint8Array, bytesMax: number) {
     const { t, p } = parts.readTicks(file, symbol);
     return [...t].map((time, i) => [time - day0, p[i]]);
   };
-  return { asked, pairs };
+  return { asked: reads, pairs };
 }
 
-test('what was read stays in memory, and the index of a file tells which symbols it lacks', () => {
-  const { asked, pairs } = over(published, 1 << 20);
+test('caches ticks, and finds missing symbols by the index of the file', () => {
+  const { asked: reads, pairs } = over(published, 1 << 20);
   for (let round = 0; round < 2; round++) {
     expect(pairs('B')).toEqual([
       [0, 0.25],
@@ -57,16 +57,16 @@ test('what was read stays in memory, and the index of a file tells which symbols
     ]);
     expect(pairs('C')).toEqual([]);
   }
-  expect(asked.times).toBe(1);
+  expect(reads.times).toBe(1);
 });
 
-test('without memory each read begins with the file, to the same result', () => {
-  const { asked, pairs } = over(published, 0);
+test('reads the file each time without a cache, with the same result', () => {
+  const { asked: reads, pairs } = over(published, 0);
   for (let round = 0; round < 2; round++) expect(pairs('A')).toEqual([[0, 0.5]]);
-  expect(asked.times).toBe(2);
+  expect(reads.times).toBe(2);
 });
 
-test('a file that is stored in another way than our writer stores ticks is read all the same', () => {
+test('reads a file with another layout than our writer’s', () => {
   const bytes = encodeRows(
     datasets.ticks.map((column) => ({ ...column, nullable: true })),
     rows,
@@ -80,7 +80,7 @@ test('a file that is stored in another way than our writer stores ticks is read 
   expect(pairs('C')).toEqual([]);
 });
 
-test('a file that nothing can read is damage', () => {
+test('reports an unreadable file as damage', () => {
   const { pairs } = over(Buffer.from('no Parquet at all'), 1 << 20);
   expect(() => pairs('A')).toThrow(DamageError);
 });

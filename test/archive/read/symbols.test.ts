@@ -30,7 +30,7 @@ async function archiveOfAll() {
   return archive;
 }
 
-test('live symbols come first, then those named by hand, suspended, closed and resolved', async () => {
+test('lists live symbols first, then unlisted, suspended, closed and resolved ones', async () => {
   const { symbols } = listSymbols(await archiveOfAll(), '', now);
   expect(symbols.map(({ symbol, state, outcome }) => [symbol, state, outcome])).toEqual([
     ['D-to-come', 'active', null],
@@ -43,13 +43,13 @@ test('live symbols come first, then those named by hand, suspended, closed and r
   ]);
 });
 
-test('words are looked for in question, category, market id and venue too', async () => {
+test('searches question, category, market ID and venue too', async () => {
   const archive = await archiveOfAll();
-  const found = (text: string) => listSymbols(archive, text, now).symbols.map(({ symbol }) => symbol);
-  expect(found('SÃO weather')).toEqual(['Z-live']);
-  expect(found('são closed')).toEqual([]);
-  expect(found('id A-closed')).toEqual(['A-closed']);
-  expect(found('venue')).toHaveLength(6);
+  const listed = (text: string) => listSymbols(archive, text, now).symbols.map(({ symbol }) => symbol);
+  expect(listed('SÃO weather')).toEqual(['Z-live']);
+  expect(listed('são closed')).toEqual([]);
+  expect(listed('id A-closed')).toEqual(['A-closed']);
+  expect(listed('venue')).toHaveLength(6);
 });
 
 test('a narrow terminal keeps the symbol whole and leaves out what is least needed; none cuts nothing', async () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { precedenceRanks } from '../../../src/archive/format/precedence.ts';
 import { answer, day0, dayMs, hourMs, now } from '../scratch.ts';
 
-/** One answer or file of few ticks around two midnights, with prices, ranks and times of observation that repeat. */
+/** A response or file with few ticks around two midnights, with repeating prices, ranks and observation times. */
 export const anyAnswer = fc
   .record({
     symbol: fc.constantFrom('AAA', 'BBB', '🚀 x'),

@@ -29,7 +29,7 @@ async function contentOf(one: OpenedFile, size: number): Promise<Buffer> {
   return all;
 }
 
-test('those that ask at the same time share one reading of the file', async () => {
+test('concurrent readers share one read of the file', async () => {
   const { archive, files } = filed(1);
   const verified = openVerifiedFiles(archive, 100_000);
   const all = await Promise.all(Array.from({ length: 20 }, () => verified.open(files[0]!)));
@@ -38,7 +38,7 @@ test('those that ask at the same time share one reading of the file', async () =
   for (const one of all) one.close();
 });
 
-test('what is too large for the memory is read from the disk, the same bytes', async () => {
+test('reads files that are too large for the cache from disk', async () => {
   const { archive, files } = filed(2);
   const verified = openVerifiedFiles(archive, 3999);
   for (const [i, file] of files.entries()) {
@@ -50,7 +50,7 @@ test('what is too large for the memory is read from the disk, the same bytes', a
   }
 });
 
-test('others have their turn while a large file is checked', async () => {
+test('yields to other work while it checks a large file', async () => {
   const { archive, files } = filed(1, 32 * 1024 * 1024);
   const verified = openVerifiedFiles(archive, 0);
   let turns = 0;
@@ -62,11 +62,11 @@ test('others have their turn while a large file is checked', async () => {
   count();
   (await verified.open(files[0]!)).close();
   isOver = true;
-  // A piece of half a MiB, a turn.
+  // One yield per chunk of half a MiB.
   expect(turns).toBeGreaterThanOrEqual(32);
 });
 
-test('a reader keeps the file that was there when it was opened, though another takes its place', async () => {
+test('a reader keeps the file that it opened when another replaces it', async () => {
   const { archive, files, at } = filed(1);
   const [file] = files as [FileEntry];
   const verified = openVerifiedFiles(archive, 0);
@@ -81,7 +81,7 @@ test('a reader keeps the file that was there when it was opened, though another 
   for (const one of [before, after]) one.close();
 });
 
-test('a reader is broken off once somebody writes into its file', async () => {
+test('fails a read when the file is written to', async () => {
   const { archive, files, at } = filed(1);
   const verified = openVerifiedFiles(archive, 0);
   const one = await verified.open(files[0]!);
@@ -91,7 +91,7 @@ test('a reader is broken off once somebody writes into its file', async () => {
   one.close();
 });
 
-test('slow readers of what is no longer kept hold no more memory than that again', async () => {
+test('bounds the memory that slow readers hold of evicted files', async () => {
   const { archive, files } = filed(12);
   const verified = openVerifiedFiles(archive, 4000);
   const readers: OpenedFile[] = [];
@@ -103,7 +103,7 @@ test('slow readers of what is no longer kept hold no more memory than that again
   again.close();
 });
 
-test('what was read at once is there for those that send it, and the other way round', async () => {
+test('readBytes and open share the cache', async () => {
   const archive = opened({ parts: 1 });
   append(archive, answer('KX A', [[day0, 0.5]]));
   await publishNow(archive);
@@ -121,7 +121,7 @@ test('what was read at once is there for those that send it, and the other way r
   for (const opened of [one, other]) opened.close();
 });
 
-test('a file that was refused is looked at again', async () => {
+test('checks a rejected file again', async () => {
   const { archive, files, at } = filed(1);
   const good = Buffer.alloc(1000, 1);
   for (const bytesMax of [0, 100_000]) {
@@ -135,7 +135,7 @@ test('a file that was refused is looked at again', async () => {
   }
 });
 
-test('no more than so many are at work at once, in the order in which they came, also where some fail', async () => {
+test('limits concurrency in FIFO order, also after failures', async () => {
   const bounded = createConcurrencyLimiter(2);
   const started: number[] = [];
   let [running, most] = [0, 0];

@@ -156,7 +156,7 @@ test('a run whose answers cannot be kept says so and is otherwise as any', async
   const disk = { ...systemDisk, makeVolatileFolder: (path: string) => refuse(path) };
   const summary = await nightly.run({ ...context, disk }, { day: null });
   expect(summary).toMatchObject({ exit_code: 0, failures: [] });
-  expect(summary.warnings).toEqual([expect.stringMatching(/^Answers could not be kept as they came.*no room/)]);
+  expect(summary.warnings).toEqual([expect.stringMatching(/^Raw responses could not be saved.*no room/)]);
   expect(totalTicks(nights.output)).toBeGreaterThan(50);
   rmSync(rawOf(nights.output), { recursive: true, force: true });
 });
