@@ -2,23 +2,23 @@ import { Type } from 'typebox';
 import { Count, epochMs, GeneratedAt, jobStates, nullable, oneOf, Sha256, text } from './export.ts';
 import { pageQuery, pageResponse } from './strategies.ts';
 
-/* Research backtests: what is asked, what comes of it, and those that are kept. */
+/* Research backtests: requests, results and saved jobs. */
 
 export const objectives = ['avg_pnl', 'total_pnl', 'sharpe', 'max_drawdown', 'win_rate', 'brier'] as const;
 
 const number = Type.Number();
 const maybe = (description: string) => nullable(number, description);
-const names = (description: string, most: number, length = 1000) =>
-  Type.Array(Type.String({ minLength: 1, maxLength: length }), { maxItems: most, description });
+const names = (description: string, itemsMax: number, length = 1000) =>
+  Type.Array(Type.String({ minLength: 1, maxLength: length }), { maxItems: itemsMax, description });
 const numbersByName = (description: string) => Type.Record(Type.String(), number, { description });
 
 const Strategy = Type.Unsafe<object>({ $ref: '#/components/schemas/StrategyDefinition' });
 
-const executable = { name: Type.String({ minLength: 1, maxLength: 200, description: 'Its name.' }) };
+const executable = { name: Type.String({ minLength: 1, maxLength: 200, description: 'Name of the strategy.' }) };
 
 const filterFields = {
-  categories: names('Only symbols of one of these categories, as last known; none: of all.', 100),
-  sources: names('Only symbols of one of these sources; none: of all.', 100),
+  categories: names('Only symbols of these categories, by the last known category; an empty list selects all.', 100),
+  sources: names('Only symbols of these sources; an empty list selects all.', 100),
 };
 
 const symbolsMax = 10_000;
@@ -31,7 +31,7 @@ export const BacktestRequest = Type.Object(
         version: Type.Optional(
           nullable(
             Type.Integer({ minimum: 1, maximum: 1e9 }),
-            'Of a strategy of yours; null, or without it, the latest.',
+            'Version of a stored strategy; the latest if null or absent.',
           ),
         ),
         strategy: Type.Optional(Strategy),
@@ -39,38 +39,40 @@ export const BacktestRequest = Type.Object(
       {
         additionalProperties: false,
         description:
-          'The strategy that is run: with `strategy` that one, else the one of yours that has the name, else one of buy_and_hold, threshold, mean_reversion, momentum, favourite_longshot, cross_venue_spread.',
+          'The strategy to run: `strategy` if present, else your stored strategy of this name, else one of the built-in strategies buy_and_hold, threshold, mean_reversion, momentum, favourite_longshot, cross_venue_spread.',
       },
     ),
-    objective: oneOf(objectives, 'What the run is judged by.'),
+    objective: oneOf(objectives, 'Objective that rates the run.'),
     symbols: Type.Optional(
       nullable(
         Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), { minItems: 1, maxItems: symbolsMax }),
-        'Only these symbols, each of which has to be known; null, or without it, all that the filter leaves.',
+        'Only these symbols, each of which must be known; if null or absent, every symbol that passes the filter.',
       ),
     ),
     filter: Type.Optional(
       Type.Object(
         { categories: Type.Optional(filterFields.categories), sources: Type.Optional(filterFields.sources) },
-        { additionalProperties: false, description: 'Which symbols; without it all.' },
+        { additionalProperties: false, description: 'Selects symbols; all if absent.' },
       ),
     ),
     from: Type.Optional(
       nullable(
         Type.Integer({ minimum: 0, maximum: Date.UTC(2200, 0, 1) }),
-        'Start of the span, included, epoch milliseconds; null, or without it, the first tick.',
+        'Start of the window, inclusive, epoch milliseconds; the first tick if null or absent.',
       ),
     ),
     to: Type.Optional(
       nullable(
         Type.Integer({ minimum: 0, maximum: Date.UTC(2200, 0, 1) }),
-        'Its end, excluded; null, or without it, behind the last tick and settlement.',
+        'End of the window, exclusive, epoch milliseconds; after the last tick and settlement if null or absent.',
       ),
     ),
-    parameters: Type.Optional(numbersByName("Values of the strategy's parameters; without one its default holds.")),
+    parameters: Type.Optional(
+      numbersByName("Values of the strategy's parameters; a parameter without a value takes its default."),
+    ),
     grid: Type.Optional(
       Type.Record(Type.String(), Type.Array(number, { minItems: 1, maxItems: 1000 }), {
-        description: 'Values of parameters that are tried in every combination, at most 1,000 of them.',
+        description: 'Values to try for each parameter, in every combination; at most 1,000 combinations.',
       }),
     ),
     held_out: Type.Optional(
@@ -78,13 +80,14 @@ export const BacktestRequest = Type.Object(
         minimum: 0.05,
         maximum: 0.9,
         default: 0.3,
-        description: 'The share of the span, its end, that a grid is judged on and not chosen by.',
+        description:
+          'Share of the window, at its end, that is held out: a grid is rated on it, and its best point is chosen without it.',
       }),
     ),
     save: Type.Optional(
       Type.Boolean({
         default: false,
-        description: 'true: it is run as a job, and its result kept as an object of yours.',
+        description: 'If true, the backtest runs as a job and its result is saved.',
       }),
     ),
   },
@@ -99,96 +102,109 @@ export const BacktestRequest = Type.Object(
         save: true,
       },
     ],
-    description: 'A strategy, what it is judged by, and what it is run on.',
+    description: 'A strategy, the objective that rates it, and the data to run it on.',
   },
 );
 
-/** What was asked, every field with the value that holds. */
+/** The request, with a value for every field. */
 const RequestEcho = Type.Object(
   {
     entry_executable: Type.Object({
       ...executable,
-      version: nullable(epochMs, 'As asked; null: the latest.'),
-      strategy: nullable(Strategy, 'As asked; null: by its name.'),
+      version: nullable(epochMs, 'As requested; null: the latest.'),
+      strategy: nullable(Strategy, 'As requested; null: found by its name.'),
     }),
-    objective: oneOf(objectives, 'As asked.'),
-    symbols: nullable(Type.Array(text), 'As asked, each once; null: all that the filter leaves.'),
-    filter: Type.Object(filterFields, { description: 'As asked.' }),
-    from: nullable(epochMs, 'As asked.'),
-    to: nullable(epochMs, 'As asked.'),
-    parameters: numbersByName('As asked.'),
-    grid: Type.Record(Type.String(), Type.Array(number), { description: 'As asked; of no name: one run.' }),
-    held_out: Type.Number({ description: 'As asked.' }),
+    objective: oneOf(objectives, 'As requested.'),
+    symbols: nullable(
+      Type.Array(text),
+      'As requested, without repetitions; null: every symbol that passes the filter.',
+    ),
+    filter: Type.Object(filterFields, { description: 'As requested.' }),
+    from: nullable(epochMs, 'As requested.'),
+    to: nullable(epochMs, 'As requested.'),
+    parameters: numbersByName('As requested.'),
+    grid: Type.Record(Type.String(), Type.Array(number), {
+      description: 'As requested; an empty grid is a single run.',
+    }),
+    held_out: Type.Number({ description: 'As requested.' }),
   },
-  { description: 'What was asked, with what holds where nothing was said.' },
+  { description: 'The request, with defaults filled in.' },
 );
 
 const Summary = Type.Object({
-  symbols: Count('Symbols that were played.'),
-  traded: Count('Those of them with a trade.'),
-  ticks: Count('Their ticks in the span.'),
-  trades: Count('Trades.'),
+  symbols: Count('Symbols that were replayed.'),
+  traded: Count('Symbols with at least one trade.'),
+  ticks: Count('Ticks of these symbols in the window.'),
+  trades: Count('Number of trades.'),
   contracts: Type.Number({ minimum: 0, description: 'Contracts bought.' }),
-  fees: Type.Number({ description: 'Dollars.' }),
-  total_pnl: Type.Number({ description: 'Dollars gained in all, fees taken off.' }),
-  avg_pnl: maybe('Dollars gained a trade; null where there is none.'),
+  fees: Type.Number({ description: 'Fees, dollars.' }),
+  total_pnl: Type.Number({ description: 'Total P&L in dollars, net of fees.' }),
+  avg_pnl: maybe('Mean P&L of a trade, dollars; null without trades.'),
   sharpe: maybe(
-    'Mean of what UTC days gained over its standard deviation, times the square root of 365; null for fewer than two days.',
+    'Mean daily P&L (UTC days) divided by its standard deviation, times the square root of 365; null for fewer than two days.',
   ),
-  max_drawdown: maybe('The deepest fall of the equity curve, dollars; null where there is no trade.'),
-  win_rate: maybe('Share of the trades that gained; null where there is none.'),
-  brier: maybe('Mean of (price - outcome)² at the fills of trades that were settled; null where there is none.'),
+  max_drawdown: maybe('Largest drawdown of the equity curve, dollars; null without trades.'),
+  win_rate: maybe('Share of trades with a profit; null without trades.'),
+  brier: maybe('Mean of (price - outcome)² at the fills of settled trades; null without settled trades.'),
 });
 
 const SymbolRow = Type.Object({
   symbol: text,
-  ticks: Count('Its ticks in the span.'),
-  trades: Count('Its trades.'),
+  ticks: Count('Ticks of the symbol in the window.'),
+  trades: Count('Trades of the symbol.'),
   contracts: Type.Number({ minimum: 0, description: 'Contracts bought.' }),
-  fees: Type.Number({ description: 'Dollars.' }),
-  pnl: Type.Number({ description: 'Dollars, fees taken off.' }),
-  outcome: maybe('What it was settled at within the span; null: it was not.'),
+  fees: Type.Number({ description: 'Fees, dollars.' }),
+  pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
+  outcome: maybe('Outcome that the market settled at within the window; null: not settled.'),
 });
 
 const Trade = Type.Object({
   symbol: text,
-  rule: Count("Which of the strategy's rules, from 0."),
-  side: oneOf(['yes', 'no'], 'What was bought.'),
-  contracts: Type.Number({ description: 'How many.' }),
-  decided_at: Type.Integer({ description: 'Time of the tick that the entry was decided at.' }),
-  filled_at: Type.Integer({ description: 'Time of the tick that it was filled at.' }),
-  price: Type.Number({ description: 'The price of yes at that tick.' }),
-  paid: Type.Number({ description: 'For a contract, dollars.' }),
-  got: Type.Number({ description: 'For a contract: at a sale, at the settlement, or as it stood at the end.' }),
-  exit: oneOf(['sold', 'settled', 'open'], 'How it ended.'),
-  exit_decided_at: nullable(epochMs, 'Time of the tick that the exit was decided at; null where none was.'),
-  exited_at: Type.Integer({ description: 'When it ended.' }),
-  entry_fees: Type.Number({ description: 'Dollars.' }),
-  exit_fees: Type.Number({ description: 'Dollars; none at a settlement.' }),
-  pnl: Type.Number({ description: 'Dollars, fees taken off.' }),
+  rule: Count("Index of the strategy's rule, from 0."),
+  side: oneOf(['yes', 'no'], 'Side that was bought.'),
+  contracts: Type.Number({ description: 'Number of contracts.' }),
+  decided_at: Type.Integer({ description: 'Time of the tick at which the entry was decided, epoch milliseconds.' }),
+  filled_at: Type.Integer({ description: 'Time of the tick at which the entry was filled, epoch milliseconds.' }),
+  price: Type.Number({ description: 'Price of yes at the fill.' }),
+  paid: Type.Number({ description: 'Dollars paid per contract.' }),
+  got: Type.Number({
+    description: 'Dollars received per contract: at the sale or settlement, or the value at the end of the window.',
+  }),
+  exit: oneOf(['sold', 'settled', 'open'], 'How the trade ended.'),
+  exit_decided_at: nullable(
+    epochMs,
+    'Time of the tick at which the exit was decided, epoch milliseconds; null without such a decision.',
+  ),
+  exited_at: Type.Integer({ description: 'When the trade ended, epoch milliseconds.' }),
+  entry_fees: Type.Number({ description: 'Dollars paid at the entry.' }),
+  exit_fees: Type.Number({ description: 'Dollars paid at the exit; a settlement is free.' }),
+  pnl: Type.Number({ description: 'P&L in dollars, net of fees.' }),
 });
 
 const Calibration = Type.Object({
-  from: Type.Number({ description: 'Prices from here,' }),
-  to: Type.Number({ description: 'to below here.' }),
-  ticks: Count('Ticks of settled symbols with such a price.'),
-  mean_price: maybe('Their mean price; null where there is none.'),
-  mean_outcome: maybe('The mean outcome over them.'),
-  brier: maybe('The mean of (price - outcome)² over them.'),
+  from: Type.Number({ description: 'Lowest price of the bin, inclusive.' }),
+  to: Type.Number({ description: 'Highest price of the bin, exclusive.' }),
+  ticks: Count('Ticks of settled symbols with a price in the bin.'),
+  mean_price: maybe('Mean price of these ticks; null without ticks.'),
+  mean_outcome: maybe('Mean outcome of these ticks; null without ticks.'),
+  brier: maybe('Mean of (price - outcome)² of these ticks; null without ticks.'),
 });
 
 const Grid = Type.Object({
-  split_at: Type.Integer({ description: 'Where what was held out begins, epoch milliseconds.' }),
-  best: nullable(Type.Integer({ minimum: 0 }), 'Index of the point with the best value before it; null: none has one.'),
+  split_at: Type.Integer({ description: 'Start of the held-out part, epoch milliseconds.' }),
+  best: nullable(
+    Type.Integer({ minimum: 0 }),
+    'Index of the point with the best value before the split; null if no point has a value.',
+  ),
   points: Type.Array(
     Type.Object({
-      parameters: numbersByName('The values of the grid.'),
-      value: maybe('Of the objective, before the split.'),
-      trades: Count('Trades before it.'),
-      held_out_value: maybe('Of the objective, on what was held out.'),
-      held_out_trades: Count('Trades on it.'),
+      parameters: numbersByName('Parameter values of the point.'),
+      value: maybe('Value of the objective before the split.'),
+      trades: Count('Trades before the split.'),
+      held_out_value: maybe('Value of the objective on the held-out part.'),
+      held_out_trades: Count('Trades in the held-out part.'),
     }),
-    { description: "Every point, the last name's values changing first." },
+    { description: 'Every point of the grid; the values of the last name change fastest.' },
   ),
 });
 
@@ -197,16 +213,28 @@ const listedMax = 1000;
 const resultFields = {
   asked: RequestEcho,
   strategy: Strategy,
-  strategy_version: nullable(Type.Integer({ minimum: 1 }), 'Of a strategy of yours; else null.'),
-  from: Type.Integer({ description: 'The span that all of it is of: of a grid what was held out.' }),
-  to: Type.Integer({ description: 'Its end, excluded.' }),
-  value: maybe("The objective's; null where there was nothing to take it of."),
+  strategy_version: nullable(
+    Type.Integer({ minimum: 1 }),
+    'Version of the stored strategy; null for any other strategy.',
+  ),
+  from: Type.Integer({
+    description: 'Start of the window of these results, epoch milliseconds; for a grid, of the held-out part.',
+  }),
+  to: Type.Integer({ description: 'End of the window, exclusive, epoch milliseconds.' }),
+  value: maybe('Value of the objective; null if there was nothing to compute it from.'),
   summary: Summary,
   equity: Type.Object(
     {
-      step_ms: Type.Integer({ minimum: 1, description: 'Between two samples, but for the first and the last.' }),
-      t: Type.Array(epochMs, { description: 'When: what happened before counts.' }),
-      value: Type.Array(number, { description: 'Dollars gained by then, what is held at its last price.' }),
+      step_ms: Type.Integer({
+        minimum: 1,
+        description: 'Milliseconds between samples, except at the first and the last.',
+      }),
+      t: Type.Array(epochMs, {
+        description: 'Time of the sample, epoch milliseconds; it includes everything before that time.',
+      }),
+      value: Type.Array(number, {
+        description: 'P&L in dollars up to that time; open positions are valued at their last price.',
+      }),
     },
     { description: 'The equity curve.' },
   ),
@@ -214,71 +242,76 @@ const resultFields = {
     count: Count('Symbols with a trade.'),
     listed: Type.Array(SymbolRow, {
       maxItems: listedMax,
-      description: 'By pnl, the greatest first; of more than 1,000 the first and the last 500.',
+      description: 'Highest pnl first; if there are more than 1,000, the first 500 and the last 500.',
     }),
   }),
   trades: Type.Object({
-    count: Count('Trades.'),
-    listed: Type.Array(Trade, { maxItems: listedMax, description: 'By the time of their fill; the first 1,000.' }),
+    count: Count('Number of trades.'),
+    listed: Type.Array(Trade, { maxItems: listedMax, description: 'The first 1,000 in order of fill time.' }),
   }),
-  calibration: Type.Array(Calibration, { description: 'Prices of settled symbols against their outcomes, by decile.' }),
-  grid: nullable(Grid, 'Null where there was none.'),
+  calibration: Type.Array(Calibration, {
+    description: 'Prices of settled symbols compared with their outcomes, by decile.',
+  }),
+  grid: nullable(Grid, 'Results of the grid; null without a grid.'),
   coverage: Type.Object(
     {
-      asked_ms: Count("Milliseconds of the symbols' lives in the span."),
-      lacking_ms: Count('How many of them nothing was heard of: there may have been ticks.'),
-      lacking_share: maybe('Their share; null where nothing was asked.'),
+      asked_ms: Count("Milliseconds of the symbols' lifetimes within the window."),
+      lacking_ms: Count('How many of these milliseconds are not covered: there may have been ticks.'),
+      lacking_share: maybe('Share that is not covered; null if asked_ms is 0.'),
     },
-    { description: 'What the archive lacks of what was run on.' },
+    { description: 'Gaps of the archive in the data of the backtest.' },
   ),
   archive: Type.Object(
     {
       generation: Count('The generation of the archive.'),
-      manifest_sha256: Sha256('Of its manifest.json.'),
+      manifest_sha256: Sha256('SHA-256 of its manifest.json.'),
       files: Count('Files that were read.'),
-      files_sha256: Sha256(
-        'Over their sha256 and paths, one a line as SHA256SUMS has them, in the order of the lines.',
-      ),
+      files_sha256: Sha256('SHA-256 over the sorted lines of checksum and path, in the format of SHA256SUMS.'),
     },
-    { description: 'What it rests on.' },
+    { description: 'The data that the results were computed from.' },
   ),
 };
 
-const ran = 'The same archive, asked the same, gives the same bytes';
+const ran = 'The same request to the same archive gives the same bytes';
 
 export const BacktestResult = Type.Object(resultFields, {
-  description: `What came of it; \`strategy\` is what was run, its parameters bound, of a grid its best point. ${ran}.`,
+  description: `Result of a backtest; \`strategy\` is the strategy that was run, with its parameters bound (for a grid, those of the best point). ${ran}.`,
 });
 
 export const BacktestResponse = Type.Object(
   { ...resultFields, generated_at: GeneratedAt },
-  { description: `${ran}, but for generated_at.` },
+  { description: `${ran}, except for generated_at.` },
 );
 
 const jobFields = {
-  id: Type.String({ description: 'Names it.' }),
+  id: Type.String({ description: 'ID of the backtest.' }),
   state: oneOf(
     jobStates,
-    'waiting and running go on by themselves; the others are final. cancelled: by an older version, as what is removed is gone.',
+    '`waiting` and `running` jobs proceed by themselves; the other states are final. `cancelled` was written by older versions only: a removed job no longer exists.',
   ),
   asked: RequestEcho,
-  strategy_version: nullable(Type.Integer({ minimum: 1 }), 'Of a strategy of yours; else null.'),
-  value: maybe("The objective's, once it is done; null where there was nothing to take it of."),
+  strategy_version: nullable(
+    Type.Integer({ minimum: 1 }),
+    'Version of the stored strategy; null for any other strategy.',
+  ),
+  value: maybe(
+    'Value of the objective once the job is done; null before that, or if there was nothing to compute it from.',
+  ),
   progress: Type.Object({
-    batches_done: Count('Batches of symbols that were played.'),
-    batches_total: nullable(Type.Integer({ minimum: 0 }), 'Batches to play; null until they are counted.'),
+    batches_done: Count('Batches of symbols that are finished.'),
+    batches_total: nullable(Type.Integer({ minimum: 0 }), 'Batches in total; null until they are counted.'),
   }),
-  created_at: Type.Integer({ description: 'When it was asked for, epoch milliseconds.' }),
-  started_at: nullable(epochMs, 'When it was begun, the last time where it was begun again; else null.'),
-  finished_at: nullable(epochMs, 'When it came to its end; else null.'),
-  error: nullable(text, 'Why it failed; else null.'),
+  created_at: Type.Integer({ description: 'When it was requested, epoch milliseconds.' }),
+  started_at: nullable(epochMs, 'When it last started, epoch milliseconds; null before that.'),
+  finished_at: nullable(epochMs, 'When it ended, epoch milliseconds; null before that.'),
+  error: nullable(text, 'Why it failed; null if it did not.'),
 };
 
-export const ListedBacktest = Type.Object(jobFields, { description: 'A backtest that is kept, without its result.' });
+export const ListedBacktest = Type.Object(jobFields, { description: 'A saved backtest without its result.' });
 
 export const KeptBacktest = Type.Object(
-  { ...jobFields, result: nullable(BacktestResult, 'Once it is done; else null.') },
-  { description: 'A backtest that is kept.' },
+  { ...jobFields, result: nullable(BacktestResult, 'The result once the job is done; null before that.') },
+  { description: 'A saved backtest.' },
 );
 
 export const BacktestsQuery = Type.Object(pageQuery, { additionalProperties: false });

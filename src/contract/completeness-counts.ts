@@ -3,9 +3,9 @@ import { formatDay, parseDayStart } from '../base/time.ts';
 import { dayMs, floorToDay, intersect, subtract, type Window } from '../base/window.ts';
 
 /**
- * How whole a UTC day is. `complete`: every symbol expected is covered to its end by proven windows, answered at least
- * `settleMs` after each moment. `provisional`: the same, but for inferred windows. `complete_with_exceptions`: but for
- * suspended symbols and excepted windows. `empty`: no symbol is expected.
+ * Completeness of a UTC day. `complete`: every expected symbol is covered to the end of the day by proven windows, whose
+ * responses came at least `settleMs` after each moment. `provisional`: complete if inferred windows count.
+ * `complete_with_exceptions`: complete if suspended symbols and excepted windows are left out. `empty`: no symbol is expected.
  */
 export const dayStates = ['complete', 'provisional', 'complete_with_exceptions', 'incomplete', 'empty'] as const;
 
@@ -13,18 +13,18 @@ export interface DayState {
   readonly state: (typeof dayStates)[number];
   /** Symbols whose lifetime meets the day. */
   readonly expected: number;
-  /** Those covered throughout, as far as the day had gone when it was published. */
+  /** Symbols covered throughout the day, up to the time of publishing. */
   readonly covered: number;
-  /** Some of the others, at most 20. */
+  /** Some of the symbols without coverage, at most 20. */
   readonly missing: readonly string[];
-  /** Suspended symbols, and accepted, lost or expired windows, that the state looks away from. */
+  /** Suspended symbols and accepted, lost or expired windows, which do not make the day incomplete. */
   readonly exceptions: number;
 }
 
-/** Whether nothing of a day is missing as far as is known, be it provisionally or but for exceptions. */
+/** Whether the day has no known gaps other than exceptions; provisional days count. */
 export const isDayWhole = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
 
-/** How whole an archive is, the gravest first: the states of days, and that published files are damaged. */
+/** Completeness of an archive, worst first: damaged published files, then the states of days. */
 export const archiveStates = [
   'damaged',
   'incomplete',
@@ -36,22 +36,22 @@ export const archiveStates = [
 
 export type ArchiveState = 'damaged' | DayState['state'];
 
-/** A verdict in figures, as manifest, summary, status and metrics have it. */
+/** Completeness in numbers, for the manifest, the run summary, the status and the metrics. */
 export interface CompletenessCounts {
   readonly state: ArchiveState;
-  /** How many days that are over are of each state. */
+  /** Number of past days in each state. */
   readonly days: Readonly<Record<DayState['state'], number>>;
-  /** Windows that are not covered, by reason. */
+  /** Number of windows that are not covered, by reason. */
   readonly gaps: Readonly<Record<GapReason, number>>;
-  /** Windows that are covered by inference alone. */
+  /** Number of windows that are covered by inference only. */
   readonly provisional: number;
-  /** Symbols that polls are for. */
+  /** Number of symbols that are polled. */
   readonly live: number;
-  /** Symbols that polls would be for, were they not suspended. */
+  /** Number of symbols that would be polled if they were not suspended. */
   readonly suspended: number;
-  /** Whether the market lists of the last day on which they were asked for were had whole. */
+  /** Whether the market lists were complete on the last day on which they were requested. */
   readonly listed: boolean;
-  /** Files that are known not to be as published, and the days, YYYY-MM-DD, whose ticks or coverage are among them. */
+  /** Files with a checksum mismatch or missing, and the days (YYYY-MM-DD) of ticks or coverage that they affect. */
   readonly damaged: { readonly files: number; readonly dates: readonly string[] };
 }
 
@@ -66,7 +66,7 @@ interface CompletenessFindings {
   readonly nowMs: number;
 }
 
-/** Puts a verdict into figures. */
+/** Counts the findings of a completeness check. */
 export function countCompleteness({
   days,
   gaps,
@@ -77,29 +77,29 @@ export function countCompleteness({
   damage,
   nowMs,
 }: CompletenessFindings): CompletenessCounts {
-  const ofDays = countDays([...days].flatMap(([day, { state }]) => (day + dayMs <= nowMs ? [state] : [])));
-  const ofGaps = Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>;
-  for (const { reason } of gaps) ofGaps[reason]++;
-  const counted = {
-    days: ofDays,
-    gaps: ofGaps,
+  const dayCounts = countDays([...days].flatMap(([day, { state }]) => (day + dayMs <= nowMs ? [state] : [])));
+  const gapCounts = Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>;
+  for (const { reason } of gaps) gapCounts[reason]++;
+  const counts = {
+    days: dayCounts,
+    gaps: gapCounts,
     provisional: provisional.windows,
     live: live.length,
     suspended,
     listed,
     damaged: { files: damage?.files ?? 0, dates: [...(damage?.days ?? [])].sort((a, b) => a - b).map(formatDay) },
   };
-  return { state: computeArchiveState(counted), ...counted };
+  return { state: computeArchiveState(counts), ...counts };
 }
 
-/** How many days are of each state. */
+/** Number of days in each state. */
 export function countDays(states: readonly DayState['state'][]): Record<DayState['state'], number> {
   const counts = Object.fromEntries(dayStates.map((state) => [state, 0])) as Record<DayState['state'], number>;
   for (const state of states) counts[state]++;
   return counts;
 }
 
-/** The state of an archive: that of the worst that there is of it. */
+/** The state of an archive: the worst state of its days, gaps and files. */
 function computeArchiveState({
   days,
   gaps,
@@ -119,23 +119,23 @@ function computeArchiveState({
   return days.complete > 0 || live > 0 ? 'complete' : 'empty';
 }
 
-/** What a manifest says of how whole its generation is. */
+/** The completeness that a manifest states for its generation. */
 export interface PublishedCompleteness {
   readonly days: Readonly<Record<string, DayState>>;
   readonly reached: number | null;
-  /** Absent from what older versions wrote. */
+  /** Absent from manifests of older versions. */
   readonly verdict?: CompletenessCounts;
 }
 
-/** Files that are known not to be as published: how many, and the UTC midnights of those of ticks and coverage. */
+/** Damaged files: their number, and the UTC midnights of the affected days of ticks and coverage. */
 export interface DamageFindings {
   readonly files: number;
   readonly days: ReadonlySet<number>;
 }
 
 /**
- * Brings what was published up to a later moment: damage that was found since counts, and so do days that have ended
- * since, which nobody has judged. For those that look often, or cannot read the state.
+ * Updates published completeness to a later time: adds damage found since, and counts days that ended since as
+ * incomplete. For callers that check often or cannot read the state database.
  */
 export function updatePublishedCompleteness(
   published: PublishedCompleteness,
@@ -146,7 +146,7 @@ export function updatePublishedCompleteness(
   const states = Object.entries(days).flatMap(([date, { state }]) =>
     parseDayStart(date) + dayMs <= nowMs ? [state] : [],
   );
-  // Of an older manifest no gap is known: its days say whether there are any.
+  // An older manifest does not list its gaps: its days show whether there are any.
   const { gaps, provisional, suspended, live, listed } = published.verdict ?? {
     gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
     provisional: 0,
@@ -155,10 +155,10 @@ export function updatePublishedCompleteness(
     live: published.reached === null ? 0 : 1,
   };
   const last = Object.keys(days).reduce((max, date) => Math.max(max, parseDayStart(date)), Number.NEGATIVE_INFINITY);
-  const ended = live > 0 && Number.isFinite(last) ? Math.max(0, (floorToDay(nowMs) - dayMs - last) / dayMs) : 0;
-  const ofDays = countDays(states);
-  const counted = {
-    days: { ...ofDays, incomplete: ofDays.incomplete + ended },
+  const endedDays = live > 0 && Number.isFinite(last) ? Math.max(0, (floorToDay(nowMs) - dayMs - last) / dayMs) : 0;
+  const dayCounts = countDays(states);
+  const counts = {
+    days: { ...dayCounts, incomplete: dayCounts.incomplete + endedDays },
     gaps,
     provisional,
     live,
@@ -166,10 +166,10 @@ export function updatePublishedCompleteness(
     listed,
     damaged: { files: damage.files, dates: [...damage.days].sort((a, b) => a - b).map(formatDay) },
   };
-  return { state: computeArchiveState(counted), ...counted };
+  return { state: computeArchiveState(counts), ...counts };
 }
 
-/** The days of a manifest: one whose ticks or coverage are known to be damaged is incomplete. */
+/** The days of a manifest, with days incomplete whose ticks or coverage are damaged. */
 export function updatePublishedDays(
   { days }: Pick<PublishedCompleteness, 'days'>,
   damage: DamageFindings,
@@ -183,78 +183,77 @@ export function updatePublishedDays(
   );
 }
 
-/** The state of an archive in words: `complete with exceptions`. */
+/** The state of an archive as text: `complete with exceptions`. */
 export const formatArchiveState = (state: ArchiveState): string => state.replaceAll('_', ' ');
 
-/** A verdict as one clause: `incomplete: 2 days, 3 gaps; 4 windows are provisional`. */
+/** Completeness as one clause: `incomplete: 2 days, 3 gaps; 4 windows are provisional`. */
 export function formatCompleteness(verdict: CompletenessCounts): string {
   const { state, days, gaps, provisional, suspended, listed, damaged } = verdict;
   const open = gaps.failed + gaps['never asked'] + gaps.damaged;
   const excepted = gapReasons.reduce((sum, reason) => sum + (isExceptedReason(reason) ? gaps[reason] : 0), 0);
-  const some = (count: number, text: string): string[] => (count === 0 ? [] : [text]);
+  const textIf = (count: number, text: string): string[] => (count === 0 ? [] : [text]);
   const missing = [
-    ...some(damaged.files, `${formatCount(damaged.files, 'file')} not as published`),
-    ...some(days.incomplete, `${formatCount(days.incomplete, 'day')} incomplete`),
-    ...some(open, formatCount(open, 'gap')),
-    ...(listed ? [] : ['the last market lists were not had whole']),
+    ...textIf(damaged.files, `${formatCount(damaged.files, 'file')} not as published`),
+    ...textIf(days.incomplete, `${formatCount(days.incomplete, 'day')} incomplete`),
+    ...textIf(open, formatCount(open, 'gap')),
+    ...(listed ? [] : ['the last market lists are incomplete']),
   ].join(', ');
   const inferred = days.provisional + provisional;
   const unproven = [
-    ...some(provisional, formatCount(provisional, 'window')),
-    ...some(days.provisional, formatCount(days.provisional, 'day')),
+    ...textIf(provisional, formatCount(provisional, 'window')),
+    ...textIf(days.provisional, formatCount(days.provisional, 'day')),
   ].join(' and ');
-  const told = [
-    ...some(missing.length, missing),
-    ...some(inferred, `${unproven} ${provisional + days.provisional === 1 ? 'is' : 'are'} provisional`),
-    ...some(suspended, `${formatCount(suspended, 'symbol')} suspended`),
-    ...some(excepted, `${formatCount(excepted, 'window')} lost, expired or accepted`),
+  const clauses = [
+    ...textIf(missing.length, missing),
+    ...textIf(inferred, `${unproven} ${provisional + days.provisional === 1 ? 'is' : 'are'} provisional`),
+    ...textIf(suspended, `${formatCount(suspended, 'symbol')} suspended`),
+    ...textIf(excepted, `${formatCount(excepted, 'window')} lost, expired or accepted`),
   ];
-  return [formatArchiveState(state), ...some(told.length, told.join('; '))].join(': ');
+  return [formatArchiveState(state), ...textIf(clauses.length, clauses.join('; '))].join(': ');
 }
 
 /**
  * Why a window of a symbol's lifetime is not covered:
- * - `damaged`: its ticks are in a file that is not as published, until a repair says what is left of them
- * - `lost`: its ticks were published once, and were lost
- * - `accepted`: somebody said that it stays a gap
- * - `expired`: the service goes back no further by now
- * - `suspended`: the service says that it does not know the symbol
- * - `failed`: it was asked for, in vain
- * - `never asked`: no request was for it, as far as is known
+ * - `damaged`: its ticks are in a damaged file, until a repair determines what is left of them
+ * - `lost`: its ticks were published once and are gone
+ * - `accepted`: an operator accepted it as a gap
+ * - `expired`: the upstream no longer serves the window
+ * - `suspended`: the upstream says that the symbol does not exist
+ * - `failed`: it was requested without success
+ * - `never asked`: no request for it is known
  */
 export const gapReasons = ['damaged', 'lost', 'accepted', 'expired', 'suspended', 'failed', 'never asked'] as const;
 export type GapReason = (typeof gapReasons)[number];
 
-/** A window that has a reason to be a gap. */
+/** A gap with its reason. */
 export interface GapWindow extends Window {
   readonly reason: GapReason;
-  /** In words: what the service answered, or why it was accepted. */
+  /** What the upstream responded, or why the gap was accepted. */
   readonly detail?: string;
-  /** Since when that is known, epoch ms. */
+  /** When the reason became known, epoch ms. */
   readonly since?: number;
-  /** How many ticks a lost window had. */
+  /** Number of ticks in a lost window. */
   readonly ticks?: number;
 }
 
 /**
- * Cuts the gaps of one symbol, in order and disjoint, where their reasons change. Where several marks hold a window, the
- * one that says the most counts, in the order of `gapReasons`: what is lost, accepted or expired is nothing that the next
- * run brings.
+ * Splits the gaps of one symbol, sorted and disjoint, where their reasons change. If several marks hold a window, the
+ * first reason in the order of `gapReasons` applies: the next run will not fetch what is lost, accepted or expired.
  */
 export function splitByReason(gaps: readonly Window[], marks: readonly GapWindow[]): GapWindow[] {
   const out: GapWindow[] = [];
   let rest = [...gaps];
   for (const mark of marks.toSorted((a, b) => gapReasons.indexOf(a.reason) - gapReasons.indexOf(b.reason))) {
     if (rest.length === 0) break;
-    const taken = intersect(rest, [mark]);
-    if (taken.length === 0) continue;
-    for (const { from, to } of taken) out.push({ ...mark, from, to });
+    const covered = intersect(rest, [mark]);
+    if (covered.length === 0) continue;
+    for (const { from, to } of covered) out.push({ ...mark, from, to });
     rest = subtract(rest, [mark]);
   }
   for (const { from, to } of rest) out.push({ from, to, reason: 'never asked' });
   return out.sort((a, b) => a.from - b.from);
 }
 
-/** Whether a gap for that reason is told as a failure by one run only, and holds up neither watermark nor lag. */
+/** Whether gaps of this reason are a failure of one run only, and delay neither the watermark nor the lag. */
 export const isExceptedReason = (reason: GapReason): boolean =>
   reason === 'lost' || reason === 'accepted' || reason === 'expired';

@@ -1,8 +1,8 @@
 import { type TSchema, Type } from 'typebox';
 
-/* Bulk export: the manifest and the published files as they are. */
+/* Bulk export: the manifest and the published files. */
 
-/** Every dataset that is published; those with days have their files below a date. */
+/** Every published dataset; the files of dated ones are in a folder per day. */
 const datedDatasets = ['ticks', 'markets', 'orderbooks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts'] as const;
 export const exportDatasets = ['ticks', 'symbols', ...datedDatasets.slice(1)] as const;
 
@@ -14,7 +14,7 @@ export const epochMs = Type.Integer();
 export const text = Type.String();
 export const Count = (description: string) => Type.Integer({ minimum: 0, description });
 export const Sha256 = (description: string) => Type.String({ pattern: '^[0-9a-f]{64}$', description });
-export const GeneratedAt = Type.Integer({ description: 'When the answer was generated, epoch milliseconds.' });
+export const GeneratedAt = Type.Integer({ description: 'When the response was generated, epoch milliseconds.' });
 
 export const ExportQuery = Type.Object(
   {
@@ -22,7 +22,7 @@ export const ExportQuery = Type.Object(
       Type.Integer({
         minimum: 0,
         description:
-          'Only the files written after this generation, with their addresses: what a copy of it lacks. 0: every file.',
+          'Lists only the files written after this generation, with their URLs: those that a copy of that generation needs. 0 lists every file.',
       }),
     ),
   },
@@ -30,30 +30,33 @@ export const ExportQuery = Type.Object(
 );
 
 const fileFields = {
-  path: Type.String({ description: 'Below the root of the archive.' }),
-  date: nullable(text, 'UTC day, YYYY-MM-DD; null where the dataset has no days.'),
-  rows: Count('Rows in it.'),
-  bytes: Count('Its size.'),
-  sha256: Sha256('Of its bytes, in hex: its ETag.'),
-  t_min: nullable(epochMs, 'Time of its first row, epoch milliseconds.'),
-  t_max: nullable(epochMs, 'Time of its last row, epoch milliseconds.'),
-  symbols: Count('How many symbols it holds.'),
-  generation: Count('The generation that wrote it.'),
+  path: Type.String({ description: 'Path relative to the root of the archive.' }),
+  date: nullable(text, 'UTC day, YYYY-MM-DD; null if the dataset has no days.'),
+  rows: Count('Number of rows.'),
+  bytes: Count('Size in bytes.'),
+  sha256: Sha256('SHA-256 of the file, in hex; also its ETag.'),
+  t_min: nullable(epochMs, 'Earliest time of a row, epoch milliseconds.'),
+  t_max: nullable(epochMs, 'Latest time of a row, epoch milliseconds.'),
+  symbols: Count('Number of symbols.'),
+  generation: Count('Generation that wrote the file.'),
 };
 
 /** manifest.json, byte for byte. */
 export const ManifestResponse = Type.Object(
   {
     format_version: Type.Integer({ minimum: 1, description: 'Version of the layout of the archive.' }),
-    generation: Count('Counts the publishes; 0: nothing is published yet.'),
+    generation: Count('Number of publishes; 0: nothing is published yet.'),
     created_at: Type.Integer({ description: 'When it was published, epoch milliseconds.' }),
     writer: Type.String({ description: 'The program that wrote it.' }),
-    upstream: Type.String({ description: 'Where the data is from.' }),
-    parts: Type.Integer({ minimum: 1, description: 'Files that a day of a dataset is split into.' }),
-    previous_sha256: nullable(text, 'Of the manifest before this one.'),
-    watermark: nullable(epochMs, 'Every live symbol is covered up to here by proven windows, epoch milliseconds.'),
+    upstream: Type.String({ description: 'Name of the upstream.' }),
+    parts: Type.Integer({ minimum: 1, description: 'Number of files that a day of a dataset is split into.' }),
+    previous_sha256: nullable(text, 'SHA-256 of the previous manifest.'),
+    watermark: nullable(epochMs, 'Every live symbol is covered by proven windows up to this time, epoch milliseconds.'),
     reached: Type.Optional(
-      nullable(epochMs, 'The same with inferred windows, epoch milliseconds; absent in an older format.'),
+      nullable(
+        epochMs,
+        'Every live symbol is covered up to this time if inferred windows count, epoch milliseconds; absent in older formats.',
+      ),
     ),
     days: Type.Unsafe<object>({
       type: 'object',
@@ -73,14 +76,14 @@ export const ManifestResponse = Type.Object(
           symbol: text,
           from: epochMs,
           to: epochMs,
-          ticks: Count('How many were published in it.'),
+          ticks: Count('Number of ticks that were published in the window.'),
         }),
-        { description: 'Windows whose ticks were published once and are lost; absent where there are none.' },
+        { description: 'Windows whose ticks were published once and are lost; absent if there are none.' },
       ),
     ),
     removed: Type.Optional(
-      Type.Array(Type.Object({ path: text, generation: Count('The first without it.') }), {
-        description: 'Files that a repair had to take out; absent where there are none.',
+      Type.Array(Type.Object({ path: text, generation: Count('First generation without the file.') }), {
+        description: 'Files that a repair removed; absent if there are none.',
       }),
     ),
   },
@@ -89,23 +92,23 @@ export const ManifestResponse = Type.Object(
 
 export const ChangesResponse = Type.Object(
   {
-    since: Count('The generation that was asked about.'),
-    generation: Count('The generation that a copy is of, once it has these files.'),
+    since: Count('The generation of the request.'),
+    generation: Count('The generation that a copy has after fetching these files.'),
     count: Count('Number of files.'),
     files: Type.Array(
       Type.Object({
         dataset: oneOf(exportDatasets, 'The dataset.'),
         ...fileFields,
-        url: Type.String({ description: 'Its address, relative to this service.' }),
+        url: Type.String({ description: 'URL of the file, relative to this service.' }),
       }),
     ),
-    removed: Type.Array(text, { description: 'Paths of files that are no more, to be removed from a copy.' }),
+    removed: Type.Array(text, { description: 'Paths of files that no longer exist: remove them from the copy.' }),
     generated_at: GeneratedAt,
   },
   { description: 'With `since`: the files written after that generation.' },
 );
 
-/** Four digits are more than the parts that an archive may have. */
+/** Four digits are enough for the largest number of parts that an archive may have. */
 const Part = Type.String({
   pattern: '^part-\\d{2,4}\\.parquet$',
   description: 'A file of the manifest: part-00.parquet',
@@ -113,7 +116,7 @@ const Part = Type.String({
 
 export const FilePath = Type.Object(
   {
-    dataset: oneOf(datedDatasets, 'A dataset that has days.'),
+    dataset: oneOf(datedDatasets, 'A dataset with a folder per day.'),
     date: Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', description: 'UTC day, YYYY-MM-DD.' }),
     part: Part,
   },
@@ -121,55 +124,55 @@ export const FilePath = Type.Object(
 );
 export const SymbolsPath = Type.Object({ part: Part }, { additionalProperties: false });
 
-/** What GET and HEAD of a file heed. */
+/** Headers that GET and HEAD of a file support. */
 export const FileHeaders = Type.Object({
   range: Type.Optional(
     Type.String({
       description:
-        'bytes=0-99, or up to 8 of them (answered as multipart/byteranges). More ranges, more bytes than the file has, another unit or none at all: the whole file.',
+        'bytes=0-99, or up to 8 ranges (the response is multipart/byteranges). The response is the whole file if there are more ranges, if they sum to more bytes than the file has, if the unit is another one, or without this header.',
     }),
   ),
   'if-range': Type.Optional(
     Type.String({
-      description: 'A strong ETag: the range counts only while it is still that file. A date never matches.',
+      description: 'A strong ETag: the range applies only if the file still has it. A date never matches.',
     }),
   ),
   'if-match': Type.Optional(
-    Type.String({ description: 'ETags: 412 where the file is another one by now, as it was published again.' }),
+    Type.String({ description: 'ETags: 412 if the file has none of them, as it was published again.' }),
   ),
-  'if-none-match': Type.Optional(Type.String({ description: 'ETags: 304 where the file is still one of them.' })),
-  'if-modified-since': Type.Optional(Type.String({ description: '304 where it was not written since.' })),
-  'if-unmodified-since': Type.Optional(Type.String({ description: '412 where it was written since.' })),
+  'if-none-match': Type.Optional(Type.String({ description: 'ETags: 304 if the file still has one of them.' })),
+  'if-modified-since': Type.Optional(Type.String({ description: '304 if the file was not modified since.' })),
+  'if-unmodified-since': Type.Optional(Type.String({ description: '412 if the file was modified since.' })),
 });
 
 const binary = { schema: { type: 'string', format: 'binary' } };
 
-/** What a file is answered with, for the document: its bytes as one of these types, some of them, or nothing new. */
+/** Responses of a file route, for the OpenAPI document: the whole file, ranges, or 304. */
 export const fileResponses = (types: readonly string[]) => {
   const content = Object.fromEntries(types.map((type) => [type, binary]));
   return {
-    200: { description: 'The file, its sha256 checked.', headers: fileResponseHeaders, content },
+    200: { description: 'The file, after verifying its SHA-256.', headers: fileResponseHeaders, content },
     206: {
-      description: 'The range asked for; several of them as multipart/byteranges.',
+      description: 'The requested range; several ranges as multipart/byteranges.',
       headers: fileResponseHeaders,
       content: { ...content, 'multipart/byteranges': binary },
     },
-    304: Type.Null({ description: 'It is still what the client has.' }),
+    304: Type.Null({ description: 'The client has the current file.' }),
   };
 };
 
 const fileResponseHeaders = {
-  etag: { type: 'string', description: 'The sha256 in hex, strong.' },
-  'repr-digest': { type: 'string', description: 'The sha256 of the whole file (RFC 9530).' },
+  etag: { type: 'string', description: 'The SHA-256 in hex; a strong ETag.' },
+  'repr-digest': { type: 'string', description: 'The SHA-256 of the whole file (RFC 9530).' },
   'accept-ranges': { type: 'string', description: 'bytes' },
-  'last-modified': { type: 'string', description: 'When the file was written, where that is known.' },
+  'last-modified': { type: 'string', description: 'When the file was written, if that is known.' },
 };
 
-/* Exports that are asked for: a job that makes a file of one slice. */
+/* Export jobs: each writes one slice of a dataset to a file. */
 
 export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
 
-/** The greatest time that a JavaScript date can be. */
+/** The greatest time of a JavaScript Date, epoch ms. */
 const epochMsMax = 8_640_000_000_000_000;
 
 export const ExportRequest = Type.Object(
@@ -178,14 +181,16 @@ export const ExportRequest = Type.Object(
     symbols: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), {
         maxItems: 1000,
-        description: 'Only these symbols, each of which has to be known; without them, or with none, all.',
+        description: 'Only these symbols, each of which must be known; all if absent or empty.',
       }),
     ),
     from: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: epochMsMax, description: 'Start, included, epoch milliseconds.' }),
+      Type.Integer({ minimum: 0, maximum: epochMsMax, description: 'Start, inclusive, epoch milliseconds.' }),
     ),
-    to: Type.Optional(Type.Integer({ minimum: 0, maximum: epochMsMax, description: 'End, excluded.' })),
-    format: oneOf(exportFormats, 'How the file is written.'),
+    to: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: epochMsMax, description: 'End, exclusive, epoch milliseconds.' }),
+    ),
+    format: oneOf(exportFormats, 'Format of the file.'),
   },
   { additionalProperties: false, description: 'One slice of one dataset.' },
 );
@@ -195,7 +200,7 @@ export const ExportRequestHeaders = Type.Object({
     Type.String({
       minLength: 1,
       maxLength: 255,
-      description: 'Sent again with the same body, the job that it made is answered; with another one, 422.',
+      description: 'A repeated key with the same body returns the job that it created; with another body, 422.',
     }),
   ),
 });
@@ -204,42 +209,49 @@ export const jobStates = ['waiting', 'running', 'done', 'failed', 'cancelled'] a
 
 export const ExportJob = Type.Object(
   {
-    id: Type.String({ description: 'Names it.' }),
+    id: Type.String({ description: 'ID of the job.' }),
     state: oneOf(
       jobStates,
-      'waiting and running go on by themselves; the others are final. cancelled: by an older version, as what is removed is gone.',
+      '`waiting` and `running` jobs proceed by themselves; the other states are final. `cancelled` was written by older versions only: a removed job no longer exists.',
     ),
-    dataset: oneOf(exportDatasets, 'As asked.'),
-    symbols: Type.Array(Type.String(), { description: 'As asked, each once; none: all.' }),
-    from: nullable(epochMs, 'As asked; null: open.'),
-    to: nullable(epochMs, 'As asked; null: open.'),
-    format: oneOf(exportFormats, 'As asked.'),
+    dataset: oneOf(exportDatasets, 'As requested.'),
+    symbols: Type.Array(Type.String(), { description: 'As requested, without repetitions; empty: all.' }),
+    from: nullable(epochMs, 'As requested; null: open.'),
+    to: nullable(epochMs, 'As requested; null: open.'),
+    format: oneOf(exportFormats, 'As requested.'),
     progress: Type.Object({
       rows_done: Count('Rows written.'),
       rows_total: nullable(Type.Integer({ minimum: 0 }), 'Rows to write; null until they are counted.'),
     }),
-    created_at: Type.Integer({ description: 'When it was asked for, epoch milliseconds.' }),
-    finished_at: nullable(epochMs, 'When it came to its end; else null.'),
-    expires_at: nullable(epochMs, 'When it and its file are removed; null while it is not finished.'),
+    created_at: Type.Integer({ description: 'When it was requested, epoch milliseconds.' }),
+    finished_at: nullable(epochMs, 'When it ended, epoch milliseconds; null before that.'),
+    expires_at: nullable(
+      epochMs,
+      'When the job and its file are removed, epoch milliseconds; null until the job has ended.',
+    ),
     file: nullable(
       Type.Object({
-        url: Type.String({ description: 'Its address, relative to this service.' }),
-        bytes: Count('Its size.'),
-        sha256: Sha256('Of its bytes, in hex: its ETag.'),
-        rows: Count('Rows in it.'),
-        generation: Count('The generation of the archive that it is a slice of.'),
+        url: Type.String({ description: 'URL of the file, relative to this service.' }),
+        bytes: Count('Size in bytes.'),
+        sha256: Sha256('SHA-256 of the file, in hex; also its ETag.'),
+        rows: Count('Number of rows.'),
+        generation: Count('Generation of the archive that the slice was read from.'),
       }),
-      'What was made, once it is done.',
+      'The file, once the job is done.',
     ),
-    error: nullable(text, 'Why it failed; else null.'),
+    error: nullable(text, 'Why it failed; null if it did not.'),
   },
-  { description: 'An export that was asked for.' },
+  { description: 'An export job.' },
 );
 
 export const ExportJobsQuery = Type.Object(
   {
     limit: Type.Optional(
-      Type.Integer({ minimum: 1, default: 100, description: 'Most jobs of the answer; above 2000 it is cut to that.' }),
+      Type.Integer({
+        minimum: 1,
+        default: 100,
+        description: 'Maximum number of jobs in the response; greater values are reduced to 2000.',
+      }),
     ),
   },
   { additionalProperties: false },
@@ -247,12 +259,12 @@ export const ExportJobsQuery = Type.Object(
 
 export const ExportJobsResponse = Type.Object({
   jobs: Type.Array(ExportJob, { description: 'Newest first.' }),
-  count: Count('Number of jobs in this answer.'),
-  total: Count('Number of all jobs of this key.'),
+  count: Count('Number of jobs in this response.'),
+  total: Count('Number of jobs of this key in total.'),
   generated_at: GeneratedAt,
 });
 
 export const ExportJobPath = Type.Object(
-  { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'The job.' }) },
+  { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'ID of the job.' }) },
   { additionalProperties: false },
 );

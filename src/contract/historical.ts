@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 
-/* The historical surface: what is published, a page of JSON at a time, or whole slices as files. */
+/* Historical routes: published data as pages of JSON or as whole files. */
 
 const Ms = (description: string) => Type.Integer({ description: `${description}, epoch milliseconds UTC.` });
 const MsOrNull = (description: string) =>
   Type.Union([Ms(description), Type.Null()], {
-    description: `${description}, epoch milliseconds UTC; null: not known.`,
+    description: `${description}, epoch milliseconds UTC; null: unknown.`,
   });
 const orNull = (type: 'string' | 'number' | 'boolean', description: string) =>
   Type.Union([{ string: Type.String(), number: Type.Number(), boolean: Type.Boolean() }[type], Type.Null()], {
@@ -17,48 +17,48 @@ const textMax = 1000;
 export const historicalFormats = ['json', 'ndjson', 'csv', 'arrow', 'parquet'] as const;
 export type HistoricalFormat = (typeof historicalFormats)[number];
 
-/** One of some texts, told as such: a union of constants would answer a wrong one with a line for each. */
+/** An enum schema: a union of constants would report one error per value for a wrong one. */
 const choice = <const T extends string>(names: readonly T[], description: string) =>
   Type.Unsafe<T>({ type: 'string', enum: [...names], description });
 
-/** Parameters that every route of the surface has. */
+/** Parameters of every historical route. */
 const common = {
   from: Type.Optional(
-    Type.Integer({ minimum: 0, description: 'Start, included, epoch milliseconds; open where absent.' }),
+    Type.Integer({ minimum: 0, description: 'Start, inclusive, epoch milliseconds; open if absent.' }),
   ),
-  to: Type.Optional(Type.Integer({ minimum: 0, description: 'End, excluded, epoch milliseconds; open where absent.' })),
+  to: Type.Optional(Type.Integer({ minimum: 0, description: 'End, exclusive, epoch milliseconds; open if absent.' })),
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,
       description:
-        'Most rows of the answer. As JSON 1,000 by default, and a greater one is cut to what the service allows; in the other formats there is no limit by default.',
+        'Maximum number of rows in the response. For JSON the default is 1,000, and greater values are reduced to the maximum of the service; the other formats have no default limit.',
     }),
   ),
   cursor: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: 8000,
-      description: 'next_cursor of the page before, with the other parameters as they were; for JSON only.',
+      description: 'next_cursor of the previous page; the other parameters must stay the same. For JSON only.',
     }),
   ),
   format: Type.Optional(
     choice(
       historicalFormats,
-      'The format of the answer, whatever Accept says. All but json give the rows of the dataset with its own columns, without pages.',
+      'Format of the response; overrides the Accept header. Every format except json returns the rows with the columns of the dataset, without pages.',
     ),
   ),
 };
 
 const symbol = Type.Optional(
-  Type.String({ minLength: 1, maxLength: textMax, description: 'Only this symbol; one that is not known is 404.' }),
+  Type.String({ minLength: 1, maxLength: textMax, description: 'Only this symbol; an unknown symbol gives 404.' }),
 );
 const text = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: textMax, description }));
 const closed = { additionalProperties: false };
 
 export const HistoricalMarketsQuery = Type.Object(
   {
-    source: text('Venue, as last known.'),
-    category: text('Category, as last known.'),
+    source: text('Last known venue.'),
+    category: text('Last known category.'),
     symbol,
     canonical_id: text('Market identifier across venues.'),
     q: Type.Optional(
@@ -66,11 +66,14 @@ export const HistoricalMarketsQuery = Type.Object(
         minLength: 1,
         maxLength: 200,
         pattern: '\\S',
-        description: 'Words that all stand in question, symbol, category, source or canonical_id, in whatever case.',
+        description:
+          'Words that must all occur in question, symbol, category, source or canonical_id; case is ignored.',
       }),
     ),
     resolved: Type.Optional(
-      Type.Boolean({ description: 'Whether an outcome is known, or the time of resolution had come when last seen.' }),
+      Type.Boolean({
+        description: 'Whether the market has an outcome, or its resolution time had passed when it was last seen.',
+      }),
     ),
     ...common,
   },
@@ -88,7 +91,7 @@ export const HistoricalCandlesQuery = Type.Object(
   {
     interval: choice(
       ['1m', '5m', '15m', '30m', '1h', '4h', '6h', '12h', '1d', '1w'],
-      'Length of a candle. Intervals start at UTC midnight, weeks on Monday; from and to bound the starts of candles.',
+      'Length of a candle. Intervals are aligned to UTC midnight, weeks to Monday; from and to bound the start times of candles.',
     ),
     symbol,
     ...common,
@@ -99,7 +102,7 @@ export type HistoricalCandlesQuery = Type.Static<typeof HistoricalCandlesQuery>;
 
 export const HistoricalCoverageQuery = Type.Object(
   {
-    dataset: Type.Optional(choice(['ticks', 'orderbooks'], 'What was asked for; by default ticks.')),
+    dataset: Type.Optional(choice(['ticks', 'orderbooks'], 'Dataset that was fetched; ticks by default.')),
     symbol,
     ...common,
   },
@@ -107,23 +110,23 @@ export const HistoricalCoverageQuery = Type.Object(
 );
 export type HistoricalCoverageQuery = Type.Static<typeof HistoricalCoverageQuery>;
 
-/** What every JSON answer of the surface ends with. */
+/** Fields at the end of every JSON response of a historical route. */
 const paging = {
-  count: Type.Integer({ minimum: 0, description: 'Items of this answer.' }),
+  count: Type.Integer({ minimum: 0, description: 'Number of items in this response.' }),
   next_cursor: Type.Union([Type.String(), Type.Null()], {
-    description: 'For the next page; null on the last one. It stays good as new generations come in.',
+    description: 'Cursor of the next page; null on the last page. It stays valid when new generations are published.',
   }),
-  generated_at: Ms('When the answer was generated'),
-  generation: Type.Integer({ minimum: 0, description: 'The generation of the archive that the answer is from.' }),
+  generated_at: Ms('When the response was generated'),
+  generation: Type.Integer({ minimum: 0, description: 'Generation of the archive that was read.' }),
 };
 
 const state = {
-  views: Type.Array(Type.String(), { description: 'Market lists that named it.' }),
+  views: Type.Array(Type.String(), { description: 'Market lists that contained the market.' }),
   category: orNull('string', 'Category.'),
-  is_active: orNull('boolean', 'Whether it is active.'),
-  closes_at: MsOrNull('Close'),
-  resolved_at: MsOrNull('When the outcome was settled'),
-  outcome: orNull('number', 'Settlement: 1, 0, or between.'),
+  is_active: orNull('boolean', 'Whether the market is active.'),
+  closes_at: MsOrNull('Closing time'),
+  resolved_at: MsOrNull('Time of resolution'),
+  outcome: orNull('number', 'Settlement value: 1, 0, or a value between.'),
 };
 
 export const HistoricalMarketsResponse = Type.Object({
@@ -132,24 +135,28 @@ export const HistoricalMarketsResponse = Type.Object({
       canonical_id: Type.String({ description: 'Market identifier across venues.' }),
       symbol: orNull('string', 'Market ticker at its venue.'),
       source: orNull('string', 'Venue.'),
-      question: orNull('string', 'What the market asks.'),
+      question: orNull('string', 'Question of the market.'),
       confidence: orNull('number', 'Confidence of the match, from 0 to 1.'),
       ...state,
-      opens_at: MsOrNull('Opening'),
-      first_seen: Ms('First poll in the window that named it'),
-      last_seen: Ms('Last poll in the window that named it'),
-      first_tick: MsOrNull("The symbol's earliest published tick"),
-      last_tick: MsOrNull("The symbol's latest published tick"),
-      ticks: Type.Integer({ minimum: 0, description: "The symbol's published ticks." }),
-      states: Type.Integer({ minimum: 1, description: 'How many states it went through in the window.' }),
+      opens_at: MsOrNull('Opening time'),
+      first_seen: Ms('First poll in the window that listed the market'),
+      last_seen: Ms('Last poll in the window that listed the market'),
+      first_tick: MsOrNull("Time of the symbol's earliest published tick"),
+      last_tick: MsOrNull("Time of the symbol's latest published tick"),
+      ticks: Type.Integer({ minimum: 0, description: 'Number of published ticks of the symbol.' }),
+      states: Type.Integer({ minimum: 1, description: 'Number of states of the market in the window.' }),
       history: Type.Array(
-        Type.Object({ first_seen: Ms('First poll of the state'), last_seen: Ms('Last poll of the state'), ...state }),
-        { maxItems: 50, description: 'Its states in order of time; of more than 50 the latest.' },
+        Type.Object({
+          first_seen: Ms('First poll with this state'),
+          last_seen: Ms('Last poll with this state'),
+          ...state,
+        }),
+        { maxItems: 50, description: 'States of the market in order of time; at most the latest 50.' },
       ),
     }),
-    { description: 'One a canonical_id and symbol, as last known in the window, in the order of the two.' },
+    { description: 'One item per canonical_id and symbol, in that order, as last known in the window.' },
   ),
-  total: Type.Integer({ minimum: 0, description: 'Markets that match, on all pages.' }),
+  total: Type.Integer({ minimum: 0, description: 'Number of matching markets on all pages.' }),
   ...paging,
 });
 
@@ -157,8 +164,12 @@ const Price = (description: string) => Type.Number({ description });
 
 export const HistoricalTicksResponse = Type.Object({
   ticks: Type.Array(
-    Type.Object({ symbol: Type.String({ description: 'Market ticker.' }), t: Ms('Tick time'), p: Price('Price.') }),
-    { description: 'Published ticks in the order of symbol and t.' },
+    Type.Object({
+      symbol: Type.String({ description: 'Symbol of the market.' }),
+      t: Ms('Tick time'),
+      p: Price('Price.'),
+    }),
+    { description: 'Published ticks, sorted by symbol and t.' },
   ),
   ...paging,
 });
@@ -167,64 +178,67 @@ export const HistoricalCandlesResponse = Type.Object({
   interval: HistoricalCandlesQuery.properties.interval,
   candles: Type.Array(
     Type.Object({
-      symbol: Type.String({ description: 'Market ticker.' }),
+      symbol: Type.String({ description: 'Symbol of the market.' }),
       t: Ms('Start of the interval'),
       open: Price('First price.'),
       high: Price('Highest price.'),
       low: Price('Lowest price.'),
       close: Price('Last price.'),
-      ticks: Type.Integer({ minimum: 1, description: 'Ticks in the interval.' }),
-      covered: Type.Number({ minimum: 0, maximum: 1, description: 'Share of the interval that coverage holds.' }),
+      ticks: Type.Integer({ minimum: 1, description: 'Number of ticks in the interval.' }),
+      covered: Type.Number({ minimum: 0, maximum: 1, description: 'Share of the interval that is covered.' }),
     }),
-    { description: 'In the order of symbol and t; none for an interval without ticks.' },
+    { description: 'Sorted by symbol and t; an interval without ticks has no candle.' },
   ),
   ...paging,
 });
 
 const HistoricalGap = Type.Object({
   symbol: Type.String(),
-  from: Ms('Start, included'),
-  to: Ms('End, excluded'),
+  from: Ms('Start, inclusive'),
+  to: Ms('End, exclusive'),
   reason: Type.String({
     description:
-      "Why nothing covers it: 'lost' (its ticks were published once), 'accepted', 'expired' (the service goes back no further), 'suspended', 'failed', or 'never asked'.",
+      "Why the window is not covered: 'damaged', 'lost' (its ticks were published once), 'accepted', 'expired' (the upstream no longer serves it), 'suspended', 'failed', or 'never asked'.",
   }),
-  detail: Type.Optional(Type.String({ description: 'What the service answered, or why it was accepted.' })),
-  since: Type.Optional(Ms('Since when that is known')),
-  ticks: Type.Optional(Type.Integer({ minimum: 0, description: 'How many ticks were lost, with that reason.' })),
+  detail: Type.Optional(Type.String({ description: 'What the upstream responded, or why the gap was accepted.' })),
+  since: Type.Optional(Ms('When the reason became known')),
+  ticks: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of lost ticks; only with the reason lost.' })),
 });
 
 export const HistoricalCoverageResponse = Type.Object({
   coverage: Type.Array(
     Type.Object({
-      dataset: Type.String({ description: 'What was asked for.' }),
-      symbol: Type.String({ description: 'Market ticker.' }),
-      t_from: Ms('Start, included'),
-      t_to: Ms('End, excluded'),
-      ticks: Type.Integer({ minimum: 0, description: 'Published ticks in the window; for order books snapshots.' }),
-      fetched_at: Ms('When its response was generated, of joined windows the earliest'),
+      dataset: Type.String({ description: 'Dataset that was fetched.' }),
+      symbol: Type.String({ description: 'Symbol of the market.' }),
+      t_from: Ms('Start, inclusive'),
+      t_to: Ms('End, exclusive'),
+      ticks: Type.Integer({
+        minimum: 0,
+        description: 'Number of published ticks in the window; for order books, of snapshots.',
+      }),
+      fetched_at: Ms('When the response for it was generated; for joined windows the earliest time'),
       origin: Type.String({ description: 'poll, backfill or import.' }),
       evidence: Type.Optional(
         Type.String({
           description:
-            'Why it counts as covered: stated, confirmed, declared or inferred; absent in an archive of an older format.',
+            'Evidence of the coverage: stated, confirmed, declared or inferred; absent in archives of an older format.',
         }),
       ),
       grain_ms: Type.Optional(
         Type.Union([Type.Integer(), Type.Null()], {
-          description: "The source's time step in milliseconds, where it gives no single ticks.",
+          description: 'Time step of the source in milliseconds, if it gives no single ticks.',
         }),
       ),
     }),
-    { description: 'Windows that were asked for and answered, in the order of symbol and t_from.' },
+    { description: 'Windows that were requested and received, sorted by symbol and t_from.' },
   ),
   gaps: Type.Optional(
     Type.Array(HistoricalGap, {
       description:
-        "Of one symbol's ticks: windows of its lifetime inside the window asked for that no answer covers, the same on every page, the earliest where there are more than a page may hold.",
+        'Only for the ticks of one symbol: windows of its lifetime within the requested window that are not covered. The same on every page; the earliest if there are more than the maximum of a page.',
     }),
   ),
-  gaps_count: Type.Optional(Type.Integer({ minimum: 0, description: 'How many gaps there are.' })),
+  gaps_count: Type.Optional(Type.Integer({ minimum: 0, description: 'Number of gaps in total.' })),
   ...paging,
 });
 
@@ -239,12 +253,12 @@ const Levels = (description: string) =>
 export const HistoricalOrderbooksResponse = Type.Object({
   orderbooks: Type.Array(
     Type.Object({
-      symbol: Type.String({ description: 'Market ticker.' }),
+      symbol: Type.String({ description: 'Symbol of the market.' }),
       t: Ms('Time of the snapshot'),
       bids: Levels('Best first.'),
       asks: Levels('Best first.'),
     }),
-    { description: 'Whole snapshots in the order of symbol and t; a page of very deep ones ends early.' },
+    { description: 'Complete snapshots, sorted by symbol and t; a page of very deep ones ends early.' },
   ),
   ...paging,
 });

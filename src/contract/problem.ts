@@ -1,26 +1,26 @@
 import { Type } from 'typebox';
 
-/** Parameters and fields that one answer names: a small body can have thousands that are wrong. */
+/** Errors listed in one response; a small body can have thousands of invalid fields. */
 export const problemErrorsMax = 100;
 
 /** The body of every error: RFC 9457, `application/problem+json`. */
 export const Problem = Type.Object(
   {
     type: Type.String({
-      description: 'A URI that names the kind of problem; `about:blank` where the status says it all.',
+      description: 'URI of the problem type; `about:blank` if the status is sufficient.',
     }),
-    title: Type.String({ description: 'The kind of problem in a few words.' }),
-    status: Type.Integer({ minimum: 400, maximum: 599, description: 'The status of the answer.' }),
+    title: Type.String({ description: 'Short description of the problem type.' }),
+    status: Type.Integer({ minimum: 400, maximum: 599, description: 'Status code of the response.' }),
     detail: Type.Optional(Type.String({ description: 'What happened, to what, and what to do.' })),
     errors: Type.Optional(
       Type.Array(
         Type.Object({
-          name: Type.String({ description: 'The parameter or field.' }),
-          reason: Type.String({ description: 'What was expected of it.' }),
+          name: Type.String({ description: 'Name of the parameter or field.' }),
+          reason: Type.String({ description: 'What was expected.' }),
         }),
         {
           maxItems: problemErrorsMax,
-          description: `Every parameter or field that was refused; of more than ${problemErrorsMax} the first.`,
+          description: `The invalid parameters and fields; at most the first ${problemErrorsMax}.`,
         },
       ),
     ),

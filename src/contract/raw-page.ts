@@ -1,13 +1,13 @@
 import type { Window } from '../base/window.ts';
 
-/** What a request of the tick route was sent for; see collector/paging/window-bisection.ts. Times are epoch milliseconds. */
+/** The purpose of a request to the tick route; see collector/paging/window-bisection.ts. Times are epoch milliseconds. */
 export interface TickRequestPurpose {
   readonly origin: Origin;
-  /** The window that the answer was to speak for; the one in the request may be wider or narrower by its edges. */
+  /** The window that the response should cover; the request may be wider or narrower at its edges. */
   readonly asked: Window;
-  /** `probe`: which side of `asked`, a stretch with ticks at both ends, the service keeps. */
+  /** `probe`: tests which side of `asked`, a window with ticks at both ends, the upstream keeps. */
   readonly kind: 'whole' | 'low' | 'high' | 'earlier' | 'probe' | 'recheck';
-  /** For low and high: the answer that may have left something out. */
+  /** For low and high: the response that may be truncated. */
   readonly parent?: {
     readonly count: number;
     readonly first: number;
@@ -16,7 +16,7 @@ export interface TickRequestPurpose {
   };
 }
 
-/** What was asked. */
+/** The parameters of a recorded request. */
 export type RawRequest =
   | {
       readonly route: 'ticks';
@@ -24,7 +24,7 @@ export type RawRequest =
       readonly from: number;
       readonly to: number;
       readonly limit: number;
-      /** Null for a request that was to bring no ticks. */
+      /** Null for a request that is not meant to fetch ticks. */
       readonly meaning: TickRequestPurpose | null;
     }
   | {
@@ -35,28 +35,28 @@ export type RawRequest =
     }
   | { readonly route: 'orderbook'; readonly symbol: string };
 
-/** All that is known of an answer but its bytes. Times are epoch milliseconds. */
+/** Everything known about a response except its body. Times are epoch milliseconds. */
 export interface RawPageHead {
   readonly run: string;
   readonly asked: RawRequest;
-  /** When whoever asked turned to the client: what an answer that does not say when it was generated is dated by. */
+  /** When the request was handed to the client; dates a response that does not state when it was generated. */
   readonly askedAt: number;
   readonly receivedAt: number;
-  /** When it left the service, by its Date header; null where it has none. */
+  /** When the response was sent, from its Date header; null without that header. */
   readonly servedAt: number | null;
   readonly status: number;
-  /** Whether the key stood in the body, and was taken out. */
+  /** Whether the API key occurred in the body and was removed. */
   readonly redacted: boolean;
 }
 
-/** An answer as it came, decompressed and not decoded. */
+/** A response as received, decompressed and not decoded. */
 export interface RawPage extends RawPageHead {
   readonly body: Uint8Array;
 }
 
 const newline = 0x0a;
 
-/** The bytes of some answers: of each a line of JSON with its head and the length of its body, the body, a line's end. */
+/** Encodes responses. Each is a line of JSON with the head and the length of the body, the body, and a line feed. */
 export function encodeRawPages(pages: readonly RawPage[]): Buffer {
   return Buffer.concat(
     pages.flatMap(({ body, ...head }) => [
@@ -68,18 +68,18 @@ export function encodeRawPages(pages: readonly RawPage[]): Buffer {
 }
 
 /**
- * The answers that `encodeRawPages` wrote.
- * @throws SyntaxError for anything else
+ * Decodes what `encodeRawPages` wrote.
+ * @throws SyntaxError if the bytes are malformed
  */
 export function decodeRawPages(bytes: Uint8Array): RawPage[] {
   const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const pages: RawPage[] = [];
   for (let at = 0; at < whole.length; ) {
     const lineEnd = whole.indexOf(newline, at);
-    if (lineEnd < 0) throw new SyntaxError('a head without an end');
+    if (lineEnd < 0) throw new SyntaxError('a head line is not terminated');
     const { bytes: length, ...head } = parseHead(JSON.parse(whole.toString('utf8', at, lineEnd)));
     const bodyEnd = lineEnd + 1 + length;
-    if (whole[bodyEnd] !== newline) throw new SyntaxError('a body of another length than its head says');
+    if (whole[bodyEnd] !== newline) throw new SyntaxError('the length of a body differs from that in its head');
     pages.push({ ...head, body: whole.subarray(lineEnd + 1, bodyEnd) });
     at = bodyEnd + 1;
   }
@@ -98,7 +98,7 @@ function parseHead(value: unknown): RawPageHead & { readonly bytes: number } {
     !whole ||
     !(servedAt === null || isSafeInteger(servedAt))
   )
-    throw new SyntaxError('a head with flaws');
+    throw new SyntaxError('a head has missing or invalid fields');
   return { ...(head as unknown as RawPageHead & { bytes: number }), asked: parseRawRequest(requireObject(head.asked)) };
 }
 
@@ -109,7 +109,7 @@ function parseRawRequest(asked: JsonObject): RawRequest {
   if (route === 'orderbook' && typeof symbol === 'string') return { route, symbol };
   if (route === 'ticks' && typeof symbol === 'string' && isTime(from) && isTime(to) && isSafeInteger(limit))
     return { route, symbol, from, to, limit, meaning: meaning === null ? null : parsePurpose(requireObject(meaning)) };
-  throw new SyntaxError('a question that is not known');
+  throw new SyntaxError('unknown request');
 }
 
 const origins: readonly unknown[] = ['poll', 'backfill', 'import'] satisfies Origin[];
@@ -124,23 +124,23 @@ const purposeKinds: readonly unknown[] = [
 
 function parsePurpose({ origin, asked, kind, parent }: JsonObject): TickRequestPurpose {
   const { from, to } = requireObject(asked);
-  const told =
+  const parentTimes =
     parent === undefined ? [] : ['count', 'first', 'last', 'observedAt'].map((name) => requireObject(parent)[name]);
-  if (!origins.includes(origin) || !purposeKinds.includes(kind) || ![from, to, ...told].every(isTime))
-    throw new SyntaxError('a meaning that is not known');
-  const known = { origin, asked: { from, to }, kind } as TickRequestPurpose;
-  return parent === undefined ? known : { ...known, parent: parent as NonNullable<TickRequestPurpose['parent']> };
+  if (!origins.includes(origin) || !purposeKinds.includes(kind) || ![from, to, ...parentTimes].every(isTime))
+    throw new SyntaxError('unknown meaning');
+  const purpose = { origin, asked: { from, to }, kind } as TickRequestPurpose;
+  return parent === undefined ? purpose : { ...purpose, parent: parent as NonNullable<TickRequestPurpose['parent']> };
 }
 
 function requireObject(value: unknown): JsonObject {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new SyntaxError('not an object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new SyntaxError('expected an object');
   return value as JsonObject;
 }
 
 const isSafeInteger = (value: unknown): value is number => Number.isSafeInteger(value);
-/** Windows come of settings, too, in which a minute may be cut into any parts. */
+/** Windows also come from settings, which may split a minute into fractions of a millisecond. */
 const isTime = (value: unknown): value is number => Number.isFinite(value);
 const isStringOrNull = (value: unknown): value is string | null => value === null || typeof value === 'string';
 
-/** Who asked: the running poll, a backfill of the past, or an import of files. */
+/** What sent the request: the poll, a backfill of the past, or an import of files. */
 export type Origin = 'poll' | 'backfill' | 'import';

@@ -1,14 +1,14 @@
 import { Type } from 'typebox';
 
 /*
- * The documented part of the market data service. Objects stay open (`additionalProperties` is left alone): the
- * documentation says of every payload that fields beyond these may come. What the collector tolerates on top of it is
- * written in src/client, which decodes without these schemas.
+ * The documented part of the market data service. Objects stay open (`additionalProperties` is not set), as the
+ * documentation allows further fields in every payload. src/client decodes without these schemas and documents what else
+ * the collector tolerates.
  */
 
 const EpochMs = (description: string) => Type.Integer({ description: `${description}, epoch milliseconds UTC.` });
 
-/** An item of `markets`. Four fields are documented; real records carry more, which are kept as received. */
+/** An item of `markets`. Four fields are documented; real records have more, which are kept as received. */
 export const Market = Type.Object(
   {
     canonical_id: Type.String({ description: 'Canonical market identifier across datasets.' }),
@@ -16,12 +16,12 @@ export const Market = Type.Object(
     category: Type.String({ description: 'Market category.' }),
     is_active: Type.Boolean({ description: 'Whether the market is active.' }),
   },
-  { description: 'A market; fields beyond these four may follow.' },
+  { description: 'A market; further fields may follow.' },
 );
 export type Market = Type.Static<typeof Market>;
 
 export const MarketsQuery = Type.Object({
-  view: Type.Optional(Type.String({ description: 'Named views are `matched` and `resolving`.' })),
+  view: Type.Optional(Type.String({ description: 'Market list; documented ones are `matched` and `resolving`.' })),
   source: Type.Optional(Type.String({ description: 'Venue identifier.' })),
   limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Maximum number of markets returned.' })),
 });
@@ -48,20 +48,22 @@ export const TicksQuery = Type.Object(
     from: Type.Optional(
       Type.Integer({
         minimum: 0,
-        description: 'Window start, included, epoch milliseconds UTC. Without it: the latest ticks before `to`.',
+        description:
+          'Window start, inclusive, epoch milliseconds UTC. If absent, the response has the latest ticks before `to`.',
       }),
     ),
     to: Type.Optional(
       Type.Integer({
         minimum: 0,
-        description: 'Window end, excluded, epoch milliseconds UTC; after `from`. By default, and at most, now.',
+        description:
+          'Window end, exclusive, epoch milliseconds UTC; must be after `from`. Now by default; later times are reduced to now.',
       }),
     ),
     limit: Type.Optional(
       Type.Integer({
         minimum: 1,
         description:
-          'Maximum ticks; by default 1,000, capped by the service (service.ticks_limit_max): a greater limit is cut to its cap.',
+          'Maximum number of ticks; 1,000 by default. Greater values are reduced to the maximum of the service (service.ticks_limit_max).',
       }),
     ),
   },
@@ -69,12 +71,14 @@ export const TicksQuery = Type.Object(
 );
 export type TicksQuery = Type.Static<typeof TicksQuery>;
 
-/** A part of the answered window that the service lacks: our extension, absent from answers without holes. */
+/** A gap in the window of the response: an extension of oddslake, absent if there are no gaps. */
 export const DeclaredGap = Type.Object({
   from: EpochMs('Gap start, included'),
   to: EpochMs('Gap end, excluded'),
   reason: Type.Optional(
-    Type.Literal('lost', { description: 'Its ticks were had once and are lost; absent where nobody ever had them.' }),
+    Type.Literal('lost', {
+      description: 'The ticks were published once and are lost; absent if they were never fetched.',
+    }),
   ),
 });
 export type DeclaredGap = Type.Static<typeof DeclaredGap>;
@@ -89,7 +93,7 @@ export const TicksResponse = Type.Object({
   gaps: Type.Optional(
     Type.Array(DeclaredGap, {
       description:
-        'Windows inside [from, to) that nobody has covered, at most 1,000: of more, the last one spans all the rest.',
+        'Windows inside [from, to) that are not covered, at most 1,000; if there are more, the last one spans the rest.',
     }),
   ),
 });

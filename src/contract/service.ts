@@ -3,12 +3,11 @@ import { archiveStates } from './completeness-counts.ts';
 import { oneOf } from './export.ts';
 
 /*
- * The market lists as our service gives them: the documented shape, and what is certain of it when the records are
- * somebody else's, kept as received.
+ * The market lists as oddslake serves them: the documented shape, with only those types guaranteed that hold for records
+ * kept as received.
  */
 
-const told = (description: string) =>
-  Type.Optional(Type.Unknown({ description: `${description}, as it was received.` }));
+const told = (description: string) => Type.Optional(Type.Unknown({ description: `${description}, as received.` }));
 
 export const ServedMarketsQuery = Type.Object(
   {
@@ -17,16 +16,21 @@ export const ServedMarketsQuery = Type.Object(
         minLength: 1,
         maxLength: 1000,
         default: 'matched',
-        description: 'A market list: `matched`, `resolving`, or another one that the archive has polled.',
+        description: 'Market list: `matched`, `resolving`, or another list that the archive has polled.',
       }),
     ),
     source: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 1000, description: 'Only markets of this venue, or with a part there.' }),
+      Type.String({
+        minLength: 1,
+        maxLength: 1000,
+        description: 'Only markets of this venue, or with a symbol there.',
+      }),
     ),
     limit: Type.Optional(
       Type.Integer({
         minimum: 1,
-        description: 'Most markets returned; by default, and at most, what the service is set to (rows_limit_max).',
+        description:
+          'Maximum number of markets; the maximum of the service (service.rows_limit_max) by default, and greater values are reduced to it.',
       }),
     ),
   },
@@ -40,7 +44,7 @@ export const ServedMarket = Type.Object(
     category: told('Market category'),
     is_active: told('Whether the market is active'),
   },
-  { description: 'A market as it was received; further fields follow, its symbols and venues among them.' },
+  { description: 'A market as received; further fields follow, including its symbols and venues.' },
 );
 
 export const ServedMarketsResponse = Type.Object({
@@ -50,11 +54,11 @@ export const ServedMarketsResponse = Type.Object({
   view: Type.String({ description: 'The view that was applied.' }),
   generated_at: Type.Integer({
     description:
-      'When the lists were polled, epoch milliseconds UTC: what is here was true then. Now, where they never were.',
+      'When the lists were polled, epoch milliseconds UTC: the response states what was true then. Now, if they were never polled.',
   }),
 });
 
-/** The order book as our service gives it; the interface leaves its shape open. */
+/** The order book as oddslake serves it; the documentation does not specify its shape. */
 
 export const OrderbookQuery = Type.Object(
   { symbol: Type.String({ minLength: 1, maxLength: 1000, description: 'Market symbol.' }) },
@@ -63,17 +67,17 @@ export const OrderbookQuery = Type.Object(
 
 export const BookLevel = Type.Object({
   price: Type.Number({ description: 'Price, a fraction between 0 and 1.' }),
-  quantity: Type.Number({ description: 'Quantity at that price, as the venue counts.' }),
+  quantity: Type.Number({ description: 'Quantity at that price, in units of the venue.' }),
 });
 
 export const OrderbookResponse = Type.Object({
   symbol: Type.String({ description: 'Echo of the requested symbol.' }),
   t: Type.Integer({ description: 'Time of the snapshot, epoch milliseconds UTC.' }),
-  bids: Type.Array(BookLevel, { description: 'Best first; empty where nobody bids.' }),
-  asks: Type.Array(BookLevel, { description: 'Best first; empty where nobody asks.' }),
+  bids: Type.Array(BookLevel, { description: 'Best first; empty if there are no bids.' }),
+  asks: Type.Array(BookLevel, { description: 'Best first; empty if there are no asks.' }),
   generated_at: Type.Integer({
     description:
-      'When the upstream was last asked and answered with a snapshot, epoch milliseconds UTC: the book was known to be so then.',
+      'When the upstream last returned a snapshot, epoch milliseconds UTC: the order book was known to be unchanged then.',
   }),
 });
 
@@ -81,12 +85,12 @@ export const ReadyResponse = Type.Object({
   status: Type.Literal('ready'),
   generation: Type.Integer({ minimum: 1, description: 'The published generation.' }),
   lag_seconds: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
-    description: 'Seconds that the watermark, but for what is lost, lies behind now; null where no symbol is live.',
+    description: 'Seconds from the watermark, ignoring lost windows, to now; null if no symbol is live.',
   }),
-  verdict: oneOf(archiveStates, 'How whole the archive is, as `oddslake status` says it.'),
+  verdict: oneOf(archiveStates, 'Completeness of the archive, as in `oddslake status`.'),
 });
 
-/** What GET /api/v1/me answers: what the credential is, and what it may do. */
+/** Response of GET /api/v1/me: the credential and its permissions. */
 export const MeResponse = Type.Object(
   {
     kind: Type.Union([Type.Literal('key'), Type.Literal('user')], {
@@ -95,18 +99,18 @@ export const MeResponse = Type.Object(
     key: Type.Optional(
       Type.Object(
         {
-          id: Type.String({ description: 'What `oddslake keys revoke` takes.' }),
-          name: Type.String({ description: 'What it was created as.' }),
+          id: Type.String({ description: 'ID of the key, for `oddslake keys revoke`.' }),
+          name: Type.String({ description: 'Name of the key.' }),
         },
         { description: 'The key; absent for a user token.' },
       ),
     ),
-    user: Type.Optional(Type.String({ description: 'Whom the token stands for; absent for a key.' })),
+    user: Type.Optional(Type.String({ description: 'User ID of the token; absent for a key.' })),
     workspace: Type.Optional(
-      Type.Union([Type.String(), Type.Null()], { description: "The token's workspace; absent for a key." }),
+      Type.Union([Type.String(), Type.Null()], { description: 'Workspace of the token; absent for a key.' }),
     ),
-    scopes: Type.Optional(Type.Array(Type.String(), { description: "The token's scopes; absent for a key." })),
-    requests_per_minute: Type.Integer({ minimum: 1, description: 'Requests a minute that it may make.' }),
+    scopes: Type.Optional(Type.Array(Type.String(), { description: 'Scopes of the token; absent for a key.' })),
+    requests_per_minute: Type.Integer({ minimum: 1, description: 'Rate limit, requests per minute.' }),
     generated_at: Type.Integer({ description: 'When the response was generated, epoch milliseconds UTC.' }),
   },
   { description: 'A credential, without its secret.' },

@@ -2,39 +2,39 @@ import { type TSchema, Type } from 'typebox';
 import { Count, GeneratedAt, nullable, oneOf } from './export.ts';
 
 /*
- * Users' strategies. The language is that of src/backtest/strategy/strategy.ts, whose reader judges what is accepted; a test holds
- * these schemas to it. What they cannot say is said in their descriptions.
+ * Users' strategies. src/backtest/strategy/strategy.ts defines the language and validates definitions; a test checks that
+ * these schemas agree. Rules that the schemas cannot express are in the descriptions.
  */
 
 const windowMsMax = 366 * 86_400_000;
 const closed = { additionalProperties: false };
 
-/** Schemas of the language, which stand in the document under these names, as conditions hold conditions. */
+/** Schemas of the language. They are named components of the document, as conditions are recursive. */
 const names = ['StrategyDefinition', 'StrategyRule', 'Condition', 'Measure', 'ParameterValue'] as const;
 const named = (name: (typeof names)[number]) => Type.Unsafe<object>({ $ref: `#/components/schemas/${name}` });
 
-/** A number in a range, or a parameter that has one in it. */
+/** A number in a range, or a reference to a parameter. */
 const quantity = (range: { readonly minimum?: number; readonly maximum?: number }, description: string) =>
   Type.Union([Type.Number(range), named('ParameterValue')], { description });
 const share = { minimum: 0, maximum: 1 };
 
 const lookBack = oneOf(
   ['return', 'moving_average', 'z_score', 'venue_spread'],
-  '`return`: the price now over the price before the window, less 1; `moving_average`: the mean price of the window; `z_score`: how many standard deviations of the window the price is off that mean; `venue_spread`: the price less the mean of the last prices of the same market on other venues, as far as they are in the window.',
+  '`return`: the price now over the price before the window, minus 1; `moving_average`: the mean price of the window; `z_score`: the distance of the price from that mean, in standard deviations of the window; `venue_spread`: the price minus the mean of the last prices of the same market on other venues, for those within the window.',
 );
 const ofNow = oneOf(
   ['price', 'time_to_close_ms', 'confidence', 'held_ms', 'gain'],
-  '`price`: of the tick; `time_to_close_ms`: until the market closes; `confidence`: of its match across venues; in an exit only: `held_ms`: since the entry, `gain`: of the position, a contract.',
+  '`price`: price of the tick; `time_to_close_ms`: time until the market closes; `confidence`: confidence of its match across venues; in an exit only: `held_ms`: time since the entry, `gain`: gain of the position per contract.',
 );
-const window = quantity({ minimum: 1, maximum: windowMsMax }, 'How far it looks back, milliseconds.');
+const window = quantity({ minimum: 1, maximum: windowMsMax }, 'Length of the window before the tick, milliseconds.');
 
 const operand = (description: string) =>
   Type.Optional(Type.Union([Type.Number(), named('ParameterValue'), named('Measure')], { description }));
 const bounds = {
-  above: operand('It holds above this.'),
-  at_least: operand('It holds from this on.'),
-  below: operand('It holds below this.'),
-  at_most: operand('It holds up to this.'),
+  above: operand('True if the measure is greater than this.'),
+  at_least: operand('True if the measure is greater than or equal to this.'),
+  below: operand('True if the measure is less than this.'),
+  at_most: operand('True if the measure is less than or equal to this.'),
 };
 
 const categories = (description: string) =>
@@ -43,21 +43,30 @@ const conditions = (description: string) => Type.Array(named('Condition'), { max
 
 const rule = Type.Object(
   {
-    side: oneOf(['yes', 'no'], 'What it buys: contracts that pay 1 at yes, or such that pay 1 at no and cost 1 - p.'),
+    side: oneOf(
+      ['yes', 'no'],
+      'Side to buy: contracts that pay 1 at yes, or contracts that pay 1 at no and cost 1 - p.',
+    ),
     entry: named('Condition'),
-    exit: Type.Optional(nullable(named('Condition'), 'Without one it holds until the market is settled.')),
+    exit: Type.Optional(nullable(named('Condition'), 'If null or absent, the position is held until settlement.')),
     size: Type.Union(
       [
-        Type.Object({ contracts: quantity({ minimum: 1e-6, maximum: 1e9 }, 'So many contracts.') }, closed),
-        Type.Object({ dollars: quantity({ minimum: 1e-6, maximum: 1e9 }, 'As many as so much buys.') }, closed),
+        Type.Object({ contracts: quantity({ minimum: 1e-6, maximum: 1e9 }, 'Number of contracts.') }, closed),
+        Type.Object({ dollars: quantity({ minimum: 1e-6, maximum: 1e9 }, 'Amount in dollars to spend.') }, closed),
       ],
-      { description: 'How much one entry buys.' },
+      { description: 'Size of one entry.' },
     ),
     entries_max: Type.Optional(
-      nullable(quantity({ minimum: 1, maximum: 1e6 }, 'Times.'), 'Times that it may enter a symbol; null: any.'),
+      nullable(
+        quantity({ minimum: 1, maximum: 1e6 }, 'Number of entries.'),
+        'Maximum number of entries per symbol; null: unlimited.',
+      ),
     ),
   },
-  { ...closed, description: 'Holds one position a symbol at a time, whatever other rules do.' },
+  {
+    ...closed,
+    description: 'A rule. It holds at most one position per symbol at a time, independently of the other rules.',
+  },
 );
 
 const definition = Type.Object(
@@ -68,27 +77,27 @@ const definition = Type.Object(
         maxProperties: 20,
         additionalProperties: { type: 'number' },
         propertyNames: { pattern: '^[a-z][a-z0-9_]{0,39}$' },
-        description: 'What its numbers may name, with the value that holds where a run gives none.',
+        description: 'Parameters of the strategy with their default values.',
       }),
     ),
     rules: Type.Array(named('StrategyRule'), {
       minItems: 1,
       maxItems: 8,
-      description: 'Together 100 conditions at most.',
+      description: 'The rules; at most 100 conditions in total.',
     }),
     fees: Type.Optional(
       Type.Object(
         {
-          per_contract: Type.Optional(quantity(share, 'Dollars a contract.')),
-          of_notional: Type.Optional(quantity(share, 'A share of what is paid or got.')),
-          of_variance: Type.Optional(quantity(share, 'A share of p (1 - p).')),
+          per_contract: Type.Optional(quantity(share, 'Dollars per contract.')),
+          of_notional: Type.Optional(quantity(share, 'Share of the amount paid or received.')),
+          of_variance: Type.Optional(quantity(share, 'Factor of p (1 - p).')),
         },
-        { ...closed, description: 'Of every contract that is bought or sold; a settlement is free.' },
+        { ...closed, description: 'Fees per contract bought or sold; a settlement is free.' },
       ),
     ),
-    slippage: Type.Optional(quantity(share, 'What a fill at a tick costs beyond its price.')),
+    slippage: Type.Optional(quantity(share, 'Cost of a fill beyond the price of its tick.')),
   },
-  { ...closed, description: 'A strategy as data. Nothing in it is run as code.' },
+  { ...closed, description: 'A strategy as data; no part is executed as code.' },
 );
 
 export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> = {
@@ -96,34 +105,38 @@ export const strategySchemas: Readonly<Record<(typeof names)[number], TSchema>> 
   StrategyRule: rule,
   Condition: Type.Union(
     [
-      Type.Object({ all: conditions('Holds where all of them do; none: always.') }, closed),
-      Type.Object({ any: conditions('Holds where one of them does; none: never.') }, closed),
+      Type.Object({ all: conditions('True if all of them are true; an empty list is true.') }, closed),
+      Type.Object({ any: conditions('True if one of them is true; an empty list is false.') }, closed),
       Type.Object({ measure: ofNow, ...bounds }, { ...closed, minProperties: 2 }),
       Type.Object({ measure: lookBack, window_ms: window, ...bounds }, { ...closed, minProperties: 3 }),
       Type.Object(
-        { measure: Type.Literal('category'), in: categories('One of these.'), not_in: categories('None of these.') },
+        {
+          measure: Type.Literal('category'),
+          in: categories('The category is one of these.'),
+          not_in: categories('The category is not one of these.'),
+        },
         { ...closed, minProperties: 2, maxProperties: 2 },
       ),
     ],
     {
       description:
-        'Holds where every bound that is named does; never where something is not known. Conditions stand in each other to a depth of 8.',
+        'True if every stated bound holds; false if a value is unknown. Conditions may be nested to a depth of 8.',
     },
   ),
   Measure: Type.Union(
     [Type.Object({ measure: ofNow }, closed), Type.Object({ measure: lookBack, window_ms: window }, closed)],
-    { description: 'What can be known of a symbol at the moment of a tick.' },
+    { description: 'A quantity of a symbol that is known at the time of a tick.' },
   ),
   ParameterValue: Type.Object(
     {
-      parameter: Type.String({ minLength: 1, maxLength: 40, description: 'One of the parameters.' }),
-      times: Type.Optional(Type.Number({ description: 'So many times its value; 1 by default.' })),
+      parameter: Type.String({ minLength: 1, maxLength: 40, description: 'Name of the parameter.' }),
+      times: Type.Optional(Type.Number({ description: 'Factor; 1 by default.' })),
     },
-    { ...closed, description: 'The value of a parameter, which has to fit where it is used.' },
+    { ...closed, description: 'The value of a parameter; it must be in the range of the field.' },
   ),
 };
 
-/** What everything that a user names is called: on one line, and written in one direction. */
+/** Names given by users: one line, without characters that change the writing direction. */
 const odd = '\\p{Cc}\\u2028-\\u202e\\u2066-\\u2069';
 export const namePattern = `^[^\\s${odd}]([^${odd}]*[^\\s${odd}])?$`;
 export const nameMax = 200;
@@ -154,7 +167,7 @@ const example = {
 
 export const StrategyRequest = Type.Object(
   {
-    name: ObjectName('A name of which there are strategies already gets its next version.'),
+    name: ObjectName('Name of the strategy. If it exists already, a new version is created.'),
     definition: named('StrategyDefinition'),
   },
   { ...closed, examples: [example], description: 'A strategy.' },
@@ -165,48 +178,57 @@ export const ObjectRequestHeaders = Type.Object({
     Type.String({
       minLength: 1,
       maxLength: 255,
-      description: 'Sent again with the same body, what it made is answered; with another one, 422.',
+      description: 'A repeated key with the same body returns the object that it created; with another body, 422.',
     }),
   ),
 });
 
-export const CreatedHeaders = { Location: Type.String({ description: 'Its address, relative to this service.' }) };
+export const CreatedHeaders = {
+  Location: Type.String({ description: 'URL of the object, relative to this service.' }),
+};
 
 export const Strategy = Type.Object(
   {
-    id: Type.String({ description: 'Names this version.' }),
-    name: Type.String({ description: 'As asked.' }),
-    version: Type.Integer({ minimum: 1, description: 'Counts the versions of the name. A version never changes.' }),
+    id: Type.String({ description: 'ID of this version.' }),
+    name: Type.String({ description: 'As requested.' }),
+    version: Type.Integer({
+      minimum: 1,
+      description: 'Number of the version of this name, from 1. A version never changes.',
+    }),
     definition: named('StrategyDefinition'),
-    created_at: Type.Integer({ description: 'When it was made, epoch milliseconds.' }),
+    created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
   },
   { description: 'A version of a strategy.' },
 );
 export type Strategy = Type.Static<typeof Strategy>;
 
-/** Objects of one page, at most. */
+/** Maximum number of objects per page. */
 export const pageMax = 100;
 
 /** Parameters of every list of a user's objects. */
 export const pageQuery = {
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, default: 20, description: `Most of the answer; above ${pageMax} it is cut to that.` }),
+    Type.Integer({
+      minimum: 1,
+      default: 20,
+      description: `Maximum number of objects in the response; greater values are reduced to ${pageMax}.`,
+    }),
   ),
   cursor: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: 200,
-      description: 'next_cursor of the page before, with the other parameters as they were.',
+      description: 'next_cursor of the previous page; the other parameters must stay the same.',
     }),
   ),
 };
 
-/** What every list of a user's objects ends with. */
+/** Fields at the end of every list of a user's objects. */
 export const pageResponse = {
-  count: Count('Number of those in this answer.'),
+  count: Count('Number of objects in this response.'),
   next_cursor: nullable(
     Type.String(),
-    'For the next page; null on the last one. It stays good whatever is made and removed.',
+    'Cursor of the next page; null on the last page. It stays valid when objects are created and removed.',
   ),
   generated_at: GeneratedAt,
 };
@@ -227,7 +249,7 @@ export const StrategiesResponse = Type.Object({
 });
 
 export const ObjectPath = Type.Object(
-  { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'What names it.' }) },
+  { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'ID of the object.' }) },
   closed,
 );
 
@@ -237,35 +259,37 @@ const texts = (description: string) =>
   Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), { maxItems: 100, description }));
 
 const modes = ['paper'] as const;
-const mode = 'How it trades. `paper`: no order is ever sent.';
-const status = '`active`, or `paused`.';
+const mode = 'Trading mode. `paper`: no order is ever sent.';
+const status = 'Status of the bot.';
 
 export const BotRequest = Type.Object(
   {
-    name: ObjectName('What it is called; several may have one name.'),
+    name: ObjectName('Name of the bot; need not be unique.'),
     strategy: Type.Object(
       {
         name: Type.String({ minLength: 1, maxLength: nameMax, description: 'A strategy of this user.' }),
-        version: Type.Optional(
-          Type.Integer({ minimum: 1, maximum: 1e9, description: 'The latest there is, where none is named.' }),
-        ),
+        version: Type.Optional(Type.Integer({ minimum: 1, maximum: 1e9, description: 'The latest if absent.' })),
       },
-      { ...closed, description: 'What it does. It stays bound to this version.' },
+      { ...closed, description: 'Strategy of the bot, which stays bound to this version.' },
     ),
     symbols: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), {
         minItems: 1,
         maxItems: 1000,
-        description: 'Where, each of them known to the archive: this, or a filter.',
+        description:
+          'Symbols to trade, each of which must be known to the archive. Either symbols or filter is required.',
       }),
     ),
     filter: Type.Optional(
       Type.Object(
         {
-          categories: texts('Of one of these categories; none: any.'),
-          sources: texts('Of one of these venues; none: any.'),
+          categories: texts('Symbols of these categories; any if empty.'),
+          sources: texts('Symbols of these venues; any if empty.'),
         },
-        { ...closed, description: 'Where, by what is last known of a symbol: this, or symbols.' },
+        {
+          ...closed,
+          description: 'Selects symbols by their last known category and venue. Either filter or symbols is required.',
+        },
       ),
     ),
     mode: Type.Optional(Type.Unsafe<'paper'>({ ...oneOf(modes, mode), default: 'paper' })),
@@ -283,26 +307,26 @@ const Status = Type.Unsafe<(typeof botStatuses)[number]>(oneOf(botStatuses, stat
 
 export const BotChange = Type.Object(
   { status: Status },
-  { ...closed, examples: [{ status: 'paused' }], description: 'What is to change of a bot.' },
+  { ...closed, examples: [{ status: 'paused' }], description: 'A change of a bot.' },
 );
 
 export const Bot = Type.Object(
   {
-    id: Type.String({ description: 'Names it.' }),
-    name: Type.String({ description: 'As asked.' }),
+    id: Type.String({ description: 'ID of the bot.' }),
+    name: Type.String({ description: 'As requested.' }),
     strategy: Type.Object({
-      id: Type.String({ description: 'Names the version that it is bound to.' }),
-      name: Type.String({ description: 'As asked.' }),
-      version: Type.Integer({ minimum: 1, description: 'As asked, or the latest at that time.' }),
+      id: Type.String({ description: 'ID of the version that the bot is bound to.' }),
+      name: Type.String({ description: 'As requested.' }),
+      version: Type.Integer({ minimum: 1, description: 'As requested, or the latest at that time.' }),
     }),
-    symbols: nullable(Type.Array(Type.String()), 'As asked, each once; null: those of the filter.'),
+    symbols: nullable(Type.Array(Type.String()), 'As requested, without repetitions; null: the symbols of the filter.'),
     filter: nullable(
       Type.Object({ categories: Type.Array(Type.String()), sources: Type.Array(Type.String()) }),
-      'As asked; null: it has symbols.',
+      'As requested; null if symbols are given.',
     ),
     mode: oneOf(modes, mode),
     status: Status,
-    created_at: Type.Integer({ description: 'When it was made, epoch milliseconds.' }),
+    created_at: Type.Integer({ description: 'When it was created, epoch milliseconds.' }),
     updated_at: Type.Integer({ description: 'When its status last changed, epoch milliseconds.' }),
   },
   { description: 'A bot.' },

@@ -16,9 +16,9 @@ import { createStrategyStore } from './workspace/strategies.ts';
 import type { BacktestRow, OwnerColumns } from './workspace/tables.ts';
 import type { Workspace } from './workspace/workspace.ts';
 
-// Backtests as the operator of an archive runs and looks at them; users have the service for it.
+// Backtests run and inspected by the operator of an archive; users have the HTTP service.
 
-/** Whose strategies are meant, and whose a kept backtest is. */
+/** The owner of strategies and saved backtests. */
 export interface BacktestOwner {
   readonly user: string;
   readonly workspace: string | null;
@@ -27,11 +27,11 @@ export interface BacktestOwner {
 export interface LocalBacktestRequest {
   readonly request: BacktestSpec;
   readonly owner: BacktestOwner;
-  /** Whether it becomes an object of that user's. */
+  /** Whether the result is saved for the user. */
   readonly keep: boolean;
 }
 
-/** The result, and what it is kept as; null where it is not. */
+/** The result, and the ID of the saved backtest; null if it is not saved. */
 export interface LocalBacktestResult {
   readonly result: BacktestResult;
   readonly id: string | null;
@@ -39,29 +39,29 @@ export interface LocalBacktestResult {
 
 /**
  * Runs a backtest for a user in this process.
- * @throws InvalidBacktestError where it cannot be run as asked, an unknown name included
+ * @throws InvalidBacktestError if the request is invalid, including an unknown strategy
  */
 export async function runLocalBacktest(
   context: Context,
   archive: Archive,
-  { request, owner, keep }: LocalBacktestRequest,
+  { request, owner, keep: save }: LocalBacktestRequest,
   progress: (done: number, total: number) => void,
 ): Promise<LocalBacktestResult> {
   const { clock, random, settings, signal, threads } = context;
   const columns = toOwnerColumns({ ...owner, kind: 'user', scopes: [] });
-  // What is to be kept is found out to be so before the work.
-  const found = await resolveLocalStrategy(context, archive, request, columns, keep);
+  // Check before the run that the result can be saved.
+  const resolved = await resolveLocalStrategy(context, archive, request, columns, save);
   const created_at = clock.nowMs();
-  const result = await runBacktest(archive, request, found, { random, signal, threads, progress });
-  if (!keep) return { result, id: null };
+  const result = await runBacktest(archive, request, resolved, { random, signal, threads, progress });
+  if (!save) return { result, id: null };
   const id = `${created_at.toString(36)}${generateRandomId(random)}`;
   const row = {
     ...columns,
     id,
     created_at,
     asked: JSON.stringify(request),
-    strategy: JSON.stringify(found.strategy),
-    strategy_version: found.version,
+    strategy: JSON.stringify(resolved.strategy),
+    strategy_version: resolved.version,
     finished_at: clock.nowMs(),
     value: result.value,
     result: JSON.stringify(result),
@@ -74,29 +74,29 @@ export async function runLocalBacktest(
 async function resolveLocalStrategy(
   context: Context,
   archive: Archive,
-  { entry_executable: named }: BacktestSpec,
+  { entry_executable: executable }: BacktestSpec,
   owner: OwnerColumns,
-  keep: boolean,
+  save: boolean,
 ): Promise<ResolvedStrategy> {
   const find = async (findKept: FindSavedStrategy): Promise<ResolvedStrategy> => {
-    const looked = await resolveStrategy(named, findKept);
-    if ('faults' in looked) throw new InvalidBacktestError(looked.faults);
-    return looked.found;
+    const resolution = await resolveStrategy(executable, findKept);
+    if ('faults' in resolution) throw new InvalidBacktestError(resolution.faults);
+    return resolution.found;
   };
-  if (keep || (named.strategy === null && hasServiceDatabase(context, archive)))
+  if (save || (executable.strategy === null && hasServiceDatabase(context, archive)))
     return withDatabase(context, archive, async ({ db }) => {
-      if (keep && context.settings.service.databaseUrl !== null)
+      if (save && context.settings.service.databaseUrl !== null)
         await requireArchiveLease(db, readArchiveLease(archive, context.random), context.clock.nowMs());
       return await find((name, version) => createStrategyStore(db).find(owner, name, version));
     });
   return find(async () => null);
 }
 
-/** Whether there is a database of the service: who only runs what everybody has should not make one. */
+/** Whether the service's database exists: running a built-in strategy must not create one. */
 const hasServiceDatabase = ({ settings }: Context, { disk, layout }: Archive): boolean =>
   settings.service.databaseUrl !== null || disk.size(join(layout.privateFolder, 'service.sqlite')) !== null;
 
-/** The newest backtests that are kept, whoever's, and whether there are more. */
+/** The newest saved backtests of all users, and whether there are more. */
 export async function listSavedBacktests(
   context: Context,
   archive: Archive,
@@ -111,8 +111,8 @@ export async function listSavedBacktests(
 }
 
 /**
- * One that is kept, whoever's.
- * @throws UsageError where there is none
+ * A saved backtest of any user.
+ * @throws UsageError if there is no such backtest
  */
 export async function getSavedBacktest(context: Context, archive: Archive, id: string): Promise<BacktestRow> {
   const row = hasServiceDatabase(context, archive)
@@ -121,7 +121,7 @@ export async function getSavedBacktest(context: Context, archive: Archive, id: s
       )
     : null;
   if (row !== null) return row;
-  throw new UsageError(`No backtest ${id} is kept in this archive. Run oddslake backtest list to see those that are.`);
+  throw new UsageError(`This archive has no saved backtest ${id}. Run oddslake backtest list to see the saved ones.`);
 }
 
 async function withDatabase<T>(

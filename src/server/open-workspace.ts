@@ -7,7 +7,7 @@ import { parseDatabaseUrl } from './workspace/database-url.ts';
 import type { UserTokenSettings } from './workspace/user-tokens.ts';
 import { openWorkspace, type Workspace } from './workspace/workspace.ts';
 
-/** The service's own database, as the settings name it: of the archive, unless a URL is set. */
+/** Opens the service's database as configured: the URL in the settings, or by default the one in the archive. */
 export const openConfiguredWorkspace = (
   { settings, clock, log }: Context,
   archive: Pick<Archive, 'layout'> | null,
@@ -24,7 +24,7 @@ export const openConfiguredWorkspace = (
     log,
   });
 
-/** Opens it for one piece of work that judges no credential. With a URL no archive has to be there. */
+/** Opens the database for one task that authenticates nobody. With a URL the archive need not exist. */
 export async function withWorkspace<T>(context: Context, work: (workspace: Workspace) => Promise<T>): Promise<T> {
   const archive = context.settings.service.databaseUrl === null ? openConfiguredArchive(context, false) : null;
   try {

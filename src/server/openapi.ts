@@ -10,31 +10,34 @@ import { createProblem, pageContentSecurityPolicy } from './http/problem-details
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Statuses from 400 on that this route answers beside those that every route may: 406, 409, 412, 416, 422 … */
+    /** Error statuses of this route in addition to the common ones: 406, 409, 412, 416, 422 … */
     problems?: readonly number[];
-    /** What the document says of a body that the route judges itself: no schema says it all, or says it well. */
+    /** Schema of a body that the route validates itself; for documentation only. */
     body?: TSchema;
   }
 }
 
 const tags = [
-  { name: 'realtime', description: 'Markets, ticks and order books as last polled. A market data key.' },
-  { name: 'historical', description: 'What the archive keeps, over all of its time. A market data key.' },
-  { name: 'export', description: 'Whole files, as published or made to measure. A market data key.' },
-  { name: 'operations', description: 'The service itself. Open.' },
-  { name: 'users', description: "Users' own objects. A user token." },
+  { name: 'realtime', description: 'Markets, ticks and order books as last polled. Requires a market data key.' },
+  {
+    name: 'historical',
+    description: 'The published data of the archive over its whole time. Requires a market data key.',
+  },
+  { name: 'export', description: 'Whole files, as published or as slices on request. Requires a market data key.' },
+  { name: 'operations', description: 'Operation of the service. Requires no credential.' },
+  { name: 'users', description: 'Objects of users. Requires a user token.' },
 ];
 
-const apiDescription = `The archive of an oddslake over HTTP: prediction-market data as it is now, and all that was kept of it.
+const apiDescription = `The archive of an oddslake over HTTP: current and historical prediction-market data.
 
 Times are epoch milliseconds in UTC, windows half-open: \`from <= t < to\`. Send a credential as
-\`Authorization: Bearer <credential>\`. Every error is \`application/problem+json\`. A parameter that a route does not
-name, is given twice, or is not as described is refused with 400. Every GET answers HEAD too, and OPTIONS names the
-methods of a path. A request has at most 16 kB of line and headers, 8 kB of path and query, 100 parameters, and a
-body of 64 kB without content encoding; its headers arrive within 10 seconds, all of it within 30. A client that takes
-nothing of its answer for 30 seconds is cut off.`;
+\`Authorization: Bearer <credential>\`. Every error is \`application/problem+json\`. A request is rejected with 400 if it has
+an unknown parameter, repeats one, or has an invalid value. Every GET route also supports HEAD, and OPTIONS lists the
+methods of a path. Limits of a request: 16 kB of request line and headers, 8 kB of path and query, 100 parameters, a
+body of 64 kB without content encoding, 10 seconds for the headers and 30 seconds in all. The connection of a client that
+reads none of its response for 30 seconds is closed.`;
 
-/** The security requirement that follows from who may use a route. */
+/** Security requirements by access of a route. */
 const securityRequirements: Readonly<Record<string, readonly Readonly<Record<string, readonly string[]>>[]>> = {
   open: [],
   any: [{ key: [] }, { token: [] }],
@@ -44,13 +47,13 @@ const securityRequirements: Readonly<Record<string, readonly Readonly<Record<str
   research: [{ token: ['research'] }],
 };
 
-/** Describes every route that is added from now on in the document at /api/v1/openapi.json. */
+/** Documents every route that is added after this call at /api/v1/openapi.json. */
 export async function describeRoutes(app: App, version: string): Promise<void> {
   const problems = new Map<string, readonly number[]>();
   app.addHook('onRoute', (route) => {
     if (route.schema?.hide === true) return;
     route.schema = { ...route.schema };
-    // What no schema names is refused, on the routes that name nothing too.
+    // Routes without parameters reject unknown ones, too.
     route.schema.querystring ??= Type.Object({}, { additionalProperties: false });
     for (const method of [route.method].flat())
       problems.set(`${method.toLowerCase()} ${toPathTemplate(route.url)}`, route.config?.problems ?? []);
@@ -64,7 +67,7 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
         description: apiDescription,
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
-      servers: [{ url: '/', description: 'Where this document was found' }],
+      servers: [{ url: '/', description: 'The server of this document' }],
       tags,
       components,
     },
@@ -84,7 +87,7 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
       config: { access: 'open' },
       schema: {
         summary: 'This document',
-        description: 'OpenAPI 3.1: every route with its parameters, answers and errors.',
+        description: 'OpenAPI 3.1: every route with its parameters, responses and errors.',
         tags: ['operations'],
         response: {
           200: Type.Object(
@@ -99,7 +102,7 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
   );
 }
 
-/** `/a/:b` as documents write it: `/a/{b}`. */
+/** Converts `/a/:b` to the notation of OpenAPI, `/a/{b}`. */
 export const toPathTemplate = (url: string): string => url.replace(/:([A-Za-z_]\w*)/g, '{$1}');
 
 function describeSchema(schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
@@ -117,9 +120,9 @@ function toOperationId(method: string, url: string): string {
   const words = url
     .replace(/^\/api\/v1/, '')
     .split(/[^A-Za-z0-9]+/)
-    .filter((word) => word !== '');
-  const named = words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('');
-  return method.toLowerCase() + (named === '' ? 'Root' : named);
+    .filter((segment) => segment !== '');
+  const declared = words.map((segment) => segment[0]!.toUpperCase() + segment.slice(1)).join('');
+  return method.toLowerCase() + (declared === '' ? 'Root' : declared);
 }
 
 type JsonObject = Record<string, unknown>;
@@ -130,7 +133,7 @@ export interface OpenApiOperation {
   responses: Record<string, { content?: Record<string, unknown>; headers?: JsonObject; $ref?: string }>;
 }
 
-/** As much of an OpenAPI document as is looked at here. */
+/** The parts of an OpenAPI document that are used here. */
 export interface OpenApiDocument {
   paths: Record<string, Record<string, OpenApiOperation>>;
   components: { schemas: JsonObject; responses?: JsonObject; headers?: JsonObject };
@@ -143,10 +146,10 @@ const createHeader = (description: string, schema: JsonObject, required = false)
 });
 
 const headers: Readonly<Record<string, JsonObject>> = {
-  RequestId: createHeader('A name for this request, which stands in the log too.', { type: 'string' }, true),
-  WwwAuthenticate: createHeader('How to authenticate: `Bearer`, with what was wrong.', { type: 'string' }, true),
-  RetryAfter: createHeader('Seconds after which to ask again.', { type: 'integer', minimum: 0 }, true),
-  RateLimit: createHeader('What is left of the quota, `r`, and the seconds until it is whole again, `t`.', {
+  RequestId: createHeader('ID of this request, also in the log.', { type: 'string' }, true),
+  WwwAuthenticate: createHeader('How to authenticate: `Bearer`, with the error.', { type: 'string' }, true),
+  RetryAfter: createHeader('Seconds to wait before the next request.', { type: 'integer', minimum: 0 }, true),
+  RateLimit: createHeader('The rest of the quota, `r`, and the seconds until it is reset, `t`.', {
     type: 'string',
   }),
   RateLimitPolicy: createHeader('The quota: `q` requests in `w` seconds.', { type: 'string' }),
@@ -160,29 +163,29 @@ const rateLimitHeaders = {
   'RateLimit-Policy': createRef('headers', 'RateLimitPolicy'),
 };
 
-/** What each error means, on whatever route. */
+/** Descriptions of the error responses, common to all routes. */
 const statusDescriptions: Readonly<Record<number, string>> = {
-  400: 'The request is not as documented; `errors` names the parameters or fields.',
-  401: 'There is no credential, or not one that is good here and now.',
-  403: 'The credential is good, but not for this.',
-  404: 'There is no such thing.',
-  405: 'The path has no such method; `Allow` names those it has.',
-  406: 'None of the types in `Accept` is one that this route gives.',
+  400: 'The request is invalid; `errors` names the parameters or fields.',
+  401: 'The credential is missing, invalid, expired or revoked.',
+  403: 'The credential does not permit this request.',
+  404: 'The resource does not exist.',
+  405: 'The path does not support this method; `Allow` lists the supported ones.',
+  406: 'The route supports no type in `Accept`.',
   408: 'The request did not arrive in time.',
-  409: 'What is there already is in the way.',
-  410: 'It was there and is gone.',
-  412: 'What is there is not what `If-Match` names any more.',
-  413: 'The body is larger than 64 kB.',
+  409: 'The request conflicts with the current state.',
+  410: 'The resource was removed.',
+  412: 'The file no longer has an ETag of `If-Match`, or was modified.',
+  413: 'The body exceeds 64 kB.',
   414: 'The path, or path and query, is too long.',
-  415: 'The body is not plain application/json.',
+  415: 'The body is not application/json, or has a content encoding.',
   416: 'The file has no such range.',
-  417: 'An expectation other than 100-continue.',
-  422: 'The body is well-formed, but cannot be done.',
-  429: 'Too many requests under this credential.',
-  431: 'The line and the headers of the request have more than 16 kB.',
-  500: 'Something went wrong in the service.',
-  501: 'Not served yet.',
-  503: 'Not at the moment: what was asked for is damaged, or the service is busy or stopping.',
+  417: 'The request has an expectation other than 100-continue.',
+  422: 'The body is valid, but the request cannot be carried out.',
+  429: 'The rate limit is exceeded.',
+  431: 'The request line and headers exceed 16 kB.',
+  500: 'The service had an internal error.',
+  501: 'Not supported yet.',
+  503: 'Unavailable at the moment: the requested data is damaged, or the service is busy or stopping.',
 };
 
 const toProblemName = (status: number): string => `Problem${status}`;
@@ -202,7 +205,7 @@ const createProblemResponse = (status: number): JsonObject => ({
   },
 });
 
-/** Everything of the document that routes refer to. */
+/** Components that routes refer to. */
 export const components = {
   securitySchemes: {
     key: { type: 'http', scheme: 'bearer', description: 'A market data key: `oddslake keys create`.' },
@@ -210,15 +213,18 @@ export const components = {
       type: 'http',
       scheme: 'bearer',
       bearerFormat: 'JWT',
-      description: 'A user token; some routes ask for a scope in it.',
+      description: 'A user token; some routes require a scope.',
     },
   },
 } as const;
 
 const commonStatuses = [400, 404, 408, 414, 417, 431, 500, 503];
 
-/** Adds to every operation the errors that it may answer; `named` are those that a route says of itself. */
-export function addProblems(document: OpenApiDocument, named: ReadonlyMap<string, readonly number[]>): OpenApiDocument {
+/** Adds to every operation its error responses; `named` holds those that routes declare. */
+export function addProblems(
+  document: OpenApiDocument,
+  declared: ReadonlyMap<string, readonly number[]>,
+): OpenApiDocument {
   const { $id: _, ...schema } = Problem as typeof Problem & { $id?: string };
   document.components.schemas.Problem = schema;
   document.components.headers = headers;
@@ -229,15 +235,15 @@ export function addProblems(document: OpenApiDocument, named: ReadonlyMap<string
     ]),
   );
   for (const [path, operations] of Object.entries(document.paths)) {
-    // Every GET answers HEAD; said once, for all.
+    // Every GET route supports HEAD; the description of the document says so.
     delete operations.head;
     for (const [method, operation] of Object.entries(operations))
-      addOperationProblems(operation, named.get(`${method} ${path}`) ?? []);
+      addOperationProblems(operation, declared.get(`${method} ${path}`) ?? []);
   }
   return document;
 }
 
-function addOperationProblems(operation: OpenApiOperation, named: readonly number[]): void {
+function addOperationProblems(operation: OpenApiOperation, declared: readonly number[]): void {
   const secured = (operation.security ?? []).length > 0;
   for (const response of Object.values(operation.responses))
     response.headers = { ...commonHeaders, ...(secured ? rateLimitHeaders : {}), ...response.headers };
@@ -245,13 +251,13 @@ function addOperationProblems(operation: OpenApiOperation, named: readonly numbe
   const types = Object.keys(operation.responses[200]?.content ?? {});
   const statuses = new Set([
     ...commonStatuses,
-    ...named,
-    // A body on a method that takes none may be encoded too, and is refused for that first.
+    ...declared,
+    // A content encoding is rejected first, also on methods without a body.
     ...(operation.requestBody === undefined ? [] : [413]),
     415,
     ...(secured ? [401, 403, 429] : []),
     ...(types.length > 1 ? [406] : []),
-    // What is given in parts, or only where it changed, is asked for under conditions.
+    // Routes with ranges or 304 support preconditions.
     ...(operation.responses[206] === undefined ? [] : [412, 416]),
     ...(operation.responses[304] === undefined ? [] : [412]),
   ]);
@@ -259,7 +265,7 @@ function addOperationProblems(operation: OpenApiOperation, named: readonly numbe
     operation.responses[status] ??= createRef('responses', toProblemName(status));
 }
 
-/** `/docs`: a page made of the OpenAPI document; everything that it needs comes from here. */
+/** `/docs`: a page generated from the OpenAPI document; all its files come from this service. */
 export async function registerDocumentationRoutes(app: App): Promise<void> {
   await app.register(async (inner) => {
     inner.addHook('onRoute', (route) => {
@@ -267,15 +273,15 @@ export async function registerDocumentationRoutes(app: App): Promise<void> {
       route.schema = { ...route.schema, hide: true };
     });
     inner.addHook('onSend', async (_request, reply) => {
-      // An ETag tells a browser whether its copy still is this version's.
+      // The ETag of a file changes with the version.
       if (reply.statusCode < 400) reply.header('cache-control', 'no-cache');
     });
     await inner.register(swaggerUi, {
       routePrefix: paths.documentation,
-      // The page styles its elements one by one, in the markup too.
+      // The page has inline styles.
       staticCSP: pageContentSecurityPolicy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'"),
       theme: { title: 'oddslake' },
-      // Without the bar at the top, which asks for the address of another document.
+      // Without the top bar, which asks for the URL of another document.
       uiConfig: { layout: 'BaseLayout', deepLinking: true, docExpansion: 'list', persistAuthorization: false },
     });
   });

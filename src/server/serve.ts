@@ -9,15 +9,15 @@ import { openConfiguredWorkspace } from './open-workspace.ts';
 import { createService } from './server.ts';
 
 export interface RunningService {
-  /** Where it listens, e.g. http://127.0.0.1:8080 */
+  /** Base URL, such as http://127.0.0.1:8080 */
   readonly url: string;
-  /** The documentation page. */
+  /** URL of the documentation page. */
   readonly docs: string;
-  /** Lets what is under way come to its end, and stops. */
+  /** Waits for running requests, and stops. */
   stop(): Promise<void>;
 }
 
-/** Starts the service over an archive, which stays open until it is stopped. */
+/** Starts the service over an archive, which must stay open until the service has stopped. */
 export async function startService(context: Context, archive: Archive): Promise<RunningService> {
   const { host, port } = context.settings.service;
   const workspace = await openConfiguredWorkspace(context, archive);
@@ -30,12 +30,15 @@ export async function startService(context: Context, archive: Archive): Promise<
       files: openVerifiedFiles(archive, context.settings.service.cacheBytesMax),
     });
     const url = await app.listen({ host, port }).catch(async (error: NodeJS.ErrnoException) => {
-      // What was begun for requests would keep the process.
+      // Timers and threads of the service would keep the process alive.
       await app.close();
       throw createListenError('service.port', port, host, error);
     });
     if (!(await workspace.hasGoodKey(context.clock.nowMs())))
-      context.log.warn({}, 'nobody has a key yet: oddslake keys create --name NAME makes one, with the same settings');
+      context.log.warn(
+        {},
+        'there is no valid key; create one with oddslake keys create --name NAME and the same settings',
+      );
     return {
       url,
       docs: `${url}${paths.documentation}`,

@@ -37,18 +37,18 @@ import { registerStrategyRoutes } from './objects/strategies.ts';
 import { describeRoutes, registerDocumentationRoutes } from './openapi.ts';
 import { registerCatalogueRoutes } from './web/catalogue.ts';
 
-/** The service with every route, not listening yet. */
+/** Creates the service with all its routes; it does not listen yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
   const app = createApp(context, limits);
-  const own = await holdArchiveLease(app, context);
-  // Before every route, as they are told of each.
+  const lease = await holdArchiveLease(app, context);
+  // Before all routes, as these hooks see only routes that are added later.
   const methods = recordMethods(app as unknown as FastifyInstance);
   await describeRoutes(app, context.version);
-  // Its hooks come before all others, so that nothing goes by uncounted.
+  // These hooks come first, so that every request is counted.
   registerMetricsRoutes(app, context);
   addHooks(app, context, limits, methods);
 
-  // The routes, one line a group.
+  // One line per group of routes.
   registerHealthRoutes(app);
   registerReadyRoutes(app, context);
   registerMarketsRoutes(app, context);
@@ -56,10 +56,10 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   registerOrderBookRoutes(app, context);
   registerHistoricalRoutes(app, context);
   registerExportRoutes(app, context);
-  registerExportJobRoutes(app, context, own);
-  const backtestDesk = openBacktestService(app, context, own);
-  registerResearchRoutes(app, context, backtestDesk);
-  registerBacktestRoutes(app, context, backtestDesk);
+  registerExportJobRoutes(app, context, lease);
+  const backtests = openBacktestService(app, context, lease);
+  registerResearchRoutes(app, context, backtests);
+  registerBacktestRoutes(app, context, backtests);
   registerUserRoutes(app, context);
   registerStrategyRoutes(app, context, limits);
   registerBotRoutes(app, context, limits);
@@ -80,18 +80,18 @@ function createApp(context: ServiceContext, limits: ServiceLimits): App {
       maxHeaderSize: limits.headerBytesMax,
       headersTimeout: limits.headersMsMax,
       connectionsCheckingInterval: limits.checkIntervalMs,
-      // A request without a host is refused with an answer of ours.
+      // requireValidRequest rejects a request without a host with a problem response.
       requireHostHeader: false,
     },
     requestTimeout: limits.requestMsMax,
     keepAliveTimeout: limits.idleMsMax,
-    // While it stops, what still arrives on open connections is answered as ever, and the connection then closed.
+    // While the service stops, requests on open connections are served, and the connections closed.
     return503OnClosing: false,
     genReqId: newId,
-    // TLS is a proxy's work: one on this machine tells whom a request came from.
+    // A proxy does TLS: trust the client address that a proxy on this machine passes on.
     trustProxy: 'loopback',
     routerOptions: { querystringParser: (text) => parseQueryString(text, limits.parametersMax) },
-    // ajv's optimizer takes a quarter of the start and makes no validator faster.
+    // ajv's optimizer takes a quarter of the start-up time and makes no validator faster.
     ajv: {
       customOptions: {
         coerceTypes: false,
@@ -108,20 +108,20 @@ function createApp(context: ServiceContext, limits: ServiceLimits): App {
       logRequest(context, request, reply, reply.statusCode);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
-  // Bodies are JSON.
+  // Bodies are JSON only.
   app.removeContentTypeParser('text/plain');
   limitConnections(app.server as Server, log, limits, newId);
   return app as unknown as App;
 }
 
-/** What happens to every request, in this order. */
+/** Adds the hooks that process every request, in this order. */
 function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, methods: MethodRegistry): void {
   const plain = app as unknown as FastifyInstance;
   const { log } = context;
   app.decorateRequest('principal', null);
   let stopping = false;
   app.setErrorHandler((error, request, reply) => sendProblem(log, error, request, reply));
-  // Plain: what a schema does not name must not silently fall out of an answer.
+  // JSON.stringify: a serializer of the schema would silently drop fields that the schema lacks.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(createCommonHeaders(request.id));
@@ -150,13 +150,13 @@ function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, meth
   app.addHook('onRequestAbort', async (request) => logRequest(context, request, null, null));
 }
 
-/** The methods that each path has, for the answers to the others. */
+/** The methods of every path, for 405 and OPTIONS. */
 export interface MethodRegistry {
-  /** As an Allow header has them; null where there is nothing at the path. */
+  /** The value of an Allow header; null if there is no route for the path. */
   findAllowedMethods(path: string): string | null;
 }
 
-/** Takes note of every route that is added from now on. */
+/** Records every route that is added after this call. */
 export function recordMethods(app: FastifyInstance): MethodRegistry {
   const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
   app.addHook('onRoute', ({ method, url }) => {
@@ -170,7 +170,7 @@ export function recordMethods(app: FastifyInstance): MethodRegistry {
   };
 }
 
-/** `/a/:b/*` as an expression; a parameter is a segment, a star the rest. */
+/** `/a/:b/*` as a regular expression; a parameter matches one segment, a star the rest. */
 function toPathPattern(url: string): RegExp {
   const parts = url.split(/(:[A-Za-z_]\w*|\*)/).map((part) => {
     if (part === '*') return '.*';
@@ -179,23 +179,23 @@ function toPathPattern(url: string): RegExp {
   return new RegExp(`^${parts.join('')}$`, 's');
 }
 
-/** Answers for paths and methods that no route has: 204 to OPTIONS, 405 with Allow, 404. */
+/** Responses for requests without a route: 204 to OPTIONS, 405 with Allow, else 404. */
 export function registerNotFoundHandler(app: FastifyInstance, methods: MethodRegistry): void {
   app.addHook('onRequest', async (request, reply) => {
     if (!request.is404) return;
     const allow = request.raw.url === '*' ? allMethods : methods.findAllowedMethods(toPath(request));
     if (allow === null) return;
     if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
-    throw new ProblemError(405, `${request.method} is not among the methods of this path: ${allow}.`, {
+    throw new ProblemError(405, `${request.method} is not supported at this path. Supported are ${allow}.`, {
       headers: { allow },
     });
   });
   app.setNotFoundHandler(() => {
-    throw new ProblemError(404, 'There is nothing at this path.');
+    throw new ProblemError(404, 'There is no such path.');
   });
 }
 
-/** A request's path as the router sees it. */
+/** The path of a request, decoded as by the router. */
 export function toPath({ raw: { url = '' } }: FastifyRequest): string {
   const [path = ''] = url.split(/[?#]/, 1);
   try {
@@ -207,12 +207,12 @@ export function toPath({ raw: { url = '' } }: FastifyRequest): string {
 
 const pathLengthMax = 200;
 
-/** Routes that are asked every few seconds by machines. */
+/** Routes that monitoring requests every few seconds. */
 const probePaths = new Set(['/healthz', '/readyz', '/metrics']);
 
 /**
- * One line a request: never its query, its headers or its body, in which secrets may stand.
- * @param status null where the client went away before it had its answer
+ * Logs one line per request. Query, headers and body are not logged, as they may contain secrets.
+ * @param status null if the client disconnected before the response
  */
 export function logRequest(
   { log }: ServiceContext,
@@ -232,18 +232,18 @@ export function logRequest(
     ...(principal?.kind === 'key' ? { key: principal.id } : {}),
     ...(principal?.kind === 'user' ? { user: principal.user } : {}),
   };
-  const note = status === null ? 'the client went away' : 'answered';
+  const note = status === null ? 'the client disconnected' : 'request';
   if (probePaths.has(path)) log.debug(facts, note);
   else log.info(facts, note);
 }
 
-/** What the framework has to say on its own account: its warnings and errors only. */
+/** A logger for the framework that passes on its warnings and errors only. */
 export function createFrameworkLog(log: Log): FastifyBaseLogger {
-  const told =
+  const logAt =
     (level: 'warn' | 'error') =>
     (facts: unknown, message?: unknown): void => {
       if (typeof facts === 'string') log[level]({}, facts);
-      else log[level]({ err: (facts as { err?: unknown }).err }, String(message ?? 'an answer was broken off'));
+      else log[level]({ err: (facts as { err?: unknown }).err }, String(message ?? 'a response failed'));
     };
   const quiet = (): void => {};
   const logger = {
@@ -252,9 +252,9 @@ export function createFrameworkLog(log: Log): FastifyBaseLogger {
     debug: quiet,
     info: quiet,
     silent: quiet,
-    warn: told('warn'),
-    error: told('error'),
-    fatal: told('error'),
+    warn: logAt('warn'),
+    error: logAt('error'),
+    fatal: logAt('error'),
     child: () => logger,
   };
   return logger as unknown as FastifyBaseLogger;

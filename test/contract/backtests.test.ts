@@ -8,11 +8,11 @@ import { BacktestRequest, BacktestResult, objectives } from '../../src/contract/
 import { strategySchemas } from '../../src/contract/strategies.ts';
 import { runDirectly, threshold, traded } from '../server/backtesting.ts';
 
-// Whether the schemas of the document say of a backtest what its reader and its engine say.
+// Checks that the OpenAPI schemas of backtests agree with the parser and the engine.
 
 const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
 
-/** A schema as the document has it; `closed`: what no schema names is refused. */
+/** A schema as in the document; `closed` rejects fields that it does not name. */
 function compiled(schema: object, closed = false) {
   const ajv = new Ajv2020({ strict: false });
   const shut = (value: unknown): unknown => {
@@ -28,13 +28,13 @@ function compiled(schema: object, closed = false) {
   return ajv.compile(JSON.parse(text) as object);
 }
 
-test('objectives and strategies that everybody has are named as the engine names them', () => {
+test('the schema names the objectives and built-in strategies of the engine', () => {
   expect(objectives).toEqual(objectiveNames);
   const told = JSON.stringify(BacktestRequest.properties.entry_executable);
   for (const { name } of builtinStrategies) expect(told).toContain(name);
 });
 
-test('a request is one by the schema where it is one by the reader', () => {
+test('the schema and the parser accept the same requests', () => {
   const { parameters, ...plain } = threshold;
   const [hold] = builtinStrategies;
   const inline = { name: 'mine', strategy: hold!.strategy };
@@ -76,7 +76,7 @@ test('a request is one by the schema where it is one by the reader', () => {
   }
 });
 
-test('a result has every field that the schema names, and none beside them', async () => {
+test('a result has exactly the fields of the schema', async () => {
   const archive = await traded();
   const schema = compiled(BacktestResult, true);
   for (const body of [threshold, { ...threshold, grid: { contracts: [1, 2] } }]) {

@@ -91,7 +91,7 @@ test('every promise has a test that proves it', () => {
   expect(unproved).toEqual([]);
 });
 
-test('every test that proves a promise is there under its name', () => {
+test('every test that proves a promise exists under its title', () => {
   const gone = promised.flatMap(({ name, proof }) => {
     const [file, title] = proof ?? ['', ''];
     const at = new URL(file, tests);
@@ -101,14 +101,14 @@ test('every test that proves a promise is there under its name', () => {
   expect(gone).toEqual([]);
 });
 
-test('no proof is kept for what nobody promises', () => {
+test('every proof is for a promise', () => {
   const names = new Set(promised.map(({ name }) => name));
   const { everyColumn: _column, everyFileField: _file, everySummaryField: _summary, ...byName } = proofs;
   const stray = Object.values(byName).flatMap((of) => Object.keys(of).filter((name) => !names.has(name)));
   expect(stray).toEqual([]);
 });
 
-test('docs/CONTRACT-CHECK.md says so', () => {
+test('docs/CONTRACT-CHECK.md is up to date', () => {
   const text = pageText();
   if (process.env.UPDATE_DOCS === '1') writeFileSync(page, text);
   expect(readFileSync(page, 'utf8')).toBe(text);

@@ -5,13 +5,13 @@ import type { JobLoaders } from '../../src/collector/run/job.ts';
 import { readEnvironmentLayers } from '../../src/settings/source.ts';
 import { commands, commonFlags, exitCodes as promisedCodes, variables } from './promises.ts';
 
-const noJob = () => Promise.reject(new Error('nothing is run here'));
+const noJob = () => Promise.reject(new Error('commands must not run in this test'));
 const jobs = new Proxy({}, { get: () => noJob }) as JobLoaders;
 const program = createProgram('0.0.0', jobs, () => {});
-/** What does something, by how it is called: `serve`, `keys create`. */
+/** Commands with an action by their full names: `serve`, `keys create`. */
 const byName = new Map(
   program.commands.flatMap((command) =>
-    // A command that takes subcommands may do something by itself: then it has flags of its own.
+    // A command with subcommands has an action of its own if it has flags.
     command.commands.length === 0 || command.options.length > 0
       ? [
           [command.name(), command] as const,
@@ -21,7 +21,7 @@ const byName = new Map(
   ),
 );
 
-test('every promised command and flag is there', () => {
+test('every promised command and flag exists', () => {
   expect([...byName.keys()].sort()).toEqual(expect.arrayContaining(Object.keys(commands).sort()));
   for (const [name, flags] of Object.entries(commands)) {
     const known = byName.get(name)!.options.map((option) => option.long);
@@ -29,11 +29,11 @@ test('every promised command and flag is there', () => {
   }
 });
 
-test('no command is there that nobody promised', () => {
+test('every command is promised', () => {
   expect([...byName.keys()].sort()).toEqual(Object.keys(commands).sort());
 });
 
-test('the common flags are on every command, and in the help of those that they can matter to', () => {
+test('every command accepts the common flags and lists those that it uses', () => {
   const reads = ['--no-progress', '--wait', '--strict'];
   const idle: Readonly<Record<string, readonly string[]>> = {
     status: reads,
@@ -58,7 +58,7 @@ test('the common flags are on every command, and in the help of those that they 
     'gaps revoke': ['--no-progress', '--strict'],
     schedule: ['--no-progress'],
     sandbox: ['--config', '--output', '--set', ...reads],
-    // It writes the config, in words of its own.
+    // init writes the config and describes these flags differently.
     init: ['--config', '--quiet', '--log-level', '--no-progress', '--wait', '--strict'],
   };
   for (const [name, command] of byName) {
@@ -71,14 +71,14 @@ test('the common flags are on every command, and in the help of those that they 
   }
 });
 
-test('every command says in its help what it does and how it is called', () => {
+test('the help of every command has a description and a usage line', () => {
   for (const [name, command] of byName) {
     expect(command.description().length, name).toBeGreaterThan(20);
     expect(command.helpInformation(), name).toMatch(new RegExp(`^Usage: oddslake ${name}\\b`));
   }
 });
 
-test('the exit codes are those promised', () => {
+test('the exit codes are as promised', () => {
   const codes = Object.values(exitCodes).sort((a, b) => a - b);
   expect(codes).toEqual(Object.keys(promisedCodes).map(Number));
 });

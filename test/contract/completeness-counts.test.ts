@@ -55,37 +55,37 @@ describe('the state of an archive', () => {
     expect(formatCompleteness(verdict)).toBe(text);
   });
 
-  test('is not that of a day that is not over', () => {
+  test('ignores a day that is not over', () => {
     const states = Array.from({ length: 10 }, () => 'complete' as const);
     expect(counted([...states, 'incomplete']).state).toBe('complete');
   });
 });
 
-describe('what was published, at a later moment', () => {
+describe('published completeness at a later time', () => {
   const verdict = counted(['complete', 'complete']);
   const days = { '1970-01-01': day('complete'), '1970-01-02': day('complete') };
   const published = { days, reached: 2 * dayMs, verdict };
   const unharmed = { files: 0, days: new Set<number>() };
 
-  test('is what it was, as long as nothing was found and no day has ended', () => {
+  test('stays the same without damage and without a new day', () => {
     expect(updatePublishedCompleteness(published, unharmed, 3 * dayMs - 1)).toEqual(verdict);
   });
 
-  test('lacks every day that has ended since and that nobody has judged', () => {
+  test('counts days that ended since as incomplete', () => {
     const later = updatePublishedCompleteness(published, unharmed, 5 * dayMs);
     expect(later).toMatchObject({ state: 'incomplete', days: { complete: 2, incomplete: 3 } });
     const past = { ...published, verdict: { ...verdict, live: 0 } };
     expect(updatePublishedCompleteness(past, unharmed, 5 * dayMs)).toMatchObject({ state: 'complete' });
   });
 
-  test('is damaged once damage is found, and so is no complete day of it', () => {
+  test('is damaged once damage is found, and its days are incomplete', () => {
     const found = { files: 1, days: new Set([dayMs]) };
     const later = updatePublishedCompleteness(published, found, 2 * dayMs);
     expect(later).toMatchObject({ state: 'damaged', days: { complete: 1, incomplete: 1 } });
     expect(later.damaged).toEqual({ files: 1, dates: ['1970-01-02'] });
   });
 
-  test('of an older oddslake is judged by its days alone', () => {
+  test('is computed from the days alone for a manifest of an older oddslake', () => {
     const older = { days: { '1970-01-01': day('provisional') }, reached: dayMs };
     expect(updatePublishedCompleteness(older, unharmed, dayMs).state).toBe('provisional');
   });

@@ -11,7 +11,7 @@ const failed = webhook(
 const fromFile = webhook('whose address is in a file, and that SIGTERM stopped');
 const taken = port('an unavailable port exits 2 before any run');
 
-/** What those who run it are promised: metrics, health, notifications. */
+/** Promises to operators: metrics, health, notifications. */
 export const operatorVariables = { ODDSLAKE_WEBHOOK_URL: failed, ODDSLAKE_WEBHOOK_URL_FILE: fromFile } as const;
 
 export const operatorSettings = {

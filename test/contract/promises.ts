@@ -1,6 +1,6 @@
-/** What oddslake promises to the outside, item by item, as data: tests hold the program to it, both ways. */
+/** The public interface of oddslake as data. Tests check that the program has all of it and nothing else. */
 
-/** Flags of each command besides the common ones. */
+/** Flags of each command in addition to the common ones. */
 export const commands: Readonly<Record<string, readonly string[]>> = {
   nightly: ['--date'],
   markets: [],
@@ -64,7 +64,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   demo: [],
 };
 
-/** Flags that work on every command they can matter to. */
+/** Flags of every command that can use them. */
 export const commonFlags = [
   '--config',
   '--output',
@@ -91,7 +91,7 @@ export const exitCodes: Readonly<Record<number, string>> = {
   143: 'stopped by SIGTERM, after a clean stop',
 };
 
-/** Variables of the environment and the setting that each one names; ODDSLAKE_CONFIG names a file. */
+/** Environment variables and their settings; ODDSLAKE_CONFIG names a file. */
 export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_BASE_URL: 'upstream.base_url',
   ODDSLAKE_API_KEY: 'upstream.api_key',
@@ -107,7 +107,7 @@ export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
 };
 
-/** Fields of the JSON object that a job's last line is. */
+/** Fields of the JSON summary that a job prints as its last line. */
 export const summaryFields = [
   'version',
   'job',
@@ -183,7 +183,7 @@ const candle = {
   covered: number,
 };
 
-/** Columns of each dataset in their order with their types as Arrow names them; `?`: may be null. */
+/** Columns of each dataset in order, with their Arrow types; `?`: nullable. */
 export const columns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   ticks: { symbol: text, t: time, p: number },
   symbols: {
@@ -236,7 +236,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
   conflicts: { symbol: text, t: time, kept: number, dropped: number, seen_at: time },
 };
 
-/** The columns by which each dataset is sorted and unique. */
+/** Key columns of each dataset: rows are sorted by them and unique. */
 export const keys: Readonly<Record<string, readonly string[]>> = {
   ticks: ['symbol', 't'],
   symbols: ['symbol'],
@@ -265,10 +265,10 @@ export const manifestFields = [
   'datasets',
 ] as const;
 
-/** Fields that the manifest has where there is something to say: windows of which ticks were lost. */
+/** Optional fields of the manifest: windows with lost ticks. */
 export const manifestFieldsAtTimes = ['lost'] as const;
 
-/** Fields of one day in the manifest, and of one file. */
+/** Fields of a day and of a file in the manifest. */
 export const dayFields = ['state', 'expected', 'covered', 'missing', 'exceptions'] as const;
 export const fileFields = [
   'path',
@@ -282,10 +282,10 @@ export const fileFields = [
   'generation',
 ] as const;
 
-/** Files at the archive's root. */
+/** Files in the root of the archive. */
 export const rootFiles = ['README.md', 'manifest.json', 'SHA256SUMS', 'views.sql'] as const;
 
-/** Routes of the service, by method and path as the OpenAPI document has them. */
+/** Routes of the service: method and path as in the OpenAPI document. */
 export const routes = [
   'GET /api/v1/markets',
   'GET /api/v1/ticks',

@@ -9,10 +9,10 @@ import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { access, jobArgs, manifestOf, minuteMs, run } from '../e2e/lake.ts';
 import { columns, dayFields, fileFields, keys, manifestFields, rootFiles, summaryFields } from './promises.ts';
 
-/** What time it is at the service, a little behind the program's own clock. */
+/** Clock of the upstream, slightly behind that of the program. */
 const nowMs = Date.now() - 41 * minuteMs;
 
-/** An archive with something in every dataset: two polls, between which prices were revised. */
+/** An archive with rows in every dataset: two polls with revised prices in between. */
 const output = mkdtempSync(join(tmpdir(), 'oddslake-promises-'));
 let box: Sandbox;
 let summary: Summary;
@@ -47,7 +47,7 @@ describe.each(Object.entries(columns))('published %s', (dataset, promised) => {
     }
   });
 
-  test('are sorted by their key, each key once', () => {
+  test('are sorted by their key, without duplicates', () => {
     for (const path of files(dataset)) {
       const rows = rowsOf(path, keys[dataset]!);
       for (let i = 1; i < rows.length; i++) {
@@ -65,7 +65,7 @@ function rowsOf(path: string, names: readonly string[]): Key[] {
   return Array.from({ length: table.numRows }, (_, r) => vectors.map((vector) => vector.get(r) as string | number));
 }
 
-/** Strings by their UTF-8 bytes. */
+/** Compares strings by their UTF-8 bytes. */
 function compare(a: Key, b: Key): number {
   for (const [i, x] of a.entries()) {
     const y = b[i]!;
@@ -87,7 +87,7 @@ test('the manifest, its days and its files have exactly the promised fields', ()
   }
 });
 
-test('the manifest says of every file what it holds', () => {
+test('the manifest describes every file correctly', () => {
   for (const [dataset, { files }] of Object.entries(manifestOf(output).datasets)) {
     const time = dataset === 'coverage' ? 't_from' : 't';
     for (const file of files) {
@@ -105,11 +105,11 @@ test('the manifest says of every file what it holds', () => {
   }
 });
 
-test('the files of the root are there', () => {
+test('the root has the promised files', () => {
   for (const name of rootFiles) expect(existsSync(join(output, name)), name).toBe(true);
 });
 
-test('the last line of --json has the promised fields, whatever else it has', () => {
+test('the last line of --json has the promised fields', () => {
   for (const path of summaryFields) expect(summary, path).toHaveProperty(path);
   expect(summary.ticks.conflicts).toBeGreaterThan(0);
 });

@@ -29,32 +29,32 @@ const told = [
 ];
 
 describe('raw pages', () => {
-  test('come back as they were written, whatever was asked', () => {
+  test('are decoded as they were encoded, for every kind of request', () => {
     const pages = told.map((asked) => page(asked));
     pages.push(page(book, { servedAt: 5, redacted: true, status: 0, body: Buffer.alloc(0) }));
     expect(decodeRawPages(encodeRawPages(pages))).toStrictEqual(pages);
     expect(decodeRawPages(Buffer.alloc(0))).toEqual([]);
   });
 
-  test('are read from bytes that stand amid others', () => {
+  test('are decoded from a view into a larger buffer', () => {
     const bytes = encodeRawPages([page(book)]);
     const amid = new Uint8Array(bytes.length + 20).fill(0x0a);
     amid.set(bytes, 7);
     expect(decodeRawPages(amid.subarray(7, 7 + bytes.length))).toEqual([page(book)]);
   });
 
-  test('that were cut off are refused', () => {
+  test('are rejected if truncated', () => {
     const bytes = encodeRawPages([page(book)]);
     for (let length = 1; length < bytes.length; length++)
       expect(() => decodeRawPages(bytes.subarray(0, length)), `${length}`).toThrow(SyntaxError);
-    // A whole head, and nothing after it.
-    expect(() => decodeRawPages(Buffer.from(JSON.stringify({ ...page(book), bytes: 0 })))).toThrow('without an end');
+    // A complete head without a body.
+    expect(() => decodeRawPages(Buffer.from(JSON.stringify({ ...page(book), bytes: 0 })))).toThrow('not terminated');
   });
 
-  test('whose head says another length than the body has are refused', () => {
+  test('are rejected if the length in the head is wrong', () => {
     for (const bytes of [3, 5, 500]) {
       const head = JSON.stringify({ ...page(book), body: undefined, bytes });
-      expect(() => decodeRawPages(Buffer.from(`${head}\nBODY\n`))).toThrow('of another length');
+      expect(() => decodeRawPages(Buffer.from(`${head}\nBODY\n`))).toThrow('differs from');
     }
   });
 });
@@ -106,6 +106,6 @@ const badHeads: readonly unknown[] = [
   })),
 ];
 
-test.each(badHeads.map((head) => JSON.stringify(head)))('no head of a raw page: %s', (head) => {
+test.each(badHeads.map((head) => JSON.stringify(head)))('rejects the head %s', (head) => {
   expect(() => decodeRawPages(Buffer.from(`${head}\nBODY\n`))).toThrow(SyntaxError);
 });

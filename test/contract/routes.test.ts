@@ -3,7 +3,7 @@ import { opened } from '../archive/scratch.ts';
 import { serving } from '../server/serving.ts';
 import { routes } from './promises.ts';
 
-test('the document of the service describes exactly the promised routes', async () => {
+test('the OpenAPI document describes exactly the promised routes', async () => {
   const { json } = await serving(opened());
   const { body } = await json<{ paths: Record<string, Record<string, unknown>> }>('/api/v1/openapi.json');
   const described = Object.entries(body.paths).flatMap(([path, methods]) =>

@@ -6,7 +6,7 @@ import { MarketsResponse, TicksQuery, TicksResponse } from '../../src/contract/s
 const ticks = { symbol: 'X', ticks: [{ t: 1, p: 0.5 }], count: 1, from: 0, to: 2, generated_at: 3 };
 const market = { canonical_id: 'm', confidence: 0.9, category: 'crypto', is_active: true };
 
-test('the documented answers fit, with and without extensions', () => {
+test('documented responses are valid, with and without extensions', () => {
   expect(Value.Check(TicksResponse, ticks)).toBe(true);
   expect(Value.Check(TicksResponse, { ...ticks, gaps: [{ from: 0, to: 1 }], more: 'x' })).toBe(true);
   const answer = {
@@ -19,18 +19,18 @@ test('the documented answers fit, with and without extensions', () => {
   expect(Value.Check(MarketsResponse, answer)).toBe(true);
 });
 
-test('answers of other types do not', () => {
+test('responses with other types are invalid', () => {
   expect(Value.Check(TicksResponse, { ...ticks, ticks: [{ t: '1', p: 0.5 }] })).toBe(false);
   expect(Value.Check(TicksResponse, { ...ticks, from: 0.5 })).toBe(false);
   expect(Value.Check(MarketsResponse, { markets: [{ ...market, is_active: 'yes' }] })).toBe(false);
 });
 
-test('a tick query needs a symbol only', () => {
+test('a tick query requires only a symbol', () => {
   expect(Value.Check(TicksQuery, { symbol: 'X' })).toBe(true);
   expect(Value.Check(TicksQuery, { from: 1, to: 2 })).toBe(false);
 });
 
-test('every path of the interface carries the version; pages and what operators ask have none', () => {
+test('API paths have a version; pages and operations paths have none', () => {
   const bare = Object.values(paths).filter((path) => !path.startsWith('/api/v1/'));
   expect(bare.sort()).toEqual(['/', '/docs', '/healthz', '/metrics', '/readyz']);
 });

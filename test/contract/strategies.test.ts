@@ -8,7 +8,7 @@ import { strategyLimits } from '../../src/backtest/strategy/strategy.ts';
 import { strategySchemas } from '../../src/contract/strategies.ts';
 import { changedStrategy, goodStrategy } from './strategy-values.ts';
 
-// Whether the schemas of the document say of a strategy what the reader says, who alone decides.
+// Checks that the OpenAPI schemas of strategies agree with the parser, which is authoritative.
 
 const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
 const ajv = new Ajv2020({ strict: false });
@@ -25,7 +25,7 @@ const told = (json: unknown) => {
   return { valid, why: valid ? '' : ajv.errorsText(schema.errors), faults: 'faults' in read ? read.faults : [], read };
 };
 
-/** What no schema says: numbers that parameters come to, what is known of a position only, counts over all of it. */
+/** Rules that no schema can express: values of parameters, measures of positions, and total counts. */
 const beyond = [
   / is not a parameter of the strategy$/,
   / is allowed only in an exit$/,
@@ -34,26 +34,26 @@ const beyond = [
 ];
 const outOfRange = /^must be (from \S+ to \S+|a number)$/;
 
-/** What stands at a field as faults name it: `rules[0].size.contracts`. */
+/** The value at a field name as in errors: `rules[0].size.contracts`. */
 const at = (json: unknown, field: string): unknown =>
   field
     .split(/[.[\]]+/)
     .reduce((value, step) => (step === '' ? value : (value as Record<string, unknown>)[step]), json);
 
-test('what is a good strategy is one by the schema and by the reader, as it is given and as it is read', () => {
+test('the schema and the parser accept every valid strategy, as given and as parsed', () => {
   fc.assert(
     fc.property(goodStrategy, (json) => {
       const { valid, why, faults, read } = told(json);
       expect([valid, why, faults]).toEqual([true, '', []]);
       const { strategy } = read as { strategy: unknown };
-      // What is answered is the strategy as it was read: of the same schema, and read again the same.
+      // Responses have the parsed strategy: it has the same schema and is parsed to itself.
       expect(told(strategy)).toMatchObject({ valid: true, read: { strategy } });
     }),
     { numRuns: Math.ceil(numRuns / 4), seed },
   );
 });
 
-test('what the reader takes the schema does, and what only the reader refuses is what no schema can say', () => {
+test('the schema accepts what the parser accepts, and rejects all else that a schema can express', () => {
   let [taken, refused, byReaderAlone] = [0, 0, 0];
   fc.assert(
     fc.property(changedStrategy, (json) => {
@@ -68,23 +68,23 @@ test('what the reader takes the schema does, and what only the reader refuses is
       byReaderAlone++;
       for (const { name, reason } of faults) {
         const said = beyond.some((known) => known.test(reason));
-        // A number that is out of its range the schema refuses; not the parameter that has it.
+        // The schema rejects a number out of range, but not a parameter with such a value.
         const isParameter = outOfRange.test(reason) && typeof at(json, name) === 'object';
         expect(said || isParameter, `${name} ${reason}: ${JSON.stringify(json)}`).toBe(true);
       }
     }),
     { numRuns, seed },
   );
-  // All three have to have been tried.
+  // All three cases must have occurred.
   expect(Math.min(taken, refused, byReaderAlone), `${[taken, refused, byReaderAlone]}`).toBeGreaterThan(numRuns / 200);
 });
 
-test('every strategy that everybody has is one by the schema', () => {
+test('the schema accepts every built-in strategy', () => {
   for (const { name, strategy } of builtinStrategies)
     expect(told(strategy), name).toMatchObject({ valid: true, faults: [] });
 });
 
-test('the bounds that the schema tells are those of the reader', () => {
+test('the schema states the limits of the parser', () => {
   const price = { measure: 'price', above: 0 };
   const rule = { side: 'yes', entry: price, size: { contracts: 1 } };
   const named = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`p${i}`, i]));
@@ -99,7 +99,7 @@ test('the bounds that the schema tells are those of the reader', () => {
     expect(both({ rules: [rule], parameters: { ['p'.repeat(40 + more)]: 1 } })).toEqual([fits, fits]);
     const long = { measure: 'return', window_ms: 366 * 86_400_000 + more, above: 0 };
     expect(both({ rules: [{ ...rule, entry: long }] })).toEqual([fits, fits]);
-    // The list itself is a condition, which the schema does not count.
+    // The list itself counts as a condition, but not in the schema.
     expect(both({ rules: [{ ...rule, entry: { all: Array(conditions - 1 + more).fill(price) } }] })).toEqual([
       true,
       fits,

@@ -61,7 +61,7 @@ describe('bad usage of backtest exits 2 and names the fault', () => {
     ['a page in the archive', ['run', 'threshold', '--out', '{}/page.html'], /is inside the archive/],
     ['a page in no folder', ['run', 'threshold', '--out', '{}-none/page.html'], /there is no folder/],
     ['a user without a name', ['run', 'threshold', '--save', '--user', ''], /--user must not be empty/],
-    ['an id that is none', ['show', 'x'], /No backtest x is kept in this archive. Run oddslake backtest list/],
+    ['an id that is none', ['show', 'x'], /This archive has no saved backtest x. Run oddslake backtest list/],
     ['no command', [], /Usage: oddslake backtest/],
   ])('%s', async (_, args, sentence) => {
     const lake = await backtestLake();

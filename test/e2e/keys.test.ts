@@ -140,16 +140,16 @@ test('serve and keys exit 1 if the database is unreachable, without its password
     const { code, stdout, stderr } = await run(args, env);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toBe(
-      "oddslake: The service's database (PostgreSQL at 127.0.0.1:9, database none) cannot be reached: ECONNREFUSED.\n",
+      "oddslake: Cannot reach the service's database (PostgreSQL at 127.0.0.1:9, database none): ECONNREFUSED.\n",
     );
   }
 });
 
 test.each<[string, string[], Record<string, string>, RegExp]>([
   ['a key without a name', ['keys', 'create'], {}, /--name/],
-  ['a key that is over already', ['keys', 'create', '--name', 'n', '--expires', '2020-01-01'], {}, /in the past/],
+  ['a key that is over already', ['keys', 'create', '--name', 'n', '--expires', '2020-01-01'], {}, /must be in the future/],
   ['a rate of none', ['keys', 'create', '--name', 'n', '--requests-per-minute', '0'], {}, /1 to 10000000/],
-  ['an unknown key', ['keys', 'revoke', 'ffffffffffff'], {}, /no key with this id: oddslake keys list/],
+  ['an unknown key', ['keys', 'revoke', 'ffffffffffff'], {}, /no key with this ID\. Run oddslake keys list/],
   ['keys without a command', ['keys'], {}, /Usage: oddslake keys/],
   [
     'a flag before the command',
@@ -164,18 +164,18 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
     { ODDSLAKE_DATABASE_URL: 'mysql://u:hunter22@h/d' },
     /postgres:\/\/user/,
   ],
-  ['a token without a secret', ['tokens', 'issue', '--user', 'a'], {}, /set ODDSLAKE_TOKEN_SECRET/],
+  ['a token without a secret', ['tokens', 'issue', '--user', 'a'], {}, /Set ODDSLAKE_TOKEN_SECRET/],
   [
     'a token that is over already',
     ['tokens', 'issue', '--user', 'a', '--expires', '2020-01-01'],
     { ODDSLAKE_TOKEN_SECRET: secret },
-    /in the past/,
+    /must be in the future/,
   ],
   [
     'a secret and a key set',
     ['serve', '--set', 'service.tokens.jwks_url=https://example.org/jwks'],
     { ODDSLAKE_TOKEN_SECRET: secret },
-    /set only one/,
+    /Set only one/,
   ],
 ])('%s is bad usage', async (_, args, env, sentence) => {
   const output = lake();

@@ -18,7 +18,7 @@ function noted(): { log: Log; lines: Line[] } {
   return { log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }, lines };
 }
 
-test('every answer tells browsers to guess nothing, keep nothing and show it nowhere', async () => {
+test('every response has security headers against sniffing, caching and framing', async () => {
   const { ask } = await serving(opened());
   for (const path of ['/healthz', '/api/v1/openapi.json', '/api/v1/nothing', '/heal%zz', '/healthz?a=1']) {
     const { headers } = await ask(path);
@@ -32,11 +32,11 @@ test('every answer tells browsers to guess nothing, keep nothing and show it now
   expect((await ask('/healthz')).headers.get('vary')).toBeNull();
 });
 
-test('a request has a name, which its answer and one line of the log tell, without what could be secret', async () => {
+test('a request has an ID in its response and in one log line, which has no secrets', async () => {
   const { log, lines } = noted();
   const { ask, key } = await serving(opened(), { log });
   const answer = await ask('/api/v1/nothing?token=olk_secret');
-  await until(() => lines.length > 0, 'a line of the log');
+  await until(() => lines.length > 0, 'a log line');
   expect(lines).toHaveLength(1);
   const [{ level, facts }] = lines as [Line];
   expect(level).toBe('info');
@@ -51,24 +51,24 @@ test('a request has a name, which its answer and one line of the log tell, witho
   expect(JSON.stringify(lines)).not.toContain('olk_');
   const other = await ask('/healthz');
   expect(other.headers.get('x-request-id')).not.toBe(answer.headers.get('x-request-id'));
-  await until(() => lines.length > 1, 'a second line of the log');
+  await until(() => lines.length > 1, 'a second log line');
   expect(lines.map((line) => line.level)).toEqual(['info', 'debug']);
   await ask('/heal%zz');
-  await until(() => lines.length > 2, 'a third line of the log');
+  await until(() => lines.length > 2, 'a third log line');
   expect(lines.at(-1)!.facts).toMatchObject({ path: '/heal%zz', status: 400 });
 });
 
-test('requests that cannot be read have a name and a line too', async () => {
+test('requests that cannot be parsed have an ID and a log line, too', async () => {
   const { log, lines } = noted();
   const { url } = await serving(opened(), { log });
   const { headers } = await rawAnswer(url, 'hello\r\n\r\n');
   expect(lines).toEqual([
-    { level: 'debug', message: 'a request could not be read', facts: expect.objectContaining({ status: 400 }) },
+    { level: 'debug', message: 'cannot parse a request', facts: expect.objectContaining({ status: 400 }) },
   ]);
   expect(lines[0]!.facts.request_id).toBe(headers.get('x-request-id'));
 });
 
-test('a failure of ours is told without its reason, which is in the log', async () => {
+test('an internal error is reported without its reason, which is logged', async () => {
   const { log, lines } = noted();
   const { json, workspace } = await serving(opened(), { log });
   await workspace.close();
@@ -80,21 +80,21 @@ test('a failure of ours is told without its reason, which is in the log', async 
     type: 'about:blank',
     title: 'Internal error',
     status: 500,
-    detail: 'Something went wrong here; the request may be tried again.',
+    detail: 'Internal error. The request may be repeated.',
   });
   const [line] = lines.filter(({ level }) => level === 'error');
   expect(line!.facts.request_id).toBe(headers.get('x-request-id'));
   expect(line!.facts.err).toBeInstanceOf(Error);
 });
 
-test('a hundred requests on one connection are answered one after the other', async () => {
+test('a hundred pipelined requests get their responses in order', async () => {
   const { url } = await serving(opened());
   const one = head('/healthz').replace('Connection: close\r\n', '');
   const text = await sent(url, one.repeat(99) + head('/healthz'));
   expect(text.split('{"status":"ok"}').length - 1).toBe(100);
 });
 
-test('the documentation is for everybody and needs nothing from elsewhere', async () => {
+test('the documentation requires no key and loads nothing from other hosts', async () => {
   const { ask, url } = await serving(opened());
   const open = { headers: { authorization: '' } };
   const page = await ask('/docs', open);

@@ -3,7 +3,7 @@ import { answersIn, head, type RawAnswer, rawAnswer, sent } from './raw.ts';
 import { sharedServing } from './serving.ts';
 import { alice, withTokens } from './users.ts';
 
-/** Nothing of all this changes what is in it. */
+/** None of the requests changes this archive. */
 const service = sharedServing({ set: withTokens });
 
 interface Described {
@@ -14,11 +14,11 @@ interface Get {
   readonly parameters?: readonly { name: string; in: string; required?: boolean }[];
 }
 
-/** What a route is asked with: a user's is for users alone. */
+/** The credential for a route: a token for routes that accept only users, else the key. */
 const credentialOf = ({ security }: { readonly security?: readonly object[] }, key: string): string =>
   security !== undefined && security.length > 0 && security.every((one) => 'token' in one) ? alice : key;
 
-/** An error as all of them are: a problem of that status that tells nothing of the inside. */
+/** Checks that a response is a problem of a status and reveals no internals. */
 function expectProblem({ status, headers, body }: RawAnswer, wanted: number): void {
   expect(status, body).toBe(wanted);
   expect(headers.get('content-type')).toMatch(/^application\/problem\+json/);
@@ -30,15 +30,15 @@ function expectProblem({ status, headers, body }: RawAnswer, wanted: number): vo
   expect(body).not.toMatch(/FST_|HPE_|node:|\.ts\b|\n\s+at |ajv/i);
 }
 
-test('requests that are none are told so on the connection, which is then closed', async () => {
+test('malformed requests get a response, and the connection is closed', async () => {
   const { url } = service();
   const refused: readonly (readonly [told: string, text: string, status: number])[] = [
-    ['no HTTP at all', 'hello\r\n\r\n', 400],
+    ['not HTTP', 'hello\r\n\r\n', 400],
     ['HTTP/0.9', 'GET /\r\n\r\n', 400],
     ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
     ['another version', 'GET / HTTP/3.1\r\nHost: here\r\n\r\n', 400],
     ['a TLS hello', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400],
-    ['a method that nobody has', head('/healthz', 'STEAL'), 400],
+    ['an unknown method', head('/healthz', 'STEAL'), 400],
     ['a blank in the target', head('/heal thz'), 400],
     ['NUL in the target', head('/heal\0thz'), 400],
     ['NUL in a header', head('/healthz', 'GET', ['X-Odd: a\0b']), 400],
@@ -69,7 +69,7 @@ test('requests that are none are told so on the connection, which is then closed
   }
 });
 
-test('a request without a host, with two or with two credentials, or for another place is refused', async () => {
+test('rejects a request without a host, with two hosts or credentials, or with an absolute target', async () => {
   const { url } = service();
   const close = 'Connection: close\r\n\r\n';
   for (const text of [
@@ -85,7 +85,7 @@ test('a request without a host, with two or with two credentials, or for another
   expect((await rawAnswer(url, head('*', 'OPTIONS'))).status).toBe(204);
 });
 
-test('what is smuggled behind a request is not answered as another one', async () => {
+test('does not answer a smuggled second request', async () => {
   const { url } = service();
   const inner = 'GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n';
   for (const text of [
@@ -104,7 +104,7 @@ test('what is smuggled behind a request is not answered as another one', async (
   }
 });
 
-test('no spelling of a path leads out of the service', async () => {
+test('rejects every spelling of path traversal', async () => {
   const { url, key, app } = service();
   const paths = Object.keys((app.swagger() as unknown as { paths: object }).paths);
   const bases = [
@@ -142,7 +142,7 @@ test('no spelling of a path leads out of the service', async () => {
   }
 });
 
-test('methods that a path has not are told with those it has; HEAD and OPTIONS are answered', async () => {
+test('an unsupported method gives 405 with Allow; HEAD and OPTIONS are supported', async () => {
   const { url, ask, app } = service();
   const { paths } = app.swagger() as unknown as { paths: Record<string, Record<string, object>> };
   for (const [path, methods] of Object.entries(paths)) {
@@ -169,32 +169,32 @@ test('methods that a path has not are told with those it has; HEAD and OPTIONS a
   expect((await rawAnswer(url, head('here:80', 'CONNECT'))).status).toBe(405);
 });
 
-test('parameters: more than 100, repeated, unknown, with NUL or badly encoded', async () => {
+test('rejects more than 100 parameters, and repeated, unknown or badly encoded ones', async () => {
   const { json, app } = service();
   const { paths } = app.swagger() as unknown as { paths: Record<string, { get?: { security: object[] } }> };
   const many = (count: number): string => Array.from({ length: count }, (_, i) => `p${i}=1`).join('&');
   const refusals: readonly (readonly [query: string, told: RegExp])[] = [
-    [many(101), /at most 100 parameters/],
-    [many(5000).slice(0, 8000), /at most 100 parameters/],
+    [many(101), /more than 100 parameters/],
+    [many(5000).slice(0, 8000), /more than 100 parameters/],
     ['a=1&a=2', /given more than once/],
     ['limit=1&limit=1', /given more than once/],
     ['from=%zz', /percent-encoded/],
     ['symbol=%ff', /percent-encoded/],
     ['symbol=%ed%a0%80', /percent-encoded/],
     ['symbol=%00', /NUL character/],
-    ['a%0d%0aSet-Cookie:b=1', /is not known here/],
-    ['__proto__=1', /is not known here/],
-    ['constructor=1', /is not known here/],
-    ['__proto__[limit]=1', /is not known here/],
-    [many(100), /is not known here/],
+    ['a%0d%0aSet-Cookie:b=1', /is unknown/],
+    ['__proto__=1', /is unknown/],
+    ['constructor=1', /is unknown/],
+    ['__proto__[limit]=1', /is unknown/],
+    [many(100), /is unknown/],
   ];
   for (const [path, { get }] of Object.entries(paths)) {
-    // Users' routes look at the credential first, and a key is none of theirs.
+    // Users' routes reject the key before they look at the query.
     if (get === undefined || JSON.stringify(get.security) === '[{"token":[]}]') continue;
     for (const [query, told] of refusals) {
       const { status, body } = await json(`${path.replace(/\{[^}]+\}/g, 'x')}?${query}`);
       expect([path, status]).toEqual([path, 400]);
-      // Of two faults, one of them in the path, either may be told.
+      // If the path is invalid, too, either error may be reported.
       if (!path.includes('{')) expect(JSON.stringify(body)).toMatch(told);
     }
   }
@@ -202,7 +202,7 @@ test('parameters: more than 100, repeated, unknown, with NUL or badly encoded', 
   expect((await json(`/healthz?symbol=${'a'.repeat(8200)}`)).status).toBe(414);
 });
 
-test('limits that are no whole number of one or more are refused by every route that has one', async () => {
+test('every route rejects a limit that is not a positive integer', async () => {
   const { ask, app, key } = service();
   const { paths } = app.swagger() as unknown as Described;
   const limited = Object.entries(paths).filter(([, { get }]) => get?.parameters?.some(({ name }) => name === 'limit'));
@@ -212,12 +212,12 @@ test('limits that are no whole number of one or more are refused by every route 
       const { status } = await ask(`${path}?limit=${limit}`, { headers });
       expect([path, limit, status]).toEqual([path, limit, 400]);
     }
-    // Greater than any cap is cut to it: whatever else the answer says, the limit is not what it refuses.
+    // A huge limit is reduced: the response may have other errors, but none about the limit.
     expect(await (await ask(`${path}?limit=1000000000`, { headers })).text()).not.toContain('"limit"');
   }
 });
 
-test('SQL in a parameter is a text as any other', async () => {
+test('SQL in a parameter is plain text', async () => {
   const { ask, app, key } = service();
   const { paths } = app.swagger() as unknown as Described;
   const fragments = [
@@ -244,11 +244,11 @@ test('SQL in a parameter is a text as any other', async () => {
       }
     }
   }
-  // The keys are still there.
+  // The table of keys still exists.
   expect((await ask('/api/v1/nothing')).status).toBe(404);
 });
 
-test('bodies: on methods without one, encoded, too large, of another type, broken, or out to change prototypes', async () => {
+test('rejects bodies that are unexpected, encoded, too large, of another type, malformed, or attack prototypes', async () => {
   const { url, key, app } = service();
   const { paths } = app.swagger() as unknown as {
     paths: Record<string, Record<string, { requestBody?: object; security: object[] }>>;
@@ -282,12 +282,12 @@ test('bodies: on methods without one, encoded, too large, of another type, broke
   }
 });
 
-test('an expectation other than 100-continue cannot be met', async () => {
+test('rejects an expectation other than 100-continue', async () => {
   const { url } = service();
   expectProblem(await rawAnswer(url, head('/healthz', 'GET', ['Expect: miracles'])), 417);
 });
 
-test('a thousand ranges are no more than one request', async () => {
+test('a thousand ranges cost no more than one request', async () => {
   const { ask, app } = service();
   const { paths } = app.swagger() as unknown as { paths: Record<string, Record<string, object>> };
   const range = `bytes=${Array.from({ length: 1000 }, (_, i) => `${i}-${i}`).join(',')}`;
@@ -299,7 +299,7 @@ test('a thousand ranges are no more than one request', async () => {
   }
 });
 
-test('a body with thousands of faults is answered with the first of them', async () => {
+test('lists only the first of thousands of errors in a body', async () => {
   const { ask } = service();
   const bodies = [
     JSON.stringify({ dataset: 'ticks', format: 'csv', symbols: Array(30_000).fill(1) }),

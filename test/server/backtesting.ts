@@ -10,7 +10,7 @@ import { madeOnce } from './made-once.ts';
 import { type ServingOptions, serving } from './serving.ts';
 import { tokenOf, withTokens } from './users.ts';
 
-// What the tests of backtests ask for, as whom, and how they follow it.
+// Requests, users and helpers for the tests of backtests.
 
 export const path = '/api/v1/research/backtest';
 export const kept = '/api/v1/backtest';
@@ -26,7 +26,7 @@ export interface Kept {
   readonly result?: BacktestResult | null;
 }
 
-/** Two symbols of different parts, a day of minutes each, that go up and down. */
+/** Two symbols in different parts with oscillating prices, a tick per minute. */
 export async function traded(ticks: keyof typeof made = 1440): Promise<Archive> {
   return await made[ticks]();
 }
@@ -61,10 +61,10 @@ export const threshold = {
 const average = (window_ms: number) => ({ measure: 'moving_average', window_ms, at_least: 0 });
 const averages = Array.from({ length: 11 }, (_, i) => average((i + 1) * 3_600_000));
 
-/** The same, to be kept. */
+/** The same as a saved backtest. */
 export const saved = { ...threshold, save: true };
 
-/** Takes minutes on 100,000 ticks, and never buys: no test waits for its end. */
+/** Runs for minutes on 100,000 ticks and never buys; no test waits for its end. */
 export const endless = {
   entry_executable: {
     name: 'endless',
@@ -81,14 +81,14 @@ export const endless = {
   grid: { above: Array.from({ length: 1000 }, (_, i) => 2 + i) },
 };
 
-/** Takes its time: a second or so for some points of 100,000 ticks. */
+/** Slow: about a second for some grid points on 100,000 ticks. */
 export const long = (points: number) => ({
   entry_executable: { name: 'mean_reversion' },
   objective: 'sharpe',
   grid: { enter_beyond: Array.from({ length: points }, (_, i) => 1 + i / points) },
 });
 
-/** Two that are to be kept: one of a day, and one without an end. */
+/** Two backtests to save: a short one, and one that does not end. */
 export const brief = { ...saved, to: day0 + dayMs };
 export const slow = { ...endless, save: true };
 
@@ -98,9 +98,9 @@ export interface Listed {
   readonly next_cursor: string | null;
 }
 
-/** Serves backtests until the test is over. */
+/** Serves backtests until the test ends. */
 export async function asking(archive: Archive, { set = [], ...rest }: ServingOptions = {}) {
-  // One thread plays: to start another takes longer than what is played.
+  // One thread: starting a second one takes longer than the run.
   const usual = [...withTokens, 'service.research.threads=1'];
   const service = await serving(archive, { set: [...usual, ...set], ...rest });
   const as = (user: string, workspace?: string) => {
@@ -117,10 +117,10 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
           ...rest,
           headers: { 'content-type': 'application/json', ...headers },
         }),
-      /** Removes it: the status. */
+      /** Removes a backtest and returns the status. */
       drop: async (id: string) =>
         (await service.ask(`${kept}/${id}`, { method: 'DELETE', headers: { authorization } })).status,
-      /** The backtest once it is in one of these states. */
+      /** Waits until the backtest is in one of these states. */
       async becomes({ id }: Pick<Kept, 'id'>, ...states: string[]): Promise<Kept> {
         return await until(
           async () => {
@@ -135,7 +135,7 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
   return { ...service, as, alice: as('alice'), bob: as('bob') };
 }
 
-/** What the engine gives without a service, as JSON has it. */
+/** The result of the engine without a service, through JSON. */
 export async function runDirectly(archive: Archive, body: unknown): Promise<BacktestResult> {
   const read = parseBacktestSpec(body);
   if ('faults' in read) throw new Error(JSON.stringify(read.faults));

@@ -16,9 +16,9 @@ import {
 import { heldUp, restless } from './serving.ts';
 import { freshDatabase, overEachDatabase } from './workspace/databases.ts';
 
-test('a backtest that is kept goes on from its beginning where the service was stopped, and others after it', async () => {
+test('a saved backtest restarts after the service was stopped, and others follow', async () => {
   const archive = await traded(50_000);
-  // Until one is long enough to be stopped amid its work, however fast the machine is.
+  // Repeat until a run is long enough to be stopped in the middle on any machine.
   for (let points = 6; ; points *= 4) {
     const database = { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` } as const;
     const first = await asking(archive, { database });
@@ -42,7 +42,7 @@ test('a backtest that is kept goes on from its beginning where the service was s
   }
 });
 
-test('backtests that are kept are so many of one user at most, waiting or kept', async () => {
+test('limits the waiting and the saved backtests of a user', async () => {
   const { alice, bob, as } = await asking(await traded(50_000), {
     set: ['service.research.waiting_max=2', 'service.research.kept_max=1'],
   });
@@ -57,12 +57,12 @@ test('backtests that are kept are so many of one user at most, waiting or kept',
     ids.push((await alice.post(brief)).body.id);
     await alice.becomes({ id: ids.at(-1)! }, 'done', 'failed');
   }
-  // With each that comes, of those that are finished by then the newest one stays.
+  // When a job is added, only the newest finished one is kept.
   expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([ids[3], ids[2]]);
   expect((await bob.becomes(his, 'done', 'failed')).state).toBe('done');
 });
 
-test('backtests that are kept are run in turns: of many of one user none is before the one of another', async () => {
+test('users take turns: many backtests of one user do not delay that of another', async () => {
   let ms = now;
   const clock = { ...clockAt(now), nowMs: () => ms++ };
   const { alice, bob } = await asking(await traded(50_000), { clock });
@@ -77,7 +77,7 @@ test('backtests that are kept are run in turns: of many of one user none is befo
   expect(begun.toSorted((a, b) => a! - b!)).toEqual([his, one, two]);
 });
 
-test('backtests that are kept are listed newest first, page by page, whatever comes and goes', async () => {
+test('lists saved backtests newest first; pages stay consistent while backtests come and go', async () => {
   const archive = await traded();
   heldUp(archive, 'backtests');
   const { alice } = await asking(archive);
@@ -97,7 +97,7 @@ test('backtests that are kept are listed newest first, page by page, whatever co
     expect([bad, (await alice.json(`${kept}${bad}`)).status]).toEqual([bad, 400]);
 });
 
-test('backtests that are kept are made once for an idempotency key of their owner', async () => {
+test('an idempotency key creates one saved backtest per owner', async () => {
   const archive = await traded();
   heldUp(archive, 'backtests');
   const { alice, bob, as } = await asking(archive);
@@ -111,17 +111,17 @@ test('backtests that are kept are made once for an idempotency key of their owne
     const { status, body } = await other.post(saved, headers);
     expect([status, body.id === first.body.id]).toEqual([202, false]);
   }
-  // The same with its members in another order.
+  // The same body with its members in another order.
   const turned = Object.fromEntries(Object.entries(slow).toReversed());
   expect(JSON.stringify(turned)).not.toBe(JSON.stringify(slow));
   expect((await alice.post(turned, headers)).body.id).toBe(first.body.id);
-  // Nothing is made by one that is answered at once.
+  // An immediate run saves nothing.
   expect((await alice.post(threshold, headers)).status).toBe(200);
   expect((await alice.json<Listed>(kept)).body.count).toBe(1);
 });
 
 overEachDatabase((kind) => {
-  test('backtests are run by two services over one archive and one database, each once', async () => {
+  test('two services over one archive and database run each backtest once', async () => {
     const archive = await traded();
     const database = await freshDatabase(kind);
     const first = await asking(archive, { database, clock: restless });

@@ -6,8 +6,8 @@ import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
 import { now } from '../archive/scratch.ts';
 import { asking, brief, kept, type Listed, runDirectly, saved, slow, threshold, traded } from './backtesting.ts';
 
-describe('a backtest that is kept', () => {
-  test('is asked for, followed and found with the result that the engine gives', async () => {
+describe('a saved backtest', () => {
+  test('is created, followed, and has the result of the engine', async () => {
     const archive = await traded();
     const { alice, ask } = await asking(archive);
     const { status, headers, body } = await alice.post(saved);
@@ -56,7 +56,7 @@ describe('a backtest that is kept', () => {
     expect((await ask(kept, { method: 'HEAD', headers: { authorization: alice.authorization } })).status).toBe(200);
   });
 
-  test('is removed while it waits or runs, and then not run any more', async () => {
+  test('can be removed while it waits or runs, and is then not run', async () => {
     const { alice } = await asking(await traded(50_000));
     const [running, waiting, last] = [
       (await alice.post(slow)).body,
@@ -69,7 +69,7 @@ describe('a backtest that is kept', () => {
     expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([last.id]);
   });
 
-  test('fails with a reason where it cannot be run, without paths', async () => {
+  test('fails with a reason that contains no paths', async () => {
     const archive = await traded();
     const { alice } = await asking(archive);
     const { body: late } = await alice.post({ ...saved, from: now });
@@ -78,7 +78,7 @@ describe('a backtest that is kept', () => {
       finished_at: now,
       value: null,
       result: null,
-      error: expect.stringMatching(/^It cannot be run as asked: from leaves no tick/),
+      error: expect.stringMatching(/^The request is invalid: from leaves no tick/),
     });
     writeFileSync(join(archive.layout.root, archive.readManifest().datasets.ticks.files[0]!.path), 'not what it was');
     const { body: damaged } = await alice.post(saved);
@@ -88,8 +88,8 @@ describe('a backtest that is kept', () => {
   });
 });
 
-describe('backtests that are kept', () => {
-  test('are there for their own user in their own workspace only: others hear the same as of none', async () => {
+describe('saved backtests', () => {
+  test('are visible only to their user in their workspace; for others they do not exist', async () => {
     const { as, ask, key } = await asking(await traded(50_000));
     const owner = as('alice', 'desk');
     const { id } = (await owner.post(slow)).body;
@@ -117,7 +117,7 @@ describe('backtests that are kept', () => {
       expect([odd, [400, 404].includes((await owner.json(`${kept}/${odd}`)).status)]).toEqual([odd, true]);
   });
 
-  test('are told of under their idempotency key though the strategy asked for is gone', async () => {
+  test('are returned for their idempotency key even if the strategy was removed', async () => {
     const { alice, workspace } = await asking(await traded());
     const owner = { owner: 'alice', workspace: '' };
     const mine = { id: 's', idempotency_key: null, body_sha256: '', created_at: now, name: 'mine' };

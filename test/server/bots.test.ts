@@ -17,7 +17,7 @@ interface Listed {
   readonly next_cursor: string | null;
 }
 
-/** A service whose alice has two versions of a strategy. */
+/** A service in which alice has two versions of a strategy. */
 async function start(rest: ServingOptions = {}) {
   const service = await serving(await archived(), { set: withTokens, ...rest });
   const versions = [await strategy(service), await strategy(service)];
@@ -31,14 +31,14 @@ const { symbols: _, ...unbound } = asked;
 const post = (service: Serving, body: unknown, headers: Record<string, string> = {}, token = alice): Promise<Told> =>
   as(service, token, 'POST', path, body, headers);
 
-/** For what is refused. */
+/** Shared service for requests that are rejected. */
 const shared = sharedServing({ set: withTokens }, archived.copyTo);
 beforeAll(async () => {
   for (const _ of [1, 2]) await strategy(shared());
 });
 
 describe('a bot', () => {
-  test('is made, found at its address, listed, paused, made active again and removed', async () => {
+  test('is created, found at its URL, listed, paused, resumed and removed', async () => {
     const clock = steppedClock(now);
     const { service, versions } = await start({ clock });
     const made = await post(service, asked);
@@ -65,16 +65,16 @@ describe('a bot', () => {
     clock.forward(1000);
     expect(await patch('paused')).toEqual(paused);
     expect(await patch('active')).toEqual({ ...paused, status: 'active', updated_at: now + 2000 });
-    // As clients send it that name a type whether there is a body or not.
+    // Some clients send a Content-Type without a body.
     const type = { 'content-type': 'application/json' };
     expect(await as(service, alice, 'DELETE', at, undefined, type)).toMatchObject({ status: 204, body: undefined });
     const gone = await as(service, alice, 'GET', at);
-    expect([gone.status, gone.body.detail]).toEqual([404, 'There is no such bot of this user.']);
+    expect([gone.status, gone.body.detail]).toEqual([404, 'This user has no such bot.']);
     expect((await as(service, alice, 'DELETE', at)).body).toEqual(gone.body);
     expect((await as(service, alice, 'PATCH', at, { status: 'paused' })).body).toEqual(gone.body);
   });
 
-  test('stays bound to its version, which is not removed before it', async () => {
+  test('stays bound to its version, which cannot be removed before the bot', async () => {
     const { service, versions } = await start();
     const first = await post(service, { ...asked, strategy: { name: 'hold', version: 1 } });
     const latest = await post(service, asked);
@@ -87,12 +87,12 @@ describe('a bot', () => {
     const remove = (at: string) => as(service, alice, 'DELETE', at);
     const at = `/api/v1/strategies/${versions[1]!.id}`;
     const refused = await remove(at);
-    expect([refused.status, refused.body.detail]).toEqual([409, 'A bot uses it: remove them first.']);
+    expect([refused.status, refused.body.detail]).toEqual([409, 'A bot uses this version. Remove the bots first.']);
     await remove(`${path}/${latest.body.id}`);
     expect((await remove(at)).status).toBe(204);
   });
 
-  test('goes by a filter instead of symbols, and by paper where it does not say how', async () => {
+  test('accepts a filter instead of symbols, and defaults to paper', async () => {
     const { service } = await start();
     const { mode: _mode, ...plain } = unbound;
     const filter = { categories: ['politics', 'politics'] };
@@ -106,23 +106,23 @@ describe('a bot', () => {
     });
   });
 
-  test('asked for again under its idempotency key is the same one, and another body is refused', async () => {
+  test('a repeated idempotency key returns the same object; another body is rejected', async () => {
     const { service } = await start();
     const once = { 'idempotency-key': 'once' };
     const first = await post(service, asked, once);
-    // The latest version is another one by now; what was made is what it was.
+    // There is a newer version by now; the bot stays as created.
     await strategy(service);
     const again = await post(service, asked, once);
     expect([again.status, again.body]).toEqual([201, first.body]);
     const latest = { ...asked, strategy: { name: 'hold', version: 3 } };
     expect((await post(service, latest, once)).status).toBe(422);
     expect((await post(service, { ...asked, symbols: ['KX A'] }, once)).status).toBe(422);
-    // By its key before anything that it names is looked for.
+    // The key is checked before the strategy and symbols.
     expect((await post(service, { ...asked, strategy: { name: 'none' } }, once)).status).toBe(422);
     expect((await as<Listed>(service, alice, 'GET', path)).body.bots).toHaveLength(1);
   });
 
-  test('that is too many is refused until one is removed', async () => {
+  test('is rejected above the limit until one is removed', async () => {
     const { service } = await start({ limits: { botsMax: 1 } });
     const made = await post(service, asked);
     const refused = await post(service, asked);
@@ -134,7 +134,7 @@ describe('a bot', () => {
   test.each<[string, unknown, string[]]>([
     ['nothing', {}, ['name', 'strategy']],
     ['another mode', { ...asked, mode: 'live' }, ['mode']],
-    ['a mode that is none', { ...asked, mode: null }, ['mode', 'mode']],
+    ['a mode of null', { ...asked, mode: null }, ['mode', 'mode']],
     ['a stray field', { ...asked, status: 'active' }, ['status']],
     ['a name of two lines', { ...asked, name: 'a\nb' }, ['name']],
     ['an unknown strategy', { ...asked, strategy: { name: 'none' } }, ['strategy.name']],
@@ -143,21 +143,21 @@ describe('a bot', () => {
     ['neither symbols nor filter', unbound, ['symbols']],
     ['both symbols and filter', { ...asked, filter: {} }, ['filter']],
     ['no symbols', { ...asked, symbols: [] }, ['symbols']],
-    ['symbols that nobody knows', { ...asked, symbols: ['KX A', 'X', 'Y', 'X'] }, ['symbols[1]', 'symbols[2]']],
+    ['unknown symbols', { ...asked, symbols: ['KX A', 'X', 'Y', 'X'] }, ['symbols[1]', 'symbols[2]']],
     [
-      'several that are wrong',
+      'several invalid fields',
       { ...asked, strategy: { name: 'none' }, symbols: ['X'] },
       ['strategy.name', 'symbols[0]'],
     ],
-    ['a filter by what there is none of', { ...unbound, filter: { symbols: [] } }, ['filter.symbols']],
-  ])('asked for with %s is refused by the field', async (_, body, fields) => {
+    ['an unknown filter', { ...unbound, filter: { symbols: [] } }, ['filter.symbols']],
+  ])('with %s is rejected, naming the field', async (_, body, fields) => {
     const service = shared();
     const told = await post(service, body);
     expect([told.status, errorsOf(told).map(([name]) => name)]).toEqual([400, fields]);
   });
 
   test.each([[{}], [{ status: 'running' }], [{ status: null }], [{ status: 'paused', name: 'a' }], [[]]])(
-    'is not changed by %j',
+    'rejects the change %j',
     async (body) => {
       const service = shared();
       const made = await post(service, asked);
@@ -168,7 +168,7 @@ describe('a bot', () => {
   );
 });
 
-test('bots are listed newest first, in pages that lose and repeat nothing while bots come in', async () => {
+test('lists bots newest first; pages stay consistent while bots are added', async () => {
   const { service } = await start();
   for (let n = 0; n < 7; n++) await post(service, { ...asked, name: `b${n}` });
   await strategy(service, tokenOf('bob', 'desk'));
@@ -187,7 +187,7 @@ test('bots are listed newest first, in pages that lose and repeat nothing while 
   expect(seen).toEqual(['b6', 'b5', 'b4', 'b3', 'b2', 'b1', 'b0']);
 });
 
-test('a strategy of another user is one that is not there', async () => {
+test('a strategy of another user is reported as not existing', async () => {
   const { service } = await start();
   for (const token of [tokenOf('bob', 'desk'), tokenOf('alice', 'home'), tokenOf('alice')]) {
     const told = await post(service, asked, {}, token);

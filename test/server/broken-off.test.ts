@@ -9,9 +9,9 @@ import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts'
 import { connected } from './raw.ts';
 import { serving } from './serving.ts';
 
-// An HTTP/1.0 answer of unknown length ends with its connection: only a reset tells that there should have been more.
+// An HTTP/1.0 response of unknown length ends with its connection: only a reset shows that it is incomplete.
 
-/** What one connection hears: the end of a body that is whole, or that it was broken off. */
+/** What a connection receives, and whether it ended properly or was reset. */
 function heard(socket: Socket): Promise<{ text: string; how: 'end' | 'ECONNRESET' }> {
   let text = '';
   socket.on('data', (piece) => {
@@ -23,7 +23,7 @@ function heard(socket: Socket): Promise<{ text: string; how: 'end' | 'ECONNRESET
   });
 }
 
-/** A service of one stream: three pieces, then whatever comes; `arrived` is when the client has got something of it. */
+/** A service with one stream: three chunks, then those of the test; `arrived` resolves when the client has received some. */
 async function streaming(then: (reply: FastifyReply, arrived: Promise<unknown>) => Promise<void>) {
   const app = fastify();
   const arrived = Promise.withResolvers<void>();
@@ -50,21 +50,21 @@ const slices = '/api/v1/historical/ticks?format=csv';
 
 const never = (): Promise<never> => new Promise(() => {});
 
-test('an HTTP/1.0 answer that is whole ends as it should', async () => {
+test('a complete HTTP/1.0 response ends properly', async () => {
   const { told } = await streaming(async () => {});
   const { text, how } = await told;
   expect([how, text.split('\r\n\r\n')[1]]).toEqual(['end', 'some rows\n'.repeat(3)]);
 });
 
-test('an HTTP/1.0 answer that fails in the middle is reset, so that nobody takes it for the whole', async () => {
+test('resets an HTTP/1.0 response that fails in the middle', async () => {
   const { told } = await streaming(async (_reply, arrived) => {
     await arrived;
-    throw new Error('the disk went away');
+    throw new Error('the disk failed');
   });
   expect((await told).how).toBe('ECONNRESET');
 });
 
-test('an HTTP/1.0 answer is reset by a service that lets its client go, or that stops', async () => {
+test('resets an HTTP/1.0 response when the client stalls or the service stops', async () => {
   const stalled = await streaming(async (reply) => {
     reply.raw.destroy();
     await never();
@@ -77,10 +77,10 @@ test('an HTTP/1.0 answer is reset by a service that lets its client go, or that 
   expect((await stopped.told).how).toBe('ECONNRESET');
 });
 
-test('a slice of files that are written into while it is sent is broken off, not ended as a whole one', async () => {
+test('aborts a slice whose files are modified while it is sent', async () => {
   const archive = opened({ parts: 1 });
   const name = 'A'.padEnd(180, '-');
-  // More than the buffers on the way hold.
+  // More than the buffers in between hold.
   append(
     archive,
     answer(
@@ -99,7 +99,7 @@ test('a slice of files that are written into while it is sent is broken off, not
     writeFileSync(path, bytes);
     const { text, how } = await heard(socket.resume() as Socket);
     expect([text.startsWith('HTTP/1.1 200 OK'), how]).toEqual([true, version === '1.0' ? 'ECONNRESET' : 'end']);
-    // Without its last chunk an answer of HTTP/1.1 is not whole.
+    // An HTTP/1.1 response without its last chunk is incomplete.
     expect(text.endsWith('\r\n0\r\n\r\n')).toBe(false);
   }
 });

@@ -25,7 +25,7 @@ async function published() {
   return archive;
 }
 
-test('everybody gets the page, with a policy that allows only what is its own', async () => {
+test('serves the page without a key, with a strict content security policy', async () => {
   const { ask } = await serving(await published());
   const page = await ask('/', bare);
   expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
@@ -34,12 +34,12 @@ test('everybody gets the page, with a policy that allows only what is its own', 
   expect(policy).not.toMatch(/unsafe|https?:|\*/);
   expect(page.headers.get('cache-control')).toBe('no-cache');
   const text = await page.text();
-  // Nothing that the policy would refuse, and no other host.
+  // Nothing that the policy forbids, and no other host.
   expect(text).not.toMatch(/<style|<script(?![^>]* src=")|\sstyle=|\son\w+=|https?:\/\//);
   expect(text).not.toContain('AAA');
 });
 
-test('the totals are those of the manifest', async () => {
+test('shows the totals of the manifest', async () => {
   const archive = await published();
   const manifest = archive.readManifest();
   const totals = computeTotals(manifest, { files: 0, days: new Set() });
@@ -52,14 +52,14 @@ test('the totals are those of the manifest', async () => {
   expect(page).toContain('<dd>1 h 30 min</dd>');
 });
 
-test('an archive without anything is told as such', async () => {
+test('says that an archive is empty', async () => {
   const { ask } = await serving(opened());
   const text = await (await ask('/', bare)).text();
   expect(text).toContain('Nothing is published yet');
   expect(text).toContain('<dd>0 of 0</dd>');
 });
 
-test('every file that the page and its modules name is there, to be kept for good', async () => {
+test('serves every file of the page as immutable', async () => {
   const { ask } = await serving(opened());
   const wanted = [...(await (await ask('/', bare)).text()).matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(
     ([, path]) => path!,
@@ -80,7 +80,7 @@ test('every file that the page and its modules name is there, to be kept for goo
   expect(wanted.length).toBeGreaterThan(15);
 });
 
-test('a file that is known already is not sent again, and one under an old stamp is not kept', async () => {
+test('responds with 304 for a known file, and forbids caching under an old stamp', async () => {
   const { ask } = await serving(opened());
   const [, path] = /href="(\/assets\/[^"]+\.css)"/.exec(await (await ask('/', bare)).text())!;
   const etag = (await ask(path!, bare)).headers.get('etag')!;
@@ -97,14 +97,14 @@ test('a file that is known already is not sent again, and one under an old stamp
 const shared = sharedServing();
 
 test.each(['view.ts', '..%2f..%2fserver.ts', '%2e%2e%2fdocument.ts', 'uplot.d.ts', 'nothing.js', '__proto__'])(
-  'no other file is to be had: %s',
+  'does not serve %s',
   async (name) => {
     const { ask } = shared();
     expect((await ask(`/assets/x/${name}`, bare)).status).toBe(404);
   },
 );
 
-test('what stands in a page is escaped once, and only where it is no HTML already', () => {
+test('escapes text once, and HTML not at all', () => {
   const inner = html`<b>${'<i>&"\''}</b>`;
   expect(inner.text).toBe('<b>&lt;i&gt;&amp;&quot;&#39;</b>');
   expect(html`${[inner, new Html('<hr>')]}${3}`.text).toBe(`${inner.text}<hr>3`);

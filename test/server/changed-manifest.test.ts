@@ -16,7 +16,7 @@ const paths = [
   'export/files/ticks/2026-06-02/part-00.parquet',
 ].map((path) => `/api/v1/${path}`);
 
-/** An archive of two days, of which somebody took the first out of manifest.json. */
+/** An archive of two days whose first day was deleted from manifest.json. */
 async function shortened() {
   const root = scratchFolder();
   const archive = opened({ root, parts: 1 });
@@ -35,7 +35,7 @@ const statuses = async (service: Serving): Promise<number[]> => {
   return found;
 };
 
-test('an archive whose manifest.json somebody changed is not served: it would seem to be covered and empty', async () => {
+test('does not serve an archive whose manifest.json was modified', async () => {
   const { root, archive, original } = await shortened();
   const service = await serving(opened({ root }));
   expect(await statuses(service)).toEqual(paths.map(() => 503));
@@ -43,20 +43,20 @@ test('an archive whose manifest.json somebody changed is not served: it would se
   expect([ready.status, ready.body.errors]).toEqual([503, [{ name: 'archive', reason: 'cannot be read' }]]);
   const metrics = await (await service.ask('/metrics')).text();
   expect(metrics).toMatch(/^oddslake_archive_readable 0$/m);
-  // Put back, all is as it was.
+  // The original manifest is served again.
   writeFileSync(archive.layout.manifestPath, original);
   expect(await statuses(service)).toEqual(paths.map(() => 200));
   expect((await service.json<{ count: number }>(paths[0]!)).body.count).toBe(2);
 });
 
-test('what was changed under the service is not told as the manifest, and an export of it fails', async () => {
+test('does not serve a manifest that was modified while the service runs, and its exports fail', async () => {
   const { root, archive, original } = await shortened();
   const changed = readFileSync(archive.layout.manifestPath);
   writeFileSync(archive.layout.manifestPath, original);
   const service = await serving(opened({ root }));
   expect(await statuses(service)).toEqual(paths.map(() => 200));
   writeFileSync(archive.layout.manifestPath, changed);
-  // Ticks of both days still are what they were; a write of whoever it is makes the service look again.
+  // The ticks of both days are unchanged; a write to the state makes the service read the manifest again.
   expect((await service.json<{ count: number }>(paths[0]!)).body.count).toBe(2);
   append(archive, answer('A', [[day0 + 1, 0.7]]));
   expect((await service.ask('/api/v1/export')).status).toBe(503);

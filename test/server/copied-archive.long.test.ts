@@ -6,14 +6,14 @@ import { UsageError } from '../../src/base/errors.ts';
 import { opened, scratchFolder } from '../archive/scratch.ts';
 import { asking, brief, endless, type Kept, kept, saved, traded } from './backtesting.ts';
 
-/** All of an archive, what it keeps for itself included. */
+/** Copies an archive, including its private folder. */
 function copyOf(archive: Archive): string {
   const root = join(scratchFolder(), 'copy');
   cpSync(archive.layout.root, root, { recursive: true });
   return root;
 }
 
-test('a copy of an archive that is being served is not served with the same database, and takes none of its jobs', async () => {
+test('a copy of a served archive cannot be served with the same database', async () => {
   const archive = await traded(50_000);
   const database = { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` } as const;
   const first = await asking(archive, { database });
@@ -23,10 +23,10 @@ test('a copy of an archive that is being served is not served with the same data
   const root = copyOf(archive);
   const refused = await asking(opened({ root }), { database }).catch((error: unknown) => error);
   expect(refused).toBeInstanceOf(UsageError);
-  expect((refused as Error).message).toMatch(/is a copy of another one .* Remove \.oddslake\/exports\/place/);
+  expect((refused as Error).message).toMatch(/is a copy of another one .* remove its \.oddslake\/exports\/place/);
   expect((await first.alice.json<Kept>(`${kept}/${body.id}`)).body).toMatchObject({ state: 'running', started_at });
 
-  // With a word of its own it has its own jobs.
+  // With its own lease ID the copy has its own jobs.
   rmSync(join(root, '.oddslake/exports/place'));
   const second = await asking(opened({ root }), { database });
   expect((await second.alice.json(`${kept}/${body.id}`)).status).toBe(404);
@@ -35,7 +35,7 @@ test('a copy of an archive that is being served is not served with the same data
   expect((await first.alice.json(`${kept}/${own.id}`)).status).toBe(404);
 });
 
-test('an archive that was moved has its jobs still, once the service of the one before has stopped', async () => {
+test('a moved archive keeps its jobs once the old service has stopped', async () => {
   const archive = await traded();
   const database = { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` } as const;
   const first = await asking(archive, { database });

@@ -7,7 +7,7 @@ import { until } from '../harness/limits.ts';
 import { type Serving, serving } from './serving.ts';
 import { alice, as, buyAndHold, withTokens } from './users.ts';
 
-/** Has another process in the midst of a write, until it is told to end. */
+/** Starts another process that holds a write transaction until it is told to end. */
 async function holding(path: string): Promise<() => Promise<void>> {
   const program = new URL('./workspace/hold-database.ts', import.meta.url).pathname;
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, path], {
@@ -21,7 +21,7 @@ async function holding(path: string): Promise<() => Promise<void>> {
   };
 }
 
-/** Stops the clock by which a statement waits for other processes; it goes on only by what this is called with. */
+/** Stops the clock of the busy timeout; the returned function advances it. */
 function standingClock(): (ms: number) => void {
   let at = performance.now();
   const now = vi.spyOn(performance, 'now').mockImplementation(() => at);
@@ -31,7 +31,7 @@ function standingClock(): (ms: number) => void {
   };
 }
 
-/** A service whose database is held by another process, and the means to ask it for writes. */
+/** A service whose database another process has locked, and a function that sends writes. */
 async function heldService() {
   const path = `${scratchFolder()}/service.sqlite`;
   const service = await serving(opened(), { set: withTokens, database: { kind: 'sqlite', path } });
@@ -42,7 +42,7 @@ async function heldService() {
     service,
     letGo,
     post,
-    /** Until so many writes wait for the other process. */
+    /** Resolves when this many writes wait for the other process. */
     async waiting(count: number): Promise<void> {
       await until(() => transaction.mock.calls.length === count, `${count} writes that wait`);
       await setImmediate();
@@ -52,7 +52,7 @@ async function heldService() {
 
 const countOf = async (service: Serving) => (await as(service, alice, 'GET', '/api/v1/strategies')).body.count;
 
-test('while another process is in the midst of a write, what only reads is answered, and what writes once it is over', async () => {
+test('while another process writes, reads succeed at once and writes succeed afterwards', async () => {
   const { service, letGo, post, waiting } = await heldService();
   standingClock();
   let written = 0;
@@ -72,12 +72,12 @@ test('while another process is in the midst of a write, what only reads is answe
   expect(await countOf(service)).toBe(2);
 });
 
-test('what another process keeps from being written for too long is refused for now, all of it by then', async () => {
+test('writes fail with 503 if another process blocks them for too long', async () => {
   const { letGo, post, waiting } = await heldService();
   const forward = standingClock();
   const posts = Promise.all(['one', 'two', 'three'].map(post));
   await waiting(3);
-  // Each waits 10 s from when it was asked for: were their waits added up, the second would now begin to wait.
+  // Each waits 10 s from its request: if the waits added up, the second would only start to wait now.
   forward(10_000);
   expect((await posts).map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual([
     [503, '5'],

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import { problemType } from '../../src/contract/problem.ts';
 
-// Whether an answer is one that the OpenAPI document describes: its status, its type, its headers and its body.
+// Checks a response against the OpenAPI document: status, type, headers and body.
 
 const require = createRequire(import.meta.url);
 const { Ajv2020 } = require('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
@@ -10,11 +10,11 @@ const addFormats = require('ajv-formats') as (ajv: Ajv) => void;
 
 export interface Answer {
   readonly method: string;
-  /** As asked for, with its query. */
+  /** The requested path, with the query. */
   readonly path: string;
   readonly status: number;
   readonly headers: { get(name: string): string | null };
-  /** Of JSON only; undefined: not looked at. */
+  /** JSON only; undefined: not checked. */
   readonly body?: string | undefined;
 }
 
@@ -29,23 +29,23 @@ interface OpenApi {
   readonly paths: Readonly<Record<string, Readonly<Record<string, { responses: Record<string, Described> }>>>>;
 }
 
-/** What every answer has, in a document or not. */
+/** Headers of every response, documented or not. */
 const usualHeaders = ['x-request-id', 'x-content-type-options', 'cache-control', 'content-security-policy'];
 
-/** Paths of pages and what belongs to them, which are no part of the document. */
+/** Paths of pages and their files, which are not documented. */
 const undescribed = /^\/(docs|assets)(\/|$)/;
 
-/** Whether a body is one JSON value, whose schema can be looked at. */
+/** Whether a body is one JSON value, which can be validated. */
 export const isJson = (headers: Answer['headers']): boolean =>
   /^application\/(problem\+)?json\b/.test(headers.get('content-type') ?? '');
 
 let latest: { readonly text: string; readonly check: (answer: Answer) => void } | undefined;
 
-/** A check that throws a sentence for every answer that the document has not. */
+/** Returns a check that throws for every response that does not match the document. */
 export function documented(given: object): (answer: Answer) => void {
-  // Through JSON: what clients see of it.
+  // Through JSON, as clients see it.
   const text = JSON.stringify(given);
-  // Servers of one file of tests mostly have the same document, and its schemas take longer to compile than to serve.
+  // The services of a test file mostly have the same document, whose schemas are slow to compile.
   if (latest?.text !== text) latest = { text, check: checkOf(JSON.parse(text) as OpenApi) };
   return latest.check;
 }
@@ -70,7 +70,7 @@ function checkOf(document: OpenApi): (answer: Answer) => void {
     validators.set(name, validate);
     if (!validate(JSON.parse(body)))
       throw new Error(
-        `${told}: its body is not as documented: ${ajv.errorsText(validate.errors)}\n${body.slice(0, 500)}`,
+        `${told}: its body is invalid by the document: ${ajv.errorsText(validate.errors)}\n${body.slice(0, 500)}`,
       );
   }
 
@@ -86,7 +86,7 @@ function checkOf(document: OpenApi): (answer: Answer) => void {
       if (undescribed.test(plain) && status < 400) return;
       if (method === 'OPTIONS' && status === 204 && headers.get('allow') !== null) return;
       if (status < 400 || (status === 405) !== (headers.get('allow') !== null))
-        throw new Error(`${told}: is answered by no documented route`);
+        throw new Error(`${told}: no documented route`);
       requireProblem();
       return;
     }
@@ -103,7 +103,7 @@ function checkOf(document: OpenApi): (answer: Answer) => void {
       type === null ? types.length > 0 && status !== 304 && status !== 204 && method !== 'HEAD' : !types.includes(type)
     )
       throw new Error(`${told}: the type ${type} is not documented; ${types.join(', ') || 'none'} is`);
-    // A part of a text is no text of that type.
+    // A range of a JSON text is not JSON.
     if (status !== 206 && body !== undefined && body !== '' && found.content?.[type!]?.schema !== undefined)
       requireValid([...pointer, 'content', type!, 'schema'], body, told);
 
@@ -112,7 +112,7 @@ function checkOf(document: OpenApi): (answer: Answer) => void {
       if (body === undefined || body === '') return;
       requireValid(['components', 'schemas', 'Problem'], body, told);
       if ((JSON.parse(body) as { status: number }).status !== status)
-        throw new Error(`${told}: told as another status`);
+        throw new Error(`${told}: the status in the body differs`);
     }
   };
 }

@@ -11,7 +11,7 @@ import { type Serving, type ServingOptions, serving } from './serving.ts';
 
 interface Served extends Serving {
   readonly archive: Archive;
-  /** A published file of ticks, its bytes, and where it is served. */
+  /** A published file of ticks, its bytes and its URL. */
   readonly file: PublishedFile;
   readonly bytes: Buffer;
   readonly path: string;
@@ -36,14 +36,14 @@ async function served(options: ServingOptions = {}): Promise<Served> {
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 const bodyOf = async (answered: Response): Promise<Buffer> => Buffer.from(await answered.arrayBuffer());
-/** From memory, and from the disk, as nothing is kept. */
+/** From memory, and with the cache disabled from disk. */
 const ways = [
   ['from memory', []],
   ['from the disk', ['service.cache_bytes_max=0']],
 ] as const;
 
 describe.each(ways)('a published file %s', (_way, set) => {
-  test('is served byte for byte, with what a client needs to keep and check it', async () => {
+  test('is served byte for byte, with headers for caching and verifying it', async () => {
     const { ask, path, bytes, file, archive } = await served({ set });
     const answered = await ask(path);
     expect(answered.status).toBe(200);
@@ -60,7 +60,7 @@ describe.each(ways)('a published file %s', (_way, set) => {
     });
   });
 
-  test('has the same head without its body', async () => {
+  test('has the same headers for HEAD, without a body', async () => {
     const { ask, path } = await served({ set });
     const [whole, head] = [await ask(path), await ask(path, { method: 'HEAD' })];
     expect(head.status).toBe(200);
@@ -72,7 +72,7 @@ describe.each(ways)('a published file %s', (_way, set) => {
     expect(without(head.headers)).toEqual(without(whole.headers));
   });
 
-  test('gives one range', async () => {
+  test('serves one range', async () => {
     const { ask, path, bytes } = await served({ set });
     for (const [range, from, to] of [
       ['bytes=0-0', 0, 0],
@@ -94,7 +94,7 @@ describe.each(ways)('a published file %s', (_way, set) => {
     }
   });
 
-  test('gives several ranges as one multipart body, in the order asked', async () => {
+  test('serves several ranges as one multipart body, in the requested order', async () => {
     const { ask, path, bytes } = await served({ set });
     const answered = await ask(path, { headers: { range: 'bytes=20-29, 0-4,-3' } });
     expect(answered.status).toBe(206);
@@ -113,7 +113,7 @@ describe.each(ways)('a published file %s', (_way, set) => {
     expect(answered.headers.get('content-length')).toBe(String(body.length));
   });
 
-  test('that is not what the manifest says is refused with 503 and never sent', async () => {
+  test('gives 503 if it differs from the manifest', async () => {
     const { ask, path, archive, file, bytes } = await served({ set });
     const bad = Buffer.from(bytes);
     bad[200]! ^= 1;
@@ -128,7 +128,7 @@ describe.each(ways)('a published file %s', (_way, set) => {
     expect((await ask(path)).status).toBe(200);
   });
 
-  test('that is cut short, or gone, is 503 too', async () => {
+  test('gives 503 if it is truncated or missing', async () => {
     const { ask, path, archive, file, bytes } = await served({ set });
     writeFileSync(join(archive.layout.root, file.path), bytes.subarray(0, 100));
     expect((await ask(path)).status).toBe(503);
@@ -137,7 +137,7 @@ describe.each(ways)('a published file %s', (_way, set) => {
   });
 });
 
-test('a file that was checked and is written to in place afterwards is checked again', async () => {
+test('verifies a file again after it was modified in place', async () => {
   const { ask, path, archive, file, bytes } = await served({ set: ['service.cache_bytes_max=0'] });
   expect((await ask(path)).status).toBe(200);
   const at = join(archive.layout.root, file.path);
@@ -145,12 +145,12 @@ test('a file that was checked and is written to in place afterwards is checked a
   const bad = Buffer.from(bytes);
   bad[200]! ^= 1;
   writeFileSync(at, bad);
-  // Even where its time is put back: ctime cannot be.
+  // Even if mtime is restored, as ctime cannot be.
   utimesSync(at, mtime, mtime);
   expect((await ask(path)).status).toBe(503);
 });
 
-test('checked files are kept in memory, as far as the settings let them', async () => {
+test('keeps verified files in memory within the limit of the settings', async () => {
   for (const [bytesMax, status] of [
     [100_000, 200],
     [5000, 503],
@@ -163,7 +163,7 @@ test('checked files are kept in memory, as far as the settings let them', async 
 });
 
 describe('conditions', () => {
-  test('on the tag: 304 for what the client has, 412 for what it no longer finds', async () => {
+  test('on the ETag give 304 if the client has the file, 412 if it changed', async () => {
     const { ask, path, file, bytes } = await served();
     const tag = `"${file.sha256}"`;
     const status = async (headers: Record<string, string>, method = 'GET') =>
@@ -188,14 +188,14 @@ describe('conditions', () => {
     );
   });
 
-  test('on the tag are answered without a look at the file', async () => {
+  test('on the ETag are evaluated without opening the file', async () => {
     const { ask, path, archive, file } = await served();
     archive.disk.remove(join(archive.layout.root, file.path));
     expect((await ask(path, { headers: { 'if-none-match': `"${file.sha256}"` } })).status).toBe(304);
     expect((await ask(path, { headers: { 'if-match': '"other"' } })).status).toBe(412);
   });
 
-  test('on time count in whole seconds, and only where there is none on the tag', async () => {
+  test('on time have a resolution of seconds, and are ignored if there is one on the ETag', async () => {
     const { ask, path, archive, file } = await served();
     const at = join(archive.layout.root, file.path);
     utimesSync(at, 1_700_000_000.5, 1_700_000_000.5);
@@ -214,7 +214,7 @@ describe('conditions', () => {
     expect(await status({ 'if-unmodified-since': date(1_700_000_000), 'if-none-match': tag })).toBe(304);
   });
 
-  test('If-Range lets a range count for the same strong tag only', async () => {
+  test('If-Range allows a range only for the same strong ETag', async () => {
     const { ask, path, file } = await served();
     const status = async (ifRange: string) =>
       (await ask(path, { headers: { range: 'bytes=0-9', 'if-range': ifRange } })).status;
@@ -225,7 +225,7 @@ describe('conditions', () => {
 });
 
 describe('ranges', () => {
-  test('outside of the file are 416, which tells its size', async () => {
+  test('outside of the file give 416 with its size', async () => {
     const { ask, path, bytes } = await served();
     for (const range of [`bytes=${bytes.length}-`, 'bytes=-0', `bytes=${bytes.length}-,-0`]) {
       const answered = await ask(path, { headers: { range } });
@@ -235,7 +235,7 @@ describe('ranges', () => {
     }
   });
 
-  test('that make no sense, or are too many or too much, are passed over: the whole file is sent', async () => {
+  test('are ignored if they are malformed, too many or too large', async () => {
     const { ask, path, bytes } = await served();
     for (const range of [
       'items=0-1',
@@ -256,7 +256,7 @@ describe('ranges', () => {
     }
   });
 
-  test('of HEAD are passed over', async () => {
+  test('of HEAD are ignored', async () => {
     const { ask, path, bytes } = await served();
     const answered = await ask(path, { method: 'HEAD', headers: { range: 'bytes=0-1' } });
     expect([answered.status, answered.headers.get('content-length')]).toEqual([200, String(bytes.length)]);
@@ -271,7 +271,7 @@ describe('paths', () => {
     expect([answered.status, sha256(await bodyOf(answered))]).toEqual([200, file.sha256]);
   });
 
-  /** As it is written: `fetch` would make the path a proper one. */
+  /** Sends the path unchanged; `fetch` would normalize it. */
   const raw = ({ url, key }: Serving, path: string): Promise<number> =>
     new Promise((resolve, reject) => {
       const { hostname, port } = new URL(url);
@@ -282,7 +282,7 @@ describe('paths', () => {
       asked.on('error', reject).end();
     });
 
-  test('nothing but what the manifest lists is opened, however it is written', async () => {
+  test('serves only files of the manifest, for every spelling of a path', async () => {
     const one = await served();
     const { date } = one.file;
     writeFileSync(join(one.archive.layout.root, 'ticks', `date=${date}`, 'part-01.parquet'), 'not listed');
@@ -317,7 +317,7 @@ describe('paths', () => {
     expect(await raw(one, `${files}/ticks/${date}/part-00.parquet`)).toBe(200);
   });
 
-  test('a bad part of an address is named', async () => {
+  test('names the invalid segment of a path', async () => {
     const { json } = await served();
     const { status, body } = await json('/api/v1/export/files/trades/2026-6-1/x');
     expect(status).toBe(400);
@@ -325,7 +325,7 @@ describe('paths', () => {
     expect(errors.map(({ name }) => name).sort()).toEqual(['dataset', 'date', 'part']);
   });
 
-  test('are for holders of a key', async () => {
+  test('require a key', async () => {
     const { ask, path } = await served();
     for (const at of [path, '/api/v1/export']) {
       expect((await ask(at, { headers: { authorization: '' } })).status).toBe(401);

@@ -3,7 +3,7 @@ import { archived, becomes, exportsOf, type Job, path, post, ticks } from './exp
 import { serving } from './serving.ts';
 
 describe('an export', () => {
-  test('comes in every format, of any dataset, also of no rows', async () => {
+  test('supports every format and dataset, also without rows', async () => {
     const service = await serving(await archived());
     const types = { csv: 'text/csv', ndjson: 'application/x-ndjson', arrow: 'application/vnd.apache.arrow.file' };
     for (const [format, type] of Object.entries(types)) {
@@ -23,17 +23,17 @@ describe('an export', () => {
     expect((await service.ask(empty.file!.url, { headers: { range: 'bytes=0-' } })).status).toBe(416);
   });
 
-  test('larger than what is left fails; where nothing is left, none is begun until one is removed', async () => {
+  test('fails if larger than the space left; without space, requests are rejected until one is removed', async () => {
     const archive = await archived();
     const one = { ...ticks, symbols: ['KX A'] };
     const measured = await serving(archive);
     const { bytes } = (await becomes(measured, (await measured.json<Job>(path, post(one))).body, 'done')).file!;
     await measured.stop();
 
-    // Another database: its jobs are the only ones that have files here.
+    // Another database, so that only its jobs have files here.
     const service = await serving(archive, { set: [`service.exports.bytes_max=${bytes}`] });
     const tooLarge = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done', 'failed');
-    expect(tooLarge.error).toMatch(/larger than what is left/);
+    expect(tooLarge.error).toMatch(/exceed the space left/);
     expect(exportsOf(archive.layout.root)).toEqual([]);
     const fits = await becomes(service, (await service.json<Job>(path, post(one))).body, 'done', 'failed');
     expect([fits.state, fits.file?.bytes]).toEqual(['done', bytes]);

@@ -10,7 +10,7 @@ import { archived, becomes, exportsOf, type Job, other, path, post, ticks } from
 import { heldUp, serving } from './serving.ts';
 
 describe('an export', () => {
-  test('is asked for, followed and fetched', async () => {
+  test('is created, followed and downloaded', async () => {
     const service = await serving(await archived());
     const { ask, json } = service;
     const asked = { dataset: 'ticks', symbols: ['KX B', 'KX B'], from: day0, to: day0 + hourMs, format: 'parquet' };
@@ -57,20 +57,20 @@ describe('an export', () => {
     expect((await ask(url, { headers: { 'if-none-match': `"${sha256}"` } })).status).toBe(304);
   });
 
-  test('whose files are damaged fails and says so, without paths', async () => {
+  test('fails if files are damaged, with a reason that contains no paths', async () => {
     const archive = await archived();
     const { path: part } = archive.readManifest().datasets.ticks.files[0]!;
     writeFileSync(join(archive.layout.root, part), 'not what it was');
     const service = await serving(archive);
     const failed = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done', 'failed');
     expect(failed).toMatchObject({ state: 'failed', file: null, finished_at: now });
-    expect(failed.error).toBe('Files that it needs are damaged in the archive. Ask again once they are repaired.');
+    expect(failed.error).toBe('Files of the slice are damaged in the archive. Try again once they are repaired.');
     expect((await service.ask(`${path}/jobs/${failed.id}/file`)).status).toBe(409);
   });
 });
 
 describe('jobs', () => {
-  test('are listed newest first, and are there for their own key only', async () => {
+  test('are listed newest first, for their own key only', async () => {
     const service = await serving(await archived());
     const ids: string[] = [];
     for (let i = 0; i < 3; i++)
@@ -96,7 +96,7 @@ describe('jobs', () => {
       expect([id, [400, 404].includes((await service.ask(`${path}/jobs/${id}/file`)).status)]).toEqual([id, true]);
   });
 
-  test('are removed while they wait or run, and leave no file', async () => {
+  test('can be removed while they wait or run, and leave no file', async () => {
     const archive = await archived();
     const letGo = heldUp(archive, 'exports');
     const service = await serving(archive);
@@ -107,7 +107,7 @@ describe('jobs', () => {
     expect([await drop(waiting), await drop(waiting)]).toEqual([204, 404]);
     letGo();
     const last = await asked();
-    // It may be over before anybody looks, and is removed with its file then.
+    // The job may already be done, and is then removed with its file.
     await becomes(service, running, 'running', 'done');
     expect([await drop(running), await drop(running)]).toEqual([204, 404]);
     await becomes(service, last, 'done');
@@ -115,7 +115,7 @@ describe('jobs', () => {
     expect((await service.ask(`${path}/jobs/${running.id}`)).status).toBe(404);
   });
 
-  test('are gone with their files once their time is over', async () => {
+  test('are removed with their files when they expire', async () => {
     const archive = await archived();
     let nowMs = now;
     const clock: Clock = { ...clockAt(now), nowMs: () => nowMs };
@@ -127,12 +127,12 @@ describe('jobs', () => {
     nowMs = now + 2 * hourMs;
     expect((await service.ask(done.file!.url)).status).toBe(404);
     expect((await service.json(`${path}/jobs`)).body).toMatchObject({ jobs: [], total: 0 });
-    // The next job clears away what is over.
+    // The next job cleans up expired ones.
     const next = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done');
     expect(exportsOf(archive.layout.root)).toEqual([`${next.id}.csv`]);
   });
 
-  test('whose file was written to, or is gone, are answered with 503', async () => {
+  test('give 503 if their file was modified or is missing', async () => {
     const archive = await archived();
     const service = await serving(archive);
     const done = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done');

@@ -10,11 +10,11 @@ import { opened } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
 import { type Serving, serving } from './serving.ts';
 
-/** Far more than the sockets of both sides hold. */
+/** Far more than the socket buffers of both sides hold. */
 const size = 24 * 1024 * 1024;
 const url = '/api/v1/export/files/ticks/2026-06-01/part-00.parquet';
 
-/** A published file of noise that does not fit into the memory. */
+/** A published file of random data that exceeds the cache. */
 async function large() {
   const archive = opened({ parts: 1 });
   const path = 'ticks/date=2026-06-01/part-00.parquet';
@@ -32,13 +32,13 @@ async function large() {
   return { at, bytes, file, ...service };
 }
 
-/** The head of an answer whose body nobody reads yet. */
+/** A response whose body is not read yet. */
 const begin = ({ url: base, key }: Serving): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     get(`${base}${url}`, { headers: { authorization: `Bearer ${key}` } }, resolve).on('error', reject);
   });
 
-/** How often this process has the file open. */
+/** Number of open descriptors of the file in this process. */
 const openOf = (path: string): number =>
   readdirSync('/proc/self/fd').filter((fd) => {
     try {
@@ -50,7 +50,7 @@ const openOf = (path: string): number =>
 
 const closed = (path: string): Promise<true> => until(() => openOf(path) === 0, 'a file that is closed');
 
-test('a large file comes whole, to several at once and in ranges, and is closed after them', async () => {
+test('serves a large file to several clients and in ranges, and closes it', async () => {
   const { at, ask, file, bytes } = await large();
   const hash = async (): Promise<string> => {
     const sum = createHash('sha256');
@@ -68,7 +68,7 @@ test('a large file comes whole, to several at once and in ranges, and is closed 
   await closed(at);
 });
 
-test('a file is closed where its reader goes away in the middle', async () => {
+test('closes a file when the client disconnects', async () => {
   const one = await large();
   const answered = await begin(one);
   expect([answered.statusCode, openOf(one.at)]).toEqual([200, 1]);
@@ -77,7 +77,7 @@ test('a file is closed where its reader goes away in the middle', async () => {
   expect((await one.ask(url, { method: 'HEAD' })).status).toBe(200);
 });
 
-test('a file that is written to in place while it is sent is broken off, not sent as a mixture', async () => {
+test('aborts the response if the file is modified while it is sent', async () => {
   const one = await large();
   const answered = await begin(one);
   writeFileSync(one.at, randomFillSync(Buffer.alloc(size)));

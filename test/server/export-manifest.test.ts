@@ -28,7 +28,7 @@ interface Changes {
   readonly files: readonly { dataset: string; path: string; sha256: string; url: string; generation: number }[];
 }
 
-test('the manifest is served byte for byte, and not again where the client has it', async () => {
+test('serves the manifest byte for byte, and 304 if the client has it', async () => {
   const { archive, ask, add } = await grown();
   const bytes = () => readFileSync(archive.layout.manifestPath);
   const first = await ask(path);
@@ -45,14 +45,14 @@ test('the manifest is served byte for byte, and not again where the client has i
   expect((await ask(path, { headers: { 'if-match': tag } })).status).toBe(412);
 });
 
-test('an archive that nothing was published in has an empty manifest', async () => {
+test('serves an empty manifest before the first publish', async () => {
   const { json } = await serving(opened());
   const { status, body } = await json(path);
   expect([status, body.generation]).toEqual([200, 0]);
   expect((await json<Changes>(`${path}?since=0`)).body).toMatchObject({ since: 0, generation: 0, count: 0, files: [] });
 });
 
-test('what changed since a generation comes with addresses that serve it', async () => {
+test('lists changes since a generation with working URLs', async () => {
   const { json, ask, add, archive } = await grown();
   const all = await json<Changes>(`${path}?since=0`);
   expect(all.body).toMatchObject({ since: 0, generation: 1, count: all.body.files.length });
@@ -73,7 +73,7 @@ test('what changed since a generation comes with addresses that serve it', async
   expect((await json<Changes>(`${path}?since=2`)).body).toMatchObject({ count: 0, files: [] });
 });
 
-test('a generation that is still to come, or none, is refused by name', async () => {
+test('rejects a future or invalid generation', async () => {
   const { json } = await grown();
   for (const since of ['2', '-1', '1.5', '', 'x', '1&since=1', '1e0', '99999999999999999999']) {
     const { status, body } = await json(`${path}?since=${since}`);
@@ -82,7 +82,7 @@ test('a generation that is still to come, or none, is refused by name', async ()
   expect((await json(`${path}?until=1`)).body).toMatchObject({ status: 400, errors: [{ name: 'until' }] });
 });
 
-test('the contract names every dataset and format, and those that have days', () => {
+test('the contract names every dataset and format, and the dated datasets', () => {
   expect([...exportDatasets].sort()).toEqual([...datasetNames].sort());
   expect(exportFormats).toEqual(writable);
   const dated = datasetNames.filter((name) => datasetShapes[name].timeColumns !== null);

@@ -4,7 +4,7 @@ import { archived, becomes, errorsOf, type Job, other, path, post, ticks } from 
 import { heldUp, serving } from './serving.ts';
 
 describe('a request for an export', () => {
-  test('is refused by the names of the fields that are no use', async () => {
+  test('is rejected with the names of the invalid fields', async () => {
     const { json } = await serving(await archived());
     const { symbols, ...good } = { ...ticks, symbols: ['KX A'] };
     for (const [body, names] of [
@@ -33,7 +33,7 @@ describe('a request for an export', () => {
     }
   });
 
-  test('has to be JSON, and within bounds', async () => {
+  test('must be JSON of limited size', async () => {
     const { ask } = await serving(opened());
     const status = async (body: string, type: string) =>
       (await ask(path, { method: 'POST', body, headers: { 'content-type': type } })).status;
@@ -44,7 +44,7 @@ describe('a request for an export', () => {
     expect((await ask(path, { method: 'POST', headers: { authorization: '' } })).status).toBe(401);
   });
 
-  test('that is sent again with its idempotency key makes no second job', async () => {
+  test('creates no second job for a repeated idempotency key', async () => {
     const service = await serving(await archived());
     const headers = { 'idempotency-key': 'once' };
     const first = await service.json<Job>(path, post(ticks, headers));
@@ -57,7 +57,7 @@ describe('a request for an export', () => {
     expect([another.status, another.body.id === first.body.id]).toEqual([202, false]);
   });
 
-  test('is refused with 429 where the key has too many that are not finished', async () => {
+  test('is rejected with 429 if the key has too many unfinished exports', async () => {
     const archive = await archived();
     const letGo = heldUp(archive, 'exports');
     const service = await serving(archive, { set: ['service.exports.waiting_max=1'] });

@@ -4,7 +4,7 @@ import { opened, scratchFolder } from '../archive/scratch.ts';
 import { archived, becomes, exportsOf, type Job, path, post, ticks } from './exporting.ts';
 import { restless, serving } from './serving.ts';
 
-test('two services over one archive, even of one process number as containers have, lose none of their exports', async () => {
+test('two services over one archive lose no exports, even with equal process IDs', async () => {
   const archive = await archived();
   const { root } = archive.layout;
   const file = `${scratchFolder()}/shared.sqlite`;
@@ -15,7 +15,7 @@ test('two services over one archive, even of one process number as containers ha
   const jobs: Job[] = [];
   for (let i = 0; i < 4; i++) {
     jobs.push((await first.json<Job>(path, post(ticks))).body);
-    // Whoever has nothing to do looks for work.
+    // An idle service looks for jobs.
     const { body } = await second.json<Job>(path, post({ ...ticks, format: 'ndjson' }, other.headers));
     jobs.push(body);
   }

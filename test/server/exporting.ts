@@ -5,7 +5,7 @@ import { until } from '../harness/limits.ts';
 import { madeOnce } from './made-once.ts';
 import type { Serving } from './serving.ts';
 
-// What the tests of export jobs ask for, and how they follow it.
+// Requests and helpers for the tests of export jobs.
 
 export const path = '/api/v1/export';
 
@@ -42,7 +42,7 @@ export const post = (body: unknown, headers: Record<string, string> = {}): Reque
 export const other = { name: 'other', expiresAt: null, requestsPerMinute: 1_000_000 };
 export const ticks = { dataset: 'ticks', format: 'csv' };
 
-/** The job once it is in one of these states. */
+/** Waits until the job is in one of these states. */
 export async function becomes({ json }: Serving, { id }: Pick<Job, 'id'>, ...states: string[]): Promise<Job> {
   return await until(
     async () => {

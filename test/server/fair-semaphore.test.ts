@@ -5,7 +5,7 @@ import { ProblemError } from '../../src/server/http/problem-details.ts';
 const { signal: never } = new AbortController();
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-test('so many are let in, the others in the order in which they came, each place once', async () => {
+test('grants a limited number of permits, and serves waiting requests in order', async () => {
   const gate = createFairSemaphore(2, 10);
   const order: number[] = [];
   const leaves: (() => void)[] = [];
@@ -27,7 +27,7 @@ test('so many are let in, the others in the order in which they came, each place
   expect([order, gate.getCounts()]).toEqual([[0, 1, 2, 3, 4], { inside: 0, waiting: 0 }]);
 });
 
-test('whoever finds too many waiting is turned away with 503 and told when to come again', async () => {
+test('rejects with 503 and Retry-After if too many wait', async () => {
   const gate = createFairSemaphore(1, 1);
   await gate.acquire(never);
   void gate.acquire(never);
@@ -39,7 +39,7 @@ test('whoever finds too many waiting is turned away with 503 and told when to co
   expect(gate.getCounts()).toEqual({ inside: 1, waiting: 2 });
 });
 
-test('whoever goes away while waiting leaves the queue, and takes nobody’s place', async () => {
+test('an aborted request leaves the queue and takes no permit', async () => {
   const gate = createFairSemaphore(1, 5);
   const leave = await gate.acquire(never);
   const gone = new AbortController();
@@ -53,7 +53,7 @@ test('whoever goes away while waiting leaves the queue, and takes nobody’s pla
   await expect(gate.acquire(gone.signal)).rejects.toThrow('gone');
 });
 
-test('one that fills the gate holds up nobody else for long, and leaves a place free', async () => {
+test('one holder cannot take all permits, nor starve others', async () => {
   const gate = createFairSemaphore(3, 5);
   const order: string[] = [];
   const leaves = new Map<string, () => void>();
@@ -73,7 +73,7 @@ test('one that fills the gate holds up nobody else for long, and leaves a place 
   come('c', 'c1');
   await settle();
   expect(order).toEqual(['a1', 'a2', 'b1']);
-  // Of c nobody is inside: before the second of b, and before those of a that have waited longer.
+  // c has no permit, so it comes before b with one, and before a although a has waited longer.
   for (const name of ['a1', 'b1', 'c1', 'a2']) {
     leaves.get(name)!();
     await settle();
@@ -81,14 +81,14 @@ test('one that fills the gate holds up nobody else for long, and leaves a place 
   expect(order).toEqual(['a1', 'a2', 'b1', 'c1', 'b2', 'a3', 'a4']);
 });
 
-test('one whose own queue is full is turned away, others are not', async () => {
+test('limits waiting requests per holder', async () => {
   const gate = createFairSemaphore(1, 2);
   const leave = await gate.forHolder('a').acquire(never);
   for (let i = 0; i < 2; i++) void gate.forHolder('a').acquire(never);
   await expect(gate.forHolder('a').acquire(never)).rejects.toThrow('Too many');
   const other = gate.forHolder('b').acquire(never);
   expect(gate.getCounts()).toEqual({ inside: 1, waiting: 3 });
-  // All queues together have their bound too.
+  // The total of waiting requests is limited, too.
   for (const who of ['c', 'c', 'd', 'd', 'e']) void gate.forHolder(who).acquire(never);
   await expect(gate.forHolder('f').acquire(never)).rejects.toThrow('Too many');
   leave();

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { now } from '../archive/scratch.ts';
 
-// Tokens as somebody would make them by hand, and what the service says to them.
+// Forged tokens, and the responses of the service to them.
 
 export const secret = 'a secret of more than 32 characters, for tests';
 export const seconds = Math.floor(now / 1000);
@@ -9,7 +9,7 @@ export const claims = { sub: 'alice', iss: 'oddslake', aud: 'oddslake', iat: sec
 
 export const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-/** A token with whatever header and claims, signed by HMAC whatever the header says. */
+/** A token with any header and claims, always signed by HMAC. */
 export function crafted(header: object, payload: object, key: string | Buffer = secret, hash = 'sha256'): string {
   const text = `${part(header)}.${part(payload)}`;
   return `${text}.${createHmac(hash, key).update(text).digest('base64url')}`;
@@ -18,7 +18,7 @@ export function crafted(header: object, payload: object, key: string | Buffer = 
 export const hs256 = { alg: 'HS256', typ: 'JWT' };
 export const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } });
 
-/** What a route of users answers, and the challenge that comes with it. */
+/** Status and challenge of a users' route. */
 export async function answered(url: string, token: string, path = '/api/v1/bots'): Promise<[number, string | null]> {
   const answer = await fetch(`${url}${path}`, bearer(token));
   await answer.arrayBuffer();

@@ -14,18 +14,18 @@ const cases = Number(process.env.CASES ?? 1500);
 const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 console.log(`generated requests: SEED=${seed} CASES=${cases}`);
 
-/** Requests that are on their way at once. */
+/** Concurrent requests. */
 const together = 8;
 const meanTogether = (1 + together) / 2;
 
-/** They stand for jobs and users' objects that were made on the way. */
+/** Placeholders for IDs of jobs and objects created during the test. */
 const placeholders = Array.from({ length: 10 }, (_, n) => `someid${n}`);
 
-/** What only the inside of the service says. */
+/** Text that only internals of the service contain. */
 const inside = [
   /\n\s+at /,
   /\.ts:\d/,
-  // Of one text: what was asked is named in others beside it.
+  // Only this text: others quote the request.
   /\bselect\b[^"]*\bfrom\b/i,
   /sqlite/i,
   /duckdb/i,
@@ -36,7 +36,7 @@ const inside = [
   /\bajv\b/i,
 ];
 
-test(`${cases} requests made of the document are answered as it says, and tell nothing of the inside`, async () => {
+test(`${cases} requests generated from the document get documented responses without internals`, async () => {
   const output = folder();
   const box = await sandbox({ ...input, markets: 8 });
   for (const [name, ...flags] of [['nightly', '--date', fixedDay], ['orderbook']] as const) {
@@ -65,11 +65,11 @@ test(`${cases} requests made of the document are answered as it says, and tell n
     to: times,
     limit: ['1', '2', '10', '1000000000'],
     since: ['0', '1', '2'],
-    // None that could be told beforehand.
+    // Not predictable.
     cursor: [],
     id: placeholders,
   };
-  // Addresses of what was made on the way, which is not known beforehand, by what it is one of.
+  // URLs of objects created during the test, by collection.
   const places = new Map<string, string[]>();
   let count = 0;
   const placed = (asked: Request): Request => ({
@@ -102,7 +102,7 @@ test(`${cases} requests made of the document are answered as it says, and tell n
     const told = isJson(headers) ? body : undefined;
     check({ method: asked.method, path: asked.target, status, headers, body: told });
     if (body.includes(output)) throw new Error(`names the archive's folder: ${body.slice(0, 500)}`);
-    // What the request itself says may stand in its answer.
+    // A response may quote the request.
     const said = decodeURIComponent(asked.target.replace(/%(?![0-9a-f]{2})|%[89a-f][0-9a-f]/gi, '')) + asked.body;
     const leak = status < 400 ? undefined : inside.find((mark) => mark.test(body) && !mark.test(said));
     if (leak !== undefined) throw new Error(`tells of the inside, ${leak}: ${body.slice(0, 500)}`);
@@ -118,7 +118,7 @@ test(`${cases} requests made of the document are answered as it says, and tell n
     agent.destroy();
     console.log(summaryOf(spent));
   }
-  // Rubbish alone would show little: what is open to the key and needs no name was answered well, too.
+  // Ensure that the test is effective: every route without an ID succeeded at least once.
   const never = [...spent].filter(([, { statuses }]) => ![...statuses.keys()].some((status) => status < 400));
   console.log(`never answered well: ${never.map(([name]) => name).join(', ') || 'none'}`);
   const own = never.filter(([name]) => {
@@ -138,7 +138,7 @@ function answerTo({ target, method, headers, body }: Request, url: string, key: 
       ...(body === null ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
     };
     const { hostname, port } = new URL(url);
-    // As it is: an URL object would tidy the path.
+    // Send the path unchanged: a URL object would normalize it.
     const asking = httpRequest({ hostname, port, path: target, method, headers: sent, agent, setDefaultHeaders: true });
     asking.on('response', (answer: IncomingMessage) => {
       const pieces: Buffer[] = [];

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { type Schema, type Schemas, valueFor } from './schema-values.ts';
 
-// Requests made of an OpenAPI document: as it asks for them, nearly so, and not at all.
+// Requests generated from an OpenAPI document: valid, nearly valid and invalid ones.
 
 interface Parameter {
   readonly name: string;
@@ -27,15 +27,15 @@ export interface Document {
   readonly components: { readonly schemas: Schemas };
 }
 
-/** Values that exist in what is served, by the name of their parameter. */
+/** Existing values by parameter name. */
 export type Known = Readonly<Record<string, readonly string[]>>;
 
 export interface Request {
-  /** The operation that it was made of: its method and path in the document. */
+  /** Method and path of the operation in the document. */
   readonly named: string;
-  /** The method asked with, which may be another one. */
+  /** Method of the request, which may differ. */
   readonly method: string;
-  /** With its query, percent-encoded somehow. */
+  /** Path and query, percent-encoded in some way. */
   readonly target: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
@@ -107,7 +107,7 @@ const rubbish = [
   'part-99.parquet',
 ];
 
-/** Texts that are not even encoded rightly. */
+/** Texts with invalid encoding. */
 const broken = ['%zz', '%', '%2', '%ff', '%ed%a0%80', '%c0%ae', '%00', '+', '%2e%2e%2f', '%252e', 'a%'];
 
 const encoded = (text: string): string => encodeURIComponent(text.toWellFormed());
@@ -119,7 +119,7 @@ const rubbishText = fc.oneof(
   { weight: 1, arbitrary: fc.nat(3).map((n) => 'a'.repeat(10 ** n)) },
 );
 
-/** Every request that the document's operations stand for, and many that they do not. */
+/** Requests for all operations of the document, valid and invalid. */
 export function requestsOf(document: Document, known: Known): fc.Arbitrary<Request> {
   const operations = Object.entries(document.paths).flatMap(([route, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ route, method: method.toUpperCase(), operation })),
@@ -171,7 +171,7 @@ export function requestsOf(document: Document, known: Known): fc.Arbitrary<Reque
 const mostly = <T>(usual: fc.Arbitrary<T>, odd: fc.Arbitrary<T>): fc.Arbitrary<T> =>
   fc.oneof({ weight: 8, arbitrary: usual }, { weight: 1, arbitrary: odd });
 
-/** A parameter as it should be: its texts, none where it is left out. Without a known value it is left out. */
+/** Valid texts of a parameter; none if omitted. A parameter without a known value is omitted. */
 function goodTexts({ name, required, schema }: Parameter, document: Document, known: Known): fc.Arbitrary<string[]> {
   const hints = known[name];
   const typical = valueFor(schema, document.components.schemas).map((value) => encoded(String(value)));
@@ -181,7 +181,7 @@ function goodTexts({ name, required, schema }: Parameter, document: Document, kn
   return required === true ? given : fc.oneof(given, fc.constant<string[]>([]));
 }
 
-/** One as it should not be: rubbish, missing, or given twice. */
+/** Invalid texts of a parameter: random, missing or repeated. */
 function oddTexts({ in: place, schema }: Parameter, document: Document): fc.Arbitrary<string[]> {
   const one = rubbishText.map((text) => [text]);
   if (place === 'path') return one.map(([text]) => [text === '' ? '%20' : text!]);
@@ -193,7 +193,7 @@ function oddTexts({ in: place, schema }: Parameter, document: Document): fc.Arbi
   );
 }
 
-/** Every parameter's texts: as they should be, all but one of them so, or none. */
+/** Texts of all parameters: all valid, all but one valid, or none valid. */
 function textsOf(parameters: readonly Parameter[], document: Document, known: Known): fc.Arbitrary<string[][]> {
   const good = fc.tuple(...parameters.map((parameter) => goodTexts(parameter, document, known)));
   const odd = fc.tuple(...parameters.map((parameter) => oddTexts(parameter, document)));
@@ -236,7 +236,7 @@ function headersOf(types: readonly string[]): fc.Arbitrary<Record<string, string
     fc.constantFrom('gzip', 'br', 'identity').map((value) => ({ 'content-encoding': value })),
     fc.constantFrom('Thu, 01 Jan 1970 00:00:00 GMT', 'x').map((value) => ({ 'if-modified-since': value })),
   );
-  // Few: an address that sends many bad credentials is made to wait.
+  // Rare, as too many invalid credentials of an address are rejected.
   const credential: fc.Arbitrary<Record<string, string>> = fc
     .constantFrom('', 'Bearer', 'Bearer a', 'Basic YTpi', `Bearer ${'a'.repeat(5000)}`, 'Bearer a b')
     .map((value) => ({ authorization: value }));

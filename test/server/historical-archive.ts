@@ -8,11 +8,11 @@ import type { Archive } from '../../src/archive/open-archive.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../archive/scratch.ts';
 import { madeOnce } from './made-once.ts';
 
-// An archive of three days whose names SQL, paths and sorting could stumble on.
+// An archive of three days with symbols that are difficult for SQL, paths and sorting.
 
 export const symbols = ['AAA', 'BBB', "O'Neil; --", 'a b?', 'ﬀ', '🚀'];
 
-/** Ticks of one symbol on one day: a few in some hours, none in others. */
+/** Ticks of one symbol on one day, in some of the hours. */
 export const ticksOf = (symbol: string, day: number): [t: number, p: number][] =>
   Array.from({ length: 3 + symbols.indexOf(symbol) * 2 }, (_, i) => [
     day0 + day * dayMs + i * 47 * 60_000 + symbols.indexOf(symbol),
@@ -21,11 +21,11 @@ export const ticksOf = (symbol: string, day: number): [t: number, p: number][] =
 
 export const answerOf = (symbol: string, day: number) =>
   answer(symbol, ticksOf(symbol, day), {
-    // The second day's afternoon was never asked for.
+    // The afternoon of the second day was never requested.
     windows: [{ from: day0 + day * dayMs, to: day0 + day * dayMs + (day === 1 ? 12 : 24) * hourMs }],
   });
 
-/** What a poll of the market list told, and what is known from it. */
+/** Records a poll of the market list and its symbols. */
 export function poll(archive: Archive, atMs: number, markets: readonly MarketFacts[]): void {
   if (archive.state.db.one("select 1 from runs where run_id = 'run'") === undefined)
     startRun(archive.state.db, 'run', 'test', process.pid, now);
@@ -33,7 +33,7 @@ export function poll(archive: Archive, atMs: number, markets: readonly MarketFac
   recordMarkets(archive.state.db, markets, atMs, true);
 }
 
-/** The markets as they were on a day: BBB is resolved on the last, 🚀 changes its category on the second. */
+/** The markets on a day: BBB is resolved on the last, 🚀 changes its category on the second. */
 export const marketsOn = (day: number): MarketFacts[] =>
   symbols.map((symbol, i) =>
     market(symbol, {
@@ -80,7 +80,7 @@ export const lake = madeOnce(async (archive) => {
   await publishNow(archive);
 });
 
-/** Every page of a list, one after the other, until there is no cursor. */
+/** All pages of a list. */
 export async function pagesOf<T>(
   json: (path: string) => Promise<{ status: number; body: unknown }>,
   path: string,

@@ -9,7 +9,7 @@ import { serving } from './serving.ts';
 
 const base = '/api/v1/historical';
 
-test('candles of every interval are those of the archive, with symbol, window and pages', async () => {
+test('returns the candles of the archive for every interval, by symbol, window and page', async () => {
   const archive = await lake();
   const { json } = await serving(archive);
   const sql = await openArchiveQuery(archive, "FROM candles('1m'), candles_1d, candles_1h", Math.random);
@@ -34,7 +34,7 @@ test('candles of every interval are those of the archive, with symbol, window an
   }
 });
 
-test('candles that the archive does not keep are computed', async () => {
+test('computes candles that the archive does not store', async () => {
   const archive = opened();
   append(
     archive,
@@ -56,7 +56,7 @@ test('candles that the archive does not keep are computed', async () => {
   });
 });
 
-test('candles that a damaged part of ticks kept from being made are not told as none', async () => {
+test('gives 503 for candles that are missing because a part of ticks is damaged', async () => {
   const archive = opened();
   const mine = 'AAA';
   const other = ['BBB', 'CCC', 'DDD', 'EEE'].find(

@@ -19,7 +19,7 @@ const types = {
   parquet: 'application/vnd.apache.parquet',
 };
 
-/** What `oddslake export` writes of the same slice. */
+/** The output of `oddslake export` for the same slice. */
 async function exported(archive: Archive, dataset: DatasetName, format: 'csv' | 'ndjson' | 'parquet', rest = {}) {
   const file = join(scratchFolder(), 'export');
   const asked = { file, format, dataset, symbols: [], from: null, to: null, ...rest };
@@ -28,7 +28,7 @@ async function exported(archive: Archive, dataset: DatasetName, format: 'csv' | 
   return readFileSync(file);
 }
 
-/** Rows of an Arrow answer as the archive's decoder gives them: times and counts as numbers. */
+/** Rows of an Arrow response, with times and counts as numbers. */
 const arrowRows = (bytes: Buffer): unknown[][] => {
   const table = tableFromIPC(bytes);
   const columns = table.schema.fields.map((_, c) => table.getChildAt(c)!);
@@ -56,7 +56,7 @@ const routes: readonly (readonly [path: string, dataset: DatasetName])[] = [
   ['orderbooks', 'orderbooks'],
 ];
 
-test('every format gives the rows of the dataset with its own columns and types, as oddslake export does', async () => {
+test('every format has the rows, columns and types of oddslake export', async () => {
   const archive = await lake();
   const { ask } = await serving(archive);
   for (const [path, dataset] of routes) {
@@ -79,7 +79,7 @@ test('every format gives the rows of the dataset with its own columns and types,
   }
 });
 
-test('symbol, window, limit and the filters of a route choose the rows of a file too', async () => {
+test('symbol, window, limit and filters apply to files, too', async () => {
   const archive = await lake();
   const { ask } = await serving(archive);
   const text = async (path: string) => await (await ask(`${base}/${path}`)).text();
@@ -109,7 +109,7 @@ test('symbol, window, limit and the filters of a route choose the rows of a file
   expect(Object.keys(JSON.parse(candles[0]!))).toEqual(datasets.candles_1h.map(({ name }) => name));
 });
 
-test('of no rows a file still has its head and its schema', async () => {
+test('a file without rows has its header and schema', async () => {
   const { ask } = await serving(opened());
   expect(await (await ask(`${base}/ticks?format=csv`)).text()).toBe('symbol,t,p\n');
   expect(await (await ask(`${base}/ticks?format=ndjson`)).text()).toBe('');
@@ -121,7 +121,7 @@ test('of no rows a file still has its head and its schema', async () => {
   expect(decodeRows(datasets.orderbooks, parquet)).toEqual([]);
 });
 
-test('Accept chooses by its weights, format= beats it, and what cannot be had is 406', async () => {
+test('Accept selects by weight, format overrides it, and an unsupported type gives 406', async () => {
   const { ask } = await serving(await lake());
   const typeFor = async (accept: string, query = '') => {
     const answer = await ask(`${base}/ticks?limit=1${query}`, { headers: { accept } });
@@ -146,7 +146,7 @@ test('Accept chooses by its weights, format= beats it, and what cannot be had is
   expect((await refused.json()) as object).toMatchObject({ detail: expect.stringContaining('text/csv') });
 });
 
-test('a file has a name that tells what is in it, and the generation it is from; HEAD tells the same', async () => {
+test('a file has a descriptive name and its generation, also for HEAD', async () => {
   const { ask } = await serving(await lake());
   const query = `candles?interval=15m&format=parquet&from=${day0}&to=${day0 + dayMs}&symbol=${encodeURIComponent("O'Neil; --")}`;
   const name = 'candles_15m_O_Neil_--_from-20260601T000000Z_to-20260602T000000Z_generation-1.parquet';

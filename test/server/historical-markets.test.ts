@@ -10,7 +10,7 @@ interface Item {
   readonly history: readonly Record<string, unknown>[];
 }
 
-test('a market is told as last known, with the states it went through', async () => {
+test('returns a market in its last known state with its history', async () => {
   const { json } = await serving(await lake());
   const { body } = await json<{ markets: Item[]; total: number }>(`${base}?symbol=BBB`);
   const ticks = [0, 1, 2].flatMap((day) => ticksOf('BBB', day));
@@ -56,7 +56,7 @@ test('a market is told as last known, with the states it went through', async ()
   ]);
 });
 
-test('markets are found by venue, category, identifiers, words, resolution, and by when they were seen', async () => {
+test('filters markets by venue, category, identifiers, words, resolution and time', async () => {
   const { json } = await serving(await lake());
   const found = async (query: Record<string, string | number>) => {
     const { status, body } = await json<{ markets: Item[]; total: number; count: number }>(
@@ -74,7 +74,7 @@ test('markets are found by venue, category, identifiers, words, resolution, and 
   expect(await found({})).toEqual(by(() => true));
   expect(await found({ source: 'kalshi' })).toEqual(by((_, i) => i % 2 === 0));
   expect(await found({ category: 'space' })).toEqual(['🚀']);
-  // As last known in the window: the second day changed it.
+  // The last known category in the window, as it changed on the second day.
   expect(await found({ category: 'space', to: day0 + dayMs })).toEqual([]);
   expect(await found({ category: 'crypto', to: day0 + dayMs })).toEqual(by(() => true));
   expect(await found({ canonical_id: 'id-2' })).toEqual(by((_, i) => i % 3 === 2));
@@ -96,7 +96,7 @@ test('markets are found by venue, category, identifiers, words, resolution, and 
       expect(await found({ [name]: attack }), `${name}=${attack}`).toEqual([]);
 });
 
-test('pages give every market once, in the order of canonical_id and symbol, with the total of all', async () => {
+test('pages have every market once, sorted by canonical_id and symbol, with the total', async () => {
   const { json } = await serving(await lake());
   const whole = (await json<{ markets: Item[] }>(base)).body.markets;
   expect(whole).toHaveLength(6);
@@ -110,7 +110,7 @@ test('pages give every market once, in the order of canonical_id and symbol, wit
   expect((await json(`${base}?cursor=${beyond}`)).body).toMatchObject({ markets: [], total: 6, next_cursor: null });
 });
 
-test('of more states than an answer holds the latest are told, and how many there were', async () => {
+test('a long history is limited to the latest states, with their total number', async () => {
   const archive = opened();
   for (let i = 0; i < 60; i++) poll(archive, day0 + i * 60_000, [market('AAA', { outcome: i / 100 })]);
   await publishNow(archive);

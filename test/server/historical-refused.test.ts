@@ -12,7 +12,7 @@ const routes = ['markets', 'ticks', 'candles?interval=1h', 'candles?interval=5m'
 const withQuery = (route: string, query: string): string =>
   `${base}/${route}${route.includes('?') ? '&' : '?'}${query}`;
 
-test('whatever is not as documented is 400, and says which parameter it is', async () => {
+test('an invalid parameter gives 400 with its name', async () => {
   const { json } = service();
   const bad: readonly (readonly [query: string, name: string])[] = [
     ...(['limit=0', 'limit=-1', 'limit=1.5', 'limit=', 'limit=+1', 'limit=1e3', 'limit=a'] as const).map(
@@ -51,7 +51,7 @@ test('whatever is not as documented is 400, and says which parameter it is', asy
 
 const cursor = (parts: readonly unknown[]): string => Buffer.from(JSON.stringify(parts)).toString('base64url');
 
-test('an interval that there is none of is refused with those that there are, and one must be named', async () => {
+test('rejects a missing or unknown interval and lists the valid ones', async () => {
   const { json } = service();
   for (const interval of ['2m', '1M', '', '15 minutes', "1h'; --"]) {
     const { status, body } = await json(`${base}/candles?interval=${encodeURIComponent(interval)}`);
@@ -61,7 +61,7 @@ test('an interval that there is none of is refused with those that there are, an
   expect((await json(`${base}/candles`)).status).toBe(400);
 });
 
-test('other parameters of one route: dataset, q and resolved', async () => {
+test('checks the parameters dataset, q and resolved', async () => {
   const { json } = service();
   for (const query of [
     'coverage?dataset=markets',
@@ -73,16 +73,16 @@ test('other parameters of one route: dataset, q and resolved', async () => {
     expect((await json(`${base}/${query}`)).status, query).toBe(400);
 });
 
-test('a symbol that is not known is 404, however it looks', async () => {
+test('an unknown symbol gives 404, whatever its characters', async () => {
   const { json } = service();
   for (const symbol of ['NONE', 'aaa', "' OR '1'='1", '../../etc/passwd', '%', '\u0001\n', "AAA'; --"])
     for (const route of routes) {
       const { status, body } = await json(withQuery(route, `symbol=${encodeURIComponent(symbol)}`));
-      expect([status, JSON.stringify(body).includes('not known')], `${route} ${symbol}`).toEqual([404, true]);
+      expect([status, JSON.stringify(body).includes('is unknown')], `${route} ${symbol}`).toEqual([404, true]);
     }
 });
 
-test('times far off are no error: there is nothing there', async () => {
+test('times far in the past or future give an empty result', async () => {
   const { json } = service();
   for (const route of routes) {
     const { status, body } = await json(withQuery(route, `from=9007199254740990&to=9007199254740991`));
@@ -91,7 +91,7 @@ test('times far off are no error: there is nothing there', async () => {
   }
 });
 
-test('without a key nothing is told', async () => {
+test('requires a key', async () => {
   const { ask } = service();
   for (const route of routes) {
     const answer = await ask(withQuery(route, 'format=csv'), { headers: { authorization: '' } });
@@ -100,7 +100,7 @@ test('without a key nothing is told', async () => {
   }
 });
 
-test('a file that is not as published is never served, also when it was once; the others are', async () => {
+test('never serves a damaged file, even if it was served before, but the other files', async () => {
   const root = scratchFolder();
   const errors: string[] = [];
   const log = {

@@ -10,7 +10,7 @@ const all = symbols.flatMap((symbol) =>
   [0, 1, 2].flatMap((day) => ticksOf(symbol, day).map(([t, p]) => ({ symbol, t, p }))),
 );
 
-test("one symbol's ticks come in order of time, from included and to excluded, from one generation", async () => {
+test('returns ticks of one symbol in [from, to), in order of time, from one generation', async () => {
   const archive = await lake();
   const { json } = await serving(archive);
   const symbol = "O'Neil; --";
@@ -29,7 +29,7 @@ test("one symbol's ticks come in order of time, from included and to excluded, f
   expect(headers.get('vary')).toBe('accept, authorization');
 });
 
-test('pages of any size give every tick once, of one symbol and of all', async () => {
+test('pages of any size have every tick once, for one symbol and for all', async () => {
   const { json } = await serving(await lake());
   for (const limit of [9, 1000]) {
     const pages = await pagesOf(json, `${base}/ticks?limit=${limit}`, 'ticks');
@@ -42,7 +42,7 @@ test('pages of any size give every tick once, of one symbol and of all', async (
   }
 });
 
-test('paging while others publish gives every row that was there once, whatever comes in beside them', async () => {
+test('pages stay consistent while new generations are published', async () => {
   const root = scratchFolder();
   const { json } = await serving(await lake(root));
   const writer = opened({ root });
@@ -57,7 +57,7 @@ test('paging while others publish gives every row that was there once, whatever 
   expect(keys.length).toBeGreaterThan(all.length);
 });
 
-test('a limit beyond what the service allows is cut to it', async () => {
+test('reduces a limit above the maximum of the service', async () => {
   const { json } = await serving(await lake(), { set: ['service.ticks_limit_max=4', 'service.rows_limit_max=3'] });
   expect((await json(`${base}/ticks?limit=1000000000`)).body.count).toBe(4);
   expect((await json(`${base}/ticks`)).body.count).toBe(4);
@@ -65,7 +65,7 @@ test('a limit beyond what the service allows is cut to it', async () => {
     expect((await json(`${base}/${path}&limit=1000`)).body.count).toBe(3);
 });
 
-test('coverage tells what was asked for, and of one symbol the gaps that oddslake gaps finds', async () => {
+test('returns coverage, and for one symbol the gaps of oddslake gaps', async () => {
   const archive = await lake();
   const { json } = await serving(archive);
   const pages = await pagesOf<{ symbol: string; t_from: number; t_to: number }>(
@@ -116,7 +116,7 @@ test('coverage tells what was asked for, and of one symbol the gaps that oddslak
   expect((books.coverage as { dataset: string }[]).every(({ dataset }) => dataset === 'orderbooks')).toBe(true);
 });
 
-test('order books come as whole snapshots, best first, empty ones too', async () => {
+test('returns complete order book snapshots with best levels first, including empty ones', async () => {
   const { json } = await serving(await lake());
   const book = (symbol: string, day: number, i: number) => ({
     symbol,
@@ -141,7 +141,7 @@ test('order books come as whole snapshots, best first, empty ones too', async ()
   }
 });
 
-test('an archive in which nothing is yet answers with nothing', async () => {
+test('an empty archive gives empty responses', async () => {
   const { json } = await serving(opened());
   for (const [path, name] of [
     ['ticks?', 'ticks'],

@@ -18,7 +18,7 @@ import { type Serving, serving } from './serving.ts';
 
 const base = '/api/v1/historical';
 
-/** So many ticks, of names so long, that no buffer on the way holds a body of them. */
+/** Enough ticks with long symbols to exceed every buffer between server and client. */
 const ticksMany = 60_000;
 const [a, b] = ['A', 'B'].map((name) => name.padEnd(180, '-')) as [string, string];
 const many = madeOnce(async (archive) => {
@@ -37,7 +37,7 @@ const many = madeOnce(async (archive) => {
   await publishNow(archive);
 });
 
-/** The answer as it comes: nothing of its body is read before it is asked for. */
+/** A response whose body is not read yet. */
 const begin = ({ url, key }: Pick<Serving, 'url' | 'key'>, path: string): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     get(`${url}${path}`, { headers: { authorization: `Bearer ${key}` }, agent: false }, resolve).on('error', reject);
@@ -49,10 +49,10 @@ const textOf = async (message: IncomingMessage): Promise<string> => {
   return text;
 };
 
-/** Links that are held for readers. */
+/** Links that are pinned for readers. */
 const linksOf = (root: string): string[] => globSync('.oddslake/pins/*-*/*/ticks/**/*.parquet', { cwd: root });
 
-test('a stream is of one generation from its first to its last byte, whatever is published meanwhile', async () => {
+test('a stream has one generation from start to end while others are published', async () => {
   const root = scratchFolder();
   const archive = await many(root);
   const service = await serving(archive);
@@ -69,7 +69,7 @@ test('a stream is of one generation from its first to its last byte, whatever is
   expect(after.headers['oddslake-generation']).toBe('2');
 });
 
-test('what a later generation replaced is kept only while it is read, and nothing stays behind', async () => {
+test('pins of replaced files are removed once they are no longer read', async () => {
   const root = scratchFolder();
   const service = await serving(await many(root));
   const message = await begin(service, `${base}/ticks?format=csv`);
@@ -86,7 +86,7 @@ test('what a later generation replaced is kept only while it is read, and nothin
   expect(globSync('.oddslake/pins/*', { cwd: root })).toEqual([]);
 });
 
-test('a client that goes away stops the query, and makes room for the next', async () => {
+test('a disconnect stops the query and releases its permit', async () => {
   const root = scratchFolder();
   const service = await serving(await many(root), { set: ['service.queries_at_once_max=1'] });
   for (let i = 0; i < 3; i++) {
@@ -94,12 +94,12 @@ test('a client that goes away stops the query, and makes room for the next', asy
     await once(message, 'readable');
     message.destroy();
   }
-  // One place for streams: this one is answered only once the others are over.
+  // One permit for streams: this request succeeds only after the others have ended.
   const text = await textOf(await begin(service, `${base}/ticks?format=csv&limit=5`));
   expect(text.split('\n')).toHaveLength(7);
 });
 
-test('a stream that nobody takes holds up no page, and at most so many are under way', async () => {
+test('a stream that is not read blocks no page, and the number of streams is limited', async () => {
   const service = await serving(await many(), { set: ['service.queries_at_once_max=1'] });
   const slow = await begin(service, `${base}/ticks?format=csv`);
   expect((await service.json(`${base}/ticks?limit=1`)).status).toBe(200);
@@ -114,14 +114,14 @@ test('a stream that nobody takes holds up no page, and at most so many are under
   expect((await textOf(await waiting)).split('\n')).toHaveLength(3);
 });
 
-test('beyond those that may wait, a request is turned away with 503 and Retry-After', async () => {
+test('rejects requests with 503 and Retry-After if too many wait', async () => {
   const service = await serving(await many(), { set: ['service.queries_at_once_max=1'] });
   const slow = await begin(service, `${base}/ticks?format=csv`);
   const answers: IncomingMessage[] = [];
   const others = Array.from({ length: 20 }, async () => {
     answers.push((await begin(service, `${base}/ticks?format=csv&limit=1`)).resume());
   });
-  // One is on its way and 16 may wait: the rest need not.
+  // One runs and 16 wait; the rest are rejected.
   await until(() => answers.length === 4, 'four requests that are refused');
   for (const { statusCode, headers } of answers)
     expect([statusCode, headers['retry-after']]).toEqual([503, expect.stringMatching(/^[1-9]\d*$/)]);
@@ -130,7 +130,7 @@ test('beyond those that may wait, a request is turned away with 503 and Retry-Af
   expect(answers.map(({ statusCode }) => statusCode).filter((code) => code === 200)).toHaveLength(16);
 });
 
-test('what fails in the middle breaks the connection: nobody takes it for the whole', async () => {
+test('an error in the middle of a stream breaks the connection', async () => {
   const app = fastify();
   app.get('/', (request, reply) =>
     sendChunks(
@@ -138,7 +138,7 @@ test('what fails in the middle breaks the connection: nobody takes it for the wh
       reply,
       (async function* () {
         for (let i = 0; i < 3; i++) yield Buffer.from('some rows\n');
-        throw new Error('the disk went away');
+        throw new Error('the disk failed');
       })(),
     ),
   );
@@ -149,7 +149,7 @@ test('what fails in the middle breaks the connection: nobody takes it for the wh
   await expect(textOf(message)).rejects.toMatchObject({ code: 'ECONNRESET' });
 });
 
-test('a service that stops breaks off what is under way', async () => {
+test('stopping the service aborts running streams', async () => {
   const service = await serving(await many());
   const message = await begin(service, `${base}/ticks?format=csv`);
   const stopped = service.stop();
@@ -157,7 +157,7 @@ test('a service that stops breaks off what is under way', async () => {
   await stopped;
 });
 
-test('a client that takes nothing for too long is let go', async () => {
+test('disconnects a client that does not read for too long', async () => {
   const pieces = (async function* (): AsyncGenerator<Uint8Array> {
     for (;;) yield new Uint8Array(1);
   })();
@@ -166,12 +166,12 @@ test('a client that takes nothing for too long is let go', async () => {
   const pacing = { semaphore: createFairSemaphore(1, 1), signal, stallMsMax: 20, onStall: () => void stalled++ };
   const taken = await paceChunks({ chunks: pieces, close: async () => void (await pieces.return(undefined)) }, pacing);
   await taken.next();
-  await until(() => stalled === 1, 'a client that is let go');
+  await until(() => stalled === 1, 'a disconnected client');
   await taken.return(undefined);
   expect(await pieces.next()).toEqual({ done: true, value: undefined });
 });
 
-test('whoever was gone before a query began is known to be gone', async () => {
+test('detects a disconnect before the query starts', async () => {
   const app = fastify();
   const [asked, told] = [Promise.withResolvers<void>(), Promise.withResolvers<boolean>()];
   app.get('/', async (_request, reply) => {
@@ -186,7 +186,7 @@ test('whoever was gone before a query began is known to be gone', async () => {
   expect(await told.promise).toBe(true);
 });
 
-test('one key that takes every place it can get holds up no other', async () => {
+test('one key with many requests does not block another key', async () => {
   const service = await serving(await many(), { set: ['service.queries_at_once_max=2'] });
   const greedy = Array.from({ length: 5 }, () => begin(service, `${base}/ticks?format=csv`));
   const slow = await Promise.race(greedy);
@@ -197,23 +197,23 @@ test('one key that takes every place it can get holds up no other', async () => 
   for (const one of greedy) (await one).destroy();
 });
 
-test('a client that goes as its slice is there leaves nothing open', async () => {
+test('a disconnect when the slice is ready leaves nothing open', async () => {
   const root = scratchFolder();
   const archive = await many(root);
   const settings = { service: { queriesAtOnceMax: 1 } };
   const parts = { archive, current: watchManifest(archive), settings, random: systemRandom };
   const desk = openHistoricalService(parts as unknown as ServiceContext);
-  // Nobody tells of it again: it was told before there was somebody to hear it.
+  // The close event was emitted before there was a listener.
   const reply = { raw: Object.assign(new EventEmitter(), { destroyed: true }) } as unknown as FastifyReply;
   const asked = { ...createTicksEndpoint(desk).createSlice({}), limit: null };
   await openSliceResponse(desk, asked, 'csv', reply, new AbortController().signal);
   await until(() => desk.streamSemaphore.getCounts().inside === 0, 'a slice that is closed');
-  // It waits for queries that are open.
+  // close() waits for open queries.
   await desk.history.close();
   expect(globSync('.oddslake/pins/*', { cwd: root })).toEqual([]);
 });
 
-test('pieces that fail as nobody reads them end no process', async () => {
+test('an error in unread chunks does not end the process', async () => {
   const app = fastify();
   const left = Promise.withResolvers<void>();
   app.get('/', (request, reply) =>
@@ -226,7 +226,7 @@ test('pieces that fail as nobody reads them end no process', async () => {
         } finally {
           left.resolve();
           // biome-ignore lint/correctness/noUnsafeFinally: this is the failure.
-          throw new Error('the disk went away');
+          throw new Error('the disk failed');
         }
       })(),
     ),

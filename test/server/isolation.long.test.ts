@@ -4,7 +4,7 @@ import { as, tokenOf } from './users.ts';
 import { overEachDatabase } from './workspace/databases.ts';
 
 overEachDatabase((kind) => {
-  test("nothing of another's is in a list, or comes back for an idempotency key that is the same", async () => {
+  test('lists and equal idempotency keys never reveal objects of other users', async () => {
     const { service, objects, routes, state } = await start(kind);
     const before = await state();
     const ids = Object.values(objects);
@@ -21,7 +21,7 @@ overEachDatabase((kind) => {
   });
 });
 
-test("a strategy that is named is one's own, or none", async () => {
+test('a strategy name never resolves to a strategy of another user', async () => {
   const { service } = await start();
   for (const [who, token] of Object.entries(strangers)) {
     for (const [path, body] of [
@@ -38,12 +38,12 @@ test("a strategy that is named is one's own, or none", async () => {
   }
 });
 
-test('every body of a route of users has an example in the document, which its user may send', async () => {
+test('the document has a valid example for every body of a users route', async () => {
   const { service, routes } = await start();
   const bodies = routes.filter(({ requestBody }) => requestBody !== undefined);
   expect(bodies.length).toBeGreaterThanOrEqual(3);
   for (const route of bodies) expect(bodyOf(route), `${route.method} ${route.path}`).toBeDefined();
-  // A bot needs the strategy that its example names.
+  // The example bot requires the strategy that it names.
   for (const path of ['/api/v1/strategies', '/api/v1/bots']) {
     const route = bodies.find((one) => one.path === path)!;
     expect((await as(service, tokenOf('carol'), 'POST', path, bodyOf(route))).status).toBe(201);

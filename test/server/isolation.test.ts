@@ -5,7 +5,7 @@ import { alice, as, tokenOf } from './users.ts';
 import { overEachDatabase } from './workspace/databases.ts';
 
 overEachDatabase((kind) => {
-  test("another's object answers on every route and verb as one that never was, and stays as it is", async () => {
+  test('an object of another user behaves as if it did not exist, and stays unchanged', async () => {
     const { service, objects, routes, state } = await start(kind);
     const before = await state();
     const named = routes.filter(({ path }) => path.includes('{'));
@@ -19,7 +19,7 @@ overEachDatabase((kind) => {
       }
     }
     expect(await state()).toEqual(before);
-    // Alice herself is told the same of what is not there, so that the answer tells nobody whether it was his to ask.
+    // The owner gets the same response for a missing object, so that it reveals nothing.
     for (const route of named) {
       const own = await as(service, alice, route.method, emptied(route.path), bodyOf(route), headersOf(route));
       const theirs = await as(
@@ -35,7 +35,7 @@ overEachDatabase((kind) => {
   });
 });
 
-test('without a token, with a key or with a bad token every route is refused before anything is looked up', async () => {
+test('every route rejects a missing or invalid token before any lookup', async () => {
   const { service, objects, routes, state } = await start();
   const before = await state();
   const { exp: _exp, ...endless } = claims;
@@ -43,12 +43,12 @@ test('without a token, with a key or with a bad token every route is refused bef
     ['no credential', '', 401],
     ['a market data key', `Bearer ${service.key}`, 403],
     ['a token of another secret', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk' }, 'x'.repeat(40))}`, 401],
-    ['a token without an end', `Bearer ${crafted(hs256, { ...endless, workspace: 'desk' })}`, 401],
-    ['a token that is over', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk', exp: claims.iat - 1 })}`, 401],
+    ['a token without exp', `Bearer ${crafted(hs256, { ...endless, workspace: 'desk' })}`, 401],
+    ['an expired token', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk', exp: claims.iat - 1 })}`, 401],
     ['a token as Basic', `Basic ${alice}`, 401],
   ];
   for (const [n, [what, authorization, status]] of credentials.entries()) {
-    // Of one address, so many bad ones would be told something else.
+    // Too many invalid ones from one address would give another error.
     const from = { authorization, 'x-forwarded-for': `192.0.2.${n}` };
     for (const route of routes) {
       const ask = (path: string) =>
@@ -58,7 +58,7 @@ test('without a token, with a key or with a bad token every route is refused bef
       expect(said(told)).toEqual(said(await ask(emptied(route.path))));
     }
   }
-  // Research asks for its scope, of the owner too.
+  // Research requires its scope, also of the owner.
   const plain = tokenOf('alice', 'desk', 'other');
   for (const route of routes.filter(({ security }) => security.some(({ token }) => token!.includes('research')))) {
     const told = await as(service, plain, route.method, filled(route.path, objects), bodyOf(route), headersOf(route));

@@ -39,7 +39,7 @@ async function standing(service: Serving) {
   return { ready, page, readable: metric('archive_readable'), generation: metric('generation') };
 }
 
-test('nothing is told from a state that was removed under the service, or made anew by another process', async () => {
+test('gives 503 if the state was removed or replaced while the service runs', async () => {
   const root = await archived();
   const service = await serving(opened({ root }));
   const usual = await statuses(service);
@@ -58,14 +58,14 @@ test('nothing is told from a state that was removed under the service, or made a
   expect(await statuses(service)).toEqual(all);
   expect(await standing(service)).toEqual(refused);
   const { body } = await service.json<{ detail: string }>(paths[0]!);
-  expect(body.detail).toMatch(/^The state of the archive was removed or replaced under the service\./);
-  // Another service over the same archive tells all of it.
+  expect(body.detail).toMatch(/^The state of the archive was removed or replaced while the service ran\./);
+  // A new service over the same archive works.
   const anew = await serving(opened({ root }));
   expect((await anew.json<{ count: number }>(`${paths[0]}`)).body.count).toBe(2);
   expect(await standing(anew)).toEqual({ ready: 200, page: 200, readable: '1', generation: '2' });
 });
 
-test('a state that is back at its place is served again', async () => {
+test('recovers when the state is restored', async () => {
   const root = await archived();
   const service = await serving(opened({ root }));
   const usual = await statuses(service);

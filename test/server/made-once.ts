@@ -5,20 +5,20 @@ import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import { hourMs, type Opening, opened, scratchFolder, upstreamName } from '../archive/scratch.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
-// Archives that several tests read: to publish one takes longer than many a test, to copy its files does not.
+// Archives shared by tests: copying the files is much faster than publishing.
 
 type Made = ReadonlyMap<string, Buffer>;
 
 export interface MadeOnce {
-  /** Opens a copy, which is closed with the test. */
+  /** Opens a copy, which is closed when the test ends. */
   (root?: string): Promise<Archive>;
-  /** A copy that is not opened. */
+  /** Copies the files without opening them. */
   copyTo(root: string): Promise<void>;
 }
 
 /**
- * An archive that is made once a process, and of which every test opens a copy of its own.
- * @param fill publishes what is to be in it
+ * Builds an archive once per process; every test opens its own copy.
+ * @param fill publishes the content
  */
 export function madeOnce(
   fill: (archive: Archive) => Promise<unknown>,
@@ -39,7 +39,7 @@ export function madeOnce(
   return Object.assign(open, { copyTo });
 }
 
-/** What each of its files holds, by the path. */
+/** Contents of its files by path. */
 async function make(fill: (archive: Archive) => Promise<unknown>, opening: Pick<Opening, 'parts' | 'groupRows'>) {
   const root = mkdtempSync(join(scratchRoot, 'oddslake-made-once-'));
   try {

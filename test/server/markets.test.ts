@@ -18,7 +18,7 @@ interface Answer {
 const poll = (archive: Archive, observedAt: number, ...markets: MarketFacts[]): void =>
   appendMarkets(archive.state, { runId: 'run', observedAt, markets }, []);
 
-/** An archive that is served, and another hold of it that writes, as a collecting process does. */
+/** A served archive, and a second handle that writes like a collector. */
 async function served(set: readonly string[] = []) {
   const root = scratchFolder();
   const writer = opened({ root });
@@ -29,13 +29,13 @@ async function served(set: readonly string[] = []) {
 
 const ids = ({ markets }: Answer) => markets.map(({ canonical_id }) => canonical_id);
 
-test('an archive that has not polled markets answers an empty list', async () => {
+test('returns an empty list before the first poll', async () => {
   const { get } = await served();
   expect(await get()).toEqual({ markets: [], count: 0, total: 0, view: 'matched', generated_at: now });
   expect(await get('?view=resolving')).toMatchObject({ total: 0, view: 'resolving' });
 });
 
-test('the last poll is answered, with the moment it was answered, journaled and published alike', async () => {
+test('returns the last poll with its time, journaled or published', async () => {
   const { writer, get } = await served();
   poll(writer, now - 2 * hourMs, market('GONE'), market('A'));
   poll(writer, now - hourMs, market('A', { views: ['matched', 'resolving'] }), market('B', { views: ['resolving'] }));
@@ -52,19 +52,19 @@ test('the last poll is answered, with the moment it was answered, journaled and 
   expect(ids(await get('?view=resolving'))).toEqual(['id A', 'id B']);
 });
 
-test('a poll that comes while another is published is seen at once', async () => {
+test('returns a new poll at once while an older one is published', async () => {
   const { writer, get } = await served();
   poll(writer, now - hourMs, market('A'));
   await publishNow(writer);
   expect(ids(await get())).toEqual(['id A']);
   poll(writer, now, market('B'));
   expect(await get()).toMatchObject({ markets: [{ canonical_id: 'id B' }], generated_at: now });
-  // Of an older one that another process comes with late nothing is said.
+  // An older poll that arrives late is ignored.
   poll(writer, now - 1, market('C'));
   expect(ids(await get())).toEqual(['id B']);
 });
 
-test('symbols of one record come as the record that was received', async () => {
+test('rebuilds a record with several symbols as received', async () => {
   const { writer, get } = await served();
   const venues = [
     { source: 'kalshi', ticker: 'A' },
@@ -79,7 +79,7 @@ test('symbols of one record come as the record that was received', async () => {
   expect(ids(await get())).toEqual(['M', 'id C']);
 });
 
-test('limit cuts what is given and not what is counted, and is itself cut to what is set', async () => {
+test('limit bounds the markets and not the total, and is bounded by the setting', async () => {
   const { writer, get } = await served(['service.rows_limit_max=3']);
   poll(writer, now, ...['A', 'B', 'C', 'D'].map((symbol) => market(symbol)));
   expect(await get('?limit=2')).toMatchObject({ count: 2, total: 4 });
@@ -87,7 +87,7 @@ test('limit cuts what is given and not what is counted, and is itself cut to wha
   expect(await get()).toMatchObject({ count: 3, total: 4 });
 });
 
-test('a view that was polled once is known; any other is refused with those that are', async () => {
+test('accepts every view that was ever polled, and rejects others with a list', async () => {
   const { writer, get, json } = await served(['source.views=["matched","set"]']);
   poll(writer, now - hourMs, market('A', { views: ['once'] }));
   await publishNow(writer);
@@ -110,7 +110,7 @@ test.each(['limit=0', 'limit=-1', 'limit=1.5', 'limit=', 'limit=1e3', 'limit=1&l
   },
 );
 
-test('a list in a damaged file is not served', async () => {
+test('does not serve a list from a damaged file', async () => {
   const { root, writer, json } = await served();
   poll(writer, now, market('A'));
   const { files } = await publishNow(writer);
@@ -121,12 +121,12 @@ test('a list in a damaged file is not served', async () => {
   expect((await json('/api/v1/markets')).status).toBe(503);
 });
 
-test('twenty thousand markets are read once for a poll, not for a request', async () => {
+test('reads twenty thousand markets once per poll, not per request', async () => {
   const { root, writer, get } = await served(['service.rows_limit_max=100000']);
   poll(writer, now, ...Array.from({ length: 20_000 }, (_, i) => market(`S${i}`, { question: `Will ${i} happen?` })));
   const { files } = await publishNow(writer);
   expect(await get('?limit=1')).toMatchObject({ count: 1, total: 20_000 });
-  // What is held is not read again: the file may be gone.
+  // The cached list is used even if the file is missing.
   rmSync(join(root, files.find((file) => file.path.startsWith('markets/'))!.path));
   expect(await get()).toMatchObject({ count: 20_000, total: 20_000 });
 });

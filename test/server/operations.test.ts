@@ -8,7 +8,7 @@ import { answer, append, clockAt, hourMs, market, now, opened, publishNow, scrat
 import { until } from '../harness/limits.ts';
 import { type ServingOptions, serving } from './serving.ts';
 
-/** An archive that is served, and another hold of it that writes. */
+/** A served archive, and a second handle that writes. */
 async function served(options: ServingOptions = {}) {
   const root = scratchFolder();
   const writer = opened({ root });
@@ -19,7 +19,7 @@ async function served(options: ServingOptions = {}) {
     writer,
     ...service,
     ready: () => service.json<Record<string, unknown>>('/readyz', open),
-    /** The value of a metric with these labels, as they stand in the text. */
+    /** The value of a metric, with its labels as in the text. */
     async metric(name: string) {
       const text = await (await service.ask('/metrics', open)).text();
       const line = text.split('\n').find((one) => one.startsWith(`${name} `));
@@ -28,7 +28,7 @@ async function served(options: ServingOptions = {}) {
   };
 }
 
-/** Makes one live symbol that is covered up to an hour ago. */
+/** Adds a live symbol that is covered up to an hour ago. */
 async function publishLive(archive: ReturnType<typeof opened>): Promise<void> {
   recordMarkets(archive.state.db, [market('A')], now - 3 * hourMs, true);
   const window = { from: now - 3 * hourMs, to: now - hourMs };
@@ -36,7 +36,7 @@ async function publishLive(archive: ReturnType<typeof opened>): Promise<void> {
   await publishNow(archive);
 }
 
-test('an archive that nothing was published in is not ready, and says so without a key', async () => {
+test('is not ready before the first publish, and says so without a key', async () => {
   const { ready, writer } = await served();
   const { status, headers, body } = await ready();
   expect([status, headers.get('content-type')]).toEqual([503, expect.stringContaining('application/problem+json')]);
@@ -46,16 +46,16 @@ test('an archive that nothing was published in is not ready, and says so without
   expect(await ready()).toMatchObject({ status: 200, body: { status: 'ready', generation: 1, lag_seconds: 3600 } });
 });
 
-test('a watermark further behind than allowed makes it not ready', async () => {
+test('is not ready if the watermark is too far behind', async () => {
   const { ready, writer } = await served({ set: ['service.lag_seconds_max=3599.5'] });
   await publishLive(writer);
   const { status, body } = await ready();
-  expect([status, body.detail]).toEqual([503, 'The watermark lies 3600 seconds behind, more than the 3599.5 allowed.']);
+  expect([status, body.detail]).toEqual([503, 'The watermark is 3600 seconds behind; the limit is 3599.5.']);
   const lenient = await serving(opened({ root: writer.layout.root }), { set: ['service.lag_seconds_max=3600'] });
   expect((await lenient.json('/readyz')).status).toBe(200);
 });
 
-test('what is lost, for good perhaps, makes it no less ready', async () => {
+test('lost windows do not affect readiness', async () => {
   const { ready, writer, metric } = await served({ set: ['service.lag_seconds_max=1800'] });
   await publishLive(writer);
   const gone = { from: now - 2.75 * hourMs, to: now - 2.25 * hourMs };
@@ -67,7 +67,7 @@ test('what is lost, for good perhaps, makes it no less ready', async () => {
   expect(await metric('oddslake_lag_seconds')).toBe(1800);
 });
 
-test('an archive of which no symbol is live has no lag', async () => {
+test('has no lag without live symbols', async () => {
   const { ready, writer, metric } = await served({ clock: clockAt(now + 1000 * hourMs) });
   ensureSymbols(writer.state.db, ['A'], now);
   append(writer, answer('A', [[now - hourMs, 0.5]], { origin: 'backfill' }));
@@ -76,7 +76,7 @@ test('an archive of which no symbol is live has no lag', async () => {
   expect(await metric('oddslake_lag_seconds')).toBeNaN();
 });
 
-test('an archive whose manifest is lost or broken is not ready, and nothing of where it is is told', async () => {
+test('is not ready if the manifest is missing or invalid, and reveals no path', async () => {
   const { root, ready, writer, metric, json } = await served();
   await publishLive(writer);
   for (const spoil of [
@@ -93,7 +93,7 @@ test('an archive whose manifest is lost or broken is not ready, and nothing of w
   expect((await json('/healthz')).status).toBe(200);
 });
 
-test('a service whose database of keys is gone is not ready', async () => {
+test('is not ready without the database of keys', async () => {
   const { ready, writer, workspace } = await served();
   await publishLive(writer);
   await workspace.db.schema.dropTable('keys').execute();
@@ -101,7 +101,7 @@ test('a service whose database of keys is gone is not ready', async () => {
   expect([status, body.errors]).toEqual([503, [{ name: 'database', reason: 'of keys cannot be read' }]]);
 });
 
-test('metrics follow the archive while it changes', async () => {
+test('metrics follow changes of the archive', async () => {
   const { writer, metric } = await served();
   const standing = async () => [
     await metric('oddslake_generation'),
@@ -125,7 +125,7 @@ test('metrics follow the archive while it changes', async () => {
   expect(await metric('process_cpu_seconds_total')).toBeGreaterThan(0);
 });
 
-test('what is kept of published files is told, and never more than is allowed', async () => {
+test('reports the size of the file cache, which stays within its limit', async () => {
   const bytesMax = 8000;
   const { writer, json, metric } = await served({ set: [`service.cache_bytes_max=${bytesMax}`] });
   const kept = async () => [await metric('oddslake_cache_files'), await metric('oddslake_cache_bytes')];
@@ -140,7 +140,7 @@ test('what is kept of published files is told, and never more than is allowed', 
   expect(bytes).toBeLessThanOrEqual(bytesMax);
 });
 
-test('requests are counted by route, method and status, whatever their paths and parameters', async () => {
+test('counts requests by route, method and status', async () => {
   const { ask, metric } = await served();
   const count = (route: string, status: number, method = 'GET') =>
     metric(`oddslake_http_requests_total{route="${route}",method="${method}",status="${status}"}`);
@@ -154,7 +154,7 @@ test('requests are counted by route, method and status, whatever their paths and
   expect(await metric('oddslake_http_request_duration_seconds_count{route="/api/v1/markets",method="GET"}')).toBe(4);
 });
 
-test('bytes are counted once however many answers a connection carries', async () => {
+test('counts bytes once on a connection with several responses', async () => {
   const { ask, metric } = await served();
   const before = (await metric('oddslake_http_response_bytes_total'))!;
   const lengths = await Promise.all(
@@ -163,11 +163,11 @@ test('bytes are counted once however many answers a connection carries', async (
   const sent = (await metric('oddslake_http_response_bytes_total'))! - before;
   const bodies = lengths.reduce((sum, length) => sum + length, 0);
   expect(sent).toBeGreaterThan(bodies);
-  // Headers, and the first answer of /metrics, whose bytes are counted by the second.
+  // Headers, and the first response of /metrics, which the second one counts.
   expect(sent).toBeLessThan(bodies + 8 * 1000 + 40_000);
 });
 
-test('requests under way are told, and one whose client goes away is no longer one of them', async () => {
+test('counts running requests, without those whose client disconnected', async () => {
   let release = (): void => {};
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -179,15 +179,15 @@ test('requests under way are told, and one whose client goes away is no longer o
   });
   const request = get(`${url}/api/v1/markets`, { headers: { authorization: `Bearer ${key}` } });
   request.on('error', () => {});
-  await until(async () => (await metric('oddslake_http_requests_in_flight')) === 2, 'a request under way');
+  await until(async () => (await metric('oddslake_http_requests_in_flight')) === 2, 'a running request');
   request.destroy();
-  await until(async () => (await metric('oddslake_http_requests_in_flight')) === 1, 'no other request under way');
+  await until(async () => (await metric('oddslake_http_requests_in_flight')) === 1, 'no other running request');
   const aborted = 'oddslake_http_requests_total{route="/api/v1/markets",method="GET",status="aborted"}';
   expect(await metric(aborted)).toBe(1);
   release();
 });
 
-test('two services of one process count for themselves', async () => {
+test('two services of one process have separate metrics', async () => {
   const [first, second] = [await served(), await served()];
   await (await first.ask('/api/v1/markets')).text();
   const name = 'oddslake_http_requests_total{route="/api/v1/markets",method="GET",status="200"}';

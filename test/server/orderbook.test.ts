@@ -15,7 +15,7 @@ interface Told {
   readonly t: number;
   readonly bids?: PriceLevel[];
   readonly asks?: PriceLevel[];
-  /** When it was observed; by default at `t`. */
+  /** Time of the observation; `t` by default. */
   readonly at?: number;
 }
 
@@ -37,7 +37,7 @@ async function served() {
 const first = { t: now - 2 * dayMs, bids: levels([0.4, 10], [0.39, 5]), asks: levels([0.45, 7]) };
 const second = { t: now - hourMs, bids: levels([0.5, 1]), asks: levels([0.55, 2], [0.6, 3]) };
 
-test('the latest snapshot is answered, journaled and published alike, its levels best first', async () => {
+test('returns the latest snapshot with best levels first, journaled or published', async () => {
   const { writer, get } = await served();
   append(writer, 'A', second, first);
   append(writer, 'B', first);
@@ -48,7 +48,7 @@ test('the latest snapshot is answered, journaled and published alike, its levels
   expect(await get('B')).toEqual({ symbol: 'B', ...first, generated_at: first.t });
 });
 
-test('a journaled snapshot replaces a published one of its moment whole, and no later one', async () => {
+test('a journaled snapshot replaces a published one of the same time, but no later one', async () => {
   const { writer, get } = await served();
   append(writer, 'A', second);
   await publishNow(writer);
@@ -62,7 +62,7 @@ test('a journaled snapshot replaces a published one of its moment whole, and no 
   expect(await get('A')).toEqual(answer);
 });
 
-test('an empty book is an answer with empty sides', async () => {
+test('returns an empty order book with empty sides', async () => {
   const { writer, get } = await served();
   append(writer, 'A', first, { t: now });
   const empty = { symbol: 'A', t: now, bids: [], asks: [], generated_at: now };
@@ -71,39 +71,39 @@ test('an empty book is an answer with empty sides', async () => {
   expect(await get('A')).toEqual(empty);
 });
 
-test('generated_at is when the upstream last said so, days after the snapshot and in another file too', async () => {
+test('generated_at is the time of the last poll, even if that is days after the snapshot', async () => {
   const { writer, get } = await served();
   append(writer, 'A', { ...first, at: first.t + 40 }, { ...first, at: now - 7 });
   expect(await get('A')).toMatchObject({ t: first.t, generated_at: now - 7 });
   await publishNow(writer);
   expect(await get('A')).toMatchObject({ t: first.t, generated_at: now - 7 });
-  // An answer that there is no book says nothing of this one.
+  // A response without an order book does not confirm this one.
   appendBooks(writer.state, [
     { runId: 'run', symbol: 'A', observedAt: now, snapshots: [], rejected: [], understood: true },
   ]);
   expect(await get('A')).toMatchObject({ t: first.t, generated_at: now - 7 });
 });
 
-test('a symbol without a book, and one that is not known, are 404, each with its own words', async () => {
+test('a symbol without an order book and an unknown symbol give 404 with different messages', async () => {
   const { writer, json } = await served();
   ensureSymbols(writer.state.db, ['A'], now);
   append(writer, 'B', first);
   const ask = async (symbol: string) => (await json(`/api/v1/orderbook?symbol=${symbol}`)).body;
-  expect(await ask('A')).toMatchObject({ status: 404, detail: expect.stringContaining('No order book') });
-  expect(await ask('X')).toMatchObject({ status: 404, detail: expect.stringContaining('No such symbol') });
-  // It is looked for again once there is something new.
+  expect(await ask('A')).toMatchObject({ status: 404, detail: expect.stringContaining('no order book') });
+  expect(await ask('X')).toMatchObject({ status: 404, detail: expect.stringContaining('does not know this symbol') });
+  // The lookup is repeated after a change.
   await publishNow(writer);
   append(writer, 'A', second);
   await publishNow(writer);
   expect(await ask('A')).toMatchObject({ t: second.t });
 });
 
-test.each(['', 'symbol=', 'symbol=A&symbol=B', 'symbol=A&x=1'])('refuses the query %j', async (query) => {
+test.each(['', 'symbol=', 'symbol=A&symbol=B', 'symbol=A&x=1'])('rejects the query %j', async (query) => {
   const { json } = await served();
   expect((await json(`/api/v1/orderbook?${query}`)).status).toBe(400);
 });
 
-test('a book in a damaged file is not served', async () => {
+test('does not serve an order book from a damaged file', async () => {
   const { root, writer, json } = await served();
   append(writer, 'A', first);
   const { files } = await publishNow(writer);

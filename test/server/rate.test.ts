@@ -13,7 +13,7 @@ import { steppedClock } from './workspace/stepped-clock.ts';
 const secret = 'a secret of more than 32 characters, for tests';
 const bearer = (credential: string): RequestInit => ({ headers: { authorization: `Bearer ${credential}` } });
 
-/** Asks what a credential is, and tells what the answer says of its rate. */
+/** Requests /api/v1/me, and returns the rate limit headers of the response. */
 async function me(url: string, init: RequestInit) {
   const answer = await fetch(`${url}/api/v1/me`, init);
   const { headers } = answer;
@@ -22,7 +22,7 @@ async function me(url: string, init: RequestInit) {
   return { status: answer.status, told, body, headers: Object.fromEntries(headers) };
 }
 
-test('a key has the rate that it was made with, its own headers, and a new window when the old one is over', async () => {
+test('a key has its own rate limit with headers, and a new window after the old one', async () => {
   const clock = steppedClock(now);
   const { url, workspace } = await serving(opened(), { clock });
   const { key } = await workspace.createKey({ name: 'slow', expiresAt: null, requestsPerMinute: 3 }, now);
@@ -32,7 +32,7 @@ test('a key has the rate that it was made with, its own headers, and a new windo
   expect(await me(url, bearer(key))).toMatchObject({ status: 200, told: [policy, '"key";r=1;t=40', null] });
   const last = await me(url, bearer(key));
   expect(last).toMatchObject({ status: 200, told: [policy, '"key";r=0;t=40', null], body: { requests_per_minute: 3 } });
-  // The project's own collector reads it as it is meant.
+  // The collector parses the header correctly.
   expect(parseRateHeaders({ status: 200, headers: last.headers }, now)).toEqual({
     ratePerSecond: 3 / 60,
     remaining: 0,
@@ -50,7 +50,7 @@ test('a key has the rate that it was made with, its own headers, and a new windo
   expect(await me(url, bearer(key))).toMatchObject({ status: 200, told: [policy, '"key";r=2;t=60', null] });
 });
 
-test('a key without a rate of its own has that of the settings; each key and each user counts alone', async () => {
+test('a key without its own rate limit has that of the settings; each key and user is counted separately', async () => {
   const {
     url,
     workspace,
@@ -67,7 +67,7 @@ test('a key without a rate of its own has that of the settings; each key and eac
   const tokens = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null };
   const tokenOf = (user: string, workspace: string | null) =>
     issueUserToken(tokens, { user, workspace, scopes: [], expiresAt: now + 60_000 }, now);
-  // A user has one rate, however many tokens.
+  // A user has one rate limit for all tokens.
   const alice = [await tokenOf('alice', null), await tokenOf('alice', 'desk'), await tokenOf('alice', null)];
   const statuses = async (credentials: readonly string[]) => {
     const seen: number[] = [];
@@ -77,13 +77,13 @@ test('a key without a rate of its own has that of the settings; each key and eac
   expect(await statuses([first.key, first.key, first.key])).toEqual([200, 200, 429]);
   expect(await statuses([second.key, second.key, second.key])).toEqual([200, 200, 429]);
   expect(await statuses(alice)).toEqual([200, 200, 429]);
-  // A user by the name of a key's id is somebody else.
+  // A user whose name equals the ID of a key is counted separately.
   expect(await statuses([await tokenOf(first.id, null), await tokenOf('bob', null)])).toEqual([200, 200]);
   expect((await me(url, bearer(await tokenOf('carol', null)))).told[0]).toBe('"user";q=2;w=60');
   expect(await statuses([other, other, other])).toEqual([200, 200, 200]);
 });
 
-test('requests at once cannot take more than there is, and what is refused as the wrong kind counts too', async () => {
+test('concurrent requests cannot exceed the limit, and those with 403 count, too', async () => {
   const { url, workspace } = await serving(opened(), { clock: steppedClock(now) });
   const { key } = await workspace.createKey({ name: 'burst', expiresAt: null, requestsPerMinute: 10 }, now);
   const answers = await Promise.all(
@@ -92,7 +92,7 @@ test('requests at once cannot take more than there is, and what is refused as th
   expect(Object.groupBy(answers, String)).toMatchObject({ 403: { length: 10 }, 429: { length: 20 } });
 });
 
-test('open routes count for nobody and are told to everybody', async () => {
+test('open routes need no credential and are not counted', async () => {
   const { url, workspace } = await serving(opened(), { clock: steppedClock(now) });
   const { key } = await workspace.createKey({ name: 'one', expiresAt: null, requestsPerMinute: 1 }, now);
   expect((await me(url, bearer(key))).status).toBe(200);
@@ -102,7 +102,7 @@ test('open routes count for nobody and are told to everybody', async () => {
   }
 });
 
-test('an address that sends bad credentials is held up, what is known to be good is not', async () => {
+test('limits invalid credentials per address, but not known valid ones', async () => {
   const clock = steppedClock(now);
   const { url, key, workspace } = await serving(opened(), { clock });
   const from = (address: string, credential: string): RequestInit => ({
@@ -114,7 +114,7 @@ test('an address that sends bad credentials is held up, what is known to be good
   const byStatus = Object.groupBy(answers, ({ status }) => String(status));
   expect(byStatus).toMatchObject({ 401: { length: 60 }, 429: { length: 30 } });
   expect(byStatus['429']![0]).toMatchObject({ told: ['"address";q=60;w=60', '"address";r=0;t=60', '60'] });
-  // A new key from there waits, one in use does not, and neighbours are nobody's hostages.
+  // From that address a new key is rejected and a known one is not; other addresses are not affected.
   const fresh = await workspace.createKey({ name: 'new', expiresAt: null, requestsPerMinute: null }, now);
   expect((await me(url, from('192.0.2.1', fresh.key))).status).toBe(429);
   expect((await me(url, from('192.0.2.1', key))).status).toBe(200);
@@ -124,7 +124,7 @@ test('an address that sends bad credentials is held up, what is known to be good
   expect((await me(url, from('192.0.2.1', guess(1)))).status).toBe(401);
 });
 
-test('a credential that was good and is no more counts as a bad one', async () => {
+test('a revoked or expired credential counts as invalid', async () => {
   const clock = steppedClock(now);
   const { url, workspace } = await serving(opened(), { clock, set: [`service.tokens.secret=${secret}`] });
   const revoked = await workspace.createKey({ name: 'was', expiresAt: null, requestsPerMinute: 1_000 }, now);
@@ -140,11 +140,11 @@ test('a credential that was good and is no more counts as a bad one', async () =
   for (let n = 0; n < 35; n++)
     for (const credential of [revoked.key, expired]) answers.push((await me(url, bearer(credential))).status);
   const [refused, held] = [401, 429].map((status) => answers.filter((each) => each === status).length);
-  // The first of each was still taken for one that is in use.
+  // The first request of each still used the cached credential.
   expect([refused, held]).toEqual([62, 8]);
 });
 
-test('good credentials use up nothing of what an address may get wrong', async () => {
+test('valid credentials do not count against the address', async () => {
   const { url, workspace } = await serving(opened(), { clock: steppedClock(now) });
   for (let n = 0; n < 70; n++) {
     const { key } = await workspace.createKey({ name: `${n}`, expiresAt: null, requestsPerMinute: null }, now);
@@ -160,12 +160,12 @@ test.each([
   ['2001:db8::1', '2001:db8:0:0'],
   ['::1', '0:0:0:0'],
   ['fe80::1%eth0', 'fe80:0:0:0'],
-  ['no address: a proxy passed on what it was sent', 'unknown'],
+  ['invalid text from a proxy', 'unknown'],
 ])('the address %s counts as %s', (ip, network) => {
   expect(toNetworkPrefix(ip)).toBe(network);
 });
 
-test('counts are bounded: beyond their number the one not seen for longest begins anew', () => {
+test('limits the number of counters by resetting the least recently used', () => {
   const windows = createFixedWindowLimiter(steppedClock(now), 2);
   windows.acquire('a', 5);
   windows.acquire('b', 5);
@@ -174,10 +174,10 @@ test('counts are bounded: beyond their number the one not seen for longest begin
   expect([windows.acquire('a', 5).remaining, windows.acquire('b', 5).remaining]).toEqual([2, 4]);
 });
 
-test("the project's own collector keeps to what the headers say and is never refused", async () => {
+test('the collector obeys the headers and is never rejected', async () => {
   const clock = createVirtualClock();
   const { url, workspace } = await serving(opened(), { clock });
-  // Two a second; the collector is told fifty, and asks for more than a minute's worth.
+  // The limit is two per second; the collector is configured for fifty, and sends more than a minute's worth.
   const { key } = await workspace.createKey({ name: 'mirror', expiresAt: null, requestsPerMinute: 120 }, clock.nowMs());
   let ended = 0;
   const upstream = openUpstream(
@@ -188,7 +188,7 @@ test("the project's own collector keeps to what the headers say and is never ref
       onCounters: () => void ended++,
     },
   );
-  // What is not there is refused for good, and counts as any other answer does.
+  // A 404 is final and counts like any other response.
   const asked = { symbol: 'NONE', from: now, to: now + 1, limit: 10 };
   const failures: string[] = [];
   const all = Array.from({ length: 180 }, () =>
@@ -197,7 +197,7 @@ test("the project's own collector keeps to what the headers say and is never ref
       (error: Error) => failures.push(error.message),
     ),
   );
-  // Time goes on while no request is under way: the machine may be as slow as it likes.
+  // The clock advances only while no request runs, so that slow machines pass, too.
   while (failures.length < all.length) {
     if (upstream.counters().requests === ended) await clock.pass(20);
     await setImmediate();

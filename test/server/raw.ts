@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-// Requests as bytes on a bare connection: what no client library would send.
+// Requests as raw bytes, which no client library would send.
 
 export interface RawAnswer {
   readonly status: number;
@@ -9,7 +9,7 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** A connection that goes with the test. */
+/** A connection that is closed when the test ends. */
 export function connected(url: string): Socket {
   const { hostname, port } = new URL(url);
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
@@ -18,7 +18,7 @@ export function connected(url: string): Socket {
   return socket;
 }
 
-/** Everything that comes until the other side is done with the connection. */
+/** Everything received until the server closes the connection. */
 export async function received(socket: Socket): Promise<string> {
   const pieces: Buffer[] = [];
   socket.on('data', (piece: Buffer) => pieces.push(piece));
@@ -30,14 +30,14 @@ export async function received(socket: Socket): Promise<string> {
   return Buffer.concat(pieces).toString('latin1');
 }
 
-/** Sends bytes, and takes what comes until the connection is closed by the other side. */
+/** Sends bytes, and returns everything received until the server closes the connection. */
 export function sent(url: string, text: string): Promise<string> {
   const socket = connected(url);
   socket.write(Buffer.from(text, 'latin1'));
   return received(socket);
 }
 
-/** The answers that stand one after the other in `text`; each with a Content-Length, or without a body. */
+/** Parses consecutive responses; each has a Content-Length or no body. */
 export function answersIn(text: string): RawAnswer[] {
   const answers: RawAnswer[] = [];
   let rest = text;
@@ -54,13 +54,13 @@ export function answersIn(text: string): RawAnswer[] {
   return answers;
 }
 
-/** The one answer to a request that ends its connection. */
+/** The response to a request that closes its connection. */
 export async function rawAnswer(url: string, text: string): Promise<RawAnswer> {
   const answers = answersIn(await sent(url, text));
   if (answers.length !== 1) throw new Error(`${answers.length} answers`);
   return answers[0]!;
 }
 
-/** The usual beginning of a request that ends its connection. */
+/** Head of a request that closes its connection. */
 export const head = (target: string, method = 'GET', rest: readonly string[] = []): string =>
   [`${method} ${target} HTTP/1.1`, 'Host: here', 'Connection: close', ...rest, '\r\n'].join('\r\n');

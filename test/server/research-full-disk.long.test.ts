@@ -5,13 +5,13 @@ import { expect, onTestFinished, test } from 'vitest';
 import { answer, append, day0, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { asking, type Kept, kept, threshold } from './backtesting.ts';
 
-test('a run that finds the disk full is refused for now, with when to ask again, and one that is kept has failed with that', async (context) => {
+test('a full disk gives 503 with Retry-After, and fails a saved backtest', async (context) => {
   const at = join(scratchFolder(), 'small');
   mkdirSync(at);
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=3000k,nr_inodes=300', 'oddslake-test', at], { stdio: 'pipe' });
   } catch {
-    return context.skip('a tmpfs cannot be mounted here');
+    return context.skip('cannot mount a tmpfs');
   }
   onTestFinished(() => void execFileSync('umount', ['-l', at], { stdio: 'pipe' }));
   const archive = opened({ root: join(at, 'archive'), parts: 1 });
@@ -19,7 +19,7 @@ test('a run that finds the disk full is refused for now, with when to ask again,
   await publishNow(archive);
   const { alice } = await asking(archive);
   expect((await alice.post(threshold)).status).toBe(200);
-  // A run that fits in memory writes nothing: what it has no room for are its folder and its links.
+  // A run in memory writes no data: there is no space for its folder and links.
   const ballast = join(at, 'ballast');
   mkdirSync(ballast);
   for (let left = statfsSync(at).ffree; left > 0; left--) writeFileSync(join(ballast, String(left)), '');

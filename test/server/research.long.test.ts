@@ -4,8 +4,8 @@ import { createStrategyStore } from '../../src/server/workspace/strategies.ts';
 import { day0, hourMs, now } from '../archive/scratch.ts';
 import { asking, errorsOf, runDirectly, threshold, traded } from './backtesting.ts';
 
-describe('a backtest that is answered at once', () => {
-  test('means by a name a strategy of the user first, in the version that is asked for', async () => {
+describe('an immediate backtest', () => {
+  test('prefers a strategy of the user in the requested version over a built-in one', async () => {
     const service = await asking(await traded());
     const alice = service.as('alice', 'desk');
     const [hold] = builtinStrategies;
@@ -39,13 +39,13 @@ describe('a backtest that is answered at once', () => {
     expect(await told(alice, null)).toEqual([2, 7]);
     expect(await told(alice, 1)).toEqual([1, 3]);
     expect(errorsOf((await alice.post(asked(3))).body)).toEqual(['entry_executable.version']);
-    // Of another workspace, or another user: the one that everybody has.
+    // For another workspace or user it is the built-in one.
     for (const other of [service.alice, service.as('bob', 'desk')]) expect(await told(other, null)).toEqual([null, 1]);
     const inline = { ...asked(null), entry_executable: { name: 'mine', strategy: buying(5) } };
     expect((await alice.post<Told>(inline)).body.summary.contracts).toBe(10);
   });
 
-  test('that is too large for it is told to be saved, by its ticks and the points of its grid', async () => {
+  test('is rejected if too large, with the advice to save it; grid points multiply the ticks', async () => {
     const { alice } = await asking(await traded(), { set: ['service.research.ticks_at_once_max=2880'] });
     expect((await alice.post(threshold)).status).toBe(200);
     const two = { ...threshold, grid: { contracts: [1, 2] } };
@@ -56,7 +56,7 @@ describe('a backtest that is answered at once', () => {
     expect((await alice.becomes(job, 'done', 'failed')).state).toBe('done');
   });
 
-  test('or is to be kept, and is too large, is refused: by what it looks back on and each of its windows, too', async () => {
+  test('is rejected as a job if too large; look-back and windows count, too', async () => {
     const { alice } = await asking(await traded(), { set: ['service.research.ticks_job_max=2000'] });
     const one = { ...threshold, symbols: ['KX A'] };
     const refused = async (body: object): Promise<boolean> => {
@@ -69,7 +69,7 @@ describe('a backtest that is answered at once', () => {
     expect(await refused(one)).toBe(false);
     expect(await refused(threshold)).toBe(true);
     expect(await refused({ ...one, grid: { contracts: [1, 2] } })).toBe(true);
-    // Half of a day of one symbol: with windows it is the whole day, and each of them.
+    // Half a day of one symbol; windows extend it to the whole day, and each of them counts.
     const windows = (...hours: number[]) => ({
       symbols: ['KX A'],
       from: day0 + 12 * hourMs,
@@ -84,7 +84,7 @@ describe('a backtest that is answered at once', () => {
   });
 });
 
-/** Compares the price with averages over so many hours. */
+/** Compares the price with averages over these numbers of hours. */
 const averaging = (hours: readonly number[]) => ({
   rules: [
     {
@@ -98,7 +98,7 @@ const averaging = (hours: readonly number[]) => ({
 });
 
 describe('a backtest over any number of threads', () => {
-  test('gives the same bytes in however many threads it is played', async () => {
+  test('gives the same bytes with any number of threads', async () => {
     const archive = await traded();
     const wanted = JSON.stringify({ ...(await runDirectly(archive, threshold)), generated_at: now });
     for (const threads of [1, 3]) {

@@ -10,8 +10,8 @@ const pinsOf = (root: string): string[] => {
   return existsSync(folder) ? readdirSync(folder) : [];
 };
 
-describe('a backtest that is answered at once', () => {
-  test('gives what the engine gives, and the same bytes again but for the moment', async () => {
+describe('an immediate backtest', () => {
+  test('returns the result of the engine, and the same bytes again except for the time', async () => {
     const archive = await traded();
     const { alice } = await asking(archive);
     for (const body of [
@@ -31,7 +31,7 @@ describe('a backtest that is answered at once', () => {
     expect(pinsOf(archive.layout.root)).toEqual([]);
   });
 
-  test('is refused by the names of the fields that are no use, and so is one that is to be kept', async () => {
+  test('is rejected with the names of the invalid fields, also if it is to be saved', async () => {
     const { alice } = await asking(await traded());
     const { parameters, ...plain } = threshold;
     const grid = {
@@ -68,13 +68,13 @@ describe('a backtest that is answered at once', () => {
       expect([asked, saved.status, errorsOf(saved.body)]).toEqual([asked, 400, names]);
     }
     expect(errorsOf((await alice.post({ ...threshold, save: 'yes' })).body)).toEqual(['save']);
-    // What only a look at the ticks tells.
+    // Errors that depend on the ticks.
     const { status, body } = await alice.post({ ...threshold, from: now });
     expect([status, errorsOf(body)]).toEqual([400, ['from']]);
     expect((await alice.json<{ backtests: [] }>(kept)).body.backtests).toEqual([]);
   });
 
-  test('over an archive in which nothing is published is told that there is no tick', async () => {
+  test('fails without ticks if nothing is published', async () => {
     const { alice } = await asking(opened());
     const { status, body } = await alice.post(threshold);
     expect([status, errorsOf(body)]).toEqual([400, ['filter']]);
@@ -82,11 +82,11 @@ describe('a backtest that is answered at once', () => {
     const failed = await alice.becomes(job, 'done', 'failed');
     expect([failed.state, failed.error]).toEqual([
       'failed',
-      expect.stringMatching(/^It cannot be run as asked: filter matches no symbol/),
+      expect.stringMatching(/^The request is invalid: filter leaves no symbol/),
     ]);
   });
 
-  test('that takes too long is broken off, and told to be saved', async () => {
+  test('is aborted if it takes too long, with the advice to save it', async () => {
     const archive = await traded(50_000);
     const { alice } = await asking(archive, {
       set: ['service.research.run_seconds_max=0.2', 'service.research.ticks_at_once_max=1000000000000'],
@@ -96,7 +96,7 @@ describe('a backtest that is answered at once', () => {
     expect(pinsOf(archive.layout.root)).toEqual([]);
   });
 
-  test('whose files are damaged is answered with 503, without paths', async () => {
+  test('gives 503 without paths if files are damaged', async () => {
     const archive = await traded();
     writeFileSync(join(archive.layout.root, archive.readManifest().datasets.ticks.files[0]!.path), 'not what it was');
     const { alice } = await asking(archive);
@@ -105,7 +105,7 @@ describe('a backtest that is answered at once', () => {
     expect(JSON.stringify(body)).not.toContain(archive.layout.root);
   });
 
-  test('ends when its client goes away; until then others wait, and beyond some are turned away', async () => {
+  test('ends when its client disconnects; meanwhile a limited number of others wait', async () => {
     const archive = await traded(50_000);
     const { alice, bob } = await asking(archive, {
       set: ['service.research.runs_at_once_max=1', 'service.research.ticks_at_once_max=1000000000000'],
@@ -117,7 +117,7 @@ describe('a backtest that is answered at once', () => {
     const day = { ...threshold, to: day0 + dayMs };
     const hers = [alice.post(day), alice.post(day), alice.post(day)];
     const his = bob.post(day);
-    // Two of a user may wait; whichever of three comes last is not among them.
+    // Two of a user may wait, so the last of three is rejected.
     const refused = await Promise.race(hers);
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5']);
     gone.abort();
@@ -128,6 +128,6 @@ describe('a backtest that is answered at once', () => {
   });
 });
 
-/** Until a run has pinned the files that it reads. */
+/** Waits until a run has pinned its files. */
 const started = (root: string): Promise<true> =>
   until(() => pinsOf(root).length > 0, 'a run that has pinned its files');

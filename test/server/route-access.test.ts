@@ -5,13 +5,13 @@ import type { Principal } from '../../src/server/workspace/owner.ts';
 import { opened } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 
-test('everybody may ask whether the service is there', async () => {
+test('the health check requires no credential', async () => {
   const { json } = await serving(opened());
   const { status, body } = await json('/healthz', { headers: { authorization: '' } });
   expect([status, body]).toEqual([200, { status: 'ok' }]);
 });
 
-test('what is not there is told as a problem, to holders of a key only', async () => {
+test('an unknown path gives 404, and 401 without a key', async () => {
   const { json } = await serving(opened());
   const { status, headers, body } = await json('/api/v1/nothing');
   expect(status).toBe(404);
@@ -32,7 +32,7 @@ test.each<[Access, boolean[]]>([
   ['any', [true, true, true]],
   ['user', [false, true, true]],
   ['research', [false, false, true]],
-])('a route for %s is for key, user, researcher: %j', (access, allowed) => {
+])('access %s admits key, user, researcher: %j', (access, allowed) => {
   const judged = [key, user, researcher].map((principal) => {
     try {
       requireAccess(principal, access);

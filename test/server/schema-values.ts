@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-// Values made of JSON Schema, as much of it as the OpenAPI document uses.
+// Values generated from JSON Schema, for the keywords that the OpenAPI document uses.
 
 export interface Schema {
   readonly $ref?: string;
@@ -24,7 +24,7 @@ export interface Schema {
 
 export type Schemas = Readonly<Record<string, Schema>>;
 
-/** A value as a schema asks for it. */
+/** A value that matches a schema. */
 export function valueFor(schema: Schema, schemas: Schemas, depth = 0): fc.Arbitrary<unknown> {
   if (schema.$ref !== undefined) return valueFor(schemas[schema.$ref.split('/').at(-1)!] ?? {}, schemas, depth + 1);
   if ('const' in schema) return fc.constant(schema.const);

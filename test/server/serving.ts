@@ -18,16 +18,16 @@ import { clockAt, hourMs, now, scratchFolder, upstreamName } from '../archive/sc
 import { scratchRoot } from '../harness/scratch-root.ts';
 import { documented, isJson } from './documented.ts';
 
-// The wiring of the tests of the service: the real server on loopback over a real archive, a real key, a clock that stands.
+// Test setup: the real server on loopback over a real archive, with a real key and a stopped clock.
 
 export interface ServingOptions {
-  /** As `--set` has them: `service.ticks_limit_max=10`. */
+  /** Settings as for `--set`: `service.ticks_limit_max=10`. */
   readonly set?: readonly string[];
   readonly clock?: Clock;
   readonly log?: Log;
-  /** The service's own database; by default a SQLite file of the test's own. */
+  /** The service's database; by default a new SQLite file. */
   readonly database?: DatabaseLocation;
-  /** What a client may take, where it is to be less than usual. */
+  /** Limits for clients that differ from the defaults. */
   readonly limits?: Partial<ServiceLimits>;
 }
 
@@ -36,25 +36,25 @@ export interface Serving {
   /** A market data key. */
   readonly key: string;
   readonly workspace: Workspace;
-  /** Stops it before the test is over. */
+  /** Stops the service before the end of the test. */
   stop(): Promise<void>;
   readonly app: App;
   /**
-   * Asks with the key, unless `headers` have another authorization; an empty one sends none.
-   * @throws where the answer is not one that the OpenAPI document describes
+   * Sends a request with the key, unless `headers` has another authorization; an empty one sends none.
+   * @throws if the response does not match the OpenAPI document
    */
   ask(path: string, init?: RequestInit): Promise<Response>;
-  /** The same, its body read as JSON. */
+  /** The same, with the body parsed as JSON. */
   json<T = Record<string, unknown>>(
     path: string,
     init?: RequestInit,
   ): Promise<{ status: number; headers: Headers; body: T }>;
 }
 
-/** A clock that stands, on which those that work off jobs look for more all the time, and not every two seconds. */
+/** A stopped clock on which job runners look for jobs continuously instead of every two seconds. */
 export const restless: Clock = { ...clockAt(now), sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
 
-/** Keeps all jobs of an archive waiting, where it is called before a service of it is started; gives what ends that. */
+/** Keeps all jobs of an archive waiting; call it before a service starts. Returns the function that ends it. */
 export function heldUp({ layout }: Archive, jobs: 'exports' | 'backtests'): () => void {
   mkdirSync(layout.privateFolder, { recursive: true });
   return tryLock(join(layout.privateFolder, `${jobs}.lock`))!.release;
@@ -65,7 +65,7 @@ const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 const urlOf = (location: DatabaseLocation): string =>
   location.kind === 'sqlite' ? `sqlite:${location.path}` : location.url;
 
-/** Serves an archive until the test is over. */
+/** Serves an archive until the test ends. */
 export async function serving(archive: Archive, options: ServingOptions = {}): Promise<Serving> {
   const service = await served(archive, options, scratchFolder());
   onTestFinished(service.stop);
@@ -73,8 +73,8 @@ export async function serving(archive: Archive, options: ServingOptions = {}): P
 }
 
 /**
- * A service for all tests of a file or a describe, none of which changes what another one sees.
- * @param copyTo puts an archive into the folder that it is to be in; by default it is a new one
+ * A service shared by tests that do not affect each other.
+ * @param copyTo copies an archive into the given folder; by default the archive is new
  */
 export function sharedServing(
   options: ServingOptions = {},
@@ -102,7 +102,7 @@ export function sharedServing(
 async function served(archive: Archive, options: ServingOptions, folder: string): Promise<Serving> {
   const { set = [], clock = clockAt(now), log = silent, limits = {} } = options;
   const { database } = options;
-  // One that is named is told as an operator does.
+  // A given database is named by its URL, as an operator does.
   const named = database === undefined ? [] : [`service.database_url=${urlOf(database)}`];
   const settings = await loadSettings({ env: {}, cwd: folder, set: ['service.port=0', ...named, ...set] });
   const workspace = await openWorkspace({
@@ -146,7 +146,7 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
     if (!headers.has('authorization')) headers.set('authorization', `Bearer ${key}`);
     if (headers.get('authorization') === '') headers.delete('authorization');
     const answer = await fetch(`${url}${path}`, { ...init, headers });
-    // Of JSON only: what else there is may be long, or is to be read slowly.
+    // JSON only: other bodies may be long, or tests read them slowly.
     const body = isJson(answer.headers) ? await answer.clone().text() : undefined;
     check({ method: init.method ?? 'GET', path, status: answer.status, headers: answer.headers, body });
     return answer;

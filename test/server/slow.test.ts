@@ -10,10 +10,10 @@ import { serving } from './serving.ts';
 
 const quick = { headersMsMax: 200, requestMsMax: 300, checkIntervalMs: 50 };
 
-/** Limits that no test reaches. */
+/** Limits that the tests never reach. */
 const patient = { headersMsMax: limitMs / 2, requestMsMax: limitMs, idleMsMax: limitMs, stalledMsMax: limitMs };
 
-/** Fifty connections that never come to the end of their headers. */
+/** Fifty connections that never complete their headers. */
 function trickling(url: string) {
   const sockets = Array.from({ length: 50 }, () => connected(url));
   const answers = sockets.map(received);
@@ -26,7 +26,7 @@ function trickling(url: string) {
   return answers;
 }
 
-test('headers that do not come to an end hold up nobody', async () => {
+test('incomplete headers do not block other clients', async () => {
   const { url, ask, app } = await serving(opened(), { limits: patient });
   let connections = 0;
   app.server.on('connection', () => connections++);
@@ -35,11 +35,11 @@ test('headers that do not come to an end hold up nobody', async () => {
   expect((await ask('/healthz')).status).toBe(200);
 });
 
-test('headers that do not come to an end are answered with 408', async () => {
+test('incomplete headers give 408', async () => {
   const { url } = await serving(opened(), { limits: quick });
   const ended = await Promise.all(trickling(url));
   const statuses = ended.flatMap((text) => answersIn(text).map(({ status }) => status));
-  // One that had sent half a method and then went on with it is no request at all, which may be seen first.
+  // Half a method that is then continued is malformed, which may be detected first.
   expect(statuses.filter((status) => status === 408).length).toBeGreaterThanOrEqual(25);
   expect(statuses.every((status) => status === 408 || status === 400)).toBe(true);
   const told = answersIn(ended[0]!)[0]!;
@@ -47,13 +47,13 @@ test('headers that do not come to an end are answered with 408', async () => {
   expect(JSON.parse(told.body)).toMatchObject({ status: 408, title: 'Request timeout' });
 });
 
-test('a connection that sends nothing is closed', async () => {
+test('closes a connection that sends nothing', async () => {
   const { url } = await serving(opened(), { limits: quick });
   const answers = answersIn(await received(connected(url)));
   expect(answers.map(({ status }) => status)).toEqual([408]);
 });
 
-test('a body that does not come to an end is answered with 408', async () => {
+test('an incomplete body gives 408', async () => {
   const { url, key } = await serving(opened(), { limits: quick });
   const socket = connected(url);
   socket.write(
@@ -64,7 +64,7 @@ test('a body that does not come to an end is answered with 408', async () => {
   expect(answer!.status).toBe(408);
 });
 
-test('a client that asks and does not read is cut off, and little is kept for it in the meantime', async () => {
+test('disconnects a client that does not read, with bounded buffers', async () => {
   const { url, ask, app } = await serving(opened(), { limits: { stalledMsMax: 400 } });
   let most = 0;
   const cutOff = Promise.withResolvers<void>();
@@ -87,7 +87,7 @@ test('a client that asks and does not read is cut off, and little is kept for it
   expect((await ask('/healthz')).status).toBe(200);
 });
 
-test('a client that reads slowly gets all of it', async () => {
+test('a slow client gets the whole response', async () => {
   const { url } = await serving(opened(), { limits: patient });
   const socket = connected(url);
   const count = 8;
@@ -108,14 +108,14 @@ test('a client that reads slowly gets all of it', async () => {
   expect(bytes).toBeGreaterThan(one.byteLength * count);
 });
 
-test('a connection that is kept without a request is closed after a while', async () => {
+test('closes an idle connection', async () => {
   const { url } = await serving(opened(), { limits: { idleMsMax: 100 } });
   const socket = connected(url);
   socket.write(head('/healthz').replace('Connection: close\r\n', ''));
   expect(answersIn(await received(socket)).map(({ status }) => status)).toEqual([200]);
 });
 
-test('connections beyond the greatest number are closed as they come', async () => {
+test('closes connections above the maximum at once', async () => {
   const { url } = await serving(opened(), { limits: { ...patient, connectionsMax: 3 } });
   const kept = Array.from({ length: 3 }, () => connected(url));
   for (const socket of kept) socket.write(head('/healthz').replace('Connection: close\r\n', ''));
@@ -128,7 +128,7 @@ test('connections beyond the greatest number are closed as they come', async () 
   );
 });
 
-test('a stop lets what is under way end, says so on kept connections, and takes no new ones', async () => {
+test('stopping completes running requests, and closes and rejects connections', async () => {
   const { url, key, app } = await serving(opened(), { limits: patient });
   const begun = once(app.server, 'request');
   const authorization = `Authorization: Bearer ${key}`;
@@ -139,7 +139,7 @@ test('a stop lets what is under way end, says so on kept connections, and takes 
   const answer = received(kept);
   await begun;
   const stopped = stopService(app, systemClock, limitMs);
-  await until(() => !app.server.listening, 'a server that takes no connections');
+  await until(() => !app.server.listening, 'a server that accepts no connections');
   expect(await received(connected(url))).toBe('');
   kept.write('}');
   const [told] = answersIn(await answer);
@@ -147,7 +147,7 @@ test('a stop lets what is under way end, says so on kept connections, and takes 
   await stopped;
 });
 
-test('a stop cuts off what does not end', async () => {
+test('stopping aborts requests that do not end', async () => {
   const { url, key, app } = await serving(opened(), { limits: patient });
   const begun = once(app.server, 'request');
   const stuck = connected(url);

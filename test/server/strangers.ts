@@ -5,7 +5,7 @@ import { type Serving, serving } from './serving.ts';
 import { alice, as, buyAndHold, type Told, tokenOf, withTokens } from './users.ts';
 import { freshDatabase, type Kind } from './workspace/databases.ts';
 
-// Every route of users, by the document of the service itself, tried by everybody whose objects it is not about.
+// Every users route in the OpenAPI document, requested by other users and workspaces.
 
 export interface Operation {
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
@@ -19,7 +19,7 @@ export interface Route extends Operation {
 
 export type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 
-/** Routes for users alone. */
+/** Routes that accept user tokens only. */
 export async function routesOf({ json }: Serving): Promise<Route[]> {
   const { body } = await json<{ paths: Paths }>('/api/v1/openapi.json');
   const routes = Object.entries(body.paths).flatMap(([path, operations]) =>
@@ -32,7 +32,7 @@ export async function routesOf({ json }: Serving): Promise<Route[]> {
 
 export const bodyOf = ({ requestBody }: Route): unknown => requestBody?.content['application/json']?.example;
 
-/** Other users, other workspaces, and what looks as if it were one of these. */
+/** Other users, other workspaces, and similar names. */
 export const strangers: Readonly<Record<string, string>> = {
   'another user of the same workspace': tokenOf('bob', 'desk'),
   'the same user in another workspace': tokenOf('alice', 'home'),
@@ -44,7 +44,7 @@ export const strangers: Readonly<Record<string, string>> = {
 export const research = '/api/v1/research/backtest';
 export const run = { entry_executable: { name: 'secret dip' }, objective: 'total_pnl', save: true };
 
-/** Something of alice's of each kind, by the collection that it is in. */
+/** An object of alice in each collection, by the path of the collection. */
 export async function objectsOf(service: Serving): Promise<Record<string, string>> {
   const made = async (path: string, body: unknown) => {
     const told = await as<{ id: string }>(service, alice, 'POST', path, body, { 'idempotency-key': 'once' });
@@ -54,7 +54,7 @@ export async function objectsOf(service: Serving): Promise<Record<string, string
   const strategy = await made('/api/v1/strategies', { name: 'secret dip', definition: buyAndHold });
   const bot = { name: 'secret bot', strategy: { name: 'secret dip' }, symbols: ['KX A'] };
   const backtest = await made(research, run);
-  // Until it is done it changes by itself.
+  // An unfinished job still changes.
   await until(
     async () => (await as(service, alice, 'GET', `/api/v1/backtest/${backtest}`)).body.state === 'done',
     'a backtest that is done',
@@ -66,7 +66,7 @@ export async function objectsOf(service: Serving): Promise<Record<string, string
   };
 }
 
-/** All that an answer says, but for what is of the request and not of what was asked for. */
+/** A response without the parts that differ per request. */
 export const said = ({ status, headers, body }: Told): unknown => {
   const own = new Set(['x-request-id', 'date', 'ratelimit', 'content-length']);
   return { status, body, headers: [...headers].filter(([name]) => !own.has(name)) };
@@ -78,7 +78,7 @@ export async function start(kind: Kind = 'sqlite') {
   const service = await serving(await archived(), { set: withTokens, database: await freshDatabase(kind) });
   const objects = await objectsOf(service);
   const routes = await routesOf(service);
-  // What there is of alice's, as she sees it.
+  // The objects of alice as she sees them.
   const state = () =>
     Promise.all(
       routes
@@ -91,13 +91,13 @@ export async function start(kind: Kind = 'sqlite') {
   return { service, objects, routes, state };
 }
 
-/** A path with the names of objects in it. */
+/** A path with IDs of objects filled in. */
 export const filled = (path: string, objects: Readonly<Record<string, string>>): string => {
   if (!path.includes('{')) return path;
   const collection = path.slice(0, path.indexOf('/{'));
   const id = objects[collection];
-  // A route of new objects has to be tried, too: say above how one is made.
-  if (id === undefined) throw new Error(`no object of alice's is made for ${path}`);
+  // New kinds of objects must be added above.
+  if (id === undefined) throw new Error(`there is no object of alice for ${path}`);
   return path.replace('{id}', id);
 };
 export const emptied = (path: string): string => path.replaceAll(/\{[^}]+\}/g, nowhere);

@@ -19,11 +19,11 @@ interface Listed {
 
 const start = (rest: Parameters<typeof serving>[1] = {}) => serving(opened(), { set: withTokens, ...rest });
 
-/** For what is refused. */
+/** Shared service for requests that are rejected. */
 const shared = sharedServing({ set: withTokens });
 
 describe('a strategy', () => {
-  test('is made, found at its address, listed and removed', async () => {
+  test('is created, found at its URL, listed and removed', async () => {
     const service = await start();
     const made = await as(service, alice, 'POST', path, { name: 'hold', definition: buyAndHold });
     const { id } = made.body as { id: string };
@@ -49,11 +49,11 @@ describe('a strategy', () => {
     });
     expect(await as(service, alice, 'DELETE', `${path}/${id}`)).toMatchObject({ status: 204, body: undefined });
     const gone = await as(service, alice, 'GET', `${path}/${id}`);
-    expect([gone.status, gone.body.detail]).toEqual([404, 'There is no such strategy of this user.']);
+    expect([gone.status, gone.body.detail]).toEqual([404, 'This user has no such strategy.']);
     expect((await as(service, alice, 'DELETE', `${path}/${id}`)).body).toEqual(gone.body);
   });
 
-  test('of a known name is its next version, which the list can be asked for alone', async () => {
+  test('with an existing name becomes a new version; the list can be filtered by name', async () => {
     const service = await start();
     for (const name of ['hold', 'other', 'hold', 'hold'])
       await as(service, alice, 'POST', path, { name, definition: buyAndHold });
@@ -73,7 +73,7 @@ describe('a strategy', () => {
     expect(await versions('?name=none')).toEqual([]);
   });
 
-  test('asked for again under its idempotency key is the same one, and another body is refused', async () => {
+  test('a repeated idempotency key returns the same object; another body is rejected', async () => {
     const service = await start();
     const body = { name: 'hold', definition: { ...buyAndHold, parameters: { a: 1, b: 2 } } };
     const post = (sent: unknown, key = 'once', token = alice) =>
@@ -93,7 +93,7 @@ describe('a strategy', () => {
     expect([elses.name, elses.version]).toEqual(['else', 1]);
   });
 
-  test('that many requests make at once under one idempotency key is made once', async () => {
+  test('is created once by concurrent requests with one idempotency key', async () => {
     const service = await start();
     const made = await Promise.all(
       Array.from({ length: 8 }, () =>
@@ -104,7 +104,7 @@ describe('a strategy', () => {
     expect((await as<Listed>(service, alice, 'GET', path)).body.count).toBe(1);
   });
 
-  test('that is too many is refused until one is removed', async () => {
+  test('is rejected above the limit until one is removed', async () => {
     const service = await start({ limits: { strategiesMax: 2 } });
     const post = (token = alice) => as(service, token, 'POST', path, { name: 'a', definition: buyAndHold });
     const made = [await post(), await post()];
@@ -117,7 +117,7 @@ describe('a strategy', () => {
 });
 
 describe('a list of strategies', () => {
-  test('comes in pages that lose and repeat nothing while strategies come in and go', async () => {
+  test('has pages that stay consistent while strategies are added and removed', async () => {
     const service = await start({ clock: steppedClock(now) });
     const post = async (name: string) =>
       (await as<Strategy>(service, alice, 'POST', path, { name, definition: buyAndHold })).body;
@@ -148,13 +148,13 @@ describe('a list of strategies', () => {
     [`cursor=${Buffer.from('["p","strategies",1]').toString('base64url')}`, 'cursor'],
     ['name=', 'name'],
     ['owner=bob', 'owner'],
-  ])('asked for with %s is refused', async (query, field) => {
+  ])('rejects a request with %s', async (query, field) => {
     const told = await as(shared(), alice, 'GET', `${path}?${query}`);
     expect([told.status, errorsOf(told).map(([name]) => name)]).toEqual([400, [field]]);
   });
 });
 
-describe('what is wrong with a strategy is told by its field', () => {
+describe('a strategy is rejected with the invalid field', () => {
   const rule = buyAndHold.rules[0]!;
   const entry = (condition: unknown) => ({ name: 'a', definition: { rules: [{ ...rule, entry: condition }] } });
   const at = 'definition.rules[0].entry';
@@ -166,7 +166,7 @@ describe('what is wrong with a strategy is told by its field', () => {
     ['a name that is a number', { name: 1, definition: buyAndHold }, ['name']],
     ['a name that ends with a blank', { name: 'a ', definition: buyAndHold }, ['name']],
     ['a name of two lines', { name: 'a\nb', definition: buyAndHold }, ['name']],
-    ['a name that is turned around', { name: 'a\u202eb', definition: buyAndHold }, ['name']],
+    ['a name with a direction override', { name: 'a\u202eb', definition: buyAndHold }, ['name']],
     ['a long name', { name: 'a'.repeat(201), definition: buyAndHold }, ['name']],
     ['a stray field', { name: 'a', definition: buyAndHold, owner: 'bob' }, ['owner']],
     ['code', { name: 'a', definition: '() => true' }, ['definition']],
@@ -182,21 +182,21 @@ describe('what is wrong with a strategy is told by its field', () => {
     ['a bound that is a text', entry({ measure: 'price', above: '0.5' }), [`${at}.above`]],
     ['an unknown parameter', entry({ measure: 'price', above: { parameter: 'x' } }), [`${at}.above.parameter`]],
     ['a measure of a position in an entry', entry({ measure: 'gain', above: 0 }), [`${at}.measure`]],
-    ['a window that is missing', entry({ measure: 'return', above: 0 }), [`${at}.window_ms`]],
-    ['a window of too much', entry({ measure: 'return', window_ms: 1e12, above: 0 }), [`${at}.window_ms`]],
+    ['a missing window', entry({ measure: 'return', above: 0 }), [`${at}.window_ms`]],
+    ['a window that is too long', entry({ measure: 'return', window_ms: 1e12, above: 0 }), [`${at}.window_ms`]],
     [
-      'two that are wrong',
+      'two invalid fields',
       entry({ all: [price, { any: [{ ...price, below: null }] }, 7] }),
       [`${at}.all[1].any[0].below`, `${at}.all[2]`],
     ],
     [
-      'conditions too deep in each other',
+      'conditions nested too deep',
       entry(Array.from({ length: 8 }).reduce<unknown>((inner) => ({ all: [inner] }), price)),
       [`${at}${'.all[0]'.repeat(7)}`],
     ],
     ['too many conditions', entry({ all: Array(100).fill(price) }), ['definition.rules']],
     [
-      'fees of more than all',
+      'fees above 100 percent',
       { name: 'a', definition: { ...buyAndHold, fees: { of_notional: 1.5 } } },
       ['definition.fees.of_notional'],
     ],
@@ -206,7 +206,7 @@ describe('what is wrong with a strategy is told by its field', () => {
     for (const [, reason] of errorsOf(told)) expect(reason).toMatch(/\w/);
   });
 
-  test('and a body that is none, or larger than the service takes, is refused', async () => {
+  test('a body that is not JSON or too large is rejected', async () => {
     const service = await start();
     const post = async (body: string | undefined, type = 'application/json') => {
       const answer = await service.ask(path, {

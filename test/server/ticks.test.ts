@@ -13,7 +13,7 @@ import { type Serving, type ServingOptions, serving, sharedServing } from './ser
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`service ticks: SEED=${seed}`);
 
-/** Three published ticks about a midnight, and two journaled ones after them; covered from the first to the last. */
+/** Three published ticks around midnight and two later journaled ones; covered from the first to the last. */
 const pairs: Pairs = [
   [day0 + dayMs - 2, 0.25],
   [day0 + dayMs - 1, 0.5],
@@ -35,10 +35,10 @@ async function served(options: ServingOptions = {}): Promise<Serving> {
 const path = (query: Record<string, string | number> = {}): string =>
   `/api/v1/ticks?${new URLSearchParams({ symbol: 'A/B ?', ...query } as Record<string, string>)}`;
 
-/** Over an archive in which nothing is. */
+/** A service over an empty archive. */
 const empty = sharedServing();
 
-test('published and journaled ticks of a window come ascending, as documented', async () => {
+test('returns published and journaled ticks of a window in ascending order', async () => {
   const { json } = await served();
   const { status, headers, body } = await json(path({ from: start, to: end }));
   expect([status, headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8']);
@@ -46,7 +46,7 @@ test('published and journaled ticks of a window come ascending, as documented', 
   expect(Value.Check(TicksResponse, body)).toBe(true);
 });
 
-test('windows are half-open, and gaps are what of them nobody covered', async () => {
+test('windows are half-open, and gaps are their uncovered parts', async () => {
   const { json } = await served();
   const { body } = await json(path({ from: start + 1, to: end - 1 }));
   expect(body).toMatchObject({ ticks: items.slice(1, 4), count: 3, from: start + 1, to: end - 1 });
@@ -61,7 +61,7 @@ test('windows are half-open, and gaps are what of them nobody covered', async ()
   expect(before.body).toMatchObject({ ticks: [], count: 0, from: 0, to: 1, gaps: [{ from: 0, to: 1 }] });
 });
 
-test('a gap whose ticks were had once and are lost says so, and a journaled answer for it does not hide it', async () => {
+test('marks a gap with lost ticks, even if a journaled response covers it', async () => {
   const archive = opened();
   await withLosses(archive, 'A', [hours(6, 8)]);
   const { json, ask } = await serving(archive);
@@ -75,7 +75,7 @@ test('a gap whose ticks were had once and are lost says so, and a journaled answ
     fetched('A', hours(5, 9), () => false),
   );
   expect((await json(query)).body.gaps).toEqual(gaps);
-  // A collector reads them as any others.
+  // The collector handles them like other gaps.
   const page = decodeTickPage(new Uint8Array(await (await ask(query)).arrayBuffer()));
   expect(page.gaps).toEqual([hours(6, 8), hours(24, 25)]);
   const coverage = await json('/api/v1/historical/coverage?dataset=ticks&symbol=A');
@@ -85,7 +85,7 @@ test('a gap whose ticks were had once and are lost says so, and a journaled answ
   });
 });
 
-test('with a start, the limit cuts behind the last tick given; without one, before the first', async () => {
+test('the limit truncates after the last tick with from, and before the first without', async () => {
   const { json } = await served();
   const first = await json(path({ from: start, limit: 2 }));
   expect(first.body).toMatchObject({ ticks: items.slice(0, 2), count: 2, from: start, to: start + 2 });
@@ -101,19 +101,19 @@ test('with a start, the limit cuts behind the last tick given; without one, befo
   expect(rest.body).toMatchObject({ ticks: items.slice(0, 1), from: start, to: start + 1 });
 });
 
-test('exactly as many as the limit cut nothing', async () => {
+test('does not truncate if the number of ticks equals the limit', async () => {
   const { json } = await served();
   expect((await json(path({ from: start, limit: 5 }))).body).toMatchObject({ count: 5, from: start, to: now });
   expect((await json(path({ limit: 5 }))).body).toMatchObject({ count: 5, from: start, to: now });
 });
 
-test('a limit beyond service.ticks_limit_max is cut to it, and without one no more are given either', async () => {
+test('service.ticks_limit_max bounds the limit, and the default limit', async () => {
   const { json } = await served({ set: ['service.ticks_limit_max=3'] });
   for (const query of [{ limit: 1_000_000 }, { limit: 3 }, {}])
     expect((await json(path({ from: start, ...query }))).body).toMatchObject({ count: 3, to: pairs[2]![0] + 1 });
 });
 
-test('without a limit a thousand are given', async () => {
+test('the default limit is a thousand', async () => {
   const archive = opened();
   append(
     archive,
@@ -128,7 +128,7 @@ test('without a limit a thousand are given', async () => {
   expect((await json('/api/v1/ticks?symbol=M&limit=1100')).body).toMatchObject({ count: 1100 });
 });
 
-test('what is still to come is not answered for', async () => {
+test('the window ends at the current time', async () => {
   const { json } = await served();
   expect((await json(path({ from: start, to: now + 5 }))).body).toMatchObject({ from: start, to: now });
   const future = await json(path({ from: now + 5, to: now + 9 }));
@@ -142,7 +142,7 @@ test('what is still to come is not answered for', async () => {
   });
 });
 
-test('a refusal says what a parameter should have been', async () => {
+test('an error says what is expected of a parameter', async () => {
   const { json } = empty();
   const reasonsOf = async (query: string) => (await json(`/api/v1/ticks?${query}`)).body.errors;
   expect(await reasonsOf('from=0')).toEqual([{ name: 'symbol', reason: 'is missing' }]);
@@ -152,12 +152,12 @@ test('a refusal says what a parameter should have been', async () => {
   expect(await reasonsOf('symbol=A&limit=many')).toEqual([{ name: 'limit', reason: 'must be a whole number' }]);
 });
 
-test('a symbol that is not known is 404; one without ticks is not', async () => {
+test('an unknown symbol gives 404, one without ticks does not', async () => {
   const archive = opened();
   append(archive, answer('EMPTY', [], { windows: [{ from: day0, to: day0 + 1 }] }));
   const { json } = await serving(archive);
   const unknown = await json('/api/v1/ticks?symbol=NONE');
-  expect([unknown.status, unknown.body.errors]).toEqual([404, [{ name: 'symbol', reason: 'is not known' }]]);
+  expect([unknown.status, unknown.body.errors]).toEqual([404, [{ name: 'symbol', reason: 'is unknown' }]]);
   const empty = await json('/api/v1/ticks?symbol=EMPTY');
   expect(empty.body).toMatchObject({ ticks: [], from: day0, to: now, gaps: [{ from: day0 + 1, to: now }] });
 });
@@ -182,7 +182,7 @@ test.each([
   ['symbol=A&from=5&to=5', 'from'],
   ['symbol=A&from=6&to=5', 'from'],
   ['symbol=A&form=5', 'form'],
-])('what is not as documented is 400 and named: ?%s', async (query, name) => {
+])('rejects the invalid query ?%s', async (query, name) => {
   const { json } = empty();
   const { status, headers, body } = await json<{ errors: { name: string }[] }>(`/api/v1/ticks?${query}`);
   expect(status).toBe(400);
@@ -190,12 +190,12 @@ test.each([
   expect(body.errors.map((error) => error.name)).toContain(name);
 });
 
-test('only holders of a key may ask', async () => {
+test('requires a key for ticks', async () => {
   const { json } = await served();
   expect((await json(path(), { headers: { authorization: '' } })).status).toBe(401);
 });
 
-test('a damaged part is never served: 503', async () => {
+test('gives 503 for a damaged part', async () => {
   const root = scratchFolder();
   const archive = opened({ root, parts: 1 });
   append(archive, answer('A', pairs));
@@ -211,7 +211,7 @@ test('a damaged part is never served: 503', async () => {
 test.each([
   [200, []],
   [503, ['service.cache_bytes_max=0']],
-])('what was read is kept in memory, unless service.cache_bytes_max is 0: after damage %i', async (status, set) => {
+])('caches decoded ticks unless service.cache_bytes_max is 0: %i after damage', async (status, set) => {
   const root = scratchFolder();
   const archive = opened({ root, parts: 1 });
   append(archive, answer('A', [[day0, 1]]));
@@ -222,7 +222,7 @@ test.each([
   expect((await json('/api/v1/ticks?symbol=A')).status).toBe(status);
 });
 
-test('the collector reads an answer as it reads those of the service it polls', async () => {
+test('the collector can decode the response', async () => {
   const { ask } = await served();
   const bytes = new Uint8Array(await (await ask(path({ from: start - 1, to: end }))).arrayBuffer());
   const page = decodeTickPage(bytes);
@@ -231,7 +231,7 @@ test('the collector reads an answer as it reads those of the service it polls', 
   expect(page).toMatchObject({ from: start - 1, to: end, generatedAt: now, gaps: [{ from: start - 1, to: start }] });
 });
 
-test('what another process writes is in the next answer', async () => {
+test('the next response has the writes of another process', async () => {
   const root = scratchFolder();
   const [writer, reader] = [opened({ root }), opened({ root })];
   append(writer, answer('A', [[day0, 1]], { observedAt: now }));
@@ -247,7 +247,7 @@ test('what another process writes is in the next answer', async () => {
   expect(await prices()).toEqual([3, 2]);
 });
 
-test('two hundred clients at once are all answered the same', async () => {
+test('two hundred concurrent clients get the same response', async () => {
   const { ask } = await served();
   const texts = await Promise.all(
     Array.from({ length: 200 }, async () => (await ask(path({ from: start, to: end }))).text()),
@@ -256,7 +256,7 @@ test('two hundred clients at once are all answered the same', async () => {
   expect(JSON.parse(texts[0]!)).toMatchObject({ count: 5 });
 });
 
-test('the text of ticks is what JSON.stringify makes of them', () => {
+test('serializes ticks like JSON.stringify', () => {
   const price = fc.oneof(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.constantFrom(0, -0, 0.1, 1, 5e-324));
   const tick = fc.tuple(fc.oneof(fc.integer({ min: 0, max: 4_102_444_800_000 }), fc.nat(3_000_000)), price);
   fc.assert(

@@ -8,7 +8,7 @@ import { steppedClock } from './workspace/stepped-clock.ts';
 const withSecret = [`service.tokens.secret=${secret}`];
 const settings = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null };
 
-test('a token of the secret is good for the routes of users, and says who it is', async () => {
+test('a token signed with the secret is accepted on users routes', async () => {
   const { url } = await serving(opened(), { set: withSecret });
   const asked = { user: 'alice', workspace: 'desk', scopes: ['research'], expiresAt: now + 60_000 };
   const token = await issueUserToken(settings, asked, now);
@@ -25,7 +25,7 @@ test('a token of the secret is good for the routes of users, and says who it is'
     expect(await answered(url, token, `/api/v1/${path}`), path).toEqual([200, null]);
 });
 
-test('a token is no key, a key is no token, and research asks for its scope', async () => {
+test('keys and tokens are not interchangeable, and research requires its scope', async () => {
   const { url, key } = await serving(opened(), { set: withSecret });
   const token = crafted(hs256, claims);
   expect(await answered(url, token, '/api/v1/nothing')).toEqual([403, null]);
@@ -42,7 +42,7 @@ test('a token is no key, a key is no token, and research asks for its scope', as
   expect([missing.status, missing.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
 });
 
-test('tokens that are forged, for others, or not good now are refused', async () => {
+test('rejects tokens that are forged, of others, expired or not valid yet', async () => {
   const { url } = await serving(opened(), { set: withSecret });
   const { exp: _exp, ...endless } = claims;
   const { sub: _sub, ...nobody } = claims;
@@ -61,8 +61,8 @@ test('tokens that are forged, for others, or not good now are refused', async ()
     'no issuer': crafted(hs256, { ...claims, iss: undefined }),
     'expired this second': crafted(hs256, { ...claims, exp: seconds }),
     'no end': crafted(hs256, endless),
-    'an end that is a text': crafted(hs256, { ...claims, exp: String(claims.exp) }),
-    'not good yet': crafted(hs256, { ...claims, nbf: seconds + 31 }),
+    'an exp that is a text': crafted(hs256, { ...claims, exp: String(claims.exp) }),
+    'not valid yet': crafted(hs256, { ...claims, nbf: seconds + 31 }),
     'issued in the future': crafted(hs256, { ...claims, iat: seconds + 31 }),
     'an iat that is a text': crafted(hs256, { ...claims, iat: 'now' }),
     nobody: crafted(hs256, nobody),
@@ -73,29 +73,29 @@ test('tokens that are forged, for others, or not good now are refused', async ()
     'a long sub': crafted(hs256, { ...claims, sub: 'a'.repeat(1001) }),
     'a workspace that is a list': crafted(hs256, { ...claims, workspace: ['desk'] }),
     'scopes in a list': crafted(hs256, { ...claims, scope: ['research'] }),
-    'a crit that nobody knows': crafted({ ...hs256, crit: ['later'], later: true }, claims),
+    'an unknown crit': crafted({ ...hs256, crit: ['later'], later: true }, claims),
     'a crit b64': crafted({ ...hs256, crit: ['b64'], b64: false }, claims),
     'a crit that is empty': crafted({ ...hs256, crit: [] }, claims),
-    'a payload that is no object': crafted(hs256, [claims]),
+    'a payload that is not an object': crafted(hs256, [claims]),
     'more than 8 kB': crafted(hs256, { ...claims, more: 'x'.repeat(6_500) }),
     'four parts': `${crafted(hs256, claims)}.x`,
     'five parts, as encrypted ones have': `${part({ alg: 'dir', enc: 'A128GCM' })}..x.x.x`,
     'no token': 'token',
     dots: '..',
   };
-  // More than an address may get wrong in a minute would be told otherwise.
+  // More failures per minute and address would give another error.
   expect(Object.keys(cases).length).toBeLessThan(60);
   for (const [name, token] of Object.entries(cases)) expect(await answered(url, token), name).toEqual(refused);
   expect(await answered(url, crafted(hs256, { ...claims, nbf: seconds + 29, iat: seconds + 29 }))).toEqual([200, null]);
   expect(await answered(url, crafted(hs256, { ...claims, aud: ['others', 'oddslake'] }))).toEqual([200, null]);
 });
 
-test('headers larger than the service reads end with 431, and their token is not looked at', async () => {
+test('headers that are too large give 431 before authentication', async () => {
   const { url } = await serving(opened(), { set: withSecret });
   expect((await answered(url, crafted(hs256, { ...claims, more: 'x'.repeat(20_000) })))[0]).toBe(431);
 });
 
-test('a token that was good is refused from its end on', async () => {
+test('rejects a token from its expiry time on', async () => {
   const clock = steppedClock(now);
   const { url } = await serving(opened(), { set: withSecret, clock });
   const token = crafted(hs256, { ...claims, exp: seconds + 2 });
@@ -106,7 +106,7 @@ test('a token that was good is refused from its end on', async () => {
   expect(await answered(url, token)).toEqual(refused);
 });
 
-test('issuer and audience are those of the settings', async () => {
+test('checks issuer and audience of the settings', async () => {
   const { url } = await serving(opened(), {
     set: [...withSecret, 'service.tokens.issuer=https://id.example.org/', 'service.tokens.audience=lake'],
   });
@@ -115,7 +115,7 @@ test('issuer and audience are those of the settings', async () => {
   expect((await answered(url, crafted(hs256, ours)))[0]).toBe(200);
 });
 
-test('without secret and key set every token is refused', async () => {
+test('rejects every token without a secret or key set', async () => {
   const { url } = await serving(opened());
   expect(await answered(url, crafted(hs256, claims))).toEqual(refused);
 });

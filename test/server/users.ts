@@ -1,11 +1,11 @@
 import { crafted, hs256, secret, claims as usual } from './forged-tokens.ts';
 import type { Serving } from './serving.ts';
 
-// Users of the service, by their tokens, and what they ask for.
+// Users of the service by their tokens, and their requests.
 
 export const withTokens = [`service.tokens.secret=${secret}`, 'service.requests_per_minute=1000000'];
 
-/** A token of a user, in a workspace or in none. */
+/** A token of a user, with or without a workspace. */
 export const tokenOf = (user: string, workspace?: string, scope = 'research'): string =>
   crafted(hs256, { ...usual, sub: user, scope, ...(workspace === undefined ? {} : { workspace }) });
 
@@ -14,11 +14,11 @@ export const alice = tokenOf('alice', 'desk');
 export interface Told<T = Record<string, unknown>> {
   readonly status: number;
   readonly headers: Headers;
-  /** Undefined where the answer has none. */
+  /** Undefined if the response has no body. */
   readonly body: T;
 }
 
-/** A request of a user, with a JSON body where one is given; its answer is one that the document has. */
+/** Sends a request of a user, optionally with a JSON body; checks the response against the document. */
 export async function as<T = Record<string, unknown>>(
   { ask }: Pick<Serving, 'ask'>,
   token: string,

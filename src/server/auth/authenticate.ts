@@ -6,59 +6,50 @@ import type { ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import type { KeyHolder, Principal, User } from '../workspace/owner.ts';
 
-/** Holders of credentials whose requests are counted, and addresses whose failures are. */
+/** Credential holders whose requests are counted, and addresses whose failures are counted. */
 const principalsMax = 100_000;
 const addressesMax = 100_000;
 /** Bad credentials that one address may send in a minute. */
 const failuresMax = 60;
 
 /**
- * The door of the service: finds out who asks, counts the request against the credential's rate, and throws where the
- * route is not for it: 401 without a good credential, 429 beyond the rate, 403 for the wrong kind.
+ * The authentication hook of the service: identifies the caller and counts the request against its rate limit. Throws 401
+ * without a valid credential, 429 above the rate limit, and 403 if the route does not accept this kind of credential.
  */
 export function createAuthenticationHook({ workspace, settings, clock }: ServiceContext) {
   const requests = createFixedWindowLimiter(clock, principalsMax);
   const failures = createFixedWindowLimiter(clock, addressesMax);
 
-  /** Whom a credential stands for. What was good lately is not held up by what else its address sends. */
-  const judge = async (credential: string, request: FastifyRequest): Promise<Principal> => {
+  /** Authenticates a credential. Failures of an address do not block credentials that were recently valid. */
+  const authenticate = async (credential: string, request: FastifyRequest): Promise<Principal> => {
     const familiar = workspace.isCachedCredential(credential);
     const address = toNetworkPrefix(request.ip);
-    // Before it is judged, so that many at once are no way around.
-    const taken = familiar ? null : failures.acquire(address, failuresMax);
-    if (taken?.isAllowed === false)
-      throw createRateLimitError(
-        'Too many credentials from this address were not good.',
-        'address',
-        failuresMax,
-        taken,
-      );
+    // Taken before authentication, so that concurrent requests cannot exceed the limit.
+    const decision = familiar ? null : failures.acquire(address, failuresMax);
+    if (decision?.isAllowed === false)
+      throw createRateLimitError('Too many invalid credentials from this address.', 'address', failuresMax, decision);
     let principal: Principal | null = null;
     try {
       principal = await workspace.authenticate(credential, clock.nowMs());
     } catch (error) {
-      if (taken !== null) failures.refund(address);
+      if (decision !== null) failures.refund(address);
       throw error;
     }
     if (principal === null)
-      throw new ProblemError(
-        401,
-        'The credential is not one that is good here and now.',
-        createChallenge('invalid_token'),
-      );
-    if (taken !== null) failures.refund(address);
+      throw new ProblemError(401, 'The credential is invalid, expired or revoked.', createChallenge('invalid_token'));
+    if (decision !== null) failures.refund(address);
     return principal;
   };
 
   const count = (principal: Principal, reply: FastifyReply): void => {
-    const everybody = settings.service.requestsPerMinute;
-    const quota = principal.kind === 'key' ? (principal.requestsPerMinute ?? everybody) : everybody;
+    const defaultQuota = settings.service.requestsPerMinute;
+    const quota = principal.kind === 'key' ? (principal.requestsPerMinute ?? defaultQuota) : defaultQuota;
     const name = principal.kind === 'key' ? `key ${principal.id}` : `user ${principal.user}`;
-    const taken = requests.acquire(name, quota);
+    const decision = requests.acquire(name, quota);
     const { kind } = principal;
-    if (!taken.isAllowed)
-      throw createRateLimitError(`This ${kind} may make ${quota} requests a minute.`, kind, quota, taken);
-    reply.headers(formatRateLimitHeaders(kind, quota, taken));
+    if (!decision.isAllowed)
+      throw createRateLimitError(`This ${kind} may make ${quota} requests a minute.`, kind, quota, decision);
+    reply.headers(formatRateLimitHeaders(kind, quota, decision));
   };
 
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
@@ -70,24 +61,29 @@ export function createAuthenticationHook({ workspace, settings, clock }: Service
       throw new ProblemError(401, how, createChallenge());
     }
     const [, credential] = /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization) ?? [];
-    // No credential at all is known to be none without a look.
-    const principal = await judge(credential ?? '', request);
+    // An empty credential is rejected without a database query.
+    const principal = await authenticate(credential ?? '', request);
     request.principal = principal;
     count(principal, reply);
     requireAccess(principal, access);
   };
 }
 
-function createRateLimitError(detail: string, policy: string, quota: number, taken: RateLimitDecision): ProblemError {
-  const { resetSeconds } = taken;
+function createRateLimitError(
+  detail: string,
+  policy: string,
+  quota: number,
+  decision: RateLimitDecision,
+): ProblemError {
+  const { resetSeconds } = decision;
   return new ProblemError(429, `${detail} Try again in ${resetSeconds} s.`, {
-    headers: { ...formatRateLimitHeaders(policy, quota, taken), 'retry-after': String(resetSeconds) },
+    headers: { ...formatRateLimitHeaders(policy, quota, decision), 'retry-after': String(resetSeconds) },
   });
 }
 
-/** Whom an address belongs to: of IPv6 everybody has a network of their own, 64 bits long. */
+/** The network of an address. For IPv6 this is the /64 prefix, as a client usually has a whole /64. */
 export function toNetworkPrefix(ip: string): string {
-  // What a proxy passes on may be any text, of any length.
+  // A proxy may pass on any text of any length.
   if (isIP(ip) === 0) return 'unknown';
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1];
   if (mapped !== undefined || !ip.includes(':')) return mapped ?? ip;
@@ -97,11 +93,11 @@ export function toNetworkPrefix(ip: string): string {
   return [...first!, ...zeros, ...last!].slice(0, 4).join(':');
 }
 
-/** Counts that begin with the first request and start anew when their window is over. */
+/** Counters that start with the first request and reset when their window ends. */
 export interface FixedWindowLimiter {
-  /** Takes one of `quota` in the window of `name`; `allowed` is false where none was left, and nothing is taken then. */
+  /** Takes one of `quota` permits in the window of `name`. Takes none if `isAllowed` is false. */
   acquire(name: string, quota: number): RateLimitDecision;
-  /** Puts one back that was taken for nothing. */
+  /** Returns a permit. */
   refund(name: string): void;
 }
 
@@ -121,7 +117,7 @@ interface WindowCount {
   readonly endsAt: number;
 }
 
-/** Windows of at most `namesMax` names; beyond it the one not seen for longest begins anew. */
+/** Counters of at most `namesMax` names; beyond that the least recently used counter is reset. */
 export function createFixedWindowLimiter(clock: Clock, namesMax: number): FixedWindowLimiter {
   const counts = new LRUCache<string, WindowCount>({ max: namesMax });
   return {
@@ -155,15 +151,15 @@ export const formatRateLimitHeaders = (
 });
 
 /**
- * Who may use a route: `open` everybody, `key` holders of a market data key, `user` bearers of a user token, `research`
- * those among them whose token has that scope, `either` a key or, in its place, nothing (the route tells less then), `any`
- * a credential of either kind.
+ * Who may use a route: `open` anyone, `key` holders of an API key, `user` holders of a user token, `research` holders of a
+ * user token with that scope, `either` holders of an API key or requests without a credential (which get a shorter
+ * response), `any` holders of either kind of credential.
  */
 export type Access = 'open' | 'key' | 'user' | 'research' | 'either' | 'any';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Without it a route asks for a key. */
+    /** Default: `key`. */
     access?: Access;
   }
   interface FastifyRequest {
@@ -171,38 +167,38 @@ declare module 'fastify' {
   }
 }
 
-/** The header that a 401 has, and a 403 for the lack of a scope (RFC 6750). */
+/** The WWW-Authenticate header of a 401, and of a 403 for a missing scope (RFC 6750). */
 export const createChallenge = (error?: string) => ({
   headers: { 'www-authenticate': error === undefined ? 'Bearer' : `Bearer error="${error}"` },
 });
 
-/** Throws 403 where a route is not for who asks. */
+/** Throws 403 if the route does not accept this principal. */
 export function requireAccess(principal: Principal, access: Access): void {
   if (access === 'open' || access === 'any') return;
-  const wanted = access === 'user' || access === 'research' ? 'user' : 'key';
-  if (principal.kind !== wanted) {
+  const requiredKind = access === 'user' || access === 'research' ? 'user' : 'key';
+  if (principal.kind !== requiredKind) {
     throw new ProblemError(
       403,
-      wanted === 'key' ? 'Market data is read with a market data key.' : 'This belongs to users: send a user token.',
+      requiredKind === 'key' ? 'Market data requires a market data key.' : 'This route requires a user token.',
     );
   }
   if (access === 'research' && !(principal as User).scopes.includes('research')) {
-    throw new ProblemError(403, 'The token lacks the scope research.', {
+    throw new ProblemError(403, 'The token does not have the scope research.', {
       headers: { 'www-authenticate': 'Bearer error="insufficient_scope", scope="research"' },
     });
   }
 }
 
-/** The key that a route for key holders was asked with. */
+/** The holder of the API key of a request. */
 export function requireKeyHolder(request: FastifyRequest): KeyHolder {
   const { principal } = request;
-  if (principal?.kind !== 'key') throw new ProblemError(403, 'Market data is read with a market data key.');
+  if (principal?.kind !== 'key') throw new ProblemError(403, 'Market data requires a market data key.');
   return principal;
 }
 
-/** The bearer of the token that a user's route was asked with. */
+/** The user of the token of a request. */
 export function requireUser(request: FastifyRequest): User {
   const { principal } = request;
-  if (principal?.kind !== 'user') throw new ProblemError(403, 'This belongs to users: send a user token.');
+  if (principal?.kind !== 'user') throw new ProblemError(403, 'This route requires a user token.');
   return principal;
 }

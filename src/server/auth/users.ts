@@ -9,22 +9,22 @@ export function registerUserRoutes(app: App, { settings, clock }: ServiceContext
     {
       config: { access: 'any' },
       schema: {
-        summary: 'What the credential is and may do',
+        summary: 'The credential and its permissions',
         tags: ['users'],
         security: [{ key: [] }, { user: [] }],
         response: { 200: MeResponse },
       },
     },
     async ({ principal }): Promise<MeResponse> => {
-      const everybody = settings.service.requestsPerMinute;
+      const defaultQuota = settings.service.requestsPerMinute;
       const generated_at = clock.nowMs();
       if (principal?.kind === 'key') {
         const { kind, id, name, requestsPerMinute } = principal;
-        return { kind, key: { id, name }, requests_per_minute: requestsPerMinute ?? everybody, generated_at };
+        return { kind, key: { id, name }, requests_per_minute: requestsPerMinute ?? defaultQuota, generated_at };
       }
-      if (principal === null) throw new Error('a request without a credential came through');
+      if (principal === null) throw new Error('a request without a credential passed authentication');
       const { kind, user, workspace, scopes } = principal;
-      return { kind, user, workspace, scopes: [...scopes], requests_per_minute: everybody, generated_at };
+      return { kind, user, workspace, scopes: [...scopes], requests_per_minute: defaultQuota, generated_at };
     },
   );
 }

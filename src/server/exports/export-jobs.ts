@@ -27,39 +27,37 @@ import { parquetMediaType, toUntypedExchange } from './published-files.ts';
 
 type ExportJobRequest = Type.Static<typeof ExportRequest>;
 
-/** The request, each symbol once. Throws where a field is no use, naming it. */
-export function requireValidExport({ archive }: ServiceContext, asked: ExportJobRequest): ExportJobRequest {
-  const { dataset, from, to } = asked;
-  const symbols = [...new Set(asked.symbols ?? [])];
+/** Checks an export request and removes repeated symbols. @throws ProblemError 400 that names each invalid field */
+export function requireValidExport({ archive }: ServiceContext, exportRequest: ExportJobRequest): ExportJobRequest {
+  const { dataset, from, to } = exportRequest;
+  const symbols = [...new Set(exportRequest.symbols ?? [])];
   const unknown = symbols.filter((symbol) => readSymbol(archive.state.db, symbol) === undefined);
   const timeless = datasetShapes[dataset as DatasetName].timeColumns === null;
   const errors = [
     ...unknown.map((symbol) => ({
-      name: `symbols[${asked.symbols!.indexOf(symbol)}]`,
-      reason: 'is no symbol that this archive knows',
+      name: `symbols[${exportRequest.symbols!.indexOf(symbol)}]`,
+      reason: 'is not a symbol of this archive',
     })),
-    ...(timeless && from !== undefined ? [{ name: 'from', reason: `${dataset} has no time` }] : []),
-    ...(timeless && to !== undefined ? [{ name: 'to', reason: `${dataset} has no time` }] : []),
-    ...(from !== undefined && to !== undefined && from >= to
-      ? [{ name: 'to', reason: 'expected a time after from' }]
-      : []),
+    ...(timeless && from !== undefined ? [{ name: 'from', reason: `${dataset} has no time column` }] : []),
+    ...(timeless && to !== undefined ? [{ name: 'to', reason: `${dataset} has no time column` }] : []),
+    ...(from !== undefined && to !== undefined && from >= to ? [{ name: 'to', reason: 'must be after from' }] : []),
   ];
-  if (errors.length > 0) throw new ProblemError(400, 'The export cannot be made as it is asked for.', { errors });
-  return { ...asked, symbols };
+  if (errors.length > 0) throw new ProblemError(400, 'The export request is invalid.', { errors });
+  return { ...exportRequest, symbols };
 }
 
 const requestFields = ['dataset', 'symbols', 'from_ms', 'to_ms', 'format'] as const;
 
 type RequestedColumns = Pick<ExportJobRow, (typeof requestFields)[number]>;
 
-/** Whether two jobs are of the same request. */
+/** Whether two jobs have the same request. */
 export const isSameRequest = (a: RequestedColumns, b: RequestedColumns): boolean =>
   requestFields.every((name) => a[name] === b[name]);
 
-/** Where a job is told of, relative to the service. */
+/** URL of a job, relative to the service. */
 export const toExportJobUrl = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.exportJobs}/${id}`;
 
-/** A job as clients see it. */
+/** Converts a job to its representation in the API. */
 export const toExportJob = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
   id: row.id,
   state: row.state,
@@ -82,7 +80,7 @@ function toExportFile(row: ExportJobRow) {
   return { url: `${toExportJobUrl(row)}/file`, bytes, sha256, rows, generation };
 }
 
-/** Finished jobs of one key that are kept, and jobs of one answer. */
+/** Finished jobs kept per key, and jobs listed in one response. */
 const keptMax = 1000;
 const listedMax = 2000;
 
@@ -93,7 +91,7 @@ const mediaTypes: Readonly<Record<string, string>> = {
   arrow: 'application/vnd.apache.arrow.file',
 };
 
-/** `POST /api/v1/export` and the jobs that it makes; a runner works them off while the service runs. */
+/** `POST /api/v1/export` and its jobs, which a runner processes while the service runs. */
 export function registerExportJobRoutes(
   app: App,
   context: ServiceContext,
@@ -112,7 +110,7 @@ export function registerExportJobRoutes(
 
   const ownJob = async (request: Parameters<typeof requireKeyHolder>[0], id: string): Promise<ExportJobRow> => {
     const job = await jobs.get(requireKeyHolder(request).id, id, clock.nowMs());
-    if (job === null) throw new ProblemError(404, 'There is no such export of this key.');
+    if (job === null) throw new ProblemError(404, 'This key has no such export.');
     return job;
   };
 
@@ -121,7 +119,7 @@ export function registerExportJobRoutes(
     {
       config: { problems: [422] },
       schema: {
-        summary: 'Asks for a file of one slice of the archive',
+        summary: 'Creates a file of one slice of the archive',
         tags: ['export'],
         headers: ExportRequestHeaders,
         body: ExportRequest,
@@ -129,7 +127,7 @@ export function registerExportJobRoutes(
       },
     },
     async (request, reply) => {
-      const asked = requireValidExport(context, request.body);
+      const exportRequest = requireValidExport(context, request.body);
       const now = clock.nowMs();
       await jobs.expire(now);
       await requireRoom();
@@ -140,21 +138,25 @@ export function registerExportJobRoutes(
         key_id: key,
         idempotency_key: request.headers['idempotency-key'] ?? null,
         created_at: now,
-        dataset: asked.dataset,
-        symbols: JSON.stringify(asked.symbols ?? []),
-        format: asked.format,
-        from_ms: asked.from ?? null,
-        to_ms: asked.to ?? null,
+        dataset: exportRequest.dataset,
+        symbols: JSON.stringify(exportRequest.symbols ?? []),
+        format: exportRequest.format,
+        from_ms: exportRequest.from ?? null,
+        to_ms: exportRequest.to ?? null,
       };
       const added = await jobs.add(job, waitingMax, keptMax);
       if (added === 'full') {
-        throw new ProblemError(429, `This key has ${waitingMax} exports waiting or under way: let one of them end.`, {
-          headers: { 'retry-after': '60' },
-        });
+        throw new ProblemError(
+          429,
+          `This key has ${waitingMax} exports waiting or running. Wait until one has ended.`,
+          {
+            headers: { 'retry-after': '60' },
+          },
+        );
       }
       const row = 'known' in added ? added.known : added;
       if (!isSameRequest(row, job))
-        throw new ProblemError(422, 'This Idempotency-Key was sent before with another body. Take a new one.');
+        throw new ProblemError(422, 'This Idempotency-Key was used with another body. Send a new one.');
       runner?.wake();
       return reply.code(202).header('location', toExportJobUrl(row)).send(toExportJob(row));
     },
@@ -164,7 +166,7 @@ export function registerExportJobRoutes(
     paths.exportJobs,
     {
       schema: {
-        summary: 'The exports that this key asked for, newest first',
+        summary: 'The exports of this key, newest first',
         tags: ['export'],
         querystring: ExportJobsQuery,
         response: { 200: ExportJobsResponse },
@@ -173,8 +175,8 @@ export function registerExportJobRoutes(
     async (request, reply) => {
       const now = clock.nowMs();
       const limit = Math.min(request.query.limit ?? 100, listedMax);
-      const found = await jobs.list(requireKeyHolder(toUntypedExchange(request, reply)[0]).id, limit, now);
-      return { jobs: found.jobs.map(toExportJob), count: found.jobs.length, total: found.total, generated_at: now };
+      const page = await jobs.list(requireKeyHolder(toUntypedExchange(request, reply)[0]).id, limit, now);
+      return { jobs: page.jobs.map(toExportJob), count: page.jobs.length, total: page.total, generated_at: now };
     },
   );
 
@@ -182,7 +184,7 @@ export function registerExportJobRoutes(
     `${paths.exportJobs}/:id`,
     {
       schema: {
-        summary: 'How far an export is',
+        summary: 'State and progress of an export',
         tags: ['export'],
         params: ExportJobPath,
         response: { 200: ExportJob },
@@ -195,15 +197,15 @@ export function registerExportJobRoutes(
     `${paths.exportJobs}/:id`,
     {
       schema: {
-        summary: 'Removes an export and its file; one that is not finished is broken off',
+        summary: 'Removes an export and its file; cancels it if it is not finished',
         tags: ['export'],
         params: ExportJobPath,
-        response: { 204: Type.Null({ description: 'It is removed.' }) },
+        response: { 204: Type.Null({ description: 'The export was removed.' }) },
       },
     },
     async (request, reply) => {
-      const [asked] = toUntypedExchange(request, reply);
-      const job = await ownJob(asked, request.params.id);
+      const [untypedRequest] = toUntypedExchange(request, reply);
+      const job = await ownJob(untypedRequest, request.params.id);
       await jobs.remove(job.id);
       runner?.cancel(job.id);
       removeExport(archive, job);
@@ -216,7 +218,7 @@ export function registerExportJobRoutes(
     url: `${paths.exportJobs}/:id/file`,
     config: { problems: [409] },
     schema: {
-      summary: 'The file of an export that is done',
+      summary: 'The file of a finished export',
       tags: ['export'],
       params: ExportJobPath,
       headers: FileHeaders,
@@ -226,7 +228,7 @@ export function registerExportJobRoutes(
       const http = toUntypedExchange(request, reply);
       const job = await ownJob(http[0], request.params.id);
       if (job.bytes === null || job.sha256 === null)
-        throw new ProblemError(409, `The export is ${job.state}: there is a file once it is done.`);
+        throw new ProblemError(409, `The export is ${job.state}; it has a file once its state is done.`);
       const file = { path: toExportPath(job), bytes: job.bytes, sha256: job.sha256 };
       const name = `${job.dataset}-${job.id}.${job.format}`;
       const sent = { ...file, name, type: mediaTypes[job.format]!, open: () => context.files.open(file) };
@@ -238,8 +240,12 @@ export function registerExportJobRoutes(
     if ((await jobs.sumBytes()) < bytesMax) return;
     const first = await jobs.findFirstExpiry();
     const seconds = Math.max(1, Math.ceil(((first ?? clock.nowMs()) - clock.nowMs()) / 1000));
-    throw new ProblemError(503, 'The files of earlier exports take all the room there is: remove some, or wait.', {
-      headers: { 'retry-after': String(seconds) },
-    });
+    throw new ProblemError(
+      503,
+      'The files of earlier exports fill the space for exports. Remove some, or try again later.',
+      {
+        headers: { 'retry-after': String(seconds) },
+      },
+    );
   }
 }

@@ -23,17 +23,17 @@ import { sendFile } from '../http/send-file.ts';
 
 export const parquetMediaType = 'application/vnd.apache.parquet';
 
-/** Publishes that may go on beside one request, before a file that differs is taken for damage. */
+/** Publishes that may happen during one request before a file that differs is treated as damaged. */
 const attemptsMax = 20;
 
-/** `/api/v1/export`: the manifest, what changed since a generation, and the published files as they are. */
+/** `/api/v1/export`: the manifest, changes since a generation, and the published files. */
 export function registerExportRoutes(app: App, context: ServiceContext): void {
   const published = createManifestReader(context);
   app.route({
     method: ['GET', 'HEAD'],
     url: paths.export,
     schema: {
-      summary: 'What is published: the manifest, or what changed since a generation',
+      summary: 'The manifest, or the changes since a generation',
       tags: ['export'],
       querystring: ExportQuery,
       headers: FileHeaders,
@@ -80,13 +80,13 @@ export function registerExportRoutes(app: App, context: ServiceContext): void {
   });
 }
 
-/** A route's own types are of no use to what all files are sent by. */
+/** Removes a route's own types: the shared functions for sending files do not use them. */
 export const toUntypedExchange = (request: unknown, reply: unknown): [FastifyRequest, FastifyReply] => [
   request as FastifyRequest,
   reply as FastifyReply,
 ];
 
-/** Only what the manifest lists is ever opened. */
+/** Opens only files that the manifest lists. */
 async function sendPublished(
   context: ServiceContext,
   dataset: DatasetName,
@@ -127,8 +127,8 @@ function createChangesPage({ current, clock }: ServiceContext, since: number) {
   if (since > generation) {
     throw new ProblemError(
       400,
-      `Generation ${since} was never published here, the archive is at ${generation}: is this another archive, or one restored from a backup?`,
-      { errors: [{ name: 'since', reason: `expected at most ${generation}` }] },
+      `Generation ${since} does not exist: the archive is at generation ${generation}. It may be another archive, or one that was restored from a backup.`,
+      { errors: [{ name: 'since', reason: `must be at most ${generation}` }] },
     );
   }
   const files = listChangedFiles(manifest, since).map((file) => ({ ...file, url: toFileUrl(file.path) }));
@@ -142,15 +142,15 @@ function createChangesPage({ current, clock }: ServiceContext, since: number) {
   };
 }
 
-/** Where a published file is served; `date=` is of the folder's name, not of the address. */
+/** The URL of a published file. The path of the URL has the date without the `date=` of the folder. */
 const toFileUrl = (path: string): string => `${paths.exportFiles}/${path.replace('/date=', '/')}`;
 
-/** The manifest's text as bytes, read again only where something was written. */
+/** Returns the text of the manifest as bytes, which is read again only after a change. */
 function createManifestReader({ archive, current }: ServiceContext): () => Uint8Array {
-  let held: { readonly version: number; readonly bytes: Uint8Array } | undefined;
+  let cached: { readonly version: number; readonly bytes: Uint8Array } | undefined;
   return () => {
     const version = current.getVersion();
-    if (held?.version !== version) held = { version, bytes: Buffer.from(readCheckedManifestText(archive), 'utf8') };
-    return held.bytes;
+    if (cached?.version !== version) cached = { version, bytes: Buffer.from(readCheckedManifestText(archive), 'utf8') };
+    return cached.bytes;
   };
 }

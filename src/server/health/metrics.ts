@@ -9,22 +9,22 @@ import type { Sample } from '../../metrics/metric-definitions.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 
 export interface MetricsEndpoint {
-  /** Counts a request from now until its answer is over, or its client gone. */
+  /** Counts a request from now until its response ends or its client disconnects. */
   observeRequest(request: FastifyRequest, reply: FastifyReply): void;
-  /** In the text format of Prometheus. */
+  /** Formats the metrics in the Prometheus text format. */
   render(): Promise<string>;
   readonly contentType: string;
   close(): void;
 }
 
-/** The route of requests for which there is none: their paths are without end. */
+/** The route label of requests that match no route: the number of their paths is unlimited. */
 const unmatchedRoute = 'none';
 
-/** The metrics of one service: a process may hold several. */
+/** The metrics of one service; a process may have several services. */
 export function openMetrics(context: ServiceContext): MetricsEndpoint {
   const metrics = openRequestMetrics();
   const { clock } = context;
-  // A connection carries many answers: what it had sent before the last one ended is counted.
+  // A connection carries several responses: remember how many of its bytes are counted already.
   const counted = new WeakMap<object, number>();
   return {
     contentType: expositionContentType,
@@ -58,7 +58,7 @@ function collectSamples({ archive, files, clock, log }: ServiceContext): Sample[
   ];
 }
 
-/** `/metrics`, and what counts for it. Before every other route and hook, so that nothing goes by uncounted. */
+/** `/metrics` and its hooks. Register it before all other routes and hooks, so that every request is counted. */
 export function registerMetricsRoutes(app: App, context: ServiceContext): void {
   const metrics = openMetrics(context);
   app.addHook('onRequest', async (request, reply) => metrics.observeRequest(request, reply));
@@ -68,9 +68,9 @@ export function registerMetricsRoutes(app: App, context: ServiceContext): void {
     {
       config: { access: 'open' },
       schema: {
-        summary: 'Metrics in the text format of Prometheus',
+        summary: 'Metrics in the Prometheus text format',
         description:
-          'Requests by route, method and status, their durations, bytes sent, how the archive stands, the process.',
+          'Requests by route, method and status, durations, bytes sent, the state of the archive, and the process.',
         tags: ['operations'],
         security: [],
         response: { 200: { description: 'Metrics.', content: { 'text/plain': { schema: Type.String() } } } },

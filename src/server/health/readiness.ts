@@ -6,37 +6,37 @@ import { ReadyResponse } from '../../contract/service.ts';
 import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 
-/** Whether requests can be answered, and from an archive that is kept up to date. */
+/** Result of a readiness check: whether requests can be served from an up-to-date archive. */
 export interface ReadinessReport {
   readonly generation: number | null;
-  /** How whole the archive is; null where it cannot be read. */
+  /** Completeness of the archive; null if it cannot be read. */
   readonly verdict: ArchiveState | null;
-  /** How far what is covered lies behind now, inferred windows included; null where there is no live symbol. */
+  /** Seconds from the end of coverage, inferred windows included, to now; null if there is no live symbol. */
   readonly lagSeconds: number | null;
-  /** What is wrong, by the part that it is wrong with; none where all is well. Nothing of an error itself. */
+  /** What is wrong, by component; empty if everything is well. Does not quote errors. */
   readonly wrong: readonly { readonly name: 'archive' | 'watermark' | 'database'; readonly reason: string }[];
 }
 
-/** A key that nobody has, of the form that is looked up in the database. */
+/** A key that does not exist, in a form that requires a database query. */
 const unknownApiKey = `olk_${'A'.repeat(12)}_${'A'.repeat(43)}`;
 
-/** Looks at archive and database; never throws for what it finds. */
+/** Checks the archive and the database; reports what it finds instead of throwing. */
 export async function checkReadiness(context: ServiceContext): Promise<ReadinessReport> {
   const wrong: ReadinessReport['wrong'][number][] = [];
-  const standing = checkArchive(context);
-  if (standing === null) wrong.push({ name: 'archive', reason: 'cannot be read' });
-  else if (standing.generation === 0) wrong.push({ name: 'archive', reason: 'has nothing published yet' });
+  const status = checkArchive(context);
+  if (status === null) wrong.push({ name: 'archive', reason: 'cannot be read' });
+  else if (status.generation === 0) wrong.push({ name: 'archive', reason: 'has nothing published yet' });
   const { lagSecondsMax } = context.settings.service;
-  const lagSeconds = computeLagSeconds(standing?.reached ?? null, context.clock.nowMs());
+  const lagSeconds = computeLagSeconds(status?.reached ?? null, context.clock.nowMs());
   if (lagSeconds !== null && lagSeconds > lagSecondsMax) {
-    const reason = `lies ${Math.round(lagSeconds)} seconds behind, more than the ${lagSecondsMax} allowed`;
+    const reason = `is ${Math.round(lagSeconds)} seconds behind; the limit is ${lagSecondsMax}`;
     wrong.push({ name: 'watermark', reason });
   }
   if (!(await canAuthenticate(context))) wrong.push({ name: 'database', reason: 'of keys cannot be read' });
-  return { generation: standing?.generation ?? null, lagSeconds, verdict: standing?.verdict.state ?? null, wrong };
+  return { generation: status?.generation ?? null, lagSeconds, verdict: status?.verdict.state ?? null, wrong };
 }
 
-/** Seconds that a watermark lies behind; null where there is none. */
+/** Seconds since a watermark; null without a watermark. */
 export const computeLagSeconds = (watermark: number | null, nowMs: number): number | null =>
   watermark === null ? null : Math.max(0, nowMs - watermark) / 1000;
 
@@ -59,7 +59,7 @@ async function canAuthenticate({ workspace, clock, log }: ServiceContext): Promi
   }
 }
 
-/** `/readyz`: whether requests should come here. */
+/** `/readyz`: whether the service can serve requests. */
 export function registerReadyRoutes(app: App, context: ServiceContext): void {
   app.get(
     paths.ready,
@@ -67,7 +67,7 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
       config: { access: 'open' },
       schema: {
         summary: 'Whether the archive can be read and is kept up to date',
-        description: 'Otherwise 503, with what is wrong: the archive, its watermark, or the database of keys.',
+        description: 'Otherwise 503 with the reason: the archive, its watermark, or the database of keys.',
         tags: ['operations'],
         security: [],
         response: { 200: ReadyResponse },
@@ -77,22 +77,22 @@ export function registerReadyRoutes(app: App, context: ServiceContext): void {
       reply.header('cache-control', 'no-store');
       const { generation, lagSeconds, verdict, wrong } = await checkReadiness(context);
       if (wrong.length > 0 || generation === null || verdict === null) {
-        const said = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
-        throw new ProblemError(503, said, { errors: [...wrong], headers: { 'cache-control': 'no-store' } });
+        const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
+        throw new ProblemError(503, detail, { errors: [...wrong], headers: { 'cache-control': 'no-store' } });
       }
       return { status: 'ready' as const, generation, lag_seconds: lagSeconds, verdict };
     },
   );
 }
 
-/** `/healthz`: the process answers. */
+/** `/healthz`: the process responds. */
 export function registerHealthRoutes(app: App): void {
   app.get(
     paths.health,
     {
       config: { access: 'open' },
       schema: {
-        summary: 'Whether the process answers',
+        summary: 'Whether the process responds',
         tags: ['operations'],
         response: { 200: Type.Object({ status: Type.Literal('ok') }) },
       },

@@ -53,40 +53,47 @@ interface RowsQuery {
   readonly cursor?: string;
 }
 
-const parsePageQuery = (desk: HistoricalService, query: RowsQuery, most: number): RowPageRequest => ({
-  symbol: findRequestedSymbol(desk, query.symbol)?.symbol ?? null,
+const parsePageQuery = (service: HistoricalService, query: RowsQuery, limitMax: number): RowPageRequest => ({
+  symbol: findRequestedSymbol(service, query.symbol)?.symbol ?? null,
   ...parseWindowQuery(query),
   after: decodeRowCursor(query.cursor),
-  limit: resolveLimit(query.limit, most),
+  limit: resolveLimit(query.limit, limitMax),
 });
 
-/** Pages of a dataset: one symbol day by day, or all of them a range at a time. */
+/** Plans the steps of a page: day by day for one symbol, in ranges of symbols for all. */
 function planPublishedSteps(
-  desk: HistoricalService,
+  service: HistoricalService,
   manifest: Manifest,
   dataset: DatasetName,
-  timed: string,
-  asked: RowPageRequest,
-  narrowed?: CreateConditions,
+  timeColumn: string,
+  pageRequest: RowPageRequest,
+  createConditions?: CreateConditions,
 ): Iterable<ScanStep> {
-  const { symbol } = asked;
+  const { symbol } = pageRequest;
   return symbol === null
-    ? planRangeSteps(manifest, dataset, timed, asked, readAllSymbols(desk.context.archive.state.db), narrowed)
-    : planDaySteps(manifest, dataset, timed, { ...asked, symbol }, narrowed);
+    ? planRangeSteps(
+        manifest,
+        dataset,
+        timeColumn,
+        pageRequest,
+        readAllSymbols(service.context.archive.state.db),
+        createConditions,
+      )
+    : planDaySteps(manifest, dataset, timeColumn, { ...pageRequest, symbol }, createConditions);
 }
 
-/** Rows of a dataset as a file. */
+/** A dataset's rows as a file. */
 function createRowsSlice(
-  desk: HistoricalService,
+  service: HistoricalService,
   dataset: DatasetName,
   name: string,
   query: RowsQuery,
-  narrowed: CreateConditions = () => [],
+  createConditions: CreateConditions = () => [],
 ): SliceRequest {
-  const symbol = findRequestedSymbol(desk, query.symbol)?.symbol ?? null;
+  const symbol = findRequestedSymbol(service, query.symbol)?.symbol ?? null;
   const window = parseWindowQuery(query);
   const condition = createCondition((value) => [
-    ...narrowed(value),
+    ...createConditions(value),
     ...(symbol === null ? [] : [`symbol = ${value(symbol)}`]),
   ]);
   return {
@@ -95,62 +102,64 @@ function createRowsSlice(
     symbol,
     ...window,
     createStep(manifest) {
-      const wanted = createFileFilter(manifest, dataset, symbol === null ? [] : [symbol], window);
-      const files = new Map([[dataset, manifest.datasets[dataset].files.filter(wanted)]]);
+      const rowsMax = createFileFilter(manifest, dataset, symbol === null ? [] : [symbol], window);
+      const files = new Map([[dataset, manifest.datasets[dataset].files.filter(rowsMax)]]);
       return { files, defined: [], slice: createPublishedSlice(dataset, window, condition) };
     },
   };
 }
 
 async function readRowPage(
-  desk: HistoricalService,
-  asked: RowPageRequest,
+  service: HistoricalService,
+  pageRequest: RowPageRequest,
   steps: (manifest: Manifest) => Iterable<ScanStep>,
-  timed: string,
+  timeColumn: string,
   signal: AbortSignal,
 ) {
-  return await desk.history.read(async (generation) => {
-    const read = (query: Parameters<typeof readRows>[0], slice: ScanStep['slice'], wanted: number) =>
-      readRows(query, slice, wanted, signal);
+  return await service.history.read(async (generation) => {
+    const read = (query: Parameters<typeof readRows>[0], slice: ScanStep['slice'], rowsMax: number) =>
+      readRows(query, slice, rowsMax, signal);
     const { rows, isMore } = await readFirstRows<HistoryRow>(
       generation,
       steps(generation.manifest),
-      asked.limit,
+      pageRequest.limit,
       read,
       signal,
     );
     const last = rows.at(-1);
     const next =
-      isMore && last !== undefined ? encodeRowCursor({ symbol: String(last.symbol), t: Number(last[timed]) }) : null;
-    return { rows, told: createEnvelope(desk, generation, rows.length, next) };
+      isMore && last !== undefined
+        ? encodeRowCursor({ symbol: String(last.symbol), t: Number(last[timeColumn]) })
+        : null;
+    return { rows, envelope: createEnvelope(service, generation, rows.length, next) };
   });
 }
 
 /** GET /api/v1/historical/ticks */
-export const createTicksEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalTicksQuery> => ({
+export const createTicksEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalTicksQuery> => ({
   async readPage(query, signal) {
-    const asked = parsePageQuery(desk, query, desk.context.settings.service.ticksLimitMax);
-    const steps = (manifest: Manifest) => planPublishedSteps(desk, manifest, 'ticks', 't', asked);
-    const { rows, told } = await readRowPage(desk, asked, steps, 't', signal);
-    return { ticks: rows, ...told };
+    const pageRequest = parsePageQuery(service, query, service.context.settings.service.ticksLimitMax);
+    const steps = (manifest: Manifest) => planPublishedSteps(service, manifest, 'ticks', 't', pageRequest);
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
+    return { ticks: rows, ...envelope };
   },
-  createSlice: (query) => createRowsSlice(desk, 'ticks', 'ticks', query),
+  createSlice: (query) => createRowsSlice(service, 'ticks', 'ticks', query),
 });
 
 /** GET /api/v1/historical/candles */
-export const createCandlesEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalCandlesQuery> => ({
+export const createCandlesEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalCandlesQuery> => ({
   async readPage(query, signal) {
     const { interval } = query;
-    const asked = parsePageQuery(desk, query, desk.context.settings.service.rowsLimitMax);
-    const symbols = () => readAllSymbols(desk.context.archive.state.db);
-    const steps = (manifest: Manifest) => planCandlePage(manifest, interval, asked, symbols);
-    const { rows, told } = await readRowPage(desk, asked, steps, 't', signal);
-    return { interval, candles: rows, ...told };
+    const pageRequest = parsePageQuery(service, query, service.context.settings.service.rowsLimitMax);
+    const symbols = () => readAllSymbols(service.context.archive.state.db);
+    const steps = (manifest: Manifest) => planCandlePage(manifest, interval, pageRequest, symbols);
+    const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't', signal);
+    return { interval, candles: rows, ...envelope };
   },
   createSlice(query) {
     const { interval } = query;
     const name = `candles_${interval}`;
-    const published = createRowsSlice(desk, interval === '1d' ? 'candles_1d' : 'candles_1h', name, query);
+    const published = createRowsSlice(service, interval === '1d' ? 'candles_1d' : 'candles_1h', name, query);
     const { symbol, from, to } = published;
     return {
       ...published,
@@ -169,78 +178,86 @@ export const createCandlesEndpoint = (desk: HistoricalService): HistoricalEndpoi
 });
 
 /** GET /api/v1/historical/coverage */
-export const createCoverageEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalCoverageQuery> => {
-  const narrowed =
+export const createCoverageEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalCoverageQuery> => {
+  const createConditions =
     ({ dataset = 'ticks' }: HistoricalCoverageQuery): CreateConditions =>
     (value) => [`dataset = ${value(dataset)}`];
   return {
     async readPage(query, signal) {
-      const most = desk.context.settings.service.rowsLimitMax;
-      const asked = parsePageQuery(desk, query, most);
+      const limitMax = service.context.settings.service.rowsLimitMax;
+      const pageRequest = parsePageQuery(service, query, limitMax);
       const steps = (manifest: Manifest) =>
-        planPublishedSteps(desk, manifest, 'coverage', 't_from', asked, narrowed(query));
-      const { rows, told } = await readRowPage(desk, asked, steps, 't_from', signal);
-      return { coverage: rows, ...createGapsPage(desk, query, most), ...told };
+        planPublishedSteps(service, manifest, 'coverage', 't_from', pageRequest, createConditions(query));
+      const { rows, envelope } = await readRowPage(service, pageRequest, steps, 't_from', signal);
+      return { coverage: rows, ...createGapsPage(service, query, limitMax), ...envelope };
     },
     createSlice: (query) =>
-      createRowsSlice(desk, 'coverage', `coverage_${query.dataset ?? 'ticks'}`, query, narrowed(query)),
+      createRowsSlice(service, 'coverage', `coverage_${query.dataset ?? 'ticks'}`, query, createConditions(query)),
   };
 };
 
-/** The gaps of one symbol's ticks, as `oddslake gaps` tells them; what is still to come is none. */
-function createGapsPage(desk: HistoricalService, query: HistoricalCoverageQuery, most: number): object {
-  const facts = findRequestedSymbol(desk, query.symbol);
+/** The gaps of one symbol's ticks, as `oddslake gaps` lists them; the future is not a gap. */
+function createGapsPage(service: HistoricalService, query: HistoricalCoverageQuery, limitMax: number): object {
+  const facts = findRequestedSymbol(service, query.symbol);
   if (facts === null || query.dataset === 'orderbooks') return {};
   const { from, to } = parseWindowQuery(query);
-  const nowMs = desk.context.clock.nowMs();
+  const nowMs = service.context.clock.nowMs();
   if (from !== null && from >= nowMs) return { gaps: [], gaps_count: 0 };
-  const by = toCompletenessRules(desk.context.settings);
-  const { gaps, count } = listGaps(desk.context.archive, { from, to, symbols: [facts] }, by, nowMs);
-  return { gaps: gaps.slice(0, most), gaps_count: count };
+  const by = toCompletenessRules(service.context.settings);
+  const { gaps, count } = listGaps(service.context.archive, { from, to, symbols: [facts] }, by, nowMs);
+  return { gaps: gaps.slice(0, limitMax), gaps_count: count };
 }
 
-/** Levels of the order books of one page. */
+/** Maximum number of order book levels per page. */
 const levelsMax = 100_000;
 
 /** GET /api/v1/historical/orderbooks */
-export const createOrderBooksEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalOrderbooksQuery> => ({
+export const createOrderBooksEndpoint = (
+  service: HistoricalService,
+): HistoricalEndpoint<HistoricalOrderbooksQuery> => ({
   async readPage(query, signal) {
-    const asked = parsePageQuery(desk, query, desk.context.settings.service.rowsLimitMax);
-    return await desk.history.read(async (generation) => {
-      const steps = planPublishedSteps(desk, generation.manifest, 'orderbooks', 't', asked);
-      const found: OrderBookSnapshot[] = [];
-      let left = levelsMax;
+    const pageRequest = parsePageQuery(service, query, service.context.settings.service.rowsLimitMax);
+    return await service.history.read(async (generation) => {
+      const steps = planPublishedSteps(service, generation.manifest, 'orderbooks', 't', pageRequest);
+      const snapshots: OrderBookSnapshot[] = [];
+      let levelsLeft = levelsMax;
       let isCut = false;
       for (const { files, defined, slice } of steps) {
         const opened = await generation.openQuery(files, defined, signal);
         try {
-          const told = await readSnapshots(opened, slice, asked.limit + 1 - found.length, left, signal);
-          for (const one of told.snapshots) found.push(one);
-          left -= told.levels;
-          isCut = told.isCut;
+          const envelope = await readSnapshots(
+            opened,
+            slice,
+            pageRequest.limit + 1 - snapshots.length,
+            levelsLeft,
+            signal,
+          );
+          for (const one of envelope.snapshots) snapshots.push(one);
+          levelsLeft -= envelope.levels;
+          isCut = envelope.isCut;
         } finally {
           await opened.close();
         }
-        if (isCut || found.length > asked.limit || left <= 0) break;
+        if (isCut || snapshots.length > pageRequest.limit || levelsLeft <= 0) break;
       }
-      const books = found.slice(0, asked.limit);
-      const last = books.at(-1);
-      const isMore = isCut || found.length > asked.limit || left <= 0;
+      const orderbooks = snapshots.slice(0, pageRequest.limit);
+      const last = orderbooks.at(-1);
+      const isMore = isCut || snapshots.length > pageRequest.limit || levelsLeft <= 0;
       const next = isMore && last !== undefined ? encodeRowCursor(last satisfies RowPosition) : null;
-      return { orderbooks: books, ...createEnvelope(desk, generation, books.length, next) };
+      return { orderbooks: orderbooks, ...createEnvelope(service, generation, orderbooks.length, next) };
     });
   },
-  createSlice: (query) => createRowsSlice(desk, 'orderbooks', 'orderbooks', query),
+  createSlice: (query) => createRowsSlice(service, 'orderbooks', 'orderbooks', query),
 });
 
-/** Markets of one answer, each with its history. */
+/** Maximum number of markets per response; each has its history. */
 const marketsMax = 1000;
 
-function parseMarketsQuery(desk: HistoricalService, query: HistoricalMarketsQuery): MarketsQuery {
+function parseMarketsQuery(service: HistoricalService, query: HistoricalMarketsQuery): MarketsQuery {
   return {
     source: query.source ?? null,
     category: query.category ?? null,
-    symbol: findRequestedSymbol(desk, query.symbol)?.symbol ?? null,
+    symbol: findRequestedSymbol(service, query.symbol)?.symbol ?? null,
     canonicalId: query.canonical_id ?? null,
     words: (query.q ?? '').split(/\s+/u).filter(Boolean),
     resolved: query.resolved ?? null,
@@ -249,17 +266,17 @@ function parseMarketsQuery(desk: HistoricalService, query: HistoricalMarketsQuer
 }
 
 /** GET /api/v1/historical/markets */
-export const createMarketsEndpoint = (desk: HistoricalService): HistoricalEndpoint<HistoricalMarketsQuery> => ({
+export const createMarketsEndpoint = (service: HistoricalService): HistoricalEndpoint<HistoricalMarketsQuery> => ({
   async readPage(query, signal) {
-    const which = parseMarketsQuery(desk, query);
+    const filter = parseMarketsQuery(service, query);
     const after = decodeMarketCursor(query.cursor);
-    const limit = resolveLimit(query.limit, Math.min(marketsMax, desk.context.settings.service.rowsLimitMax));
-    return await desk.history.read(async (generation) => {
-      const opened = await generation.openQuery(selectMarketFiles(generation.manifest, which), [], signal);
+    const limit = resolveLimit(query.limit, Math.min(marketsMax, service.context.settings.service.rowsLimitMax));
+    return await service.history.read(async (generation) => {
+      const opened = await generation.openQuery(selectMarketFiles(generation.manifest, filter), [], signal);
       try {
-        const { markets, total, next } = await readMarketsPage(opened, which, { after, limit }, signal);
+        const { markets, total, next } = await readMarketsPage(opened, filter, { after, limit }, signal);
         const cursor = next === null ? null : encodeMarketCursor(next);
-        const { count, ...rest } = createEnvelope(desk, generation, markets.length, cursor);
+        const { count, ...rest } = createEnvelope(service, generation, markets.length, cursor);
         return { markets, count, total, ...rest };
       } finally {
         await opened.close();
@@ -267,8 +284,8 @@ export const createMarketsEndpoint = (desk: HistoricalService): HistoricalEndpoi
     });
   },
   createSlice(query) {
-    const which = parseMarketsQuery(desk, query);
-    const { symbol, from, to } = which;
+    const filter = parseMarketsQuery(service, query);
+    const { symbol, from, to } = filter;
     return {
       dataset: 'markets',
       name: 'markets',
@@ -276,9 +293,9 @@ export const createMarketsEndpoint = (desk: HistoricalService): HistoricalEndpoi
       from,
       to,
       createStep: (manifest) => ({
-        files: selectMarketFiles(manifest, which),
+        files: selectMarketFiles(manifest, filter),
         defined: [],
-        slice: createMarketsSlice(which),
+        slice: createMarketsSlice(filter),
       }),
     };
   },

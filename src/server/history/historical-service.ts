@@ -9,20 +9,20 @@ import type { KeyHolder } from '../workspace/owner.ts';
 import { type GenerationReader, type HistoryReader, openHistory, type ScanStep } from './history.ts';
 import { timeMsMax } from './page-cursor.ts';
 
-/** What the routes of the historical surface share. */
+/** Shared state of the historical routes. */
 export interface HistoricalService {
   readonly context: ServiceContext;
   readonly history: HistoryReader;
-  /** Whoever computes is inside. */
+  /** Held while a query computes. */
   readonly computeSemaphore: FairSemaphore;
-  /** Slices on their way to clients: each holds a query, whether it is computed or waits for its client. */
+  /** Held for a slice until its response ends: it keeps a query open while computing and while its client reads. */
   readonly streamSemaphore: FairSemaphore;
 }
 
-/** Requests that may wait, for each that is inside. */
+/** Waiting requests per permit. */
 const waitingPerPermit = 16;
 
-/** Opens nothing yet: DuckDB starts with the first query. */
+/** Opens the historical service. DuckDB starts with the first query. */
 export function openHistoricalService(context: ServiceContext): HistoricalService {
   const { queriesAtOnceMax: atOnce } = context.settings.service;
   return {
@@ -33,18 +33,18 @@ export function openHistoricalService(context: ServiceContext): HistoricalServic
   };
 }
 
-/** The desk as one holder of a key has it: others get their turn whatever this one asks for. */
-export const scopeToKeyHolder = (desk: HistoricalService, { id }: KeyHolder): HistoricalService => ({
-  ...desk,
-  computeSemaphore: desk.computeSemaphore.forHolder(id),
-  streamSemaphore: desk.streamSemaphore.forHolder(id),
+/** The historical service for the holder of one API key: its requests are queued fairly against those of others. */
+export const scopeToKeyHolder = (service: HistoricalService, { id }: KeyHolder): HistoricalService => ({
+  ...service,
+  computeSemaphore: service.computeSemaphore.forHolder(id),
+  streamSemaphore: service.streamSemaphore.forHolder(id),
 });
 
-/** A slice that is asked for as a file. */
+/** A request for a slice as a file. */
 export interface SliceRequest {
-  /** Whose columns it has. */
+  /** The dataset that defines the columns. */
   readonly dataset: DatasetName;
-  /** What its file is called after. */
+  /** First part of the file name. */
   readonly name: string;
   readonly symbol: string | null;
   readonly from: number | null;
@@ -52,7 +52,7 @@ export interface SliceRequest {
   createStep(manifest: Manifest): ScanStep;
 }
 
-/** One route of the surface: pages of JSON, or a slice. */
+/** One historical route: pages of JSON, or a slice. */
 export interface HistoricalEndpoint<Query> {
   readPage(query: Query, signal: AbortSignal): Promise<object>;
   createSlice(query: Query): SliceRequest;
@@ -63,7 +63,7 @@ export interface WindowQuery {
   readonly to?: number | undefined;
 }
 
-/** The window of a query. @throws ProblemError 400 where it ends before it begins */
+/** The window of a query. @throws ProblemError 400 if it ends before it begins */
 export function parseWindowQuery({ from, to }: WindowQuery): {
   readonly from: number | null;
   readonly to: number | null;
@@ -74,7 +74,7 @@ export function parseWindowQuery({ from, to }: WindowQuery): {
 
 const clampTime = (ms: number | undefined): number | null => (ms === undefined ? null : Math.min(ms, timeMsMax));
 
-/** What is known of a symbol that a query names; null where it names none. @throws ProblemError 404 */
+/** The known facts of the symbol in a query; null if it has none. @throws ProblemError 404 if the symbol is unknown */
 export function findRequestedSymbol({ context }: HistoricalService, symbol: string | undefined): SymbolFacts | null {
   if (symbol === undefined) return null;
   const facts = readSymbol(context.archive.state.db, symbol);
@@ -84,10 +84,11 @@ export function findRequestedSymbol({ context }: HistoricalService, symbol: stri
 
 const rowsDefault = 1000;
 
-/** The rows of a page; `most` is what the service allows. */
-export const resolveLimit = (limit: number | undefined, most: number): number => Math.min(limit ?? rowsDefault, most);
+/** The number of rows of a page; `limitMax` is the maximum of the service. */
+export const resolveLimit = (limit: number | undefined, limitMax: number): number =>
+  Math.min(limit ?? rowsDefault, limitMax);
 
-/** What a JSON answer ends with. */
+/** The last fields of a JSON response. */
 export const createEnvelope = (
   { context }: HistoricalService,
   { manifest }: GenerationReader,

@@ -18,22 +18,22 @@ import { DamageError } from '../../base/errors.ts';
 import type { Random } from '../../base/ports.ts';
 import { openPinPool, type PinPool, type PooledPin, ReplacedError } from './pin-pool.ts';
 
-/** Queries over what is published, many at once, each over one generation whose files were checked. */
+/** Runs concurrent queries over published data. Each reads the verified files of one generation. */
 export interface HistoryReader {
-  /** Runs `work` over the current generation; over a newer one where a file of it was replaced before it could be had. */
+  /** Runs `work` over the current generation; repeats it over a newer one if a file was replaced before it was pinned. */
   read<T>(work: (generation: GenerationReader) => Promise<T>): Promise<T>;
-  /** Waits for queries that are still open. */
+  /** Waits for open queries, then closes. */
   close(): Promise<void>;
 }
 
-/** One generation while it is read; whoever reads closes it. */
+/** One generation while it is read. The caller closes its queries. */
 export interface GenerationReader {
   readonly manifest: Manifest;
   /**
-   * Opens a query over some files of datasets, and `defined` over those. Its calls come one after another; its `close`
-   * throws DamageError where a file was written into meanwhile: what was read may be a mixture.
-   * @param defined CREATE OR REPLACE statements; macros that need no dataset are there already
-   * @throws ReplacedError, for `reading`; DamageError where a file is not as published
+   * Opens a query over files of datasets and over the views in `defined`. Calls on it must be sequential. Its `close`
+   * throws DamageError if a file was modified during the query, as the rows may then be inconsistent.
+   * @param defined CREATE OR REPLACE statements; macros that need no dataset are defined already
+   * @throws ReplacedError, which `read` handles; DamageError if a file is not as published
    */
   openQuery(
     files: ReadonlyMap<DatasetName, readonly PublishedFile[]>,
@@ -42,26 +42,26 @@ export interface GenerationReader {
   ): Promise<Query>;
 }
 
-/** What DuckDB may hold in memory, all queries together; what needs more is sorted on disk. */
+/** Memory limit of DuckDB for all queries; larger sorts spill to disk. */
 const memoryBytesMax = 1024 ** 3;
 
 const threadsCount = 2;
 
-/** Publishes that may go on beside one reading, before missing files are taken for damage. */
+/** Publishes that may happen during one read before missing files are treated as damage. */
 const attemptsMax = 20;
 
-/** Opens DuckDB and the shelf on first use. */
+/** Opens DuckDB and the pin pool on first use. */
 export function openHistory(archive: Archive, current: ManifestWatcher, random: Random): HistoryReader {
   const id = Math.floor(random() * 36 ** 8).toString(36);
-  let opened: Promise<{ shelf: PinPool; engine: QueryEngine }> | undefined;
+  let opened: Promise<{ pool: PinPool; engine: QueryEngine }> | undefined;
   const reading = new Set<Promise<void>>();
 
   async function open() {
-    const shelf = openPinPool(archive, id);
+    const pool = openPinPool(archive, id);
     const macros = listViewDefinitions(false).filter(({ needs }) => needs.length === 0);
-    const scratch = join(shelf.folder, 'scratch');
+    const scratch = join(pool.folder, 'scratch');
     const options = { threads: threadsCount, memoryBytesMax, scratch, definitions: macros.map(({ sql }) => sql) };
-    return { shelf, engine: await openQueryEngine(shelf.folder, options) };
+    return { pool, engine: await openQueryEngine(pool.folder, options) };
   }
 
   return {
@@ -70,46 +70,49 @@ export function openHistory(archive: Archive, current: ManifestWatcher, random: 
         opened = undefined;
         throw error;
       });
-      const { shelf, engine } = await opened;
+      const { pool, engine } = await opened;
       for (let attempt = 1; ; attempt++) {
-        // What is remembered may be a moment old: a second look goes to the archive itself.
+        // The watcher's manifest may be slightly old: the second attempt reads it from the archive.
         const manifest = attempt === 1 ? current.getManifest() : readCheckedManifest(archive);
-        shelf.releaseStale(manifest);
+        pool.releaseStale(manifest);
         try {
-          return await work(createGenerationReader(manifest, shelf, engine, reading));
+          return await work(createGenerationReader(manifest, pool, engine, reading));
         } catch (error) {
           if (!(error instanceof ReplacedError)) throw error;
           if (attempt < attemptsMax) continue;
-          throw new DamageError(`${archive.layout.root} lacks files that its manifest lists. Run oddslake verify.`, {
-            cause: error,
-          });
+          throw new DamageError(
+            `${archive.layout.root} has no copy of some files that its manifest lists. Run oddslake verify.`,
+            {
+              cause: error,
+            },
+          );
         }
       }
     },
     async close() {
       if (opened === undefined) return;
-      const { shelf, engine } = await opened;
-      // DuckDB must not be closed under a query: whoever reads has been told to stop, and is about to.
+      const { pool, engine } = await opened;
+      // DuckDB must not be closed during a query. Readers have been aborted and are about to end.
       while (reading.size > 0) await Promise.all(reading);
       await engine.close();
-      shelf.close();
+      pool.close();
     },
   };
 }
 
 const createGenerationReader = (
   manifest: Manifest,
-  shelf: PinPool,
+  pool: PinPool,
   engine: QueryEngine,
   reading: Set<Promise<void>>,
 ): GenerationReader => ({
   manifest,
   async openQuery(files, defined, signal) {
-    const taken: PooledPin[] = [];
+    const pins: PooledPin[] = [];
     const { promise: isOver, resolve } = Promise.withResolvers<void>();
     reading.add(isOver);
-    const giveAll = (): void => {
-      for (const one of taken) one.release();
+    const releaseAll = (): void => {
+      for (const pin of pins) pin.release();
       reading.delete(isOver);
       resolve();
     };
@@ -118,9 +121,9 @@ const createGenerationReader = (
       for (const [dataset, listed] of files) {
         const paths: string[] = [];
         for (const file of listed) {
-          const one = await shelf.acquire(file, signal);
-          taken.push(one);
-          paths.push(one.path);
+          const pin = await pool.acquire(file, signal);
+          pins.push(pin);
+          paths.push(pin.path);
         }
         sources.push({ dataset, columns: datasets[dataset], dated: dataset !== 'symbols', paths });
       }
@@ -130,68 +133,68 @@ const createGenerationReader = (
         async close() {
           try {
             await query.close();
-            const changed = taken.findIndex((one) => !one.isUnmodified());
+            const changed = pins.findIndex((pin) => !pin.isUnmodified());
             if (changed < 0) return;
             const { path } = [...files.values()].flat()[changed]!;
-            throw new DamageError(`${path} was written into while it was read. Run oddslake verify.`);
+            throw new DamageError(`${path} was modified while it was read. Run oddslake verify.`);
           } finally {
-            giveAll();
+            releaseAll();
           }
         },
       };
     } catch (error) {
-      giveAll();
+      releaseAll();
       throw error;
     }
   },
 });
 
-/** A row's place in the order of its dataset, which stays where it is as new generations come in. */
+/** A position in the sort order of a dataset. New generations do not change it. */
 export interface RowPosition {
   readonly symbol: string;
   /** Epoch milliseconds. */
   readonly t: number;
 }
 
-/** Some rows of a dataset from a place on. Ends of the window are epoch milliseconds, half-open, null where open. */
+/** A page of rows of a dataset. The window is half-open, in epoch milliseconds; null ends are open. */
 export interface RowPageRequest {
-  /** Null: all of them. */
+  /** Null: all symbols. */
   readonly symbol: string | null;
   readonly from: number | null;
   readonly to: number | null;
-  /** The last row of the page before; null for the first page. */
+  /** The last row of the previous page; null for the first page. */
   readonly after: RowPosition | null;
-  /** Rows, at least 1. */
+  /** Number of rows, at least 1. */
   readonly limit: number;
 }
 
-/** A row by its columns' names: times are epoch milliseconds, counts numbers. */
+/** A row by column name; times are epoch milliseconds, counts are numbers. */
 export type HistoryRow = Readonly<Record<string, ChunkValue>>;
 
 export interface HistoryPage<T> {
   readonly rows: readonly T[];
-  /** The place of the last row where there are more. */
+  /** Position of the last row if there are more rows; else null. */
   readonly next: RowPosition | null;
   readonly manifest: Manifest;
 }
 
-/** A part of what a page may hold, all of it before all of the next part's. */
+/** A part of the rows of a page; all of its rows sort before those of the next step. */
 export interface ScanStep {
   readonly files: ReadonlyMap<DatasetName, readonly PublishedFile[]>;
-  /** Views and macros over the files. */
+  /** SQL statements that define views and macros over the files. */
   readonly defined: readonly string[];
   readonly slice: DatasetSlice;
 }
 
 /**
- * Reads steps one after another until there is a row more than `limit`; what `read` does with a step, it does for the
- * rows that are still wanted, that one included.
+ * Reads steps in order until there is one row more than `limit`. The last parameter of `read` is the number of rows still
+ * needed, including that extra row.
  */
 export async function readFirstRows<T>(
   generation: GenerationReader,
   steps: Iterable<ScanStep>,
   limit: number,
-  read: (query: Query, slice: DatasetSlice, wanted: number) => Promise<readonly T[]>,
+  read: (query: Query, slice: DatasetSlice, rowsMax: number) => Promise<readonly T[]>,
   signal: AbortSignal,
 ): Promise<{ rows: readonly T[]; isMore: boolean }> {
   const rows: T[] = [];
@@ -207,15 +210,15 @@ export async function readFirstRows<T>(
   return { rows, isMore: false };
 }
 
-/** The first rows of a slice, in its order. */
+/** The first rows of a slice in its sort order. */
 export async function readRows(
   query: Query,
   slice: DatasetSlice,
-  wanted: number,
+  rowsMax: number,
   signal: AbortSignal,
 ): Promise<HistoryRow[]> {
   const order = slice.keys.map((key) => `"${slice.dataset}"."${key}"`).join(', ');
-  const sql = `SELECT ${buildColumnsSql(slice.columns, true)} FROM ${buildFromWhere(slice, null)} ORDER BY ${order} LIMIT ${wanted}`;
+  const sql = `SELECT ${buildColumnsSql(slice.columns, true)} FROM ${buildFromWhere(slice, null)} ORDER BY ${order} LIMIT ${rowsMax}`;
   const rows: HistoryRow[] = [];
   for await (const chunk of query.readChunks([sql], signal, slice.condition?.values)) {
     for (let r = 0; r < chunk[0]!.length; r++)
@@ -229,7 +232,7 @@ export interface OrderBookLevel {
   readonly quantity: number;
 }
 
-/** A snapshot as it was published; sides best first, empty where there was nothing. */
+/** A published order book snapshot. Sides are sorted best first, and may be empty. */
 export interface OrderBookSnapshot {
   readonly symbol: string;
   /** Epoch milliseconds. */
@@ -239,19 +242,19 @@ export interface OrderBookSnapshot {
 }
 
 /**
- * The first snapshots of a slice of order books, whole ones; `isCut` where they hold so many levels that fewer are
- * told than wanted, at least one.
+ * The first complete snapshots of a slice of order books. `isCut` is true if there are fewer than requested because of
+ * `levelsMax`; at least one snapshot is read.
  */
 export async function readSnapshots(
   query: Query,
   slice: DatasetSlice,
-  wanted: number,
+  rowsMax: number,
   levelsMax: number,
   signal: AbortSignal,
 ): Promise<{ snapshots: readonly OrderBookSnapshot[]; levels: number; isCut: boolean }> {
   const values = slice.condition?.values;
   const counts = `SELECT symbol, epoch_ms(t)::DOUBLE AS t, count(*)::INTEGER AS n FROM ${buildFromWhere(slice, null)}
-    GROUP BY ALL ORDER BY 1, 2 LIMIT ${wanted}`;
+    GROUP BY ALL ORDER BY 1, 2 LIMIT ${rowsMax}`;
   let chosen: { symbol: string; t: number } | undefined;
   let levels = 0;
   let isCut = false;

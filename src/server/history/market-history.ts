@@ -6,37 +6,37 @@ import type { Query } from '../../archive/query/query.ts';
 import { buildFromWhere, type DatasetSlice, type SqlCondition } from '../../archive/query/slice-query.ts';
 import { createCondition, createPublishedSlice } from './scan-plan.ts';
 
-/** Which markets; null and absent words: any. Ends are epoch milliseconds, half-open. */
+/** A filter of markets; null values and an empty list of words match any. Times are epoch milliseconds, half-open. */
 export interface MarketsQuery {
   readonly source: string | null;
   readonly category: string | null;
   readonly symbol: string | null;
   readonly canonicalId: string | null;
-  /** Texts that must all stand in question, symbol, category, source or canonical_id, in whatever case. */
+  /** Texts that must all occur in question, symbol, category, source or canonical_id; case is ignored. */
   readonly words: readonly string[];
   readonly resolved: boolean | null;
   readonly from: number | null;
   readonly to: number | null;
 }
 
-/** The last market of a page; a market without a symbol has an empty one. */
+/** Key of the last market of a page; the symbol is empty for a market without one. */
 export interface MarketPosition {
   readonly canonicalId: string;
   readonly symbol: string;
 }
 
 export interface MarketsPage {
-  /** As told by the columns' names, `states` being how many there are, `history` the latest of them. */
+  /** Items by column name; `states` is the number of states, `history` the latest of them. */
   readonly markets: readonly Readonly<Record<string, CellValue>>[];
-  /** Markets that match, on all pages. */
+  /** Number of matching markets on all pages. */
   readonly total: number;
   readonly next: MarketPosition | null;
 }
 
-/** States of one market that are told, the latest. */
+/** Maximum number of states in the history of a market; the latest are kept. */
 export const historyMax = 50;
 
-/** The files that tell of markets in a window, and of their symbols. */
+/** The files with the markets of a window and with their symbols. */
 export const selectMarketFiles = (
   manifest: Manifest,
   window: { readonly from: number | null; readonly to: number | null },
@@ -46,33 +46,37 @@ export const selectMarketFiles = (
     ['symbols', manifest.datasets.symbols.files],
   ]);
 
-/** What an item tells of the latest state, and filters look at. */
+/** Columns of the latest state that a response has and filters use. */
 const responseColumns =
   'canonical_id, symbol, source, question, category, confidence, views, is_active, closes_at, resolved_at, outcome';
 
-/** The states of the window; of the named market only, where one is named: all of its states. */
-const formatNameConditions = (asked: MarketsQuery, value: (one: QueryParameter) => string): string => {
-  const { symbol, canonicalId } = asked;
-  const named = [
+/** Selects the states in the window; if a market is named, all of its states in the window. */
+const formatNameConditions = (filter: MarketsQuery, value: (one: QueryParameter) => string): string => {
+  const { symbol, canonicalId } = filter;
+  const nameConditions = [
     ...(canonicalId === null ? [] : [`canonical_id = ${value(canonicalId)}`]),
     ...(symbol === null ? [] : [`symbol = ${value(symbol)}`]),
   ];
   return buildFromWhere(
-    createPublishedSlice('markets', asked, { sql: named.join(' AND ') || 'true', values: [] }),
+    createPublishedSlice('markets', filter, { sql: nameConditions.join(' AND ') || 'true', values: [] }),
     null,
   );
 };
 
-/** Every market once, as last known, of those `states` that are asked for. */
-const formatMatchConditions = (asked: MarketsQuery, states: string, value: (one: QueryParameter) => string): string => {
-  const { source, category, words, resolved } = asked;
-  const told = 'concat_ws(chr(10), m.question, m.symbol, m.category, m.source, m.canonical_id)';
+/** Selects each matching market once, in its last known state, from `states`. */
+const formatMatchConditions = (
+  filter: MarketsQuery,
+  states: string,
+  value: (one: QueryParameter) => string,
+): string => {
+  const { source, category, words, resolved } = filter;
+  const searchText = 'concat_ws(chr(10), m.question, m.symbol, m.category, m.source, m.canonical_id)';
   const isResolved = 'coalesce(m.outcome IS NOT NULL OR m.resolved_at <= last_seen, false)';
   const parts = [
     ...(source === null ? [] : [`m.source = ${value(source)}`]),
     ...(category === null ? [] : [`m.category = ${value(category)}`]),
     ...(resolved === null ? [] : [resolved ? isResolved : `NOT ${isResolved}`]),
-    ...words.map((word) => `contains(lower(${told}), lower(${value(word)}))`),
+    ...words.map((word) => `contains(lower(${searchText}), lower(${value(word)}))`),
   ];
   return `SELECT canonical_id, s, m, first_seen, last_seen FROM (
       SELECT canonical_id, coalesce(symbol, '') AS s, arg_max(struct_pack(${responseColumns}), first_seen) AS m,
@@ -81,45 +85,45 @@ const formatMatchConditions = (asked: MarketsQuery, states: string, value: (one:
     ) WHERE ${parts.join(' AND ') || 'true'}`;
 };
 
-/** The columns of a state; it lasts while none of them changes. */
+/** Columns of a state; a new state begins when one of them changes. */
 const stateColumns = ['views', 'category', 'is_active', 'closes_at', 'resolved_at', 'outcome'];
 
-/** One page of markets in the order of canonical_id and symbol. */
+/** Reads one page of markets, sorted by canonical_id and symbol. */
 export async function readMarketsPage(
   query: Query,
-  asked: MarketsQuery,
+  filter: MarketsQuery,
   { after, limit }: { readonly after: MarketPosition | null; readonly limit: number },
   signal: AbortSignal,
 ): Promise<MarketsPage> {
-  const { sql, values } = createCondition((value) => [formatPageQuery(asked, after, limit + 1, value)]);
+  const { sql, values } = createCondition((value) => [formatPageQuery(filter, after, limit + 1, value)]);
   const rows = await query.readRows(sql, values, signal);
   const total = Number(rows[0]!.total);
-  const found = rows.flatMap(({ total, ...market }) => (market.canonical_id === null ? [] : [market]));
-  const markets = found.slice(0, limit);
+  const rowsFound = rows.flatMap(({ total, ...market }) => (market.canonical_id === null ? [] : [market]));
+  const markets = rowsFound.slice(0, limit);
   const last = markets.at(-1);
   const next =
-    found.length > limit && last !== undefined
+    rowsFound.length > limit && last !== undefined
       ? { canonicalId: String(last.canonical_id), symbol: String(last.symbol ?? '') }
       : null;
   return { markets, total, next };
 }
 
 function formatPageQuery(
-  asked: MarketsQuery,
+  filter: MarketsQuery,
   after: MarketPosition | null,
-  wanted: number,
+  rowsMax: number,
   value: (one: QueryParameter) => string,
 ): string {
-  const named = formatNameConditions(asked, value);
-  const matched = formatMatchConditions(asked, 'named', value);
+  const nameConditions = formatNameConditions(filter, value);
+  const matched = formatMatchConditions(filter, 'named', value);
   const id = after === null ? '' : value(after.canonicalId);
-  const behind =
+  const afterCondition =
     after === null ? 'true' : `canonical_id >= ${id} AND (canonical_id > ${id} OR s > ${value(after.symbol)})`;
   const state = stateColumns.map((name) => `h.${name}`).join(', ');
-  // Opening the files of every day is most of the work: they are read once.
-  return `WITH named AS MATERIALIZED (SELECT ${responseColumns}, first_seen, last_seen FROM ${named}),
+  // Opening the files of every day is most of the work, so they are read once.
+  return `WITH named AS MATERIALIZED (SELECT ${responseColumns}, first_seen, last_seen FROM ${nameConditions}),
   matched AS MATERIALIZED (${matched}),
-  page AS MATERIALIZED (SELECT * FROM matched WHERE ${behind} ORDER BY canonical_id, s LIMIT ${wanted}),
+  page AS MATERIALIZED (SELECT * FROM matched WHERE ${afterCondition} ORDER BY canonical_id, s LIMIT ${rowsMax}),
   shown AS (
     SELECT h.*, coalesce(h.symbol, '') AS s FROM named AS h
     WHERE (h.canonical_id, coalesce(h.symbol, '')) IN (SELECT (canonical_id, s) FROM page)
@@ -148,16 +152,16 @@ function formatPageQuery(
   ORDER BY p.canonical_id, p.s`;
 }
 
-/** The rows of the markets that are asked for: every state of every day in the window. */
-export function createMarketsSlice(asked: MarketsQuery): DatasetSlice {
-  const { source, category, symbol, canonicalId, words, resolved } = asked;
+/** The rows of the matching markets: every state of every day in the window. */
+export function createMarketsSlice(filter: MarketsQuery): DatasetSlice {
+  const { source, category, symbol, canonicalId, words, resolved } = filter;
   const all = [source, category, symbol, canonicalId, resolved].every((one) => one === null) && words.length === 0;
   const condition: SqlCondition = createCondition((value) =>
     all
       ? []
       : [
-          `(canonical_id, coalesce(symbol, '')) IN (SELECT (canonical_id, s) FROM (${formatMatchConditions(asked, formatNameConditions(asked, value), value)}))`,
+          `(canonical_id, coalesce(symbol, '')) IN (SELECT (canonical_id, s) FROM (${formatMatchConditions(filter, formatNameConditions(filter, value), value)}))`,
         ],
   );
-  return createPublishedSlice('markets', asked, condition);
+  return createPublishedSlice('markets', filter, condition);
 }

@@ -2,19 +2,19 @@ import { ProblemError } from '../http/problem-details.ts';
 import type { RowPosition } from './history.ts';
 import type { MarketPosition } from './market-history.ts';
 
-// A cursor is the key of the last row told: rows that come in later change nothing about where it stands.
+// A cursor is the key of the last row of a page: rows added later do not change its position.
 
-/** The cursor behind a row. */
+/** Encodes the position after a row. */
 export const encodeRowCursor = ({ symbol, t }: RowPosition): string => encode(['p', symbol, t]);
 
-/** The cursor behind a market. */
+/** Encodes the position after a market. */
 export const encodeMarketCursor = ({ canonicalId, symbol }: MarketPosition): string =>
   encode(['m', canonicalId, symbol]);
 
-/** The cursor behind an object in a list of a user's. */
+/** Encodes the position after an object in a user's list. */
 export const encodeObjectCursor = (list: string, ordinal: number): string => encode(['o', list, ordinal]);
 
-/** @throws ProblemError 400 for what is no cursor of this kind */
+/** @throws ProblemError 400 if the text is not a cursor of this list */
 export function decodeObjectCursor(list: string, cursor: string | undefined): number | null {
   if (cursor === undefined) return null;
   const [kind, of, ordinal] = decode(cursor);
@@ -22,7 +22,7 @@ export function decodeObjectCursor(list: string, cursor: string | undefined): nu
   return ordinal as number;
 }
 
-/** @throws ProblemError 400 for what is no cursor of this kind */
+/** @throws ProblemError 400 if the text is not a row cursor */
 export function decodeRowCursor(cursor: string | undefined): RowPosition | null {
   if (cursor === undefined) return null;
   const [kind, symbol, t] = decode(cursor);
@@ -32,7 +32,7 @@ export function decodeRowCursor(cursor: string | undefined): RowPosition | null 
   return { symbol, t };
 }
 
-/** @throws ProblemError 400 for what is no cursor of this kind */
+/** @throws ProblemError 400 if the text is not a market cursor */
 export function decodeMarketCursor(cursor: string | undefined): MarketPosition | null {
   if (cursor === undefined) return null;
   const [kind, canonicalId, symbol] = decode(cursor);
@@ -40,7 +40,7 @@ export function decodeMarketCursor(cursor: string | undefined): MarketPosition |
   return { canonicalId, symbol };
 }
 
-/** No time in an archive is later: the year 2200. */
+/** The latest time that an archive may contain: the start of the year 2200. */
 export const timeMsMax = Date.UTC(2200, 0, 1);
 
 const encode = (parts: readonly unknown[]): string => Buffer.from(JSON.stringify(parts), 'utf8').toString('base64url');
@@ -51,15 +51,15 @@ function decode(cursor: string): readonly unknown[] {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
     if (Array.isArray(parts) && parts.length === 3 && parts.every(isWellFormedPart)) return parts;
   } catch {
-    // Not JSON: as bad as JSON that says something else.
+    // Not JSON: handled like JSON of another form.
   }
   throw createInvalidCursorError();
 }
 
-/** What is told is UTF-8: half a surrogate pair is in none of it. */
+/** Cursors are UTF-8, so a lone surrogate cannot come from the service. */
 const isWellFormedPart = (part: unknown): boolean => typeof part !== 'string' || part.isWellFormed();
 
 const createInvalidCursorError = (): ProblemError =>
-  new ProblemError(400, 'The cursor is none that was given out here. Send next_cursor as it was, or none.', {
-    errors: [{ name: 'cursor', reason: 'must be the next_cursor of an answer of this route' }],
+  new ProblemError(400, 'The cursor is invalid. Send next_cursor unchanged, or no cursor.', {
+    errors: [{ name: 'cursor', reason: 'must be the next_cursor of a response of this route' }],
   });

@@ -8,32 +8,32 @@ import { acquireScratchFolder } from '../../archive/read/pin-generation.ts';
 import { DamageError } from '../../base/errors.ts';
 
 /**
- * Published files that stay as they are while they are read: hard links whose bytes were checked against their hash, so
- * that files of one manifest are of one generation, whatever is published meanwhile.
+ * Pins of published files: hard links whose bytes were verified against their hash. The files of one manifest therefore
+ * stay consistent while they are read, whatever is published meanwhile.
  */
 export interface PinPool {
-  /** The folder that all links are in. */
+  /** The folder that contains all links. */
   readonly folder: string;
   /**
-   * Takes a file down, to be given back.
-   * @throws ReplacedError where a later generation has replaced it, or is about to; DamageError where it is not as
+   * Pins a file; call `release` on the result.
+   * @throws ReplacedError if a later generation has replaced the file, or is about to; DamageError if the file is not as
    * published
    */
   acquire(file: PublishedFile, signal: AbortSignal): Promise<PooledPin>;
-  /** Lets go of what only generations before this one had. */
+  /** Removes pins of files that are only in generations before this one. */
   releaseStale(manifest: Manifest): void;
   close(): void;
 }
 
 export interface PooledPin {
-  /** Absolute; it ends as the published path does. */
+  /** Absolute; ends with the published path. */
   readonly path: string;
-  /** Whether nobody wrote into it since it was checked. */
+  /** Whether the file was not modified since it was verified. */
   isUnmodified(): boolean;
   release(): void;
 }
 
-/** A file is not there any more as a manifest lists it: a newer manifest is to be read. */
+/** A file is no longer as the manifest lists it: read a newer manifest. */
 export class ReplacedError extends Error {
   constructor(path: string) {
     super(`${path} was replaced by a later generation`);
@@ -45,24 +45,24 @@ interface PinLink {
   readonly path: string;
   readonly stamp: string;
   users: number;
-  /** Whether the next reader gets another: it goes with its last user. */
+  /** Whether new readers must use another link; this one is removed with its last user. */
   isDropped: boolean;
 }
 
-/** Links that nobody reads and that are kept for the next one. */
+/** Unused links that are kept for later readers. */
 const idleMax = 2048;
 
-/** Files of which it is remembered that they were checked. */
+/** Verified files that are remembered. */
 const checkedMax = 100_000;
 
-/** @param id tells shelves of one process apart */
+/** @param id distinguishes the pools of one process */
 export function openPinPool(archive: Archive, id: string): PinPool {
   const { disk } = archive;
   const { folder, release } = acquireScratchFolder(archive, id);
   const links = new Map<string, Promise<PinLink>>();
   const checked = new LRUCache<string, true>({ max: checkedMax });
-  let placed = 0;
-  let settled = -1;
+  let linkCount = 0;
+  let currentGeneration = -1;
   let listed: ReadonlySet<string> | undefined;
 
   const remove = (link: PinLink): void => disk.remove(toLinkRoot(folder, link.path));
@@ -74,18 +74,18 @@ export function openPinPool(archive: Archive, id: string): PinPool {
     },
   });
 
-  async function place(file: PublishedFile, signal: AbortSignal): Promise<PinLink> {
-    const path = join(folder, String(placed++), file.path);
+  async function createLink(file: PublishedFile, signal: AbortSignal): Promise<PinLink> {
+    const path = join(folder, String(linkCount++), file.path);
     try {
       const from = locateFile(archive, file.path);
-      // A folder cannot be linked, and a pipe is not to be read.
+      // Link only regular files: a folder cannot be linked, and a pipe must not be read.
       if (!disk.isFile(from)) throw new ReplacedError(file.path);
       disk.makeVolatileFolder(dirname(path));
       linkOrCopy(disk, from, path);
       const stamp = disk.stamp(path) ?? '';
       const key = `${file.sha256} ${stamp}`;
       if (!checked.has(key)) {
-        if ((await hashPieces(disk.readStream(path), signal)) !== file.sha256) throw asAnother(file);
+        if ((await hashPieces(disk.readStream(path), signal)) !== file.sha256) throw toMismatchError(file);
         checked.set(key, true);
       }
       return { path, stamp, users: 0, isDropped: false };
@@ -96,21 +96,21 @@ export function openPinPool(archive: Archive, id: string): PinPool {
     }
   }
 
-  const asAnother = (file: PublishedFile): Error =>
+  const toMismatchError = (file: PublishedFile): Error =>
     isListed(archive.readManifest(), file)
       ? new DamageError(`${file.path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`)
       : new ReplacedError(file.path);
 
-  async function take(file: PublishedFile, signal: AbortSignal): Promise<PooledPin> {
+  async function acquirePin(file: PublishedFile, signal: AbortSignal): Promise<PooledPin> {
     const key = keyOf(file);
     for (;;) {
-      const known = links.get(key);
-      const coming = known ?? place(file, signal);
-      if (known === undefined) links.set(key, coming);
-      const link = await coming.catch((error: unknown) => {
-        if (links.get(key) === coming) links.delete(key);
-        // It was another reader that was stopped, not this one.
-        if (known !== undefined && !signal.aborted && !(error instanceof ReplacedError)) return undefined;
+      const existing = links.get(key);
+      const pending = existing ?? createLink(file, signal);
+      if (existing === undefined) links.set(key, pending);
+      const link = await pending.catch((error: unknown) => {
+        if (links.get(key) === pending) links.delete(key);
+        // Another reader was aborted, not this one: try again.
+        if (existing !== undefined && !signal.aborted && !(error instanceof ReplacedError)) return undefined;
         throw error;
       });
       if (link === undefined || link.isDropped) continue;
@@ -118,9 +118,9 @@ export function openPinPool(archive: Archive, id: string): PinPool {
       if (disk.stamp(link.path) === link.stamp) {
         link.users++;
         const isSame = (): boolean => disk.stamp(link.path) === link.stamp;
-        return { path: link.path, isUnmodified: isSame, release: () => give(key, link) };
+        return { path: link.path, isUnmodified: isSame, release: () => releasePin(key, link) };
       }
-      // Somebody wrote into it: what is at its place now is to be looked at.
+      // The file was modified: pin the file that is published now.
       links.delete(key);
       link.isDropped = true;
       if (link.users === 0) remove(link);
@@ -133,7 +133,7 @@ export function openPinPool(archive: Archive, id: string): PinPool {
     remove(link);
   }
 
-  function give(key: string, link: PinLink): void {
+  function releasePin(key: string, link: PinLink): void {
     link.users--;
     if (link.users > 0) return;
     if (link.isDropped) remove(link);
@@ -143,10 +143,10 @@ export function openPinPool(archive: Archive, id: string): PinPool {
 
   return {
     folder,
-    acquire: take,
+    acquire: acquirePin,
     releaseStale(manifest) {
-      if (manifest.generation === settled) return;
-      settled = manifest.generation;
+      if (manifest.generation === currentGeneration) return;
+      currentGeneration = manifest.generation;
       listed = new Set(listManifestFiles(manifest).map(keyOf));
       for (const [key, link] of [...idle.entries()]) {
         if (listed.has(key)) continue;
@@ -161,15 +161,15 @@ export function openPinPool(archive: Archive, id: string): PinPool {
 const isListed = (manifest: Manifest, { path, sha256 }: PublishedFile): boolean =>
   listManifestFiles(manifest).some((file) => file.path === path && file.sha256 === sha256);
 
-/** The folder of one link, below the shelf's. */
+/** The folder of one link, below that of the pool. */
 const toLinkRoot = (folder: string, path: string): string =>
   join(folder, path.slice(folder.length + 1).split(/[\\/]/)[0]!);
 
-async function hashPieces(pieces: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
+async function hashPieces(chunks: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
-  for await (const piece of pieces) {
+  for await (const chunk of chunks) {
     signal.throwIfAborted();
-    hash.update(piece);
+    hash.update(chunk);
   }
   return hash.digest('hex');
 }

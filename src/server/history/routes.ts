@@ -27,23 +27,23 @@ interface HistoricalQuery {
   readonly limit?: number;
 }
 
-/** `/api/v1/historical/…`: what is published, a page at a time or as files. */
+/** `/api/v1/historical/…`: published data, as pages or as files. */
 export function registerHistoricalRoutes(app: App, context: ServiceContext): void {
-  const desk = openHistoricalService(context);
-  app.addHook('onClose', () => desk.history.close());
+  const service = openHistoricalService(context);
+  app.addHook('onClose', () => service.history.close());
   const add = <Query extends HistoricalQuery>(
     path: string,
     summary: string,
     querystring: TObject,
-    answer: TSchema,
+    responseSchema: TSchema,
     endpoint: HistoricalEndpoint<Query>,
   ): void => {
-    const schema = { summary, tags: ['historical'], querystring, response: { 200: describeResponse(answer) } };
+    const schema = { summary, tags: ['historical'], querystring, response: { 200: describeResponse(responseSchema) } };
     app.get(path, { schema }, async (request, reply) => {
       const signal = createDisconnectSignal(reply, context.signal);
       try {
-        const own = scopeToKeyHolder(desk, requireKeyHolder(request as unknown as FastifyRequest));
-        return await respond(own, endpoint, request, reply, request.query as Query, signal);
+        const scoped = scopeToKeyHolder(service, requireKeyHolder(request as unknown as FastifyRequest));
+        return await respond(scoped, endpoint, request, reply, request.query as Query, signal);
       } catch (error) {
         throw toRequestError(error, signal, context.signal);
       }
@@ -55,54 +55,54 @@ export function registerHistoricalRoutes(app: App, context: ServiceContext): voi
     'Market metadata over time',
     HistoricalMarketsQuery,
     contract.HistoricalMarketsResponse,
-    createMarketsEndpoint(desk),
+    createMarketsEndpoint(service),
   );
   add(
     paths.historicalTicks,
     'Published ticks',
     HistoricalTicksQuery,
     contract.HistoricalTicksResponse,
-    createTicksEndpoint(desk),
+    createTicksEndpoint(service),
   );
   add(
     paths.historicalCandles,
     'Candles',
     HistoricalCandlesQuery,
     contract.HistoricalCandlesResponse,
-    createCandlesEndpoint(desk),
+    createCandlesEndpoint(service),
   );
   add(
     paths.historicalCoverage,
-    'What was asked for and answered',
+    'Covered windows',
     HistoricalCoverageQuery,
     contract.HistoricalCoverageResponse,
-    createCoverageEndpoint(desk),
+    createCoverageEndpoint(service),
   );
   add(
     paths.historicalOrderbooks,
     'Published order-book snapshots',
     contract.HistoricalOrderbooksQuery,
     contract.HistoricalOrderbooksResponse,
-    createOrderBooksEndpoint(desk),
+    createOrderBooksEndpoint(service),
   );
 }
 
 const fileContentTypes = Object.values(fileFormats).map(({ type }) => type.split(';')[0]!);
 
-const describeResponse = (answer: TSchema) => ({
+const describeResponse = (responseSchema: TSchema) => ({
   description: 'A page as JSON, or the rows of the dataset as a file.',
   headers: {
-    'oddslake-generation': Type.String({ description: 'The generation of the archive that all of it is from.' }),
-    'content-disposition': Type.String({ description: 'The name of the file; of files only.' }),
+    'oddslake-generation': Type.String({ description: 'Generation of the archive that was read.' }),
+    'content-disposition': Type.String({ description: 'Name of the file; for files only.' }),
   },
   content: {
-    'application/json': { schema: answer },
+    'application/json': { schema: responseSchema },
     ...Object.fromEntries(fileContentTypes.map((type) => [type, { schema: { type: 'string', format: 'binary' } }])),
   },
 });
 
 async function respond<Query extends HistoricalQuery>(
-  desk: HistoricalService,
+  service: HistoricalService,
   endpoint: HistoricalEndpoint<Query>,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -112,21 +112,21 @@ async function respond<Query extends HistoricalQuery>(
   const format = negotiateFormat(query.format, request.headers.accept);
   reply.header('vary', 'Accept');
   if (format === 'json') {
-    const leave = await desk.computeSemaphore.acquire(signal);
+    const release = await service.computeSemaphore.acquire(signal);
     try {
       const page = await endpoint.readPage(query, signal);
       reply.header('oddslake-generation', (page as { generation: number }).generation);
       return reply.send(page);
     } finally {
-      leave();
+      release();
     }
   }
   if (query.cursor !== undefined) {
-    const errors = [{ name: 'cursor', reason: 'goes with JSON only' }];
-    throw new ProblemError(400, 'Only JSON comes in pages: leave out the cursor.', { errors });
+    const errors = [{ name: 'cursor', reason: 'requires format json' }];
+    throw new ProblemError(400, 'Only JSON has pages: omit the cursor.', { errors });
   }
-  const asked = { ...endpoint.createSlice(query), limit: query.limit ?? null };
-  const { chunks, fileName, generation } = await openSliceResponse(desk, asked, format, reply, signal);
+  const sliceRequest = { ...endpoint.createSlice(query), limit: query.limit ?? null };
+  const { chunks, fileName, generation } = await openSliceResponse(service, sliceRequest, format, reply, signal);
   reply
     .header('oddslake-generation', generation)
     .header('content-disposition', `attachment; filename="${fileName}"`)

@@ -9,26 +9,28 @@ import { compareUtf8 } from '../../base/symbol-name.ts';
 import { dayMs, minuteMs } from '../../base/window.ts';
 import type { RowPageRequest, RowPosition, ScanStep } from './history.ts';
 
-/** Files that are opened at first for one symbol's page, however few rows they promise. */
+/** Maximum number of files opened by the first query for a page of one symbol. */
 const filesFirstMax = 64;
 
-/** Files that are opened in any case: another one costs less than another query. */
+/** Files that a query always opens: one more file costs less than one more query. */
 const filesMin = 16;
 
-/** Published ticks of the symbols that are looked at first for a page of all symbols. */
+/** Published ticks of the symbols that the first query for a page of all symbols reads. */
 const ticksFirst = 200_000;
 
-/** Each time a page was not full yet, so much more is looked at. */
+/** Growth of these limits with each further query for a page. */
 const growthFactor = 4;
 
-/** What a condition consists of, its values numbered as they come. */
-export function createCondition(say: (value: (one: QueryParameter) => string) => readonly string[]): SqlCondition {
+/** Builds a condition; the parameters are numbered in order of use. */
+export function createCondition(
+  createParts: (value: (one: QueryParameter) => string) => readonly string[],
+): SqlCondition {
   const values: QueryParameter[] = [];
-  const parts = say((one) => `$${values.push(one)}`);
+  const parts = createParts((one) => `$${values.push(one)}`);
   return { sql: parts.length === 0 ? 'true' : parts.join(' AND '), values };
 }
 
-/** The slice of a published dataset that is asked for; `only` narrows it further. */
+/** A slice of a published dataset, restricted by `condition`. */
 export function createPublishedSlice(
   dataset: DatasetName,
   { from, to }: Pick<RowPageRequest, 'from' | 'to'>,
@@ -38,7 +40,7 @@ export function createPublishedSlice(
   return { dataset, columns: datasets[dataset], keys: sortColumns, symbols: [], timeColumns, from, to, condition };
 }
 
-/** Rows of a dataset behind a place, by the column that holds its time. */
+/** Condition for the rows after a position; `column` holds the time. */
 export function formatAfterCondition(
   after: RowPosition,
   column: string,
@@ -49,46 +51,46 @@ export function formatAfterCondition(
 }
 
 /**
- * One symbol's rows of a dataset: its days one after another, as many at a time as should hold a page.
- * @param timed the column that orders a symbol's rows
+ * Plans the steps of one symbol's page: its days in order, as many per step as should fill a page.
+ * @param timeColumn the column that orders a symbol's rows
  */
 export function* planDaySteps(
   manifest: Manifest,
   dataset: DatasetName,
-  timed: string,
-  asked: RowPageRequest & { readonly symbol: string },
-  narrowed: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
+  timeColumn: string,
+  pageRequest: RowPageRequest & { readonly symbol: string },
+  createParts: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
 ): Generator<ScanStep> {
-  const { symbol, to, after, limit } = asked;
-  const from = after === null ? asked.from : Math.max(asked.from ?? 0, after.t);
-  const wanted = createFileFilter(manifest, dataset, [symbol], { from, to });
-  const files = manifest.datasets[dataset].files.filter(wanted).sort((a, b) => (a.path < b.path ? -1 : 1));
+  const { symbol, to, after, limit } = pageRequest;
+  const from = after === null ? pageRequest.from : Math.max(pageRequest.from ?? 0, after.t);
+  const fileFilter = createFileFilter(manifest, dataset, [symbol], { from, to });
+  const files = manifest.datasets[dataset].files.filter(fileFilter).sort((a, b) => (a.path < b.path ? -1 : 1));
   const condition = createCondition((value) => [
-    ...narrowed(value),
+    ...createParts(value),
     `symbol = ${value(symbol)}`,
-    ...(after === null ? [] : [`${timed} > ${toSqlTimestamp(after.t)}`]),
+    ...(after === null ? [] : [`${timeColumn} > ${toSqlTimestamp(after.t)}`]),
   ]);
-  const slice = createPublishedSlice(dataset, asked, condition);
+  const slice = createPublishedSlice(dataset, pageRequest, condition);
   let at = 0;
-  for (let most = filesFirstMax; at < files.length; most *= growthFactor) {
-    const until = findFilesEnd(files, at, limit + 1, most);
+  for (let max = filesFirstMax; at < files.length; max *= growthFactor) {
+    const until = findFilesEnd(files, at, limit + 1, max);
     yield { files: new Map([[dataset, files.slice(at, until)]]), defined: [], slice };
     at = until;
   }
 }
 
-/** Where files from `at` on hold so many rows of a symbol that is like the others; at most `most` files. */
-function findFilesEnd(files: readonly PublishedFile[], at: number, rows: number, most: number): number {
-  let promised = 0;
+/** End of the files from `at` that hold about `rows` rows of an average symbol; at most `max` files. */
+function findFilesEnd(files: readonly PublishedFile[], at: number, rows: number, max: number): number {
+  let estimatedRows = 0;
   for (let i = at; i < files.length; i++) {
-    promised += files[i]!.rows / Math.max(1, files[i]!.symbols);
+    estimatedRows += files[i]!.rows / Math.max(1, files[i]!.symbols);
     const opened = i + 1 - at;
-    if ((promised >= rows && opened >= filesMin) || opened >= most) return i + 1;
+    if ((estimatedRows >= rows && opened >= filesMin) || opened >= max) return i + 1;
   }
   return files.length;
 }
 
-/** Ends of ranges of symbols from one on, in order, the last one open: each range about `growth` times the one before. */
+/** Ranges of symbols in order; the last has no end. Each has about `growthFactor` times the ticks of the one before. */
 export function* planSymbolRanges(
   symbols: readonly Pick<SymbolFacts, 'symbol' | 'ticks'>[],
   from: string | null,
@@ -98,54 +100,54 @@ export function* planSymbolRanges(
     .sort((a, b) => compareUtf8(a.symbol, b.symbol));
   let above: string | null = null;
   let ticks = 0;
-  let most = ticksFirst;
+  let max = ticksFirst;
   for (const one of sorted.slice(0, -1)) {
     ticks += one.ticks;
-    if (ticks < most) continue;
+    if (ticks < max) continue;
     yield { above, upTo: one.symbol };
     above = one.symbol;
     ticks = 0;
-    most *= growthFactor;
+    max *= growthFactor;
   }
   yield { above, upTo: null };
 }
 
-/** All symbols' rows of a dataset: ranges of symbols one after another. */
+/** Plans the steps of a page of all symbols: ranges of symbols in order. */
 export function* planRangeSteps(
   manifest: Manifest,
   dataset: DatasetName,
-  timed: string,
-  asked: RowPageRequest,
+  timeColumn: string,
+  pageRequest: RowPageRequest,
   symbols: readonly Pick<SymbolFacts, 'symbol' | 'ticks'>[],
-  narrowed: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
+  createParts: (value: (one: QueryParameter) => string) => readonly string[] = () => [],
 ): Generator<ScanStep> {
-  const { after } = asked;
+  const { after } = pageRequest;
   const files = new Map([
-    [dataset, manifest.datasets[dataset].files.filter(createFileFilter(manifest, dataset, [], asked))],
+    [dataset, manifest.datasets[dataset].files.filter(createFileFilter(manifest, dataset, [], pageRequest))],
   ]);
   for (const { above, upTo } of planSymbolRanges(symbols, after?.symbol ?? null)) {
     const condition = createCondition((value) => [
-      ...narrowed(value),
-      ...formatRangeConditions(above, upTo, after, timed, value),
+      ...createParts(value),
+      ...formatRangeConditions(above, upTo, after, timeColumn, value),
     ]);
-    yield { files, defined: [], slice: createPublishedSlice(dataset, asked, condition) };
+    yield { files, defined: [], slice: createPublishedSlice(dataset, pageRequest, condition) };
   }
 }
 
-/** Conditions on a range of symbols, and on what is behind a place. */
+/** Conditions for a range of symbols after a position. */
 export const formatRangeConditions = (
   above: string | null,
   upTo: string | null,
   after: RowPosition | null,
-  timed: string,
+  timeColumn: string,
   value: (one: QueryParameter) => string,
 ): string[] => [
   ...(above === null ? [] : [`symbol > ${value(above)}`]),
   ...(upTo === null ? [] : [`symbol <= ${value(upTo)}`]),
-  ...(after === null ? [] : [formatAfterCondition(after, timed, value)]),
+  ...(after === null ? [] : [formatAfterCondition(after, timeColumn, value)]),
 ];
 
-/** Intervals of candles, each with its length in milliseconds, as the archive's macro knows them. */
+/** Lengths of the candle intervals in milliseconds, as in the archive's macro. */
 export const candleSteps = {
   '1m': minuteMs,
   '5m': 5 * minuteMs,
@@ -162,59 +164,59 @@ export type CandleInterval = keyof typeof candleSteps;
 
 export const candleIntervals = Object.keys(candleSteps) as CandleInterval[];
 
-/** The dataset that holds candles of an interval for every tick of a generation; null where they are to be computed. */
+/** The dataset with candles of an interval for all ticks of a generation; null if they must be computed. */
 export function findPublishedCandles(
   { datasets: { ticks, ...others } }: Manifest,
   interval: CandleInterval,
 ): DatasetName | null {
   const dataset = interval === '1h' ? 'candles_1h' : interval === '1d' ? 'candles_1d' : null;
   if (dataset === null) return null;
-  // Part by part: a publish passes over a damaged one, and makes the candles of the others.
+  // Compare part by part: a publish skips a damaged part and writes the candles of the others.
   const placeOf = ({ path }: PublishedFile): string => path.slice(path.indexOf('/'));
-  const kept = new Set(others[dataset].files.map(placeOf));
-  return ticks.files.every((file) => kept.has(placeOf(file))) ? dataset : null;
+  const publishedPlaces = new Set(others[dataset].files.map(placeOf));
+  return ticks.files.every((file) => publishedPlaces.has(placeOf(file))) ? dataset : null;
 }
 
-/** Pages of candles, from the published ones where there are some of that interval. */
+/** Plans a page of candles: published ones if the interval has them, computed ones otherwise. */
 export function planCandlePage(
   manifest: Manifest,
   interval: CandleInterval,
-  asked: RowPageRequest,
+  pageRequest: RowPageRequest,
   symbols: () => readonly SymbolFacts[],
 ): Iterable<ScanStep> {
-  const { symbol } = asked;
+  const { symbol } = pageRequest;
   const published = findPublishedCandles(manifest, interval);
   if (symbol === null) {
     return published === null
-      ? planComputedRanges(manifest, interval, asked, symbols())
-      : planRangeSteps(manifest, published, 't', asked, symbols());
+      ? planComputedRanges(manifest, interval, pageRequest, symbols())
+      : planRangeSteps(manifest, published, 't', pageRequest, symbols());
   }
   return published === null
-    ? planComputedDays(manifest, interval, { ...asked, symbol })
-    : planDaySteps(manifest, published, 't', { ...asked, symbol });
+    ? planComputedDays(manifest, interval, { ...pageRequest, symbol })
+    : planDaySteps(manifest, published, 't', { ...pageRequest, symbol });
 }
 
-/** Days that are looked at in any case: another one costs less than another query. */
+/** Days that a query always covers: one more day costs less than one more query. */
 const daysMin = 8;
 
-/** Candles of one symbol: windows of time one after another, each of them as long as a page if no interval is empty. */
+/** Steps for computed candles of one symbol: consecutive windows, each of which fills a page if no interval is empty. */
 function* planComputedDays(
   manifest: Manifest,
   interval: CandleInterval,
-  asked: RowPageRequest & { readonly symbol: string },
+  pageRequest: RowPageRequest & { readonly symbol: string },
 ): Generator<ScanStep> {
-  const { symbol, after, limit } = asked;
+  const { symbol, after, limit } = pageRequest;
   const stepMs = candleSteps[interval];
   const condition = createCondition((value) => [`symbol = ${value(symbol)}`]);
-  let from = Math.max(asked.from ?? 0, after === null ? 0 : after.t + 1);
+  let from = Math.max(pageRequest.from ?? 0, after === null ? 0 : after.t + 1);
   let length = Math.max(daysMin * dayMs, (limit + 1) * stepMs);
   for (;;) {
-    const ahead = selectTickFiles(manifest, [symbol], from, asked.to, stepMs);
+    const ahead = selectTickFiles(manifest, [symbol], from, pageRequest.to, stepMs);
     if (ahead.length === 0) return;
     // A candle may start before its first tick, but not before the window.
     const first = Math.min(...ahead.map(({ t_min }) => t_min ?? 0));
     from = Math.max(from, first - stepMs);
-    const to = Math.min(asked.to ?? Number.POSITIVE_INFINITY, from + length);
+    const to = Math.min(pageRequest.to ?? Number.POSITIVE_INFINITY, from + length);
     if (from >= to) return;
     yield createComputedStep(manifest, interval, { symbols: [symbol], from, to }, condition);
     from = to;
@@ -225,10 +227,10 @@ function* planComputedDays(
 function* planComputedRanges(
   manifest: Manifest,
   interval: CandleInterval,
-  asked: RowPageRequest,
+  pageRequest: RowPageRequest,
   symbols: readonly SymbolFacts[],
 ): Generator<ScanStep> {
-  const { after, from, to } = asked;
+  const { after, from, to } = pageRequest;
   for (const { above, upTo } of planSymbolRanges(symbols, after?.symbol ?? null)) {
     const condition = createCondition((value) => formatRangeConditions(above, upTo, after, 't', value));
     yield createComputedStep(manifest, interval, { symbols: [], from, to }, condition);
@@ -241,7 +243,7 @@ interface CandleWindow {
   readonly to: number | null;
 }
 
-/** Candles that start in a window, as a view of the macro's, over the files that they need. */
+/** A step for the candles that start in a window, as a view of the macro over the files it needs. */
 export function createComputedStep(
   manifest: Manifest,
   interval: CandleInterval,
@@ -250,11 +252,11 @@ export function createComputedStep(
 ): ScanStep {
   const stepMs = candleSteps[interval];
   const ticks = selectTickFiles(manifest, symbols, from, to, stepMs);
-  const known = ticks.flatMap(({ t_min, t_max }) => [t_min, t_max]).filter((t) => t !== null);
-  const since = Math.max(from ?? 0, known.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY) - stepMs);
-  const until = Math.min(to ?? Number.POSITIVE_INFINITY, known.reduce((most, t) => Math.max(most, t), 0) + 1);
+  const times = ticks.flatMap(({ t_min, t_max }) => [t_min, t_max]).filter((t) => t !== null);
+  const since = Math.max(from ?? 0, times.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY) - stepMs);
+  const until = Math.min(to ?? Number.POSITIVE_INFINITY, times.reduce((max, t) => Math.max(max, t), 0) + 1);
   const window = ticks.length === 0 ? { from: 0, to: 0 } : { from: since, to: until };
-  const beside = createFileFilter(manifest, 'coverage', [], { from: window.from, to: window.to + stepMs });
+  const coverageFilter = createFileFilter(manifest, 'coverage', [], { from: window.from, to: window.to + stepMs });
   const dataset = `candles_${interval}`;
   const macro = listViewDefinitions(false).find(({ name }) => name === 'candles')!.sql;
   const names = datasets.candles_1h.map(({ name }) => name).join(', ');
@@ -263,7 +265,7 @@ export function createComputedStep(
   return {
     files: new Map<DatasetName, readonly PublishedFile[]>([
       ['ticks', ticks],
-      ['coverage', manifest.datasets.coverage.files.filter(beside)],
+      ['coverage', manifest.datasets.coverage.files.filter(coverageFilter)],
     ]),
     defined: [macro, view],
     slice,
@@ -277,6 +279,6 @@ function selectTickFiles(
   to: number | null,
   stepMs: number,
 ): PublishedFile[] {
-  const wanted = createFileFilter(manifest, 'ticks', symbols, { from, to: to === null ? null : to + stepMs });
-  return manifest.datasets.ticks.files.filter(wanted);
+  const fileFilter = createFileFilter(manifest, 'ticks', symbols, { from, to: to === null ? null : to + stepMs });
+  return manifest.datasets.ticks.files.filter(fileFilter);
 }

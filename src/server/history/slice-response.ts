@@ -13,66 +13,71 @@ export interface SliceResponse {
 }
 
 /**
- * Opens a slice as a file on its way: everything in it is of one generation, and checked. It ends with the answer.
- * @param signal aborted when nobody wants it any more
+ * Opens a slice as a stream of a file. All of it is verified and of one generation. It is closed when the response ends.
+ * @param signal aborted when the client has disconnected
  */
 export async function openSliceResponse(
-  desk: HistoricalService,
-  asked: SliceRequest & { readonly limit: number | null },
+  service: HistoricalService,
+  sliceRequest: SliceRequest & { readonly limit: number | null },
   format: Exclude<HistoricalFormat, 'json'>,
   reply: FastifyReply,
   signal: AbortSignal,
 ): Promise<SliceResponse> {
-  const leave = await desk.streamSemaphore.acquire(signal);
+  const release = await service.streamSemaphore.acquire(signal);
   try {
-    const { source, generation } = await openChunkSource(desk, asked, format, leave, signal);
-    const pieces = await paceChunks(source, {
-      semaphore: desk.computeSemaphore,
+    const { source, generation } = await openChunkSource(service, sliceRequest, format, release, signal);
+    const chunks = await paceChunks(source, {
+      semaphore: service.computeSemaphore,
       signal,
       onStall: () => reply.raw.destroy(),
     });
-    // A generator that was never begun does not come by its own end.
+    // A generator that was never started does not run its `finally`.
     const close = (): void =>
       void source.close().catch((error: unknown) => {
-        desk.context.log.error({ err: error, slice: asked.name }, 'a slice could not be closed');
+        service.context.log.error({ err: error, slice: sliceRequest.name }, 'cannot close a slice');
       });
     reply.raw.once('close', close);
-    // Nor is told again of a client that went while the first piece was computed.
+    // The close event has already passed if the client left while the first chunk was computed.
     if (reply.raw.destroyed) close();
-    const told = reportStreamErrors(pieces, (error) => {
-      if (!signal.aborted) desk.context.log.error({ err: error, slice: asked.name }, 'a slice broke off');
+    const reported = reportStreamErrors(chunks, (error) => {
+      if (!signal.aborted)
+        service.context.log.error({ err: error, slice: sliceRequest.name }, 'a slice failed before its end');
     });
-    return { chunks: told, fileName: formatFileName(asked, generation, fileFormats[format].extension), generation };
+    return {
+      chunks: reported,
+      fileName: formatFileName(sliceRequest, generation, fileFormats[format].extension),
+      generation,
+    };
   } catch (error) {
-    leave();
+    release();
     throw error;
   }
 }
 
 async function openChunkSource(
   { history, computeSemaphore }: HistoricalService,
-  asked: SliceRequest & { readonly limit: number | null },
+  sliceRequest: SliceRequest & { readonly limit: number | null },
   format: Exclude<HistoricalFormat, 'json'>,
-  leave: () => void,
+  release: () => void,
   signal: AbortSignal,
 ): Promise<{ source: ChunkSource; generation: number }> {
   const compute = await computeSemaphore.acquire(signal, false);
   try {
     return await history.read(async (generation) => {
-      const { files, defined, slice } = asked.createStep(generation.manifest);
+      const { files, defined, slice } = sliceRequest.createStep(generation.manifest);
       const query = await generation.openQuery(files, defined, signal);
       try {
-        const ranges = await readKeyRanges(query, slice, asked.limit, signal);
-        const inFormat = { dataset: asked.dataset, slice, format: fileFormats[format].format };
-        const pieces = streamSlice(query, inFormat, ranges, signal);
+        const ranges = await readKeyRanges(query, slice, sliceRequest.limit, signal);
+        const inFormat = { dataset: sliceRequest.dataset, slice, format: fileFormats[format].format };
+        const chunks = streamSlice(query, inFormat, ranges, signal);
         let closing: Promise<void> | undefined;
         const end = async (): Promise<void> => {
-          // Waits for what is still being computed: nothing may be closed under it.
-          await pieces.return(undefined).catch(() => {});
-          await query.close().finally(leave);
+          // Wait for the computation: nothing may be closed while it runs.
+          await chunks.return(undefined).catch(() => {});
+          await query.close().finally(release);
         };
         const close = (): Promise<void> => (closing ??= end());
-        return { source: { chunks: pieces, close }, generation: generation.manifest.generation };
+        return { source: { chunks: chunks, close }, generation: generation.manifest.generation };
       } catch (error) {
         await query.close();
         throw error;
@@ -84,11 +89,11 @@ async function openChunkSource(
 }
 
 async function* reportStreamErrors(
-  pieces: AsyncGenerator<Uint8Array>,
+  chunks: AsyncGenerator<Uint8Array>,
   onError: (error: unknown) => void,
 ): AsyncGenerator<Uint8Array> {
   try {
-    yield* pieces;
+    yield* chunks;
   } catch (error) {
     onError(error);
     throw error;
@@ -97,7 +102,7 @@ async function* reportStreamErrors(
 
 const symbolCharsMax = 80;
 
-/** A name that says what is in the file, in letters that every file system takes. */
+/** A descriptive file name in characters that every file system accepts. */
 function formatFileName({ name, symbol, from, to }: SliceRequest, generation: number, ending: string): string {
   const moment = (ms: number): string => new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '');
   const parts = [
@@ -111,13 +116,13 @@ function formatFileName({ name, symbol, from, to }: SliceRequest, generation: nu
 }
 
 interface FileFormat {
-  /** As the answer's Content-Type has it. */
+  /** The Content-Type of the response. */
   readonly type: string;
   readonly extension: string;
   readonly format: SliceFormat;
 }
 
-/** The formats that are files. */
+/** Formats that are files. */
 export const fileFormats: Readonly<Record<Exclude<HistoricalFormat, 'json'>, FileFormat>> = {
   ndjson: { type: 'application/x-ndjson', extension: 'ndjson', format: 'ndjson' },
   csv: { type: 'text/csv; charset=utf-8', extension: 'csv', format: 'csv' },
@@ -126,23 +131,26 @@ export const fileFormats: Readonly<Record<Exclude<HistoricalFormat, 'json'>, Fil
   parquet: { type: 'application/vnd.apache.parquet', extension: 'parquet', format: 'parquet' },
 };
 
-/** What Accept may name, the best first where the client does not care. */
+/** Media types for Accept, in order of preference. */
 const formatByMediaType: ReadonlyMap<string, HistoricalFormat> = new Map([
   ['application/json', 'json'],
   ...Object.entries(fileFormats).map(([name, { type }]) => [type.split(';')[0]!, name as HistoricalFormat] as const),
-  // Names in use for the same before they were registered.
+  // Unregistered names of the same format.
   ['application/ndjson', 'ndjson'],
   ['application/jsonl', 'ndjson'],
 ]);
 
-/** The format that a request asks for: by parameter, else by Accept (RFC 9110), else JSON. Throws ProblemError 406. */
-export function negotiateFormat(asked: HistoricalFormat | undefined, accept: string | undefined): HistoricalFormat {
-  if (asked !== undefined) return asked;
+/** The format of a response: the parameter, else Accept (RFC 9110), else JSON. @throws ProblemError 406 */
+export function negotiateFormat(
+  sliceRequest: HistoricalFormat | undefined,
+  accept: string | undefined,
+): HistoricalFormat {
+  if (sliceRequest !== undefined) return sliceRequest;
   const best = new Negotiator({ headers: { accept } }).mediaType([...formatByMediaType.keys()]);
   const format = best === undefined ? undefined : formatByMediaType.get(best);
   if (format !== undefined) return format;
   throw new ProblemError(
     406,
-    `Accept names nothing that can be had here: ${[...formatByMediaType.keys()].join(', ')}.`,
+    `Accept has no supported media type. Supported are ${[...formatByMediaType.keys()].join(', ')}.`,
   );
 }

@@ -6,10 +6,10 @@ import { problemType } from '../../contract/problem.ts';
 import type { App } from './context.ts';
 import { createCommonHeaders, createProblem } from './problem-details.ts';
 
-/** Requests that never become one: told as a problem where they can be, and the connection closed. */
+/** Responds with a problem to a request that cannot be parsed, if possible, and closes the connection. */
 export function respondToClientError(log: Log, id: string, { code }: NodeJS.ErrnoException, socket: Duplex): void {
   const [status, detail] = toClientErrorStatus(code);
-  log.debug({ request_id: id, code, status }, 'a request could not be read');
+  log.debug({ request_id: id, code, status }, 'cannot parse a request');
   if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
   else rejectConnection(socket, id, status, detail);
 }
@@ -17,19 +17,19 @@ export function respondToClientError(log: Log, id: string, { code }: NodeJS.Errn
 function toClientErrorStatus(code: string | undefined): [status: number, detail: string] {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
-      return [431, 'The line and the headers of a request have too many bytes.'];
+      return [431, 'The request line and headers are too large.'];
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return [413, 'The extensions of a chunk have too many bytes.'];
+      return [413, 'The chunk extensions are too large.'];
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return [408, 'The request did not arrive in time.'];
     default:
-      return [400, 'This is not a request of HTTP/1.1.'];
+      return [400, 'This is not an HTTP/1.1 request.'];
   }
 }
 
 const closeMsMax = 1000;
 
-/** Answers on the bare connection, and closes it. */
+/** Writes a response to the socket and closes the connection. */
 function rejectConnection(
   socket: Duplex,
   id: string,
@@ -37,13 +37,13 @@ function rejectConnection(
   detail: string,
   more: Record<string, string> = {},
 ): void {
-  // Inside an answer that has begun, another one would be read as its body.
+  // A client would read a second response as the body of one that has started.
   if (activeResponses.get(socket)?.headersSent !== true) {
     const { body, headers } = createBareProblem(id, status, detail);
     const lines = Object.entries({ ...headers, ...more }).map(([name, value]) => `${name}: ${value}\r\n`);
     socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
   }
-  // Ended and not cut at once: what is sent to a connection that still has bytes to read would be lost by a reset.
+  // End before destroying: a reset would discard the response while the client still sends.
   socket.end(() => setTimeout(() => socket.destroy(), closeMsMax).unref());
 }
 
@@ -59,21 +59,21 @@ function createBareProblem(id: string, status: number, detail: string) {
   return { body, headers };
 }
 
-/** The answer that is under way on a connection. */
+/** The current response of a connection. */
 const activeResponses = new WeakMap<Duplex, ServerResponse>();
 
-/** Methods that some path has, for what has no path. */
+/** The methods of all paths, for `OPTIONS *`. */
 export const allMethods = 'DELETE, GET, HEAD, OPTIONS, POST';
 
-/** What Node would answer by itself, or not at all, and what a connection may take. */
+/** Sets connection limits, and replaces the responses that Node itself would send. */
 export function limitConnections(server: Server, log: Log, limits: ServiceLimits, newId: () => string): void {
   server.maxConnections = limits.connectionsMax;
   server.maxHeadersCount = 0; // their bytes are bounded; beyond a count Node would drop them silently
   server.on('connect', (_request: IncomingMessage, socket: Duplex) =>
-    rejectConnection(socket, newId(), 405, 'This is no proxy.', { allow: allMethods }),
+    rejectConnection(socket, newId(), 405, 'This server is not a proxy.', { allow: allMethods }),
   );
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    const detail = '100-continue is the only expectation that can be met.';
+    const detail = 'The only supported expectation is 100-continue.';
     const { body, headers } = createBareProblem(newId(), 417, detail);
     response.writeHead(417, headers).end(body);
     request.resume();
@@ -88,41 +88,42 @@ export function limitConnections(server: Server, log: Log, limits: ServiceLimits
   };
   server.prependListener('request', track);
   server.prependListener('checkExpectation', track);
-  // Node asks after a time in which nothing moved on a connection: neither were bytes taken, nor did any come.
+  // Node emits timeout after a time without bytes in either direction.
   server.setTimeout(limits.stalledMsMax);
   server.on('timeout', (socket: Socket) => {
-    const answering = activeResponses.has(socket);
-    if (answering && socket.writableLength === 0) return; // it is we who are slow
-    if (answering) log.info({ client: socket.remoteAddress }, 'a client that took nothing of its answer was cut off');
+    const isResponding = activeResponses.has(socket);
+    if (isResponding && socket.writableLength === 0) return; // it is we who are slow
+    if (isResponding)
+      log.info({ client: socket.remoteAddress }, 'closed the connection of a client that did not read its response');
     socket.destroy();
   });
 }
 
-/** What one client may take of the service; each of them has its documented answer. Bytes, and milliseconds of real time. */
+/** Limits for one client, each with a documented response. In bytes, and milliseconds of real time. */
 export interface ServiceLimits {
-  /** A request's line and headers: 431 beyond. */
+  /** Request line and headers; 431 above. */
   readonly headerBytesMax: number;
-  /** A request's path and query: 414 beyond. */
+  /** Path and query; 414 above. */
   readonly targetBytesMax: number;
-  /** A request's body: 413 beyond. */
+  /** Body; 413 above. */
   readonly bodyBytesMax: number;
-  /** Parameters of a query: 400 beyond. */
+  /** Query parameters; 400 above. */
   readonly parametersMax: number;
-  /** From a connection's start, or a request's first byte, to the end of its headers: 408 after that. */
+  /** From the start of a connection, or a request's first byte, to the end of its headers; 408 after that. */
   readonly headersMsMax: number;
-  /** The same to the end of its body: 408 after that. */
+  /** From the same start to the end of the body; 408 after that. */
   readonly requestMsMax: number;
-  /** How often the two are looked at. */
+  /** Interval of checking these two. */
   readonly checkIntervalMs: number;
-  /** A connection without a request under way is closed after that. */
+  /** Close a connection without a request after this time. */
   readonly idleMsMax: number;
-  /** A client that has bytes of an answer waiting and takes none of them is cut off after that. */
+  /** Close a connection whose client reads none of its response for this time. */
   readonly stalledMsMax: number;
-  /** Connections at once; those beyond are closed as they come. */
+  /** Concurrent connections; further ones are closed at once. */
   readonly connectionsMax: number;
-  /** When the service stops, what is still under way after that is cut off. */
+  /** Time for running requests when the service stops; then their connections are closed. */
   readonly shutdownMsMax: number;
-  /** Versions of strategies that a user may have in a workspace, and bots: 409 beyond. */
+  /** Strategy versions, and bots, of one user in a workspace; 409 above. */
   readonly strategiesMax: number;
   readonly botsMax: number;
 }
@@ -143,14 +144,14 @@ export const serviceLimits: ServiceLimits = {
   botsMax: 1000,
 };
 
-/** Takes no more connections, lets what is under way come to its end, and cuts off what has not after `msMax`. */
+/** Stops accepting connections and waits for running requests; closes their connections after `msMax`. */
 export async function stopService(app: App, clock: Clock, msMax: number): Promise<void> {
-  const ended = new AbortController();
-  const bound = clock.sleep(msMax, ended.signal).then(
+  const stopped = new AbortController();
+  const bound = clock.sleep(msMax, stopped.signal).then(
     () => app.server.closeAllConnections(),
     () => {},
   );
   await app.close();
-  ended.abort();
+  stopped.abort();
   await bound;
 }

@@ -8,7 +8,7 @@ import type { Clock, Log, Random } from '../../base/ports.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Workspace } from '../workspace/workspace.ts';
 
-/** What the service gets from outside; routes are handed it as it is. */
+/** External dependencies of the service, passed to all routes. */
 export interface ServiceContext {
   readonly archive: Archive;
   readonly current: ManifestWatcher;
@@ -23,7 +23,7 @@ export interface ServiceContext {
   readonly signal: AbortSignal;
 }
 
-/** The service that routes and hooks are added to; a handler's types follow from its route's schema. */
+/** The application that routes and hooks are added to; the types of a handler follow from the schema of its route. */
 export type App = FastifyInstance<
   RawServerDefault,
   IncomingMessage,

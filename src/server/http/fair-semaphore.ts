@@ -1,112 +1,112 @@
 import { ProblemError } from './problem-details.ts';
 
-/** Lets a few in at once; the others wait. */
+/** Limits concurrency; requests beyond the limit wait. */
 export interface FairSemaphore {
   /**
-   * Resolves once there is room, with what is to be called when it is free again (more than once does no harm).
-   * @param bounded false for those that were let in before and come back: they are not turned away
-   * @throws ProblemError (503, Retry-After) where too many wait; the signal's reason once it is aborted
+   * Waits for a permit and returns the function that releases it, which may be called more than once.
+   * @param bounded false for requests that already held a permit: they are never rejected
+   * @throws ProblemError (503, Retry-After) if too many wait; the signal's reason once it is aborted
    */
   acquire(signal: AbortSignal, bounded?: boolean): Promise<() => void>;
   /**
-   * The same gate for one among several. A place that is free goes to whom has the fewest, among those to who waits for
-   * longest; and where there are several places, nobody has all of them, so that what one holds for long holds up nobody
-   * else.
+   * The same semaphore for one of several holders. A free permit goes to the waiting holder with the fewest permits, and
+   * among equals to the one whose last permit is oldest. With several permits no holder can have all of them, so that long
+   * requests of one holder do not block the others.
    */
-  forHolder(who: string): FairSemaphore;
-  /** Those inside, and those waiting. */
+  forHolder(holder: string): FairSemaphore;
+  /** Number of permits in use, and of waiting requests. */
   getCounts(): { readonly inside: number; readonly waiting: number };
 }
 
-/** Seconds after which one that was turned away may try again. */
+/** Value of Retry-After, in seconds, for rejected requests. */
 const retryAfterSeconds = 5;
 
-/** So many times what one may have waiting may wait of all together. */
+/** Limit of all waiting requests, as a multiple of that of one holder. */
 const waitingFactor = 4;
 
-/** Whoever is not told apart. */
+/** The holder of requests without one. */
 const anonymousHolder = '';
 
-/** Those of one that are inside, and the steps into it of those that wait. */
+/** One holder: its permits in use, and the callbacks of its waiting requests. */
 interface HolderState {
   running: number;
   readonly waiting: Set<() => void>;
 }
 
-/** @param createConcurrencyLimiter at least 1 @param waitingMax of one, at least 0 */
+/** @param atOnce permits, at least 1 @param waitingMax waiting requests per holder, at least 0 */
 export function createFairSemaphore(atOnce: number, waitingMax: number): FairSemaphore {
-  // Who had a place last stands last; who has nobody here is forgotten.
-  const sides = new Map<string, HolderState>();
-  const count = (of: (side: HolderState) => number): number =>
-    [...sides.values()].reduce((sum, side) => sum + of(side), 0);
-  const inside = (): number => count((side) => side.running);
-  const waiting = (): number => count((side) => side.waiting.size);
+  // Ordered by last release, oldest first; holders without permits and requests are removed.
+  const holders = new Map<string, HolderState>();
+  const count = (of: (state: HolderState) => number): number =>
+    [...holders.values()].reduce((sum, state) => sum + of(state), 0);
+  const inside = (): number => count((state) => state.running);
+  const waiting = (): number => count((state) => state.waiting.size);
 
-  function sideOf(who: string): HolderState {
-    const side = sides.get(who) ?? { running: 0, waiting: new Set() };
-    sides.set(who, side);
-    return side;
+  function getState(holder: string): HolderState {
+    const state = holders.get(holder) ?? { running: 0, waiting: new Set() };
+    holders.set(holder, state);
+    return state;
   }
 
-  function tidy(who: string, { running, waiting }: HolderState): void {
-    if (running === 0 && waiting.size === 0) sides.delete(who);
+  function removeIfIdle(holder: string, { running, waiting }: HolderState): void {
+    if (running === 0 && waiting.size === 0) holders.delete(holder);
   }
 
-  const hasRoom = (who: string, side: HolderState): boolean =>
-    inside() < atOnce && side.running < (who === anonymousHolder ? atOnce : Math.max(1, atOnce - 1));
+  const hasRoom = (holder: string, state: HolderState): boolean =>
+    inside() < atOnce && state.running < (holder === anonymousHolder ? atOnce : Math.max(1, atOnce - 1));
 
-  function letIn(who: string, side: HolderState): () => void {
-    side.running++;
+  function grant(holder: string, state: HolderState): () => void {
+    state.running++;
     let isInside = true;
     return () => {
       if (!isInside) return;
       isInside = false;
-      side.running--;
-      sides.delete(who);
-      sides.set(who, side);
-      letNextIn();
-      tidy(who, side);
+      state.running--;
+      holders.delete(holder);
+      holders.set(holder, state);
+      grantNext();
+      removeIfIdle(holder, state);
     };
   }
 
-  function letNextIn(): void {
-    const [next] = [...sides]
-      .filter(([who, side]) => side.waiting.size > 0 && hasRoom(who, side))
+  function grantNext(): void {
+    const [next] = [...holders]
+      .filter(([holder, state]) => state.waiting.size > 0 && hasRoom(holder, state))
       .sort(([, a], [, b]) => a.running - b.running);
-    // Who waits takes over the place: nobody who comes later slips in between.
+    // Pass the permit on synchronously, so that no later request gets it.
     next?.[1].waiting.values().next().value?.();
   }
 
-  async function enter(who: string, signal: AbortSignal, bounded: boolean): Promise<() => void> {
+  async function acquirePermit(holder: string, signal: AbortSignal, bounded: boolean): Promise<() => void> {
     signal.throwIfAborted();
-    const side = sideOf(who);
-    if (hasRoom(who, side)) return letIn(who, side);
-    if (bounded && (side.waiting.size >= waitingMax || waiting() >= waitingMax * waitingFactor)) {
-      tidy(who, side);
-      throw new ProblemError(503, 'Too many queries are waiting here already. Try again in a moment.', {
+    const state = getState(holder);
+    if (hasRoom(holder, state)) return grant(holder, state);
+    if (bounded && (state.waiting.size >= waitingMax || waiting() >= waitingMax * waitingFactor)) {
+      removeIfIdle(holder, state);
+      throw new ProblemError(503, 'Too many queries are waiting. Try again in a moment.', {
         headers: { 'retry-after': String(retryAfterSeconds) },
       });
     }
     return await new Promise((resolve, reject) => {
       const stop = (): void => {
-        side.waiting.delete(go);
-        tidy(who, side);
+        state.waiting.delete(go);
+        removeIfIdle(holder, state);
         reject(signal.reason);
       };
       const go = (): void => {
-        side.waiting.delete(go);
+        state.waiting.delete(go);
         signal.removeEventListener('abort', stop);
-        resolve(letIn(who, side));
+        resolve(grant(holder, state));
       };
-      side.waiting.add(go);
+      state.waiting.add(go);
       signal.addEventListener('abort', stop, { once: true });
     });
   }
 
-  const gateOf = (who: string): FairSemaphore => ({
-    acquire: (signal, bounded = true) => enter(who, signal, bounded),
-    forHolder: gateOf,
+  const createFor = (holder: string): FairSemaphore => ({
+    acquire: (signal, bounded = true) => acquirePermit(holder, signal, bounded),
+    forHolder: createFor,
     getCounts: () => ({ inside: inside(), waiting: waiting() }),
   });
-  return gateOf(anonymousHolder);
+  return createFor(anonymousHolder);
 }

@@ -5,7 +5,7 @@ import { type Problem, problemErrorsMax, problemType } from '../../contract/prob
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 import type { ServiceContext } from './context.ts';
 
-/** An answer that is an error; what is thrown as anything else tells the client nothing but that it was ours. */
+/** An error response. Clients learn nothing about any other error than that it is internal. */
 export class ProblemError extends Error {
   readonly status: number;
   readonly errors: Problem['errors'];
@@ -25,8 +25,8 @@ export class ProblemError extends Error {
 
 const problemTitles: Readonly<Record<number, string>> = {
   400: 'Bad request',
-  401: 'Credential missing or bad',
-  403: 'Not allowed',
+  401: 'Credential missing or invalid',
+  403: 'Forbidden',
   404: 'Not found',
   405: 'Method not allowed',
   406: 'Not acceptable',
@@ -47,7 +47,7 @@ const problemTitles: Readonly<Record<number, string>> = {
   503: 'Service unavailable',
 };
 
-/** The body of an error; without a detail its title says all. */
+/** The body of an error. */
 export const createProblem = (status: number, detail?: string, errors?: Problem['errors']): Problem => ({
   type: 'about:blank',
   title: problemTitles[status] ?? 'Error',
@@ -56,14 +56,14 @@ export const createProblem = (status: number, detail?: string, errors?: Problem[
   ...(errors === undefined ? {} : { errors: errors.slice(0, problemErrorsMax) }),
 });
 
-/** Sends what was thrown as problem+json. Nothing of an error that is ours reaches the client: it is in the log. */
+/** Sends an error as problem+json. Details of internal errors are logged and not sent. */
 export function sendProblem(log: Log, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error);
   if (problem.status >= 500 && !(error instanceof ProblemError)) {
     const facts = { err: error, request_id: request.id, method: request.method, route: request.routeOptions.url };
     log.error(facts, 'a request failed');
   }
-  // What was set for the answer that was not to be says nothing of this one.
+  // Remove headers that were set for the intended response.
   for (const name of ['etag', 'content-length', 'content-encoding', 'content-disposition', 'accept-ranges'])
     reply.removeHeader(name);
   reply.header('cache-control', 'no-store');
@@ -72,45 +72,40 @@ export function sendProblem(log: Log, error: unknown, request: FastifyRequest, r
   return reply.code(problem.status).type(problemType).send(JSON.stringify(problem));
 }
 
-/** What the framework refuses, in our words: its own tell of its insides. */
+/** Errors of the framework in our own words, as its messages expose internals. */
 const frameworkErrors: Readonly<Record<string, readonly [status: number, detail: string]>> = {
   FST_ERR_BAD_URL: [400, 'The path is not percent-encoded UTF-8.'],
-  FST_ERR_MAX_PARAM_LENGTH: [414, 'A part of the path is longer than any that there is.'],
-  FST_ERR_CTP_BODY_TOO_LARGE: [413, 'The body is larger than the service takes.'],
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: [415, 'A body is sent as application/json.'],
+  FST_ERR_MAX_PARAM_LENGTH: [414, 'A segment of the path is too long.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: [413, 'The body is too large.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [415, 'The Content-Type of a body must be application/json.'],
   FST_ERR_CTP_EMPTY_JSON_BODY: [400, 'The body is empty.'],
   FST_ERR_CTP_INVALID_JSON_BODY: [400, 'The body is not JSON.'],
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [400, 'The body is not as long as the request says.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [400, 'The length of the body differs from Content-Length.'],
 };
 
 function toProblem(error: unknown): Problem {
   if (error instanceof ProblemError) return createProblem(error.status, error.message, error.errors);
   if (error instanceof UsageError) return createProblem(400, error.message);
   if (error instanceof DamageError)
-    return createProblem(503, 'What was asked for is damaged in the archive and is not served until it is repaired.');
-  if (error instanceof WorkspaceUnavailableError)
     return createProblem(
       503,
-      'What the service keeps of credentials and jobs cannot be asked at the moment; try again.',
+      'The requested data is damaged in the archive. It is not served until the archive is repaired.',
     );
+  if (error instanceof WorkspaceUnavailableError)
+    return createProblem(503, 'The database of credentials and jobs is unavailable at the moment. Try again.');
   const { validation, validationContext, statusCode = 500, code } = (error ?? {}) as FastifyError;
   if (validation !== undefined) {
     const errors = validation.slice(0, problemErrorsMax).map(({ instancePath, params, message, keyword }) => {
       const name = toFieldName(instancePath, params);
       return { name, reason: formatValidationReason(name, keyword, params, message) };
     });
-    return createProblem(
-      400,
-      `The ${requestParts[validationContext ?? ''] ?? 'request'} is not as documented.`,
-      errors,
-    );
+    return createProblem(400, `The ${requestParts[validationContext ?? ''] ?? 'request'} is invalid.`, errors);
   }
   const [status, detail] = frameworkErrors[code] ?? [];
   if (status !== undefined) return createProblem(status, detail);
-  if (error instanceof SyntaxError && statusCode === 400)
-    return createProblem(400, 'The body is not JSON that is taken.');
+  if (error instanceof SyntaxError && statusCode === 400) return createProblem(400, 'The body is not acceptable JSON.');
   if (statusCode >= 400 && statusCode < 500) return createProblem(statusCode);
-  return createProblem(500, 'Something went wrong here; the request may be tried again.');
+  return createProblem(500, 'Internal error. The request may be repeated.');
 }
 
 function formatValidationReason(
@@ -122,7 +117,7 @@ function formatValidationReason(
   if (keyword === 'required') return 'is missing';
   if (keyword === 'type' && params.type === 'integer')
     return name === 'from' || name === 'to' ? 'must be a whole number, epoch milliseconds' : 'must be a whole number';
-  if (keyword === 'additionalProperties') return 'is not known here';
+  if (keyword === 'additionalProperties') return 'is unknown';
   if (keyword === 'enum' && Array.isArray(params.allowedValues))
     return `must be one of ${params.allowedValues.join(', ')}`;
   return message;
@@ -138,13 +133,13 @@ const requestParts: Readonly<Record<string, string>> = {
 function toFieldName(instancePath: string, params: Record<string, unknown>): string {
   const inner = params.missingProperty ?? params.additionalProperty;
   const parts = [...instancePath.split('/').slice(1), ...(inner === undefined ? [] : [String(inner)])];
-  // As everywhere where a field is named: rules[0].entry.
+  // The notation of all field names: rules[0].entry.
   return parts.reduce((at, part) => (at === '' ? part : /^\d+$/.test(part) ? `${at}[${part}]` : `${at}.${part}`), '');
 }
 
-// What several routes refuse, in the same words.
+// Errors that several routes share.
 
-/** @throws ProblemError 400 where both ends are given and the window holds nothing */
+/** @throws ProblemError 400 if both ends are given and the window is empty */
 export function requireWindow(from: number | null | undefined, to: number | null | undefined): void {
   if (from == null || to == null || from < to) return;
   throw new ProblemError(400, 'The window is empty: from must be before to.', {
@@ -152,16 +147,16 @@ export function requireWindow(from: number | null | undefined, to: number | null
   });
 }
 
-/** 404 for a symbol that the archive has never heard of. */
+/** 404 for a symbol that the archive does not know. */
 export const createUnknownSymbolError = (): ProblemError =>
-  new ProblemError(404, 'No such symbol is known here. /api/v1/historical/markets?q= looks for ones by words.', {
-    errors: [{ name: 'symbol', reason: 'is not known' }],
+  new ProblemError(404, 'The archive does not know this symbol. Search by words with /api/v1/historical/markets?q=', {
+    errors: [{ name: 'symbol', reason: 'is unknown' }],
   });
 
-/** What a browser may do with an answer that is no page: nothing. */
+/** Content-Security-Policy of responses other than pages: a browser may do nothing with them. */
 const apiContentSecurityPolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** For pages of our own: their scripts, styles, images and requests are this service's. */
+/** Content-Security-Policy of our pages: scripts, styles, images and requests only from this service. */
 export const pageContentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -174,35 +169,35 @@ export const pageContentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Headers of every answer. @param id a name for the request */
+/** Headers of every response. @param id the request ID */
 export const createCommonHeaders = (id: string): Readonly<Record<string, string>> => ({
   'x-request-id': id,
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
   'cross-origin-resource-policy': 'same-origin',
   'content-security-policy': apiContentSecurityPolicy,
-  // What a credential was asked for is for its holder; a route that knows better says so.
+  // Responses are for the holder of the credential only; a route may override this.
   'cache-control': 'no-store',
 });
 
-/** Names what an answer depended on, beside what its route named. */
+/** Adds `authorization` to the Vary header of a response that depends on the credential. */
 export function setVary(request: FastifyRequest, reply: FastifyReply): void {
   if (request.routeOptions.config?.access === 'open') return;
-  const named = String(reply.getHeader('vary') ?? '')
+  const headerNames = String(reply.getHeader('vary') ?? '')
     .split(',')
     .map((name) => name.trim().toLowerCase())
     .filter((name) => name !== '');
-  reply.header('vary', [...new Set([...named, 'authorization'])].join(', '));
+  reply.header('vary', [...new Set([...headerNames, 'authorization'])].join(', '));
 }
 
 /**
- * Throws 503 where the archive's state was removed or replaced since it was opened: other processes write to another one
- * by now, and what is remembered here would be told as current for good.
+ * Throws 503 if the archive's state database was removed or replaced since it was opened. Other processes then write to
+ * the new one, and this process would serve outdated state forever.
  */
 export function requireLocalState({ archive }: Pick<ServiceContext, 'archive'>): void {
   if (archive.state.isFileCurrent()) return;
   throw new ProblemError(
     503,
-    'The state of the archive was removed or replaced under the service. Its operator has to start it again.',
+    'The state of the archive was removed or replaced while the service ran. Its operator must restart the service.',
   );
 }

@@ -5,21 +5,21 @@ import type { OpenedFile } from '../../archive/read/verified-files.ts';
 import type { Random } from '../../base/ports.ts';
 import { ProblemError } from './problem-details.ts';
 
-/** What is sent, byte for byte. */
+/** A file to send byte for byte. */
 export interface FileToSend {
   readonly bytes: number;
-  /** In hex. */
+  /** Hex. */
   readonly sha256: string;
   readonly type: string;
-  /** How it is to be called where it is saved; by default as its address ends. */
+  /** File name for saving; by default the last segment of the URL. */
   readonly name?: string;
   open(): Promise<OpenedFile>;
 }
 
-/** It may be replaced under its name at any time: kept, but asked about before it is used. */
+/** The file may be replaced at any time: clients may cache it, but must revalidate. */
 const cacheControl = 'private, no-cache, no-transform';
 
-/** Answers GET or HEAD of a file with all of HTTP's conditions and ranges (RFC 9110, sections 13 and 14). */
+/** Responds to GET or HEAD of a file, with the conditions and ranges of HTTP (RFC 9110, sections 13 and 14). */
 export async function sendFile(
   file: FileToSend,
   request: FastifyRequest,
@@ -27,12 +27,12 @@ export async function sendFile(
   random: Random,
 ): Promise<FastifyReply> {
   const { headers, method } = request;
-  // Conditions on the tag need no look at the file: mirrors ask for thousands of them.
+  // Evaluate conditions on the ETag without opening the file: mirrors send thousands of them.
   const early = sendWithoutBody(file, evaluatePreconditions(headers, file.sha256, null), reply);
   if (early !== null) return early;
   const opened = await file.open();
   reply.raw.once('close', () => opened.close());
-  // Whoever is gone already closes no more.
+  // The close event has already passed if the client disconnected.
   if (reply.raw.destroyed) opened.close();
   const { modifiedMs } = opened;
   const late = sendWithoutBody(
@@ -44,7 +44,7 @@ export async function sendFile(
   const isRanged = method === 'GET' && allowsRange(headers['if-range'], file.sha256);
   const ranges = isRanged ? parseByteRanges(headers.range, file.bytes) : 'none';
   if (ranges === 'unsatisfiable') {
-    throw new ProblemError(416, `The file has ${file.bytes} bytes, and none of them is in the range.`, {
+    throw new ProblemError(416, `The range is outside of the file, which has ${file.bytes} bytes.`, {
       headers: { 'content-range': `bytes */${file.bytes}`, 'accept-ranges': 'bytes' },
     });
   }
@@ -73,7 +73,7 @@ function sendWithoutBody(
   reply: FastifyReply,
 ): FastifyReply | null {
   if (verdict === 'failed')
-    throw new ProblemError(412, 'The file is another one by now: it was published again. Begin anew with the new one.');
+    throw new ProblemError(412, 'The file was replaced by a newer one. Start again with the new file.');
   if (verdict === 'send') return null;
   return reply
     .code(304)
@@ -86,7 +86,7 @@ const toWholeRange = ({ bytes }: FileToSend): ByteRange => ({ first: 0, last: by
 const formatContentRange = ({ bytes }: FileToSend, { first, last }: ByteRange): string =>
   `bytes ${first}-${last}/${bytes}`;
 
-/** Several ranges, as multipart/byteranges. */
+/** Sends several ranges as multipart/byteranges. */
 function sendMultipartRanges(
   file: FileToSend,
   opened: OpenedFile,
@@ -94,11 +94,11 @@ function sendMultipartRanges(
   reply: FastifyReply,
   random: Random,
 ): FastifyReply {
-  const word = (): string =>
+  const randomText = (): string =>
     Math.floor(random() * 36 ** 10)
       .toString(36)
       .padStart(10, '0');
-  const boundary = `part-${word()}${word()}${word()}`;
+  const boundary = `part-${randomText()}${randomText()}${randomText()}`;
   const heads = ranges.map((range, i) =>
     Buffer.from(
       `${i === 0 ? '' : '\r\n'}--${boundary}\r\nContent-Type: ${file.type}\r\nContent-Range: ${formatContentRange(file, range)}\r\n\r\n`,
@@ -113,19 +113,19 @@ function sendMultipartRanges(
     .send(new FileStream(opened, segments));
 }
 
-/** Bytes from `first` to `last`, both included, as HTTP counts them. */
+/** Bytes from `first` to `last`, both inclusive, as in HTTP. */
 export interface ByteRange {
   readonly first: number;
   readonly last: number;
 }
 
-/** Ranges that one answer gives; whoever asks for more gets the whole, as does who asks for more bytes than there are. */
+/** Maximum number of ranges in a response; beyond it, or if they sum to more than the file, the whole file is sent. */
 export const rangesMax = 8;
 
 /**
- * What a Range header (RFC 9110, section 14) asks of `size` bytes: ranges inside of them, at least one, in the order
- * asked; `none` where the whole is to be sent, as the header is absent, of another unit, not well-formed, or too much;
- * `unsatisfiable` where all of it lies outside.
+ * Parses a Range header (RFC 9110, section 14) for a file of `size` bytes. Returns the ranges inside the file, at least
+ * one, in the order of the header; `none` to send the whole file, if the header is absent, of another unit, malformed or
+ * exceeds the limits; `unsatisfiable` if all ranges are outside the file.
  */
 export function parseByteRanges(
   header: string | undefined,
@@ -133,7 +133,7 @@ export function parseByteRanges(
 ): readonly ByteRange[] | 'none' | 'unsatisfiable' {
   const [, set] = /^bytes=(.*)$/i.exec(header ?? '') ?? [];
   if (set === undefined) return 'none';
-  // One more than is taken tells that there are too many; the rest of a long list is not looked at.
+  // One more than the maximum is enough to detect too many; the rest of a long list is ignored.
   const specs = set.split(',', rangesMax + 1).map((spec) => /^[ \t]*(\d*)-(\d*)[ \t]*$/.exec(spec));
   if (specs.length > rangesMax) return 'none';
   const ranges: ByteRange[] = [];
@@ -149,15 +149,16 @@ export function parseByteRanges(
   return countRangeBytes(ranges) > size ? 'none' : ranges;
 }
 
-/** Bytes of all of them together. */
+/** Sum of the bytes of all ranges. */
 export const countRangeBytes = (ranges: readonly ByteRange[]): number =>
   ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);
 
 export type PreconditionOutcome = 'send' | 'not-modified' | 'failed';
 
 /**
- * What the conditions of a GET or HEAD come to (RFC 9110, section 13.2.2), for what has this sha256 as its tag.
- * `modifiedMs` null: nobody has looked yet, and conditions on time count as met, so that `send` is to be asked again.
+ * Evaluates the conditions of a GET or HEAD (RFC 9110, section 13.2.2) for a file with this SHA-256 as its ETag.
+ * If `modifiedMs` is null the time is not known yet: conditions on time count as met, and a result of `send` must be
+ * evaluated again with the time.
  */
 export function evaluatePreconditions(
   headers: IncomingHttpHeaders,
@@ -180,16 +181,16 @@ export function evaluatePreconditions(
 }
 
 /**
- * Whether If-Range lets a Range count. A date never does: two versions can be of one second, and parts of both would be
- * put together.
+ * Whether If-Range allows a Range. A date never does: two versions may have the same second, and a client would combine
+ * parts of both.
  */
 export const allowsRange = (ifRange: string | string[] | undefined, sha256: string): boolean =>
   ifRange === undefined || (typeof ifRange === 'string' && ifRange.trim() === toETag(sha256));
 
-/** The strong entity tag of what has this hash. */
+/** The strong ETag of content with this SHA-256. */
 export const toETag = (sha256: string): string => `"${sha256}"`;
 
-/** Whether a list of tags, or `*`, names this one; weak tags count where `weakly`. */
+/** Whether a list of ETags, or `*`, contains this one; `weakly` also matches weak ones. */
 function hasETag(list: string, sha256: string, weakly: boolean): boolean {
   if (list.trim() === '*') return true;
   const tags = [...list.matchAll(/(W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g)];
@@ -198,7 +199,7 @@ function hasETag(list: string, sha256: string, weakly: boolean): boolean {
 
 const httpDatePattern = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} (\w{3}) \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
-/** Epoch seconds of a date as HTTP writes it; null for any other text, which is to be passed over. */
+/** Epoch seconds of an HTTP date; null for any other text, which callers ignore. */
 function parseHttpDate(text: string | undefined): number | null {
   const ms = text !== undefined && httpDatePattern.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(ms) ? null : toSeconds(ms);
@@ -206,14 +207,14 @@ function parseHttpDate(text: string | undefined): number | null {
 
 const toSeconds = (ms: number): number => Math.floor(ms / 1000);
 
-/** Bytes that are read at once, and how many such buffers one reader may have in use. */
+/** Size of one read, and the maximum number of buffers per response. */
 const chunkBytes = 256 * 1024;
 const chunksMax = 4;
 
-/** Reads under way for one reader: with one, the socket waits for it now and then. */
+/** Concurrent reads per response; with a single one the socket would sometimes wait. */
 const readsConcurrentMax = 2;
 
-/** Texts and ranges of an open file one after the other, as a stream that can be piped only. */
+/** A stream of texts and ranges of an open file. It supports `pipe` only. */
 export class FileStream extends Readable {
   private readonly opened: OpenedFile;
   private readonly segments: readonly (Uint8Array | ByteRange)[];
@@ -228,10 +229,7 @@ export class FileStream extends Readable {
 
   override _read(): void {}
 
-  /**
-   * A buffer is filled again once the socket has let go of it: new ones for every piece would cost more than half of the
-   * time.
-   */
+  /** Reuses a buffer once the socket has written it: allocating one per chunk would cost more than half of the time. */
   override pipe<T extends NodeJS.WritableStream>(to: T, options?: { end?: boolean }): T {
     void this.pump(to).then(
       () => {
@@ -260,60 +258,60 @@ export class FileStream extends Readable {
     const readOn = (): void => {
       for (; at <= last && reads.length < readsConcurrentMax; at += chunkBytes) {
         const read = this.fill(at, Math.min(chunkBytes, last + 1 - at));
-        // Whoever fails first is told of; the ones behind it are not waited for.
+        // The first failure is reported; later reads are not awaited.
         read.catch(() => {});
         reads.push(read);
       }
     };
     for (readOn(); reads.length > 0; ) {
-      const piece = await reads.shift()!;
+      const chunk = await reads.shift()!;
       readOn();
       if (this.destroyed) return;
-      const give = (): void => this.buffers.release(piece);
-      // Any other stream may hold on to what it was given.
-      to.write(to instanceof ServerResponse ? piece : Buffer.from(piece), give);
+      const release = (): void => this.buffers.release(chunk);
+      // Streams other than a response may keep the buffer they were given.
+      to.write(to instanceof ServerResponse ? chunk : Buffer.from(chunk), release);
     }
   }
 
-  /** A buffer with the `length` bytes from `at` on. */
+  /** A buffer with `length` bytes from `at`. */
   private async fill(at: number, length: number): Promise<Buffer> {
-    const piece = (await this.buffers.acquire()).subarray(0, length);
-    for (let filled = 0; filled < length; ) filled += await this.opened.read(piece.subarray(filled), at + filled);
-    return piece;
+    const chunk = (await this.buffers.acquire()).subarray(0, length);
+    for (let filled = 0; filled < length; ) filled += await this.opened.read(chunk.subarray(filled), at + filled);
+    return chunk;
   }
 }
 
-/** Buffers that go round. */
+/** A pool of reusable buffers. */
 class BufferPool {
   private readonly free: Buffer[] = [];
   private allocatedCount = 0;
   private readonly waiting: PromiseWithResolvers<Buffer>[] = [];
   private isEnded = false;
 
-  /** Those who wait are served in their order: the piece that is sent next must not wait for one behind it. */
+  /** Serves requests in order: the chunk to send next must not wait for a later one. */
   acquire(): Promise<Buffer> {
-    if (this.isEnded) return Promise.reject(new Error('The reader is gone.'));
-    const held = this.free.pop();
-    if (held !== undefined) return Promise.resolve(held);
+    if (this.isEnded) return Promise.reject(new Error('The client disconnected.'));
+    const free = this.free.pop();
+    if (free !== undefined) return Promise.resolve(free);
     if (this.allocatedCount < chunksMax) {
       this.allocatedCount++;
       return Promise.resolve(Buffer.allocUnsafeSlow(chunkBytes));
     }
-    const one = Promise.withResolvers<Buffer>();
-    this.waiting.push(one);
-    return one.promise;
+    const waiter = Promise.withResolvers<Buffer>();
+    this.waiting.push(waiter);
+    return waiter.promise;
   }
 
-  /** @param piece a taken buffer, or its beginning */
-  release(piece: Buffer): void {
-    const buffer = Buffer.from(piece.buffer);
-    const one = this.waiting.shift();
-    if (one === undefined) this.free.push(buffer);
-    else one.resolve(buffer);
+  /** @param piece an acquired buffer, or the beginning of one */
+  release(chunk: Buffer): void {
+    const buffer = Buffer.from(chunk.buffer);
+    const waiter = this.waiting.shift();
+    if (waiter === undefined) this.free.push(buffer);
+    else waiter.resolve(buffer);
   }
 
   end(): void {
     this.isEnded = true;
-    for (const one of this.waiting.splice(0)) one.reject(new Error('The reader is gone.'));
+    for (const waiter of this.waiting.splice(0)) waiter.reject(new Error('The client disconnected.'));
   }
 }

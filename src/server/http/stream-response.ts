@@ -4,55 +4,55 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FairSemaphore } from './fair-semaphore.ts';
 import { ProblemError } from './problem-details.ts';
 
-/** How long a client may take nothing before it is let go, in milliseconds. */
+/** Time without reading after which a client is disconnected, in milliseconds. */
 const stallMsMax = 60_000;
 
-/** Aborted once whoever asked is gone, or the service stops. */
+/** A signal that is aborted when the client disconnects or the service stops. */
 export function createDisconnectSignal(reply: FastifyReply, stopping: AbortSignal): AbortSignal {
-  const gone = new AbortController();
+  const disconnected = new AbortController();
   const end = (): void => {
-    if (!reply.raw.writableFinished) gone.abort(new Error('the client went away'));
+    if (!reply.raw.writableFinished) disconnected.abort(new Error('the client disconnected'));
   };
   reply.raw.once('close', end);
-  // Gone while the credential was looked at: that is not told again.
+  // The close event has already passed if the client disconnected during authentication.
   if (reply.raw.destroyed) end();
-  return AbortSignal.any([gone.signal, stopping]);
+  return AbortSignal.any([disconnected.signal, stopping]);
 }
 
-/** What a request whose signal that is ends with: that it broke off because it was to end is no failure of ours. */
+/** The error of a request whose signal was aborted: neither a disconnect nor a stop is an internal error. */
 export function toRequestError(error: unknown, signal: AbortSignal, stopping: AbortSignal): unknown {
   if (stopping.aborted) return new ProblemError(503, 'The service is stopping.');
-  return signal.aborted ? new ProblemError(408, 'The client went away.') : error;
+  return signal.aborted ? new ProblemError(408, 'The client disconnected.') : error;
 }
 
-/** Pieces of a file, and what is to be done when they are over. */
+/** The chunks of a file, and how to close their source. */
 export interface ChunkSource {
   readonly chunks: AsyncGenerator<Uint8Array>;
-  /** Ends them, wherever they are, and what they need; again: nothing. */
+  /** Closes the source, even before its end; idempotent. */
   close(): Promise<void>;
 }
 
 export interface PacingOptions {
-  /** Only inside is a piece computed; while the client takes it, others are. */
+  /** Held while a chunk is computed, and not while the client reads it. */
   readonly semaphore: FairSemaphore;
   readonly signal: AbortSignal;
   readonly stallMsMax?: number;
-  /** Told when nothing was taken for so long; nobody asks for another piece after it. */
+  /** Called when the client reads nothing for `stallMsMax`; no further chunk is computed then. */
   onStall(): void;
 }
 
 /**
- * Pieces as fast as they are taken, one being computed ahead of none.
- * @returns once the first piece is there: what goes wrong before it can still be told properly
+ * Yields chunks as fast as the client reads them, without computing any in advance.
+ * @returns once the first chunk is computed, so that errors before it can still become a proper response
  */
 export async function paceChunks(source: ChunkSource, pacing: PacingOptions): Promise<AsyncGenerator<Uint8Array>> {
   const { semaphore, signal } = pacing;
   const next = async () => {
-    const leave = await semaphore.acquire(signal, false);
+    const release = await semaphore.acquire(signal, false);
     try {
       return await source.chunks.next();
     } finally {
-      leave();
+      release();
     }
   };
   let first: IteratorResult<Uint8Array, unknown>;
@@ -72,10 +72,10 @@ async function* yieldRemainingChunks(
   pacing: PacingOptions,
 ): AsyncGenerator<Uint8Array> {
   try {
-    for (let piece = first; piece.done !== true; piece = await next()) {
+    for (let chunk = first; chunk.done !== true; chunk = await next()) {
       const stall = setTimeout(() => pacing.onStall(), pacing.stallMsMax ?? stallMsMax);
       try {
-        yield piece.value;
+        yield chunk.value;
       } finally {
         clearTimeout(stall);
       }
@@ -86,8 +86,8 @@ async function* yieldRemainingChunks(
 }
 
 /**
- * The body of an HTTP/1.0 answer ends with its connection: one that is broken off must not end as a whole one does, and
- * proxies that speak no later version would pass it on as complete.
+ * The end of the connection ends the body of an HTTP/1.0 response. One that fails is therefore reset: proxies that use
+ * HTTP/1.0 would pass it on as complete otherwise.
  */
 function resetConnection(response: ServerResponse): void {
   const { socket } = response;
@@ -99,21 +99,21 @@ function resetConnection(response: ServerResponse): void {
   };
 }
 
-/** Sends a generator's pieces; one that fails on the way breaks the connection, so that nobody takes it for the whole. */
+/** Sends the chunks of a generator; an error breaks the connection, so that no client takes the part for the whole. */
 export function sendChunks(
   request: FastifyRequest,
   reply: FastifyReply,
-  pieces: AsyncGenerator<Uint8Array>,
+  chunks: AsyncGenerator<Uint8Array>,
 ): FastifyReply {
-  // HEAD is answered as GET would be, and nobody reads what follows.
+  // HEAD has the headers of GET and no body.
   if (request.method === 'HEAD') {
-    // One that was never begun does not come by its own end; whoever made it has told what went wrong in it.
-    void pieces
+    // Start the generator, so that its `finally` runs; its creator logs errors.
+    void chunks
       .next()
-      .then(() => pieces.return(undefined))
+      .then(() => chunks.return(undefined))
       .catch(() => {});
     return reply.send(Readable.from([]));
   }
   if (request.raw.httpVersion === '1.0') resetConnection(reply.raw);
-  return reply.send(Readable.from(pieces, { objectMode: true, highWaterMark: 1 }));
+  return reply.send(Readable.from(chunks, { objectMode: true, highWaterMark: 1 }));
 }

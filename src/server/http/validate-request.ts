@@ -5,46 +5,45 @@ import { ProblemError } from './problem-details.ts';
 /** Methods whose requests have no body. */
 const bodylessMethods = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE']);
 
-/** Refuses what no route of ours ever takes, before anything else looks at the request. */
+/** Rejects requests that no route accepts, before any other processing. */
 export function requireValidRequest(request: FastifyRequest, { targetBytesMax }: ServiceLimits): void {
   const { headers, rawHeaders, method, url = '', httpVersion } = request.raw;
-  if (url.length > targetBytesMax)
-    throw new ProblemError(414, `A path with its query has at most ${targetBytesMax} bytes.`);
+  if (url.length > targetBytesMax) throw new ProblemError(414, `The path and query exceed ${targetBytesMax} bytes.`);
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
-    throw new ProblemError(400, 'This is not a request of HTTP/1.1.', { headers: { connection: 'close' } });
+    throw new ProblemError(400, 'This is not an HTTP/1.1 request.', { headers: { connection: 'close' } });
   const hosts = countHeader(rawHeaders, 'host');
   if (hosts > 1 || (hosts === 0 && httpVersion === '1.1'))
-    throw new ProblemError(400, 'A request names its host, once.');
+    throw new ProblemError(400, 'A request must have exactly one Host header.');
   if (countHeader(rawHeaders, 'authorization') > 1)
-    throw new ProblemError(400, 'A request has one Authorization header at most.');
+    throw new ProblemError(400, 'A request must have at most one Authorization header.');
   if (!url.startsWith('/') && !(url === '*' && method === 'OPTIONS'))
-    throw new ProblemError(400, 'The target of a request is a path.');
+    throw new ProblemError(400, 'The target of a request must be a path.');
   const hasBody = headers['transfer-encoding'] !== undefined || !/^0*$/.test(headers['content-length']?.trim() ?? '');
   if (!hasBody) {
-    // Clients that always name a type name that of a body which they do not send, too.
+    // Some clients send a Content-Type without a body.
     if (bodylessMethods.has(method ?? '')) delete headers['content-type'];
     return;
   }
-  // What follows is not read, so the connection cannot serve another request.
+  // The body is not read, so the connection cannot be reused.
   const close = { headers: { connection: 'close' } };
-  if (bodylessMethods.has(method ?? '')) throw new ProblemError(400, `${method} takes no body.`, close);
+  if (bodylessMethods.has(method ?? '')) throw new ProblemError(400, `${method} must not have a body.`, close);
   const coding = headers['content-encoding'];
   if (coding !== undefined && coding.toLowerCase() !== 'identity')
-    throw new ProblemError(415, 'A body is sent as it is, without a content encoding.', {
+    throw new ProblemError(415, 'A body must not have a content encoding.', {
       headers: { ...close.headers, 'accept-encoding': 'identity' },
     });
 }
 
-/** @throws ProblemError 400 where a text in a body is none that can be kept: half a surrogate pair, or NUL */
+/** @throws ProblemError 400 if a text in the body cannot be stored: it has a lone surrogate or NUL */
 export function requireValidBodyText(body: unknown): void {
-  const unclean = findInvalidText(body, '');
-  if (unclean === null) return;
-  throw new ProblemError(400, 'A text in the body is not one that can be kept.', {
-    errors: [{ name: unclean, reason: 'holds NUL or half a surrogate pair' }],
+  const invalidPath = findInvalidText(body, '');
+  if (invalidPath === null) return;
+  throw new ProblemError(400, 'The body has a text that cannot be stored.', {
+    errors: [{ name: invalidPath, reason: 'has a NUL character or a lone surrogate' }],
   });
 }
 
-/** Bodies are small, but their nesting is the sender's choice: deeper than this is refused, not followed. */
+/** Maximum nesting of a body: bodies are small, but the sender chooses their depth. */
 const depthMax = 32;
 
 function findInvalidText(value: unknown, path: string, depth = 0): string | null {
@@ -52,10 +51,10 @@ function findInvalidText(value: unknown, path: string, depth = 0): string | null
   if (typeof value !== 'object' || value === null) return null;
   if (depth >= depthMax) throw new ProblemError(400, `The body is nested deeper than ${depthMax} levels.`);
   for (const [name, inner] of Object.entries(value)) {
-    const where = path === '' ? name : `${path}.${name}`;
+    const innerPath = path === '' ? name : `${path}.${name}`;
     if (!isValidText(name)) return path;
-    const found = findInvalidText(inner, where, depth + 1);
-    if (found !== null) return found;
+    const invalidPath = findInvalidText(inner, innerPath, depth + 1);
+    if (invalidPath !== null) return invalidPath;
   }
   return null;
 }
@@ -65,24 +64,24 @@ const isValidText = (text: string): boolean => text.isWellFormed() && !text.incl
 function countHeader(rawHeaders: readonly string[], name: string): number {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
-    const one = rawHeaders[at]!;
-    if (one.length === name.length && one.toLowerCase() === name) count++;
+    const headerName = rawHeaders[at]!;
+    if (headerName.length === name.length && headerName.toLowerCase() === name) count++;
   }
   return count;
 }
 
-/** Under this name stands what is wrong with a query as a whole; the router's parser must not throw. */
+/** Key of the error of an invalid query, as the router's parser must not throw. */
 const parseErrorSymbol = Symbol('fault');
 
 export type ParsedQuery = Record<string, string | string[]> & { [parseErrorSymbol]?: ProblemError };
 
-/** A query's parameters, decoded strictly: a repeated one is a list; what cannot be read is told by `requireParsedQuery`. */
+/** Decodes the parameters of a query strictly; a repeated one is a list. `requireParsedQuery` throws its errors. */
 export function parseQueryString(text: string, parametersMax: number): ParsedQuery {
-  // Without a prototype, so that `__proto__` is a name as any other.
+  // Without a prototype, so that `__proto__` is an ordinary name.
   const query = Object.create(null) as ParsedQuery;
   const pairs = text.split('&', parametersMax + 2).filter((pair) => pair !== '');
   if (pairs.length > parametersMax) {
-    query[parseErrorSymbol] = new ProblemError(400, `A request has at most ${parametersMax} parameters.`);
+    query[parseErrorSymbol] = new ProblemError(400, `The query has more than ${parametersMax} parameters.`);
     return query;
   }
   for (const pair of pairs) {
@@ -92,8 +91,8 @@ export function parseQueryString(text: string, parametersMax: number): ParsedQue
     if (name === null || value === null) {
       query[parseErrorSymbol] ??= new ProblemError(400, 'The query is not percent-encoded UTF-8.');
     } else if (name.includes(nullCharacter) || value.includes(nullCharacter)) {
-      const errors = name.includes(nullCharacter) ? {} : { errors: [{ name, reason: 'holds a NUL character' }] };
-      query[parseErrorSymbol] ??= new ProblemError(400, 'A parameter holds a NUL character.', errors);
+      const errors = name.includes(nullCharacter) ? {} : { errors: [{ name, reason: 'has a NUL character' }] };
+      query[parseErrorSymbol] ??= new ProblemError(400, 'A parameter has a NUL character.', errors);
     } else {
       const before = query[name];
       query[name] = before === undefined ? value : [before, value].flat();
@@ -102,7 +101,7 @@ export function parseQueryString(text: string, parametersMax: number): ParsedQue
   return query;
 }
 
-/** @throws ProblemError 400 where the query cannot be read, or names a parameter twice */
+/** @throws ProblemError 400 if the query is invalid or repeats a parameter */
 export function requireParsedQuery(query: ParsedQuery): void {
   const thrown = query[parseErrorSymbol];
   if (thrown !== undefined) throw thrown;
@@ -114,7 +113,7 @@ export function requireParsedQuery(query: ParsedQuery): void {
   }
 }
 
-/** No text of ours holds one; any other control character may stand in a symbol. */
+/** No stored text has one; a symbol may have any other control character. */
 const nullCharacter = '\u0000';
 
 function decodeComponent(text: string): string | null {
@@ -130,13 +129,13 @@ interface ParameterSchema {
   readonly type?: string;
 }
 
-/** Numbers as one writes them by hand: no exponent, no sign but minus, no blank, and exact as a double. */
+/** Numbers in plain notation: no exponent, no plus sign, no blank, and exact as a double. */
 const integerPattern = /^(0|-?[1-9]\d{0,15})$/;
 const decimalPattern = /^-?(0|[1-9]\d{0,15})(\.\d{1,17})?$/;
 
 /**
- * The parameters of a query with those that its schema calls numbers or booleans turned into such; a text that is none
- * stays as it is, and the validation then says so. One that is repeated is a list, which no parameter of ours may be.
+ * Converts the parameters that the schema declares as numbers or booleans. A text that cannot be converted stays a text,
+ * which validation then rejects; so does a list of a repeated parameter.
  */
 export function coerceQuery(
   query: Readonly<Record<string, unknown>>,

@@ -19,13 +19,13 @@ export interface BacktestRunnerOptions {
   readonly jobs: BacktestStore;
   readonly clock: Clock;
   readonly log: Log;
-  /** Threads that play one backtest, at least 1. */
+  /** Threads per backtest, at least 1. */
   readonly threads: number;
-  /** Ticks of one that is begun, weighed as `estimateCost` does: the archive may have grown since it was asked for. */
+  /** Cost limit of a started backtest, as `estimateCost` computes it: the archive may have grown since the request. */
   readonly ticksMax: number;
 }
 
-/** Works off the backtests that are to be kept. Begins at once, and goes on until it is stopped. */
+/** Runs saved backtests as jobs until it is stopped. */
 export function startBacktestRunner({
   archive,
   jobs,
@@ -44,23 +44,23 @@ export function startBacktestRunner({
       },
       releaseAll: () => jobs.releaseAll(clock.nowMs()),
       cleanUp: async () => {},
-      take: (me) => jobs.take(me, clock.nowMs()),
+      take: (runner) => jobs.take(runner, clock.nowMs()),
       progress: jobs.progress,
       release: jobs.release,
       async run(row, { signal, progress }) {
         let batches = 0;
-        const told = (done: number, total: number): void => {
+        const reportProgress = (done: number, total: number): void => {
           batches = total;
           progress(done, total);
         };
-        const asked = { ...toBacktestTask(row), threads, ticksMax };
-        const made = await runBacktestInThread(archive, asked, { signal, progress: told });
-        return async (me) => {
-          await jobs.finish(row.id, me, { state: 'done', at: clock.nowMs(), batches, ...made });
+        const task = { ...toBacktestTask(row), threads, ticksMax };
+        const output = await runBacktestInThread(archive, task, { signal, progress: reportProgress });
+        return async (runner) => {
+          await jobs.finish(row.id, runner, { state: 'done', at: clock.nowMs(), batches, ...output });
         };
       },
-      async fail({ id }, me, error) {
-        await jobs.finish(id, me, { state: 'failed', at: clock.nowMs(), error: toErrorMessage(error) });
+      async fail({ id }, runner, error) {
+        await jobs.finish(id, runner, { state: 'failed', at: clock.nowMs(), error: toErrorMessage(error) });
       },
     },
     { clock, log },
@@ -68,17 +68,17 @@ export function startBacktestRunner({
 }
 
 const toBacktestTask = ({
-  asked,
+  asked: specJson,
   strategy,
   strategy_version,
 }: BacktestRow): Pick<BacktestTask, 'spec' | 'resolvedStrategy'> => ({
-  spec: JSON.parse(asked) as BacktestSpec,
+  spec: JSON.parse(specJson) as BacktestSpec,
   resolvedStrategy: { strategy: JSON.parse(strategy) as Strategy, version: strategy_version },
 });
 
 function toErrorMessage(error: unknown): string {
   const { why, faults } = toBacktestFailure(error);
   if (why === 'unfit')
-    return `It cannot be run as asked: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
+    return `The request is invalid: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
   return failureMessages[why];
 }

@@ -14,20 +14,20 @@ export interface ExportRunnerOptions {
   readonly jobs: ExportJobStore;
   readonly clock: Clock;
   readonly log: Log;
-  /** How long a finished job is kept, in ms. */
+  /** Time that a finished job is kept, in ms. */
   readonly keepMs: number;
-  /** Bytes of all files together; at least 1. */
+  /** Bytes of all files, at least 1. */
   readonly bytesMax: number;
 }
 
 const failureMessages: Readonly<Record<ExportFailureReason, string>> = {
-  damaged: 'Files that it needs are damaged in the archive. Ask again once they are repaired.',
-  'too large': 'The file would be larger than what is left for exports. Ask for less, or remove other exports.',
-  full: 'The disk of the service is full. Ask again once there is room.',
-  unexpected: 'It could not be made here, and the request is not to blame. The log of the service says why.',
+  damaged: 'Files of the slice are damaged in the archive. Try again once they are repaired.',
+  'too large': 'The file would exceed the space left for exports. Request a smaller slice, or remove other exports.',
+  full: 'The disk of the service is full. Try again once there is space.',
+  unexpected: 'The export failed for an internal reason; see the log of the service.',
 };
 
-/** Works off the export jobs of an archive. Begins at once, and goes on until it is stopped. */
+/** Runs the export jobs of an archive until it is stopped. */
 export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax }: ExportRunnerOptions): JobRunner {
   const ends = () => ({ finishedAt: clock.nowMs(), expiresAt: clock.nowMs() + keepMs });
   return startJobRunner<ExportJobRow>(
@@ -42,21 +42,21 @@ export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax 
       take: jobs.take,
       progress: jobs.progress,
       release: jobs.release,
-      async run(job, watching) {
-        const room = bytesMax - (await jobs.sumBytes());
-        if (room <= 0) throw new JobThreadError({ why: 'too large', message: 'no room' });
+      async run(job, jobContext) {
+        const bytesLeft = bytesMax - (await jobs.sumBytes());
+        if (bytesLeft <= 0) throw new JobThreadError({ why: 'too large', message: 'no room' });
         const { bytes, sha256, rows, generation } = await runExportInThread(
           archive,
-          toExportRequest(archive, job, room),
-          watching,
+          toExportRequest(archive, job, bytesLeft),
+          jobContext,
         );
         const file = { bytes, sha256, rows, generation };
-        return async (me) => {
-          if (!(await jobs.finish(job.id, me, { state: 'done', ...ends(), file }))) removeExport(archive, job);
+        return async (runner) => {
+          if (!(await jobs.finish(job.id, runner, { state: 'done', ...ends(), file }))) removeExport(archive, job);
         };
       },
-      async fail(job, me, error) {
-        await jobs.finish(job.id, me, {
+      async fail(job, runner, error) {
+        await jobs.finish(job.id, runner, {
           state: 'failed',
           ...ends(),
           error: failureMessages[toExportFailureReason(error)],
@@ -79,13 +79,13 @@ const toExportRequest = (archive: Archive, job: ExportJobRow, bytesMax: number) 
 
 export type ExportFailureReason = 'damaged' | 'too large' | 'full' | 'unexpected';
 
-/** Why an export was not made; anything else is unexpected. */
+/** Why an export failed; any other error is unexpected. */
 export const toExportFailureReason = (error: unknown): ExportFailureReason =>
   error instanceof JobThreadError ? (error.failure.why as ExportFailureReason) : 'unexpected';
 
 /**
- * Writes an export in a thread of its own, as encoding and hashing would hold up everybody else here.
+ * Writes an export in its own thread, as encoding and hashing would block other requests.
  * @throws the signal's reason once it is aborted, else JobThreadError
  */
-export const runExportInThread = (archive: Archive, asked: ExportSpec, watching: JobContext): Promise<ExportResult> =>
-  runInThread({ name: './export-thread', beside: import.meta.url }, archive, asked, watching);
+export const runExportInThread = (archive: Archive, spec: ExportSpec, jobContext: JobContext): Promise<ExportResult> =>
+  runInThread({ name: './export-thread', beside: import.meta.url }, archive, spec, jobContext);

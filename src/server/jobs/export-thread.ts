@@ -4,10 +4,10 @@ import { DamageError } from '../../base/errors.ts';
 import { systemRandom } from '../../base/system.ts';
 import type { ExportFailureReason } from './export-runner.ts';
 
-// The entry of a thread of its own: one export.
+// Entry point of the thread that writes one export.
 
 await serveThreadTask(
-  (archive, asked: ExportSpec, watching) => writeExport(archive, asked, { random: systemRandom, ...watching }),
+  (archive, spec: ExportSpec, jobContext) => writeExport(archive, spec, { random: systemRandom, ...jobContext }),
   (error) => ({ why: toFailureReason(error) }),
 );
 

@@ -3,74 +3,74 @@ import type { WriteLock } from '../../archive/journal/lock.ts';
 import type { Clock, Log } from '../../base/ports.ts';
 import { WorkspaceUnavailableError } from '../workspace/database-url.ts';
 
-/** What jobs of one kind are, to who works them off. */
+/** The operations on one kind of job that the runner needs. */
 export interface JobHandler<Job extends { readonly id: string }> {
-  /** Of several jobs, for the log: exports. */
+  /** Plural name for the log, such as exports. */
   readonly plural: string;
-  /** The right to work them off, which one process at a time has; null where another one has it. */
+  /** The lock for running these jobs; null if another process holds it. */
   tryLock(): WriteLock | null;
-  /** Puts back all that was begun. */
+  /** Returns all started jobs to the queue. */
   releaseAll(): Promise<void>;
-  /** What is to be cleared away between two jobs; nothing is under way then. */
+  /** Cleans up between two jobs, when none is running. */
   cleanUp(): Promise<void>;
-  /** The next one, which is then this runner's. */
+  /** Takes the next job from the queue for this runner. */
   take(runner: number): Promise<Job | null>;
-  /** False where the job is no longer this runner's: it was removed. */
+  /** False if the job no longer belongs to this runner, as it was removed. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
-  /** Puts it back. */
+  /** Returns a job to the queue. */
   release(id: string, runner: number): Promise<void>;
-  /** Makes what was asked for; the function that it resolves with writes down that it is done. */
+  /** Runs a job; the function it resolves with stores the result. */
   run(job: Job, watching: JobContext): Promise<(runner: number) => Promise<void>>;
-  /** Writes down why it was not made. */
+  /** Stores why a job failed. */
   fail(job: Job, runner: number, error: unknown): Promise<void>;
 }
 
-/** Works off the jobs of an archive, one at a time: of several processes the one that has the lock does. */
+/** Runs the jobs of an archive one at a time; of several processes only the one with the lock does. */
 export interface JobRunner {
-  /** There is a new job, or one was removed. */
+  /** A job was added or removed. */
   wake(): void;
-  /** Breaks off a job that was removed, where it is this runner's. */
+  /** Cancels a removed job if it is running here. */
   cancel(id: string): void;
-  /** What is under way is put back for the next start. */
+  /** Stops, and returns the running job to the queue. */
   stop(): Promise<void>;
 }
 
-/** How often is looked for jobs that other processes were asked for, for the lock, and for what is to be tidied up. */
+/** Interval of checking for jobs of other processes, for the lock, and for files to clean up. */
 const pollIntervalMs = 2_000;
 
-/** How often progress is written down. */
+/** Interval of storing progress. */
 const progressIntervalMs = 500;
 
-/** The rest after a finish that could not be written down; each is twice the one before. A minute of them in all. */
+/** First delay after a result could not be stored; each further one is twice as long, about a minute in total. */
 const finishRetryDelayMs = 250;
 const finishRetriesMax = 8;
 
-/** Begins at once, and goes on until it is stopped. */
+/** Starts the runner, which runs until it is stopped. */
 export function startJobRunner<Job extends { readonly id: string }>(
   kind: JobHandler<Job>,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
 ): JobRunner {
-  const me = process.pid;
+  const runner = process.pid;
   const stopping = new AbortController();
   let woken = Promise.withResolvers<void>();
   let current: { readonly id: string; readonly removed: AbortController } | null = null;
 
   async function work(): Promise<void> {
     let lock: WriteLock | null = null;
-    let isTold = false;
+    let isLogged = false;
     while (!stopping.signal.aborted) {
       try {
         lock ??= kind.tryLock();
-        if (lock === null && !isTold)
-          log.info({}, `another service makes the ${kind.plural} of this archive: they have to share one database`);
-        isTold = true;
+        if (lock === null && !isLogged)
+          log.info({}, `another service runs the ${kind.plural} of this archive; both must use the same database`);
+        isLogged = true;
         const job = lock === null ? null : await next();
         if (job !== null) {
           await run(job);
           continue;
         }
       } catch (error) {
-        log.error({ err: error }, `${kind.plural} are held up`);
+        log.error({ err: error }, `cannot process ${kind.plural}`);
       }
       await rest();
     }
@@ -78,75 +78,77 @@ export function startJobRunner<Job extends { readonly id: string }>(
   }
 
   async function next(): Promise<Job | null> {
-    // Nothing is under way here, and nowhere else: what seems to be was begun by a process that died, or its finish was
-    // not written down.
+    // No job is running, here or elsewhere. Jobs in that state were started by a process that died, or their result was
+    // not stored.
     await kind.releaseAll();
     await kind.cleanUp();
-    return stopping.signal.aborted ? null : await kind.take(me);
+    return stopping.signal.aborted ? null : await kind.take(runner);
   }
 
   async function rest(): Promise<void> {
-    const enough = new AbortController();
-    const signal = AbortSignal.any([stopping.signal, enough.signal]);
+    const rested = new AbortController();
+    const signal = AbortSignal.any([stopping.signal, rested.signal]);
     await Promise.race([woken.promise, clock.sleep(pollIntervalMs, signal).catch(() => {})]);
-    enough.abort();
+    rested.abort();
     woken = Promise.withResolvers<void>();
   }
 
   async function run(job: Job): Promise<void> {
     const removed = new AbortController();
     current = { id: job.id, removed };
-    const teller = progressTeller(job, removed);
+    const reporter = createProgressReporter(job, removed);
     try {
       const signal = AbortSignal.any([stopping.signal, removed.signal]);
-      const finish = await kind.run(job, { signal, progress: teller.tell });
-      await teller.told();
-      await written(() => finish(me), signal);
+      const finish = await kind.run(job, { signal, progress: reporter.report });
+      await reporter.flush();
+      await storeResult(() => finish(runner), signal);
     } catch (error) {
-      await teller.told();
+      await reporter.flush();
       if (removed.signal.aborted) return;
-      if (stopping.signal.aborted) return await kind.release(job.id, me);
-      // It has not failed: nothing could be read or written of it, and it is begun again.
+      if (stopping.signal.aborted) return await kind.release(job.id, runner);
+      // Not a failure of the job: its row could not be read or storeResult, so it is started again.
       if (error instanceof WorkspaceUnavailableError) throw error;
       log.error({ err: error, job: job.id }, `one of the ${kind.plural} failed`);
-      await kind.fail(job, me, error);
+      await kind.fail(job, runner, error);
     } finally {
       current = null;
     }
   }
 
-  /** What was made is kept for as long as it may still be written down. */
-  async function written(finish: () => Promise<void>, signal: AbortSignal): Promise<void> {
-    for (let rests = 0; ; rests++) {
+  /** Stores a result, and retries while the database is unavailable. */
+  async function storeResult(finish: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    for (let retries = 0; ; retries++) {
       try {
         return await finish();
       } catch (error) {
-        if (!(error instanceof WorkspaceUnavailableError) || rests === finishRetriesMax) throw error;
-        log.error({ err: error }, `what came of one of the ${kind.plural} cannot be written down now`);
-        await clock.sleep(finishRetryDelayMs * 2 ** rests, signal);
+        if (!(error instanceof WorkspaceUnavailableError) || retries === finishRetriesMax) throw error;
+        log.error({ err: error }, `cannot store the result of one of the ${kind.plural}; trying again`);
+        await clock.sleep(finishRetryDelayMs * 2 ** retries, signal);
       }
     }
   }
 
-  function progressTeller(job: Job, removed: AbortController) {
-    let telling: Promise<void> = Promise.resolve();
-    let isTelling = false;
+  function createProgressReporter(job: Job, removed: AbortController) {
+    let storing: Promise<void> = Promise.resolve();
+    let isStoring = false;
     let next = clock.monotonicMs();
     return {
-      tell(done: number, total: number): void {
-        if (isTelling || clock.monotonicMs() < next) return;
-        isTelling = true;
+      report(done: number, total: number): void {
+        if (isStoring || clock.monotonicMs() < next) return;
+        isStoring = true;
         next = clock.monotonicMs() + progressIntervalMs;
-        telling = kind
-          .progress(job.id, me, done, total)
-          // Another process may have removed it.
+        storing = kind
+          .progress(job.id, runner, done, total)
+          // Another process may have removed the job.
           .then((isMine) => (isMine ? undefined : removed.abort(new Error('removed'))))
-          .catch((error: unknown) => log.error({ err: error }, `progress of one of the ${kind.plural} is lost`))
+          .catch((error: unknown) =>
+            log.error({ err: error }, `cannot store the progress of one of the ${kind.plural}`),
+          )
           .finally(() => {
-            isTelling = false;
+            isStoring = false;
           });
       },
-      told: () => telling,
+      flush: () => storing,
     };
   }
 

@@ -6,7 +6,7 @@ import type { App, ServiceContext } from '../http/context.ts';
 import { ProblemError } from '../http/problem-details.ts';
 import { type MarketPoll, type MarketPollReader, openMarketPollReader, type PolledMarket } from './read-markets.ts';
 
-/** Views that are there to be asked for whether anybody polled them or not: the interface names them. */
+/** Views of the documented interface; valid even if they were never polled. */
 const namedViews = ['matched', 'resolving'];
 
 /** `/api/v1/markets`: the market lists as last polled. */
@@ -19,8 +19,8 @@ export function registerMarketsRoutes(app: App, context: ServiceContext): void {
       schema: {
         summary: 'Markets of a list, as last polled',
         description:
-          'The records of the last poll of the upstream, with all their fields. `generated_at` is the moment of that poll, ' +
-          'so that whoever keeps what is here knows when it was seen.',
+          'The records of the last poll of the upstream, with all their fields. `generated_at` is the time of that poll.',
+
         tags: ['realtime'],
         querystring: ServedMarketsQuery,
         response: { 200: ServedMarketsResponse },
@@ -29,18 +29,18 @@ export function registerMarketsRoutes(app: App, context: ServiceContext): void {
     async (request, reply) => {
       const { view = 'matched', source, limit = Number.POSITIVE_INFINITY } = request.query;
       const polled = await lists.readLastPoll();
-      const found = polled.markets.filter(
+      const matching = polled.markets.filter(
         (market) => market.views.has(view) && (source === undefined || market.sources.has(source)),
       );
-      if (found.length === 0) await requireKnown(view, polled, lists, settings.source.views);
-      const markets = found.slice(0, Math.min(limit, settings.service.rowsLimitMax));
-      const text = serializeMarkets(markets, found.length, view, polled.polledAt ?? clock.nowMs());
+      if (matching.length === 0) await requireKnown(view, polled, lists, settings.source.views);
+      const markets = matching.slice(0, Math.min(limit, settings.service.rowsLimitMax));
+      const text = serializeMarkets(markets, matching.length, view, polled.polledAt ?? clock.nowMs());
       return reply.type('application/json; charset=utf-8').send(text as never);
     },
   );
 }
 
-/** The records are JSON already. */
+/** The records are JSON texts already. */
 function serializeMarkets(markets: readonly PolledMarket[], total: number, view: string, generatedAt: number): string {
   const rest = JSON.stringify({ count: markets.length, total, view, generated_at: generatedAt });
   return `{"markets":[${markets.map(({ text }) => text).join(',')}],${rest.slice(1)}`;
@@ -54,14 +54,14 @@ async function requireKnown(
 ): Promise<void> {
   const known = new Set([...namedViews, ...configured, ...markets.flatMap((market) => [...market.views])]);
   if (known.has(view)) return;
-  const ever = [...new Set([...known, ...(await lists.listViews())])];
-  if (ever.includes(view)) return;
-  throw new ProblemError(400, 'No such view is known here.', {
-    errors: [{ name: 'view', reason: `must be one of ${ever.join(', ')}` }],
+  const allViews = [...new Set([...known, ...(await lists.listViews())])];
+  if (allViews.includes(view)) return;
+  throw new ProblemError(400, 'Unknown view.', {
+    errors: [{ name: 'view', reason: `must be one of ${allViews.join(', ')}` }],
   });
 }
 
-/** By which a collector reads records, unless it is told otherwise. */
+/** The default paths of a collector for reading records. */
 function createDefaultPaths(): RecordPaths {
   const { symbol_paths, field_paths } = settingsSchema.properties.source.properties;
   const { question, source, opens_at, closes_at, resolved_at, outcome } = field_paths.properties;

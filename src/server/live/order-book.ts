@@ -14,8 +14,8 @@ export function registerOrderBookRoutes(app: App, { archive, current, files }: S
       schema: {
         summary: 'The latest order book of a symbol',
         description:
-          'The snapshot with the greatest time. 404 for a symbol that the archive does not know, and for one of which it ' +
-          'has no order book. `generated_at` is the moment of the last poll that brought one: the archive knows nothing of later.',
+          'The snapshot with the latest time. 404 if the archive does not know the symbol, or has no order book of ' +
+          'it. `generated_at` is the time of the last poll that returned one; the archive has no later information.',
         tags: ['realtime'],
         querystring: OrderbookQuery,
         response: { 200: OrderbookResponse },
@@ -26,7 +26,7 @@ export function registerOrderBookRoutes(app: App, { archive, current, files }: S
       const book = await books.readLatest(symbol);
       if (book === null) {
         if (readSymbol(archive.state.db, symbol) === undefined) throw createUnknownSymbolError();
-        throw new ProblemError(404, 'No order book of this symbol was polled.');
+        throw new ProblemError(404, 'The archive has no order book of this symbol.');
       }
       const { t, bids, asks, fetchedAt } = book;
       return { symbol, t, bids: [...bids], asks: [...asks], generated_at: fetchedAt };

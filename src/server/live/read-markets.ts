@@ -13,7 +13,7 @@ import { parseDayStart } from '../../base/time.ts';
 
 /** The market lists as last polled. */
 export interface MarketPoll {
-  /** When that poll was answered, epoch milliseconds; null where there was none. */
+  /** Time of the poll's response, epoch milliseconds; null if there was no poll. */
   readonly polledAt: number | null;
   readonly markets: readonly PolledMarket[];
 }
@@ -21,45 +21,45 @@ export interface MarketPoll {
 export interface PolledMarket {
   readonly views: ReadonlySet<string>;
   readonly sources: ReadonlySet<string>;
-  /** The record as JSON, as close to what was received as the archive keeps it. */
+  /** The record as JSON, as close to the received record as the archive stores it. */
   readonly text: string;
 }
 
 export interface MarketPollReader {
   /**
-   * The last poll of the lists, published or not; held in memory, one at a time, until there is another.
-   * @throws DamageError where the file that it is in is damaged
+   * The last poll of the lists, published or not. One poll is kept in memory until there is a later one.
+   * @throws DamageError if its file is damaged
    */
   readLastPoll(): Promise<MarketPoll>;
-  /** Every view that any published poll asked for; held until the next generation. */
+  /** Every view in any published poll; cached per generation. */
   listViews(): Promise<readonly string[]>;
 }
 
 const emptyPoll: MarketPoll = { polledAt: null, markets: [] };
 const queryBytesMax = 512 * 1024 ** 2;
 
-/** @param paths those by which whoever reads the records finds their symbols and fields */
+/** @param paths where in a record its symbols and fields are */
 export function openMarketPollReader(
   archive: Archive,
   current: ManifestWatcher,
   paths: RecordPaths,
   random: Random,
 ): MarketPollReader {
-  let held: { readonly key: string; readonly lists: Promise<MarketPoll> } | undefined;
+  let cached: { readonly key: string; readonly lists: Promise<MarketPoll> } | undefined;
   let views: { readonly generation: number; readonly names: Promise<readonly string[]> } | undefined;
   return {
     readLastPoll: () =>
       readConsistently(archive, current, (manifest) => {
         const poll = findLastPoll(archive, manifest);
         if (poll === undefined) return emptyPoll;
-        if (held?.key === poll.key) return held.lists;
-        // Whoever asks meanwhile waits for the same.
-        const mine = { key: poll.key, lists: readPoll(archive, manifest, poll, paths) };
-        held = mine;
-        mine.lists.catch(() => {
-          if (held === mine) held = undefined;
+        if (cached?.key === poll.key) return cached.lists;
+        // Concurrent requests share one read.
+        const read = { key: poll.key, lists: readPoll(archive, manifest, poll, paths) };
+        cached = read;
+        read.lists.catch(() => {
+          if (cached === read) cached = undefined;
         });
-        return mine.lists;
+        return read.lists;
       }),
     async listViews() {
       const { generation } = current.getManifest();
@@ -75,12 +75,12 @@ export function openMarketPollReader(
   };
 }
 
-/** Where the last poll is: in a file, in the journal, or, where files were imported in pieces, in both. */
+/** Location of the last poll: a file, the journal, or both if files were imported in parts. */
 interface PollReference {
   readonly at: number;
   readonly file: PublishedFile | null;
   readonly journaled: JournaledMarketPoll | null;
-  /** Changes with what it says. */
+  /** Changes with the content. */
   readonly key: string;
 }
 
@@ -89,15 +89,15 @@ function findLastPoll({ state }: Archive, { datasets }: Manifest): PollReference
     (best, file) => (best === null || (file.t_max ?? 0) > (best.t_max ?? 0) ? file : best),
     null,
   );
-  const waiting = findLastJournaledPoll(state.db);
-  const at = Math.max(last?.t_max ?? 0, waiting?.observedAt ?? 0);
+  const lastJournaled = findLastJournaledPoll(state.db);
+  const at = Math.max(last?.t_max ?? 0, lastJournaled?.observedAt ?? 0);
   if (at === 0) return undefined;
   const file = last?.t_max === at ? last : null;
-  const journaled = waiting?.observedAt === at ? waiting : null;
+  const journaled = lastJournaled?.observedAt === at ? lastJournaled : null;
   return { at, file, journaled, key: JSON.stringify([at, file?.sha256, journaled?.records]) };
 }
 
-/** Markets that are made ready before other requests get their turn. */
+/** Markets converted before other requests get a turn. */
 const marketsPerBatch = 250;
 
 async function readPoll(
@@ -108,9 +108,9 @@ async function readPoll(
 ): Promise<MarketPoll> {
   const { at, file, journaled } = poll;
   const published = file === null ? [] : readDayMarkets(archive, manifest, parseDayStart(file.date!));
-  const fresh = journaled === null ? [] : readJournaledPoll(archive.state.db, journaled);
+  const journaledRows = journaled === null ? [] : readJournaledPoll(archive.state.db, journaled);
   const rows = new Map<string, MarketFacts>();
-  for (const row of [...published.filter(({ lastSeen }) => lastSeen === at), ...fresh])
+  for (const row of [...published.filter(({ lastSeen }) => lastSeen === at), ...journaledRows])
     rows.set(JSON.stringify([row.canonicalId, row.symbol]), row);
   const byMarket = Map.groupBy(
     [...rows.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol)),

@@ -6,22 +6,22 @@ import { type DeclaredGap, TicksQuery, TicksResponse } from '../../contract/sche
 import type { App, ServiceContext } from '../http/context.ts';
 import { createUnknownSymbolError, ProblemError, requireWindow } from '../http/problem-details.ts';
 
-/** Prices of so many steps from 0 to 1 have their texts kept: those of nearly all ticks. */
+/** Prices with this step from 0 to 1 have cached texts: nearly all ticks have such a price. */
 const priceSteps = 10_000;
 
-/** Bytes that are kept to write texts in; longer ones get their own. */
+/** Size of the reusable output buffer; longer texts get their own. */
 const scratchBytes = 1 << 20;
 
-/** The longest item: 17 digits of time and 24 characters of price with what stands around them. */
+/** Longest item: 17 digits of time, 24 characters of price, and the JSON around them. */
 const itemBytesMax = 64;
 
 const zeroCharCode = 48;
 const commaCharCode = 44;
 const itemPrefix = Buffer.from('{"t":');
 
-/** Writes ticks as the items of a JSON array, as JSON.stringify would, the latest used texts kept in memory. */
+/** Writes ticks as the items of a JSON array, like JSON.stringify. Caches the most recently used texts. */
 export function createTickSerializer(bytesMax: number): (slice: TickSlice) => Uint8Array {
-  const kept = new LRUCache<string, Uint8Array>({
+  const cache = new LRUCache<string, Uint8Array>({
     maxSize: Math.max(1, Math.floor(bytesMax)),
     sizeCalculation: (text, key) => text.length + 2 * key.length + 100,
   });
@@ -29,10 +29,10 @@ export function createTickSerializer(bytesMax: number): (slice: TickSlice) => Ui
   const scratch = new Uint8Array(scratchBytes);
   return (slice) => {
     const key = `${slice.from} ${slice.to} ${slice.key}`;
-    const held = kept.get(key);
-    if (held !== undefined) return held;
+    const cached = cache.get(key);
+    if (cached !== undefined) return cached;
     const text = serializeSlice(slice, prices, scratch);
-    kept.set(key, text);
+    cache.set(key, text);
     return text;
   };
 }
@@ -55,22 +55,22 @@ function serializeSlice(
   return out.slice(0, at);
 }
 
-/** Writes a whole number from 0 to 2^53 in digits; returns where it ends. */
+/** Writes an integer from 0 to 2^53 in digits; returns its end. */
 function writeInteger(out: Uint8Array, at: number, value: number): number {
   let digits = 1;
   for (let bound = 10; bound <= value; bound *= 10) digits++;
-  // Two halves: whole numbers below 2^31 are divided far faster.
+  // In two halves, as integers below 2^31 divide much faster.
   let high = Math.floor(value / 10_000_000);
   let low = value - high * 10_000_000;
-  let place = at + digits - 1;
-  for (let k = 0; k < 7 && place >= at; k++) {
+  let position = at + digits - 1;
+  for (let k = 0; k < 7 && position >= at; k++) {
     const rest = (low / 10) | 0;
-    out[place--] = zeroCharCode + low - rest * 10;
+    out[position--] = zeroCharCode + low - rest * 10;
     low = rest;
   }
-  for (; place >= at; ) {
+  for (; position >= at; ) {
     const rest = (high / 10) | 0;
-    out[place--] = zeroCharCode + high - rest * 10;
+    out[position--] = zeroCharCode + high - rest * 10;
     high = rest;
   }
   return at + digits;
@@ -78,27 +78,27 @@ function writeInteger(out: Uint8Array, at: number, value: number): number {
 
 function toPriceBytes(price: number, prices: (Uint8Array | undefined)[]): Uint8Array {
   const step = Math.round(price * priceSteps);
-  // The same double: then it has the same text.
+  // The same double has the same text.
   if (!(step >= 0 && step <= priceSteps && step / priceSteps === price)) return formatPriceBytes(price);
-  const held = prices[step];
-  if (held !== undefined) return held;
+  const cached = prices[step];
+  if (cached !== undefined) return cached;
   const text = formatPriceBytes(price);
   prices[step] = text;
   return text;
 }
 
-/** What JSON.stringify writes of a number that is finite, as all that are published are; -0 is 0 in both. */
+/** Formats a finite number as JSON.stringify does; -0 is 0 in both. */
 const formatPriceBytes = (price: number): Uint8Array => Buffer.from(`,"p":${price}}`, 'latin1');
 
-/** Ticks of an answer whose request has no limit, where the service's cap is not less. */
+/** Maximum number of ticks in a response without a limit parameter, unless the service's limit is lower. */
 const limitDefault = 1000;
 
 const comma = Buffer.from(',');
 
-/** `/api/v1/ticks`: the recent and the old ticks of one symbol, without a seam. */
+/** `/api/v1/ticks`: recent and older ticks of one symbol, published or not. */
 export function registerTicksRoutes(app: App, { archive, current, files, settings, clock }: ServiceContext): void {
   const { cacheBytesMax, ticksLimitMax } = settings.service;
-  // Half of what published files may take for decoded ticks, and half for texts that were sent.
+  // Half of the cache is for decoded ticks, half for serialized ones.
   const readTicks = openTickReader(archive, current, files, cacheBytesMax / 2);
   const textOf = createTickSerializer(cacheBytesMax / 2);
   app.get(
@@ -107,7 +107,7 @@ export function registerTicksRoutes(app: App, { archive, current, files, setting
       schema: {
         summary: 'The ticks of one symbol',
         description:
-          'Ascending in time, each moment once: what is published and what is not yet, as one. From `from` on; or, without `from`, the latest before `to`. `from` and `to` of the answer are the window that it holds completely: where there is more than `limit`, it ends with the last tick given (without `from`: begins with the first), so that a client reads on from there. An answer looks at no more than 366 days that may hold ticks.',
+          'Published and not yet published ticks, in ascending order of time and each time once: from `from` on, or without `from` the latest before `to`. `from` and `to` of the response are the window that it covers completely. If there are more ticks than `limit`, the window ends with the last tick returned (without `from`: starts with the first), so that a client can continue there. A response reads at most 366 days that may have ticks.',
         tags: ['realtime'],
         querystring: TicksQuery,
         response: { 200: TicksResponse },
@@ -118,11 +118,11 @@ export function registerTicksRoutes(app: App, { archive, current, files, setting
       requireWindow(from, to);
       const nowMs = clock.nowMs();
       const window = { symbol, from, to: Math.min(nowMs, to ?? nowMs), limit: Math.min(limit, ticksLimitMax) };
-      const found = await readTicks(window).catch(throwUnavailable);
-      if (found === null) throw createUnknownSymbolError();
+      const range = await readTicks(window).catch(throwUnavailable);
+      if (range === null) throw createUnknownSymbolError();
       reply.type('application/json; charset=utf-8');
-      // Bytes are sent as they are: an object for each tick would take longer than finding them.
-      return reply.send(serializeResponse(symbol, found, textOf, nowMs) as unknown as TicksResponse);
+      // Send bytes: creating an object per tick would take longer than finding the ticks.
+      return reply.send(serializeResponse(symbol, range, textOf, nowMs) as unknown as TicksResponse);
     },
   );
 }
@@ -133,19 +133,19 @@ function serializeResponse(
   textOf: ReturnType<typeof createTickSerializer>,
   nowMs: number,
 ): Buffer {
-  const holes = gaps.length === 0 ? '' : `,"gaps":${JSON.stringify(gaps satisfies readonly DeclaredGap[])}`;
-  const pieces: Uint8Array[] = [Buffer.from(`{"symbol":${JSON.stringify(symbol)},"ticks":[`)];
+  const gapsJson = gaps.length === 0 ? '' : `,"gaps":${JSON.stringify(gaps satisfies readonly DeclaredGap[])}`;
+  const chunks: Uint8Array[] = [Buffer.from(`{"symbol":${JSON.stringify(symbol)},"ticks":[`)];
   for (const [i, slice] of slices.entries()) {
-    if (i > 0) pieces.push(comma);
-    pieces.push(textOf(slice));
+    if (i > 0) chunks.push(comma);
+    chunks.push(textOf(slice));
   }
-  pieces.push(Buffer.from(`],"count":${count},"from":${from},"to":${to},"generated_at":${nowMs}${holes}}`));
-  return Buffer.concat(pieces);
+  chunks.push(Buffer.from(`],"count":${count},"from":${from},"to":${to},"generated_at":${nowMs}${gapsJson}}`));
+  return Buffer.concat(chunks);
 }
 
 function throwUnavailable(error: unknown): never {
   if (error instanceof OddslakeError && error.exitCode === exitCodes.busy)
-    throw new ProblemError(503, 'The archive is being written too fast to be read; try again.', {
+    throw new ProblemError(503, 'The archive changes too fast to be read consistently. Try again.', {
       headers: { 'retry-after': '1' },
     });
   throw error;

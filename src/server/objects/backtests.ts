@@ -20,10 +20,10 @@ import { toOwnerColumns } from '../workspace/owner.ts';
 import type { BacktestRow, PageRequest } from '../workspace/tables.ts';
 import { readListPage } from './user-resource.ts';
 
-/** What the routes of backtests share. */
+/** Shared state of the backtest routes. */
 export interface BacktestService {
   readonly jobs: BacktestStore;
-  /** Works off what is to be kept, while the service runs. */
+  /** Runs saved backtests while the service runs. */
   readonly runner: Pick<JobRunner, 'wake' | 'cancel'>;
 }
 
@@ -44,10 +44,10 @@ export function openBacktestService(
   return { jobs, runner: { wake: () => runner?.wake(), cancel: (id) => runner?.cancel(id) } };
 }
 
-/** Where a backtest that is kept is told of, relative to the service. */
+/** URL of a saved backtest, relative to the service. */
 export const toBacktestUrl = ({ id }: Pick<BacktestRow, 'id'>): string => `${paths.backtest}/${id}`;
 
-/** One as lists have it. */
+/** A backtest as an item of a list. */
 export const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
   id: row.id,
   state: row.state,
@@ -61,17 +61,17 @@ export const toListedBacktest = (row: ListedBacktest): Type.Static<typeof Listed
   error: row.error,
 });
 
-/** One with its result. */
+/** A backtest with its result. */
 export const toSavedBacktest = (row: BacktestRow): Type.Static<typeof KeptBacktest> => ({
   ...toListedBacktest(row),
   result: row.result === null ? null : (JSON.parse(row.result) as Type.Static<typeof BacktestResult>),
 });
 
-/** `/api/v1/backtest`: the backtests that a user keeps. */
+/** `/api/v1/backtest`: the saved backtests of a user. */
 export function registerBacktestRoutes(app: App, { clock }: ServiceContext, { jobs, runner }: BacktestService): void {
   const ownBacktest = async (request: Parameters<typeof requireUser>[0], id: string): Promise<BacktestRow> => {
     const row = await jobs.get(toOwnerColumns(requireUser(request)), id);
-    if (row === null) throw new ProblemError(404, 'There is no such backtest of this user.');
+    if (row === null) throw new ProblemError(404, 'This user has no such backtest.');
     return row;
   };
 
@@ -114,10 +114,10 @@ export function registerBacktestRoutes(app: App, { clock }: ServiceContext, { jo
     {
       config: { access: 'user' },
       schema: {
-        summary: 'Removes a backtest; one that is not finished is broken off',
+        summary: 'Removes a backtest; cancels it if it is not finished',
         tags: ['users'],
         params: ObjectPath,
-        response: { 204: Type.Null({ description: 'It is removed.' }) },
+        response: { 204: Type.Null({ description: 'The backtest was removed.' }) },
       },
     },
     async (request, reply) => {

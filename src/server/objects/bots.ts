@@ -25,33 +25,33 @@ import {
 
 interface ResolvedBot {
   readonly strategy: StrategyRow;
-  /** Each once; null: those of the filter. */
+  /** Without repetitions; null: the symbols of the filter. */
   readonly symbols: readonly string[] | null;
   readonly filter: { readonly categories: readonly string[]; readonly sources: readonly string[] };
 }
 
-/** What a bot that is asked for is bound to. Throws ProblemError 400 where that is not there, each by its field. */
+/** Resolves the strategy and symbols of a bot request. @throws ProblemError 400 that names each invalid field */
 export async function resolveBot(
   { archive }: ServiceContext,
-  kept: StrategyStore,
+  strategies: StrategyStore,
   owner: OwnerColumns,
-  { strategy: asked, symbols, filter }: BotRequest,
+  { strategy: requestedStrategy, symbols, filter }: BotRequest,
 ): Promise<ResolvedBot> {
-  const { name, version = null }: { name: string; version?: number | null } = asked;
+  const { name, version = null }: { name: string; version?: number | null } = requestedStrategy;
   const errors: Fault[] = [];
-  const strategy = await kept.find(owner, name, version);
+  const strategy = await strategies.find(owner, name, version);
   if (strategy === null) {
-    const known = version !== null && (await kept.find(owner, name, null)) !== null;
-    const [field, what] = known ? ['version', 'version of it'] : ['name', 'strategy of this user'];
-    errors.push({ name: `strategy.${field}`, reason: `is no ${what}` });
+    const isKnown = version !== null && (await strategies.find(owner, name, null)) !== null;
+    const [field, what] = isKnown ? ['version', 'version of this strategy'] : ['name', 'strategy of this user'];
+    errors.push({ name: `strategy.${field}`, reason: `is not a ${what}` });
   }
   if (symbols === undefined && filter === undefined)
-    errors.push({ name: 'symbols', reason: 'is missing, and so is a filter' });
+    errors.push({ name: 'symbols', reason: 'is required if there is no filter' });
   if (symbols !== undefined && filter !== undefined)
-    errors.push({ name: 'filter', reason: 'does not go with symbols: only one of the two' });
+    errors.push({ name: 'filter', reason: 'must be absent if symbols are given' });
   const unknown = [...new Set(symbols)].filter((symbol) => readSymbol(archive.state.db, symbol) === undefined);
   for (const symbol of unknown)
-    errors.push({ name: `symbols[${symbols!.indexOf(symbol)}]`, reason: 'is no symbol that this archive knows' });
+    errors.push({ name: `symbols[${symbols!.indexOf(symbol)}]`, reason: 'is not a symbol of this archive' });
   if (strategy === null || errors.length > 0) throw createInvalidBodyError(errors);
   const { categories = [], sources = [] } = filter ?? {};
   return {
@@ -64,12 +64,12 @@ export async function resolveBot(
 /** `/api/v1/bots`: users' bots. */
 export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }: ServiceLimits): void {
   const { clock, workspace } = context;
-  const kept = createBotStore(workspace.db);
-  const known = createStrategyStore(workspace.db);
+  const bots = createBotStore(workspace.db);
+  const strategies = createStrategyStore(workspace.db);
   const owner = (request: unknown, reply: unknown): OwnerColumns =>
     toOwnerColumns(requireUser(toUntypedExchange(request, reply)[0]));
   const requireOwn = <Row>(row: Row | null): Row => {
-    if (row === null) throw new ProblemError(404, 'There is no such bot of this user.');
+    if (row === null) throw new ProblemError(404, 'This user has no such bot.');
     return row;
   };
 
@@ -85,7 +85,7 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
       },
     },
     async (request, reply) => {
-      const load = (page: PageRequest) => kept.list(owner(request, reply), page);
+      const load = (page: PageRequest) => bots.list(owner(request, reply), page);
       const { objects, ...page } = await readListPage('bots', request.query, load, toBot);
       return { bots: objects, ...page, generated_at: clock.nowMs() };
     },
@@ -96,7 +96,7 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
     {
       config: { access: 'user', problems: [409, 422] },
       schema: {
-        summary: 'Creates a bot: a version of a strategy, bound to symbols or to a filter',
+        summary: 'Creates a bot that binds a version of a strategy to symbols or a filter',
         description: `A user may have ${botsMax} bots in a workspace.`,
         tags: ['users'],
         headers: ObjectRequestHeaders,
@@ -106,25 +106,25 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
     },
     async (request, reply) => {
       const { body } = request;
-      const own = owner(request, reply);
+      const ownerColumns = owner(request, reply);
       const by = { idempotency_key: request.headers['idempotency-key'] ?? null, body_sha256: hashBody(body) };
-      // What it was bound to may be unknown by now: that it was made is still to be told.
-      const row = (await kept.findByIdempotencyKey(own, by)) ?? (await added(own, body, by));
+      // Check the key first: a repeated request must succeed even if its strategy or symbols are gone.
+      const row = (await bots.findByIdempotencyKey(ownerColumns, by)) ?? (await createBot(ownerColumns, body, by));
       if (row === 'full') throw createQuotaError('bots', botsMax);
       if (row === 'other') throw createIdempotencyConflictError();
-      if (row === 'unbound') throw new ProblemError(409, 'Its strategy was removed in the meantime.');
+      if (row === 'unbound') throw new ProblemError(409, 'The strategy was removed in the meantime.');
       return reply.code(201).header('location', `${paths.bots}/${row.id}`).send(toBot(row));
     },
   );
 
-  async function added(
-    own: OwnerColumns,
+  async function createBot(
+    ownerColumns: OwnerColumns,
     body: contract.BotRequest,
-    by: Parameters<typeof kept.findByIdempotencyKey>[1],
+    by: Parameters<typeof bots.findByIdempotencyKey>[1],
   ) {
-    const { strategy, symbols, filter } = await resolveBot(context, known, own, body);
-    return await kept.add(
-      own,
+    const { strategy, symbols, filter } = await resolveBot(context, strategies, ownerColumns, body);
+    return await bots.add(
+      ownerColumns,
       {
         id: createObjectId(context),
         created_at: clock.nowMs(),
@@ -145,7 +145,7 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
       config: { access: 'user' },
       schema: { summary: 'A bot', tags: ['users'], params: ObjectPath, response: { 200: contract.Bot } },
     },
-    async (request, reply) => toBot(requireOwn(await kept.get(owner(request, reply), request.params.id))),
+    async (request, reply) => toBot(requireOwn(await bots.get(owner(request, reply), request.params.id))),
   );
 
   app.patch(
@@ -153,7 +153,7 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
     {
       config: { access: 'user' },
       schema: {
-        summary: 'Pauses a bot, or makes it active again',
+        summary: 'Pauses or resumes a bot',
         tags: ['users'],
         params: ObjectPath,
         body: contract.BotChange,
@@ -162,7 +162,7 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
     },
     async (request, reply) => {
       const { params, body } = request;
-      return toBot(requireOwn(await kept.setStatus(owner(request, reply), params.id, body.status, clock.nowMs())));
+      return toBot(requireOwn(await bots.setStatus(owner(request, reply), params.id, body.status, clock.nowMs())));
     },
   );
 
@@ -174,17 +174,17 @@ export function registerBotRoutes(app: App, context: ServiceContext, { botsMax }
         summary: 'Removes a bot',
         tags: ['users'],
         params: ObjectPath,
-        response: { 204: Type.Null({ description: 'It is removed.' }) },
+        response: { 204: Type.Null({ description: 'The bot was removed.' }) },
       },
     },
     async (request, reply) => {
-      requireOwn((await kept.remove(owner(request, reply), request.params.id)) || null);
+      requireOwn((await bots.remove(owner(request, reply), request.params.id)) || null);
       return reply.code(204).send(null);
     },
   );
 }
 
-/** A bot as clients see it. */
+/** Converts a bot to its representation in the API. */
 function toBot(row: BotWithStrategy): contract.Bot {
   const { id, name, mode, status, created_at, updated_at } = row;
   const symbols = row.symbols === null ? null : (JSON.parse(row.symbols) as string[]);

@@ -27,21 +27,21 @@ import type { BacktestRow, OwnerColumns } from '../workspace/tables.ts';
 import { type BacktestService, toBacktestUrl, toSavedBacktest } from './backtests.ts';
 import { createIdempotencyConflictError, createObjectId, hashBody } from './user-resource.ts';
 
-/** What is to be run. */
+/** A backtest that is ready to run. */
 export interface ResolvedBacktest {
   readonly spec: BacktestSpec;
   readonly resolvedStrategy: ResolvedStrategy;
 }
 
-/** What a body says by itself. */
+/** A validated request body. */
 export interface ParsedBacktestBody {
   readonly spec: BacktestSpec;
   readonly save: boolean;
-  /** As they came: what is asked has each of them once. */
+  /** As received; `spec` has each symbol once. */
   readonly symbols: readonly string[];
 }
 
-/** @throws ProblemError 400 that names every field at fault */
+/** @throws ProblemError 400 that names each invalid field */
 export function parseBacktestBody(body: unknown): ParsedBacktestBody {
   const { save, rest, faults } = splitSaveFlag(body);
   const read = parseBacktestSpec(rest);
@@ -52,36 +52,38 @@ export function parseBacktestBody(body: unknown): ParsedBacktestBody {
 }
 
 /**
- * Looks for the strategy and the symbols that are asked for.
- * @throws ProblemError 400 that names every field at fault
+ * Resolves the strategy and the symbols of a request.
+ * @throws ProblemError 400 that names each invalid field
  */
 export async function resolveBacktest(
   { archive, workspace }: ServiceContext,
   owner: OwnerColumns,
   { spec, symbols }: ParsedBacktestBody,
 ): Promise<ResolvedBacktest> {
-  const kept = createStrategyStore(workspace.db);
-  const one = await resolveStrategy(spec.entry_executable, (name, version) => kept.find(owner, name, version));
-  if ('faults' in one) throw createInvalidBacktestError(one.faults);
+  const strategies = createStrategyStore(workspace.db);
+  const resolution = await resolveStrategy(spec.entry_executable, (name, version) =>
+    strategies.find(owner, name, version),
+  );
+  if ('faults' in resolution) throw createInvalidBacktestError(resolution.faults);
   const unknown: Fault[] = [];
-  await processInBatches([...symbols.entries()], (some) => {
-    for (const [i, symbol] of some)
+  await processInBatches([...symbols.entries()], (batch) => {
+    for (const [i, symbol] of batch)
       if (readSymbol(archive.state.db, symbol) === undefined)
-        unknown.push({ name: `symbols[${i}]`, reason: 'is no symbol that this archive knows' });
+        unknown.push({ name: `symbols[${i}]`, reason: 'is not a symbol of this archive' });
   });
   if (unknown.length > 0) throw createInvalidBacktestError(unknown);
   try {
-    await processInBatches(expandGrid(spec.grid), (some) => void bindGridPoints(some, spec, one.found));
+    await processInBatches(expandGrid(spec.grid), (batch) => void bindGridPoints(batch, spec, resolution.found));
   } catch (error) {
     throw error instanceof InvalidBacktestError ? createInvalidBacktestError(error.faults) : error;
   }
-  return { spec, resolvedStrategy: one.found };
+  return { spec, resolvedStrategy: resolution.found };
 }
 
-/** What one request may ask for takes longer than others should wait. */
-async function processInBatches<T>(all: readonly T[], work: (some: readonly T[]) => void): Promise<void> {
-  for (let i = 0; i < all.length; i += batchSize) {
-    work(all.slice(i, i + batchSize));
+/** Processes items in batches, so that a large request does not block others. */
+async function processInBatches<T>(items: readonly T[], work: (batch: readonly T[]) => void): Promise<void> {
+  for (let i = 0; i < items.length; i += batchSize) {
+    work(items.slice(i, i + batchSize));
     await setImmediate();
   }
 }
@@ -96,28 +98,28 @@ function splitSaveFlag(body: unknown): { save: boolean; rest: object; faults: re
   return { save: save === true, rest, faults };
 }
 
-/** A backtest that cannot be run as it was asked for. */
+/** The error of a request that cannot be run. */
 export const createInvalidBacktestError = (faults: readonly Fault[]): ProblemError =>
-  new ProblemError(400, 'The backtest cannot be run as it is asked for.', {
+  new ProblemError(400, 'The backtest request is invalid.', {
     errors: faults.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
   });
 
-/** Jobs whose ticks are counted at a time: each takes a thread. */
+/** Concurrent cost estimates of jobs; each takes a thread. */
 const countsConcurrentMax = 2;
 
-/** Seconds: what somebody has to mend, or to make room for, takes its time. */
+/** Values of Retry-After in seconds: an operator has to act first. */
 const retryAfter = { damaged: '600', full: '300' } as const;
 
-/** What a request is known again by. */
+/** Identifies a repeated request. */
 interface IdempotentRequest {
   readonly key: string | null;
   readonly fingerprint: string;
 }
 
-/** Runs of one user that may wait to be answered at once. */
+/** Waiting immediate runs per user. */
 const waitingMax = 2;
 
-/** `POST /api/v1/research/backtest`: a run that is answered at once, or a job whose result is kept. */
+/** `POST /api/v1/research/backtest`: an immediate run, or a job with a saved result. */
 export function registerResearchRoutes(app: App, context: ServiceContext, { jobs, runner }: BacktestService): void {
   const { archive, clock, settings } = context;
   const {
@@ -132,7 +134,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
   const running = createFairSemaphore(runsAtOnceMax, waitingMax);
   const counting = createFairSemaphore(countsConcurrentMax, jobsMax);
   const underWay = new Set<Promise<unknown>>();
-  // Threads that read the archive are not to outlive it.
+  // The archive must stay open until the threads that read it have ended.
   app.addHook('onClose', async () => void (await Promise.allSettled(underWay)));
 
   app.post(
@@ -146,7 +148,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
         response: {
           200: BacktestResponse,
           202: {
-            description: 'It is a job, or was made one under this Idempotency-Key before.',
+            description: 'The job was created, now or by an earlier request with this Idempotency-Key.',
             headers: CreatedHeaders,
             content: { 'application/json': { schema: KeptBacktest } },
           },
@@ -154,20 +156,28 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       },
     },
     async (request, reply) => {
-      const [asked, answer] = toUntypedExchange(request, reply);
-      const user = requireUser(asked);
+      const [untypedRequest, untypedReply] = toUntypedExchange(request, reply);
+      const user = requireUser(untypedRequest);
       const owner = toOwnerColumns(user);
-      const body = parseBacktestBody(asked.body);
+      const body = parseBacktestBody(untypedRequest.body);
       if (body.save) {
-        const named = { key: request.headers['idempotency-key'] ?? null, fingerprint: hashBody(asked.body) };
-        const row = await kept(owner, body, named, createDisconnectSignal(answer, context.signal));
+        const idempotency = {
+          key: request.headers['idempotency-key'] ?? null,
+          fingerprint: hashBody(untypedRequest.body),
+        };
+        const row = await getOrCreateJob(
+          owner,
+          body,
+          idempotency,
+          createDisconnectSignal(untypedReply, context.signal),
+        );
         runner.wake();
         return reply.code(202).header('location', toBacktestUrl(row)).send(toSavedBacktest(row));
       }
-      const wanted = await resolveBacktest(context, owner, body);
-      const signal = createDisconnectSignal(answer, context.signal);
+      const resolved = await resolveBacktest(context, owner, body);
+      const signal = createDisconnectSignal(untypedReply, context.signal);
       try {
-        const result = await answeredAtOnce(owner.owner, wanted, signal);
+        const result = await runNow(owner.owner, resolved, signal);
         return { ...JSON.parse(result), generated_at: clock.nowMs() };
       } catch (error) {
         throw toRequestError(error, signal, context.signal);
@@ -175,31 +185,31 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
     },
   );
 
-  /** The job that a request makes, or made before. */
-  async function kept(
+  /** The job of a request, new or existing. */
+  async function getOrCreateJob(
     owner: OwnerColumns,
     body: ParsedBacktestBody,
-    named: IdempotentRequest,
+    idempotency: IdempotentRequest,
     signal: AbortSignal,
   ): Promise<BacktestRow> {
-    const { key, fingerprint } = named;
-    // What was asked for then may be gone by now: that it was made is still to be told.
+    const { key, fingerprint } = idempotency;
+    // Check the key first: a repeated request must succeed even if its strategy or symbols are gone.
     const before = key === null ? null : await jobs.findByIdempotencyKey(owner, key);
-    const row = before ?? (await added(owner, body, named, signal));
+    const row = before ?? (await createJob(owner, body, idempotency, signal));
     if (row.body_sha256 !== fingerprint) throw createIdempotencyConflictError();
     return row;
   }
 
-  async function added(
+  async function createJob(
     owner: OwnerColumns,
     body: ParsedBacktestBody,
-    named: IdempotentRequest,
+    idempotency: IdempotentRequest,
     signal: AbortSignal,
   ): Promise<BacktestRow> {
-    const { key, fingerprint } = named;
-    const wanted = await resolveBacktest(context, owner, body);
-    await requireSmall(owner.owner, wanted, signal);
-    const { spec, resolvedStrategy } = wanted;
+    const { key, fingerprint } = idempotency;
+    const resolved = await resolveBacktest(context, owner, body);
+    await requireSmall(owner.owner, resolved, signal);
+    const { spec, resolvedStrategy } = resolved;
     const now = clock.nowMs();
     const backtest = {
       ...owner,
@@ -211,36 +221,36 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       strategy: JSON.stringify(resolvedStrategy.strategy),
       strategy_version: resolvedStrategy.version,
     };
-    const one = await jobs.add(backtest, jobsMax, keptMax);
-    if (one === 'full') {
-      throw new ProblemError(429, `You have ${jobsMax} backtests waiting or under way: let one of them end.`, {
+    const outcome = await jobs.add(backtest, jobsMax, keptMax);
+    if (outcome === 'full') {
+      throw new ProblemError(429, `You have ${jobsMax} backtests waiting or running. Wait until one has ended.`, {
         headers: { 'retry-after': '60' },
       });
     }
-    return 'known' in one ? one.known : one;
+    return 'known' in outcome ? outcome.known : outcome;
   }
 
-  async function requireSmall(user: string, wanted: ResolvedBacktest, signal: AbortSignal): Promise<void> {
-    let leave: (() => void) | undefined;
+  async function requireSmall(user: string, resolved: ResolvedBacktest, signal: AbortSignal): Promise<void> {
+    let release: (() => void) | undefined;
     try {
-      leave = await counting.forHolder(user).acquire(signal);
-      const count = isTooLarge(archive, { ...wanted, ticksMax: ticksJobMax }, signal);
+      release = await counting.forHolder(user).acquire(signal);
+      const count = isTooLarge(archive, { ...resolved, ticksMax: ticksJobMax }, signal);
       underWay.add(count);
       if (!(await count.finally(() => underWay.delete(count)))) return;
     } catch (error) {
       throw toRequestError(error, signal, context.signal);
     } finally {
-      leave?.();
+      release?.();
     }
-    throw new ProblemError(422, `${formatTicksMaxMessage(ticksJobMax)}: ask for less.`);
+    throw new ProblemError(422, `${formatTicksMaxMessage(ticksJobMax)}. Reduce the request.`);
   }
 
-  async function answeredAtOnce(
+  async function runNow(
     user: string,
     { spec, resolvedStrategy }: ResolvedBacktest,
     signal: AbortSignal,
   ): Promise<string> {
-    const leave = await running.forHolder(user).acquire(signal);
+    const release = await running.forHolder(user).acquire(signal);
     const limit = AbortSignal.timeout(Math.ceil(runSecondsMax * 1000));
     try {
       const task = { spec, resolvedStrategy, threads, ticksMax: ticksAtOnceMax };
@@ -249,19 +259,19 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       return (await run.finally(() => underWay.delete(run))).result;
     } catch (error) {
       signal.throwIfAborted();
-      throw limit.aborted ? tooLong() : problemOf(error);
+      throw limit.aborted ? createTooLongError() : toProblem(error);
     } finally {
-      leave();
+      release();
     }
   }
 
-  const tooLong = (): ProblemError =>
+  const createTooLongError = (): ProblemError =>
     new ProblemError(
       422,
-      `It takes longer than ${runSecondsMax} seconds: ask for less, or send "save": true, and it is run as a job.`,
+      `The backtest takes longer than ${runSecondsMax} seconds. Reduce the request, or run it as a job with "save": true.`,
     );
 
-  function problemOf(error: unknown): unknown {
+  function toProblem(error: unknown): unknown {
     const { why, faults } = toBacktestFailure(error);
     switch (why) {
       case 'unfit':
@@ -269,7 +279,7 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
       case 'too large':
         return new ProblemError(
           422,
-          `${formatTicksMaxMessage(ticksAtOnceMax)}: ask for less, or send "save": true, and it is run as a job.`,
+          `${formatTicksMaxMessage(ticksAtOnceMax)}. Reduce the request, or run it as a job with "save": true.`,
         );
       case 'unexpected':
         return error;
@@ -280,4 +290,4 @@ export function registerResearchRoutes(app: App, context: ServiceContext, { jobs
 }
 
 const formatTicksMaxMessage = (max: number): string =>
-  `More than ${max} ticks would be played, counted for each point of a grid, and there for each measure over a window`;
+  `The backtest would replay more than ${max} ticks, counted once per grid point and measure over a window`;

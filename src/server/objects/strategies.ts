@@ -25,33 +25,33 @@ import {
 
 const strategyNamePattern = new RegExp(namePattern, 'u');
 
-/** The strategy that a body has, and its name. Throws ProblemError 400 with all that is wrong, each by its field. */
+/** The strategy in a request body, and its name. @throws ProblemError 400 that names each invalid field */
 export function parseStrategyBody(body: unknown): { readonly name: string; readonly strategy: Strategy } {
   const reader = new JsonValidator();
-  const asked = reader.object(body, '', { required: ['name', 'definition'], optional: [] });
-  const called = asked.name === undefined ? '' : reader.text(asked.name, 'name', nameMax);
-  if (called !== '' && !strategyNamePattern.test(called))
-    reader.fault('name', 'must not begin or end with a blank, nor hold control characters');
-  const read = asked.definition === undefined ? { faults: [] } : parseStrategy(asked.definition, 'definition');
+  const fields = reader.object(body, '', { required: ['name', 'definition'], optional: [] });
+  const parsedName = fields.name === undefined ? '' : reader.text(fields.name, 'name', nameMax);
+  if (parsedName !== '' && !strategyNamePattern.test(parsedName))
+    reader.fault('name', 'must not start or end with a blank, or have control characters');
+  const read = fields.definition === undefined ? { faults: [] } : parseStrategy(fields.definition, 'definition');
   const faults = [...reader.faults, ...('faults' in read ? read.faults : [])];
   if ('faults' in read || faults.length > 0) throw createInvalidBodyError(faults);
-  return { name: called, strategy: read.strategy };
+  return { name: parsedName, strategy: read.strategy };
 }
 
-/** `/api/v1/strategies`: users' strategies, version by version. */
+/** `/api/v1/strategies`: users' strategies with their versions. */
 export function registerStrategyRoutes(app: App, context: ServiceContext, { strategiesMax }: ServiceLimits): void {
   const { clock, workspace } = context;
-  const kept = createStrategyStore(workspace.db);
+  const strategies = createStrategyStore(workspace.db);
   const owner = (request: unknown, reply: unknown): OwnerColumns =>
     toOwnerColumns(requireUser(toUntypedExchange(request, reply)[0]));
-  const none = (): ProblemError => new ProblemError(404, 'There is no such strategy of this user.');
+  const createNotFoundError = (): ProblemError => new ProblemError(404, 'This user has no such strategy.');
 
   app.get(
     paths.strategies,
     {
       config: { access: 'user' },
       schema: {
-        summary: 'The strategies of a user, every version of them, newest first',
+        summary: "All versions of a user's strategies, newest first",
         tags: ['users'],
         querystring: contract.StrategiesQuery,
         response: { 200: contract.StrategiesResponse },
@@ -59,7 +59,7 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
     },
     async (request, reply) => {
       const { name = null, ...at } = request.query;
-      const load = (page: PageRequest) => kept.list(owner(request, reply), { ...page, name });
+      const load = (page: PageRequest) => strategies.list(owner(request, reply), { ...page, name });
       const { objects, ...page } = await readListPage('strategies', at, load, toStrategy);
       return { strategies: objects, ...page, generated_at: clock.nowMs() };
     },
@@ -70,8 +70,8 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
     {
       config: { access: 'user', problems: [409, 422], body: contract.StrategyRequest },
       schema: {
-        summary: 'Creates a strategy, or the next version of one',
-        description: `A user may have ${strategiesMax} versions in a workspace.`,
+        summary: 'Creates a strategy, or a new version of one',
+        description: `A user may have ${strategiesMax} strategy versions in a workspace.`,
         tags: ['users'],
         headers: contract.ObjectRequestHeaders,
         response: { 201: describeCreatedResponse(contract.Strategy) },
@@ -79,7 +79,7 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
     },
     async (request, reply) => {
       const { name, strategy } = parseStrategyBody(request.body);
-      const asked = {
+      const fields = {
         id: createObjectId(context),
         created_at: clock.nowMs(),
         name,
@@ -87,7 +87,7 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
         idempotency_key: request.headers['idempotency-key'] ?? null,
         body_sha256: hashBody(request.body),
       };
-      const row = await kept.add(owner(request, reply), asked, strategiesMax);
+      const row = await strategies.add(owner(request, reply), fields, strategiesMax);
       if (row === 'full') throw createQuotaError('strategies', strategiesMax);
       if (row === 'other') throw createIdempotencyConflictError();
       return reply.code(201).header('location', `${paths.strategies}/${row.id}`).send(toStrategy(row));
@@ -106,8 +106,8 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
       },
     },
     async (request, reply) => {
-      const row = await kept.get(owner(request, reply), request.params.id);
-      if (row === null) throw none();
+      const row = await strategies.get(owner(request, reply), request.params.id);
+      if (row === null) throw createNotFoundError();
       return toStrategy(row);
     },
   );
@@ -118,24 +118,27 @@ export function registerStrategyRoutes(app: App, context: ServiceContext, { stra
       config: { access: 'user', problems: [409] },
       schema: {
         summary: 'Removes a version of a strategy that no bot uses',
-        description: 'Its number is not given again while other versions of the name are there.',
+        description: 'The version number is not reused while other versions of the name exist.',
         tags: ['users'],
         params: contract.ObjectPath,
-        response: { 204: Type.Null({ description: 'It is removed.' }) },
+        response: { 204: Type.Null({ description: 'The version was removed.' }) },
       },
     },
     async (request, reply) => {
-      const removed = await kept.remove(owner(request, reply), request.params.id);
-      if (removed === null) throw none();
+      const removed = await strategies.remove(owner(request, reply), request.params.id);
+      if (removed === null) throw createNotFoundError();
       const { usedBy } = removed;
       if (usedBy > 0)
-        throw new ProblemError(409, `${usedBy === 1 ? 'A bot uses' : `${usedBy} bots use`} it: remove them first.`);
+        throw new ProblemError(
+          409,
+          `${usedBy === 1 ? 'A bot uses' : `${usedBy} bots use`} this version. Remove the bots first.`,
+        );
       return reply.code(204).send(null);
     },
   );
 }
 
-/** A version as clients see it. */
+/** Converts a version to its representation in the API. */
 const toStrategy = ({ id, name, version, definition, created_at }: StrategyRow): contract.Strategy => ({
   id,
   name,

@@ -4,17 +4,17 @@ import { createRequire, stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
 import { palette } from '../../base/html.ts';
 
-/** A file that the page loads. */
+/** A static file of the page. */
 export interface Asset {
   readonly type: string;
   readonly bytes: Buffer;
-  /** In quotes, as the header has it. */
+  /** With quotes, as in the header. */
   readonly etag: string;
 }
 
 export interface Assets {
   readonly files: ReadonlyMap<string, Asset>;
-  /** Changes with any byte of any file: paths that hold it may be kept for good. */
+  /** A hash of all files: a URL that contains it may be cached forever. */
   readonly stamp: string;
 }
 
@@ -27,8 +27,8 @@ const mediaTypes: Readonly<Record<string, string>> = {
 let cachedAssets: Assets | undefined;
 
 /**
- * What the page is made of: the client, as it is built or with its types taken out, the colours of every page, and the
- * chart library. Read when it is first asked for, and once, as a process lives no longer than the files of its program stay the same.
+ * The files of the page: the client (built, or with its types stripped), the colours of every page, and the chart
+ * library. They are read once, on first use: the files of a program do not change while it runs.
  */
 export function loadAssets(): Assets {
   cachedAssets ??= readAssets();
@@ -38,12 +38,12 @@ export function loadAssets(): Assets {
 function readAssets(): Assets {
   const folder = join(import.meta.dirname, 'client');
   const uplot = join(dirname(createRequire(import.meta.url).resolve('uplot/package.json')), 'dist');
-  const own = readdirSync(folder)
+  const clientFiles = readdirSync(folder)
     .filter((name) => /^[a-z-]+\.(ts|js|css|svg)$/.test(name))
     .map((name) => [name.replace(/\.ts$/, '.js'), readContent(join(folder, name))] as const);
   const files = new Map<string, Asset>(
     [
-      ...own,
+      ...clientFiles,
       ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))] as const,
       ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))] as const,
       ['palette.css', Buffer.from(palette)] as const,
@@ -59,7 +59,7 @@ function readAssets(): Assets {
 function readContent(path: string): Buffer {
   const bytes = readFileSync(path);
   if (!path.endsWith('.ts')) return bytes;
-  // What the build does, done at the start: the browser gets the same modules from a checkout and from the package.
+  // The same as the build does, so that a checkout and the package serve the same modules.
   const text = stripTypeScriptTypes(bytes.toString('utf8'));
   return Buffer.from(text.replace(/(\bfrom\s*')(\.\/[a-z-]+)\.ts'/g, "$1$2.js'"));
 }

@@ -8,7 +8,7 @@ import { computeTotals, renderPageDocument, type Totals } from './document.ts';
 
 const yearSeconds = 31_536_000;
 
-/** Nothing but our own: no inline script or style, no other host, in nobody's frame, and no form that sends anything. */
+/** Allow only our own files: no inline script or style, no other host, no frame, and no form target. */
 const pageHeaders = {
   'content-security-policy':
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -17,34 +17,34 @@ const pageHeaders = {
 };
 
 const AssetPath = Type.Object({
-  stamp: Type.String({ minLength: 1, description: 'Changes with any byte of any file.' }),
-  name: Type.String({ minLength: 1, description: 'A module of the client, a style sheet or the icon.' }),
+  stamp: Type.String({ minLength: 1, description: 'A hash of all files.' }),
+  name: Type.String({ minLength: 1, description: 'Name of a script, a style sheet or the icon.' }),
 });
 
-/** Bytes, of whatever kind: their types are told to readers of the document, not to the compiler. */
+/** Responses of any content type. The types are for the OpenAPI document, not for the compiler. */
 const assetResponses: Readonly<Record<number, unknown>> = {
   200: {
     description: 'The file.',
-    headers: { etag: { description: 'The sha256 of the file.', type: 'string' } },
+    headers: { etag: { description: 'The SHA-256 of the file.', type: 'string' } },
     content: Object.fromEntries(
       ['text/javascript', 'text/css', 'image/svg+xml'].map((type) => [type, { schema: Type.String() }]),
     ),
   },
-  304: Type.Null({ description: '`If-None-Match` names it as it is.' }),
+  304: Type.Null({ description: 'The client has the current file.' }),
 };
 
 /** The catalogue page at `/` and the files that it loads. */
 export function registerCatalogueRoutes(app: App, context: ServiceContext): void {
   const { archive, current, clock, version } = context;
-  let held: { readonly of: object; readonly damaged: string; readonly totals: Totals } | undefined;
+  let cached: { readonly of: object; readonly damaged: string; readonly totals: Totals } | undefined;
   const totals = (): Totals => {
     requireLocalState(context);
     const manifest = current.getManifest();
     const damage = readFoundDamage(archive.state.db, manifest.parts);
     const damaged = [...damage.days].join();
-    if (held?.of !== manifest || held.damaged !== damaged)
-      held = { of: manifest, damaged, totals: computeTotals(manifest, damage) };
-    return held.totals;
+    if (cached?.of !== manifest || cached.damaged !== damaged)
+      cached = { of: manifest, damaged, totals: computeTotals(manifest, damage) };
+    return cached.totals;
   };
 
   app.get(
@@ -52,8 +52,8 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
     {
       config: { access: 'open' },
       schema: {
-        summary: 'The catalogue page: what is in the archive',
-        description: 'Totals for everybody; its client shows the rest to holders of a market data key.',
+        summary: 'The catalogue page of the archive',
+        description: 'Shows totals to everyone, and days, symbols, charts and files to holders of a market data key.',
         tags: ['operations'],
         security: [],
         response: { 200: { description: 'The page', content: { 'text/html': { schema: Type.String() } } } },
@@ -72,8 +72,7 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
       config: { access: 'open' },
       schema: {
         summary: 'A file that the catalogue page loads',
-        description:
-          'To be kept for good under the stamp that the page names; under another one it must be asked for anew.',
+        description: 'Cacheable forever under the stamp of the page; under another stamp it must be revalidated.',
         tags: ['operations'],
         security: [],
         params: AssetPath,
@@ -85,11 +84,11 @@ export function registerCatalogueRoutes(app: App, context: ServiceContext): void
       const assets = loadAssets();
       const file = assets.files.get(name);
       if (file === undefined) throw new ProblemError(404, 'The page has no such file.');
-      // A page of another version may still ask under its own stamp: it gets today's file, and must not keep it.
-      const kept = stamp === assets.stamp ? `public, max-age=${yearSeconds}, immutable` : 'no-cache';
-      reply.headers({ ...pageHeaders, etag: file.etag, 'cache-control': kept });
-      const known = request.headers['if-none-match']?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-      if (known?.some((tag) => tag === file.etag || tag === '*')) return reply.code(304).send();
+      // A page of another version gets the current file and must not cache it under its own stamp.
+      const cacheControl = stamp === assets.stamp ? `public, max-age=${yearSeconds}, immutable` : 'no-cache';
+      reply.headers({ ...pageHeaders, etag: file.etag, 'cache-control': cacheControl });
+      const etags = request.headers['if-none-match']?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+      if (etags?.some((tag) => tag === file.etag || tag === '*')) return reply.code(304).send();
       return reply.type(file.type).send(file.bytes);
     },
   );

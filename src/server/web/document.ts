@@ -4,10 +4,10 @@ import { type Html, html } from '../../base/html.ts';
 import { type DamageFindings, updatePublishedDays } from '../../contract/completeness-counts.ts';
 import { formatBytes, formatCount, formatDate, formatDuration, formatInteger, formatTime } from './client/format.ts';
 
-/** In this order: the later ones win. */
+/** In order of precedence: later sheets override earlier ones. */
 const sheets = ['uplot', 'palette', 'page', 'controls', 'parts', 'symbol', 'days', 'narrow'] as const;
 
-/** The page as everybody gets it: the totals, and the frame that its client fills for holders of a key. */
+/** The page for everyone: totals, and the frame that its client fills for holders of a key. */
 export const renderPageDocument = (totals: Totals, nowMs: number, assets: string, version: string): string =>
   html`<!doctype html>
 <html lang="en">
@@ -16,7 +16,7 @@ export const renderPageDocument = (totals: Totals, nowMs: number, assets: string
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="robots" content="noindex">
-<title>oddslake: what is in this archive</title>
+<title>oddslake: contents of this archive</title>
 <link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
 ${sheets.map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">`)}
 <script type="module" src="${assets}/main.js"></script>
@@ -28,12 +28,12 @@ ${sheets.map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">
 <div id="key-state"></div>
 </header>
 <main id="main" tabindex="-1">
-<h1>What is in this archive</h1>
+<h1>Contents of this archive</h1>
 ${renderFigures(totals, nowMs)}
 ${renderDatasetsTable(totals)}
 <section id="key" aria-labelledby="key-title">
-<h2 id="key-title">See the rest</h2>
-<noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a> itself.</p></noscript>
+<h2 id="key-title">Open the archive</h2>
+<noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a>.</p></noscript>
 </section>
 <div id="rest"></div>
 </main>
@@ -55,35 +55,37 @@ function renderFigures(totals: Totals, nowMs: number): Html {
       : html`${renderUnbroken(formatDate(span.first))} to ${renderUnbroken(formatDate(span.last))}`;
   return html`<dl class="figures" id="totals">
 ${[
-  figure('Ticks', formatInteger(ticks), 'each one once'),
+  figure('Ticks', formatInteger(ticks), 'without duplicates'),
   figure('Symbols', formatInteger(symbols), 'known to the archive'),
-  figure('Span', span === null ? '–' : formatDuration(span.last - span.first), lasts),
+  figure('Time range', span === null ? '–' : formatDuration(span.last - span.first), lasts),
   figure('Days complete', `${formatInteger(daysComplete)} of ${formatInteger(days)}`, 'every live symbol covered'),
   figure('Size', formatBytes(bytes), `${formatInteger(bytes)} bytes`),
   figure('Datasets', formatInteger(datasets.length), formatCount(files, 'file')),
   figure(
     'Generation',
     formatInteger(generation),
-    generation === 0 ? 'nothing published yet' : html`of ${renderUnbroken(formatTime(floorToMinute(publishedAt)))}`,
+    generation === 0
+      ? 'nothing published yet'
+      : html`published ${renderUnbroken(formatTime(floorToMinute(publishedAt)))}`,
   ),
   figure(
     'Lag',
     reached === null ? '–' : formatDuration(nowMs - reached),
-    reached === null ? 'no live symbol' : html`without a hole to ${renderUnbroken(formatTime(floorToMinute(reached)))}`,
+    reached === null ? 'no live symbol' : html`covered to ${renderUnbroken(formatTime(floorToMinute(reached)))}`,
   ),
 ]}</dl>`;
 }
 
-/** Not broken at its hyphens. */
+/** Text without line breaks at its hyphens. */
 const renderUnbroken = (text: string): Html => html`<span class="nowrap">${text}</span>`;
 
 const floorToMinute = (ms: number): number => ms - (ms % 60_000);
 
 function renderDatasetsTable({ datasets }: Totals): Html {
   if (datasets.length === 0) {
-    return html`<p class="empty">Nothing is published yet: the first run of the collector will fill this page.</p>`;
+    return html`<p class="empty">Nothing is published yet. The first run of the collector fills this page.</p>`;
   }
-  return html`<details class="datasets"><summary>Dataset by dataset</summary>
+  return html`<details class="datasets"><summary>Datasets</summary>
 <table>
 <thead><tr><th scope="col">Dataset</th><th scope="col">Rows</th><th scope="col">Files</th><th scope="col">Size</th></tr></thead>
 <tbody>${datasets.map(
@@ -94,9 +96,9 @@ function renderDatasetsTable({ datasets }: Totals): Html {
 </table></details>`;
 }
 
-/** What everybody may know of an archive. Times are epoch milliseconds. */
+/** Public totals of an archive. Times are epoch milliseconds. */
 export interface Totals {
-  /** First and last tick; null where there are none. */
+  /** First and last tick; null if there are no ticks. */
   readonly span: { readonly first: number; readonly last: number } | null;
   readonly symbols: number;
   readonly ticks: number;
@@ -106,9 +108,9 @@ export interface Totals {
   readonly generation: number;
   readonly publishedAt: number;
   readonly watermark: number | null;
-  /** The same with inferred windows. */
+  /** The watermark if inferred windows count. */
   readonly reached: number | null;
-  /** Those that have files. */
+  /** Datasets with files. */
   readonly datasets: readonly {
     readonly name: string;
     readonly files: number;
@@ -117,7 +119,7 @@ export interface Totals {
   }[];
 }
 
-/** What everybody sees of an archive. */
+/** Computes the public totals of an archive. */
 export function computeTotals(manifest: Manifest, damage: DamageFindings): Totals {
   const ticks = manifest.datasets.ticks.files;
   const days = Object.values(updatePublishedDays(manifest, damage));

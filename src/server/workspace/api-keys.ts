@@ -7,15 +7,15 @@ import type { KeyHolder } from './owner.ts';
 import type { Tables } from './tables.ts';
 
 export interface NewApiKey {
-  /** 1 to 200 characters, none of them a control character. */
+  /** 1 to 200 characters without control characters. */
   readonly name: string;
-  /** Epoch milliseconds; null: never. */
+  /** Epoch milliseconds; null: no expiry. */
   readonly expiresAt: number | null;
-  /** Null: what the settings give everybody. */
+  /** Null: the default of the settings. */
   readonly requestsPerMinute: number | null;
 }
 
-/** A key as it is told of: its secret is not known here. Times are epoch milliseconds. */
+/** A key in a list, without its secret. Times are epoch milliseconds. */
 export interface ListedApiKey {
   readonly id: string;
   readonly name: string;
@@ -34,7 +34,7 @@ const idBytes = 6;
 const secretBytes = 32;
 const apiKeyPattern = /^olk_([A-Za-z0-9_-]{12})_([A-Za-z0-9_-]{43})$/;
 
-/** Makes a key; the text returned is the only time that its secret is seen. Throws UsageError for a bad name or a past end. */
+/** Creates a key and returns its text, which is not stored. @throws UsageError for an invalid name or a past expiry time */
 export async function createApiKey(
   db: WorkspaceDatabase,
   { name, expiresAt, requestsPerMinute }: NewApiKey,
@@ -42,9 +42,8 @@ export async function createApiKey(
   randomBytes: RandomBytes,
 ): Promise<{ id: string; key: string }> {
   requireName(name, 'The name of a key');
-  if (expiresAt !== null && expiresAt <= nowMs)
-    throw new UsageError('A key that expires in the past is good for nothing.');
-  // Hex: an id is typed after `keys revoke`, where one that begins with a hyphen would be a flag.
+  if (expiresAt !== null && expiresAt <= nowMs) throw new UsageError('The expiry time of a key must be in the future.');
+  // Hex: an ID is an argument of `keys revoke`, where a leading hyphen would make it a flag.
   const id = Buffer.from(randomBytes(idBytes)).toString('hex');
   const secret = Buffer.from(randomBytes(secretBytes)).toString('base64url');
   const row = { id, name, digest: hashSecret(secret).toString('hex'), created_at: nowMs };
@@ -61,7 +60,7 @@ export async function createApiKey(
   return { id, key: `olk_${id}_${secret}` };
 }
 
-/** Every key, the newest first. */
+/** All keys, newest first. */
 export async function listApiKeys(db: WorkspaceDatabase, nowMs: number): Promise<ListedApiKey[]> {
   const rows = await db.selectFrom('keys').selectAll().orderBy('created_at', 'desc').orderBy('id').execute();
   return rows.map((row) => ({
@@ -84,8 +83,8 @@ export interface RevokedApiKey {
 }
 
 /**
- * Ends keys, by their ids or their whole texts; one that is revoked already stays as it is.
- * @throws UsageError where one is unknown; then none is revoked
+ * Revokes keys, given by their IDs or complete texts; a key that is revoked already stays as it is.
+ * @throws UsageError if one is unknown; then no key is revoked
  */
 export function revokeApiKeys(
   db: WorkspaceDatabase,
@@ -107,16 +106,16 @@ export function revokeApiKeys(
         .select(['name', 'revoked_at'])
         .where('id', '=', id)
         .executeTakeFirst();
-      // Not repeated: what was given may be a secret by mistake.
+      // The message does not repeat the argument, which may be a secret.
       if (row === undefined)
-        throw new UsageError('There is no key with this id: oddslake keys list shows those there are.');
+        throw new UsageError('There is no key with this ID. Run oddslake keys list to see the keys.');
       revoked.push({ id, name: row.name, revoked_at: row.revoked_at! });
     }
     return revoked;
   });
 }
 
-/** Whether there is any key that is good at `nowMs`. */
+/** Whether any key is valid at `nowMs`. */
 export async function hasValidApiKey(db: WorkspaceDatabase, nowMs: number): Promise<boolean> {
   const row = await db
     .selectFrom('keys')
@@ -130,48 +129,48 @@ export async function hasValidApiKey(db: WorkspaceDatabase, nowMs: number): Prom
 
 export type ApiKeyRow = Tables['keys'];
 
-/** Whether a key is good at `nowMs`; one that was revoked is that for good, expired or not. */
+/** The state of a key at `nowMs`; a revoked key stays revoked after its expiry time. */
 export const getApiKeyState = (
   row: Pick<ApiKeyRow, 'revoked_at' | 'expires_at'>,
   nowMs: number,
 ): ListedApiKey['state'] =>
   row.revoked_at !== null ? 'revoked' : row.expires_at !== null && row.expires_at <= nowMs ? 'expired' : 'active';
 
-/** The two parts of a key's text; null for what is none. */
+/** The ID and secret of a key's text; null for any other text. */
 export function parseApiKey(text: string): { id: string; secret: string } | null {
   const [, id, secret] = apiKeyPattern.exec(text) ?? [];
   return id === undefined || secret === undefined ? null : { id, secret };
 }
 
-/** Whether the secret is the key's, in a time that does not tell how much of it is. */
+/** Whether the secret belongs to the key; compares in constant time. */
 export const isMatchingSecret = (digest: string, secret: string): boolean => {
-  const known = Buffer.from(digest, 'hex');
-  const given = hashSecret(secret);
-  return known.length === given.length && timingSafeEqual(known, given);
+  const cache = Buffer.from(digest, 'hex');
+  const actual = hashSecret(secret);
+  return cache.length === actual.length && timingSafeEqual(cache, actual);
 };
 
-/** Throws UsageError for a text that is no name of something for people. */
+/** Throws UsageError for a text that is not a valid name. */
 export function requireName(text: string, what: string): void {
   if (/^[^\p{Cc}\p{Cs}]{1,200}$/u.test(text) && text.trim() !== '') return;
-  throw new UsageError(`${what} is a text of 1 to 200 characters on one line.`);
+  throw new UsageError(`${what} must have 1 to 200 characters on one line.`);
 }
 
 const hashSecret = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();
 
-/** The keys that are in use, so that not every request asks the database. */
+/** A cache of the keys in use, so that not every request queries the database. */
 export interface ApiKeyCache {
-  /** The holder of a key that is good at `nowMs`; null for any other text. Rejects with WorkspaceUnavailableError. */
+  /** The holder of a key that is valid at `nowMs`; null for any other text. Rejects with WorkspaceUnavailableError. */
   findHolder(text: string, nowMs: number): Promise<KeyHolder | null>;
-  /** Whether a text was a key when last looked, for nothing but the time of a digest. */
+  /** Whether a text was a valid key when last checked; costs one digest. */
   isCached(text: string): boolean;
-  /** Waits for what is being written. */
+  /** Waits for pending writes. */
   flush(): Promise<void>;
 }
 
-/** How old, in ms, what is known of a key may be: what another process revoked ends after this. */
+/** Maximum age of a cached key, in ms: another process's revocation takes effect after this time. */
 const rowFreshMs = 1_000;
 const keysMax = 10_000;
-/** How exactly the last use of a key is noted, in ms. */
+/** Resolution of the time of last use, in ms. */
 const lastUseResolutionMs = 60_000;
 
 interface CachedKey {
@@ -180,15 +179,15 @@ interface CachedKey {
   readonly readAt: number;
 }
 
-/** The keys of a database, each remembered for a moment. */
+/** Opens a cache of the keys of a database. */
 export function createApiKeyCache(db: WorkspaceDatabase, clock: Clock): ApiKeyCache {
-  const known = new LRUCache<string, CachedKey>({ max: keysMax });
-  // One question a key at a time, however many requests wait for its answer.
-  const asked = new Map<string, Promise<ApiKeyRow | undefined>>();
-  const noted = new Set<Promise<unknown>>();
+  const cache = new LRUCache<string, CachedKey>({ max: keysMax });
+  // One query per key at a time, however many requests wait for it.
+  const pendingReads = new Map<string, Promise<ApiKeyRow | undefined>>();
+  const pendingWrites = new Set<Promise<unknown>>();
 
   const read = (id: string): Promise<ApiKeyRow | undefined> => {
-    const pending = asked.get(id);
+    const pending = pendingReads.get(id);
     if (pending !== undefined) return pending;
     const readAt = clock.monotonicMs();
     const reading = db
@@ -197,57 +196,57 @@ export function createApiKeyCache(db: WorkspaceDatabase, clock: Clock): ApiKeyCa
       .where('id', '=', id)
       .executeTakeFirst()
       .then((row) => {
-        // A use that was noted a moment ago may still be on its way.
-        const used = known.peek(id)?.row.last_used_at ?? 0;
+        // The last use may not be stored yet.
+        const used = cache.peek(id)?.row.last_used_at ?? 0;
         if (row !== undefined && used > (row.last_used_at ?? 0)) row.last_used_at = used;
-        if (row === undefined) known.delete(id);
-        else known.set(id, { row, readAt });
+        if (row === undefined) cache.delete(id);
+        else cache.set(id, { row, readAt });
         return row;
       })
-      .finally(() => asked.delete(id));
-    asked.set(id, reading);
+      .finally(() => pendingReads.delete(id));
+    pendingReads.set(id, reading);
     return reading;
   };
 
   const noteUse = (row: ApiKeyRow, nowMs: number): void => {
     if (row.last_used_at !== null && nowMs - row.last_used_at < lastUseResolutionMs) return;
     row.last_used_at = nowMs;
-    // A database that takes no writes refuses nobody.
-    const noting: Promise<unknown> = db
+    // Ignore errors: a read-only database must not reject requests.
+    const writing: Promise<unknown> = db
       .updateTable('keys')
       .set({ last_used_at: nowMs })
       .where('id', '=', row.id)
       .execute()
       .catch(() => {})
-      .finally(() => noted.delete(noting));
-    noted.add(noting);
+      .finally(() => pendingWrites.delete(writing));
+    pendingWrites.add(writing);
   };
 
   return {
     async findHolder(text, nowMs) {
       const key = parseApiKey(text);
       if (key === null) return null;
-      const held = known.get(key.id);
-      const fresh = held !== undefined && clock.monotonicMs() - held.readAt < rowFreshMs;
-      const row = fresh ? held.row : await read(key.id);
-      // An unknown id takes as long as a known one.
+      const cached = cache.get(key.id);
+      const isFresh = cached !== undefined && clock.monotonicMs() - cached.readAt < rowFreshMs;
+      const row = isFresh ? cached.row : await read(key.id);
+      // Compare for unknown IDs, too, so that the time is the same.
       const same = isMatchingSecret(row?.digest ?? '00'.repeat(32), key.secret);
       if (row === undefined || !same) return null;
-      if (getApiKeyState(row, nowMs) !== 'active') {
-        // Familiar no more: from now on it counts as any bad one.
-        known.delete(key.id);
+      if (getApiKeyState(row, nowMs) !== 'good') {
+        // No longer cached: failures count against the address from now on.
+        cache.delete(key.id);
         return null;
       }
-      if (!fresh) noteUse(row, nowMs);
+      if (!isFresh) noteUse(row, nowMs);
       return { kind: 'key', id: row.id, name: row.name, requestsPerMinute: row.requests_per_minute };
     },
     isCached(text) {
       const key = parseApiKey(text);
-      const row = key === null ? undefined : known.peek(key.id)?.row;
+      const row = key === null ? undefined : cache.peek(key.id)?.row;
       return row !== undefined && isMatchingSecret(row.digest, key!.secret);
     },
     async flush() {
-      await Promise.all(noted);
+      await Promise.all(pendingWrites);
     },
   };
 }

@@ -1,21 +1,21 @@
 import { UsageError } from '../../base/errors.ts';
 import type { WorkspaceDatabase } from './database.ts';
 
-/** An archive as the services' database knows it. */
+/** An archive in the service's database. */
 export interface ArchiveLease {
-  /** The word that its jobs are kept under; a copy has the same one. */
+  /** The ID under which its jobs are stored; a copy of the archive has the same. */
   readonly leaseId: string;
-  /** What no copy has: which file that word is in. */
+  /** Identity of the file that stores the ID; a copy has another. */
   readonly archiveFile: string;
 }
 
-/** A service that has not said so for as long, ms, serves the archive no more. */
+/** A lease that was not renewed for this time has expired, ms. */
 export const leaseMs = 60_000;
 
 /**
- * Says that an archive is served under its place now; several services of one archive may. False where another archive of
- * the same place is: one of the two is a copy, and each would do and undo the other's jobs. Where that one is not served
- * any more, this is the archive, moved or restored.
+ * Acquires or renews the lease of an archive; several services of one archive may hold it. Returns false if another
+ * archive with the same ID holds it: one of the two is a copy, and they would run each other's jobs. If that lease has
+ * expired, this archive takes it over, as it was moved or restored.
  */
 export async function acquireArchiveLease(
   db: WorkspaceDatabase,
@@ -38,7 +38,7 @@ export async function acquireArchiveLease(
   return claimed !== undefined;
 }
 
-/** Says that it is served no more. Another service of the same archive says the contrary in a moment. */
+/** Releases the lease. Another service of the same archive renews it soon. */
 export async function releaseArchiveLease(
   db: WorkspaceDatabase,
   { leaseId, archiveFile }: ArchiveLease,
@@ -51,20 +51,20 @@ export async function releaseArchiveLease(
     .execute();
 }
 
-/** @throws UsageError where another archive is served under the place of this one */
+/** @throws UsageError if another archive with the same lease ID is served */
 export async function requireArchiveLease(
   db: WorkspaceDatabase,
   { leaseId, archiveFile }: ArchiveLease,
   nowMs: number,
 ): Promise<void> {
-  const found = await db.selectFrom('places').where('place', '=', leaseId).selectAll().executeTakeFirst();
-  if (found === undefined || found.archive === archiveFile || Number(found.served_at) < nowMs - leaseMs) return;
+  const lease = await db.selectFrom('places').where('place', '=', leaseId).selectAll().executeTakeFirst();
+  if (lease === undefined || lease.archive === archiveFile || Number(lease.served_at) < nowMs - leaseMs) return;
   throw createArchiveCopyError();
 }
 
 export const createArchiveCopyError = (): UsageError =>
   new UsageError(
-    `This archive is a copy of another one that is being served with the same database, and they would take each other's jobs. ` +
-      'Remove .oddslake/exports/place here, and this one has its own from then on; or, where it is to take the place of ' +
-      `the other one, stop that one's service first (one that was killed counts as stopped after ${leaseMs / 1000} seconds).`,
+    `This archive is a copy of another one that is served with the same database, and they would run each other's jobs. ` +
+      'To give this archive its own jobs, remove its .oddslake/exports/place. To replace ' +
+      `the other archive by this one, stop the service of the other one first (a killed one counts as stopped after ${leaseMs / 1000} seconds).`,
   );

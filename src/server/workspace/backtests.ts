@@ -3,14 +3,14 @@ import { attemptsMax, createJobQueue, deletedPerAddMax, finalStates, type JobQue
 import { nextOrdinal } from './owner.ts';
 import { type BacktestRow, type OwnerColumns, type PageRequest, type RowPage, toRowPage } from './tables.ts';
 
-/** What is known of a backtest that is to be run. */
+/** The columns of a new backtest. */
 export type NewBacktest = OwnerColumns &
   Pick<
     BacktestRow,
     'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'asked' | 'strategy' | 'strategy_version'
   >;
 
-/** A backtest without what lists do not tell: its result may be long. */
+/** A backtest without the columns that lists omit, as its result may be long. */
 export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts' | 'body_sha256'>;
 
 export type BacktestCompletion =
@@ -23,28 +23,28 @@ export type BacktestCompletion =
     }
   | { readonly state: 'failed'; readonly at: number; readonly error: string };
 
-/** The backtests of one archive that users keep, and the jobs that make them. Without an owner: whoever's. */
+/** The saved backtests of one archive, and their jobs. Without an owner: of all users. */
 export interface BacktestStore extends Pick<JobQueue<BacktestRow>, 'remove'> {
-  /** As a queue adds one. */
+  /** See `JobQueue.add`. */
   add(backtest: NewBacktest, waitingMax: number, keptMax: number): ReturnType<JobQueue<BacktestRow>['add']>;
-  /** Null where there is none, or it is another's. */
+  /** Null if it does not exist or has another owner. */
   get(owner: OwnerColumns | null, id: string): Promise<BacktestRow | null>;
-  /** The one that the owner made under an idempotency key. */
+  /** The owner's backtest with an idempotency key. */
   findByIdempotencyKey(owner: OwnerColumns, key: string): Promise<BacktestRow | null>;
   /** Newest first. */
   list(owner: OwnerColumns | null, page: PageRequest): Promise<RowPage<ListedBacktest>>;
-  /** One that waits, which is then running: users take turns, and of each the oldest comes first. */
+  /** Takes a waiting job and marks it as running; users take turns, oldest job first. */
   take(runner: number, nowMs: number): Promise<BacktestRow | null>;
-  /** Puts back, in good order, what a runner had begun. */
+  /** Returns a started job to the queue; the attempt does not count. */
   release(id: string, runner: number): Promise<void>;
-  /** Puts back all that was begun; what came to no end in `attemptsMax` attempts has failed. */
+  /** Returns all started jobs to the queue; those with `attemptsMax` attempts fail. */
   releaseAll(nowMs: number): Promise<void>;
-  /** False where it is no longer this runner's: it was removed. */
+  /** False if the job no longer belongs to this runner, as it was removed. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
   finish(id: string, runner: number, finished: BacktestCompletion): Promise<boolean>;
 }
 
-const crashedMessage = `It was begun ${attemptsMax} times, and each time the service ended before it did. Ask for less: fewer symbols, a shorter time or fewer points of a grid.`;
+const crashedMessage = `The job was started ${attemptsMax} times, and each time the service ended first. Reduce the request: fewer symbols, a shorter time or fewer grid points.`;
 
 const numericColumns = [
   'ordinal',
@@ -59,7 +59,7 @@ const numericColumns = [
   'value',
 ] as readonly (keyof BacktestRow)[];
 
-/** Drivers give 64-bit integers as text where they are careful. */
+/** Drivers may return 64-bit integers as text. */
 const parseRow = <Row extends Partial<BacktestRow>>(row: Row): Row => ({
   ...row,
   ...Object.fromEntries(numericColumns.map((name) => [name, row[name] === null ? null : Number(row[name])])),
@@ -71,29 +71,30 @@ const listedColumns = [
   ...(['error', 'value'] as const),
 ];
 
-/** @param place the archive whose backtests these are */
-export function createBacktestStore(db: WorkspaceDatabase, place: string): BacktestStore {
-  const unbegun = { started_at: null, batches_done: 0, batches_total: null };
+/** @param place lease ID of the archive */
+export function createBacktestStore(db: WorkspaceDatabase, leaseId: string): BacktestStore {
+  const initialProgress = { started_at: null, batches_done: 0, batches_total: null };
   const queue = createJobQueue<BacktestRow>(db, {
     table: 'backtests',
-    leaseId: place,
+    leaseId: leaseId,
     ownerColumns: ['owner', 'workspace'],
-    waitingColumns: unbegun,
+    waitingColumns: initialProgress,
     parseRow,
-    // No two of one owner have the same ordinal, and those of one user are counted one after another.
+    // Ordinals of one owner are unique, and the jobs of one user are counted one after another.
     async lockOwner(tx, { owner, workspace }) {
       await nextOrdinal(tx, { owner, workspace: '' });
       if (workspace !== '') await nextOrdinal(tx, { owner, workspace });
     },
   });
   const rows = (of: OwnerColumns | null) => {
-    const all = db.selectFrom('backtests').where('place', '=', place);
+    const all = db.selectFrom('backtests').where('place', '=', leaseId);
     return of === null ? all : all.where('owner', '=', of.owner).where('workspace', '=', of.workspace);
   };
-  const running = () => db.updateTable('backtests').where('place', '=', place).where('state', '=', 'running');
+  const running = () => db.updateTable('backtests').where('place', '=', leaseId).where('state', '=', 'running');
   return {
     remove: queue.remove,
-    add: (backtest, waitingMax, keptMax) => queue.add({ ...waitingColumns, ...backtest, place }, waitingMax, keptMax),
+    add: (backtest, waitingMax, keptMax) =>
+      queue.add({ ...waitingColumns, ...backtest, place: leaseId }, waitingMax, keptMax),
     async get(owner, id) {
       const row = await rows(owner).where('id', '=', id).selectAll().executeTakeFirst();
       return row === undefined ? null : parseRow(row);
@@ -103,19 +104,19 @@ export function createBacktestStore(db: WorkspaceDatabase, place: string): Backt
       return row === undefined ? null : parseRow(row);
     },
     async list(owner, { limit, before }) {
-      const found = rows(owner)
+      const page = rows(owner)
         .$if(before !== null, (query) => query.where('ordinal', '<', before!))
         .orderBy('ordinal', 'desc')
         .orderBy('id')
         .limit(limit + 1);
-      return toRowPage((await found.select(listedColumns).execute()).map(parseRow), limit);
+      return toRowPage((await page.select(listedColumns).execute()).map(parseRow), limit);
     },
     take: (runner, nowMs) => queue.take(runner, ({ attempts }) => ({ attempts: attempts + 1, started_at: nowMs })),
     async release(id, runner) {
       await running()
         .where('id', '=', id)
         .where('runner', '=', runner)
-        .set((eb) => ({ ...unbegun, state: 'waiting', runner: null, attempts: eb('attempts', '-', 1) }))
+        .set((eb) => ({ ...initialProgress, state: 'waiting', runner: null, attempts: eb('attempts', '-', 1) }))
         .execute();
     },
     async releaseAll(nowMs) {
@@ -151,23 +152,23 @@ const waitingColumns = {
 export type CompletedBacktest = Omit<NewBacktest, 'idempotency_key' | 'body_sha256'> & {
   readonly finished_at: number;
   readonly value: number | null;
-  /** JSON, as src/backtest/result.ts has it. */
+  /** JSON of src/backtest/result.ts. */
   readonly result: string;
 };
 
 /**
- * Keeps it as done among the owner's own, of whose finished ones the newest `statementsMax` stay. It never waits there: a service
- * would take it for a job, and run it again.
+ * Saves a finished backtest; of the owner's finished ones the newest `keptMax` are kept. It is never stored as waiting: a
+ * service would take it for a job and run it again.
  */
 export async function saveBacktest(
   db: WorkspaceDatabase,
-  place: string,
+  leaseId: string,
   done: CompletedBacktest,
   keptMax: number,
 ): Promise<void> {
   await db.transaction().execute(async (tx) => {
     await nextOrdinal(tx, done);
-    const all = tx.selectFrom('backtests').where('place', '=', place);
+    const all = tx.selectFrom('backtests').where('place', '=', leaseId);
     const latest = await readCount(all.select(({ fn }) => fn.max('ordinal').as('n')));
     const row: BacktestRow = {
       body_sha256: null,
@@ -179,7 +180,7 @@ export async function saveBacktest(
       error: null,
       ...done,
       idempotency_key: null,
-      place,
+      place: leaseId,
       state: 'done',
       ordinal: latest + 1,
     };

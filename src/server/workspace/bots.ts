@@ -5,20 +5,20 @@ import { type BotRow, type OwnerColumns, type PageRequest, type RowPage, type Ta
 
 export type NewBot = Omit<BotRow, 'ordinal' | 'owner' | 'workspace' | 'status' | 'updated_at'>;
 
-/** A bot, and which strategy it is bound to. */
+/** A bot with the name and version of its strategy. */
 export interface BotWithStrategy extends BotRow {
   readonly strategy_name: string;
   readonly strategy_version: number;
 }
 
-/** Users' bots; nobody but its owner finds one. */
+/** Users' bots; only the owner can find a bot. */
 export interface BotStore {
   /**
-   * Adds one, active. One that was made with the same idempotency key is given as it is: `other` where that was by another
-   * request. `full` where the owner has `ownMax`, `unbound` where its strategy is not there.
+   * Adds a bot in status active. A bot with the same idempotency key is returned unchanged, or `other` if its request was
+   * another one. `full` if the owner has `ownMax` bots, `unbound` if the strategy does not exist.
    */
   add(owner: OwnerColumns, bot: NewBot, ownMax: number): Promise<BotWithStrategy | 'full' | 'other' | 'unbound'>;
-  /** The one that was made under an idempotency key: `other` where that was by another request, null where there is none. */
+  /** The bot with an idempotency key: `other` if its request was another one, null if there is none. */
   findByIdempotencyKey(
     owner: OwnerColumns,
     by: Pick<NewBot, 'idempotency_key' | 'body_sha256'>,
@@ -26,16 +26,16 @@ export interface BotStore {
   get(owner: OwnerColumns, id: string): Promise<BotWithStrategy | null>;
   /** Newest first. */
   list(owner: OwnerColumns, page: PageRequest): Promise<RowPage<BotWithStrategy>>;
-  /** Null where there is none. */
+  /** Null if the bot does not exist. */
   setStatus(owner: OwnerColumns, id: string, status: BotRow['status'], nowMs: number): Promise<BotWithStrategy | null>;
-  /** False where there is none. */
+  /** False if the bot does not exist. */
   remove(owner: OwnerColumns, id: string): Promise<boolean>;
 }
 
 type SelectDatabase = Pick<WorkspaceDatabase, 'selectFrom'>;
 
 export function createBotStore(db: WorkspaceDatabase): BotStore {
-  // What a bot is bound to is not removed, so that it has its strategy.
+  // A strategy that a bot is bound to cannot be removed, so the join finds it.
   const own = ({ owner, workspace }: OwnerColumns, of: SelectDatabase = db) =>
     of
       .selectFrom('bots')
@@ -47,7 +47,7 @@ export function createBotStore(db: WorkspaceDatabase): BotStore {
   const get = async (owner: OwnerColumns, id: string, of: SelectDatabase = db): Promise<BotWithStrategy | null> =>
     (await own(owner, of).where('bots.id', '=', id).executeTakeFirst()) ?? null;
 
-  const made: (
+  const findByKey: (
     ...given: [...Parameters<BotStore['findByIdempotencyKey']>, of?: SelectDatabase]
   ) => ReturnType<BotStore['findByIdempotencyKey']> = async (owner, { idempotency_key: key, body_sha256 }, of = db) => {
     if (key === null) return null;
@@ -59,7 +59,7 @@ export function createBotStore(db: WorkspaceDatabase): BotStore {
   async function addIn(tx: Transaction<Tables>, owner: OwnerColumns, bot: NewBot, ownMax: number) {
     const ordinal = await nextOrdinal(tx, owner);
     const { strategy_id } = bot;
-    const known = await made(owner, bot, tx);
+    const known = await findByKey(owner, bot, tx);
     if (known !== null) return known;
     const { had } = await tx
       .selectFrom('bots')
@@ -83,14 +83,14 @@ export function createBotStore(db: WorkspaceDatabase): BotStore {
 
   return {
     add: (owner, bot, ownMax) => db.transaction().execute((tx) => addIn(tx, owner, bot, ownMax)),
-    findByIdempotencyKey: (owner, by) => made(owner, by),
+    findByIdempotencyKey: (owner, by) => findByKey(owner, by),
     get: (owner, id) => get(owner, id),
     async list(owner, { limit, before }) {
-      const found = own(owner)
+      const page = own(owner)
         .$if(before !== null, (query) => query.where('bots.ordinal', '<', before!))
         .orderBy('bots.ordinal', 'desc')
         .limit(limit + 1);
-      return toRowPage(await found.execute(), limit);
+      return toRowPage(await page.execute(), limit);
     },
     async setStatus(owner, id, status, nowMs) {
       await db

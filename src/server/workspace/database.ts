@@ -8,8 +8,8 @@ import type { Tables } from './tables.ts';
 export type WorkspaceDatabase = Kysely<Tables>;
 
 /**
- * Opens the database and brings its tables up to date.
- * @throws UsageError for a URL that is none, or a database of a newer oddslake; OddslakeError where it cannot be reached
+ * Opens the database and brings its schema up to date.
+ * @throws UsageError for an invalid URL or the database of a newer oddslake; OddslakeError if it cannot be opened
  */
 export async function openWorkspaceDatabase(location: DatabaseLocation): Promise<WorkspaceDatabase> {
   const dialect =

@@ -2,7 +2,7 @@ import type { WorkspaceDatabase } from './database.ts';
 import { attemptsMax, createJobQueue, type JobQueue, readCount } from './job-queue.ts';
 import type { ExportJobRow } from './tables.ts';
 
-/** What is asked of a new job. */
+/** The columns of a new job. */
 export type NewExportJob = Pick<
   ExportJobRow,
   'id' | 'key_id' | 'idempotency_key' | 'dataset' | 'symbols' | 'from_ms' | 'to_ms' | 'format' | 'created_at'
@@ -23,32 +23,32 @@ export interface ExportJobCompletion {
 
 /** The export jobs of one archive. */
 export interface ExportJobStore extends Pick<JobQueue<ExportJobRow>, 'remove'> {
-  /** As a queue adds one; a key is a user. */
+  /** See `JobQueue.add`; a key is a user. */
   add(job: NewExportJob, waitingMax: number, keptMax: number): ReturnType<JobQueue<ExportJobRow>['add']>;
-  /** Null where there is none, or it is another key's, or its time is over. */
+  /** Null if the job does not exist, has another key, or has expired. */
   get(keyId: string, id: string, nowMs: number): Promise<ExportJobRow | null>;
   /** Newest first. */
   list(keyId: string, limit: number, nowMs: number): Promise<{ jobs: ExportJobRow[]; total: number }>;
-  /** Bytes of all files. */
+  /** Sum of the sizes of all files. */
   sumBytes(): Promise<number>;
-  /** When the first of the files is removed; null where there is none. */
+  /** When the first file expires; null if there are no files. */
   findFirstExpiry(): Promise<number | null>;
-  /** One that waits, which is then running: keys take turns, and of each the oldest comes first. */
+  /** Takes a waiting job and marks it as running; keys take turns, oldest job first. */
   take(runner: number): Promise<ExportJobRow | null>;
-  /** Puts back, in good order, what a runner had begun. */
+  /** Returns a started job to the queue; the attempt does not count. */
   release(id: string, runner: number): Promise<void>;
-  /** Puts back all that was begun; what came to no end in `attemptsMax` attempts has failed. */
+  /** Returns all started jobs to the queue; those with `attemptsMax` attempts fail. */
   releaseAll(nowMs: number, expiresAt: number): Promise<void>;
-  /** False where the job is no longer this runner's: it was removed. */
+  /** False if the job no longer belongs to this runner, as it was removed. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
   finish(id: string, runner: number, finished: ExportJobCompletion): Promise<boolean>;
-  /** Removes those whose time is over. */
+  /** Removes expired jobs. */
   expire(nowMs: number): Promise<void>;
-  /** Ids of those that have a file or are making one. */
+  /** IDs of jobs that have a file or are writing one. */
   listWithFiles(): Promise<string[]>;
 }
 
-const crashedMessage = `It was begun ${attemptsMax} times, and each time the service ended before it did. Ask for less: fewer symbols, or a shorter time.`;
+const crashedMessage = `The job was started ${attemptsMax} times, and each time the service ended first. Reduce the request: fewer symbols, or a shorter time.`;
 
 const numericColumns = [
   'ordinal',
@@ -66,28 +66,28 @@ const numericColumns = [
   'generation',
 ] as readonly (keyof ExportJobRow)[];
 
-/** Drivers give 64-bit integers as text where they are careful. */
+/** Drivers may return 64-bit integers as text. */
 const parseRow = (row: ExportJobRow): ExportJobRow => ({
   ...row,
   ...Object.fromEntries(numericColumns.map((name) => [name, row[name] === null ? null : Number(row[name])])),
 });
 
-/** @param place the archive whose jobs these are */
-export function createExportJobStore(db: WorkspaceDatabase, place: string): ExportJobStore {
-  const rows = () => db.selectFrom('export_jobs').where('place', '=', place);
-  const unbegun = { rows_done: 0, rows_total: null };
+/** @param place lease ID of the archive */
+export function createExportJobStore(db: WorkspaceDatabase, leaseId: string): ExportJobStore {
+  const rows = () => db.selectFrom('export_jobs').where('place', '=', leaseId);
+  const initialProgress = { rows_done: 0, rows_total: null };
   const queue = createJobQueue<ExportJobRow>(db, {
     table: 'export_jobs',
-    leaseId: place,
+    leaseId: leaseId,
     ownerColumns: ['key_id'],
-    waitingColumns: unbegun,
+    waitingColumns: initialProgress,
     parseRow,
     lockOwner: (tx, { id }) => tx.deleteFrom('export_jobs').where('id', '=', id).execute(),
   });
-  const running = () => db.updateTable('export_jobs').where('place', '=', place).where('state', '=', 'running');
+  const running = () => db.updateTable('export_jobs').where('place', '=', leaseId).where('state', '=', 'running');
   return {
     remove: queue.remove,
-    add: (job, waitingMax, keptMax) => queue.add({ ...waitingColumns, ...job, place }, waitingMax, keptMax),
+    add: (job, waitingMax, keptMax) => queue.add({ ...waitingColumns, ...job, place: leaseId }, waitingMax, keptMax),
     async get(keyId, id, nowMs) {
       const row = await rows().where('id', '=', id).where('key_id', '=', keyId).selectAll().executeTakeFirst();
       if (row === undefined) return null;
@@ -95,11 +95,11 @@ export function createExportJobStore(db: WorkspaceDatabase, place: string): Expo
       return job.expires_at !== null && job.expires_at <= nowMs ? null : job;
     },
     async list(keyId, limit, nowMs) {
-      const own = rows()
+      const ofKey = rows()
         .where('key_id', '=', keyId)
         .where(({ or, eb }) => or([eb('expires_at', 'is', null), eb('expires_at', '>', nowMs)]));
-      const found = await own.orderBy('ordinal', 'desc').orderBy('id').limit(limit).selectAll().execute();
-      return { jobs: found.map(parseRow), total: await readCount(own.select(({ fn }) => fn.countAll().as('n'))) };
+      const found = await ofKey.orderBy('ordinal', 'desc').orderBy('id').limit(limit).selectAll().execute();
+      return { jobs: found.map(parseRow), total: await readCount(ofKey.select(({ fn }) => fn.countAll().as('n'))) };
     },
     sumBytes: () => readCount(rows().select(({ fn }) => fn.sum('bytes').as('n'))),
     async findFirstExpiry() {
@@ -112,7 +112,7 @@ export function createExportJobStore(db: WorkspaceDatabase, place: string): Expo
       await running()
         .where('id', '=', id)
         .where('runner', '=', runner)
-        .set((eb) => ({ ...unbegun, state: 'waiting', runner: null, attempts: eb('attempts', '-', 1) }))
+        .set((eb) => ({ ...initialProgress, state: 'waiting', runner: null, attempts: eb('attempts', '-', 1) }))
         .execute();
     },
     async releaseAll(nowMs, expiresAt) {
@@ -134,7 +134,7 @@ export function createExportJobStore(db: WorkspaceDatabase, place: string): Expo
         ...(file === undefined ? {} : { ...file, rows_done: file.rows, rows_total: file.rows }),
       }),
     expire: async (nowMs) =>
-      void (await db.deleteFrom('export_jobs').where('place', '=', place).where('expires_at', '<=', nowMs).execute()),
+      void (await db.deleteFrom('export_jobs').where('place', '=', leaseId).where('expires_at', '<=', nowMs).execute()),
     listWithFiles: async () =>
       (await rows().where('state', 'in', ['running', 'done']).select('id').execute()).map(({ id }) => id),
   };

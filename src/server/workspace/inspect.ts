@@ -7,8 +7,8 @@ import { listAppliedMigrations, migrations, migrationTable } from './migrations.
 import { openPostgresDialect } from './postgres.ts';
 
 /**
- * How many of our migrations the service's database lacks; null where its file is not there. Nothing is made or changed.
- * @throws OddslakeError where it cannot be asked, or is a newer oddslake's
+ * Number of migrations that the service's database lacks; null if its file does not exist. Changes nothing.
+ * @throws OddslakeError if the database cannot be read or is of a newer oddslake
  */
 export async function inspectWorkspace(location: DatabaseLocation): Promise<number | null> {
   if (location.kind === 'sqlite' && !existsSync(location.path)) return null;
@@ -18,7 +18,7 @@ export async function inspectWorkspace(location: DatabaseLocation): Promise<numb
   if (unknown !== undefined)
     throw new OddslakeError(
       exitCodes.usage,
-      `The service's database is of a newer oddslake (${unknown}): use that one, or another database.`,
+      `The service's database was written by a newer oddslake (migration ${unknown}). Use that version, or another database.`,
     );
   return Object.keys(migrations).length - done.length;
 }

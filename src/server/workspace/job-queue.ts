@@ -3,24 +3,24 @@ import { LRUCache } from 'lru-cache';
 import type { WorkspaceDatabase } from './database.ts';
 import type { BacktestRow, ExportJobRow, JobState, Tables } from './tables.ts';
 
-/** What every kind of job does alike: it waits for its turn, is taken by one runner, and changes hands by single updates. */
+/** A queue of jobs of one kind. A job waits, is taken by one runner, and changes state by single updates. */
 export interface JobQueue<Row> {
   /**
-   * Adds a job, its `ordinal` being given here. `full` where its user has `waitingMax` that are not finished; `known` where
-   * its owner sent this idempotency key before. Of the owner's finished jobs the newest `statementsMax` stay.
+   * Adds a job and assigns its `ordinal`. Returns `full` if its user has `waitingMax` unfinished jobs, and `known` if its
+   * owner sent this idempotency key before. Of the owner's finished jobs the newest `keptMax` are kept.
    */
   add(job: Row, waitingMax: number, keptMax: number): Promise<Row | 'full' | { known: Row }>;
-  /** Whatever its state: whoever is at it finds that it is no longer its. */
+  /** Removes a job in any state; its runner notices at the next update. */
   remove(id: string): Promise<void>;
-  /** One that waits, which is then running and has these values: users take turns, and of each the oldest comes first. */
+  /** Takes a waiting job, marks it as running and sets `values`; users take turns, oldest job first. */
   take(runner: number, values?: (row: Row) => Partial<Row>): Promise<Row | null>;
-  /** Changes one that this runner is at; false where it is no longer: it was removed. */
+  /** Updates a job of this runner; false if it no longer belongs to the runner, as it was removed. */
   update(id: string, runner: number, values: Partial<Row>): Promise<boolean>;
-  /** Puts back all that was begun. */
+  /** Returns all started jobs to the queue. */
   releaseAll(): Promise<void>;
 }
 
-/** What the queue looks at; the tables have more. */
+/** The columns that the queue uses; the tables have more. */
 type QueueColumn = 'id' | 'ordinal' | 'place' | 'state' | 'runner' | 'idempotency_key';
 type OwnerColumn = 'key_id' | 'owner' | 'workspace';
 type JobColumns = Pick<ExportJobRow & BacktestRow, QueueColumn | OwnerColumn>;
@@ -30,30 +30,30 @@ interface QueueTables {
 
 export interface JobQueueOptions<Row> {
   readonly table: 'export_jobs' | 'backtests';
-  /** The archive whose jobs these are. */
+  /** Lease ID of the archive. */
   readonly leaseId: string;
-  /** The columns that say whose a job is; those with the same first one are of one user. */
+  /** The columns of the owner; jobs with the same first column are of one user. */
   readonly ownerColumns: readonly [OwnerColumn, ...OwnerColumn[]];
   /**
-   * Begins the addition of a job by a write: SQLite refuses one that comes after a read where another process has written in
-   * between.
+   * Starts the transaction that adds a job with a write: SQLite rejects a write after a read if another process has
+   * written in between.
    */
   lockOwner(tx: Transaction<Tables>, job: Row): Promise<unknown>;
-  /** What one has that nobody is at, beside its state. */
+  /** Values of a waiting job, besides its state. */
   readonly waitingColumns: Partial<Row>;
   parseRow(row: Row): Row;
 }
 
-/** A process that dies of a job would die of it for ever. */
+/** Limit of attempts: a job that crashes the process would otherwise crash it forever. */
 export const attemptsMax = 3;
 
 const openStates: readonly JobState[] = ['waiting', 'running'];
 export const finalStates: readonly JobState[] = ['done', 'failed', 'cancelled'];
 
-/** Finished jobs beyond those kept that go with one new job. */
+/** Maximum number of finished jobs removed when a job is added. */
 export const deletedPerAddMax = 100;
 
-/** Users whose turns are remembered, and that are looked at for the next one. */
+/** Users whose turns are remembered, and that are considered for the next turn. */
 const servedUsersMax = 1000;
 
 type SelectDatabase = Pick<Kysely<QueueTables>, 'selectFrom'>;
@@ -67,12 +67,12 @@ export function createJobQueue<Row extends Pick<JobColumns, QueueColumn>>(
   const name = table as string as 'jobs';
   const user = ownerColumns[0];
   const rows = (of: SelectDatabase = db) => of.selectFrom(name).where('place', '=', leaseId);
-  const changed = () => db.updateTable(name).where('place', '=', leaseId);
-  const mine = (id: string, runner: number) =>
-    changed().where('id', '=', id).where('state', '=', 'running').where('runner', '=', runner);
-  const whole = (row: unknown): Row => parseRow(row as Row);
-  const waitsAgain = { ...waitingColumns, state: 'waiting', runner: null } as Partial<JobColumns>;
-  /** Those of the owner of a job, or by the first column alone those of its user. */
+  const updateJobs = () => db.updateTable(name).where('place', '=', leaseId);
+  const runningJob = (id: string, runner: number) =>
+    updateJobs().where('id', '=', id).where('state', '=', 'running').where('runner', '=', runner);
+  const toRow = (row: unknown): Row => parseRow(row as Row);
+  const waitingValues = { ...waitingColumns, state: 'waiting', runner: null } as Partial<JobColumns>;
+  /** Jobs of a job's owner, or with only the first column those of its user. */
   const ofOwner = (of: SelectDatabase, job: Row, columns: readonly OwnerColumn[] = ownerColumns) => {
     let own = rows(of);
     for (const column of columns) own = own.where(column, '=', (job as unknown as JobColumns)[column]);
@@ -80,14 +80,14 @@ export function createJobQueue<Row extends Pick<JobColumns, QueueColumn>>(
   };
   async function knownAs(of: SelectDatabase, job: Row): Promise<Row | null> {
     if (job.idempotency_key === null) return null;
-    const found = ofOwner(of, job).where('idempotency_key', '=', job.idempotency_key);
-    const row = await found.selectAll().executeTakeFirst();
-    return row === undefined ? null : whole(row);
+    const matching = ofOwner(of, job).where('idempotency_key', '=', job.idempotency_key);
+    const row = await matching.selectAll().executeTakeFirst();
+    return row === undefined ? null : toRow(row);
   }
   async function addIn(tx: Transaction<QueueTables>, job: Row, waitingMax: number, keptMax: number) {
     await lockOwner(tx as unknown as Transaction<Tables>, job);
-    const known = await knownAs(tx, job);
-    if (known !== null) return { known };
+    const existing = await knownAs(tx, job);
+    if (existing !== null) return { known: existing };
     const unfinished = ofOwner(tx, job, [user]).where('state', 'in', openStates);
     if ((await readCount(unfinished.select(({ fn }) => fn.countAll().as('n')))) >= waitingMax) return 'full';
     const latest = await readCount(rows(tx).select(({ fn }) => fn.max('ordinal').as('n')));
@@ -105,11 +105,11 @@ export function createJobQueue<Row extends Pick<JobColumns, QueueColumn>>(
     if (ids.length > 0) await tx.deleteFrom(name).where('id', 'in', ids).execute();
     return row;
   }
-  // When each user had the last turn, the greater the later.
+  // Number of each user's last turn; greater is later.
   const served = new LRUCache<string, number>({ max: servedUsersMax });
   let turns = 0;
 
-  /** The oldest job of whom has waited longest for a turn. */
+  /** The oldest job of the user whose last turn is longest ago. */
   async function nextWaiting(): Promise<{ id: string; of: string; row: Row } | undefined> {
     const waiting = () => rows().where('state', '=', 'waiting');
     const oldest = waiting()
@@ -119,7 +119,7 @@ export function createJobQueue<Row extends Pick<JobColumns, QueueColumn>>(
     const [next] = users.sort((a, b) => (served.peek(a) ?? 0) - (served.peek(b) ?? 0));
     if (next === undefined) return undefined;
     const row = await waiting().where(user, '=', next).orderBy('ordinal').limit(1).selectAll().executeTakeFirst();
-    return row === undefined ? undefined : { id: row.id, of: next, row: whole(row) };
+    return row === undefined ? undefined : { id: row.id, of: next, row: toRow(row) };
   }
 
   return {
@@ -127,10 +127,10 @@ export function createJobQueue<Row extends Pick<JobColumns, QueueColumn>>(
       try {
         return await db.transaction().execute((tx) => addIn(tx, job, waitingMax, keptMax));
       } catch (error) {
-        // Of two that send one idempotency key at the same moment to two processes, the index lets one in.
-        const known = await knownAs(db, job);
-        if (known === null) throw error;
-        return { known };
+        // If two processes add the same idempotency key at the same time, the index rejects one.
+        const existing = await knownAs(db, job);
+        if (existing === null) throw error;
+        return { known: existing };
       }
     },
     remove: async (id) => void (await db.deleteFrom(name).where('place', '=', leaseId).where('id', '=', id).execute()),
@@ -139,18 +139,18 @@ export function createJobQueue<Row extends Pick<JobColumns, QueueColumn>>(
         const next = await nextWaiting();
         if (next === undefined) return null;
         const taken = { ...waitingColumns, ...values(next.row), state: 'running', runner } as Partial<JobColumns>;
-        const update = changed().where('id', '=', next.id).where('state', '=', 'waiting').set(taken);
+        const update = updateJobs().where('id', '=', next.id).where('state', '=', 'waiting').set(taken);
         if (!hasUpdatedOne(await update.executeTakeFirst())) continue;
         served.set(next.of, ++turns);
         return { ...next.row, ...taken };
       }
     },
-    update: async (id, runner, values) => hasUpdatedOne(await mine(id, runner).set(values).executeTakeFirst()),
-    releaseAll: async () => void (await changed().where('state', '=', 'running').set(waitsAgain).execute()),
+    update: async (id, runner, values) => hasUpdatedOne(await runningJob(id, runner).set(values).executeTakeFirst()),
+    releaseAll: async () => void (await updateJobs().where('state', '=', 'running').set(waitingValues).execute()),
   };
 }
 
-/** A number that a query gives; drivers give 64-bit integers as text where they are careful. */
+/** The number that a query returns; drivers may return 64-bit integers as text. */
 export const readCount = async (query: { executeTakeFirst(): Promise<{ n: unknown } | undefined> }): Promise<number> =>
   Number((await query.executeTakeFirst())?.n ?? 0);
 

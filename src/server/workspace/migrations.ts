@@ -4,8 +4,8 @@ import { exitCodes, OddslakeError, UsageError } from '../../base/errors.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 
 /**
- * Every step of the schema, by name, in the order of the names; what was released is never changed, only added to. Types
- * that both databases know: text, bigint for epoch milliseconds and counts. The next one goes below the last.
+ * Migrations by name, applied in the order of the names. A released migration is never changed. Types that both databases
+ * have: text, bigint for epoch milliseconds and counts. Add new migrations at the end.
  */
 export const migrations: Readonly<Record<string, Migration>> = {
   '001_keys': {
@@ -55,7 +55,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .on('export_jobs')
         .columns(['place', 'key_id', 'ordinal'])
         .execute();
-      // Absent ones are all different, in SQLite as in PostgreSQL.
+      // Nulls are distinct in a unique index, in SQLite as in PostgreSQL.
       await db.schema
         .createIndex('export_jobs_once')
         .unique()
@@ -158,7 +158,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   },
 };
 
-/** Its tables are as a migration finds them: no type of ours holds for all of them. */
+/** The tables are those of the migration's time, so none of our types applies. */
 // biome-ignore lint/suspicious/noExplicitAny: what Kysely itself hands to a migration
 type AnyDatabase = Kysely<any>;
 
@@ -167,8 +167,8 @@ export const migrationTable = 'oddslake_migrations';
 const migratorTables = { migrationTableName: migrationTable, migrationLockTableName: 'oddslake_migrations_lock' };
 
 /**
- * Brings the schema up to `migrations`; a process that does so at the same moment is waited for.
- * @throws UsageError where a newer oddslake has been at the database
+ * Applies missing migrations; waits for another process that does so at the same time.
+ * @throws UsageError if a newer oddslake has migrated the database
  */
 export async function migrate(
   db: AnyDatabase,
@@ -179,12 +179,12 @@ export async function migrate(
   const unknown = done.find((name) => !Object.hasOwn(migrations, name));
   if (unknown !== undefined) {
     throw new UsageError(
-      `The service's database was brought to a newer schema (${unknown}) by a newer oddslake: use that one, or another database.`,
+      `The service's database was written by a newer oddslake (migration ${unknown}). Use that version, or another database.`,
     );
   }
   if (done.length === Object.keys(migrations).length) return;
   if (kind === 'postgres') return runMigrations(db, migrations);
-  // PostgreSQL's dialect locks and wraps by itself; SQLite's leaves both to us.
+  // Kysely's PostgreSQL adapter locks and uses a transaction; for SQLite we have to.
   await db.connection().execute(async (connection) => {
     await sql`begin immediate`.execute(connection);
     try {
@@ -208,12 +208,12 @@ async function runMigrations(db: AnyDatabase, migrations: Readonly<Record<string
   if (error instanceof WorkspaceUnavailableError) throw error;
   throw new OddslakeError(
     exitCodes.unexpected,
-    `The tables of the service's database cannot be made: ${(error as Error).message}.`,
+    `Cannot create the tables of the service's database: ${(error as Error).message}.`,
     { cause: error },
   );
 }
 
-/** Names of the migrations that were made in a database. */
+/** Names of the applied migrations. */
 export async function listAppliedMigrations(db: AnyDatabase): Promise<string[]> {
   const known = await db.introspection.getTables({ withInternalKyselyTables: true });
   if (!known.some(({ name }) => name === migratorTables.migrationTableName)) return [];

@@ -2,28 +2,28 @@ import { createHash } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import type { OwnerColumns, Tables } from './tables.ts';
 
-/** Whose objects a token reaches: those made with a token of the same user in the same workspace. */
+/** The objects that a token can access: those created with tokens of the same user and workspace. */
 export const toOwnerColumns = ({ user, workspace }: User): OwnerColumns => ({
   owner: toColumn(user),
   workspace: toColumn(workspace ?? ''),
 });
 
-/** An index of PostgreSQL takes no more than 2,704 bytes a row: room for both of these, and for a name beside them. */
+/** An index row of PostgreSQL is limited to 2,704 bytes: room for two of these and a name. */
 const ownerBytesMax = 400;
 const digestPrefix = 'sha256:';
 
-/** The text, or where it is long its digest, which no text can be taken for. */
+/** The text, or its digest if it is long; no text can equal a digest. */
 const toColumn = (text: string): string =>
   Buffer.byteLength(text) <= ownerBytesMax && !text.startsWith(digestPrefix)
     ? text
     : `${digestPrefix}${createHash('sha256').update(text, 'utf8').digest('hex')}`;
 
 /**
- * Begins a change of an owner's strategies and bots: until the transaction is over, others of the same owner wait, in
- * whatever process. Returns the ordinal of what is made, greater than all before it.
+ * Starts a change of an owner's strategies and bots: until the transaction ends, changes of the same owner wait, in any
+ * process. Returns the ordinal for a new object, which is greater than all before it.
  */
 export async function nextOrdinal(tx: Transaction<Tables>, { owner, workspace }: OwnerColumns): Promise<number> {
-  // The row is locked by its change; and SQLite refuses a write that comes after a read where another process wrote.
+  // The update locks the row. SQLite rejects a write after a read if another process has written in between.
   const { made } = await tx
     .insertInto('owners')
     .values({ owner, workspace, made: 1 })
@@ -35,7 +35,7 @@ export async function nextOrdinal(tx: Transaction<Tables>, { owner, workspace }:
   return made;
 }
 
-/** Who asks. */
+/** The authenticated caller. */
 export type Principal = KeyHolder | User;
 
 /** The holder of a market data key. */
@@ -43,11 +43,11 @@ export interface KeyHolder {
   readonly kind: 'key';
   readonly id: string;
   readonly name: string;
-  /** Null: the rate that the settings give everybody. */
+  /** Null: the default of the settings. */
   readonly requestsPerMinute: number | null;
 }
 
-/** The bearer of a user token. */
+/** The user of a user token. */
 export interface User {
   readonly kind: 'user';
   readonly user: string;

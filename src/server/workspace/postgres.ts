@@ -2,7 +2,7 @@ import { type Dialect, PostgresDialect, type PostgresPoolClient } from 'kysely';
 import { UsageError } from '../../base/errors.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 
-/** Connections of one process, and how long one is waited for, asked, and kept without work, in ms. */
+/** Connections per process; timeouts of connecting, of a query, and of an idle connection, in ms. */
 const connectionsMax = 8;
 const connectMsMax = 5_000;
 const queryMsMax = 5_000;
@@ -11,19 +11,19 @@ const idleMsMax = 30_000;
 const int8TypeId = 20;
 
 /**
- * The dialect of a PostgreSQL database, its driver loaded only here. No connection is made yet.
- * @throws UsageError for a URL that the driver cannot read; its text is in no message, as it holds a password
+ * The dialect of a PostgreSQL database; loads the driver on first use. Does not connect yet.
+ * @throws UsageError for a URL that the driver cannot parse; messages never contain it, as it has a password
  */
 export async function openPostgresDialect(url: string): Promise<Dialect> {
   const { default: pg } = await import('pg');
-  let told: string;
+  let description: string;
   try {
     requireEncodedPassword(url);
     const { host, port, database } = new pg.Client({ connectionString: url });
-    told = `PostgreSQL at ${host}:${port}, database ${database ?? 'as its user'}`;
+    description = `PostgreSQL at ${host}:${port}, database ${database ?? 'named after the user'}`;
   } catch {
     throw new UsageError(
-      "The URL of the service's database cannot be read: expected postgres://user:password@host/database, with what is special in user and password as %XX.",
+      "The URL of the service's database is invalid: expected postgres://user:password@host/database, with special characters of user and password encoded as %XX.",
     );
   }
   const pool = new pg.Pool({
@@ -35,13 +35,13 @@ export async function openPostgresDialect(url: string): Promise<Dialect> {
     statement_timeout: queryMsMax,
     application_name: 'oddslake',
     keepAlive: true,
-    // The driver gives a bigint as text; none of ours is beyond what a number holds exactly.
+    // The driver returns bigint as text; our values are exact as numbers.
     types: {
       getTypeParser: ((oid: number, format?: 'text') =>
         oid === int8TypeId ? parseInteger : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
     },
   });
-  // A connection at rest that breaks is no news until somebody asks; unheard it would end the process.
+  // The next query reports a broken idle connection; without a listener the error would end the process.
   pool.on('error', () => {});
   return new PostgresDialect({
     pool: {
@@ -49,10 +49,10 @@ export async function openPostgresDialect(url: string): Promise<Dialect> {
       async connect() {
         const client = await pool.connect().catch((error) => {
           throw new WorkspaceUnavailableError(
-            `The service's database (${told}) cannot be reached: ${toReason(error)}.`,
+            `Cannot reach the service's database (${description}): ${toReason(error)}.`,
           );
         });
-        return wrapClient(client as unknown as PostgresPoolClient, told);
+        return wrapClient(client as unknown as PostgresPoolClient, description);
       },
       end: () => pool.end(),
     },
@@ -60,17 +60,17 @@ export async function openPostgresDialect(url: string): Promise<Dialect> {
 }
 
 /**
- * Throws where a user's password holds what ends the address of a host: the rest of it would be taken for the name of a
- * database, and told.
+ * Throws if the password has an unencoded character that ends the host of the URL: the rest of the password would become
+ * the name of the database, which messages contain.
  */
 function requireEncodedPassword(url: string): void {
   const [, authority = '', path = '', rest = ''] = /^[^/]*\/\/([^/?#]*)([^?#]*)(.*)$/s.exec(url) ?? [];
   if (path.includes('@') || (rest.includes('@') && !authority.includes('@')))
-    throw new RangeError('an @ behind the host');
+    throw new RangeError('an @ after the host');
 }
 
-/** A connection whose loss is told as such. */
-function wrapClient(client: PostgresPoolClient, told: string): PostgresPoolClient {
+/** A client that reports a lost connection as WorkspaceUnavailableError. */
+function wrapClient(client: PostgresPoolClient, description: string): PostgresPoolClient {
   let lost = false;
   const query = async (sql: string, parameters: readonly unknown[]) => {
     try {
@@ -78,7 +78,9 @@ function wrapClient(client: PostgresPoolClient, told: string): PostgresPoolClien
     } catch (error) {
       if (!isConnectionLoss(error)) throw error;
       lost = true;
-      throw new WorkspaceUnavailableError(`The service's database (${told}) does not answer: ${toReason(error)}.`);
+      throw new WorkspaceUnavailableError(
+        `The service's database (${description}) does not respond: ${toReason(error)}.`,
+      );
     }
   };
   return {
@@ -88,24 +90,24 @@ function wrapClient(client: PostgresPoolClient, told: string): PostgresPoolClien
   };
 }
 
-/** Classes of SQLSTATE: connection, not enough of something, stopped by its operator, its system. */
+/** SQLSTATE classes: connection exception, insufficient resources, operator intervention, system error. */
 const connectionLossClasses = new Set(['08', '53', '57', '58']);
 
-/** Whether the database could not be asked, rather than refused what it was asked. */
+/** Whether the database was unreachable, rather than rejecting the query. */
 function isConnectionLoss(error: unknown): boolean {
   const { code, severity } = error as { code?: unknown; severity?: unknown };
-  // What comes from the server has a severity; all else is the way there.
+  // Errors of the server have a severity; all others are of the connection.
   if (severity === undefined) return true;
-  // Read-only: a standby that took no writes yet.
+  // Read-only: a standby that was not promoted yet.
   return typeof code === 'string' && (connectionLossClasses.has(code.slice(0, 2)) || code === '25006');
 }
 
-/** Why, without what the driver says besides: a message of its own may hold the address as it was given. */
+/** The reason without the driver's own message, which may contain the URL. */
 function toReason(error: unknown): string {
   const { code, severity, message } = error as { code?: unknown; severity?: unknown; message?: unknown };
-  // The server's own words name the user or the database at most.
+  // Messages of the server contain at most the names of the user and the database.
   if (severity !== undefined) return String(message);
-  if (/timeout/i.test(String(message))) return 'no answer in time';
+  if (/timeout/i.test(String(message))) return 'timeout';
   return typeof code === 'string' ? code : 'the connection ended';
 }
 

@@ -15,11 +15,11 @@ import { openStatements } from '../../archive/journal/database.ts';
 import { exitCodes, OddslakeError } from '../../base/errors.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 
-/** What SQLite says where the file cannot be used now: busy, locked, read-only, input or output, full, cannot be opened. */
+/** SQLite errors that may pass: busy, locked, read-only, I/O error, full, cannot open. */
 const transientCodes = new Set([5, 6, 8, 10, 13, 14]);
 const busyCode = 5;
 
-/** The dialect of a SQLite file, made if need be. Throws OddslakeError where it cannot be opened. */
+/** The dialect of a SQLite file, which is created if it does not exist. @throws OddslakeError if it cannot be opened */
 export function openSqliteDialect(path: string): Dialect {
   restrictPermissions(path);
   const writer = openWithRetries(path);
@@ -32,19 +32,16 @@ export function openSqliteDialect(path: string): Dialect {
   }
 }
 
-/** A connection that says what keeps it from the file. */
+/** A connection that reports an unusable file as WorkspaceUnavailableError. */
 function wrapStatements(statements: ReturnType<typeof openStatements>, path: string): Statements {
   const explain = <T>(work: () => T): T => {
     try {
       return work();
     } catch (error) {
       if (!transientCodes.has(toCode(error))) throw error;
-      throw new WorkspaceUnavailableError(
-        `The service's database ${path} cannot be used: ${(error as Error).message}.`,
-        {
-          cause: error,
-        },
-      );
+      throw new WorkspaceUnavailableError(`Cannot use the service's database ${path}: ${(error as Error).message}.`, {
+        cause: error,
+      });
     }
   };
   return {
@@ -54,7 +51,7 @@ function wrapStatements(statements: ReturnType<typeof openStatements>, path: str
       return {
         reader,
         all: (parameters) => explain(() => all(parameters)),
-        // What failed is told by the error that came before, not by this one.
+        // The transaction is already over: the original error is reported, not that of the rollback.
         run: (parameters) =>
           sql === 'rollback' && !statements.isTransaction()
             ? { changes: 0, lastInsertRowid: 0 }
@@ -64,15 +61,15 @@ function wrapStatements(statements: ReturnType<typeof openStatements>, path: str
   };
 }
 
-/** Two processes that start a file at once may be told that it is busy in spite of the time that they would wait. */
+/** Two processes that create a file at the same time may get busy despite their timeouts. */
 const openAttemptsMax = 20;
 
-/** A file that is made is its owner's alone, and so are those that SQLite makes beside it. */
+/** Creates the file with access for its owner only; SQLite uses the same mode for its other files. */
 function restrictPermissions(path: string): void {
   try {
     closeSync(openSync(path, 'ax', 0o600));
   } catch {
-    // It is there already, or cannot be made, which is told when it is opened.
+    // It exists, or cannot be created, which opening it reports.
   }
 }
 
@@ -83,7 +80,7 @@ function openWithRetries(path: string, tries = 1): ReturnType<typeof openStateme
     if (toCode(error) === busyCode && tries < openAttemptsMax) return openWithRetries(path, tries + 1);
     throw new OddslakeError(
       exitCodes.unexpected,
-      `The service's database ${path} cannot be opened: ${(error as Error).message}. Check that its folder is there and may be written.`,
+      `Cannot open the service's database ${path}: ${(error as Error).message}. Check that its folder exists and is writable.`,
       { cause: error },
     );
   }
@@ -92,17 +89,17 @@ function openWithRetries(path: string, tries = 1): ReturnType<typeof openStateme
 const toExtendedCode = (error: unknown): number => Number((error as { errcode?: unknown }).errcode);
 const toCode = (error: unknown): number => toExtendedCode(error) & 0xff;
 
-/** What was read in a transaction before another process wrote stays out of date, however long it waits. */
+/** A transaction that read before another process wrote cannot succeed by waiting. */
 const busySnapshotCode = 517;
 const isBusy = (error: unknown): boolean => toCode(error) === busyCode && toExtendedCode(error) !== busySnapshotCode;
 
-// Kysely's own driver has one connection, on which SQLite itself waits for other processes: meanwhile nobody in this
-// process is answered.
+// Kysely's own driver has one connection, on which SQLite itself waits for other processes. That would block all requests
+// of this process.
 
-/** One connection. Nothing of it waits: what another process is in the way of fails at once, as busy. */
+/** One connection. Calls never wait: if another process holds a lock they fail at once as busy. */
 export interface Statements {
   prepare(sql: string): {
-    /** Whether it gives rows. */
+    /** Whether the statement returns rows. */
     readonly reader: boolean;
     all(parameters: readonly unknown[]): unknown[];
     run(parameters: readonly unknown[]): {
@@ -113,23 +110,23 @@ export interface Statements {
   close(): void;
 }
 
-/** What a driver stands on. */
+/** The connections of a driver. */
 export interface SqliteConnections {
-  /** All that writes, one after another, and what is read within a transaction. */
+  /** For all writes, one after another, and for reads within a transaction. */
   readonly writer: Statements;
-  /** What is read outside of one: no writer is in its way. */
+  /** For reads outside of a transaction, which no writer blocks. */
   readonly reader: Statements;
-  /** Whether an error says that another process is in the way, and may be out of it in a moment. */
+  /** Whether an error says that another process holds a lock, possibly for a short time. */
   isBusy(error: unknown): boolean;
 }
 
 /**
- * How long a statement waits for other processes and for the writers of its own, ms. They hold the file for a few
- * milliseconds, unless one of them is stopped in the midst of it, or somebody is at the file with a tool.
+ * How long a statement waits for other processes and for other writers of this process, ms. They hold the lock for a few
+ * milliseconds, unless one is suspended or a tool has the file open.
  */
 const busyMsMax = 10_000;
 
-/** The longest rest between two attempts, ms. */
+/** Maximum delay between two attempts, ms. */
 const retryDelayMsMax = 50;
 
 export const createSqliteDialect = (connections: SqliteConnections): Dialect => ({
@@ -139,7 +136,7 @@ export const createSqliteDialect = (connections: SqliteConnections): Dialect => 
   createIntrospector: (db) => new SqliteIntrospector(db),
 });
 
-/** Kysely has a connection used by one after another, where it is the only one. */
+/** By default Kysely shares a single connection. */
 class ConcurrentSqliteAdapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return true;
@@ -147,22 +144,22 @@ class ConcurrentSqliteAdapter extends SqliteAdapter {
 }
 
 interface SqliteConnection extends DatabaseConnection {
-  /** Lets the next one write. */
+  /** Lets the next writer continue. */
   releaseWriter(): void;
 }
 
 function createDriver({ writer, reader, isBusy }: SqliteConnections): Driver {
-  const takeTurn = createMutex();
+  const acquireWriter = createMutex();
 
   function connection(): SqliteConnection {
-    let endTurn: (() => void) | null = null;
-    // Of a transaction all statements together wait no longer than one.
-    let until = 0;
+    let releaseTurn: (() => void) | null = null;
+    // All statements of a transaction share one time limit.
+    let deadline = 0;
     const executeQuery = async <R>(query: CompiledQuery): Promise<QueryResult<R>> => {
-      const reads = endTurn === null && SelectQueryNode.is(query.query);
-      if (endTurn === null) until = performance.now() + busyMsMax;
-      if (!reads) endTurn ??= await takeTurn();
-      return await retryWhileBusy(() => executeStatement<R>(reads ? reader : writer, query), isBusy, until);
+      const reads = releaseTurn === null && SelectQueryNode.is(query.query);
+      if (releaseTurn === null) deadline = performance.now() + busyMsMax;
+      if (!reads) releaseTurn ??= await acquireWriter();
+      return await retryWhileBusy(() => executeStatement<R>(reads ? reader : writer, query), isBusy, deadline);
     };
     return {
       executeQuery,
@@ -170,19 +167,19 @@ function createDriver({ writer, reader, isBusy }: SqliteConnections): Driver {
         yield await executeQuery<R>(query);
       },
       releaseWriter() {
-        endTurn?.();
-        endTurn = null;
+        releaseTurn?.();
+        releaseTurn = null;
       },
     };
   }
 
-  const say = async (to: DatabaseConnection, sql: string) => void (await to.executeQuery(CompiledQuery.raw(sql)));
+  const execute = async (to: DatabaseConnection, sql: string) => void (await to.executeQuery(CompiledQuery.raw(sql)));
   return {
     async init() {},
     acquireConnection: async () => connection(),
-    beginTransaction: (to) => say(to, 'begin'),
-    commitTransaction: (to) => say(to, 'commit'),
-    rollbackTransaction: (to) => say(to, 'rollback'),
+    beginTransaction: (to) => execute(to, 'begin'),
+    commitTransaction: (to) => execute(to, 'commit'),
+    rollbackTransaction: (to) => execute(to, 'rollback'),
     releaseConnection: async (one) => (one as SqliteConnection).releaseWriter(),
     async destroy() {
       reader.close();
@@ -198,19 +195,19 @@ function executeStatement<R>(statements: Statements, { sql, parameters }: Compil
   return { insertId: BigInt(lastInsertRowid), numAffectedRows: BigInt(changes), rows: [] };
 }
 
-/** Tries again until another process is out of the way, or it is `until`, by `performance.now()`. */
-async function retryWhileBusy<T>(work: () => T, isBusy: (error: unknown) => boolean, until: number): Promise<T> {
+/** Repeats `work` while it is busy, until `deadline` by `performance.now()`. */
+async function retryWhileBusy<T>(work: () => T, isBusy: (error: unknown) => boolean, deadline: number): Promise<T> {
   for (let restMs = 1; ; restMs = Math.min(2 * restMs, retryDelayMsMax)) {
     try {
       return work();
     } catch (error) {
-      if (!isBusy(error) || performance.now() >= until) throw error;
+      if (!isBusy(error) || performance.now() >= deadline) throw error;
     }
     await setTimeout(restMs);
   }
 }
 
-/** Turns, one at a time, in the order in which they are asked for; what each resolves with ends it. */
+/** A mutex. Holders are served in order; the promise resolves with the function that releases it. */
 function createMutex(): () => Promise<() => void> {
   let last: Promise<void> = Promise.resolve();
   return async () => {

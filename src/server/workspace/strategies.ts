@@ -15,19 +15,19 @@ export type NewStrategy = Pick<
   'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'name' | 'definition'
 >;
 
-/** Users' strategies. Every version is an object of its own that never changes; nobody but its owner finds it. */
+/** Users' strategies. Every version is an immutable object; only its owner can find it. */
 export interface StrategyStore {
   /**
-   * Adds the next version of its name. One that was made with the same idempotency key is given as it is: `other` where
-   * that was by another request. `full` where the owner has `ownMax`.
+   * Adds a new version of a strategy. One with the same idempotency key is returned unchanged, or `other` if its request
+   * was another one. `full` if the owner has `ownMax` versions.
    */
   add(owner: OwnerColumns, strategy: NewStrategy, ownMax: number): Promise<StrategyRow | 'full' | 'other'>;
   get(owner: OwnerColumns, id: string): Promise<StrategyRow | null>;
-  /** By name; without a version the highest that there is. */
+  /** By name; the highest version if `version` is null. */
   find(owner: OwnerColumns, name: string, version: number | null): Promise<StrategyRow | null>;
-  /** Newest first, of one name or of all. */
+  /** Newest first; all names if `name` is null. */
   list(owner: OwnerColumns, page: PageRequest & { readonly name?: string | null }): Promise<RowPage<StrategyRow>>;
-  /** Removes a version; null where there is none, and nothing is removed where bots use it. */
+  /** Removes a version that no bot uses, and returns the number of bots that do; null if it does not exist. */
   remove(owner: OwnerColumns, id: string): Promise<{ readonly usedBy: number } | null>;
 }
 
@@ -41,8 +41,8 @@ export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
     const ordinal = await nextOrdinal(tx, owner);
     const { idempotency_key: key, body_sha256, name } = strategy;
     if (key !== null) {
-      const known = await own(owner, tx).where('idempotency_key', '=', key).selectAll().executeTakeFirst();
-      if (known !== undefined) return known.body_sha256 === body_sha256 ? known : 'other';
+      const existing = await own(owner, tx).where('idempotency_key', '=', key).selectAll().executeTakeFirst();
+      if (existing !== undefined) return existing.body_sha256 === body_sha256 ? existing : 'other';
     }
     const { had } = await own(owner, tx)
       .select(({ fn }) => fn.countAll<number>().as('had'))
@@ -71,7 +71,7 @@ export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
       .executeTakeFirstOrThrow();
     if (usedBy > 0) return { usedBy };
     await tx.deleteFrom('strategies').where('id', '=', id).execute();
-    // The versions that are left remember this one's number.
+    // The other versions of the name store the number, so that it is not reused.
     await tx
       .updateTable('strategies')
       .where('owner', '=', owner.owner)
@@ -87,20 +87,20 @@ export function createStrategyStore(db: WorkspaceDatabase): StrategyStore {
     add: (owner, strategy, ownMax) => db.transaction().execute((tx) => addIn(tx, owner, strategy, ownMax)),
     get: async (owner, id) => (await own(owner).where('id', '=', id).selectAll().executeTakeFirst()) ?? null,
     async find(owner, name, version) {
-      const found = own(owner)
+      const page = own(owner)
         .where('name', '=', name)
         .$if(version !== null, (query) => query.where('version', '=', version!))
         .orderBy('version', 'desc')
         .limit(1);
-      return (await found.selectAll().executeTakeFirst()) ?? null;
+      return (await page.selectAll().executeTakeFirst()) ?? null;
     },
     async list(owner, { limit, before, name = null }) {
-      const found = own(owner)
+      const page = own(owner)
         .$if(before !== null, (query) => query.where('ordinal', '<', before!))
         .$if(name !== null, (query) => query.where('name', '=', name!))
         .orderBy('ordinal', 'desc')
         .limit(limit + 1);
-      return toRowPage(await found.selectAll().execute(), limit);
+      return toRowPage(await page.selectAll().execute(), limit);
     },
     remove: (owner, id) => db.transaction().execute((tx) => removeIn(tx, owner, id)),
   };

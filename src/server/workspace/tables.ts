@@ -1,17 +1,17 @@
 /**
- * Tables of the service's database, as migrations.ts makes them. Columns hold text and numbers only, so that every
- * database has them. Times are epoch milliseconds.
+ * Tables of the service's database, as migrations.ts creates them. Columns are text and numbers only, which every database
+ * supports. Times are epoch milliseconds.
  */
 export interface Tables {
   keys: {
     id: string;
     name: string;
-    /** sha256 of the secret, in hex: the secret itself is shown once and kept nowhere. */
+    /** SHA-256 of the secret, in hex: the secret itself is shown once and not stored. */
     digest: string;
     created_at: number;
     expires_at: number | null;
     revoked_at: number | null;
-    /** To the minute, not to the request. */
+    /** With a resolution of a minute. */
     last_used_at: number | null;
     requests_per_minute: number | null;
   };
@@ -21,25 +21,25 @@ export interface Tables {
   bots: BotRow;
   backtests: BacktestRow;
   places: {
-    /** The word that an archive's jobs are kept under. */
+    /** Lease ID of an archive. */
     place: string;
-    /** Which archive of that word was served last: a copy has the same one. */
+    /** Identity of the archive that last held the lease; copies share the lease ID. */
     archive: string;
     served_at: number;
   };
 }
 
-/** The last three are final; no job becomes cancelled any more. */
+/** The last three are final. `cancelled` is no longer written. */
 export type JobState = 'waiting' | 'running' | 'done' | 'failed' | 'cancelled';
 
-/** An export job, as `Tables` has it. */
+/** A row of `export_jobs`. */
 export interface ExportJobRow {
   id: string;
-  /** Grows with every job; two may share one. */
+  /** Increases with every job; two jobs may have the same. */
   ordinal: number;
   key_id: string;
   idempotency_key: string | null;
-  /** Which archive it is of: several services may share a database. */
+  /** Lease ID of its archive: several services may share a database. */
   place: string;
   state: JobState;
   dataset: string;
@@ -51,9 +51,9 @@ export interface ExportJobRow {
   created_at: number;
   finished_at: number | null;
   expires_at: number | null;
-  /** The process that is at it. */
+  /** Process ID of its runner. */
   runner: number | null;
-  /** How often it was begun, but for those times that it was put back in good order. */
+  /** Number of starts, without those that were returned to the queue in an orderly stop. */
   attempts: number;
   rows_done: number;
   rows_total: number | null;
@@ -64,71 +64,71 @@ export interface ExportJobRow {
   error: string | null;
 }
 
-/** Whose an object is: nobody else finds it. */
+/** The owner of an object; only the owner can find it. */
 export interface OwnerColumns {
-  /** The user of the token that made it. */
+  /** User of the token that created it. */
   owner: string;
-  /** The workspace of that token; '' for none, as absent ones would all be different. */
+  /** Workspace of that token; '' for none, as nulls would be distinct in a unique index. */
   workspace: string;
 }
 
-/** Who has made a strategy or a bot. */
+/** An owner of strategies or bots. */
 interface OwnerRow extends OwnerColumns {
-  /** Counts the changes of the owner's strategies and bots, which take turns by it. */
+  /** Number of changes of the owner's strategies and bots; updating it serializes them. */
   made: number;
 }
 
 interface ObjectRow extends OwnerColumns {
   id: string;
-  /** Grows with every object of its table: the order in which they were made. */
+  /** Increases with every object of its table, in order of creation. */
   ordinal: number;
   idempotency_key: string | null;
   created_at: number;
 }
 
-/** A version of a strategy: it never changes. */
+/** A version of a strategy; immutable. */
 export interface StrategyRow extends ObjectRow {
   name: string;
-  /** From 1, without a hole, by owner and name. */
+  /** From 1, per owner and name. */
   version: number;
-  /** The highest version that this name had when this one was the newest, or a newer one was removed: none is given twice. */
+  /** Highest version ever assigned to this name, as known to this row: no number is reused. */
   versions_given: number;
-  /** JSON, as src/backtest/strategy/strategy.ts has it. */
+  /** JSON of src/backtest/strategy/strategy.ts. */
   definition: string;
-  /** Of the request that made it: whether another one with its idempotency key says the same. */
+  /** SHA-256 of the request body, to detect another request with the same idempotency key. */
   body_sha256: string;
 }
 
 export interface BotRow extends ObjectRow {
   name: string;
   strategy_id: string;
-  /** A JSON list; null: those that the filter leaves. */
+  /** A JSON list; null: the symbols of the filter. */
   symbols: string | null;
   /** JSON: categories and sources. */
   filter: string;
   mode: 'paper';
   status: 'active' | 'paused';
   updated_at: number;
-  /** As of a strategy. */
+  /** See StrategyRow. */
   body_sha256: string;
 }
 
-/** A research backtest that is kept; its states are those of every job. */
+/** A saved research backtest; its states are those of every job. */
 export interface BacktestRow extends ObjectRow {
-  /** Which archive it is run on: several services may share a database. */
+  /** Lease ID of its archive: several services may share a database. */
   place: string;
   state: JobState;
-  /** JSON, as src/backtest/backtest-spec.ts has it. */
+  /** JSON of src/backtest/backtest-spec.ts. */
   asked: string;
-  /** What the request was, to be known by; null where there was none. */
+  /** SHA-256 of the request body; null without a request. */
   body_sha256: string | null;
-  /** JSON: the strategy as it was found when it was asked for. */
+  /** JSON: the strategy as resolved at the time of the request. */
   strategy: string;
-  /** Its version where it is one of the owner's. */
+  /** Version of a stored strategy, else null. */
   strategy_version: number | null;
-  /** The process that is at it. */
+  /** Process ID of its runner. */
   runner: number | null;
-  /** How often it was begun, but for those times that it was put back in good order. */
+  /** Number of starts, without those that were returned to the queue in an orderly stop. */
   attempts: number;
   started_at: number | null;
   finished_at: number | null;
@@ -137,24 +137,24 @@ export interface BacktestRow extends ObjectRow {
   error: string | null;
   /** The objective's value, for lists. */
   value: number | null;
-  /** JSON, as src/backtest/result.ts has it. */
+  /** JSON of src/backtest/result.ts. */
   result: string | null;
 }
 
-/** A page of a list, newest first: at most so many, of those that were made before one. */
+/** A page of a list, newest first. */
 export interface PageRequest {
   readonly limit: number;
-  /** The ordinal of the last one of the page before; null: from the newest on. */
+  /** Ordinal of the last row of the previous page; null for the first page. */
   readonly before: number | null;
 }
 
 export interface RowPage<Row> {
   readonly rows: Row[];
-  /** What the next page is before; null where there is none. */
+  /** Value of `before` for the next page; null on the last page. */
   readonly next: number | null;
 }
 
-/** A page out of one row more than it has, where there is one more. */
+/** Makes a page from up to `limit` + 1 rows. */
 export function toRowPage<Row extends { readonly ordinal: number }>(rows: readonly Row[], limit: number): RowPage<Row> {
   const page = rows.slice(0, limit);
   return { rows: page, next: rows.length > limit ? page.at(-1)!.ordinal : null };

@@ -16,7 +16,7 @@ import { requireName } from './api-keys.ts';
 import { WorkspaceUnavailableError } from './database-url.ts';
 import type { User } from './owner.ts';
 
-/** What `service.tokens` says. */
+/** The settings under `service.tokens`. */
 export interface UserTokenSettings {
   readonly issuer: string;
   readonly audience: string;
@@ -25,19 +25,19 @@ export interface UserTokenSettings {
   readonly jwksFile: string | null;
 }
 
-/** Judges user tokens (JWT, RFC 7519). */
+/** Verifies user tokens (JWT, RFC 7519). */
 export interface UserTokenVerifier {
-  /** Whom a token that is good at `nowMs` stands for; null for any other text. Rejects with WorkspaceUnavailableError. */
+  /** The user of a token that is valid at `nowMs`; null for any other text. Rejects with WorkspaceUnavailableError. */
   verify(token: string, nowMs: number): Promise<User | null>;
-  /** Whether a text was a good token lately, for nothing but the time of a digest. */
+  /** Whether a text was recently a valid token; costs one digest. */
   isCached(token: string): boolean;
 }
 
-/** How far an issuer's clock may be ahead of ours, in seconds; an end is an end. */
+/** How far an issuer's clock may be ahead of ours, in seconds. It does not extend the expiry time. */
 const leewaySeconds = 30;
 const tokenCharsMax = 8_192;
 const claimCharsMax = 1_000;
-/** Tokens whose signature was checked, and for how long that holds, in ms. */
+/** Cached verified tokens, and how long their verification is valid, in ms. */
 const verifiedTokensMax = 10_000;
 const verifiedForMs = 60_000;
 
@@ -46,23 +46,23 @@ interface VerifiedToken {
   readonly expMs: number;
 }
 
-/** How a token is checked: the algorithm is never the token's own choice. */
+/** How to verify a token; the algorithm is never chosen by the token. */
 interface TokenVerification {
   readonly algorithms: readonly string[];
   readonly key: Uint8Array | JWTVerifyGetKey;
 }
 
 /**
- * Opens what `service.tokens` says; without secret and key set every token is refused.
- * @throws UsageError for more than one of them, a URL that is none, a file that is missing or no key set
+ * Opens the verifier of the settings; without a secret or key set it rejects every token.
+ * @throws UsageError for more than one of them, an invalid URL, or a missing or invalid file
  */
 export async function openUserTokenVerifier(
   settings: UserTokenSettings,
   clock: Clock,
   log: Log,
 ): Promise<UserTokenVerifier> {
-  const check = await openTokenVerification(settings, clock, log);
-  const checked = new LRUCache<string, VerifiedToken>({
+  const verification = await openTokenVerification(settings, clock, log);
+  const cache = new LRUCache<string, VerifiedToken>({
     max: verifiedTokensMax,
     ttl: verifiedForMs,
     ttlResolution: 0,
@@ -70,19 +70,19 @@ export async function openUserTokenVerifier(
   });
   return {
     async verify(token, nowMs) {
-      if (check === null || token.length > tokenCharsMax) return null;
+      if (verification === null || token.length > tokenCharsMax) return null;
       const name = hashToken(token);
-      const known = checked.get(name);
+      const known = cache.get(name);
       if (known !== undefined && nowMs < known.expMs) return known.user;
-      // Familiar no more: from now on it counts as any bad one.
-      checked.delete(name);
+      // No longer cached: failures count against the address from now on.
+      cache.delete(name);
       let payload: JWTPayload;
       try {
-        // A function that finds the key and a key are two forms of one parameter.
-        ({ payload } = await jwtVerify(token, check.key as JWTVerifyGetKey, {
+        // The overloads for a key and for a function that finds one do not accept their union.
+        ({ payload } = await jwtVerify(token, verification.key as JWTVerifyGetKey, {
           issuer: settings.issuer,
           audience: settings.audience,
-          algorithms: [...check.algorithms],
+          algorithms: [...verification.algorithms],
           clockTolerance: leewaySeconds,
           currentDate: new Date(nowMs),
           requiredClaims: ['exp', 'sub'],
@@ -91,11 +91,11 @@ export async function openUserTokenVerifier(
         if (error instanceof WorkspaceUnavailableError) throw error;
         return null;
       }
-      const found = parseClaims(payload, nowMs);
-      if (found !== null) checked.set(name, found);
-      return found?.user ?? null;
+      const verified = parseClaims(payload, nowMs);
+      if (verified !== null) cache.set(name, verified);
+      return verified?.user ?? null;
     },
-    isCached: (token) => token.length <= tokenCharsMax && checked.has(hashToken(token)),
+    isCached: (token) => token.length <= tokenCharsMax && cache.has(hashToken(token)),
   };
 }
 
@@ -106,13 +106,11 @@ async function openTokenVerification(
   clock: Clock,
   log: Log,
 ): Promise<TokenVerification | null> {
-  if ([secret, jwksUrl, jwksFile].filter((each) => each !== null).length > 1) {
-    throw new UsageError(
-      'User tokens are checked by one of service.tokens.secret (ODDSLAKE_TOKEN_SECRET), jwks_url and jwks_file: set only one.',
-    );
+  if ([secret, jwksUrl, jwksFile].filter((source) => source !== null).length > 1) {
+    throw new UsageError('Set only one of service.tokens.secret (ODDSLAKE_TOKEN_SECRET), jwks_url and jwks_file.');
   }
   if (secret !== null) return { algorithms: ['HS256'], key: toSecretKey(secret) };
-  // Whoever has a public key could sign by it as if it were a secret: no HS256 here.
+  // No HS256: anyone with the public key could use it as the secret and sign tokens.
   const algorithms = ['RS256', 'ES256', 'EdDSA'];
   if (jwksFile !== null) {
     await loadKeySet(jwksFile);
@@ -125,7 +123,7 @@ async function openTokenVerification(
   return { algorithms, key: createCachedKeySet(() => fetchKeySet(url.href), clock, log) };
 }
 
-/** Who a payload stands for, whose times, issuer and audience were checked; null where its claims are not as they are here. */
+/** The user of a payload with verified times, issuer and audience; null if its claims are invalid. */
 function parseClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: number): VerifiedToken | null {
   const isText = (value: unknown): value is string =>
     typeof value === 'string' && value !== '' && value.length <= claimCharsMax && isUnambiguous(value);
@@ -133,36 +131,36 @@ function parseClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: num
   if (iat !== undefined && (typeof iat !== 'number' || iat * 1000 > nowMs + leewaySeconds * 1000)) return null;
   if (workspace !== undefined && !isText(workspace)) return null;
   if (scope !== undefined && typeof scope !== 'string') return null;
-  const scopes = (scope ?? '').split(' ').filter((each) => each !== '');
+  const scopes = (scope ?? '').split(' ').filter((source) => source !== '');
   return { user: { kind: 'user', user: sub, workspace: workspace ?? null, scopes }, expMs: exp * 1000 };
 }
 
-/** Whether a database tells it from every other text: written down, halves of surrogate pairs are all the same. */
+/** Whether a database can tell the text from all others: as UTF-8, all lone surrogates are the same. */
 const isUnambiguous = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
 export interface NewUserToken {
   readonly user: string;
   readonly workspace: string | null;
   readonly scopes: readonly string[];
-  /** Epoch milliseconds; the second that holds it counts. */
+  /** Epoch milliseconds, rounded down to a second. */
   readonly expiresAt: number;
 }
 
 /**
  * Signs a token with the secret of `settings`.
- * @throws UsageError without a secret, for a bad user or workspace, or an end in the past
+ * @throws UsageError without a secret, for an invalid user or workspace, or an expiry time in the past
  */
 export async function issueUserToken(settings: UserTokenSettings, token: NewUserToken, nowMs: number): Promise<string> {
   const { secret, issuer, audience } = settings;
   if (secret === null) {
     throw new UsageError(
-      'There is no secret to sign with: set ODDSLAKE_TOKEN_SECRET, or service.tokens.secret in the config, to the same text of 32 characters or more for this command and for oddslake serve. Tokens of a key set come from its issuer.',
+      'There is no secret to sign with. Set ODDSLAKE_TOKEN_SECRET, or service.tokens.secret in the config, to the same text of at least 32 characters for this command and for oddslake serve. Tokens of a key set come from its issuer.',
     );
   }
   requireName(token.user, '--user');
   if (token.workspace !== null) requireName(token.workspace, '--workspace');
   const [now, expires] = [Math.floor(nowMs / 1000), Math.floor(token.expiresAt / 1000)];
-  if (expires <= now) throw new UsageError('--expires: a token that expires in the past is good for nothing.');
+  if (expires <= now) throw new UsageError('--expires: the expiry time must be in the future.');
   const claims = {
     ...(token.workspace === null ? {} : { workspace: token.workspace }),
     ...(token.scopes.length === 0 ? {} : { scope: token.scopes.join(' ') }),
@@ -179,21 +177,21 @@ export async function issueUserToken(settings: UserTokenSettings, token: NewUser
 
 const toSecretKey = (secret: string): Uint8Array => new TextEncoder().encode(secret);
 
-/** Bounds of one fetch. */
+/** Limits of one fetch, in ms and bytes. */
 const fetchMsMax = 5_000;
 const bytesMax = 256 * 1024;
-/** After this the set is fetched again beside the requests; between two tries at least `retryMs` pass. All in ms. */
+/** Age after which the set is fetched again in the background, and minimum time between two attempts, in ms. */
 const freshMs = 10 * 60_000;
 const retryMs = 10_000;
-/** A set that cannot be fetched any more is still believed for a day. */
+/** A set that can no longer be fetched stays valid for a day, in ms. */
 const staleMsMax = 24 * 3_600_000;
 
 /**
- * Finds the key that a token names in a set that is kept up to date. Without any set, or for a key that the last one lacks
- * while no newer can be had, it rejects with WorkspaceUnavailableError: nobody can tell then whether the token is good.
+ * Finds keys in a cached key set, which it keeps up to date. Rejects with WorkspaceUnavailableError without any set, or for
+ * a key that the last set lacks if no newer one can be fetched: the token may be valid.
  */
 export function createCachedKeySet(load: () => Promise<JSONWebKeySet>, clock: Clock, log: Log): JWTVerifyGetKey {
-  let kept: { readonly find: JWTVerifyGetKey; readonly at: number } | null = null;
+  let cached: { readonly find: JWTVerifyGetKey; readonly at: number } | null = null;
   let triedAt = Number.NEGATIVE_INFINITY;
   let failed = false;
   let trying: Promise<void> | null = null;
@@ -204,12 +202,12 @@ export function createCachedKeySet(load: () => Promise<JSONWebKeySet>, clock: Cl
     triedAt = clock.monotonicMs();
     trying = load()
       .then((set) => {
-        kept = { find: createLocalJWKSet(set), at: triedAt };
+        cached = { find: createLocalJWKSet(set), at: triedAt };
         failed = false;
       })
       .catch((error: unknown) => {
         failed = true;
-        log.warn({ why: (error as Error).message }, 'the key set of user tokens cannot be read');
+        log.warn({ why: (error as Error).message }, 'cannot read the key set of user tokens');
       })
       .finally(() => {
         trying = null;
@@ -217,46 +215,46 @@ export function createCachedKeySet(load: () => Promise<JSONWebKeySet>, clock: Cl
     return trying;
   };
   return async (header, token) => {
-    if (kept === null || age(kept.at) >= staleMsMax) await refresh();
-    else if (age(kept.at) >= freshMs) void refresh();
-    if (kept === null || age(kept.at) >= staleMsMax) throw createUnavailableError();
+    if (cached === null || age(cached.at) >= staleMsMax) await refresh();
+    else if (age(cached.at) >= freshMs) void refresh();
+    if (cached === null || age(cached.at) >= staleMsMax) throw createUnavailableError();
     try {
-      return await kept.find(header, token);
+      return await cached.find(header, token);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
       await refresh();
       if (failed) throw createUnavailableError();
-      return kept.find(header, token);
+      return cached.find(header, token);
     }
   };
 }
 
 const createUnavailableError = () =>
-  new WorkspaceUnavailableError('The key set of user tokens (service.tokens) cannot be read.');
+  new WorkspaceUnavailableError('Cannot read the key set of user tokens (service.tokens).');
 
-/** Fetches a set within `msMax`; redirects are not followed. */
+/** Fetches a key set within `msMax`; does not follow redirects. */
 export async function fetchKeySet(url: string, msMax = fetchMsMax): Promise<JSONWebKeySet> {
-  const answer = await fetch(url, {
+  const response = await fetch(url, {
     redirect: 'error',
     headers: { accept: 'application/json' },
     signal: AbortSignal.timeout(msMax),
   });
-  if (!answer.ok) {
-    await answer.body?.cancel();
-    throw new Error(`answered ${answer.status}`);
+  if (!response.ok) {
+    await response.body?.cancel();
+    throw new Error(`status ${response.status}`);
   }
-  const pieces: Uint8Array[] = [];
+  const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const piece of answer.body ?? []) {
-    length += piece.length;
+  for await (const chunk of response.body ?? []) {
+    length += chunk.length;
     // Leaving the loop ends the request.
     if (length > bytesMax) throw new Error(`longer than ${bytesMax} bytes`);
-    pieces.push(piece);
+    chunks.push(chunk);
   }
-  return parseKeySet(Buffer.concat(pieces).toString('utf8'));
+  return parseKeySet(Buffer.concat(chunks).toString('utf8'));
 }
 
-/** Reads a set from a file. Throws UsageError where it is missing or none. */
+/** Reads a key set from a file. @throws UsageError if the file is missing or invalid */
 export async function loadKeySet(path: string): Promise<JSONWebKeySet> {
   try {
     const text = await readFile(path, 'utf8');
@@ -264,7 +262,7 @@ export async function loadKeySet(path: string): Promise<JSONWebKeySet> {
     return parseKeySet(text);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const why = code === 'ENOENT' ? 'there is no such file' : message;
+    const why = code === 'ENOENT' ? 'the file does not exist' : message;
     throw new UsageError(`service.tokens.jwks_file ${path}: ${why}`, { cause: error });
   }
 }
@@ -274,10 +272,10 @@ function parseKeySet(text: string): JSONWebKeySet {
   try {
     set = JSON.parse(text);
   } catch {
-    throw new Error('it is no JSON');
+    throw new Error('not JSON');
   }
   const { keys } = (set ?? {}) as { keys?: unknown };
   if (!Array.isArray(keys) || !keys.every((key) => typeof key === 'object' && key !== null))
-    throw new Error('it is no key set: {"keys": [{"kty": …}]}');
+    throw new Error('not a key set; expected {"keys": [{"kty": …}]}');
   return set as JSONWebKeySet;
 }

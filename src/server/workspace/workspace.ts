@@ -15,27 +15,27 @@ import type { DatabaseLocation } from './database-url.ts';
 import type { Principal } from './owner.ts';
 import type { UserTokenSettings, UserTokenVerifier } from './user-tokens.ts';
 
-/** The service's own database: who may ask, and what they have made. */
+/** The service's own database: credentials, and the objects of users. */
 export interface Workspace {
   readonly db: WorkspaceDatabase;
   createKey(key: NewApiKey, nowMs: number): Promise<{ id: string; key: string }>;
   listKeys(nowMs: number): Promise<ListedApiKey[]>;
-  /** Ends all of them, or where one is unknown none. */
+  /** Revokes all of them, or none if one is unknown. */
   revokeKeys(idsOrKeys: readonly string[], nowMs: number): Promise<RevokedApiKey[]>;
   hasGoodKey(nowMs: number): Promise<boolean>;
   /**
-   * Who a bearer credential stands for; null where it is none that is good now. Rejects with WorkspaceUnavailableError where
-   * that cannot be told at the moment.
+   * The principal of a bearer credential; null if it is not valid. Rejects with WorkspaceUnavailableError if that cannot be
+   * determined at the moment.
    */
   authenticate(credential: string, nowMs: number): Promise<Principal | null>;
-  /** Whether a credential was good lately: a cheap look, that proves nothing about now. */
+  /** Whether a credential was recently valid; cheap, and no proof of validity. */
   isCachedCredential(credential: string): boolean;
   close(): Promise<void>;
 }
 
 export interface WorkspaceOptions {
   readonly location: DatabaseLocation;
-  /** Null where no token is going to be judged. */
+  /** Null if no token has to be verified. */
   readonly tokens: UserTokenSettings | null;
   readonly randomBytes: RandomBytes;
   readonly clock: Clock;
@@ -44,12 +44,12 @@ export interface WorkspaceOptions {
 
 const rejectingTokenVerifier: UserTokenVerifier = { verify: async () => null, isCached: () => false };
 
-/** Loaded only here: commands that judge no token should not wait for its library. */
+/** Imported on demand: commands that verify no tokens should not load the library. */
 const loadUserTokenVerifier = async (
-  ...given: Parameters<typeof import('./user-tokens.ts').openUserTokenVerifier>
-): Promise<UserTokenVerifier> => (await import('./user-tokens.ts')).openUserTokenVerifier(...given);
+  ...parameters: Parameters<typeof import('./user-tokens.ts').openUserTokenVerifier>
+): Promise<UserTokenVerifier> => (await import('./user-tokens.ts')).openUserTokenVerifier(...parameters);
 
-/** Opens the database, and what judges credentials. Throws as openWorkspaceDatabase and openTokens do. */
+/** Opens the database and the verifiers of credentials. Throws like openWorkspaceDatabase and openUserTokenVerifier. */
 export async function openWorkspace({
   location,
   randomBytes,
@@ -66,7 +66,7 @@ export async function openWorkspace({
     listKeys: (nowMs) => listApiKeys(db, nowMs),
     revokeKeys: (idsOrKeys, nowMs) => revokeApiKeys(db, idsOrKeys, nowMs),
     hasGoodKey: (nowMs) => hasValidApiKey(db, nowMs),
-    // No token begins so: the two cannot be taken for each other.
+    // No token has this prefix.
     authenticate: (credential, nowMs) =>
       credential.startsWith('olk_') ? keys.findHolder(credential, nowMs) : tokens.verify(credential, nowMs),
     isCachedCredential: (credential) => keys.isCached(credential) || tokens.isCached(credential),

@@ -22,29 +22,26 @@ describe('the report on an archive', needsBrowser, () => {
     [1280, 'dark'],
     [390, 'light'],
     [390, 'dark'],
-  ] as const)(
-    'stands by itself at %i pixels, %s: no complaint, nothing cut off, everything legible',
-    async (width, colorScheme) => {
-      const file = written();
-      const { page, complaints, asked } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
-      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
-      // Ticks, bytes, coverage, lag, conflicts, requests and growth, each as it is for this width.
-      const shown = (await page.evaluate(
-        `[...document.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect().width).filter((w) => w > 0)`,
-      )) as number[];
-      expect(shown).toHaveLength(7);
-      for (const plot of shown) expect(plot).toBeGreaterThan(width === 390 ? 300 : 900);
-      const [contrast, of] = (await page.evaluate(leastContrast)) as [number, string];
-      expect(contrast, of).toBeGreaterThan(4.5);
-      const paper = await page.evaluate('getComputedStyle(document.body).backgroundColor');
-      expect(paper).toBe(colorScheme === 'dark' ? 'rgb(20, 25, 27)' : 'rgb(252, 252, 251)');
-      expect(await page.locator('td', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
-      expect(await page.evaluate('globalThis.hit')).toBeUndefined();
-      expect([complaints, asked]).toEqual([[], [`file://${file}`]]);
-    },
-  );
+  ] as const)('renders at %i pixels, %s, without errors, clipping or low contrast', async (width, colorScheme) => {
+    const file = written();
+    const { page, complaints, asked } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
+    expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
+    // The plots of ticks, bytes, coverage, lag, conflicts, requests and growth in the variant for this width.
+    const shown = (await page.evaluate(
+      `[...document.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect().width).filter((w) => w > 0)`,
+    )) as number[];
+    expect(shown).toHaveLength(7);
+    for (const plot of shown) expect(plot).toBeGreaterThan(width === 390 ? 300 : 900);
+    const [contrast, of] = (await page.evaluate(leastContrast)) as [number, string];
+    expect(contrast, of).toBeGreaterThan(4.5);
+    const paper = await page.evaluate('getComputedStyle(document.body).backgroundColor');
+    expect(paper).toBe(colorScheme === 'dark' ? 'rgb(20, 25, 27)' : 'rgb(252, 252, 251)');
+    expect(await page.locator('td', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
+    expect(await page.evaluate('globalThis.hit')).toBeUndefined();
+    expect([complaints, asked]).toEqual([[], [`file://${file}`]]);
+  });
 
-  test('says in words to those who do not see it how each run ended and what each plot shows', async () => {
+  test('has text alternatives for runs and plots', async () => {
     const { page } = await visitFile(written(madeGathered()));
     const runs = page.getByRole('list', { name: /^Outcome of the last 14 runs/ }).getByRole('listitem');
     expect(await runs.last().textContent()).toContain('2026-11-22 03:00 nightly: done');
@@ -56,7 +53,7 @@ describe('the report on an archive', needsBrowser, () => {
     expect(await page.getByRole('region', { name: 'Days as a table' }).getByRole('row').count()).toBe(15);
   });
 
-  test('on paper it is black on white, whatever the screen', async () => {
+  test('prints black on white', async () => {
     const { page } = await visitFile(written(), { viewport: { width: 390, height: 900 }, colorScheme: 'dark' });
     await page.emulateMedia({ media: 'print' });
     expect(await page.evaluate('getComputedStyle(document.body).color')).toBe('rgb(0, 0, 0)');

@@ -5,7 +5,7 @@ import { limitMs } from '../../harness/limits.ts';
 import { needsPath } from '../../harness/needs.ts';
 import type { Serving } from '../serving.ts';
 
-// The wiring of the tests of the page: Debian's Chromium, one for a file, and a context of its own for each visit.
+// Test setup for pages: Debian's Chromium, one per file, with a new context for each visit.
 
 const executablePath = '/usr/bin/chromium';
 const flags = [
@@ -19,10 +19,10 @@ const flags = [
   '--disable-sync',
 ];
 
-/** Options of tests and describes that look at pages. */
+/** Options of tests that need a browser. */
 export const needsBrowser = needsPath(executablePath, `there is no ${executablePath}: .ci/tools installs it`);
 
-/** How long anything on the page may take before it counts as missing: less than a test, so that it is named. */
+/** Timeout of an element on the page: less than that of a test, so that the error names the element. */
 const waitMsMax = limitMs / 5;
 export const soon = { timeout: waitMsMax };
 
@@ -40,13 +40,13 @@ export function withBrowser(): void {
 export interface Visit {
   readonly page: Page;
   readonly context: BrowserContext;
-  /** What the console said of errors and warnings, and what was thrown. */
+  /** Errors and warnings of the console, and uncaught exceptions. */
   readonly complaints: string[];
-  /** Every URL that was asked for. */
+  /** All requested URLs. */
   readonly asked: string[];
 }
 
-/** Opens the page in a new context; with the key in place unless `key` is null. */
+/** Opens the page in a new context, with the key stored unless `key` is null. */
 export async function visit(
   { url, key: usual }: Serving,
   { hash = '', key = usual, ...options }: { hash?: string; key?: string | null } & BrowserContextOptions = {},
@@ -57,7 +57,7 @@ export async function visit(
   return opened;
 }
 
-/** Opens a file in a new context that reaches no network. */
+/** Opens a file in a new context without network access. */
 export async function visitFile(path: string, options: BrowserContextOptions = {}): Promise<Visit> {
   const opened = await newVisit({ offline: true, ...options });
   await opened.page.goto(`file://${path}`);
@@ -82,7 +82,7 @@ async function newVisit(options: BrowserContextOptions): Promise<Visit> {
 /** Waits until the chart is drawn. */
 export const chartDrawn = (page: Page): Promise<void> => page.locator('figure:not([aria-busy]) canvas').waitFor();
 
-/** Colours of the chart, by place: `[red, green, blue]` of each pixel of a row of the canvas at shares of its size. */
+/** Colours of the chart: `[red, green, blue]` of the pixels in a row of the canvas, at shares of its size. */
 export async function pixelColumn(page: Page, t: number, range: { from: number; to: number }): Promise<Set<string>> {
   return new Set(
     (await page.evaluate(`(() => {

@@ -11,7 +11,7 @@ const hash = `#symbol=${rain}&from=2026-06-01&to=2026-06-02`;
 const range = { from: day0, to: day0 + dayMs };
 
 describe('the catalogue page', needsBrowser, () => {
-  test('fits a desk and a phone, light and dark, asks nobody else, and has nothing to complain about', async () => {
+  test('fits desktop and phone, light and dark, without errors and other hosts', async () => {
     const service = await serving(await lakeWith());
     for (const width of [1280, 390]) {
       for (const colorScheme of ['light', 'dark'] as const) {
@@ -31,7 +31,7 @@ describe('the catalogue page', needsBrowser, () => {
     }
   });
 
-  test('tells everybody the totals of the manifest, and nothing else', async () => {
+  test('shows only the totals of the manifest without a key', async () => {
     const archive = await lakeWith();
     const { page, asked, complaints } = await visit(await serving(archive), { key: null });
     await page.getByLabel('Market data key').waitFor();
@@ -51,7 +51,7 @@ describe('the catalogue page', needsBrowser, () => {
     expect(complaints).toEqual([]);
   });
 
-  test('takes a key into this tab alone, tells a wrong one, and forgets it when asked to', async () => {
+  test('stores the key for this tab, reports a wrong one, and forgets it on request', async () => {
     const service = await serving(await lakeWith());
     const { page, context } = await visit(service, { key: null });
     const field = page.getByLabel('Market data key');
@@ -73,7 +73,7 @@ describe('the catalogue page', needsBrowser, () => {
     expect(await page.content()).not.toContain(rain);
   });
 
-  test('finds a symbol by its ticker and the words of its question', async () => {
+  test('finds a symbol by its name and by words of the question', async () => {
     const service = await serving(await lakeWith([rain, 'KXSNOW-26JUN']));
     const { page } = await visit(service);
     const field = page.getByRole('searchbox', { name: 'Find a symbol' });
@@ -83,10 +83,10 @@ describe('the catalogue page', needsBrowser, () => {
     await field.fill('KXSNOW');
     await expect.poll(() => results.allInnerTexts(), soon).toEqual([expect.stringContaining('KXSNOW-26JUN')]);
     await field.fill('no such thing');
-    await page.getByText('Nothing in the archive fits.').waitFor();
+    await page.getByText('No market matches.').waitFor();
   });
 
-  test('shows the symbol that is chosen, shares what it shows, and goes back', async () => {
+  test('shows the selected symbol, with links and the back button', async () => {
     const service = await serving(await lakeWith());
     const { page } = await visit(service);
     await page.locator('.results li').filter({ hasText: rain }).getByRole('button').click();
@@ -104,7 +104,7 @@ describe('the catalogue page', needsBrowser, () => {
     await other.page.getByText(/candles of 15m/).waitFor();
   });
 
-  test('shades a gap and draws no line through it, and draws one through a quiet stretch', async () => {
+  test('hatches a gap and breaks the line there, but not in covered time without ticks', async () => {
     const service = await serving(await lakeWith());
     const { page } = await visit(service, { hash });
     await chartDrawn(page);
@@ -123,7 +123,7 @@ describe('the catalogue page', needsBrowser, () => {
     await page.getByText('68 candles of 15m, 1 gap, ').waitFor();
   });
 
-  test('loads finer data for a stretch that is marked, and for the buttons that a keyboard reaches', async () => {
+  test('loads finer data for a selected range, and by keyboard', async () => {
     const service = await serving(await lakeWith());
     const { page, asked } = await visit(service, { hash: `#symbol=${rain}&chart=candles` });
     await page.getByText('candles of 15m').waitFor();
@@ -146,7 +146,7 @@ describe('the catalogue page', needsBrowser, () => {
     await page.getByText('2026-06-01 12:00 to 2026-06-01 13:00 UTC (1 h)').waitFor();
   });
 
-  test('a day is reached by keys, and its files come byte for byte as the manifest lists them', async () => {
+  test('selects a day by keyboard and downloads its files as listed in the manifest', async () => {
     const archive = await lakeWith();
     const { page } = await visit(await serving(archive));
     const last = page.getByRole('button', { name: /^2026-06-02: 0 of 1 symbol covered, incomplete$/ });
@@ -163,14 +163,14 @@ describe('the catalogue page', needsBrowser, () => {
     expect(download.suggestedFilename()).toBe(name);
     const bytes = readFileSync(await download.path());
     expect(createHash('sha256').update(bytes).digest('hex')).toBe(file.sha256);
-    await page.getByText('sha256 as listed').waitFor();
-    await page.getByRole('button', { name: `Copy the curl line for ${name}` }).click();
+    await page.getByText('SHA-256 verified').waitFor();
+    await page.getByRole('button', { name: `Copy the curl command for ${name}` }).click();
     const line = await page.locator('.curl:visible').innerText();
     expect(line).toContain(`/api/v1/export/files/ticks/2026-06-01/${name.slice(-15)}`);
     expect(line).toContain('$ODDSLAKE_KEY');
   });
 
-  test('text is text, whatever stands in it', async () => {
+  test('escapes text with markup', async () => {
     const service = await serving(await lakeWith(rubbish, { question: rubbish.join(' '), category: rubbish[1]! }));
     const { page, complaints } = await visit(service, { viewport: { width: 390, height: 844 } });
     await expect.poll(() => page.locator('.results li').count(), soon).toBe(rubbish.length);
@@ -184,19 +184,19 @@ describe('the catalogue page', needsBrowser, () => {
     expect(complaints).toEqual([]);
   });
 
-  test('says in a sentence what went wrong, where it went wrong, and tries again', async () => {
+  test('shows errors in their place, with a button to try again', async () => {
     const service = await serving(await lakeWith());
     const { page, context } = await visit(service, { hash: '#symbol=UNKNOWN' });
-    await page.getByText('The archive knows no symbol of this name.').waitFor();
+    await page.getByText('The archive has no symbol of this name.').waitFor();
     await context.setOffline(true);
     await page.evaluate(`location.hash = ${JSON.stringify(hash)}`);
-    await page.locator('figure').getByText('The service cannot be reached').waitFor();
+    await page.locator('figure').getByText('Cannot reach the service').waitFor();
     await context.setOffline(false);
     await page.locator('figure').getByRole('button', { name: 'Try again' }).click();
     await chartDrawn(page);
     for (const [status, sentence] of [
-      [429, 'Too many requests under this key. Try again in 7 s.'],
-      [503, 'The service cannot answer this at the moment. Busy.'],
+      [429, 'Too many requests with this key. Try again in 7 s.'],
+      [503, 'The service is unavailable at the moment. Busy.'],
     ] as const) {
       const answer = { status, headers: { 'retry-after': '7' }, json: { detail: 'Busy.' } };
       await page.route('**/historical/candles?*', (route) => route.fulfill(answer));
@@ -208,11 +208,11 @@ describe('the catalogue page', needsBrowser, () => {
     }
   });
 
-  test('an empty archive says that it is empty', async () => {
+  test('says that the archive is empty', async () => {
     const { page, complaints } = await visit(await serving(opened()));
     await page.getByText('Nothing is published yet').waitFor();
-    await page.getByText('The archive has no day yet.').waitFor();
-    await page.getByText('No market is known yet.').waitFor();
+    await page.getByText('The archive has no days yet.').waitFor();
+    await page.getByText('The archive has no markets yet.').waitFor();
     expect(complaints).toEqual([]);
   });
 });

@@ -5,11 +5,11 @@ import { serving } from '../serving.ts';
 import { chartDrawn, needsBrowser, visit, withBrowser } from './browser.ts';
 import { lakeWith, question, rain } from './lake.ts';
 
-// One visit of the catalogue page; the rest is in catalogue.long.test.ts.
+// One visit to the catalogue page; further tests are in catalogue.long.test.ts.
 
 withBrowser();
 
-test('a visitor gives a key, finds a symbol, sees its chart and downloads a file', needsBrowser, async () => {
+test('a visitor enters a key, finds a symbol, sees its chart and downloads a file', needsBrowser, async () => {
   const archive = await lakeWith();
   const service = await serving(archive);
   const { page, complaints, asked } = await visit(service, { key: null });

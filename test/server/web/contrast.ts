@@ -1,4 +1,4 @@
-/** Relative luminance of a colour, as WCAG 2 has it. */
+/** Relative luminance of a colour as in WCAG 2. */
 const luminance = `(text) => {
   const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((c) => {
     const v = c / 255;
@@ -7,10 +7,10 @@ const luminance = `(text) => {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }`;
 
-/** The least contrast of a text on the page, those of plots included, with what it stands on; and what has it. */
+/** The lowest contrast of a text with its background, including plots; and the element that has it. */
 export const leastContrast = `(() => {
   const luminance = ${luminance};
-  // What is painted behind it, or else the paper.
+  // The background of an ancestor, or of the page.
   const ground = (element) => {
     for (let at = element; at !== null; at = at.parentElement) {
       const { backgroundColor } = getComputedStyle(at);

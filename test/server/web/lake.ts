@@ -4,14 +4,14 @@ import { recordMarkets } from '../../../src/archive/journal/symbols.ts';
 import type { Archive } from '../../../src/archive/open-archive.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';
 
-// The archive that the tests of the page look at: two whole days of a symbol, with a gap and a quiet stretch each.
+// The archive of the page tests: two days of a symbol, each with a gap and covered time without ticks.
 
 export const rain = 'KXRAIN-26JUN';
 export const question = 'Will it rain in São Paulo?';
 export const gap = { from: day0 + 8 * hourMs, to: day0 + 11 * hourMs };
 export const quiet = { from: day0 + 16 * hourMs, to: day0 + 20 * hourMs };
 
-/** Texts that do harm where they are taken for anything but text. */
+/** Texts that are harmful if they are not escaped. */
 export const rubbish = [
   '<script>globalThis.hit = 1</script>',
   '<img src=x onerror="globalThis.hit = 2">',
@@ -21,7 +21,7 @@ export const rubbish = [
   'two\nlines',
 ];
 
-/** Ticks every five minutes of a day, none in the gap and the quiet stretch; prices go up and down. */
+/** Ticks every five minutes of a day, except in the gap and the quiet time; prices oscillate. */
 const ticksOf = (day: number): [number, number][] =>
   Array.from(
     { length: 288 },

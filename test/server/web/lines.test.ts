@@ -3,7 +3,7 @@ import { clipGaps, formatAxisLabels, toCandleColumns, toStepLine } from '../../.
 
 const at = (t: number, p = t / 10) => ({ t, p });
 
-/** Stretches of a line that are drawn without a break. */
+/** Segments of a line without breaks. */
 function stretches({ x, y }: { x: number[]; y: (number | null)[] }): number[][] {
   const out: number[][] = [[]];
   for (const [i, p] of y.entries()) {
@@ -14,11 +14,11 @@ function stretches({ x, y }: { x: number[]; y: (number | null)[] }): number[][] 
 }
 
 describe('the steps of a price', () => {
-  test('go on through a quiet stretch, to where the answer reaches', () => {
+  test('continue through covered time, to the end of the response', () => {
     expect(toStepLine([at(10), at(20), at(900)], [], 1000)).toEqual({ x: [10, 20, 900, 1000], y: [1, 2, 90, 90] });
   });
 
-  test('end where a gap begins, and begin again with the tick behind it', () => {
+  test('end at a gap and resume at the next tick', () => {
     const line = toStepLine([at(10), at(20), at(90)], [{ from: 30, to: 60 }], 100);
     expect(stretches(line)).toEqual([
       [10, 20, 30],
@@ -27,7 +27,7 @@ describe('the steps of a price', () => {
     expect(line.y[2]).toBe(2);
   });
 
-  test('join no ticks inside of a gap, as rows of files without coverage are', () => {
+  test('do not join ticks within a gap', () => {
     expect(stretches(toStepLine([at(10), at(40), at(50)], [{ from: 30, to: 60 }], 70))).toEqual([
       [10, 30],
       [40],
@@ -36,7 +36,7 @@ describe('the steps of a price', () => {
     ]);
   });
 
-  test('break once for several gaps between two ticks, and at each gap there is', () => {
+  test('break once between two ticks, however many gaps there are', () => {
     const gaps = [
       { from: 12, to: 14 },
       { from: 16, to: 18 },
@@ -49,16 +49,16 @@ describe('the steps of a price', () => {
     ]);
   });
 
-  test('rise in time, whatever the gaps', () => {
+  test('are ascending in time with any gaps', () => {
     const line = toStepLine([at(10), at(11), at(12)], [{ from: 10, to: 12 }], 12);
     expect(line.x).toEqual(line.x.toSorted((a, b) => a - b));
     expect(new Set(line.x).size).toBe(line.x.length);
   });
 
-  test('of no tick are none', () => expect(toStepLine([], [{ from: 0, to: 5 }], 10)).toEqual({ x: [], y: [] }));
+  test('are empty without ticks', () => expect(toStepLine([], [{ from: 0, to: 5 }], 10)).toEqual({ x: [], y: [] }));
 });
 
-test('candles on both sides of a gap are not joined, those beside a blank interval are', () => {
+test('candles are separated by a gap, but not by an empty interval', () => {
   const candle = (t: number) => ({ t, open: 1, high: 3, low: 0, close: 2, ticks: 1, covered: 1 });
   const { x, close } = toCandleColumns([candle(0), candle(30), candle(70)], [{ from: 45, to: 60 }], 10);
   expect([x, close]).toEqual([
@@ -67,7 +67,7 @@ test('candles on both sides of a gap are not joined, those beside a blank interv
   ]);
 });
 
-test('gaps are cut to the range and joined where they touch', () => {
+test('gaps are clipped to the range and merged if adjacent', () => {
   const gaps = [
     { from: 50, to: 60 },
     { from: 0, to: 20 },
@@ -82,7 +82,7 @@ test('gaps are cut to the range and joined where they touch', () => {
   ]);
 });
 
-test('the time axis is of UTC and names a day once', () => {
+test('the time axis is in UTC and labels each day once', () => {
   const hour = 3_600_000;
   const noon = Date.UTC(2026, 5, 1, 12);
   expect(formatAxisLabels([noon, noon + 6 * hour, noon + 12 * hour], 6 * hour)).toEqual([

@@ -8,7 +8,7 @@ import { importsOf } from '../../structure.ts';
 
 const root = new URL('../../..', import.meta.url).pathname;
 
-test('the package is built with the modules that a checkout serves, and the files beside them', () => {
+test('the package contains the modules and files that a checkout serves', () => {
   const out = scratchFolder();
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   execFileSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.page.json'), '--outDir', out]);
@@ -22,7 +22,7 @@ test('the package is built with the modules that a checkout serves, and the file
   }
   const { scripts, files: packed } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   const endings = new Set(served.map((name) => name.split('.').at(-1)!).filter((ending) => ending !== 'js'));
-  // What the compiler leaves alone the build copies.
+  // The build copies the files that are not compiled.
   for (const ending of endings) expect(scripts.build).toContain(`client/*.${ending}`);
   expect(packed).toContain('dist');
 });

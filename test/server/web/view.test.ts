@@ -26,13 +26,13 @@ import { formatHash, parseView } from '../../../src/server/web/client/view.ts';
 const dayMs = 86_400_000;
 const day0 = Date.UTC(2026, 5, 1);
 
-describe('the address of a view', () => {
+describe('the URL of a view', () => {
   test.each(['plain', 'a b&c=d#e%f+g', '<script>', '🦆', 'two\nlines', 'x'.repeat(300)])('keeps %j', (symbol) => {
     const view = { symbol, range: { from: day0 + 1, to: day0 + dayMs }, chart: 'candles', day: '2026-06-01' } as const;
     expect(parseView(formatHash(view))).toEqual(view);
   });
 
-  test('says nothing of what is usual', () => {
+  test('omits default values', () => {
     expect(formatHash({ symbol: null, range: null, chart: 'price', day: null })).toBe('#');
     expect(formatHash({ symbol: 'A', range: { from: day0, to: day0 + dayMs }, chart: 'price', day: null })).toBe(
       '#symbol=A&from=2026-06-01&to=2026-06-02',
@@ -49,7 +49,7 @@ describe('the address of a view', () => {
     'day=2026-13-01',
     'chart=pie',
     'main',
-  ])('that makes no sense counts as not said: %s', (hash) => {
+  ])('ignores invalid values: %s', (hash) => {
     expect(parseView(`#${hash}`)).toEqual({ symbol: null, range: null, chart: 'price', day: null });
   });
 });
@@ -57,7 +57,7 @@ describe('the address of a view', () => {
 describe('the calendar', () => {
   const state = { state: 'complete', expected: 4, covered: 4, missing: [], exceptions: 0 };
 
-  test('has every month from the first day to the last, those in between included', () => {
+  test('has every month from the first day to the last', () => {
     const months = buildCalendar({ '2026-01-31': state, '2026-03-01': state });
     expect(months.map(({ month, leadingBlanks, days }) => [month, leadingBlanks, days.length])).toEqual([
       ['2026-01', 3, 31],
@@ -71,7 +71,7 @@ describe('the calendar', () => {
     expect(buildCalendar({})).toEqual([]);
   });
 
-  test('never shows a day as full that lacks a symbol, nor as empty that has one', () => {
+  test('never shows a partly covered day as full or empty', () => {
     const level = (covered: number, expected: number) => toLevel({ ...state, covered, expected });
     expect([level(0, 5), level(1, 100_000), level(99_999, 100_000), level(7, 7), level(0, 0)]).toEqual([
       0,
@@ -84,8 +84,8 @@ describe('the calendar', () => {
   });
 });
 
-describe('what is drawn of a range', () => {
-  test('are candles of the shortest interval that fits', () => {
+describe('the data of a range', () => {
+  test('uses candles of the shortest interval that fits', () => {
     const named = (ms: number, max: number) => selectInterval({ from: 0, to: ms }, max).name;
     expect([named(dayMs / 24, 60), named(dayMs, 200), named(30 * dayMs, 800), named(3000 * dayMs, 200)]).toEqual([
       '1m',
@@ -97,14 +97,14 @@ describe('what is drawn of a range', () => {
     expect(range).toEqual({ from: day0, to: day0 + 3_600_000 });
   });
 
-  test('is told by how many ticks lie in it', () => {
+  test('depends on the estimated number of ticks', () => {
     const life = { first: 0, last: 999, ticks: 500 };
     expect(estimateTicks({ from: 0, to: 1000 }, life)).toBe(500);
     expect(estimateTicks({ from: 900, to: 5000 }, life)).toBe(50);
     expect(estimateTicks({ from: 2000, to: 5000 }, life)).toBe(0);
   });
 
-  test('stays within its bounds when it is moved and zoomed', () => {
+  test('stays within the bounds when moved and zoomed', () => {
     const bounds = { from: 0, to: 100_000 };
     expect(shiftRange({ from: 10_000, to: 30_000 }, -1, bounds)).toEqual({ from: 0, to: 20_000 });
     expect(shiftRange({ from: 90_000, to: 100_000 }, 0.5, bounds)).toEqual({ from: 90_000, to: 100_000 });
@@ -114,7 +114,7 @@ describe('what is drawn of a range', () => {
   });
 });
 
-test('numbers and times are written one way everywhere', () => {
+test('formats numbers and times independently of the locale', () => {
   expect([0, 999, 1000, 1_234_567].map(formatInteger)).toEqual(['0', '999', '1,000', '1,234,567']);
   expect([0, 1, 999, 1000, 12_345, 999_950, 5e9].map(formatBytes)).toEqual([
     '0 bytes',
@@ -143,7 +143,7 @@ test('numbers and times are written one way everywhere', () => {
   expect([truncateText('a\nb', 5), truncateText('🦆🦆🦆🦆', 3)]).toEqual(['a b', '🦆🦆…']);
 });
 
-test('a file has one address, a name that tells its day, and a line that any shell takes', () => {
+test('a file has a URL, a name with its day, and a curl command for any shell', () => {
   const file = { path: 'ticks/date=2026-06-01/part-00.parquet', date: '2026-06-01', rows: 1, bytes: 1, sha256: '' };
   expect(toFileUrl(file)).toBe('/api/v1/export/files/ticks/2026-06-01/part-00.parquet');
   expect(toFileName(file)).toBe('ticks-2026-06-01-part-00.parquet');

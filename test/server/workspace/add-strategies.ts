@@ -2,7 +2,7 @@ import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts
 import type { DatabaseLocation } from '../../../src/server/workspace/database-url.ts';
 import { createStrategyStore } from '../../../src/server/workspace/strategies.ts';
 
-// A process that adds strategies to a service's database, one after the other, and prints what came of each as JSON.
+// A process that adds strategies to a service's database and prints the results as JSON.
 
 export interface Adding {
   readonly location: DatabaseLocation;

@@ -16,7 +16,7 @@ async function workspaceAt(location: DatabaseLocation, clock: Clock): Promise<Wo
 
 const plain = { name: 'n', expiresAt: null, requestsPerMinute: null };
 
-/** What one process and another see of one database. */
+/** Two processes with one database. */
 async function twoProcesses(kind: Kind) {
   const location = await freshDatabase(kind);
   const clock = steppedClock(nowMs);
@@ -29,7 +29,7 @@ async function twoProcesses(kind: Kind) {
 }
 
 overEachDatabase((kind) => {
-  test('a key that another process has made is good at once, and ends a second after that has revoked it', async () => {
+  test('a key of another process is valid at once, and invalid a second after that revokes it', async () => {
     const { clock, service, cli, close } = await twoProcesses(kind);
     const { id, key } = await cli.createKey({ ...plain, name: 'Zoë 🚀', requestsPerMinute: 7 }, nowMs);
     const holder = { kind: 'key', id, name: 'Zoë 🚀', requestsPerMinute: 7 };
@@ -44,12 +44,12 @@ overEachDatabase((kind) => {
     await close();
   });
 
-  test('what is known of a key is asked for once, however many ask, and no query answers them within a second', async () => {
+  test('concurrent requests share one query, and cached keys need none for a second', async () => {
     const { location, clock, service, cli, close } = await twoProcesses(kind);
     const { key } = await cli.createKey(plain, nowMs);
     expect(await Promise.all(Array.from({ length: 50 }, () => service.authenticate(key, nowMs)))).toHaveLength(50);
     await cli.db.schema.alterTable('keys').renameTo('elsewhere').execute();
-    // Without its table the database could answer nothing.
+    // Without the table every query would fail.
     expect(await service.authenticate(key, nowMs)).toMatchObject({ kind: 'key' });
     expect(await service.authenticate(`${key.slice(0, -3)}abc`, nowMs)).toBeNull();
     clock.forward(1_000);
@@ -58,7 +58,7 @@ overEachDatabase((kind) => {
     await close();
   });
 
-  test('a key is good up to its end and no millisecond longer', async () => {
+  test('a key is valid until its expiry time, to the millisecond', async () => {
     const { service, cli, close } = await twoProcesses(kind);
     const { key } = await cli.createKey({ ...plain, expiresAt: nowMs + 1_000 }, nowMs);
     expect(await service.authenticate(key, nowMs + 999)).not.toBeNull();
@@ -66,7 +66,7 @@ overEachDatabase((kind) => {
     await close();
   });
 
-  test('nothing but a key is one', async () => {
+  test('rejects texts that are not keys', async () => {
     const { service, cli, close } = await twoProcesses(kind);
     const { id, key } = await cli.createKey(plain, nowMs);
     const other = await cli.createKey(plain, nowMs);
@@ -92,7 +92,7 @@ overEachDatabase((kind) => {
     await close();
   });
 
-  test('the list says of each key whether it is good and when it was used, and holds no secret', async () => {
+  test('lists keys with their state and last use, without secrets', async () => {
     const { clock, service, cli } = await twoProcesses(kind);
     const first = await cli.createKey({ ...plain, name: 'first' }, nowMs);
     const second = await cli.createKey({ ...plain, name: 'second', expiresAt: nowMs + 1 }, nowMs);
@@ -107,8 +107,8 @@ overEachDatabase((kind) => {
     expect(new Set(listed)).toEqual(
       new Set([
         { ...row, id: third.id, name: 'third', state: 'revoked', created_at: nowMs + 2, revoked_at: nowMs + 3 },
-        // To the minute: the second use comes less than one after the first.
-        { ...row, id: first.id, name: 'first', state: 'active', created_at: nowMs, last_used_at: nowMs + 4 },
+        // With a resolution of a minute, the second use is not recorded.
+        { ...row, id: first.id, name: 'first', state: 'good', created_at: nowMs, last_used_at: nowMs + 4 },
         { ...row, id: second.id, name: 'second', state: 'expired', created_at: nowMs, expires_at: nowMs + 1 },
       ]),
     );
@@ -118,7 +118,7 @@ overEachDatabase((kind) => {
     await cli.close();
   });
 
-  test('revoking twice keeps the first moment; an unknown id among others revokes none', async () => {
+  test('revoking twice keeps the first time; an unknown ID revokes none', async () => {
     const { cli, close } = await twoProcesses(kind);
     const { id, key } = await cli.createKey(plain, nowMs);
     const other = await cli.createKey(plain, nowMs);
@@ -130,7 +130,7 @@ overEachDatabase((kind) => {
     await close();
   });
 
-  test('says whether there is any key that is good', async () => {
+  test('detects whether there is a valid key', async () => {
     const { cli, close } = await twoProcesses(kind);
     expect(await cli.hasGoodKey(nowMs)).toBe(false);
     await cli.createKey({ ...plain, expiresAt: nowMs + 5 }, nowMs);
@@ -142,16 +142,16 @@ overEachDatabase((kind) => {
     await close();
   });
 
-  test.each(['', ' ', 'a\nb', 'a\u0000', 'x'.repeat(201)])('a key is not named %j', async (name) => {
+  test.each(['', ' ', 'a\nb', 'a\u0000', 'x'.repeat(201)])('rejects the key name %j', async (name) => {
     const { cli, close } = await twoProcesses(kind);
     await expect(cli.createKey({ ...plain, name }, nowMs)).rejects.toThrow(UsageError);
     await expect(cli.createKey({ ...plain, expiresAt: nowMs }, nowMs)).rejects.toThrow(UsageError);
     await close();
   });
 
-  // A file does not go away.
+  // A SQLite file does not become unavailable.
   if (kind !== 'postgres') return;
-  test('a database that goes away is told as such, and works again once it is back', async () => {
+  test('reports an unavailable database, and recovers', async () => {
     const { location, clock, service, cli, close } = await twoProcesses(kind);
     const { key } = await cli.createKey(plain, nowMs);
     expect(await service.authenticate(key, nowMs)).not.toBeNull();

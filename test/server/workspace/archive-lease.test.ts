@@ -13,7 +13,7 @@ const first = { leaseId: 'word', archiveFile: 'first' };
 const copy = { leaseId: 'word', archiveFile: 'copy' };
 
 overEachDatabase((kind) => {
-  test('a place is the archive of whom it was claimed for as long as that one is served', async () => {
+  test('a lease belongs to its archive while that is served', async () => {
     const db = await openWorkspaceDatabase(await freshDatabase(kind));
     onTestFinished(() => db.destroy());
     const refusal = (nowMs: number) =>
@@ -30,7 +30,7 @@ overEachDatabase((kind) => {
     expect(await refusal(5000 + leaseMs)).toBeInstanceOf(UsageError);
     expect(await requireArchiveLease(db, first, 5000)).toBeUndefined();
     expect(await acquireArchiveLease(db, { ...copy, leaseId: 'another word' }, 5000)).toBe(true);
-    // Its service was killed: the other archive is what was made of it.
+    // Its service was killed, so the other archive takes over.
     expect(await acquireArchiveLease(db, copy, 5001 + leaseMs)).toBe(true);
     expect(await acquireArchiveLease(db, first, 5002 + leaseMs)).toBe(false);
     await releaseArchiveLease(db, first);
@@ -39,7 +39,7 @@ overEachDatabase((kind) => {
     expect([await refusal(5002 + leaseMs), await acquireArchiveLease(db, first, 5002 + leaseMs)]).toEqual([null, true]);
   });
 
-  test('of two archives that claim one place at the same moment one has it', async () => {
+  test('only one of two archives acquires a lease at the same time', async () => {
     const db = await openWorkspaceDatabase(await freshDatabase(kind));
     onTestFinished(() => db.destroy());
     const claims = await Promise.all([first, copy, first, copy].map((claim) => acquireArchiveLease(db, claim, 1000)));

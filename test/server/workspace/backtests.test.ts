@@ -22,14 +22,14 @@ const backtest = (id: string, rest: Partial<NewBacktest> = {}): NewBacktest => (
   strategy_version: null,
   ...rest,
 });
-/** One after another: of those that come at the same moment, PostgreSQL lets either be first. */
+/** Adds jobs in order: PostgreSQL does not order concurrent ones. */
 async function add(jobs: BacktestStore, ...given: NewBacktest[]) {
   for (const one of given) await jobs.add(one, 100, 100);
 }
 const page = (limit: number, before: number | null = null) => ({ limit, before });
 
 overEachDatabase((kind) => {
-  test('backtests are found by their own user in their own workspace only, and by whoever is at the terminal', async () => {
+  test('backtests are visible to their user in their workspace, and to the operator', async () => {
     const { jobs, elsewhere } = await opened(kind);
     await add(jobs, backtest('a'), backtest('b', { workspace: '' }), backtest('c', { owner: 'bob' }));
     expect(await jobs.get(alice, 'a')).toMatchObject({ id: 'a', ...alice, state: 'waiting', asked: '{"a":1}' });
@@ -48,7 +48,7 @@ overEachDatabase((kind) => {
     ]);
   });
 
-  test('lists go on behind the last one told, and have no results', async () => {
+  test('lists continue after the last item, and omit results', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, ...['a', 'b', 'c', 'd', 'e'].map((id) => backtest(id)));
     const first = await jobs.list(alice, page(2));
@@ -62,7 +62,7 @@ overEachDatabase((kind) => {
     expect(Object.keys(first.rows[0]!)).not.toContain('strategy');
   });
 
-  test('no two of one owner that come at the same moment share their place', async () => {
+  test('concurrent backtests of one owner get distinct ordinals', async () => {
     const { jobs } = await opened(kind);
     const ids = Array.from({ length: 8 }, (_, i) => `a${i}`);
     await Promise.all(ids.map((id) => jobs.add(backtest(id), 100, 100)));
@@ -70,7 +70,7 @@ overEachDatabase((kind) => {
     expect(new Set(rows.map(({ ordinal }) => ordinal)).size).toBe(8);
   });
 
-  test('users take turns, in whatever workspace, however many backtests one of them has', async () => {
+  test('users take turns across workspaces', async () => {
     const { jobs } = await opened(kind);
     for (const [id, workspace] of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].map((id, i) => [id, `w${i % 2}`] as const))
       await add(jobs, backtest(id, { owner: id[0]!, workspace }));
@@ -79,7 +79,7 @@ overEachDatabase((kind) => {
     expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
   });
 
-  test('each is taken by one runner, that tells how far it is and what came of it', async () => {
+  test('each job is taken by one runner, which stores progress and result', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, backtest('a', { strategy_version: 3 }));
     const taken = await Promise.all([jobs.take(1, 1500), jobs.take(2, 1500)]);
@@ -104,7 +104,7 @@ overEachDatabase((kind) => {
     });
   });
 
-  test('what a dead runner had begun waits again, and is no longer its', async () => {
+  test('jobs of a dead runner return to the queue', async () => {
     const { jobs, elsewhere } = await opened(kind);
     await add(jobs, backtest('a'), backtest('b'));
     await jobs.take(1, 1500);
@@ -128,7 +128,7 @@ overEachDatabase((kind) => {
     expect((await jobs.take(3, 1600))?.id).toBe('a');
   });
 
-  test('what its runners died of again and again has failed; what was put back in good order is begun again', async () => {
+  test('a job that repeatedly crashes its runner fails; one that was returned is started again', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, backtest('a'));
     for (let i = 0; i < 5; i++) {
@@ -146,12 +146,12 @@ overEachDatabase((kind) => {
       finished_at: 1602,
       result: null,
       error: expect.stringMatching(
-        /^It was begun 3 times, and each time the service ended before it did\. Ask for less/,
+        /^The job was started 3 times, and each time the service ended first\. Reduce the request/,
       ),
     });
   });
 
-  test('a removed one is not finished by its runner any more', async () => {
+  test('a removed backtest cannot be finished', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, backtest('a'));
     await jobs.take(1, 1500);
@@ -161,7 +161,7 @@ overEachDatabase((kind) => {
     expect(await jobs.get(alice, 'a')).toBeNull();
   });
 
-  test('a user has so many open ones at most, and of an owner the newest finished ones stay', async () => {
+  test('limits the open backtests of a user, and keeps the newest finished ones of an owner', async () => {
     const { jobs } = await opened(kind);
     for (const id of ['a', 'b', 'c']) {
       await jobs.add(backtest(id), 1, 2);
@@ -175,14 +175,14 @@ overEachDatabase((kind) => {
     expect((await jobs.list(alice, page(10))).rows.map(({ id }) => id)).toEqual(['d', 'c', 'b']);
   });
 
-  test('a user has no more open ones where they come at the same moment in several workspaces', async () => {
+  test('limits concurrent backtests of a user across workspaces', async () => {
     const { jobs } = await opened(kind);
     const given = Array.from({ length: 8 }, (_, i) => backtest(`a${i}`, { workspace: `w${i}` }));
     const added = await Promise.all(given.map((one) => jobs.add(one, 1, 100)));
     expect(added.filter((one) => one !== 'full')).toHaveLength(1);
   });
 
-  test('an idempotency key is one of its owner and archive', async () => {
+  test('an idempotency key is unique per owner and archive', async () => {
     const { jobs, elsewhere } = await opened(kind);
     const once = { idempotency_key: 'once' };
     const both = await Promise.all(['a', 'b'].map((id) => jobs.add(backtest(id, once), 100, 100)));

@@ -12,7 +12,7 @@ import { scratchFolder } from '../../archive/scratch.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
 overEachDatabase((kind) => {
-  test('the tables are made at the first opening, and are there at the next', async () => {
+  test('creates the tables on first use and keeps them', async () => {
     const location = await freshDatabase(kind);
     const first = await openWorkspaceDatabase(location);
     const row = { id: 'a', name: 'n', digest: 'd', created_at: 8_640_000_000_000_000, expires_at: null };
@@ -23,7 +23,7 @@ overEachDatabase((kind) => {
     await first.destroy();
     const second = await openWorkspaceDatabase(location);
     const read = await second.selectFrom('keys').selectAll().executeTakeFirstOrThrow();
-    // Epoch milliseconds are numbers again, whatever the driver makes of a bigint.
+    // Epoch milliseconds are numbers with every driver.
     expect(read).toEqual({ ...row, revoked_at: null, last_used_at: null, requests_per_minute: 7 });
     const counted = await second
       .selectFrom('keys')
@@ -33,7 +33,7 @@ overEachDatabase((kind) => {
     await second.destroy();
   });
 
-  test('four processes that open a fresh database at once all find its tables', async () => {
+  test('four processes can open a new database at once', async () => {
     const location = await freshDatabase(kind);
     const program = new URL('./open-once.ts', import.meta.url).pathname;
     const ends = Array.from({ length: 4 }, async () => {
@@ -52,17 +52,17 @@ overEachDatabase((kind) => {
     await db.destroy();
   });
 
-  test('a database of a newer oddslake is left alone, with a sentence', async () => {
+  test('rejects the database of a newer oddslake', async () => {
     const location = await freshDatabase(kind);
     const db = await openWorkspaceDatabase(location);
     await sql`insert into oddslake_migrations values ('999_later', '2030-01-01T00:00:00.000Z')`.execute(db);
     await db.destroy();
     const refused = await openWorkspaceDatabase(location).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(UsageError);
-    expect((refused as Error).message).toMatch(/newer schema \(999_later\) by a newer oddslake/);
+    expect((refused as Error).message).toMatch(/newer oddslake \(migration 999_later\)/);
   });
 
-  test('queries under way at once keep out of a transaction that is not theirs', async () => {
+  test('concurrent queries do not join a transaction', async () => {
     const db = await openWorkspaceDatabase(await freshDatabase(kind));
     const key = (id: string) => ({
       id,
@@ -93,15 +93,15 @@ overEachDatabase((kind) => {
   });
 });
 
-test('a database that is not there is told at once, without its password', async () => {
+test('reports an unreachable database at once, without its password', async () => {
   const secret = 'hunter2-very-secret';
   const cases: [DatabaseLocation, RegExp][] = [
     [
       { kind: 'postgres', url: `postgres://me:${secret}@127.0.0.1:9/none` },
       /PostgreSQL at 127\.0\.0\.1:9.*ECONNREFUSED/,
     ],
-    [{ kind: 'postgres', url: `postgres://me@127.0.0.1:9/none?password=${secret}` }, /cannot be reached/],
-    [{ kind: 'sqlite', path: `${scratchFolder()}/no/such/folder.sqlite` }, /cannot be opened.*folder/],
+    [{ kind: 'postgres', url: `postgres://me@127.0.0.1:9/none?password=${secret}` }, /Cannot reach/],
+    [{ kind: 'sqlite', path: `${scratchFolder()}/no/such/folder.sqlite` }, /Cannot open.*folder/],
   ];
   for (const [location, sentence] of cases) {
     const error = (await openWorkspaceDatabase(location).catch((thrown: unknown) => thrown)) as OddslakeError;
@@ -111,14 +111,14 @@ test('a database that is not there is told at once, without its password', async
   }
 });
 
-test('a URL that is none is bad usage, and is not repeated', async () => {
+test('an invalid URL is a usage error that does not repeat it', async () => {
   const secret = 'hunter2-very-secret';
   for (const url of [
     `mysql://me:${secret}@host/db`,
     secret,
     `postgres://me:${secret}@host:port/db`,
     `postgres://me:${secret}@[host/db`,
-    // What is special in a password ends the host: the rest is no name of a database.
+    // A special character in a password ends the host; the rest must not become the name of a database.
     `postgres://me:/${secret}@host/db`,
     `postgres://me:12/${secret}@host/db`,
     `postgres://me:@12/${secret}@host/db`,
@@ -136,7 +136,7 @@ test('a URL that is none is bad usage, and is not repeated', async () => {
   }
 });
 
-test('a file that is made is for its owner only, one that was there stays as it is', async () => {
+test('creates the file for its owner only, and keeps the mode of an existing one', async () => {
   const folder = scratchFolder();
   const modesOf = async (path: string): Promise<string[]> => {
     const db = await openWorkspaceDatabase({ kind: 'sqlite', path });

@@ -5,28 +5,28 @@ import type { DatabaseLocation } from '../../../src/server/workspace/database-ur
 import { scratchFolder } from '../../archive/scratch.ts';
 import { skippedFor } from '../../harness/needs.ts';
 
-// The databases that the tests of the workspace run over: SQLite always, PostgreSQL where test/postgres.sh has started one.
+// Databases for the workspace tests: always SQLite, and PostgreSQL if test/postgres.sh has started it.
 
-/** A PostgreSQL that these tests may make and drop databases in. */
+/** A PostgreSQL server in which these tests may create and drop databases. */
 export const postgresUrl = process.env.ODDSLAKE_TEST_POSTGRES ?? null;
 
 if (postgresUrl === null && process.env.CI === 'true')
   throw new Error('ODDSLAKE_TEST_POSTGRES is not set, and CI does without no test: run test/postgres.sh COMMAND');
 
-/** Options of a test over PostgreSQL. */
+/** Options of tests that need PostgreSQL. */
 export const needsPostgres = skippedFor(
   postgresUrl === null ? 'no PostgreSQL: test/postgres.sh COMMAND runs one' : null,
 );
 
 export type Kind = DatabaseLocation['kind'];
 
-/** The same tests over each database. */
+/** Runs the same tests on each database. */
 export function overEachDatabase(tests: (kind: Kind) => void): void {
   describe('over SQLite', () => tests('sqlite'));
   describe('over PostgreSQL', needsPostgres, () => tests('postgres'));
 }
 
-/** A database of the test's own, empty, gone with it. */
+/** A new empty database, which is dropped when the test ends. */
 export async function freshDatabase(kind: Kind): Promise<DatabaseLocation> {
   if (kind === 'sqlite') return { kind, path: `${scratchFolder()}/service.sqlite` };
   const name = `t_${randomUUID().replaceAll('-', '')}`;
@@ -37,7 +37,7 @@ export async function freshDatabase(kind: Kind): Promise<DatabaseLocation> {
   return { kind, url: url.href };
 }
 
-/** Says something to the server that belongs to no test's database. */
+/** Runs an administrative statement on the server. */
 export async function administer(sql: string): Promise<void> {
   const client = new pg.Client({ connectionString: postgresUrl! });
   await client.connect();

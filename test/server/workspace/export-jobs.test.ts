@@ -25,7 +25,7 @@ const job = (id: string, rest: Partial<NewExportJob> = {}): NewExportJob => ({
   created_at: 1000,
   ...rest,
 });
-/** One after another: of those that come at the same moment, PostgreSQL lets either be first. */
+/** Adds jobs in order: PostgreSQL does not order concurrent ones. */
 async function add(jobs: ExportJobStore, ...given: NewExportJob[]) {
   for (const one of given) await jobs.add(one, 100, 100);
 }
@@ -37,14 +37,14 @@ const done = (bytes: number) => ({
 });
 
 overEachDatabase((kind) => {
-  test('jobs are taken in the order in which they came, each by one runner', async () => {
+  test('jobs are taken in order, each by one runner', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, job('a'), job('b'), job('c'));
     const taken = await Promise.all([jobs.take(1), jobs.take(2), jobs.take(3), jobs.take(4)]);
     expect(taken.map((one) => one?.id).sort()).toEqual(['a', 'b', 'c', undefined]);
   });
 
-  test('keys take turns, however many jobs one of them has', async () => {
+  test('keys take turns', async () => {
     const { jobs } = await opened(kind);
     for (const id of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) await add(jobs, job(id, { key_id: id[0]! }));
     const order: string[] = [];
@@ -54,7 +54,7 @@ overEachDatabase((kind) => {
     expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'd1', 'b2', 'a3']);
   });
 
-  test('what a dead runner had begun waits again, and is no longer its', async () => {
+  test('jobs of a dead runner return to the queue', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, job('a'), job('b'));
     await jobs.take(1);
@@ -73,7 +73,7 @@ overEachDatabase((kind) => {
     expect((await jobs.take(3))?.id).toBe('a');
   });
 
-  test('a removed job is not finished by its runner any more', async () => {
+  test('a removed job cannot be finished', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, job('a'));
     await jobs.take(1);
@@ -82,7 +82,7 @@ overEachDatabase((kind) => {
     expect(await jobs.get('key', 'a', 0)).toBeNull();
   });
 
-  test('bytes and expiry count the files that are there', async () => {
+  test('bytes and expiry are those of existing files', async () => {
     const { jobs } = await opened(kind);
     expect([await jobs.sumBytes(), await jobs.findFirstExpiry()]).toEqual([0, null]);
     await add(jobs, job('a'), job('b'));
@@ -99,7 +99,7 @@ overEachDatabase((kind) => {
     expect([await jobs.sumBytes(), await jobs.findFirstExpiry(), await jobs.listWithFiles()]).toEqual([5, 4000, ['b']]);
   });
 
-  test('a key has so many open jobs at most, and of its finished ones the newest stay', async () => {
+  test('limits the open jobs of a key, and keeps its newest finished ones', async () => {
     const { jobs } = await opened(kind);
     for (const id of ['a', 'b', 'c']) {
       await jobs.add(job(id), 1, 2);
@@ -116,7 +116,7 @@ overEachDatabase((kind) => {
     expect([own.map(({ id }) => id), total]).toEqual([['d', 'c', 'b'], 3]);
   });
 
-  test('an idempotency key is one of its key and archive', async () => {
+  test('an idempotency key is unique per API key and archive', async () => {
     const { jobs, elsewhere } = await opened(kind);
     const once = { idempotency_key: 'once' };
     const both = await Promise.all(['a', 'b'].map((id) => jobs.add(job(id, once), 100, 100)));
@@ -126,7 +126,7 @@ overEachDatabase((kind) => {
     expect(await elsewhere.add(job('d', once), 9, 9)).toMatchObject({ id: 'd' });
   });
 
-  test('what its runners died of again and again has failed; what was put back in good order is begun again', async () => {
+  test('a job that repeatedly crashes its runner fails; one that was returned is started again', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, job('a'));
     for (let i = 0; i < 5; i++) {
@@ -145,12 +145,12 @@ overEachDatabase((kind) => {
       expires_at: 3000,
       bytes: null,
       error: expect.stringMatching(
-        /^It was begun 3 times, and each time the service ended before it did\. Ask for less/,
+        /^The job was started 3 times, and each time the service ended first\. Reduce the request/,
       ),
     });
   });
 
-  test('jobs of another archive in the same database are left alone', async () => {
+  test('does not touch jobs of another archive in the same database', async () => {
     const { jobs, elsewhere } = await opened(kind);
     await add(jobs, job('a'));
     expect([await elsewhere.take(1), await elsewhere.get('key', 'a', 0)]).toEqual([null, null]);

@@ -1,6 +1,6 @@
 import { openWorkspaceDatabase } from '../../../src/server/workspace/database.ts';
 import type { DatabaseLocation } from '../../../src/server/workspace/database-url.ts';
 
-// A process that opens a service's database and ends.
+// A process that opens a service's database and exits.
 const db = await openWorkspaceDatabase(JSON.parse(process.argv[2]!) as DatabaseLocation);
 await db.destroy();

@@ -18,7 +18,7 @@ const run = (id: string, rest = {}) => ({
 });
 
 overEachDatabase((kind) => {
-  test('of the finished backtests of an owner the newest so many stay, when one was run at a terminal too', async () => {
+  test('keeps the newest finished backtests of an owner, including those of the command line', async () => {
     const db = await openWorkspaceDatabase(await freshDatabase(kind));
     onTestFinished(() => db.destroy());
     const jobs = createBacktestStore(db, 'here');

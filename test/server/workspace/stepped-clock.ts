@@ -2,11 +2,11 @@ import type { Clock } from '../../../src/base/ports.ts';
 import { systemClock } from '../../../src/base/system.ts';
 
 export interface SteppedClock extends Clock {
-  /** Moves both of its sides on. */
+  /** Advances both times. */
   forward(ms: number): void;
 }
 
-/** A clock that stands at `startMs` until it is moved; sleeping is real. */
+/** A clock that is stopped at `startMs` until it is advanced; sleeping takes real time. */
 export function steppedClock(startMs: number): SteppedClock {
   let passed = 0;
   return {

@@ -12,7 +12,7 @@ import type { Adding } from './add-strategies.ts';
 import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
 const alice = { owner: 'alice', workspace: 'desk' };
-/** Who is not alice at her desk, though something of hers is theirs. */
+/** Owners that differ from alice in user or workspace. */
 const others: readonly OwnerColumns[] = [
   { owner: 'bob', workspace: 'desk' },
   { owner: 'alice', workspace: 'home' },
@@ -56,7 +56,7 @@ async function made(kept: StrategyStore, id: string, name = 'mine', owner: Owner
 const idsOf = async (kept: StrategyStore, name: string | null = null): Promise<string[]> =>
   (await kept.list(alice, { limit: 1000, before: null, name })).rows.map(({ id }) => id);
 
-/** Adds strategies in processes of their own, all at once. */
+/** Adds strategies concurrently in separate processes. */
 async function addedApart(location: DatabaseLocation, asked: readonly Omit<Adding, 'location'>[]): Promise<unknown[]> {
   const program = new URL('./add-strategies.ts', import.meta.url).pathname;
   const told = asked.map(async (one) => {
@@ -70,7 +70,7 @@ async function addedApart(location: DatabaseLocation, asked: readonly Omit<Addin
 }
 
 overEachDatabase((kind) => {
-  test('versions of a name count from 1, each name and each owner by itself', async () => {
+  test('versions start at 1 per name and owner', async () => {
     const { kept } = await opened(kind);
     const rows = [await made(kept, 'a'), await made(kept, 'b'), await made(kept, 'c', 'other'), await made(kept, 'd')];
     expect(rows.map(({ version }) => version)).toEqual([1, 2, 1, 3]);
@@ -81,7 +81,7 @@ overEachDatabase((kind) => {
     expect(await kept.find(alice, 'theirs', null)).toBeNull();
   });
 
-  test('processes that add one name at once never make the same version, and leave out none', async () => {
+  test('concurrent processes get consecutive distinct versions of a name', async () => {
     const { location, kept } = await opened(kind);
     const asked = ['p', 'q', 'r', 's'].map((p) => ({
       name: 'mine',
@@ -97,7 +97,7 @@ overEachDatabase((kind) => {
     expect(listed.map(({ version }) => version)).toEqual([...versions].reverse());
   });
 
-  test('of processes that send one idempotency key at once one adds, and the others get what it made', async () => {
+  test('concurrent processes with one idempotency key create one strategy', async () => {
     const { location, kept } = await opened(kind);
     const asked = ['a', 'b', 'c', 'd'].map((id) => ({
       name: 'mine',
@@ -110,7 +110,7 @@ overEachDatabase((kind) => {
     expect(await idsOf(kept)).toEqual([rows[0]!.id]);
   });
 
-  test('processes that add at once add no more than an owner may have', async () => {
+  test('concurrent processes do not exceed the limit of an owner', async () => {
     const { location, kept } = await opened(kind);
     const asked = ['p', 'q', 'r'].map((p) => ({
       name: p,
@@ -123,11 +123,11 @@ overEachDatabase((kind) => {
     expect(await idsOf(kept)).toHaveLength(5);
   });
 
-  test('an idempotency key is one of its owner, and of one body', async () => {
+  test('an idempotency key is unique per owner and tied to its body', async () => {
     const { kept } = await opened(kind);
     const once = { idempotency_key: 'once', body_sha256: 'same' };
     const first = await kept.add(alice, strategy('a', 'mine', once), 1);
-    // Of one that has no room any more, too: nothing is added.
+    // This also holds at the limit, as nothing is added.
     expect(await kept.add(alice, strategy('b', 'mine', once), 1)).toEqual(first);
     expect(await kept.add(alice, strategy('c', 'mine', { ...once, body_sha256: 'another' }), 1)).toBe('other');
     expect(await kept.add(alice, strategy('d'), 1)).toBe('full');
@@ -135,7 +135,7 @@ overEachDatabase((kind) => {
       expect(await kept.add(owner, strategy(`o${i}`, 'mine', once), 1)).toMatchObject({ id: `o${i}`, ...owner });
   });
 
-  test('pages go on where the last one ended, whatever is added and removed between them', async () => {
+  test('pages continue after the last item while strategies are added and removed', async () => {
     const { kept } = await opened(kind);
     for (const id of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) await made(kept, id, id < 'd' ? 'early' : 'late');
     for (const [i, owner] of others.entries()) await made(kept, `o${i}`, 'late', owner);
@@ -146,7 +146,7 @@ overEachDatabase((kind) => {
       if (next === null) break;
       before = next;
       await made(kept, `new${turn}`);
-      // The last one that was told: the place behind it stays where it was.
+      // Removing the last item of a page does not move the position after it.
       if (turn === 0) await kept.remove(alice, rows.at(-1)!.id);
     }
     expect(seen).toEqual(['g', 'f', 'e', 'd', 'c', 'b', 'a']);
@@ -154,7 +154,7 @@ overEachDatabase((kind) => {
     expect(await kept.list(alice, { limit: 3, before: null, name: 'early' })).toMatchObject({ next: null });
   });
 
-  test("nobody finds, lists or removes another's", async () => {
+  test('nobody can find, list or remove objects of others', async () => {
     const { kept, running } = await opened(kind);
     const row = await made(kept, 'a');
     await running.add(alice, bot('b', 'a'), 9);
@@ -175,7 +175,7 @@ overEachDatabase((kind) => {
     expect(await running.get(alice, 'b')).toMatchObject({ status: 'active', updated_at: 1000 });
   });
 
-  test('a version that a bot uses is not removed, and the number of one that was is not given again', async () => {
+  test('a version that a bot uses cannot be removed, and numbers are not reused', async () => {
     const { kept, running } = await opened(kind);
     for (const id of ['a', 'b', 'c']) await made(kept, id);
     await running.add(alice, bot('x', 'c'), 9);
@@ -189,13 +189,13 @@ overEachDatabase((kind) => {
     await kept.remove(alice, 'd');
     await kept.remove(alice, 'a');
     expect((await made(kept, 'e')).version).toBe(5);
-    // A name of which nothing is left is as good as new.
+    // A name without versions starts again.
     await kept.remove(alice, 'b');
     await kept.remove(alice, 'e');
     expect((await made(kept, 'f')).version).toBe(1);
   });
 
-  test('a bot that is added while its strategy is removed is bound to one that is there, or not added', async () => {
+  test('a bot is never bound to a strategy that is removed concurrently', async () => {
     const { kept, running } = await opened(kind);
     for (let i = 0; i < 10; i++) {
       await made(kept, `s${i}`);
@@ -209,7 +209,7 @@ overEachDatabase((kind) => {
     }
   });
 
-  test('a bot is paused and made active again, and tells when that was', async () => {
+  test('a bot is paused and resumed, with the time of the change', async () => {
     const { kept, running } = await opened(kind);
     await made(kept, 'a');
     const made2 = await made(kept, 'b');
@@ -225,9 +225,9 @@ overEachDatabase((kind) => {
     expect(await running.add(alice, { ...again, body_sha256: 'another' }, 1)).toBe('other');
   });
 
-  test('users and workspaces of any length own what they make', async () => {
+  test('owners may have names of any length', async () => {
     const { kept } = await opened(kind);
-    // Of PostgreSQL, an index has a row of 2,704 bytes at most; what repeats is packed, so this does not.
+    // PostgreSQL limits an index row to 2,704 bytes after compression, so the names are random.
     const long = (seed: number): string =>
       Array.from({ length: 1000 }, (_, i) =>
         String.fromCharCode(0x4e00 + ((seed * 7919 + i * i * 31 + i * 7) % 20000)),
@@ -239,7 +239,7 @@ overEachDatabase((kind) => {
     ];
     const name = long(5).slice(0, 200);
     for (const [i, owner] of owners.entries()) expect((await made(kept, `s${i}`, name, owner)).version).toBe(1);
-    // Nobody can be called what such a one is kept as.
+    // No name can equal the stored digest.
     const { owner, workspace } = owners[0]!;
     expect(await kept.get(toOwnerColumns(user(owner, workspace)), 's0')).toBeNull();
     expect(await kept.get(toOwnerColumns(user(long(1), long(2))), 's0')).not.toBeNull();

@@ -19,7 +19,7 @@ const secret = 'a secret of more than 32 characters, for tests';
 const none: UserTokenSettings = { issuer: 'i', audience: 'a', secret: null, jwksUrl: null, jwksFile: null };
 const asked = { user: 'alice', workspace: null, scopes: [], expiresAt: now + 60_999 };
 
-test('a token holds who, for what, from whom and until when, and no more', async () => {
+test('a token has exactly the documented claims', async () => {
   const token = await issueUserToken({ ...none, secret }, { ...asked, scopes: ['research'], workspace: 'desk' }, now);
   expect(decodeProtectedHeader(token)).toEqual({ alg: 'HS256', typ: 'JWT' });
   expect(decodeJwt(token)).toEqual({
@@ -40,7 +40,7 @@ test('a token holds who, for what, from whom and until when, and no more', async
   ]);
 });
 
-test('what was issued is good where the same secret, issuer and audience are set, and only there', async () => {
+test('a token is valid only with the same secret, issuer and audience', async () => {
   const token = await issueUserToken({ ...none, secret }, asked, now);
   const user = async (settings: Partial<UserTokenSettings>) =>
     (await openUserTokenVerifier({ ...none, secret, ...settings }, systemClock, silent)).verify(token, now);
@@ -54,27 +54,27 @@ test.each([
   ['for a blank user', { user: ' ' }, /--user/, {}],
   ['for a user of two lines', { user: 'a\nb' }, /--user/, {}],
   ['for an empty workspace', { workspace: '' }, /--workspace/, {}],
-  ['that is over already', { expiresAt: now }, /in the past/, {}],
-])('no token is issued %s', async (_, token, sentence, settings) => {
+  ['that expires in the past', { expiresAt: now }, /must be in the future/, {}],
+])('issues no token %s', async (_, token, sentence, settings) => {
   const issuing = issueUserToken({ ...none, secret, ...settings }, { ...asked, ...token }, now);
   await expect(issuing).rejects.toThrow(UsageError);
   await expect(issuing).rejects.toThrow(sentence);
 });
 
-test('settings that cannot check a token are refused at the start', async () => {
+test('rejects invalid settings at startup', async () => {
   const file = `${scratchFolder()}/jwks.json`;
   const text = (content: string): string => {
     writeFileSync(file, content);
     return file;
   };
   const cases: [Partial<UserTokenSettings>, RegExp][] = [
-    [{ secret, jwksUrl: 'https://example.org/jwks' }, /set only one/],
-    [{ jwksFile: file, jwksUrl: 'https://example.org/jwks' }, /set only one/],
+    [{ secret, jwksUrl: 'https://example.org/jwks' }, /Set only one/],
+    [{ jwksFile: file, jwksUrl: 'https://example.org/jwks' }, /Set only one/],
     [{ jwksUrl: 'file:///etc/passwd' }, /jwks_url: expected an https URL/],
     [{ jwksUrl: 'https://me:hunter22@example.org/' }, /without credentials/],
     [{ jwksUrl: 'nowhere' }, /jwks_url/],
-    [{ jwksFile: `${file}.none` }, /jwks_file .*there is no such file/],
-    [{ jwksFile: text('{"keys"') }, /it is no JSON/],
+    [{ jwksFile: `${file}.none` }, /jwks_file .*the file does not exist/],
+    [{ jwksFile: text('{"keys"') }, /not JSON/],
   ];
   for (const [settings, sentence] of cases) {
     const opening = openUserTokenVerifier({ ...none, ...settings }, systemClock, silent);
@@ -83,11 +83,11 @@ test('settings that cannot check a token are refused at the start', async () => 
     await expect(opening).rejects.not.toThrow('hunter22');
   }
   await expect(openUserTokenVerifier({ ...none, jwksFile: text('[]') }, systemClock, silent)).rejects.toThrow(
-    /no key set/,
+    /not a key set/,
   );
 });
 
-test('a key set that does not come, or does not end, is given up', async () => {
+test('gives up on a key set that is slow or too long', async () => {
   const server = createServer((request, response) => {
     if (request.url === '/silent') return;
     response.writeHead(200);

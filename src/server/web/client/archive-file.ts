@@ -1,4 +1,4 @@
-/** A published file, as the manifest lists it. */
+/** A published file in the manifest. */
 export interface ManifestFile {
   readonly path: string;
   readonly date: string | null;
@@ -7,7 +7,7 @@ export interface ManifestFile {
   readonly sha256: string;
 }
 
-/** manifest.json, as far as the page reads it. */
+/** The parts of manifest.json that the page reads. */
 export interface Manifest {
   readonly generation: number;
   readonly created_at: number;
@@ -16,29 +16,29 @@ export interface Manifest {
   readonly datasets: Readonly<Record<string, { readonly files: readonly ManifestFile[] }>>;
 }
 
-/** Where the service has a published file: ticks/date=2026-11-19/part-00.parquet → …/files/ticks/2026-11-19/part-00.parquet */
+/** URL of a published file: ticks/date=2026-11-19/part-00.parquet → …/files/ticks/2026-11-19/part-00.parquet */
 export const toFileUrl = ({ path }: ManifestFile): string =>
   `/api/v1/export/files/${path
     .split('/')
     .map((step) => encodeURIComponent(step.replace(/^date=/, '')))
     .join('/')}`;
 
-/** A name for it outside of its folder: ticks-2026-11-19-part-00.parquet */
+/** File name without folders: ticks-2026-11-19-part-00.parquet */
 export const toFileName = ({ path }: ManifestFile): string => path.replaceAll('date=', '').replaceAll('/', '-');
 
-/** The line that fetches it, with the key from the environment, for any POSIX shell. */
+/** A curl command for a POSIX shell that downloads a file, with the key from the environment. */
 export const formatCurlCommand = (url: string, name: string): string =>
   `curl --fail --location --header "Authorization: Bearer $ODDSLAKE_KEY" --output ${quoteShell(name)} ${quoteShell(url)}`;
 
 const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** Files of a UTC day by dataset, those without rows left out. */
+/** The files of a UTC day by dataset; datasets without files are left out. */
 export const listFilesOfDay = (manifest: Manifest, date: string): { dataset: string; files: ManifestFile[] }[] =>
   Object.entries(manifest.datasets)
     .map(([dataset, { files }]) => ({ dataset, files: files.filter((file) => file.date === date) }))
     .filter(({ files }) => files.length > 0);
 
-/** A UTC day as the manifest tells of it. */
+/** A UTC day in the manifest. */
 export interface DayState {
   /** complete, provisional, complete_with_exceptions, incomplete or empty. */
   readonly state: string;
@@ -50,26 +50,26 @@ export interface DayState {
 
 export interface CalendarDay {
   readonly date: string;
-  /** Null: the archive holds nothing of that day. */
+  /** Null: the archive has no data of that day. */
   readonly state: DayState | null;
 }
 
 export interface CalendarMonth {
   /** YYYY-MM */
   readonly month: string;
-  /** Days of the week before the first, from 0 where it is a Monday to 6. */
+  /** Days of the week before the first day: 0 for a Monday, to 6. */
   readonly leadingBlanks: number;
   readonly days: readonly CalendarDay[];
 }
 
 const dayMs = 86_400_000;
-/** More than ten years are cut: their newest months are shown. */
+/** At most ten years are shown, the newest months. */
 const monthsMax = 120;
 
-/** The months from the first to the last day that is known, with the days between them that are not. */
+/** The months from the first to the last day of the archive, including days without data. */
 export function buildCalendar(days: Readonly<Record<string, DayState>>): CalendarMonth[] {
-  const known = Object.keys(days).sort();
-  const [first, last] = [known[0], known.at(-1)];
+  const dates = Object.keys(days).sort();
+  const [first, last] = [dates[0], dates.at(-1)];
   if (first === undefined || last === undefined) return [];
   const months: CalendarMonth[] = [];
   for (let month = last.slice(0, 7); month >= first.slice(0, 7) && months.length < monthsMax; ) {
@@ -92,8 +92,8 @@ function listDaysOfMonth(month: string, days: Readonly<Record<string, DayState>>
 export const levelsCount = 5;
 
 /**
- * How dark a day is: 0 where nothing is covered, `levels` where everything is, between them by the share; null where
- * nothing was expected. A day that lacks a single symbol is never shown as a full one.
+ * Shade of a day by its share of covered symbols: 0 for none, `levelsCount` for all; null if no symbol is expected. A day
+ * with a single uncovered symbol never has the darkest shade.
  */
 export function toLevel(state: DayState | null): number | null {
   if (state === null || state.expected === 0) return null;

@@ -9,25 +9,25 @@ interface ChartContent {
   readonly data: uPlot.AlignedData;
   readonly series: uPlot.Series[];
   readonly bands?: uPlot.Band[];
-  /** What stands at a place, in words. */
+  /** Describes the data at an index. */
   readonly describePoint: (index: number) => string;
   readonly paint?: (u: uPlot, colour: ChartColors) => void;
 }
 
 const computeHeightPx = (width: number): number => (width < 560 ? 260 : 340);
 
-/** A chart that fills its width; `zoom` is called with a range that was marked. Call `destroy` before dropping it. */
+/** A chart that fills its width; `zoom` is called with the selected range. Call `destroy` before discarding it. */
 export function createChart(loaded: ChartData, kind: View['chart'], label: string, zoom: (range: TimeRange) => void) {
   const canvas = createElement('div', { class: 'canvas', role: 'img', 'aria-label': label });
   const readout = createElement('output', { class: 'readout' });
-  const usual = 'Point at the chart to read it; mark a stretch to look closer.';
-  readout.textContent = usual;
+  const defaults = 'Point at the chart to read values; select a range to zoom in.';
+  readout.textContent = defaults;
   let plot: uPlot | null = null;
 
   const draw = (): void => {
     plot?.destroy();
     const colour = readColors();
-    const drawn =
+    const content =
       loaded.kind === 'ticks' ? createTickContent(loaded, colour) : createCandleContent(loaded, kind, colour);
     const width = Math.max(240, canvas.clientWidth);
     plot = new uPlot(
@@ -39,18 +39,18 @@ export function createChart(loaded: ChartData, kind: View['chart'], label: strin
         padding: [10, 26, 0, 0],
         tzDate: (t) => uPlot.tzDate(new Date(t), 'Etc/UTC'),
         scales: { x: { time: true, range: [loaded.range.from, loaded.range.to] }, y: { range: computePriceRange } },
-        series: [{}, ...drawn.series],
-        ...(drawn.bands === undefined ? {} : { bands: drawn.bands }),
+        series: [{}, ...content.series],
+        ...(content.bands === undefined ? {} : { bands: content.bands }),
         axes: createAxes(colour),
         cursor: { y: false, drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => null } },
         hooks: {
           drawClear: [(u) => paintGaps(u, loaded.gaps, colour.gap)],
-          draw: [(u) => drawn.paint?.(u, colour)],
+          draw: [(u) => content.paint?.(u, colour)],
           setCursor: [
             ({ cursor, posToVal }) => {
               const gap = cursor.left == null || cursor.left < 0 ? undefined : gapAt(posToVal(cursor.left, 'x'));
-              const told = gap ?? (cursor.idx == null ? '' : drawn.describePoint(cursor.idx));
-              readout.textContent = told === '' ? usual : told;
+              const description = gap ?? (cursor.idx == null ? '' : content.describePoint(cursor.idx));
+              readout.textContent = description === '' ? defaults : description;
             },
           ],
           setSelect: [
@@ -63,13 +63,13 @@ export function createChart(loaded: ChartData, kind: View['chart'], label: strin
           ],
         },
       },
-      drawn.data,
+      content.data,
       canvas,
     );
   };
   const gapAt = (t: number): string | undefined => {
     const gap = loaded.gaps.find(({ from, to }) => from <= t && t < to);
-    return gap && `Gap: nothing is known from ${formatTime(gap.from)} to ${formatTime(gap.to)} UTC`;
+    return gap && `Gap: not covered from ${formatTime(gap.from)} to ${formatTime(gap.to)} UTC`;
   };
 
   const sized = new ResizeObserver(() => {
@@ -80,7 +80,7 @@ export function createChart(loaded: ChartData, kind: View['chart'], label: strin
   scheme.addEventListener('change', draw);
   return {
     root: createElement('div', { class: 'chart' }, canvas, readout),
-    /** Once it stands in the page, and has a width. */
+    /** Call when the element is in the document and has a width. */
     start(): void {
       draw();
       sized.observe(canvas);
@@ -93,7 +93,7 @@ export function createChart(loaded: ChartData, kind: View['chart'], label: strin
   };
 }
 
-/** The prices with some room about them, also where there is only one. */
+/** The range of prices with a margin, even for a single price. */
 function computePriceRange(_u: uPlot, min: number | null, max: number | null): [number, number] {
   if (min === null || max === null) return [0, 1];
   const room = (max - min) * 0.08 || Math.max(Math.abs(max) * 0.05, 0.01);
@@ -101,15 +101,15 @@ function computePriceRange(_u: uPlot, min: number | null, max: number | null): [
 }
 
 function createAxes(colour: ChartColors): uPlot.Axis[] {
-  const usual = {
+  const defaults = {
     stroke: colour.text,
     font: '12px system-ui, sans-serif',
     grid: { stroke: colour.grid, width: 1 },
     ticks: { stroke: colour.grid, width: 1, size: 5 },
   };
   return [
-    { ...usual, space: 76, size: 44, values: (_u, splits, _axis, _space, step) => formatAxisLabels(splits, step) },
-    { ...usual, size: 58, values: (_u, splits) => splits.map(formatPrice) },
+    { ...defaults, space: 76, size: 44, values: (_u, splits, _axis, _space, step) => formatAxisLabels(splits, step) },
+    { ...defaults, size: 58, values: (_u, splits) => splits.map(formatPrice) },
   ];
 }
 
@@ -136,7 +136,7 @@ function createCandleContent(
   colour: ChartColors,
 ): ChartContent {
   const { x, rows, high, low, close } = toCandleColumns(loaded.candles, loaded.gaps, loaded.interval.ms);
-  const tell = (i: number): string => {
+  const describePoint = (i: number): string => {
     const candle = rows[i];
     if (candle == null) return '';
     const [open, top, bottom, end] = [candle.open, candle.high, candle.low, candle.close].map(formatPrice);
@@ -148,7 +148,7 @@ function createCandleContent(
     return {
       data: [x, high, low],
       series: [unseen, unseen],
-      describePoint: tell,
+      describePoint: describePoint,
       paint: (u, now) => paintCandles(u, rows, loaded.interval.ms, now),
     };
   }
@@ -161,11 +161,11 @@ function createCandleContent(
       { stroke: colour.price, width: 1.5, points: { show: x.length < 60, size: 4, fill: colour.price } },
     ],
     bands: [{ series: [1, 2], fill: colour.band }],
-    describePoint: tell,
+    describePoint: describePoint,
   };
 }
 
-/** The colours of the page as its style sheet has them now, light or dark. */
+/** The current colours of the style sheet, light or dark. */
 export function readColors() {
   const style = getComputedStyle(document.documentElement);
   const read = (name: string): string => style.getPropertyValue(name).trim();
@@ -182,7 +182,7 @@ export function readColors() {
 }
 export type ChartColors = ReturnType<typeof readColors>;
 
-/** Gaps as hatched bands behind everything else, each at least two pixels wide. */
+/** Draws gaps as hatched bands behind the chart, each at least two pixels wide. */
 export function paintGaps(u: uPlot, gaps: readonly TimeRange[], colour: string): void {
   const { ctx, bbox } = u;
   ctx.save();
@@ -216,7 +216,7 @@ function paintHatching(
   ctx.rect(left, top, width, height);
   ctx.clip();
   ctx.beginPath();
-  // On a lattice of the whole chart, so that neighbouring bands go on in one another.
+  // Aligned to the whole chart, so that the hatching of adjacent bands is continuous.
   for (let x = Math.floor((left - height) / step) * step; x < left + width; x += step) {
     ctx.moveTo(x, top + height);
     ctx.lineTo(x + height, top);
@@ -227,7 +227,7 @@ function paintHatching(
   ctx.restore();
 }
 
-/** Candles: a wick from low to high, a body from open to close, hollow where the price rose and full where it fell. */
+/** Draws candles: a wick from low to high, and a body from open to close, hollow if the price rose, filled if it fell. */
 export function paintCandles(
   u: uPlot,
   rows: readonly (Candle | null)[],

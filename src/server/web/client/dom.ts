@@ -5,8 +5,8 @@ interface Attributes {
 }
 
 /**
- * An element. Text goes in as text, never as HTML; a function is a listener (`onclick`), true an attribute without a
- * value, false and null none.
+ * Creates an element. Text is inserted as text, never as HTML. A function adds a listener (`onclick`), true an attribute
+ * without a value, false and null nothing.
  */
 export function createElement<K extends keyof HTMLElementTagNameMap>(
   name: K,
@@ -23,18 +23,18 @@ export function createElement<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** The element with that id, which the page has from the server. */
+/** An element of the page as served, by its ID. */
 export function getElementById(id: string): HTMLElement {
-  const found = document.getElementById(id);
-  if (found === null) throw new Error(`the page has no #${id}`);
-  return found;
+  const element = document.getElementById(id);
+  if (element === null) throw new Error(`the page has no #${id}`);
+  return element;
 }
 
-/** A sentence about something that is under way, told to screen readers, too. */
+/** A message about a running operation, announced by screen readers. */
 export const renderLoading = (text: string): HTMLElement =>
   createElement('p', { class: 'waiting', role: 'status' }, text);
 
-/** A sentence about something that went wrong, where it matters, with a way to try again. */
+/** An error message in its place, with a button to try again. */
 export const renderError = (text: string, again?: () => void): HTMLElement =>
   createElement(
     'p',

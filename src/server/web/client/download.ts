@@ -4,96 +4,102 @@ import { createElement } from './dom.ts';
 import { formatBytes, formatIsoTime } from './format.ts';
 import type { TimeRange } from './view.ts';
 
-/** Bytes that are taken through the browser's memory; greater files are for curl. */
+/** Maximum size of a download through the browser's memory; larger files need curl. */
 const savedBytesMax = 500_000_000;
 
 export interface DownloadableFile {
   readonly url: string;
   readonly name: string;
-  /** What the button says. */
+  /** Text of the button. */
   readonly label: string;
-  /** Null where nobody knows before. */
+  /** Null if unknown in advance. */
   readonly bytes: number | null;
   readonly sha256: string | null;
 }
 
-/** A button that fetches a file with the key and saves it, one that copies the line for curl, and how far it is. */
+/** A button that downloads and saves a file with the key, a button that copies the curl command, and the progress. */
 export function renderDownloadButtons(file: DownloadableFile): HTMLElement {
-  const told = createElement('span', { class: 'note', role: 'status' });
+  const status = createElement('span', { class: 'note', role: 'status' });
   const save = createElement(
     'button',
     { type: 'button', 'data-download': file.name, 'aria-label': `Download ${file.name}` },
     file.label,
   );
-  const line = formatCurlCommand(new URL(file.url, location.href).href, file.name);
+  const command = formatCurlCommand(new URL(file.url, location.href).href, file.name);
   const copy = createElement(
     'button',
-    { type: 'button', class: 'quiet', 'aria-label': `Copy the curl line for ${file.name}` },
+    { type: 'button', class: 'quiet', 'aria-label': `Copy the curl command for ${file.name}` },
     'curl',
   );
-  const shown = createElement('code', { class: 'curl', hidden: true, tabindex: 0 }, line);
-  let under: AbortController | null = null;
+  const commandElement = createElement('code', { class: 'curl', hidden: true, tabindex: 0 }, command);
+  let running: AbortController | null = null;
   if (file.bytes !== null && file.bytes > savedBytesMax) {
     save.disabled = true;
-    told.textContent = 'Too great for a browser: use curl.';
+    status.textContent = 'Too large for a browser: use curl.';
   }
   save.addEventListener('click', async () => {
-    if (under !== null) return under.abort();
-    under = new AbortController();
+    if (running !== null) return running.abort();
+    running = new AbortController();
     save.textContent = 'Stop';
     try {
-      await fetchAndSave(file, under.signal, (text) => (told.textContent = text));
+      await fetchAndSave(file, running.signal, (text) => (status.textContent = text));
     } catch (error) {
-      told.textContent = isAbortError(error) ? 'Stopped.' : toErrorMessage(error);
+      status.textContent = isAbortError(error) ? 'Stopped.' : toErrorMessage(error);
     }
     save.textContent = file.label;
-    under = null;
+    running = null;
   });
   copy.addEventListener('click', async () => {
-    shown.hidden = false;
-    // Outside of https there is no clipboard: the line is there to be marked by hand.
-    const copied = await navigator.clipboard?.writeText(line).then(
+    commandElement.hidden = false;
+    // Without https there is no clipboard; the command is shown and can be selected.
+    const copied = await navigator.clipboard?.writeText(command).then(
       () => true,
       () => false,
     );
-    told.textContent =
-      copied === true ? 'Copied; it reads the key from $ODDSLAKE_KEY.' : 'It reads the key from $ODDSLAKE_KEY.';
+    status.textContent =
+      copied === true
+        ? 'Copied; the command reads the key from $ODDSLAKE_KEY.'
+        : 'The command reads the key from $ODDSLAKE_KEY.';
   });
-  return createElement('span', { class: 'download' }, save, copy, told, shown);
+  return createElement('span', { class: 'download' }, save, copy, status, commandElement);
 }
 
-async function fetchAndSave(file: DownloadableFile, signal: AbortSignal, tell: (text: string) => void): Promise<void> {
-  tell('Asking…');
-  const answer = await fetchApi(file.url, signal);
+async function fetchAndSave(
+  file: DownloadableFile,
+  signal: AbortSignal,
+  setStatus: (text: string) => void,
+): Promise<void> {
+  setStatus('Requesting…');
+  const response = await fetchApi(file.url, signal);
   const total = file.bytes ?? null;
-  const pieces: Uint8Array<ArrayBuffer>[] = [];
-  let got = 0;
-  for (const reader = answer.body!.getReader(); ; ) {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let receivedBytes = 0;
+  for (const reader = response.body!.getReader(); ; ) {
     const { done, value } = await reader.read().catch((error: unknown) => {
       if (isAbortError(error)) throw error;
-      throw new ApiError(0, 'The download broke off: the service stopped, or the network is gone.');
+      throw new ApiError(0, 'The download failed: the service stopped, or the network connection was lost.');
     });
     if (done) break;
-    pieces.push(value);
-    got += value.length;
-    if (got > savedBytesMax) {
+    chunks.push(value);
+    receivedBytes += value.length;
+    if (receivedBytes > savedBytesMax) {
       await reader.cancel();
-      throw new ApiError(0, 'This is too great for a browser: use curl.');
+      throw new ApiError(0, 'The file is too large for a browser: use curl.');
     }
-    tell(total === null ? formatBytes(got) : `${formatBytes(got)} of ${formatBytes(total)}`);
+    setStatus(total === null ? formatBytes(receivedBytes) : `${formatBytes(receivedBytes)} of ${formatBytes(total)}`);
   }
-  const blob = new Blob(pieces, { type: 'application/octet-stream' });
+  const blob = new Blob(chunks, { type: 'application/octet-stream' });
   const checked = file.sha256 === null ? null : await hasChecksum(blob, file.sha256);
   if (checked === false)
-    throw new ApiError(0, 'What came is not what the manifest lists: the file was just replaced. Reload the page.');
+    throw new ApiError(0, 'The file differs from the manifest, as it was just replaced. Reload the page.');
   const url = URL.createObjectURL(blob);
   const link = createElement('a', { href: url, download: file.name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
-  tell(`Saved, ${formatBytes(got)}${checked === true ? ', sha256 as listed' : ''}.`);
+  setStatus(`Saved, ${formatBytes(receivedBytes)}${checked === true ? ', SHA-256 verified' : ''}.`);
 }
 
-/** Null where the browser computes no hashes, as it does on plain http from elsewhere. */
+/** Null if the browser computes no hashes, as on plain http from another machine. */
 async function hasChecksum(blob: Blob, sha256: string): Promise<boolean | null> {
   if (crypto.subtle === undefined) return null;
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', await blob.arrayBuffer()));
@@ -105,14 +111,14 @@ const formats = [
   { format: 'parquet', label: 'Parquet', ending: 'parquet' },
 ] as const;
 
-/** The published ticks of the stretch that is shown, as files. */
+/** Downloads of the published ticks in the shown range. */
 export function renderSliceDownloads(symbol: string, { from, to }: TimeRange): HTMLElement {
   const safe = symbol.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, 80);
   const name = `ticks-${safe}-${formatIsoTime(from)}-${formatIsoTime(to)}`.replaceAll(':', '');
   return createElement(
     'div',
     { class: 'slice' },
-    createElement('h4', {}, 'Published ticks of this stretch'),
+    createElement('h4', {}, 'Published ticks in this range'),
     ...formats.map(({ format, label, ending }) => {
       const query = new URLSearchParams({ symbol, from: String(from), to: String(to), format });
       const url = `/api/v1/historical/ticks?${query}`;

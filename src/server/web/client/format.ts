@@ -1,4 +1,4 @@
-// How the page writes numbers and times: the same on the server and in the browser, whatever its language and zone.
+// Formats numbers and times in the same way on the server and in every browser, whatever its language and time zone.
 
 const dayMs = 86_400_000;
 
@@ -7,7 +7,7 @@ export const formatInteger = (n: number): string => String(n).replace(/\B(?=(\d{
 
 const byteUnits = ['bytes', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
 
-/** Bytes in powers of 1,000, three digits at least: 12.3 MB */
+/** Bytes in powers of 1,000, with at least three digits: 12.3 MB */
 export function formatBytes(bytes: number): string {
   if (bytes === 1) return '1 byte';
   let power = 0;
@@ -20,11 +20,11 @@ export function formatBytes(bytes: number): string {
   return `${left.toFixed(digits)} ${byteUnits[power]}`;
 }
 
-/** One of something, or many: 1 day, 2,000 days */
+/** A count with its noun: 1 day, 2,000 days */
 export const formatCount = (n: number, one: string, many = `${one}s`): string =>
   `${formatInteger(n)} ${n === 1 ? one : many}`;
 
-/** How long, in its two greatest units: 3 d 4 h, 12 min */
+/** A duration in its two largest units: 3 d 4 h, 12 min */
 export function formatDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
@@ -39,18 +39,18 @@ export function formatDuration(ms: number): string {
 /** The UTC day: 2026-11-19 */
 export const formatDate = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-/** An instant in UTC, seconds and milliseconds only where there are any: 2026-11-19 12:30 */
+/** A time in UTC, with seconds and milliseconds only if they are not zero: 2026-11-19 12:30 */
 export function formatTime(ms: number): string {
   const iso = new Date(ms).toISOString();
   const end = ms % 60_000 === 0 ? 16 : ms % 1000 === 0 ? 19 : 23;
   return iso.slice(0, end).replace('T', ' ');
 }
 
-/** An instant, or its day where it is a midnight, as links have it: 2026-11-19, 2026-11-19T12:30:00Z */
+/** A time for links, as a day if it is midnight: 2026-11-19, 2026-11-19T12:30:00Z */
 export const formatIsoTime = (ms: number): string =>
   ms % dayMs === 0 ? formatDate(ms) : new Date(ms).toISOString().replace('.000Z', 'Z');
 
-/** A price as it was told, but no longer than six digits behind the point. */
+/** A price with at most six decimals. */
 export const formatPrice = (p: number): string => String(Number(p.toFixed(6)));
 
 /** At most `max` characters of a text, on one line. */

@@ -19,10 +19,10 @@ const monthNames = ['January', 'February', 'March', 'April', 'May', 'June', 'Jul
 const formatMonth = (month: string): string =>
   `${[...monthNames, 'November', 'December'][Number(month.slice(5)) - 1]} ${month.slice(0, 4)}`;
 
-/** Months shown before somebody asks for all of them. */
+/** Months shown initially. */
 const monthsShownInitially = 12;
 
-/** A calendar in which a day is the darker the more of its symbols are covered; `choose` is called with a day. */
+/** A calendar that shades each day by its share of covered symbols; `choose` is called with a day. */
 export function renderHeatmap(days: Readonly<Record<string, DayState>>, choose: (date: string) => void) {
   const months = buildCalendar(days);
   const tip = createElement('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
@@ -57,10 +57,10 @@ export function renderHeatmap(days: Readonly<Record<string, DayState>>, choose: 
     tip.hidden = day === null;
     if (day === null) return;
     tip.textContent = day.getAttribute('aria-label');
-    const [box, around] = [day.getBoundingClientRect(), root.getBoundingClientRect()];
-    const left = Math.min(box.left - around.left, around.width - tip.offsetWidth);
+    const [box, rootBox] = [day.getBoundingClientRect(), root.getBoundingClientRect()];
+    const left = Math.min(box.left - rootBox.left, rootBox.width - tip.offsetWidth);
     tip.style.left = `${Math.max(0, left)}px`;
-    tip.style.top = `${box.bottom - around.top + 6}px`;
+    tip.style.top = `${box.bottom - rootBox.top + 6}px`;
   };
   for (const name of ['mouseover', 'focusin']) grid.addEventListener(name, point);
   for (const name of ['mouseleave', 'focusout']) grid.addEventListener(name, () => (tip.hidden = true));
@@ -75,7 +75,7 @@ export function renderHeatmap(days: Readonly<Record<string, DayState>>, choose: 
   });
   return {
     root,
-    /** Marks the day whose files are shown. */
+    /** Marks the selected day. */
     mark(date: string | null): void {
       const before = months.findIndex(({ month }) => date?.startsWith(month));
       if (before >= 0 && before < months.length - monthsShownInitially && more.isConnected) {
@@ -88,12 +88,12 @@ export function renderHeatmap(days: Readonly<Record<string, DayState>>, choose: 
   };
 }
 
-/** The place a key leads to: a day with the arrows left and right, a week up and down, the ends with Home and End. */
+/** Index that a key moves to: arrows left and right by a day, up and down by a week, Home and End to the ends. */
 function findNextIndex(key: string, at: number, all: readonly HTMLElement[]): number {
   const weekMs = 7 * 86_400_000;
   const jump = (by: number): number => {
-    const wanted = Date.parse(all[at]!.dataset.date!) + by;
-    return all.findIndex(({ dataset }) => Date.parse(dataset.date!) === wanted);
+    const target = Date.parse(all[at]!.dataset.date!) + by;
+    return all.findIndex(({ dataset }) => Date.parse(dataset.date!) === target);
   };
   if (at < 0) return -1;
   if (key === 'ArrowLeft') return at - 1;
@@ -121,7 +121,7 @@ function renderMonth({ month, leadingBlanks, days }: CalendarMonth): HTMLElement
 }
 
 function renderDayCell({ date, state }: CalendarDay): HTMLElement {
-  if (state === null) return createElement('span', { class: 'day none', title: `${date}: nothing in the archive` });
+  if (state === null) return createElement('span', { class: 'day none', title: `${date}: no data` });
   const level = toLevel(state);
   return createElement('button', {
     type: 'button',
@@ -133,9 +133,9 @@ function renderDayCell({ date, state }: CalendarDay): HTMLElement {
   });
 }
 
-/** What the archive has of a day, in a few words. */
+/** Short description of the coverage of a day. */
 export function formatCoverageShare({ expected, covered, state }: DayState): string {
-  if (expected === 0) return 'no symbol was expected';
+  if (expected === 0) return 'no symbols expected';
   return `${formatInteger(covered)} of ${formatCount(expected, 'symbol')} covered, ${state.replaceAll('_', ' ')}`;
 }
 
@@ -152,10 +152,10 @@ const renderLegend = (): HTMLElement =>
       ' some ',
     ),
     createElement('span', { class: 'nowrap' }, createElement('i', { class: `day level-${levelsCount}` }), ' all '),
-    createElement('span', { class: 'nowrap' }, createElement('i', { class: 'day none' }), ' nothing in the archive'),
+    createElement('span', { class: 'nowrap' }, createElement('i', { class: 'day none' }), ' no data'),
   );
 
-/** The files of a day with their downloads, and the symbols that the day lacks. */
+/** The files of a day with downloads, and its missing symbols. */
 export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol: string) => void): HTMLElement {
   const state = manifest.days[date];
   const datasets = listFilesOfDay(manifest, date);
@@ -167,16 +167,16 @@ export function renderDayFiles(manifest: Manifest, date: string, choose: (symbol
     createElement(
       'p',
       { class: 'note' },
-      state === undefined ? 'The archive holds nothing of this day.' : formatCoverageShare(state),
+      state === undefined ? 'The archive has no data of this day.' : formatCoverageShare(state),
     ),
     renderMissingSymbols(state?.missing ?? [], state === undefined ? 0 : state.expected - state.covered, choose),
     files.length === 0
-      ? createElement('p', { class: 'empty' }, 'There are no files of this day.')
+      ? createElement('p', { class: 'empty' }, 'There are no files for this day.')
       : renderFilesTable(files),
   );
 }
 
-/** Files that are of no day, such as the list of symbols. */
+/** Files without a day, such as the list of symbols. */
 export function renderUndatedFiles(manifest: Manifest): HTMLElement | null {
   const files = Object.values(manifest.datasets).flatMap((dataset) =>
     dataset.files.filter(({ date }) => date === null),
@@ -220,11 +220,11 @@ const renderFileRow = (file: ManifestFile): HTMLElement =>
 
 function renderMissingSymbols(
   missing: readonly string[],
-  lacking: number,
+  missingCount: number,
   choose: (symbol: string) => void,
 ): HTMLElement | null {
   if (missing.length === 0) return null;
-  const rest = lacking - missing.length;
+  const rest = missingCount - missing.length;
   const links = missing.map((symbol) => {
     const link = createElement('button', { type: 'button', class: 'link', title: symbol }, truncateText(symbol, 40));
     link.addEventListener('click', () => choose(symbol));
@@ -233,7 +233,7 @@ function renderMissingSymbols(
   return createElement(
     'details',
     {},
-    createElement('summary', {}, `${formatCount(lacking, 'symbol')} not covered throughout`),
+    createElement('summary', {}, `${formatCount(missingCount, 'symbol')} not fully covered`),
     createElement(
       'ul',
       { class: 'missing' },

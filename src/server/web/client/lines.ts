@@ -15,16 +15,16 @@ export interface Candle {
   readonly covered: number;
 }
 
-/** Columns of a chart: x in epoch milliseconds, ascending; a null breaks the line. */
+/** Columns of a chart: x in epoch milliseconds, ascending; null breaks the line. */
 export interface StepLine {
   readonly x: number[];
   readonly y: (number | null)[];
 }
 
 /**
- * The steps of a price: it holds from tick to tick, a stretch that is covered and has none included, as there nothing
- * was traded. A gap ends it where the gap begins, as what was traded there nobody knows; the next tick begins it again.
- * @param until up to where the answer reaches: a price holds to there, unless a gap comes first
+ * The price as steps. A price holds until the next tick, also through covered time without ticks, as nothing was traded
+ * then. A gap breaks the line until the next tick, as trades in it are unknown.
+ * @param until end of the response's window: the last price holds until then, unless a gap comes first
  */
 export function toStepLine(ticks: readonly Tick[], gaps: readonly TimeRange[], until: number): StepLine {
   const line: StepLine = { x: [], y: [] };
@@ -41,14 +41,14 @@ export function toStepLine(ticks: readonly Tick[], gaps: readonly TimeRange[], u
     if (gap !== undefined && gap.from < end) {
       const stop = Math.max(t, gap.from);
       if (stop > t) put(stop, p);
-      // Between two whole milliseconds, so that it is no tick's own place.
+      // Half a millisecond, so that it cannot coincide with a tick.
       put(stop + 0.5, null);
     } else if (i === ticks.length - 1 && until > t) put(until, p);
   }
   return line;
 }
 
-/** Columns of candles at the middle of their intervals, with a row of nulls wherever a gap lies between two of them. */
+/** Columns of candles at the middle of their intervals, with a row of nulls where a gap separates two candles. */
 export function toCandleColumns(candles: readonly Candle[], gaps: readonly TimeRange[], intervalMs: number) {
   const rows: (Candle | null)[] = [];
   const x: number[] = [];
@@ -68,7 +68,7 @@ export function toCandleColumns(candles: readonly Candle[], gaps: readonly TimeR
   return { x, rows, open: column('open'), high: column('high'), low: column('low'), close: column('close') };
 }
 
-/** Sorted, disjoint gaps inside the range. */
+/** Sorted, disjoint gaps within the range. */
 export function clipGaps(gaps: readonly TimeRange[], range: TimeRange): TimeRange[] {
   const out: { from: number; to: number }[] = [];
   for (const { from, to } of [...gaps].sort((a, b) => a.from - b.from)) {
@@ -84,7 +84,7 @@ export function clipGaps(gaps: readonly TimeRange[], range: TimeRange): TimeRang
 const dayMs = 86_400_000;
 const monthNames = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-/** Labels of a time axis in UTC: each says what it must, and the day or year below where it is another than before. */
+/** Labels of a UTC time axis: the time, and below it the day or year where it changes. */
 export function formatAxisLabels(splits: readonly number[], stepMs: number): string[] {
   let before = '';
   return splits.map((t) => {
@@ -107,7 +107,7 @@ function formatAxisLabel(t: number, stepMs: number): [above: string, below: stri
 
 const minuteMs = 60_000;
 
-/** The candles that are asked for, shortest first. */
+/** Candle intervals of the page, shortest first. */
 export const intervals = [
   { name: '1m', ms: minuteMs },
   { name: '5m', ms: 5 * minuteMs },
@@ -120,11 +120,11 @@ export const intervals = [
 ] as const;
 export type Interval = (typeof intervals)[number];
 
-/** The shortest interval of which no more than `max` make up the range; days where even they are more. */
+/** The shortest interval with at most `max` candles in the range, or days. */
 export const selectInterval = ({ from, to }: TimeRange, max: number): Interval =>
   intervals.find(({ ms }) => (to - from) / ms <= max) ?? intervals.at(-1)!;
 
-/** The range moved outwards to whole intervals, so that no candle is cut in half. */
+/** Expands the range to whole intervals, so that no candle is cut. */
 export const alignToIntervals = ({ from, to }: TimeRange, { ms }: Interval): TimeRange => ({
   from: Math.floor(from / ms) * ms,
   to: Math.ceil(to / ms) * ms,
@@ -136,23 +136,23 @@ export interface TickLifetime {
   readonly ticks: number;
 }
 
-/** How many ticks a range holds if they lie evenly: good enough to choose between ticks and candles. */
+/** Estimates the ticks in a range if they are evenly distributed: good enough to choose between ticks and candles. */
 export function estimateTicks({ from, to }: TimeRange, { first, last, ticks }: TickLifetime): number {
   const shared = Math.min(to, last + 1) - Math.max(from, first);
   return shared <= 0 ? 0 : Math.ceil((ticks * shared) / (last + 1 - first));
 }
 
-/** Shortest range that is shown, in ms. */
+/** Shortest range, in ms. */
 export const rangeMsMin = 1000;
 
-/** The range about its middle, `factor` times as long, within `bounds` and in whole milliseconds. */
+/** Scales a range about its middle, within `bounds`, in whole milliseconds. */
 export function scaleRange({ from, to }: TimeRange, factor: number, bounds: TimeRange): TimeRange {
   const middle = (from + to) / 2;
   const half = Math.max(rangeMsMin, (to - from) * factor) / 2;
   return clampRange({ from: Math.round(middle - half), to: Math.round(middle + half) }, bounds);
 }
 
-/** The range moved by a share of its length, within `bounds`. */
+/** Moves a range by a share of its length, within `bounds`. */
 export function shiftRange({ from, to }: TimeRange, share: number, bounds: TimeRange): TimeRange {
   const by = Math.round((to - from) * share);
   const length = to - from;

@@ -11,7 +11,7 @@ import {
 } from './lines.ts';
 import type { TimeRange, View } from './view.ts';
 
-/** What a chart is drawn from. */
+/** Data of a chart. */
 export type ChartData =
   | {
       readonly kind: 'ticks';
@@ -28,13 +28,13 @@ export type ChartData =
       readonly interval: Interval;
     };
 
-/** Above this many expected ticks a price is drawn from candles. */
+/** Maximum number of estimated ticks to draw a price from ticks; above it candles are used. */
 const ticksShownMax = 4000;
-/** Ticks and answers taken for one chart at most: where there are more than expected, candles are drawn after all. */
+/** Maximum ticks and pages fetched for one chart; if the estimate was too low, candles are used. */
 const ticksFetchedMax = 20_000;
 const pagesMax = 20;
 const pageSize = 10_000;
-/** As a line, or as bodies that have to be told apart. */
+/** Maximum number of candles, for a line or for bodies that must be distinguishable. */
 const getCandlesMax = (chart: View['chart']): number => (chart === 'price' ? 800 : innerWidth < 560 ? 80 : 200);
 
 interface TicksResponse {
@@ -44,36 +44,36 @@ interface TicksResponse {
   readonly gaps?: readonly TimeRange[];
 }
 
-/** Fetches what the range calls for: every tick where they are few, else candles of a fitting interval. */
+/** Fetches the data for a range: all ticks if they are few, else candles of a suitable interval. */
 export async function loadChartData(
   symbol: string,
   range: TimeRange,
-  life: TickLifetime,
+  lifetime: TickLifetime,
   chart: View['chart'],
   signal: AbortSignal,
 ): Promise<ChartData> {
-  if (chart === 'price' && estimateTicks(range, life) <= ticksShownMax) {
+  if (chart === 'price' && estimateTicks(range, lifetime) <= ticksShownMax) {
     const loaded = await loadTicks(symbol, range, signal);
     if (loaded !== null) return loaded;
   }
   return loadCandles(symbol, range, chart, signal);
 }
 
-/** Null where there are too many of them. */
+/** Null if there are too many ticks. */
 async function loadTicks(symbol: string, range: TimeRange, signal: AbortSignal): Promise<ChartData | null> {
   const ticks: Tick[] = [];
   const gaps: TimeRange[] = [];
   let { from, to } = range;
   for (let page = 0; from < to; page++) {
     if (page === pagesMax || ticks.length > ticksFetchedMax) return null;
-    const asked = { symbol, from, to: range.to, limit: pageSize };
-    const answer = await fetchJson<TicksResponse>('/api/v1/ticks', asked, signal);
-    for (const tick of answer.ticks) ticks.push(tick);
-    for (const gap of answer.gaps ?? []) gaps.push(gap);
-    // An answer that was cut ends before the window asked for; at the present all of them end.
-    to = Math.min(to, answer.generated_at);
-    if (answer.to <= from) break;
-    from = answer.to;
+    const query = { symbol, from, to: range.to, limit: pageSize };
+    const response = await fetchJson<TicksResponse>('/api/v1/ticks', query, signal);
+    for (const tick of response.ticks) ticks.push(tick);
+    for (const gap of response.gaps ?? []) gaps.push(gap);
+    // A truncated response ends before the requested window; at present all responses end at the current time.
+    to = Math.min(to, response.generated_at);
+    if (response.to <= from) break;
+    from = response.to;
   }
   return { kind: 'ticks', range, ticks, gaps: clipGaps(gaps, range), until: Math.min(from, range.to) };
 }
@@ -90,16 +90,16 @@ async function loadCandles(
   signal: AbortSignal,
 ): Promise<ChartData> {
   const interval = selectInterval(range, getCandlesMax(chart));
-  const whole = alignToIntervals(range, interval);
+  const aligned = alignToIntervals(range, interval);
   const [candles, gaps] = await Promise.all([
-    fetchCandles(symbol, whole, interval, signal),
+    fetchCandles(symbol, aligned, interval, signal),
     fetchJson<{ gaps?: readonly TimeRange[] }>(
       '/api/v1/historical/coverage',
       { dataset: 'ticks', symbol, ...range, limit: 1 },
       signal,
-    ).then((answer) => answer.gaps ?? []),
+    ).then((response) => response.gaps ?? []),
   ]);
-  return { kind: 'candles', range: whole, candles, gaps: clipGaps(gaps, whole), interval };
+  return { kind: 'candles', range: aligned, candles, gaps: clipGaps(gaps, aligned), interval };
 }
 
 async function fetchCandles(
@@ -111,10 +111,10 @@ async function fetchCandles(
   const candles: Candle[] = [];
   let cursor: string | null = null;
   for (let page = 0; page < pagesMax; page++) {
-    const asked = { interval: interval.name, symbol, ...range, limit: pageSize, cursor };
-    const answer: CandlesResponse = await fetchJson('/api/v1/historical/candles', asked, signal);
-    candles.push(...answer.candles);
-    cursor = answer.next_cursor;
+    const query = { interval: interval.name, symbol, ...range, limit: pageSize, cursor };
+    const response: CandlesResponse = await fetchJson('/api/v1/historical/candles', query, signal);
+    candles.push(...response.candles);
+    cursor = response.next_cursor;
     if (cursor === null) break;
   }
   return candles;

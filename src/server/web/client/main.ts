@@ -11,7 +11,7 @@ const archiveSection = getElementById('rest');
 let renderView: (view: View) => void = () => {};
 let disposeView: () => void = () => {};
 
-/** Without a key: what everybody sees, and the question for one. */
+/** The view without a key: the totals, and the form for a key. */
 function showSignIn(why: string | null = null): void {
   disposeView();
   [renderView, disposeView] = [() => {}, () => {}];
@@ -19,14 +19,14 @@ function showSignIn(why: string | null = null): void {
   showKeyForm(() => void loadArchive(), why);
 }
 
-/** With a key: the manifest first, as days and files are read from it. */
+/** The view with a key: loads the manifest, which has the days and files. */
 async function loadArchive(): Promise<void> {
-  archiveSection.replaceChildren(renderLoading('Reading what the archive has…'));
+  archiveSection.replaceChildren(renderLoading('Loading the archive…'));
   showKeyState(() => showSignIn());
   try {
     renderArchive(await fetchJson<Manifest>('/api/v1/export'));
   } catch (error) {
-    // A refused key has led back to the question for one already.
+    // If the key was rejected, the form for a key is already shown.
     if (apiKeyStore.read() !== null && !isAbortError(error))
       archiveSection.replaceChildren(renderError(toErrorMessage(error), () => void loadArchive()));
   }
@@ -43,9 +43,9 @@ function renderArchive(manifest: Manifest): void {
     if (getView().day === day) showDay(getView());
   });
   const files = createElement('div', {});
-  const found = createSearch(chooseSymbol);
-  const place = createElement('div', {});
-  const timeless = renderUndatedFiles(manifest);
+  const search = createSearch(chooseSymbol);
+  const symbolPanel = createElement('div', {});
+  const undatedFiles = renderUndatedFiles(manifest);
   let focusNext: 'symbol' | 'day' | null = null;
   let symbolShown: { readonly name: string; readonly view: ReturnType<typeof createSymbolView> } | null = null;
   let dayShown: string | null = null;
@@ -63,20 +63,20 @@ function renderArchive(manifest: Manifest): void {
     if (symbol !== (symbolShown?.name ?? null)) {
       symbolShown?.view.destroy();
       symbolShown = symbol === null ? null : { name: symbol, view: createSymbolView(symbol) };
-      place.replaceChildren(symbolShown?.view.root ?? '');
+      symbolPanel.replaceChildren(symbolShown?.view.root ?? '');
     }
     if (focusNext === 'symbol') symbolShown?.view.heading.focus();
     void symbolShown?.view.show(view);
-    document.title = symbol === null ? 'oddslake: what is in this archive' : `${symbol} · oddslake`;
+    document.title = symbol === null ? 'oddslake: contents of this archive' : `${symbol} · oddslake`;
   };
   let drawnFor = '';
   renderView = (view) => {
     showDay(view);
     const { day, ...rest } = view;
-    const asked = JSON.stringify(rest);
-    // Another day leaves the chart alone.
-    if (asked !== drawnFor) showSymbol(view);
-    drawnFor = asked;
+    const viewKey = JSON.stringify(rest);
+    // Selecting another day does not redraw the chart.
+    if (viewKey !== drawnFor) showSymbol(view);
+    drawnFor = viewKey;
     focusNext = null;
   };
   disposeView = () => symbolShown?.view.destroy();
@@ -86,30 +86,30 @@ function renderArchive(manifest: Manifest): void {
       'section',
       { 'aria-labelledby': 'symbols-title' },
       createElement('h2', { id: 'symbols-title' }, 'Symbols'),
-      found.root,
-      place,
+      search.root,
+      symbolPanel,
     ),
     createElement(
       'section',
       { 'aria-labelledby': 'days-title' },
       createElement('h2', { id: 'days-title' }, 'Coverage by day'),
       Object.keys(manifest.days).length === 0
-        ? createElement('p', { class: 'empty' }, 'The archive has no day yet.')
-        : createElement('p', { class: 'note' }, 'Choose a day for its files. With the keyboard: arrows, Home and End.'),
+        ? createElement('p', { class: 'empty' }, 'The archive has no days yet.')
+        : createElement('p', { class: 'note' }, 'Select a day to list its files. Keyboard: arrow keys, Home and End.'),
       days.root,
       files,
     ),
-    timeless === null
+    undatedFiles === null
       ? ''
       : createElement(
           'section',
           { 'aria-labelledby': 'files-title' },
           createElement('h2', { id: 'files-title' }, 'Other files'),
-          timeless,
+          undatedFiles,
         ),
   );
   days.root.hidden = Object.keys(manifest.days).length === 0;
-  found.start();
+  search.start();
   renderView(getView());
 }
 
@@ -125,7 +125,7 @@ else {
   void loadArchive();
 }
 
-/** Asks for a key, and says why where one was refused; `onKey` goes on with it. */
+/** Shows the form for a key, and why one was rejected; `onKey` is called when a key was entered. */
 export function showKeyForm(onKey: () => void, why: string | null = null): void {
   getElementById('key-state').replaceChildren();
   const input = createElement('input', {
@@ -138,7 +138,7 @@ export function showKeyForm(onKey: () => void, why: string | null = null): void 
     maxlength: 4096,
     'aria-describedby': 'key-note',
   });
-  // The field has no name and the form no target: nothing can put the key into an address.
+  // Neither the field nor the form has a name or target, so that the key can never be in a URL.
   const form = createElement(
     'form',
     { class: 'key-form' },
@@ -152,15 +152,15 @@ export function showKeyForm(onKey: () => void, why: string | null = null): void 
     createElement(
       'p',
       { id: 'key-note', class: 'note' },
-      'Days, symbols, charts and files are for holders of a key. It stays in this tab, and goes when you forget it or close the tab.',
+      'Days, symbols, charts and files require a key. It is stored for this tab only, until you forget it or close the tab.',
     ),
   );
-  const told = createElement('div', {}, why === null ? null : renderError(why));
+  const message = createElement('div', {}, why === null ? null : renderError(why));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const text = input.value.trim();
     if (!/^[\x21-\x7e]+$/.test(text)) {
-      told.replaceChildren(renderError('A key has letters, digits and signs only, without spaces.'));
+      message.replaceChildren(renderError('A key consists of letters, digits and punctuation, without spaces.'));
       return;
     }
     apiKeyStore.keep(text);
@@ -168,12 +168,12 @@ export function showKeyForm(onKey: () => void, why: string | null = null): void 
     onKey();
   });
   const section = getElementById('key');
-  section.replaceChildren(section.querySelector('h2')!, told, form);
+  section.replaceChildren(section.querySelector('h2')!, message, form);
   section.hidden = false;
   if (why !== null) input.focus();
 }
 
-/** Says that a key is in use, and lets it be forgotten. */
+/** Shows that a key is in use, with a button to forget it. */
 export function showKeyState(onForget: () => void): void {
   const forget = createElement('button', { type: 'button', id: 'forget' }, 'Forget the key');
   forget.addEventListener('click', () => {

@@ -6,7 +6,7 @@ let currentView = parseView(location.hash);
 
 export const getView = (): View => currentView;
 
-/** Looks at something else: a new entry of the history, which every listener is then told of. */
+/** Changes the view: adds an entry to the history and notifies the listeners. */
 export function updateView(change: Partial<View>): void {
   const hash = formatHash({ ...currentView, ...change });
   if (hash !== formatHash(currentView)) location.hash = hash;
@@ -17,7 +17,7 @@ export const subscribeToView = (listener: (view: View) => void): void => {
 };
 
 addEventListener('hashchange', () => {
-  // The link that skips to the archive names a place, not a view.
+  // The skip link names an element, not a view.
   if (location.hash === '#main') return;
   currentView = parseView(location.hash);
   for (const listener of listeners) listener(currentView);

@@ -2,7 +2,7 @@ import { ApiError, fetchJson, isAbortError, toErrorMessage } from './api.ts';
 import { createElement, renderError, renderLoading } from './dom.ts';
 import { formatCount, formatDate, formatInteger } from './format.ts';
 
-/** An item of /api/v1/historical/markets, as far as the page reads it. */
+/** The parts of an item of /api/v1/historical/markets that the page reads. */
 export interface Market {
   readonly symbol: string | null;
   readonly source: string | null;
@@ -26,14 +26,14 @@ interface MarketsResponse {
 
 export const marketsPath = '/api/v1/historical/markets';
 const pageSize = 12;
-/** Results shown at most: who gets there had better ask for more words. */
+/** Maximum number of results shown; beyond it more words help. */
 const shownMax = 300;
 const debounceMs = 220;
-/** Characters that the service takes as words; a ticker may be longer. */
+/** Maximum length of the parameter q; a symbol may be longer. */
 const wordsMax = 200;
 const textMax = 1000;
 
-/** A search field and what it finds; `choose` is called with a symbol. */
+/** A search field with its results; `choose` is called with a symbol. */
 export function createSearch(choose: (symbol: string) => void): { readonly root: HTMLElement; start(): void } {
   const input = createElement('input', {
     id: 'search',
@@ -41,54 +41,54 @@ export function createSearch(choose: (symbol: string) => void): { readonly root:
     maxlength: textMax,
     autocomplete: 'off',
     spellcheck: 'false',
-    placeholder: 'A ticker, or words of the question',
+    placeholder: 'A symbol, or words of the question',
   });
   const list = createElement('ul', { class: 'results' });
-  const told = createElement('div', { class: 'told', 'aria-live': 'polite' });
+  const status = createElement('div', { class: 'told', 'aria-live': 'polite' });
   const form = createElement(
     'form',
     { role: 'search' },
     createElement('label', { for: 'search' }, 'Find a symbol'),
     input,
   );
-  let under = new AbortController();
+  let running = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
 
   const find = async (cursor: string | null = null): Promise<void> => {
-    under.abort();
-    under = new AbortController();
+    running.abort();
+    running = new AbortController();
     const text = input.value.trim();
-    if (cursor === null) told.replaceChildren(renderLoading('Searching…'));
+    if (cursor === null) status.replaceChildren(renderLoading('Searching…'));
     try {
-      const [found, exact] = await Promise.all([
+      const [page, exact] = await Promise.all([
         [...text].length > wordsMax
           ? { markets: [], total: 0, next_cursor: null }
-          : fetchJson<MarketsResponse>(marketsPath, { q: text || null, limit: pageSize, cursor }, under.signal),
-        cursor === null && text !== '' ? findExactSymbol(text, under.signal) : [],
+          : fetchJson<MarketsResponse>(marketsPath, { q: text || null, limit: pageSize, cursor }, running.signal),
+        cursor === null && text !== '' ? findExactSymbol(text, running.signal) : [],
       ]);
       if (cursor === null) list.replaceChildren();
-      put([...exact, ...found.markets], found);
+      appendResults([...exact, ...page.markets], page);
     } catch (error) {
-      if (!isAbortError(error)) told.replaceChildren(renderError(toErrorMessage(error), () => void find(cursor)));
+      if (!isAbortError(error)) status.replaceChildren(renderError(toErrorMessage(error), () => void find(cursor)));
     }
   };
-  const put = (markets: readonly Market[], { total, next_cursor }: MarketsResponse): void => {
-    const there = new Set([...list.children].map((item) => (item as HTMLElement).dataset.symbol));
+  const appendResults = (markets: readonly Market[], { total, next_cursor }: MarketsResponse): void => {
+    const shownSymbols = new Set([...list.children].map((item) => (item as HTMLElement).dataset.symbol));
     for (const market of markets) {
-      if (market.symbol === null || there.has(market.symbol)) continue;
-      there.add(market.symbol);
+      if (market.symbol === null || shownSymbols.has(market.symbol)) continue;
+      shownSymbols.add(market.symbol);
       list.append(renderResult(market, market.symbol, choose));
     }
     const more = createElement('button', { type: 'button', class: 'more' }, 'Show more');
     more.addEventListener('click', () => void find(next_cursor));
-    told.replaceChildren(
+    status.replaceChildren(
       createElement(
         'p',
         { class: 'note' },
         list.children.length === 0
           ? input.value.trim() === ''
-            ? 'No market is known yet.'
-            : 'Nothing in the archive fits.'
+            ? 'The archive has no markets yet.'
+            : 'No market matches.'
           : `${formatCount(Math.max(total, list.children.length), 'market')} found`,
       ),
       next_cursor === null || list.children.length >= shownMax ? '' : more,
@@ -103,10 +103,10 @@ export function createSearch(choose: (symbol: string) => void): { readonly root:
     clearTimeout(timer);
     void find();
   });
-  return { root: createElement('div', { class: 'search' }, form, list, told), start: () => void find() };
+  return { root: createElement('div', { class: 'search' }, form, list, status), start: () => void find() };
 }
 
-/** A ticker in full finds its market, whatever the words of its question. */
+/** Finds a market by its exact symbol, independently of the words of its question. */
 async function findExactSymbol(symbol: string, signal: AbortSignal): Promise<readonly Market[]> {
   try {
     return (await fetchJson<MarketsResponse>(marketsPath, { symbol, limit: 1 }, signal)).markets;
@@ -131,7 +131,7 @@ function renderResult(market: Market, symbol: string, choose: (symbol: string) =
   return createElement('li', { 'data-symbol': symbol }, button);
 }
 
-/** How a market stands, in a word or two. */
+/** Short description of a market's state. */
 export function formatMarketState({ outcome, resolved_at, is_active }: Market): string {
   if (outcome !== null) return `resolved ${outcome === 1 ? 'yes' : outcome === 0 ? 'no' : String(outcome)}`;
   if (is_active === true) return 'active';

@@ -11,43 +11,43 @@ import { parseTime, type TimeRange, type View } from './view.ts';
 
 const dayMs = 86_400_000;
 
-/** A symbol with its chart, which follows the view until another symbol is looked at. */
+/** A symbol with its chart, which follows the view while the symbol is shown. */
 export function createSymbolView(symbol: string) {
   const heading = createElement('h3', { class: 'ticker', tabindex: -1 }, symbol);
-  const about = createElement('div', { class: 'about' }, renderLoading('Looking the symbol up…'));
+  const about = createElement('div', { class: 'about' }, renderLoading('Loading the symbol…'));
   const controls = createElement('div', {});
   const figure = createElement('figure', { 'aria-busy': 'true' });
   const below = createElement('div', {});
   const root = createElement('article', { class: 'panel symbol' }, heading, about, controls, figure, below);
-  let under = new AbortController();
-  let drawn: ReturnType<typeof createChart> | null = null;
-  let known: { life: TickLifetime; bounds: TimeRange } | null = null;
+  let running = new AbortController();
+  let chart: ReturnType<typeof createChart> | null = null;
+  let loadedSymbol: { life: TickLifetime; bounds: TimeRange } | null = null;
 
   const show = async (view: View): Promise<void> => {
-    under.abort();
-    under = new AbortController();
-    const { signal } = under;
+    running.abort();
+    running = new AbortController();
+    const { signal } = running;
     figure.setAttribute('aria-busy', 'true');
     try {
-      if (known === null) {
+      if (loadedSymbol === null) {
         const market = await fetchMarket(symbol, signal);
-        const life = await fetchTickLifetime(symbol, market, signal);
+        const lifetime = await fetchTickLifetime(symbol, market, signal);
         about.replaceChildren(...(market === null ? [] : renderFacts(market)));
-        if (life === null) {
+        if (lifetime === null) {
           figure.replaceChildren(createElement('p', { class: 'empty' }, 'The archive has no ticks of this symbol.'));
           return;
         }
-        known = { life, bounds: { from: life.first, to: life.last + 1 } };
+        loadedSymbol = { life: lifetime, bounds: { from: lifetime.first, to: lifetime.last + 1 } };
       }
-      const { life, bounds } = known;
+      const { life: lifetime, bounds } = loadedSymbol;
       const range = view.range ?? { from: Math.max(bounds.from, bounds.to - 7 * dayMs), to: bounds.to };
       replaceKeepingFocus(controls, renderRangeControls(view.chart, range, bounds));
-      if (drawn === null) figure.replaceChildren(renderLoading('Loading prices…'));
-      const loaded = await loadChartData(symbol, range, life, view.chart, signal);
-      drawn?.destroy();
-      drawn = createChart(loaded, view.chart, formatSummary(symbol, loaded), (marked) => updateView({ range: marked }));
+      if (chart === null) figure.replaceChildren(renderLoading('Loading prices…'));
+      const loaded = await loadChartData(symbol, range, lifetime, view.chart, signal);
+      chart?.destroy();
+      chart = createChart(loaded, view.chart, formatSummary(symbol, loaded), (marked) => updateView({ range: marked }));
       figure.replaceChildren(
-        drawn.root,
+        chart.root,
         createElement(
           'figcaption',
           {},
@@ -55,13 +55,13 @@ export function createSymbolView(symbol: string) {
           renderChartKey(loaded.kind === 'ticks' || view.chart === 'price'),
         ),
       );
-      drawn.start();
+      chart.start();
       below.replaceChildren(renderSliceDownloads(symbol, range));
     } catch (error) {
       if (isAbortError(error)) return;
       about.querySelector('.waiting')?.remove();
-      drawn?.destroy();
-      drawn = null;
+      chart?.destroy();
+      chart = null;
       figure.replaceChildren(renderError(toErrorMessage(error), () => void show(view)));
     } finally {
       if (!signal.aborted) figure.removeAttribute('aria-busy');
@@ -72,18 +72,18 @@ export function createSymbolView(symbol: string) {
     heading,
     show,
     destroy(): void {
-      under.abort();
-      drawn?.destroy();
+      running.abort();
+      chart?.destroy();
     },
   };
 }
 
-/** Whoever zooms by the keyboard is left on the button that zooms. */
-function replaceKeepingFocus(place: HTMLElement, next: HTMLElement): void {
+/** Replaces the controls and keeps the focus on the same button, for use by keyboard. */
+function replaceKeepingFocus(container: HTMLElement, next: HTMLElement): void {
   const all = (root: HTMLElement) => [...root.querySelectorAll<HTMLElement>('button, input')];
   const nameOf = (one: HTMLElement): string => one.id || one.getAttribute('aria-label') || one.textContent;
-  const focused = all(place).find((one) => one === document.activeElement);
-  place.replaceChildren(next);
+  const focused = all(container).find((one) => one === document.activeElement);
+  container.replaceChildren(next);
   if (focused !== undefined)
     all(next)
       .find((one) => nameOf(one) === nameOf(focused))
@@ -91,18 +91,18 @@ function replaceKeepingFocus(place: HTMLElement, next: HTMLElement): void {
 }
 
 async function fetchMarket(symbol: string, signal: AbortSignal): Promise<Market | null> {
-  const asked = { symbol, limit: 1 };
-  const { markets } = await fetchJson<{ markets: readonly Market[] }>(marketsPath, asked, signal).catch(
+  const query = { symbol, limit: 1 };
+  const { markets } = await fetchJson<{ markets: readonly Market[] }>(marketsPath, query, signal).catch(
     (error: unknown) => {
       if (error instanceof ApiError && error.status === 404)
-        throw new ApiError(404, 'The archive knows no symbol of this name.');
+        throw new ApiError(404, 'The archive has no symbol of this name.');
       throw error;
     },
   );
   return markets[0] ?? null;
 }
 
-/** First and last tick, the ones included that are not published yet; null where there are none. */
+/** First and last tick, including unpublished ticks; null if there are none. */
 async function fetchTickLifetime(
   symbol: string,
   market: Market | null,
@@ -114,9 +114,9 @@ async function fetchTickLifetime(
   const last = Math.max(latest, market?.last_tick ?? latest);
   const first = market?.first_tick ?? null;
   if (market !== null && first !== null) return { first, last, ticks: market.ticks };
-  // Ticks that files brought have no market; a candle of their first day says when they begin, and how many there may be.
-  const asked = { symbol, interval: '1d', limit: 1 };
-  const { candles } = await fetchJson<{ candles: readonly Candle[] }>('/api/v1/historical/candles', asked, signal);
+  // Symbols of imported files have no market: the candle of the first day gives the start and an estimate of the number.
+  const query = { symbol, interval: '1d', limit: 1 };
+  const { candles } = await fetchJson<{ candles: readonly Candle[] }>('/api/v1/historical/candles', query, signal);
   const day = candles[0];
   if (day === undefined) return { first: Math.max(0, last - dayMs), last, ticks: 0 };
   return { first: day.t, last, ticks: Math.ceil((day.ticks * (last + 1 - day.t)) / dayMs) };
@@ -145,7 +145,7 @@ function renderFacts(market: Market): Node[] {
   ].filter((node) => node !== '') as Node[];
 }
 
-/** What is drawn, for those who see it. */
+/** The visible caption of the chart. */
 function formatCaption(loaded: ChartData): string {
   const from = Math.floor(loaded.range.from / 1000) * 1000;
   const to = Math.ceil(loaded.range.to / 1000) * 1000;
@@ -161,25 +161,25 @@ const renderChartKey = (line: boolean): HTMLElement =>
   createElement(
     'span',
     { class: 'keys' },
-    createElement('span', { class: 'nowrap' }, createElement('i', { class: 'key-gap' }), 'gap: nothing is known'),
+    createElement('span', { class: 'nowrap' }, createElement('i', { class: 'key-gap' }), 'gap: not covered'),
     createElement(
       'span',
       { class: 'nowrap' },
       createElement('i', { class: line ? 'key-line' : 'key-quiet' }),
-      line ? 'the line goes on: covered, even without a tick' : 'blank: covered, no tick',
+      line ? 'line: covered, even without ticks' : 'blank: covered, no ticks',
     ),
   );
 
-/** The same for those who do not: what the prices did. */
+/** The description of the chart for screen readers: the course of the prices. */
 function formatSummary(symbol: string, loaded: ChartData): string {
   const prices = loaded.kind === 'ticks' ? loaded.ticks.map(({ p }) => p) : loaded.candles.map(({ close }) => close);
-  const [least, most] =
+  const [lows, highs] =
     loaded.kind === 'ticks' ? [prices, prices] : [loaded.candles.map((c) => c.low), loaded.candles.map((c) => c.high)];
   if (prices.length === 0)
     return `${symbol}: no ticks from ${formatDate(loaded.range.from)} to ${formatDate(loaded.range.to)}`;
-  const low = least.reduce((a, b) => Math.min(a, b));
-  const high = most.reduce((a, b) => Math.max(a, b));
-  const ends = `${formatPrice(prices[0]!)} at first, ${formatPrice(prices.at(-1)!)} at last`;
+  const low = lows.reduce((a, b) => Math.min(a, b));
+  const high = highs.reduce((a, b) => Math.max(a, b));
+  const ends = `${formatPrice(prices[0]!)} at the start, ${formatPrice(prices.at(-1)!)} at the end`;
   return `Prices of ${symbol}: ${ends}, between ${formatPrice(low)} and ${formatPrice(high)}. ${formatCaption(loaded)}`;
 }
 
@@ -190,7 +190,7 @@ const presets = [
   { label: 'All', ms: Number.POSITIVE_INFINITY },
 ] as const;
 
-/** What is drawn and of which stretch of `bounds`: every way of choosing it works without a mouse, too. */
+/** Controls of the chart type and range; all of them work by keyboard. */
 export function renderRangeControls(kind: View['chart'], range: TimeRange, bounds: TimeRange): HTMLElement {
   const button = (label: string, pressed: boolean | null, act: () => void, name: string | null = null): HTMLElement =>
     createElement(
@@ -200,38 +200,38 @@ export function renderRangeControls(kind: View['chart'], range: TimeRange, bound
     );
   const group = (label: string, ...buttons: HTMLElement[]): HTMLElement =>
     createElement('div', { class: 'joined', role: 'group', 'aria-label': label }, ...buttons);
-  const shown = (next: TimeRange) => () => updateView({ range: next });
+  const showRange = (next: TimeRange) => () => updateView({ range: next });
   return createElement(
     'div',
     { class: 'controls' },
     group(
-      'Drawn as',
+      'Chart type',
       button('Price', kind === 'price', () => updateView({ chart: 'price' })),
       button('Candles', kind === 'candles', () => updateView({ chart: 'candles' })),
     ),
     group(
-      'Stretch',
-      // Of a life of four days 7 and 30 would be the same as all of it.
+      'Range',
+      // A preset longer than the lifetime would be the same as All.
       ...presets
         .filter(({ ms }) => ms < bounds.to - bounds.from || ms === Number.POSITIVE_INFINITY)
         .map(({ label, ms }) => {
-          const stretch = { from: Math.max(bounds.from, bounds.to - ms), to: bounds.to };
-          const same = stretch.from === range.from && stretch.to === range.to;
-          return button(label, same, shown(stretch));
+          const presetRange = { from: Math.max(bounds.from, bounds.to - ms), to: bounds.to };
+          const same = presetRange.from === range.from && presetRange.to === range.to;
+          return button(label, same, showRange(presetRange));
         }),
     ),
     group(
       'Move and zoom',
-      button('‹', null, shown(shiftRange(range, -0.5, bounds)), 'Earlier'),
-      button('›', null, shown(shiftRange(range, 0.5, bounds)), 'Later'),
-      button('+', null, shown(scaleRange(range, 0.5, bounds)), 'Zoom in'),
-      button('−', null, shown(scaleRange(range, 2, bounds)), 'Zoom out'),
+      button('‹', null, showRange(shiftRange(range, -0.5, bounds)), 'Earlier'),
+      button('›', null, showRange(shiftRange(range, 0.5, bounds)), 'Later'),
+      button('+', null, showRange(scaleRange(range, 0.5, bounds)), 'Zoom in'),
+      button('−', null, showRange(scaleRange(range, 2, bounds)), 'Zoom out'),
     ),
     renderExactRange(range),
   );
 }
 
-/** From and to as they are typed, in UTC. */
+/** Inputs for the exact range, in UTC. */
 function renderExactRange(range: TimeRange): HTMLElement {
   const field = (id: string, label: string, t: number): [HTMLElement, HTMLInputElement] => {
     const value = new Date(t).toISOString().slice(0, 19);
@@ -250,9 +250,9 @@ function renderExactRange(range: TimeRange): HTMLElement {
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const [start, end] = [parseTime(`${from.value}Z`), parseTime(`${to.value}Z`)];
-    const good = start !== null && end !== null && start < end;
-    to.setCustomValidity(good ? '' : 'It has to end after it starts.');
-    if (good) updateView({ range: { from: start, to: end } });
+    const isValid = start !== null && end !== null && start < end;
+    to.setCustomValidity(isValid ? '' : 'The end must be after the start.');
+    if (isValid) updateView({ range: { from: start, to: end } });
     else to.reportValidity();
   });
   to.addEventListener('input', () => to.setCustomValidity(''));

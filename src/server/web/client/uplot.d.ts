@@ -1,2 +1,2 @@
-// The service serves the chart library beside the client's own modules, under this name.
+// The service serves the chart library under this name, next to the client's own modules.
 export { default } from 'uplot';
